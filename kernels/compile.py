@@ -3,7 +3,7 @@
 Each launch is compiled for its device's architecture exactly as the JIT would on that device,
 in a process of its own: a configuration that kills the compiler becomes a `Failure` like one that it refuses.
 Results are kept in `$TILESIGHT_CACHE_DIR` (else `$XDG_CACHE_HOME/tilesight`, else `~/.cache/tilesight`),
-keyed by the kernel's source, its arguments and options, the target and the version of Triton.
+keyed by the kernel's source, its arguments and options, the target, the version of Triton and the worker's source.
 """
 
 import hashlib
@@ -14,16 +14,21 @@ import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import triton
 
 from ..simulator.device import Device
+from ..simulator.occupancy import DoesNotFit, occupancy
+from ..simulator.pool import cores
 from ..simulator.problem import AttentionProblem
 from ..simulator.program import Launch, Resources
-from .compile_pool import CompilerDied, Pool
-from .launch import interpreted, options_of, pointer_names, torch_dtype
+from . import compile_worker
+from .compile_pool import Pool
+from .launch import interpreted, options_of, parameter_names, torch_dtype
+from .processes import Died
 from .registry import find_twin
 
 TMEM_COLUMNS = 512
@@ -35,13 +40,11 @@ class Compiled:
     """What the compiler made of a launch.
 
     Args:
-        resources: registers, shared memory and spills; origin `compiled`.
-        num_warps: warps of a CTA, after warp specialisation.
+        resources: registers, shared memory, spills, and warps after specialisation; origin `compiled`.
         instructions: SASS opcode with modifiers (`HGMMA.64...`) -> how often it stands in the code.
     """
 
     resources: Resources
-    num_warps: int
     instructions: dict[str, int]
 
     def count(self, family: str) -> int:
@@ -92,73 +95,123 @@ def compile_many(
     """
     if interpreted():
         raise RuntimeError("TRITON_INTERPRET is set: kernels are interpreted in this process, and cannot be compiled")
-    pairs = list(wanted)
+    jobs: dict[str, dict[str, Any]] = {}
+    keys: list[str | Failure] = []
+    for launch, problem in wanted:
+        try:
+            job = job_of(launch, problem, device)
+        except ValueError as error:
+            keys.append(Failure(reason=str(error)))
+        else:
+            key = key_of(job)
+            jobs[key] = job
+            keys.append(key)
     pool = Pool()
-    done = 0
+    threads = ThreadPoolExecutor(max_workers=workers or cores())
+    outcomes: list[Outcome] = []
     try:
-        with ThreadPoolExecutor(max_workers=max(1, workers or os.cpu_count() or 1)) as threads:
-            futures = [threads.submit(_outcome, pool, launch, problem, device) for launch, problem in pairs]
-            outcomes = []
-            for future in futures:
-                outcomes.append(future.result())
-                done += 1
-                if progress:
-                    progress(done, len(pairs))
+        answers = {key: threads.submit(_answer, pool, key, job) for key, job in jobs.items()}
+        for found in keys:
+            outcomes.append(found if isinstance(found, Failure) else _outcome(answers[found].result(), device))
+            if progress:
+                progress(len(outcomes), len(keys))
+    except BaseException:
+        threads.shutdown(wait=False, cancel_futures=True)
+        pool.kill()
+        raise
     finally:
+        threads.shutdown()
         pool.close()
     return outcomes
 
 
-def _outcome(pool: Pool, launch: Launch, problem: AttentionProblem, device: Device) -> Outcome:
-    try:
-        job = job_of(launch, problem, device)
-    except ValueError as error:
-        return Failure(reason=str(error))
-    path = cache_folder() / f"{key_of(job)}.json"
+def compile_pipelines(
+    pipelines: Iterable[tuple[Launch, ...]],
+    problem: AttentionProblem,
+    device: Device,
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[tuple[Resources, ...] | str]:
+    """Compiled resources of pipelines of launches: what `simulator.explore` asks of its `resources_of`.
+
+    Args:
+        pipelines: launches that run one after the other; the rest as in `compile_many`.
+
+    Returns:
+        For each pipeline the resources of its launches, or why one of them cannot run, in one line.
+
+    Raises:
+        RuntimeError: as `compile_many`.
+    """
+    chains = list(pipelines)
+    launches = [(launch, problem) for chain in chains for launch in chain]
+    outcomes = iter(compile_many(launches, device, workers=workers, progress=progress))
+    return [_resources([next(outcomes) for _ in chain]) for chain in chains]
+
+
+def _resources(outcomes: list[Outcome]) -> tuple[Resources, ...] | str:
+    for outcome in outcomes:
+        if isinstance(outcome, Failure):
+            return outcome.reason
+    return tuple(outcome.resources for outcome in outcomes if isinstance(outcome, Compiled))
+
+
+def _answer(pool: Pool, key: str, job: dict[str, Any]) -> dict[str, Any]:
+    """From the cache, else from a compiler."""
+    path = cache_folder() / f"{key}.json"
     answer = _read(path)
     if answer is None:
         try:
             answer = pool.answer(job)
-        except CompilerDied as death:
-            return Failure(reason=str(death))
+        except Died as death:
+            return {"reason": str(death)}
         _write(path, answer)
+    return answer
+
+
+def _outcome(answer: dict[str, Any], device: Device) -> Outcome:
+    """What compiles silently and then cannot be launched becomes a failure."""
     if "reason" in answer:
         return Failure(reason=answer["reason"])
-    return _checked(answer, device)
-
-
-def _checked(answer: dict[str, Any], device: Device) -> Outcome:
-    """What compiles silently and then cannot be launched becomes a failure."""
-    if answer["smem_bytes"] > device.smem_per_cta_bytes:
-        limit = device.smem_per_cta_bytes
-        return Failure(reason=f"needs {answer['smem_bytes']} B of shared memory, a CTA of {device.name} has {limit} B")
-    if 32 * answer["num_warps"] > device.max_threads_per_cta:
-        return Failure(reason=f"needs {answer['num_warps']} warps, a CTA has {device.max_threads_per_cta // 32}")
-    if answer["tmem_columns"] > TMEM_COLUMNS:
-        return Failure(reason=f"needs {answer['tmem_columns']} columns of tensor memory, a CTA has {TMEM_COLUMNS}")
-    return Compiled(
-        resources=Resources(
-            registers_per_thread=answer["registers"],
-            smem_bytes_per_cta=answer["smem_bytes"],
-            spilled_bytes_per_thread=answer["spilled_bytes"],
-            origin="compiled",
-        ),
-        num_warps=answer["num_warps"],
-        instructions=answer["instructions"],
+    resources = Resources(
+        registers_per_thread=answer["registers"],
+        smem_bytes_per_cta=answer["smem_bytes"],
+        spilled_bytes_per_thread=answer["spilled_bytes"],
+        warps_per_cta=answer["num_warps"],
+        origin="compiled",
     )
+    try:
+        occupancy(resources, resources.warps_per_cta, device)
+    except DoesNotFit as error:
+        return Failure(reason=str(error))
+    if answer["tmem_columns"] > TMEM_COLUMNS:
+        columns = answer["tmem_columns"]
+        return Failure(reason=f"tensor memory: a CTA needs {columns} columns, {device.name} has {TMEM_COLUMNS}")
+    return Compiled(resources=resources, instructions=answer["instructions"])
+
+
+def compiler_text(device: Device) -> str:
+    """Who compiles, and for what: e.g. `Triton 3.6.0 for sm_90`."""
+    return f"Triton {triton.__version__} for sm_{_capability(device)}"
+
+
+def _capability(device: Device) -> int:
+    return int(device.compute_capability.replace(".", ""))
 
 
 def job_of(launch: Launch, problem: AttentionProblem, device: Device) -> dict[str, Any]:
     """What a compiler process needs to know of a launch. Raises: ValueError: no kernel can follow the launch."""
     twin = find_twin(launch, problem)
-    names = pointer_names(twin, launch)
+    names = parameter_names(twin, launch)
     return {
         "module": twin.function.fn.__module__,
         "name": twin.function.fn.__name__,
         "source": twin.function.cache_key,
         "arguments": dict(twin.arguments),
-        "pointers": {names[tensor.name]: torch_dtype(tensor, problem) for tensor in launch.program.tensors},
-        "capability": int(device.compute_capability.replace(".", "")),
+        "pointers": {names[tensor.name]: str(torch_dtype(tensor, problem)) for tensor in launch.program.tensors},
+        "blocks": {names[name]: block for name, block in twin.blocks.items()},
+        "capability": _capability(device),
         "options": options_of(launch),
     }
 
@@ -173,8 +226,15 @@ def key_of(job: dict[str, Any]) -> str:
         name: value if annotations.get(name) == "constexpr" or isinstance(value, bool) else _specialised(value)
         for name, value in job["arguments"].items()
     }
-    text = json.dumps({**job, "arguments": seen, "triton": triton.__version__}, sort_keys=True, default=str)
+    made_by = {"triton": triton.__version__, "worker": _worker_source()}
+    text = json.dumps({**job, "arguments": seen, **made_by}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _worker_source() -> str:
+    """What asks the compiler and reads its answer; results of another one are none of this one's."""
+    return Path(compile_worker.__file__).read_text(encoding="utf-8")
 
 
 def find_annotations(job: dict[str, Any]) -> dict[str, str]:

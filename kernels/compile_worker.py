@@ -1,10 +1,8 @@
 """One compiler process: takes compile jobs on stdin, gives results on stdout, and may die of one without harm.
 
-Run as `python -m tilesight.kernels.compile_worker`; `compile` starts and feeds it. Messages are pickles.
+Run as `python -m tilesight.kernels.compile_worker`; `compile` starts and feeds it. Messages are lines of JSON.
 """
 
-import os
-import pickle
 import re
 import subprocess
 import tempfile
@@ -12,7 +10,8 @@ from collections import Counter
 from importlib import import_module
 from typing import Any
 
-from .compile_pool import TELLING
+from .launch import unspecialised
+from .processes import TELLING, serve
 
 WARP_THREADS = 32
 RESOURCE = re.compile(r"Function (\S+):\s*\n?\s*REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
@@ -23,7 +22,8 @@ def compiled_kernel(job: dict[str, Any]) -> Any:
     """Compile a job as the JIT would on its GPU: the same signature, constants and attributes.
 
     Args:
-        job: module and name of the Triton function, arguments, pointers (name -> torch dtype), capability (e.g. 90),
+        job: module and name of the Triton function, arguments, pointers (name -> torch dtype, e.g. `torch.float16`),
+            blocks (name -> rows and columns of a tile, where the pointer is a descriptor's), capability (e.g. 90),
             options (num_warps, num_stages, ...).
 
     Returns:
@@ -31,14 +31,21 @@ def compiled_kernel(job: dict[str, Any]) -> Any:
 
     Source: `JITFunction.run` of Triton 3.6, which binds arguments and then compiles in the same two calls.
     """
+    import torch
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile, make_backend
     from triton.runtime.jit import MockTensor, create_function_from_signature
+    from triton.tools.tensor_descriptor import TensorDescriptor
 
     function = getattr(import_module(job["module"]), job["name"])
     target = GPUTarget("cuda", job["capability"], WARP_THREADS)
     backend = make_backend(target)
-    pointers = {name: MockTensor(dtype) for name, dtype in job["pointers"].items()}
+    pointers: dict[str, Any] = {
+        name: MockTensor(getattr(torch, dtype.removeprefix("torch."))) for name, dtype in job["pointers"].items()
+    }
+    for name, (rows, cols) in job["blocks"].items():
+        # The compiler sees type and block; shape and strides are arguments at run time.
+        pointers[name] = TensorDescriptor(pointers[name], [1, rows, cols], [rows * cols, cols, 1], [1, rows, cols])
     options = dict(job["options"])
     bind = create_function_from_signature(function.signature, function.params, backend)
     bound, specialization, extra = bind(**pointers, **job["arguments"], **options)
@@ -69,6 +76,8 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         return {"reason": f"{type(error).__name__}: {_one_line(str(error))}"}
     cubin, metadata = kernel.asm["cubin"], kernel.metadata
+    if reason := unspecialised(job["arguments"], job["options"]["num_warps"], metadata.num_warps):
+        return {"reason": reason}
     usage = RESOURCE.search(inspect(cubin, "--dump-resource-usage"))
     if usage is None:
         return {"reason": "cuobjdump reports no resource usage"}
@@ -92,18 +101,5 @@ def _one_line(text: str) -> str:
     return telling[-1][:300] if telling else "no reason given"
 
 
-def main() -> None:
-    """Answer jobs until stdin ends. What compilers print goes to stderr, so that stdout holds answers alone."""
-    jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    while True:
-        try:
-            job = pickle.load(jobs)
-        except EOFError:
-            return
-        pickle.dump(answer(job), answers)
-        answers.flush()
-
-
 if __name__ == "__main__":
-    main()
+    serve(answer)

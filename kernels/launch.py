@@ -2,17 +2,21 @@
 
 A kernel file gives, for each `Launch` of its schedule, a `Twin`:
 the Triton function and its arguments, all but the pointers.
-The first parameters of the function are the pointers, one for each tensor of the launch's program, in that order.
+The first parameters of the function are the tensors of the launch's program, one each, in that order:
+a pointer, or a descriptor through which the hardware copies tiles (TMA).
 So the same twin can be launched, interpreted and recorded, or compiled without a GPU.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextvars import copy_context
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 import torch
 import triton
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ..simulator.device import Device, load_device
 from ..simulator.problem import AttentionProblem
@@ -20,7 +24,11 @@ from ..simulator.program import Launch, Tensor
 from ..simulator.registry import find_schedule
 from ..simulator.schedule import Config
 
-DTYPES = MappingProxyType({"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16})
+DTYPES = MappingProxyType(
+    {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
+)
+FP8_OUTPUT = torch.bfloat16
+"""Element type of O where Q, K and V are fp8, as in FlashAttention-3."""
 SPECIAL_DTYPES = MappingProxyType(
     {name: torch.float32 for name in ("LSE", "L", "MAX")} | {name: torch.uint8 for name in ("MASK", "DROP_MASK")}
 )
@@ -33,6 +41,7 @@ PRODUCTS = (
     ("A100-SXM4-40GB", "a100-sxm-40gb"),
     ("A100-SXM4-80GB", "a100-sxm-80gb"),
     ("B200", "b200"),
+    ("NVIDIA A40", "a40"),
     ("L40S", "l40s"),
     ("RTX 4090", "rtx-4090"),
     ("RTX 5090", "rtx-5090"),
@@ -46,10 +55,18 @@ MAX_GRID = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """The Triton function of a launch and all its arguments but the pointers. Args: function; arguments: by name."""
+    """The Triton function of a launch and all its arguments but the tensors.
+
+    Args:
+        function: the Triton function.
+        arguments: by name.
+        blocks: tensor of the program -> (rows, columns) of the tiles that are copied of it,
+            where the function takes a descriptor; it takes pointers to the others.
+    """
 
     function: Any
     arguments: MappingProxyType[str, int | float | bool | str]
+    blocks: MappingProxyType[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def interpreted() -> bool:
@@ -76,6 +93,25 @@ def device_of(tensor: torch.Tensor) -> Device:
     raise ValueError(f"GPU {product!r} is not in the catalogue: pass device=, a name or a path to a TOML file")
 
 
+def check_tensor(name: str, tensor: torch.Tensor, axes: str) -> None:
+    """See that kernels can take a tensor of the user's: type, rank, dtype, layout. Args: axes: names of the four.
+
+    Raises:
+        ValueError: they cannot; one line.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        raise ValueError(f"{name} is a {type(tensor).__name__}: must be a torch.Tensor")
+    if tensor.dim() != 4:
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}: must be {axes}")
+    if tensor.dtype not in DTYPES.values():
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES.values())
+        raise ValueError(f"{name} has dtype {str(tensor.dtype).removeprefix('torch.')}: must be one of {known}")
+    if not tensor.is_contiguous():
+        raise ValueError(f"{name} is not contiguous: pass {name}.contiguous()")
+    if tensor.data_ptr() % ALIGNMENT_BYTES:
+        raise ValueError(f"{name} starts at no multiple of {ALIGNMENT_BYTES} bytes: pass {name}.clone()")
+
+
 def problem_of(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, dropout: float = 0.0
 ) -> AttentionProblem:
@@ -88,17 +124,7 @@ def problem_of(
         ValueError: a shape, dtype, device or layout that the kernels cannot take; one line.
     """
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(tensor, torch.Tensor):
-            raise ValueError(f"{name} is a {type(tensor).__name__}: must be a torch.Tensor")
-        if tensor.dim() != 4:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}: must be (batch, heads, length, head_dim)")
-        if tensor.dtype not in DTYPES.values():
-            known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES.values())
-            raise ValueError(f"{name} has dtype {str(tensor.dtype).removeprefix('torch.')}: must be one of {known}")
-        if not tensor.is_contiguous():
-            raise ValueError(f"{name} is not contiguous: pass {name}.contiguous()")
-        if tensor.data_ptr() % ALIGNMENT_BYTES:
-            raise ValueError(f"{name} starts at no multiple of {ALIGNMENT_BYTES} bytes: pass {name}.clone()")
+        check_tensor(name, tensor, "(batch, heads, length, head_dim)")
         if tensor.dtype != q.dtype:
             raise ValueError(f"{name} has dtype {tensor.dtype}, q has {q.dtype}: must be the same")
         if tensor.device != q.device:
@@ -163,7 +189,7 @@ def _launches(schedule: str, problem: AttentionProblem, config: Config | None, d
         raise ValueError(f"schedule {schedule}: {reason}")
     if config is None:
         config = chosen.config(warp_split="q") if "warp_split" in chosen.options else chosen.default
-    launches = chosen.launches(problem, config, device)
+    launches = chosen.launches(problem, chosen.checked(config), device)
     for launch in launches:
         check_runnable(launch)
     return launches
@@ -192,6 +218,8 @@ def check_launch_fits(launch: Launch, tensors: dict[str, torch.Tensor], problem:
 
 def torch_dtype(tensor: Tensor, problem: AttentionProblem) -> torch.dtype:
     """Element type of a tensor of a launch's program."""
+    if problem.dtype == "fp8" and tensor.name == "O":
+        return FP8_OUTPUT
     return SPECIAL_DTYPES.get(tensor.name) or DTYPES[problem.dtype]
 
 
@@ -206,8 +234,20 @@ def allocate(tensor: Tensor, problem: AttentionProblem, device: torch.device) ->
     return torch.empty(shape, dtype=torch_dtype(tensor, problem), device=device)
 
 
-def pointer_names(twin: Twin, launch: Launch) -> dict[str, str]:
-    """Tensor of the program -> parameter of the kernel that points to it."""
+def descriptor(tensor: Tensor, memory: Any, block: tuple[int, int]) -> TensorDescriptor:
+    """What a kernel copies tiles of a tensor by: (slab, row, column), so that tiles are clipped at a slab's edges.
+
+    Args:
+        memory: holds the tensor; block: rows and columns of a tile.
+    """
+    pitch = pitch_elements(tensor)
+    return TensorDescriptor(
+        memory, [tensor.slabs, tensor.rows, tensor.cols], [tensor.rows * pitch, pitch, 1], [1, *block]
+    )
+
+
+def parameter_names(twin: Twin, launch: Launch) -> dict[str, str]:
+    """Tensor of the program -> parameter of the kernel that stands for it."""
     tensors = launch.program.tensors
     return {tensor.name: name for tensor, name in zip(tensors, twin.function.arg_names, strict=False)}
 
@@ -225,12 +265,40 @@ def run(twin: Twin, launch: Launch, tensors: dict[str, torch.Tensor]) -> Any:
 
     Returns:
         What Triton returns for a launch: the compiled kernel; None in the interpreter.
+
+    Raises:
+        ValueError: warp specialisation was asked for, and the compiler left it out.
     """
-    pointers = {parameter: tensors[name] for name, parameter in pointer_names(twin, launch).items()}
-    arguments = {**pointers, **twin.arguments}
-    options = options_of(launch)
-    place = next(iter(pointers.values())).device
+    parameters = {
+        parameter: descriptor(launch.program.tensor(name), tensors[name], twin.blocks[name])
+        if name in twin.blocks
+        else tensors[name]
+        for name, parameter in parameter_names(twin, launch).items()
+    }
+    arguments = {**parameters, **twin.arguments, **options_of(launch)}
+    place = tensors[launch.program.tensors[0].name].device
     if place.type != "cuda":
-        return twin.function[launch.grid](**arguments, **options)
+        return twin.function[launch.grid](**arguments)
     with torch.cuda.device(place):
-        return twin.function[launch.grid](**arguments, **options)
+        # In a context of its own, so that an allocator that the user has set stays.
+        kernel = copy_context().run(_run_on_gpu, twin, launch, arguments)
+    if reason := unspecialised(twin.arguments, launch.num_warps, kernel.metadata.num_warps):
+        raise ValueError(f"{launch.name}: {reason}")
+    return kernel
+
+
+def _run_on_gpu(twin: Twin, launch: Launch, arguments: dict[str, Any]) -> Any:
+    # Asked for memory only by kernels whose CTAs write descriptors of their own.
+    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+    return twin.function[launch.grid](**arguments)
+
+
+def unspecialised(arguments: Mapping[str, Any], asked_warps: int, num_warps: int) -> str:
+    """Why warp specialisation that the arguments ask for was not done, in one line; empty where all is well.
+
+    Args:
+        asked_warps: warps of a CTA as launched; num_warps: as compiled, with those that the compiler added.
+    """
+    if not arguments.get("warp_specialize") or num_warps > asked_warps:
+        return ""
+    return f"warp_specialize = 1: Triton {triton.__version__} left it out and compiled {num_warps} warps; must be 0"

@@ -1,7 +1,7 @@
 """Naive attention in Triton: scores, softmax and output, three kernels; the twin of `simulator/schedules/naive.py`.
 
 S and P are stacks of M x N matrices whose rows start at multiples of a line (`pitch` elements apart).
-A CTA's number gives its tile: key tiles fastest, then query tiles, then heads.
+A CTA's number gives its tile, or its strip of tiles: along the keys fastest, then query tiles, then heads.
 """
 
 from types import MappingProxyType
@@ -21,36 +21,48 @@ from .numbers import LOG2_E
 
 @triton.jit
 def scores_kernel(
-    q_ptr, k_ptr, s_ptr, seqlen_q, seqlen_k, pitch, scale,
+    q_ptr, k, s, seqlen_q, seqlen_k, pitch, scale,
     head_dim: tl.constexpr, padded_dim: tl.constexpr, head_group: tl.constexpr, block_m: tl.constexpr,
-    block_n: tl.constexpr, whole_m: tl.constexpr, whole_n: tl.constexpr, scaled: tl.constexpr,
+    block_n: tl.constexpr, strip_tiles: tl.constexpr, whole_m: tl.constexpr, whole_n: tl.constexpr,
+    scaled: tl.constexpr, tma: tl.constexpr,
 ):  # fmt: skip
-    """One tile of S = Q K^T, times `scale` where `scaled`."""
+    """A strip of tiles of S = Q K^T, times `scale` where `scaled`; k and s are descriptors where `tma`."""
     q_tiles, k_tiles = tl.cdiv(seqlen_q, block_m), tl.cdiv(seqlen_k, block_n)
-    strip, key = tl.program_id(0) // k_tiles, (tl.program_id(0) % k_tiles) * block_n
-    slab, row = strip // q_tiles, (strip % q_tiles) * block_m
+    strips = tl.cdiv(k_tiles, strip_tiles)
+    first_tile, tile_row = (tl.program_id(0) % strips) * strip_tiles, tl.program_id(0) // strips
+    slab, row = tile_row // q_tiles, (tile_row % q_tiles) * block_m
     rows, keys, dims = tl.arange(0, block_m), tl.arange(0, block_n), tl.arange(0, padded_dim)
-    row_inside, key_inside, dim_inside = row + rows < seqlen_q, key + keys < seqlen_k, (dims < head_dim)[None, :]
+    row_inside, dim_inside = (row + rows < seqlen_q)[:, None], (dims < head_dim)[None, :]
     first_row = slab.to(tl.int64) * seqlen_q + row
-    first_key = (slab // head_group).to(tl.int64) * seqlen_k + key
+    kv_slab = slab // head_group
     q_tile_ptr = q_ptr + first_row * head_dim + (rows[:, None] * head_dim + dims[None, :])
-    k_tile_ptr = k_ptr + first_key * head_dim + (keys[:, None] * head_dim + dims[None, :])
     if whole_m and head_dim == padded_dim:
         q = tl.load(q_tile_ptr)
     else:
-        q = tl.load(q_tile_ptr, mask=row_inside[:, None] & dim_inside, other=0.0)
-    if whole_n and head_dim == padded_dim:
-        k = tl.load(k_tile_ptr)
-    else:
-        k = tl.load(k_tile_ptr, mask=key_inside[:, None] & dim_inside, other=0.0)
-    scores = tl.dot(q, tl.trans(k))
-    if scaled:
-        scores = scores * scale
-    s_tile_ptr = s_ptr + first_row * pitch + key + (rows.to(tl.int64)[:, None] * pitch + keys[None, :])
-    if whole_m and whole_n:
-        tl.store(s_tile_ptr, scores.to(s_ptr.dtype.element_ty))
-    else:
-        tl.store(s_tile_ptr, scores.to(s_ptr.dtype.element_ty), mask=row_inside[:, None] & key_inside[None, :])
+        q = tl.load(q_tile_ptr, mask=row_inside & dim_inside, other=0.0)
+    k_tile, s_tile = keys[:, None] * head_dim + dims[None, :], rows.to(tl.int64)[:, None] * pitch + keys[None, :]
+    for tile in tl.range(0, tl.minimum(strip_tiles, k_tiles - first_tile)):
+        key = (first_tile + tile) * block_n
+        key_inside = key + keys < seqlen_k
+        if tma:
+            k_block = k.load([kv_slab, key, 0]).reshape(block_n, padded_dim)
+        else:
+            k_tile_ptr = k + (kv_slab.to(tl.int64) * seqlen_k + key) * head_dim + k_tile
+            if whole_n and head_dim == padded_dim:
+                k_block = tl.load(k_tile_ptr)
+            else:
+                k_block = tl.load(k_tile_ptr, mask=key_inside[:, None] & dim_inside, other=0.0)
+        scores = tl.dot(q, tl.trans(k_block))
+        if scaled:
+            scores = scores * scale
+        # In the dtype of q, which is that of S; a descriptor's is not named alike in all versions of Triton.
+        scores = scores.to(q_ptr.dtype.element_ty)
+        if tma:
+            s.store([slab, row, key], scores.reshape(1, block_m, block_n))
+        elif whole_m and whole_n:
+            tl.store(s + first_row * pitch + key + s_tile, scores)
+        else:
+            tl.store(s + first_row * pitch + key + s_tile, scores, mask=row_inside & key_inside[None, :])
 
 
 @triton.jit
@@ -65,7 +77,10 @@ def softmax_kernel(
     rows, keys = tl.arange(0, block_rows), tl.arange(0, block_cols)
     row_inside = (row + rows < seqlen_q)[:, None]
     last_key = (row + rows + seqlen_k - seqlen_q)[:, None]
-    strip = (slab.to(tl.int64) * seqlen_q + row) * pitch + (rows.to(tl.int64)[:, None] * pitch + keys[None, :])
+    # A tile holds whole rows, and few elements: positions inside it need no 64 bits.
+    s_ptr += (slab.to(tl.int64) * seqlen_q + row) * pitch
+    p_ptr += (slab.to(tl.int64) * seqlen_q + row) * pitch
+    strip = rows[:, None] * pitch + keys[None, :]
     if sweeps == 1:
         scores = _score_rows(s_ptr + strip, row_inside, keys[None, :], last_key, seqlen_k, whole, causal)
         row_max = _finite(tl.max(scores, 1), guarded) * LOG2_E
@@ -167,7 +182,9 @@ def scores_twin(launch: Launch, problem: AttentionProblem) -> Twin:
     """The kernel of S = Q K^T and its arguments."""
     arguments = _product_arguments(launch, problem)
     arguments |= {"pitch": pitch_elements(launch.program.tensors[2]), "scale": problem.head_dim**-0.5}
-    return Twin(scores_kernel, MappingProxyType(arguments))
+    block_m, block_n = int(launch.constants["block_m"]), int(launch.constants["block_n"])
+    blocks = {"K": (block_n, padded_head_dim(problem)), "S": (block_m, block_n)} if launch.constants["tma"] else {}
+    return Twin(scores_kernel, MappingProxyType(arguments), MappingProxyType(blocks))
 
 
 def softmax_twin(launch: Launch, problem: AttentionProblem) -> Twin:

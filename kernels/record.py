@@ -1,7 +1,7 @@
 """What a kernel really touches: its loads and stores, CTA by CTA, recorded in Triton's interpreter on a CPU.
 
-Every access of an interpreted kernel ends in the interpreter's own `load` and `store`,
-with an array of addresses and one of masks.
+Every access of an interpreted kernel, through a tensor descriptor too,
+ends in the interpreter's own `load` and `store`, with an array of addresses and one of masks.
 There it is caught and turned back into a tile of a tensor, so that it can be held against `simulator.walk.accesses`.
 The interpreter visits the CTAs of a grid z fastest, the hardware x fastest: the record is as the hardware has it.
 """

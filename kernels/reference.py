@@ -8,6 +8,10 @@ in the kernel's own precision, plus a floor of units in the last place:
   and so, relatively, is its share of O. The plain computation has that error too, but may be lucky on a few large ones.
 
 Nothing is tuned.
+
+In fp8, P is rounded to e4m3 before it is divided by its row's sum, times 2^8 over the row's largest:
+its share of O would underflow otherwise. O is bf16.
+Hopper's tensor cores keep fewer bits than fp32 of sums of fp8 products (`FP8_SUM_EPS`); a processor does not.
 """
 
 from dataclasses import dataclass
@@ -18,10 +22,18 @@ import torch
 LSE_ULPS = 8
 """Roundings of an LSE beyond the reference's: scale, product, exponential, logarithm, sum and change of base."""
 TF32_DROPPED_BITS = 13
+FP8 = torch.float8_e4m3fn
+FP8_LARGEST_P = 256.0
+"""What the largest of a row of P is rounded as; e4m3 ends at 448 (FlashAttention-3, `hopper/softmax.h`)."""
+FP8_SUM_EPS = 2.0**-13
+"""Sums of fp8 products in Hopper's tensor cores hold 14 bits (DeepSeek-V3 technical report 2024, section 3.3.2)."""
 
 
 class Attention(NamedTuple):
-    """O, LSE, and the magnitude of the largest score that the mask lets through, per head (B, H)."""
+    """O, LSE, and the magnitude of the largest score that the mask lets through, per head (B, H).
+
+    Of fp8 tensors it is that of the largest sum of magnitudes instead, which bounds what is rounded on the way.
+    """
 
     o: torch.Tensor
     lse: torch.Tensor
@@ -46,18 +58,20 @@ def attention(
         q: (B, H, M, D); k, v: (B, G, N, D).
         causal: mask aligned to the last key: row i sees keys 0 .. i + N - M.
         working: compute in the working precision: products of q.dtype with fp32 sums, P rounded to q.dtype; else fp64.
-        tf32: with `working` and fp32 tensors, round operands of products to tf32, as tensor cores take them.
+            q, k, v may be fp8 (e4m3).
+        tf32: with `working` and fp32 tensors, cut operands of products to tf32, as tensor cores take them.
         score_roundings: with `working`, how often scores are rounded to q.dtype: 0, 1 (once scaled) or 2 (before, too).
         keep: (B, H, M, N), nonzero where dropout keeps an element of P; dropout: its probability.
 
     Returns:
-        O (B, H, M, D): fp64, or q.dtype with `working`; LSE (B, H, M): fp64 or fp32; largest scores.
+        O (B, H, M, D): fp64, or q.dtype (bf16 for fp8) with `working`; LSE (B, H, M): fp64 or fp32; largest scores.
         In rows that see no key O is 0 and LSE -inf.
     """
     batch, heads, rows, dim = q.shape
     group, keys = heads // k.shape[1], k.shape[2]
     precision = torch.float32 if working else torch.float64
-    o = torch.empty(q.shape, dtype=q.dtype if working else precision, device=q.device)
+    output = torch.bfloat16 if q.dtype == FP8 else q.dtype
+    o = torch.empty(q.shape, dtype=output if working else precision, device=q.device)
     lse = torch.empty((batch, heads, rows), dtype=precision, device=q.device)
     largest_score = torch.zeros((batch, heads), dtype=precision, device=q.device)
     row, key = torch.arange(rows, device=q.device)[:, None], torch.arange(keys, device=q.device)[None, :]
@@ -72,7 +86,8 @@ def attention(
             scores = scores / dim**0.5
             if working and score_roundings:
                 scores = scores.to(q.dtype).to(precision)
-            largest_score[b, h] = (scores.masked_fill(hidden, 0.0) if causal else scores).abs().amax()
+            magnitudes = qh.abs() @ kh.abs().T / dim**0.5 if q.dtype == FP8 else scores.abs()
+            largest_score[b, h] = (magnitudes.masked_fill(hidden, 0.0) if causal else magnitudes).amax()
             if causal:
                 scores = scores.masked_fill(hidden, float("-inf"))
             lse[b, h] = torch.logsumexp(scores, dim=-1)
@@ -80,17 +95,20 @@ def attention(
             p = torch.softmax(scores, dim=-1).masked_fill(~seen[:, None], 0.0)
             if keep is not None:
                 p = p * (keep[b, h] != 0) / (1.0 - dropout)
-            if working:
-                p = _operand(p.to(q.dtype), precision, tf32)
-            o[b, h] = (p @ vh).to(o.dtype)
+            if not working:
+                o[b, h] = p @ vh
+            elif q.dtype == FP8:
+                scale = FP8_LARGEST_P / p.amax(dim=-1, keepdim=True).masked_fill(~seen[:, None], 1.0)
+                o[b, h] = ((p * scale).to(FP8).to(precision) @ vh / scale).to(o.dtype)
+            else:
+                o[b, h] = (_operand(p.to(q.dtype), precision, tf32) @ vh).to(o.dtype)
     return Attention(o, lse, largest_score)
 
 
 def _operand(x: torch.Tensor, precision: torch.dtype, tf32: bool) -> torch.Tensor:
     if tf32 and x.dtype == torch.float32:
-        bits = x.contiguous().view(torch.int32)
-        half = (1 << (TF32_DROPPED_BITS - 1)) - 1 + ((bits >> TF32_DROPPED_BITS) & 1)
-        x = ((bits + half) >> TF32_DROPPED_BITS << TF32_DROPPED_BITS).view(torch.float32)
+        # Triton hands fp32 numbers to the tensor cores as they are; those ignore the bits that tf32 lacks.
+        x = (x.contiguous().view(torch.int32) >> TF32_DROPPED_BITS << TF32_DROPPED_BITS).view(torch.float32)
     return x.to(precision)
 
 
@@ -114,6 +132,7 @@ def judge(
     ulps: int,
     largest_score: torch.Tensor | None = None,
     score_eps: float = torch.finfo(torch.float32).eps,
+    floor: torch.Tensor | None = None,
 ) -> Verdict:
     """Hold a kernel's output against the truth, head by head.
 
@@ -121,6 +140,7 @@ def judge(
         actual: the kernel's; truth: fp64; working: the reference in the kernel's precision; of one shape (B, H, ...).
         ulps: units in the last place (of the dtype of `actual`, at the head's largest value) allowed on top.
         largest_score: (B, H), for outputs that weigh by exponentials of scores; score_eps: of the scores' dtype.
+        floor: (B, H), error that is allowed besides.
 
     Returns:
         The verdict. A NaN, or an infinity that the truth does not have, never passes.
@@ -142,6 +162,8 @@ def judge(
     if largest_score is not None:
         relative += score_eps * largest_score.double().reshape(heads)
     allowed = 2.0 * largest_error(working) + relative * exact.abs().amax(dim=1)
+    if floor is not None:
+        allowed += floor.double().reshape(heads)
     error = largest_error(actual)
     # A head whose outputs are all exactly 0 allows no error at all.
     ratio = torch.where(error > 0, error / allowed, torch.zeros_like(error)).max().item()
@@ -156,21 +178,25 @@ def judge_attention(
     v: torch.Tensor,
     *,
     output_roundings: int = 1,
+    sum_eps: float = torch.finfo(torch.float32).eps,
     **options: Any,
 ) -> tuple[Verdict, ...]:
     """Verdicts on O, and on LSE where there is one.
 
     Args:
         output_roundings: how often the kernel rounds O to its dtype; options: as for `attention`, but `working`.
+        sum_eps: precision of the kernel's sums of products: `FP8_SUM_EPS` for fp8 on a GPU, else that of fp32.
     """
     truth = attention(
         q, k, v, **{name: value for name, value in options.items() if name in ("causal", "keep", "dropout")}
     )
     plain = attention(q, k, v, working=True, **options)
-    score_eps = torch.finfo(q.dtype if options.get("score_roundings") else torch.float32).eps
+    score_eps = torch.finfo(q.dtype).eps if options.get("score_roundings") else sum_eps
     verdicts = [
         judge(o, truth.o, plain.o, ulps=output_roundings, largest_score=truth.largest_score, score_eps=score_eps)
     ]
     if lse is not None:
-        verdicts.append(judge(lse, truth.lse, plain.lse, ulps=LSE_ULPS))
+        # An LSE is off by what the scores are off by; for sums in fp32 that is among the roundings.
+        floor = truth.largest_score * sum_eps if sum_eps > torch.finfo(torch.float32).eps else None
+        verdicts.append(judge(lse, truth.lse, plain.lse, ulps=LSE_ULPS, floor=floor))
     return tuple(verdicts)

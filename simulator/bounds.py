@@ -11,6 +11,7 @@ from .closed_form import compulsory_hbm_bytes
 from .device import Device
 from .problem import AttentionProblem
 from .program import Launch
+from .schedule import Computes
 from .walk import steps, tally
 
 INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
@@ -97,30 +98,33 @@ def roofline(
     exp_count: int | None = None,
     smem_fill_bytes: int = 0,
     l2: Literal["cold", "warm"] = "cold",
+    computes: Computes = "attention",
 ) -> Roofline:
     """Bounds for a problem: whatever the schedule, or for the traffic and operations of one.
 
     Args:
         hbm_read_bytes, hbm_write_bytes: traffic with device memory; None means the compulsory bytes [B].
-        matmul_flop: None means the two products without masked scores [FLOP].
+        matmul_flop: None means the two products without masked scores, none for a softmax alone [FLOP].
         exp_count: None means one per score that the mask lets through.
             A kernel that computes exponentials as polynomials is not bound by this one.
         smem_fill_bytes: bytes that reach the SMs from L2 [B].
         l2: `warm` grants that inputs which fit into L2 are there already.
             Outputs may stay in L2 in either state, up to its capacity: they count beyond it.
+        computes: attention, or the softmax of a score matrix.
 
     Raises:
         ValueError: the device has no tensor instruction for the problem's type.
 
     Source: Williams et al., Roofline (2009); compulsory bytes as in `closed_form`; rates from the device file.
     """
-    compulsory = compulsory_hbm_bytes(problem)
+    compulsory = compulsory_hbm_bytes(problem, computes=computes)
+    products = problem.matmul_flop if computes == "attention" else 0
     return _bounds(
         device,
         dtype=problem.dtype,
         read_bytes=compulsory.read_bytes if hbm_read_bytes is None else hbm_read_bytes,
         write_bytes=compulsory.write_bytes if hbm_write_bytes is None else hbm_write_bytes,
-        matmul_flop=problem.matmul_flop if matmul_flop is None else matmul_flop,
+        matmul_flop=products if matmul_flop is None else matmul_flop,
         exp_count=problem.scores if exp_count is None else exp_count,
         smem_fill_bytes=smem_fill_bytes,
         l2=l2,

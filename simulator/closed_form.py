@@ -8,6 +8,7 @@ so that a schedule reads from HBM whatever it loads.
 from dataclasses import dataclass, replace
 
 from .problem import MAX_SEQLEN, AttentionProblem
+from .schedule import Computes
 from .tiling import SCORE_PITCH_BYTES, STATISTIC_BYTES, cdiv
 
 MASK_BYTES = 1
@@ -52,8 +53,13 @@ def _row_bytes(problem: AttentionProblem) -> int:
 
 
 def _query_bytes(problem: AttentionProblem) -> int:
-    """Size of Q, and of O [B]."""
+    """Size of Q [B]."""
     return _slabs(problem) * problem.seqlen_q * _row_bytes(problem)
+
+
+def _output_bytes(problem: AttentionProblem) -> int:
+    """Size of O [B]."""
+    return _slabs(problem) * problem.seqlen_q * problem.head_dim * problem.output_bytes
 
 
 def _key_bytes(problem: AttentionProblem) -> int:
@@ -74,16 +80,22 @@ def score_matrix_bytes(problem: AttentionProblem) -> int:
     return _slabs(problem) * problem.seqlen_q * problem.seqlen_k * problem.element_bytes
 
 
-def compulsory_hbm_bytes(problem: AttentionProblem, *, lse: bool = False) -> ReadWrite:
-    """Traffic that no schedule avoids: Q, K, V read once, O written once.
+def compulsory_hbm_bytes(
+    problem: AttentionProblem, *, lse: bool = False, computes: Computes = "attention"
+) -> ReadWrite:
+    """Traffic that no schedule avoids: Q, K, V read once, O written once; of a softmax alone, X read and Y written.
 
     Args:
         problem: every query row counts, also one that a causal mask leaves without keys.
         lse: whether the log-sum-exp of each row is written too.
+        computes: attention, or the softmax of a score matrix.
 
     Source: Williams et al., Roofline (2009): compulsory misses; FlashAttention (2022), proof of Proposition 3.
     """
-    write = _query_bytes(problem) + (_statistic_bytes(problem) if lse else 0)
+    if computes == "softmax":
+        scores = score_matrix_bytes(problem)
+        return ReadWrite(read_bytes=scores, write_bytes=scores)
+    write = _output_bytes(problem) + (_statistic_bytes(problem) if lse else 0)
     return ReadWrite(read_bytes=_query_bytes(problem) + 2 * _key_bytes(problem), write_bytes=write)
 
 
@@ -129,10 +141,10 @@ def flash1_hbm_bytes(problem: AttentionProblem, block_n: int) -> ReadWrite:
     Source: FlashAttention (2022), Algorithm 1, lines 5 to 13.
     """
     key_blocks = cdiv(problem.seqlen_k, block_n)
-    queries, statistics = _query_bytes(problem), 2 * _statistic_bytes(problem)
+    both = _output_bytes(problem) + 2 * _statistic_bytes(problem)
     return ReadWrite(
-        read_bytes=2 * _key_bytes(problem) * problem.head_group + key_blocks * (2 * queries + statistics),
-        write_bytes=key_blocks * (queries + statistics),
+        read_bytes=2 * _key_bytes(problem) * problem.head_group + key_blocks * (_query_bytes(problem) + both),
+        write_bytes=key_blocks * both,
     )
 
 
@@ -150,7 +162,7 @@ def flash2_hbm_bytes(problem: AttentionProblem, block_m: int, block_n: int) -> R
     )
     return ReadWrite(
         read_bytes=_query_bytes(problem) + 2 * _slabs(problem) * keys * _row_bytes(problem),
-        write_bytes=_query_bytes(problem) + _statistic_bytes(problem),
+        write_bytes=_output_bytes(problem) + _statistic_bytes(problem),
     )
 
 
@@ -198,11 +210,12 @@ def peak_memory_bytes(problem: AttentionProblem, schedule: str) -> int:
     """Most device memory that a schedule holds at once [B].
 
     Q, K, V and O always; beside them naive holds S and P during its softmax; unfused the mask, P before and after
-    dropout and the dropout mask during its dropout; flash1 l and m; flash2 the log-sum-exp.
+    dropout and the dropout mask during its dropout; flash1 l and m; flash2 and flash2_tma the log-sum-exp.
     Scratch is freed after its last use; rows of M x N matrices start at line boundaries.
+    online_softmax holds X and Y and nothing else, their rows packed.
 
     Args:
-        schedule: naive, unfused, flash1 or flash2.
+        schedule: naive, unfused, flash1, flash2, flash2_tma or online_softmax.
 
     Raises:
         ValueError: there is no formula for the schedule.
@@ -215,18 +228,19 @@ def peak_memory_bytes(problem: AttentionProblem, schedule: str) -> int:
         problem.seqlen_q * cdiv(problem.seqlen_k * element, SCORE_PITCH_BYTES) * SCORE_PITCH_BYTES
         for element in (problem.element_bytes, MASK_BYTES)
     )
-    beside = {
-        "naive": (slabs * scores, slabs * scores),
-        "unfused": (mask, slabs * scores, slabs * scores, slabs * mask),
-        "flash1": (statistic, statistic),
-        "flash2": (statistic,),
+    keys = _key_bytes(problem)
+    given = (_query_bytes(problem), keys, keys, _output_bytes(problem))
+    held = {
+        "naive": (*given, slabs * scores, slabs * scores),
+        "unfused": (*given, mask, slabs * scores, slabs * scores, slabs * mask),
+        "flash1": (*given, statistic, statistic),
+        "flash2": (*given, statistic),
+        "flash2_tma": (*given, statistic),
+        "online_softmax": (score_matrix_bytes(problem),) * 2,
     }
-    if schedule not in beside:
-        raise ValueError(f"schedule = {schedule!r}: must be one of {', '.join(beside)}")
-    queries, keys = _query_bytes(problem), _key_bytes(problem)
-    return sum(
-        cdiv(size, ALLOCATION_BYTES) * ALLOCATION_BYTES for size in (queries, keys, keys, queries, *beside[schedule])
-    )
+    if schedule not in held:
+        raise ValueError(f"schedule = {schedule!r}: must be one of {', '.join(held)}")
+    return sum(cdiv(size, ALLOCATION_BYTES) * ALLOCATION_BYTES for size in held[schedule])
 
 
 def longest_seqlen(problem: AttentionProblem, schedule: str, capacity_bytes: int) -> int:

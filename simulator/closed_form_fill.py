@@ -4,13 +4,16 @@ Loads are counted in whole sectors, ragged edges and causal tiles included, as t
 """
 
 from collections.abc import Callable
+from types import MappingProxyType
 
-from .closed_form import MASK_BYTES, keys_seen_by_query_tiles
+from .closed_form import MASK_BYTES, ReadWrite, keys_seen_by_query_tiles, score_matrix_bytes
 from .problem import AttentionProblem
-from .tiling import LONGEST_REGISTER_ROW, STATISTIC_BYTES, cdiv
+from .tiling import LONGEST_REGISTER_ROW, STATISTIC_BYTES, cdiv, strip_tiles
 
 SECTOR_BYTES = 32
 """Unit of transfer [B]."""
+SOFTMAX_READS = MappingProxyType({"naive": 2, "safe": 3, "online": 2})
+"""How often a row softmax reads each element: for its maximum, its sum, its output; it writes each once."""
 
 
 def _slabs(problem: AttentionProblem) -> int:
@@ -33,7 +36,7 @@ def _sectors(count_bytes: int) -> int:
 def naive_fill_bytes(problem: AttentionProblem, block_m: int, block_n: int) -> dict[str, int]:
     """Bytes that reach SRAM in naive attention, over its three launches, tensor by tensor [B].
 
-    Q once per key tile, K and V once per query tile, S once (twice where rows do not fit into registers), P once.
+    Q once per strip of key tiles, K and V once per query tile, P once, S once (twice where rows exceed the registers).
 
     Args:
         block_m, block_n: rows and columns of a score tile.
@@ -44,7 +47,7 @@ def naive_fill_bytes(problem: AttentionProblem, block_m: int, block_n: int) -> d
     queries, keys = _one_pass(problem, m, block_m), _one_pass(problem, n, block_n)
     scores = slabs * m * _sectors(n * element)
     return {
-        "Q": queries * cdiv(n, block_n),
+        "Q": queries * cdiv(cdiv(n, block_n), strip_tiles(problem, block_m, block_n)),
         "K": keys * cdiv(m, block_m),
         "S": scores * _softmax_sweeps(problem),
         "P": slabs * m * _tiled(n, block_n, lambda cols: _sectors(cols * element)),
@@ -106,6 +109,37 @@ def flash2_fill_bytes(problem: AttentionProblem, block_m: int, block_n: int) -> 
         for seen in keys_seen_by_query_tiles(problem, block_m)
     )
     return {"Q": _one_pass(problem, problem.seqlen_q, block_m), "K": keys, "V": keys}
+
+
+def softmax_hbm_bytes(problem: AttentionProblem, variant: str) -> ReadWrite:
+    """Traffic of a row softmax in the two-level model: with the one write, 3, 4 or 3 accesses an element.
+
+    Args:
+        variant: naive, safe or online.
+
+    Source: Milakov and Gimelshein, Online normalizer calculation for softmax (2018), sections 2 and 3.
+    """
+    scores = score_matrix_bytes(problem)
+    return ReadWrite(read_bytes=SOFTMAX_READS[variant] * scores, write_bytes=scores)
+
+
+def online_softmax_fill_bytes(
+    problem: AttentionProblem, block_m: int, block_n: int, variant: str = "online"
+) -> dict[str, int]:
+    """Bytes that reach SRAM, or that L1 has, in a row softmax: the strip of a CTA once per pass over it [B].
+
+    Args:
+        block_m, block_n: rows and columns of a block; variant: naive, safe or online.
+
+    Source: Milakov and Gimelshein (2018), Algorithms 1 to 3, by blocks; whole sectors.
+    """
+    m, n, element = problem.seqlen_q, problem.seqlen_k, problem.element_bytes
+    if block_n >= n:
+        # Rows are packed: a block of whole rows is one range.
+        strips = _tiled(m, block_m, lambda rows: _sectors(rows * n * element))
+    else:
+        strips = m * _tiled(n, block_n, lambda cols: _sectors(cols * element))
+    return {"X": SOFTMAX_READS[variant] * _slabs(problem) * strips}
 
 
 def _one_pass(problem: AttentionProblem, rows: int, block: int) -> int:

@@ -3,7 +3,8 @@
 This is the estimate from the tile program; a cost from compiled code has the same form.
 Pipes are shared by the SM's CTAs. The critical path is what one CTA cannot overlap with itself:
 its tile products and its softmax follow each other. Barriers keep several warpgroups in step,
-so that one's products hide behind the other's only while they queue for the tensor cores.
+so that one's products hide behind the other's only while they queue for the tensor cores;
+those of specialised warps keep no step.
 """
 
 from dataclasses import dataclass
@@ -88,38 +89,39 @@ def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) ->
 
     Source: counts from the tile program; rates from the device file; latencies above.
     """
-    work = step.work
+    work, warps = step.work, launch.compute_warps
     smem_read, smem_write = work.smem_read_bytes, work.smem_write_bytes
     loaded = 0
     for tile in step.loads:
         moved = moved_bytes(launch.program.tensor(tile.tensor), tile.rows, tile.cols)
-        loaded += moved
+        # A thread starts a TMA copy, and no warp's instructions carry it.
+        loaded += moved if tile.path != "tma" else 0
         if tile.path != "plain":
             smem_write += moved
     tensor_cycles = matmul_latency = mma_instructions = 0.0
     redundancy, extra_issue, groups, barriers = 1.0, 0.0, 1, work.barriers
     for matmul in work.matmuls:
-        instruction = tensor_instruction(device, matmul.m, launch.num_warps)
-        operand_bytes = operand_smem_bytes(matmul, element_bytes, launch.num_warps, instruction, launch.warp_split)
+        instruction = tensor_instruction(device, matmul.m, warps)
+        operand_bytes = operand_smem_bytes(matmul, element_bytes, warps, instruction, launch.warp_split)
         smem_read += operand_bytes
         matmul_latency += MATMUL_LATENCY_CYCLES[instruction]
         if instruction == "mma":
             # ldmatrix.x4 brings 512 B to a warp
             mma_instructions += matmul.flop / MMA_FLOP + operand_bytes / 512
-            if launch.num_warps * 16 > matmul.m:
+            if warps * 16 > matmul.m:
                 # Warps that share rows reduce over each other, and pass P, through shared memory.
                 barriers += 4
                 smem_write += matmul.m * matmul.k * element_bytes
-                smem_read += matmul.m * matmul.k * element_bytes * launch.num_warps * 16 // matmul.m
+                smem_read += matmul.m * matmul.k * element_bytes * warps * 16 // matmul.m
         else:
-            groups = launch.num_warps // 4
+            groups = warps // 4
             # Warpgroups that find no 64 rows of their own repeat those of others.
-            redundancy = max(redundancy, launch.num_warps * 16 / matmul.m)
+            redundancy = max(redundancy, warps * 16 / matmul.m)
             extra_issue = TENSOR_EXTRA_ISSUE
         tensor_cycles += redundancy * matmul.flop / device.tensor_flop_per_cycle(instruction, launch.dtype)
     arithmetic = redundancy * (work.fma_count + work.alu_count) / 32
     arithmetic += ROW_LANES * 10 * work.row_reductions * max((matmul.m for matmul in work.matmuls), default=0) / 64
-    other = redundancy * work.exp_count / 32 + mma_instructions + LOOP_INSTRUCTIONS * launch.num_warps
+    other = redundancy * work.exp_count / 32 + mma_instructions + LOOP_INSTRUCTIONS * warps
     other += LOAD_INSTRUCTIONS * loaded / 512 + (work.smem_write_bytes + work.smem_read_bytes) / 512
     # Every spilled register is stored and loaded once where the products need the registers.
     spilled = 2 * launch.resources.spilled_bytes_per_thread * launch.threads_per_cta if work.matmuls else 0
@@ -131,8 +133,10 @@ def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) ->
     issue = slots / device.issue_per_cycle
     smem = (smem_read + smem_write + spilled) / device.smem_bytes_per_cycle
     elementwise = max(
-        mufu, fma, alu, spilled / device.smem_bytes_per_cycle + slots / min(device.issue_per_cycle, launch.num_warps)
+        mufu, fma, alu, spilled / device.smem_bytes_per_cycle + slots / min(device.issue_per_cycle, warps)
     )
+    # Specialised groups meet at no barrier, so one has the other pipes while another has the tensor cores.
+    apart = groups if launch.consumer_warps else 1
     latency = (
         matmul_latency
         + work.row_reductions * REDUCTION_CYCLES
@@ -141,7 +145,7 @@ def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) ->
     )
     return StepCost(
         pipe_cycles=(tensor_cycles, mufu, fma, alu, issue, smem),
-        critical_path_cycles=tensor_cycles / groups + elementwise + latency,
+        critical_path_cycles=tensor_cycles / groups + elementwise / apart + latency,
         smem_read_bytes=smem_read,
         smem_write_bytes=smem_write,
         matmul_flop=sum(matmul.flop for matmul in work.matmuls),

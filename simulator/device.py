@@ -61,7 +61,7 @@ class Device:
     l2_partitions: int = _number(1, 2, whole=True, doc="L2 partitions; far data is copied into the near one")
     sector_bytes: int = _number(32, 32, whole=True, doc="unit of transfer")
     line_bytes: int = _number(128, 128, whole=True, doc="unit of cache tags")
-    l2_bytes_per_s: float = _number(1e10, 1e15, doc="L2 read bandwidth, all partitions together")
+    l2_bytes_per_s: float = _number(1e10, 1e15, doc="L2 read bandwidth, all partitions; joined reads count once")
     l2_latency_cycles: float = _number(1, 1e5, doc="latency of a load that hits the near L2 partition")
     fabric_bytes_per_s: float = _number(1e10, 1e15, doc="bandwidth between the L2 partitions, both directions together")
     fabric_latency_cycles: float = _number(0, 1e5, doc="extra latency of the far L2 partition")
@@ -71,7 +71,7 @@ class Device:
     hbm_peak_bytes_per_s: float = _number(1e10, 1e15, doc="device memory bandwidth of the datasheet")
     hbm_read_bytes_per_s: float = _number(1e10, 1e15, doc="achievable read bandwidth")
     hbm_write_bytes_per_s: float = _number(1e10, 1e15, doc="achievable write bandwidth")
-    hbm_latency_s: float = _number(1e-8, 1e-4, doc="latency that device memory adds to an L2 miss")
+    hbm_latency_s: float = _number(1e-8, 1e-4, doc="what device memory adds to an L2 miss, its translation known")
 
     mma_fp16_flop_per_cycle: float = _number(0, 1e6, doc="mma.sync, fp16 or bf16, fp32 sums, per SM")
     mma_tf32_flop_per_cycle: float = _number(0, 1e6, doc="mma.sync, tf32, per SM")

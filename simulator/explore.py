@@ -3,7 +3,7 @@
 Every configuration is simulated on its own, so the result does not depend on how many processes share the work.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -13,15 +13,18 @@ from .occupancy import DoesNotFit
 from .pool import Progress, run_all
 from .prediction import Prediction
 from .problem import AttentionProblem
-from .registry import all_schedules
+from .program import Launch, Resources
+from .registry import find_schedule
 from .schedule import Config
 from .simulate import launches_of, simulate
-from .space import Options, configs_of, schedules_named, those_able
+from .space import Options, configs_of, schedules_named, those_able, unlike
 
 SCHEMA = "tilesight.explore/1"
 BASELINE = "naive"
 
 Settings = Mapping[str, str | int | None]
+ResourcesOf = Callable[[Sequence[tuple[Launch, ...]]], Sequence[tuple[Resources, ...] | str]]
+"""Launches of each configuration -> resources of each of its launches, or why they cannot run, in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,7 @@ class Candidate:
 
     Args:
         schedule: name; config: choices; options: those of them that the schedule reads.
+        resources: of each launch, in the place of the estimates; None leaves the estimates.
         prediction: None where it cannot run on the device at all.
         reason: why it does not fit, in one line; empty where it does.
         pareto: whether no other that fits is at least as good in time, SRAM fill and HBM bytes, and better in one.
@@ -38,6 +42,7 @@ class Candidate:
     schedule: str
     config: Config
     options: tuple[str, ...]
+    resources: tuple[Resources, ...] | None = None
     prediction: Prediction | None = None
     reason: str = ""
     pareto: bool = False
@@ -98,6 +103,7 @@ LAUNCH_KEYS = (
     "registers_per_thread",
     "spilled_bytes_per_thread",
     "smem_bytes_per_cta",
+    "resources",
 )
 """Figures of the launch that takes longest."""
 
@@ -109,7 +115,7 @@ class Exploration:
     Args:
         device: the GPU; device_name: as the user gave it.
         candidates: those that fit by time, then those that do not.
-        baseline: naive attention in its default configuration; None where it cannot run.
+        baseline: naive attention in its default configuration; None where it cannot run, or is not the same work.
         left_out: schedule -> why it cannot compute the problem at all.
         notes: remarks for the user, one line each.
     """
@@ -152,6 +158,7 @@ def explore(
     resolution: str = "chunk",
     registers: int | None = None,
     smem_bytes: int | None = None,
+    resources_of: ResourcesOf | None = None,
     workers: int = 1,
     progress: Progress | None = None,
     **fixed: int | str | Sequence[int | str],
@@ -160,16 +167,17 @@ def explore(
 
     Args:
         problem: what to compute.
-        schedule: a name, several names, or `all`.
+        schedule: a name, several names, or `all` that compute attention; all must compute the same.
         device: a `Device`, a catalogue name or a path to a TOML file.
         l2, overhead, resolution, registers, smem_bytes: as `simulate`.
+        resources_of: called once, here, with the launches of all configurations; what it says replaces the estimates.
         workers: processes at most; in a script of your own, more than one needs the usual `__main__` guard.
         progress: called with (configurations done, configurations in all).
         fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.
 
     Raises:
-        ValueError: unknown name, a value that is not allowed, an option that no schedule takes,
-            or a single schedule that cannot compute the problem.
+        ValueError: unknown name, schedules that do not compute the same, a value that is not allowed,
+            an option that no schedule takes, or a single schedule that cannot compute the problem.
     """
     gpu = load_device(device) if isinstance(device, str) else device
     jobs, left_out = plan(problem, schedule, fixed)
@@ -180,13 +188,18 @@ def explore(
         "registers": registers,
         "smem_bytes": smem_bytes,
     }
+    naive = find_schedule(BASELINE)
+    other = unlike([naive, *schedules_named(schedule)])
+    baseline = Candidate(schedule=BASELINE, config=naive.default, options=naive.options, reason=other)
+    if resources_of:
+        *jobs, baseline = _with_resources([*jobs, baseline], problem, gpu, resources_of)
     done = run_all(partial(_simulate_one, problem, gpu, settings), jobs, workers, progress)
     return Exploration(
         problem=problem,
         device=gpu,
         device_name=device if isinstance(device, str) else device.name,
         candidates=tuple(mark_pareto(sorted(done, key=_rank))),
-        baseline=_baseline(problem, gpu, l2, overhead),
+        baseline=_simulate_one(problem, gpu, {"l2": l2, "overhead": overhead}, baseline).prediction,
         left_out=left_out,
     )
 
@@ -200,6 +213,8 @@ def plan(
         ValueError: as `explore`.
     """
     chosen = schedules_named(schedule)
+    if unlike(chosen):
+        raise ValueError(f"schedule: {unlike(chosen)}; only like can be ranked")
     able, left_out = those_able(chosen, problem)
     if not able:
         raise ValueError("; ".join(f"schedule {name}: {reason}" for name, reason in left_out.items()))
@@ -244,23 +259,36 @@ def memory_reason(peak_memory_bytes: int, device: Device) -> str:
     return f"device memory: needs {need}, {device.name} has {have}"
 
 
-def _baseline(problem: AttentionProblem, device: Device, l2: str, overhead: str) -> Prediction | None:
-    if BASELINE not in all_schedules():
-        return None
+def _with_resources(
+    jobs: Sequence[Candidate], problem: AttentionProblem, device: Device, resources_of: ResourcesOf
+) -> list[Candidate]:
+    """The jobs with the resources of their launches, or with the reason why they have none."""
+    launches = [job.reason or _launches(problem, device, job) for job in jobs]
+    pipelines = {number: found for number, found in enumerate(launches) if isinstance(found, tuple)}
+    answers = dict(zip(pipelines, resources_of(list(pipelines.values())), strict=True))
+    done = list(jobs)
+    for number, answer in answers.items():
+        job = jobs[number]
+        done[number] = replace(job, reason=answer) if isinstance(answer, str) else replace(job, resources=answer)
+    return done
+
+
+def _launches(problem: AttentionProblem, device: Device, job: Candidate) -> tuple[Launch, ...] | str:
+    """What a job runs; or, in one line, why its schedule or the device cannot do it."""
     try:
-        return simulate(problem, schedule=BASELINE, device=device, l2=l2, overhead=overhead)
-    except ValueError:
-        return None
+        return launches_of(problem, job.schedule, job.config, device)
+    except ValueError as error:
+        return str(error)
 
 
 def _simulate_one(problem: AttentionProblem, device: Device, settings: Settings, job: Candidate) -> Candidate:
     # What the schedule cannot do is an answer here; any other error is a bug and must be seen.
+    reason = job.reason or _launches(problem, device, job)
+    if isinstance(reason, str):
+        return replace(job, reason=reason)
+    chosen = {"schedule": job.schedule, "config": job.config, "device": device, "resources": job.resources}
     try:
-        launches_of(problem, job.schedule, job.config, device)
-    except ValueError as error:
-        return replace(job, reason=str(error))
-    try:
-        prediction = simulate(problem, schedule=job.schedule, config=job.config, device=device, **settings)  # type: ignore[arg-type]
+        prediction = simulate(problem, **chosen, **settings)  # type: ignore[arg-type]
     except DoesNotFit as error:
         return replace(job, reason=str(error))
-    return _candidate(prediction, device)
+    return replace(_candidate(prediction, device), resources=job.resources)

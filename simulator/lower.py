@@ -63,7 +63,9 @@ def lower_tensors(
     for name, tensor in tensors.items():
         packed = tensor.pitch_bytes == tensor.row_bytes
         if resolution == "line":
-            high, wide = _line_shape(tensor, packed, device.line_bytes)
+            # Only tiles of whole rows run over the ends of packed rows; others start anew in each.
+            merged = packed and all(tile.cols >= tensor.cols for tile in tiles.get(name, []))
+            high, wide = _line_shape(tensor, merged, device.line_bytes)
         else:
             high, wide = _chunk_shape(tensor, tiles.get(name, []))
         row_granules = cdiv(tensor.row_bytes, wide)

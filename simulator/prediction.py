@@ -26,6 +26,7 @@ class LaunchPrediction:
         ctas_per_sm: residency; occupancy_fraction: active warps / max warps.
         occupancy_limit: what keeps one more CTA off an SM: registers, smem, warps or ctas.
         waves: CTAs / (SMs x residency); tail_fraction: share of the last wave's slots in use (1 = no tail).
+        num_warps: warps of a CTA, those that the compiler adds included; num_stages: as in Triton.
         registers_per_thread, spilled_bytes_per_thread, smem_bytes_per_cta, resources: see `Resources`;
             resources is its origin.
         simulated_fraction: share of the work that was stepped through; the rest continued a steady state.

@@ -24,7 +24,7 @@ class AttentionProblem:
         seqlen_q: M, query length.
         seqlen_k: N, key length.
         head_dim: D, elements per head.
-        dtype: element type of Q, K, V and O: fp32, fp16, bf16 or fp8.
+        dtype: element type of Q, K, V and O: fp32, fp16, bf16 or fp8 (e4m3, and then O is bf16).
         causal: whether the mask is causal.
         dropout: probability that an element of P is dropped (read by the unfused pipeline only).
 
@@ -66,8 +66,13 @@ class AttentionProblem:
 
     @property
     def element_bytes(self) -> int:
-        """Size of one element of Q, K, V or O [B]."""
+        """Size of one element of Q, K or V [B]."""
         return DTYPE_BYTES[self.dtype]
+
+    @property
+    def output_bytes(self) -> int:
+        """Size of one element of O [B]."""
+        return max(DTYPE_BYTES[self.dtype], DTYPE_BYTES["bf16"])
 
     @property
     def head_group(self) -> int:

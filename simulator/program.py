@@ -199,12 +199,14 @@ class Resources:
         registers_per_thread: 32-bit registers.
         smem_bytes_per_cta: shared memory, static and dynamic [B].
         spilled_bytes_per_thread: local memory [B].
+        warps_per_cta: warps of a CTA after specialisation by the compiler; 0: as many as the launch asks for.
         origin: `estimated` (documented rule), `compiled` (from a cubin) or `given` (by the user).
     """
 
     registers_per_thread: int
     smem_bytes_per_cta: int
     spilled_bytes_per_thread: int = 0
+    warps_per_cta: int = 0
     origin: Literal["estimated", "compiled", "given"] = "estimated"
 
 
@@ -219,6 +221,8 @@ class Launch:
         name: name of the kernel.
         grid: CTAs along x, y, z.
         num_warps, num_stages: as in Triton.
+        consumer_warps: warps among which the compiler divides the work of a warp-specialised launch, beside those
+            that only load; 0: no warps are specialised, all that the launch asks for do both.
         program: what each item does.
         resources: registers and shared memory of a CTA.
         dtype: element type of the matmul operands: fp32, fp16, bf16 or fp8.
@@ -230,6 +234,7 @@ class Launch:
     grid: tuple[int, int, int]
     num_warps: int
     num_stages: int
+    consumer_warps: int = 0
     program: TileProgram
     resources: Resources
     dtype: str
@@ -242,6 +247,16 @@ class Launch:
         return prod(self.grid)
 
     @property
+    def compute_warps(self) -> int:
+        """Warps of a CTA that compute."""
+        return self.consumer_warps or self.num_warps
+
+    @property
+    def warps_per_cta(self) -> int:
+        """Warps of a CTA: those asked for, and those that the compiler adds."""
+        return self.resources.warps_per_cta or self.num_warps
+
+    @property
     def threads_per_cta(self) -> int:
         """Threads of a CTA (32 a warp)."""
-        return 32 * self.num_warps
+        return 32 * self.warps_per_cta

@@ -15,15 +15,21 @@ def compare_text(found: Scaling, width: int = 120, color: bool = False) -> str:
         *found.notes,
     ]
     lines = wrapped(head, width)
+    faster = any(found.speedup(point) for point in found.points)
+    time_title = "Time, and how much faster than naive" if faster else "Time"
     for title, cell in (
-        ("Time, and how much faster than naive", lambda point: _time(found, point)),
+        (time_title, lambda point: _time(found, point)),
         ("HBM traffic", lambda point: _figure(point, lambda total: units.traffic(total.hbm_bytes))),
         ("SRAM fill", lambda point: _figure(point, lambda total: units.traffic(total.smem_fill_bytes))),
         ("Peak device memory", _memory),
     ):
         lines += ["", title, _by_length(found, cell, width, color)]
     lines += ["", "Out of memory", *(f"  {line}" for line in limit_lines(found))]
-    lines += ["", "Configurations", *(f"  {name:<10} {config_text(config)}" for name, config in found.configs.items())]
+    lines += [
+        "",
+        "Configurations",
+        *(f"  {name:<{_names_width(found)}} {config_text(config)}" for name, config in found.configs.items()),
+    ]
     lines += [f"Left out: schedule {name}: {reason}" for name, reason in found.left_out.items()]
     lines += sorted({f"Not run: {point.schedule}: {point.reason}" for point in found.points if _misfit(point)})
     return "\n".join(lines)
@@ -65,8 +71,12 @@ def limit_lines(found: Scaling) -> list[str]:
             text = f"not up to N = {limit.longest_seqlen:,}, the longest that can be asked for"
         else:
             text = f"from N = {limit.out_of_memory_seqlen:,} on"
-        lines.append(f"{limit.schedule:<10} {text}")
+        lines.append(f"{limit.schedule:<{_names_width(found)}} {text}")
     return lines
+
+
+def _names_width(found: Scaling) -> int:
+    return max(10, *map(len, found.configs))
 
 
 def compare_rows(found: Scaling) -> list[dict[str, object]]:

@@ -8,6 +8,7 @@ from . import units
 from .bounds import roofline
 from .explore import Candidate, Exploration
 from .prediction import LaunchPrediction, Prediction
+from .registry import find_schedule
 from .report import RESOURCES, Column, config_text, flop, percent, plural, problem_text, table, times, wrapped
 
 AS_FAST = 1.02
@@ -21,7 +22,11 @@ TITLES = {
     "kv_order": "K/V order",
     "persistent": "persist.",
     "warp_split": "split",
+    "softmax_variant": "softmax",
+    "warp_specialize": "special.",
 }
+WORDS = ("cta_order", "kv_order", "softmax_variant")
+"""Options whose values are words, and aligned as such."""
 
 
 def explore_text(found: Exploration, top: int = 15, width: int = 120, color: bool = False) -> str:
@@ -55,7 +60,10 @@ def ranking_table(found: Exploration, shown: Sequence[Candidate], width: int, co
     columns += [
         column("time", lambda one: units.duration(one.time_s)),
         column("vs best", lambda one: times(one.time_s / best_s), 3),
-        column("TFLOP/s", lambda one: f"{one.total.matmul_flop / one.time_s / 1e12:.0f}", 4),
+    ]
+    if any(one.total.matmul_flop for one in predictions):
+        columns.append(column("TFLOP/s", lambda one: f"{one.total.matmul_flop / one.time_s / 1e12:.0f}", 4))
+    columns += [
         column("SRAM fill", lambda one: units.traffic(one.total.smem_fill_bytes)),
         column("L2 read", lambda one: units.traffic(one.total.l2_read_bytes), 2),
         column("HBM", lambda one: units.traffic(one.total.hbm_bytes)),
@@ -71,7 +79,7 @@ def ranking_table(found: Exploration, shown: Sequence[Candidate], width: int, co
 
 def _option_column(name: str, shown: Sequence[Candidate]) -> Column:
     cells = [str(item.config_dict().get(name, "-")) for item in shown]
-    return Column(title=TITLES[name], cells=cells, left=name in ("cta_order", "kv_order"))
+    return Column(title=TITLES[name], cells=cells, left=name in WORDS)
 
 
 def varying_options(found: Exploration) -> list[str]:
@@ -95,24 +103,23 @@ def why_lines(found: Exploration) -> list[str]:
     prediction = best.prediction
     assert prediction is not None
     total, launch = prediction.total, prediction.longest_launch
-    lines = [
-        f"Best: {short_text(found, best)}: {units.duration(total.time_s)}"
-        f" ({units.rate(total.matmul_flop / total.time_s)}), because"
-    ]
+    multiplies = total.matmul_flop > 0
+    rate = units.rate(total.matmul_flop / total.time_s) if multiplies else units.bandwidth(total.hbm_bytes_per_s)
+    lines = [f"Best: {short_text(found, best)}: {units.duration(total.time_s)} ({rate}), because"]
     if found.baseline and best.schedule != found.baseline.schedule:
         lines.append(f"  - {_against_naive(prediction, found.baseline)}")
     lines += [f"  - {text}" for text in _against_others(found, best)]
     if launch.ctas_per_sm > 1:
         lines.append(
             f"  - {launch.ctas_per_sm} CTAs share an SM: while one waits or computes exponentials,"
-            " another feeds the tensor cores"
+            f" another {'feeds the tensor cores' if multiplies else 'loads'}"
         )
     busy = sorted(launch.utilisation.items(), key=lambda item: (-item[1], item[0]))[:3]
     text = ", ".join(f"{name} {percent(share)}" for name, share in busy)
     lines.append(
         f"  - it is bound by {launch.bottleneck} ({RESOURCES.get(launch.bottleneck, 'see docs')}); busy: {text}"
     )
-    bound = roofline(found.problem, found.device)
+    bound = roofline(found.problem, found.device, computes=find_schedule(best.schedule).computes)
     lines.append(
         f"  - no schedule can take less than {units.duration(bound.bound_s)} here ({bound.bottleneck}):"
         f" this is {times(total.time_s / bound.bound_s)} that"
@@ -159,7 +166,8 @@ def _against_others(found: Exploration, best: Candidate) -> list[str]:
         fill, hbm = [one.smem_fill_bytes for one in same], [one.hbm_bytes for one in same]
         lines.append(
             f"it brings {units.traffic(own.smem_fill_bytes)} into the SMs (others {_range(fill)})"
-            f" and moves {units.traffic(own.hbm_bytes)} at HBM (others {_range(hbm)}), for {flop(own.matmul_flop)}"
+            f" and moves {units.traffic(own.hbm_bytes)} at HBM (others {_range(hbm)})"
+            + (f", for {flop(own.matmul_flop)}" if own.matmul_flop else "")
         )
     return lines
 

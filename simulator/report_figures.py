@@ -1,6 +1,6 @@
 """The pictures of the HTML report, drawn by plotly in the browser."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from math import log10 as log
 from typing import Any
@@ -10,22 +10,21 @@ import plotly.graph_objects as go
 from . import units
 from .explore import Candidate, Exploration
 from .report import config_text
+from .report_draw import INK, MUTED, axis, div, laid_out, log_ticks
 from .report_series import (
     HeatMap,
-    axis_text,
     best_of_each,
     bytes_per_level,
     color,
     decades,
     heat_maps,
     intensity_flop_per_byte,
+    multiplies,
     roofs,
 )
 
-INK, GRID, MUTED = "#1f2328", "#e6e8eb", "#57606a"
 DARK_SHARE = 0.5
 """The share of the colour scale, from its dark end, on which white text reads better."""
-FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 
 def figures(found: Exploration) -> list[str]:
@@ -36,48 +35,18 @@ def figures(found: Exploration) -> list[str]:
         sections += [
             "<h2>Block sizes</h2><p>Best time for each pair of block sizes over all other options; dark is fast.</p>"
         ]
-        sections += ['<div class="row">', *(_div(_heat_map(one), f"heat-{one.schedule}") for one in maps), "</div>"]
+        sections += ['<div class="row">', *(div(_heat_map(one), f"heat-{one.schedule}") for one in maps), "</div>"]
     if not best_of_each(found):
         return sections
+    roofline = [div(_roofline(found), "roofline")] if multiplies(found) else []
     sections += [
-        "<h2>Where the bytes go, and what bounds the time</h2>",
+        f"<h2>Where the bytes go{', and what bounds the time' if roofline else ''}</h2>",
         '<div class="row">',
-        _div(_levels(found), "levels"),
-        _div(_roofline(found), "roofline"),
+        div(_levels(found), "levels"),
+        *roofline,
         "</div>",
     ]
     return sections
-
-
-def _div(figure: go.Figure, name: str) -> str:
-    config = {"displayModeBar": False, "responsive": True}
-    html: str = figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=config)
-    return f"<div>{html}</div>"
-
-
-def _axis(title: str, **more: Any) -> dict[str, Any]:
-    base = {
-        "title": {"text": title, "font": {"size": 13}, "standoff": 10},
-        "gridcolor": GRID,
-        "linecolor": "#8c959f",
-        "zeroline": False,
-    }
-    return base | {"automargin": True} | more
-
-
-def _laid_out(figure: go.Figure, title: str, height: int, **more: Any) -> go.Figure:
-    figure.update_layout(
-        template="none",
-        title={"text": f"<b>{escape(title)}</b>", "x": 0, "xref": "container", "font": {"size": 15}},
-        font={"family": FONT, "size": 12, "color": INK},
-        paper_bgcolor="white",
-        plot_bgcolor="white",
-        height=height,
-        margin={"l": 64, "r": 16, "t": 44, "b": 52},
-        hoverlabel={"bgcolor": "white", "font": {"color": INK, "family": FONT}},
-        **more,
-    )
-    return figure
 
 
 def _story(item: Candidate | None) -> str:
@@ -113,12 +82,12 @@ def _heat_map(one: HeatMap) -> go.Figure:
     for y, row in enumerate(times):
         for x, value in enumerate(row):
             figure.add_annotation(x=x, y=y, showarrow=False, **_cell(value, known))
-    return _laid_out(
+    return laid_out(
         figure,
         one.schedule,
         400,
-        xaxis=_axis("block_n (rows of a key tile)") | _block_ticks(one.block_n),
-        yaxis=_axis("block_m (rows of a query tile)") | _block_ticks(one.block_m),
+        xaxis=axis("block_n (rows of a key tile)") | _block_ticks(one.block_n),
+        yaxis=axis("block_m (rows of a query tile)") | _block_ticks(one.block_m),
     )
 
 
@@ -159,23 +128,16 @@ def _levels(found: Exploration) -> go.Figure:
             cliponaxis=False,
             hovertemplate=f"{escape(name)} %{{y}}: %{{text}}<extra></extra>",
         )
-    return _laid_out(
+    return laid_out(
         figure,
         "Bytes per level, best configuration of each schedule",
         480,
         barmode="group",
         bargap=0.25,
-        xaxis=_axis("bytes moved (logarithmic)") | _log_ticks(amounts_seen, units.traffic, room=0.4),
-        yaxis=_axis("", autorange="reversed"),
+        xaxis=axis("bytes moved (logarithmic)") | log_ticks(amounts_seen, units.traffic, room=0.4),
+        yaxis=axis("", autorange="reversed"),
         legend={"orientation": "h", "y": -0.2, "x": 0},
     )
-
-
-def _log_ticks(values: Sequence[float], text: Callable[[float], str], room: float) -> dict[str, Any]:
-    """A logarithmic axis that holds these values. Args: room: decades left free at the end."""
-    ticks = decades(values)
-    texts = [axis_text(text(tick)) for tick in ticks]
-    return {"type": "log", "tickvals": ticks, "ticktext": texts, "range": [log(ticks[0]), log(max(values)) + room]}
 
 
 def _roofline(found: Exploration) -> go.Figure:
@@ -232,11 +194,11 @@ def _roofline(found: Exploration) -> go.Figure:
         xshift=18,
         **note,
     )
-    return _laid_out(
+    return laid_out(
         figure,
         "Roofline: all configurations; large: the best of each schedule",
         480,
-        xaxis=_axis("matrix-product FLOP per byte at HBM", type="log", range=[log(low), log(high)], dtick=1),
-        yaxis=_axis("achieved rate") | _log_ticks([*rates, lines.peak_flop_per_s], units.rate, room=0.2),
+        xaxis=axis("matrix-product FLOP per byte at HBM", type="log", range=[log(low), log(high)], dtick=1),
+        yaxis=axis("achieved rate") | log_ticks([*rates, lines.peak_flop_per_s], units.rate, room=0.2),
         legend={"orientation": "h", "y": -0.2, "x": 0},
     )

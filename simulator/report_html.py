@@ -5,7 +5,7 @@ from html import escape
 from . import units
 from .explore import Candidate, Exploration
 from .report import percent, problem_text, times
-from .report_explore import TITLES, left_out_lines, short_text, varying_options, why_lines
+from .report_explore import TITLES, WORDS, left_out_lines, short_text, varying_options, why_lines
 from .report_figures import figures
 
 STYLE = """
@@ -28,12 +28,12 @@ tr.pareto td:first-child { box-shadow: inset 3px 0 #0072B2; }
 """
 
 SORT = """
-document.querySelectorAll("th").forEach((head, column) => {
+document.querySelectorAll("table").forEach(table => table.querySelectorAll("th").forEach((head, column) => {
   const sort = () => {
     const up = head.getAttribute("aria-sort") !== "ascending";
-    document.querySelectorAll("th").forEach(other => other.removeAttribute("aria-sort"));
+    table.querySelectorAll("th").forEach(other => other.removeAttribute("aria-sort"));
     head.setAttribute("aria-sort", up ? "ascending" : "descending");
-    const body = document.querySelector("tbody");
+    const body = table.querySelector("tbody");
     const key = row => row.cells[column].dataset.key ?? row.cells[column].textContent;
     const rows = [...body.rows].sort((a, b) => {
       const [x, y] = [key(a), key(b)];
@@ -46,7 +46,7 @@ document.querySelectorAll("th").forEach((head, column) => {
   head.tabIndex = 0;
   head.addEventListener("click", sort);
   head.addEventListener("keydown", event => { if (event.key === "Enter") sort(); });
-});
+}));
 """
 
 
@@ -102,7 +102,7 @@ def _table(found: Exploration) -> str:
     heads += ["HBM", "CTAs/SM", "occupancy", "registers", "smem/CTA", "bound by", "Pareto"]
     if len(found.ranked) < len(found.candidates):
         heads.append("why it does not fit")
-    left = {"schedule", "bound by", "why it does not fit", *(TITLES[name] for name in ("cta_order", "kv_order"))}
+    left = {"schedule", "bound by", "why it does not fit", *(TITLES[name] for name in WORDS)}
     head = "".join(f'<th scope="col"{" class=left" if name in left else ""}>{escape(name)}</th>' for name in heads)
     rows = "\n".join(_row(found, rank, item, options) for rank, item in enumerate(found.candidates, 1))
     return (
@@ -115,7 +115,7 @@ def _table(found: Exploration) -> str:
 def _row(found: Exploration, rank: int, item: Candidate, options: list[str]) -> str:
     cells = [_cell(str(rank)), _cell(item.schedule, classes="left")]
     for name in options:
-        cells.append(_cell(str(item.config_dict().get(name, "")), classes="left" if name.endswith("order") else ""))
+        cells.append(_cell(str(item.config_dict().get(name, "")), classes="left" if name in WORDS else ""))
     if item.prediction is None:
         cells += [_cell("")] * 12
     else:

@@ -24,6 +24,7 @@ from .report_series import (
     decades,
     heat_maps,
     intensity_flop_per_byte,
+    multiplies,
     roofs,
 )
 from .scaling import Scaling
@@ -78,7 +79,10 @@ def explore_png(found: Exploration) -> bytes:
         if best_of_each(found):
             bars, roof = rows[-1].subplots(1, 2)
             _draw_levels(bars, found)
-            _draw_roofline(roof, found)
+            if multiplies(found):
+                _draw_roofline(roof, found)
+            else:
+                roof.set_axis_off()
         return _png(figure)
 
 

@@ -89,6 +89,11 @@ def axis_text(text: str) -> str:
     return re.sub(r"\.0+ ", " ", text)
 
 
+def multiplies(found: Exploration) -> bool:
+    """Whether there is a matrix product to hold against a roofline of operations."""
+    return any(one.total.matmul_flop for one in best_of_each(found).values())
+
+
 def intensity_flop_per_byte(total: Traffic) -> float:
     """Operations of matrix products per byte at HBM; one byte where none moves."""
     return total.matmul_flop / max(1, total.hbm_bytes)

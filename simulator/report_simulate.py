@@ -5,6 +5,7 @@ from .bounds import roofline
 from .closed_form import compulsory_hbm_bytes
 from .device import Device
 from .prediction import LaunchPrediction, Prediction
+from .registry import find_schedule
 from .report import RESOURCES, bar, config_text, flop, percent, plural, problem_text, times
 from .traffic import Traffic
 
@@ -14,6 +15,8 @@ LIMITS = {
     "warps": "more would exceed the SM's warps",
     "ctas": "the SM holds no more CTAs",
 }
+COMPULSORY = {"attention": "Q, K, V read once, O written once", "softmax": "X read once, Y written once"}
+"""What a schedule computes -> what it cannot but move."""
 
 
 def simulate_text(prediction: Prediction, device: Device) -> str:
@@ -95,13 +98,14 @@ def total_lines(prediction: Prediction, device: Device) -> list[str]:
     lines = [heading, f"  Time         {units.duration(total.time_s)}, bound by {prediction.bottleneck}"]
     if len(prediction.launches) > 1:
         lines += traffic_lines(total, device)
-    compulsory = compulsory_hbm_bytes(prediction.problem).total_bytes
+    computes = find_schedule(prediction.schedule).computes
+    compulsory = compulsory_hbm_bytes(prediction.problem, computes=computes).total_bytes
     stayed = ", as output is still in L2" if total.hbm_bytes < compulsory else ""
     lines.append(
-        f"  Compulsory   {units.traffic(compulsory)} at HBM (Q, K, V read once, O written once);"
+        f"  Compulsory   {units.traffic(compulsory)} at HBM ({COMPULSORY[computes]});"
         f" this moves {times(total.hbm_bytes / compulsory)}{stayed}"
     )
-    bound = roofline(prediction.problem, device)
+    bound = roofline(prediction.problem, device, computes=computes)
     lines.append(
         f"  Roofline     {units.duration(bound.bound_s)} at least, for any schedule ({bound.bottleneck});"
         f" this takes {times(total.time_s / bound.bound_s)} that"

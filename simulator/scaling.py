@@ -13,7 +13,7 @@ from .problem import MAX_SEQLEN, AttentionProblem
 from .registry import find_schedule
 from .schedule import Config, Schedule
 from .simulate import launches_of, peak_memory_bytes, simulate
-from .space import options_taken, schedules_named, those_able
+from .space import options_taken, schedules_named, those_able, unlike
 
 SCHEMA = "tilesight.compare/1"
 
@@ -95,6 +95,7 @@ class Scaling:
         configs: schedule -> the options that it reads, with their values.
         points: by schedule, then length; limits: by schedule.
         left_out: schedule -> why it cannot compute the problem at all.
+        notes: remarks for the user, one line each.
     """
 
     problem: AttentionProblem
@@ -108,7 +109,12 @@ class Scaling:
     notes: tuple[str, ...] = ()
 
     def speedup(self, point: Point) -> float | None:
-        """Time of naive attention at the same length over this point's time; None where one of them does not run."""
+        """Time of naive attention at the same length over this point's time.
+
+        None where one of them does not run, or this point is not of attention.
+        """
+        if unlike([find_schedule(BASELINE), find_schedule(point.schedule)]):
+            return None
         for other in self.points:
             if other.schedule == BASELINE and other.seqlen == point.seqlen and other.prediction and point.prediction:
                 return other.prediction.time_s / point.prediction.time_s
@@ -147,7 +153,8 @@ def compare(
     Args:
         problem: everything but the lengths, which replace both of its own.
         seqlens: lengths; sorted, repeats left out.
-        schedule: a name, several names, or `all`.
+        schedule: a name, several names, or `all` that compute attention; a note says so where they compute
+            different things.
         device: a `Device`, a catalogue name or a path to a TOML file.
         l2, overhead: as `simulate`.
         workers, progress: as `explore`.
@@ -162,6 +169,7 @@ def compare(
     problems = [replace(problem, seqlen_q=length, seqlen_k=length) for length in sorted(set(seqlens))]
     configs, left_out = plan(problems[0], schedule, fixed)
     able = [find_schedule(name) for name in configs]
+    difference = unlike(able) if able else ""
     jobs = [(item.name, configs[item.name], one) for item in able for one in problems]
     points = run_all(partial(_point, gpu, l2, overhead), jobs, workers, progress)
     return Scaling(
@@ -177,6 +185,7 @@ def compare(
             if any(point.schedule == item.name and point.peak_memory_bytes for point in points)
         ),
         left_out=left_out,
+        notes=(difference.capitalize(),) if difference else (),
     )
 
 

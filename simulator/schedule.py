@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from .device import Device
 from .problem import AttentionProblem
 from .program import Launch
 
-CTA_ORDERS = ("m-fast", "head-fast", "longest-first")
+CTA_ORDERS = ("m-fast", "m-reversed", "head-fast", "longest-first")
 KV_ORDERS = ("forward", "sawtooth")
 WARP_SPLITS = ("q", "k")
+SOFTMAX_VARIANTS = ("naive", "safe", "online")
+Computes = Literal["attention", "softmax"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,13 +26,16 @@ class Config:
     """The choices of a schedule that do not change what it computes.
 
     Args:
-        block_m, block_n: rows and columns of a score tile; powers of two from 16 to 1024.
+        block_m, block_n: rows and columns of a score tile; powers of two from 1 (rows) or 16 (columns) to 1024.
         num_warps: 1, 2, 4, 8, 16 or 32; num_stages: 1 to 8; as in Triton.
         cta_order: which CTAs follow each other: `m-fast` (query tiles of a head), `head-fast` (heads of a query tile),
-            `longest-first` (head-fast, the longest causal rows first).
+            `m-reversed` and `longest-first` (the same, the last query tiles first: they have the longest causal rows).
         kv_order: `forward`, or `sawtooth`: odd query tiles walk K and V backwards.
         persistent: CTAs per SM of a persistent grid, each CTA looping over its items; 0 gives every item its own CTA.
         warp_split: how warps divide a tile product: `q` (rows: FlashAttention-2) or `k` (keys: FlashAttention-1).
+        softmax_variant: how a row softmax finds its sum: `naive` (no maximum), `safe` (maximum first) or `online` (both
+            in one pass).
+        warp_specialize: 1 has some warps load and the others compute, 0 has all do both.
 
     Raises:
         ValueError: a field is out of range; the text names field, value and what is allowed.
@@ -44,26 +49,35 @@ class Config:
     kv_order: str = "forward"
     persistent: int = 0
     warp_split: str = "q"
+    softmax_variant: str = "online"
+    warp_specialize: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("block_m", "block_n"):
+        for name, least in (("block_m", 1), ("block_n", 16)):
             value = getattr(self, name)
-            if value not in (16, 32, 64, 128, 256, 512, 1024):
-                raise ValueError(f"{name} = {value!r}: must be a power of two from 16 to 1024")
+            if value not in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024) or value < least:
+                raise ValueError(f"{name} = {value!r}: must be a power of two from {least} to 1024")
         if self.num_warps not in (1, 2, 4, 8, 16, 32):
             raise ValueError(f"num_warps = {self.num_warps!r}: must be one of 1, 2, 4, 8, 16, 32")
         if self.num_stages not in range(1, 9):
             raise ValueError(f"num_stages = {self.num_stages!r}: must be an integer from 1 to 8")
         if self.persistent not in range(0, 33):
             raise ValueError(f"persistent = {self.persistent!r}: must be an integer from 0 to 32 (CTAs per SM)")
-        for name, allowed in (("cta_order", CTA_ORDERS), ("kv_order", KV_ORDERS), ("warp_split", WARP_SPLITS)):
+        if self.warp_specialize not in (0, 1):
+            raise ValueError(f"warp_specialize = {self.warp_specialize!r}: must be 0 or 1")
+        for name, allowed in (
+            ("cta_order", CTA_ORDERS),
+            ("kv_order", KV_ORDERS),
+            ("warp_split", WARP_SPLITS),
+            ("softmax_variant", SOFTMAX_VARIANTS),
+        ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} = {getattr(self, name)!r}: must be one of {', '.join(allowed)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """One way to compute attention.
+    """One way to compute attention, or the row softmax alone.
 
     Args:
         name: as on the command line; also the name of the Triton kernel's file.
@@ -74,6 +88,9 @@ class Schedule:
         space: values to try per option in `explore`.
         launches: builds the kernel launches; raises ValueError for a combination that it cannot do.
         supports: None where the schedule can compute the problem, else the reason why not, in one line.
+        computes: `attention`, or `softmax` (of the rows of a given score matrix); only like is held against like.
+        least_block_m: fewest rows of a tile; a tile product takes 16 or more.
+        conflict: None where the options of a configuration go together, else which do not, in one line.
     """
 
     name: str
@@ -84,18 +101,27 @@ class Schedule:
     space: dict[str, tuple[int | str | bool, ...]]
     launches: Callable[[AttentionProblem, Config, Device], tuple[Launch, ...]]
     supports: Callable[[AttentionProblem], str | None] = lambda problem: None
+    computes: Computes = "attention"
+    least_block_m: int = 16
+    conflict: Callable[[Config], str | None] = lambda config: None
 
     def configs(self, **fixed: int | str | bool) -> Iterator[Config]:
-        """The configuration space, in a stable order; `fixed` options keep their one value.
+        """The configuration space, in a stable order, without options that do not go together.
+
+        Args:
+            fixed: options that keep their one value.
 
         Raises:
-            ValueError: a fixed option is not one of this schedule's.
+            ValueError: a fixed option is not one of this schedule's, its value is not allowed, or it goes with nothing.
         """
         self.check_options(**fixed)
         space = {name: values for name, values in self.space.items() if name not in fixed}
+        made = []
         for values in product(*space.values()):
             chosen: dict[str, Any] = dict(zip(space, values, strict=True)) | fixed
-            yield replace(self.default, **chosen)
+            made.append(replace(self.default, **chosen))
+        together = [config for config in made if self.conflict(config) is None]
+        yield from (self.checked(config) for config in together or made)
 
     def config(self, **chosen: Any) -> Config:
         """The default configuration with some options chosen.
@@ -104,7 +130,20 @@ class Schedule:
             ValueError: a chosen option is not one of this schedule's, or its value is not allowed.
         """
         self.check_options(**chosen)
-        return replace(self.default, **chosen)
+        return self.checked(replace(self.default, **chosen))
+
+    def checked(self, config: Config) -> Config:
+        """The same configuration.
+
+        Raises:
+            ValueError: its tiles have fewer rows than the schedule can take, or its options do not go together.
+        """
+        if config.block_m < self.least_block_m:
+            least = self.least_block_m
+            raise ValueError(f"block_m = {config.block_m}: schedule {self.name} takes {least} or more")
+        if reason := self.conflict(config):
+            raise ValueError(reason)
+        return config
 
     def check_options(self, **chosen: int | str | bool) -> None:
         """Raises: ValueError: an option that this schedule does not read."""

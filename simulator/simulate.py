@@ -7,6 +7,7 @@ run        cycles and bytes          (engine)
 prediction every figure, per launch and in total
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,6 +56,7 @@ def simulate(
     overhead: str = "stream",
     registers: int | None = None,
     smem_bytes: int | None = None,
+    resources: Sequence[Resources] | None = None,
 ) -> Prediction:
     """Predict bytes at every level, cycles and time of one attention forward pass.
 
@@ -66,14 +68,14 @@ def simulate(
         steady_state: whether a large grid may be continued from a steady state (see `engine`).
         overhead: launches follow each other in a `stream` or in a replayed CUDA `graph`.
         registers, smem_bytes: replace the estimates per thread, and per CTA [B].
+        resources: replace the estimates of each launch, e.g. by what `kernels.compile.compile_pipelines` finds.
 
     Raises:
         ValueError: a name or value is not allowed, or the schedule cannot do the problem (one line).
         DoesNotFit: a CTA needs more than an SM has.
     """
-    prediction, _ = _simulate(
-        problem, schedule, config, device, l2, resolution, steady_state, overhead, registers, smem_bytes, False
-    )
+    given = registers, smem_bytes, resources
+    prediction, _ = _simulate(problem, schedule, config, device, l2, resolution, steady_state, overhead, given, False)
     return prediction
 
 
@@ -89,11 +91,11 @@ def simulate_with_timeline(
     overhead: str = "stream",
     registers: int | None = None,
     smem_bytes: int | None = None,
+    resources: Sequence[Resources] | None = None,
 ) -> tuple[Prediction, Timeline]:
     """As `simulate`, and when each CTA ran where; every CTA is stepped through (`steady_state` has no effect)."""
-    prediction, runs = _simulate(
-        problem, schedule, config, device, l2, resolution, steady_state, overhead, registers, smem_bytes, True
-    )
+    given = registers, smem_bytes, resources
+    prediction, runs = _simulate(problem, schedule, config, device, l2, resolution, steady_state, overhead, given, True)
     entries = []
     begin_s, begin_cycles = 0.0, float(runs[0].timeline[0, 2])  # a warm run begins after the one that warmed it
     for launch, run in zip(prediction.launches, runs, strict=True):
@@ -117,8 +119,9 @@ def launches_of(
     device: Device,
     registers: int | None = None,
     smem_bytes: int | None = None,
+    resources: Sequence[Resources] | None = None,
 ) -> tuple[Launch, ...]:
-    """The launches of a schedule, their estimated resources replaced by those given.
+    """The launches of a schedule, their estimated resources replaced by those of each launch, and these by those given.
 
     Raises:
         ValueError: unknown schedule, or a problem that it or the device cannot do.
@@ -127,13 +130,15 @@ def launches_of(
     reason = chosen.supports(problem)
     if reason is not None:
         raise ValueError(f"schedule {schedule}: {reason}")
-    launches = chosen.launches(problem, config or chosen.default, device)
+    launches = chosen.launches(problem, chosen.checked(config or chosen.default), device)
     for launch in launches:
         for step, _ in steps(launch.program.body):
             for matmul in step.work.matmuls:
                 instruction = tensor_instruction(device, matmul.m, launch.num_warps)
                 if device.tensor_flop_per_cycle(instruction, launch.dtype) == 0:
                     raise ValueError(f"dtype = {launch.dtype!r}: {device.name} has no {instruction} for it")
+    if resources is not None:
+        launches = tuple(replace(launch, resources=own) for launch, own in zip(launches, resources, strict=True))
     if registers is None and smem_bytes is None:
         return launches
 
@@ -178,8 +183,7 @@ def _simulate(
     resolution: str,
     steady_state: bool,
     overhead: str,
-    registers: int | None,
-    smem_bytes: int | None,
+    given: tuple[int | None, int | None, Sequence[Resources] | None],
     record: bool,
 ) -> tuple[Prediction, list[LaunchRun]]:
     for name, value, allowed in (
@@ -192,7 +196,7 @@ def _simulate(
     device_name = device if isinstance(device, str) else device.name
     gpu = load_device(device) if isinstance(device, str) else device
     chosen = find_schedule(schedule)
-    launches = launches_of(problem, schedule, config, gpu, registers, smem_bytes)
+    launches = launches_of(problem, schedule, config, gpu, *given)
     element = DTYPE_BYTES[problem.dtype]
     costs = [
         {step.name: step_cost(step, launch, gpu, element) for step, _ in steps(launch.program.body)}
@@ -241,7 +245,7 @@ def estimated_clock_hz(launch: Launch, costs: dict[str, StepCost], exact: Tally,
 
     Source: measured on an H200: memory-bound kernels 1.93-1.98 GHz, attention 1.70-1.81, large products 1.33-1.55.
     """
-    resident = occupancy(launch.resources, launch.num_warps, device).ctas_per_sm
+    resident = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
     pipes = _pipe_cycles(costs, exact.executions) / device.sms
     critical = sum(costs[name].critical_path_cycles * count for name, count in exact.executions.items())
     touched = set(exact.load_bytes) | set(exact.store_bytes)
@@ -292,7 +296,7 @@ def _predict(
     bottleneck = busiest if utilisation[busiest] >= LATENCY_BOUND_BELOW else "latency"
     if time_s > 2 * kernel_s:
         bottleneck = "launch"
-    residency = occupancy(launch.resources, launch.num_warps, device)
+    residency = occupancy(launch.resources, launch.warps_per_cta, device)
     waves = launch.cta_count / (device.sms * residency.ctas_per_sm)
     return LaunchPrediction(
         name=launch.name,
@@ -307,7 +311,7 @@ def _predict(
         occupancy_limit=residency.limit,
         waves=waves,
         tail_fraction=waves % 1.0 or 1.0,
-        num_warps=launch.num_warps,
+        num_warps=launch.warps_per_cta,
         num_stages=launch.num_stages,
         registers_per_thread=launch.resources.registers_per_thread,
         spilled_bytes_per_thread=launch.resources.spilled_bytes_per_thread,

@@ -14,11 +14,26 @@ Given = TypeVar("Given")
 
 
 def schedules_named(names: str | Sequence[str]) -> list[Schedule]:
-    """The schedules of that name or names; `all` is all of them. Raises: ValueError: there is none of that name."""
+    """The schedules of that name or names; `all` is all that compute attention.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
     listed = [names] if isinstance(names, str) else list(names)
     if "all" in listed:
-        return list(all_schedules().values())
+        return [item for item in all_schedules().values() if item.computes == "attention" or item.name in listed]
     return [find_schedule(name) for name in dict.fromkeys(listed)]
+
+
+def unlike(chosen: Sequence[Schedule]) -> str:
+    """Which schedules compute what, in one line, where they do not all compute the same; else empty."""
+    names: dict[str, list[str]] = {}
+    for item in chosen:
+        names.setdefault(item.computes, []).append(item.name)
+    if len(names) == 1:
+        return ""
+    parts = (f"{', '.join(some)} compute{'s' if len(some) == 1 else ''} {kind}" for kind, some in names.items())
+    return f"not the same work: {'; '.join(parts)}"
 
 
 def those_able(chosen: Sequence[Schedule], problem: AttentionProblem) -> tuple[list[Schedule], dict[str, str]]:

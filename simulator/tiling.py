@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from .device import Device
 from .problem import AttentionProblem
 from .program import Launch, Loop, Resources, Step, Tensor, Tile, TileProgram, affine
 from .schedule import frozen
@@ -13,12 +14,25 @@ STATISTIC_BYTES = 4
 """Size of a row's running maximum, sum or log-sum-exp: always fp32 [B]."""
 SCORE_PITCH_BYTES = 128
 """Rows of score-shaped tensors start at multiples of a line, so that their tiles do [B]."""
-ROW_TILE_ELEMENTS = 16384
-"""Elements of whole rows that a CTA of a row-wise kernel takes: 32 a thread at 16 warps."""
+ROW_TILE_ELEMENTS = 4096
+"""Elements of short rows that a CTA of a row-wise kernel takes."""
+THREAD_ELEMENTS = 16
+"""Elements that a thread of it takes, up to 16 warps: with two 16-byte vectors a thread its 32 registers let an SM be
+full. On an H200 the softmax then keeps 97 % of a copy's bandwidth, and 88 % with twice as many elements."""
 ROW_BLOCK_ELEMENTS = 4096
 """Elements of a row too long for registers that a CTA holds at a time."""
 LONGEST_REGISTER_ROW = 16384
 """Elements of the longest row, padded to a power of two, that one CTA holds in registers."""
+STRIP_KEYS = 2048
+"""Keys that one CTA takes of a row of score tiles at most."""
+LEAST_CTAS = 512
+"""CTAs below which strips of score tiles get shorter: about four for each SM of a large GPU."""
+TMA_CAPABILITY = 9.0
+"""Oldest compute capability with a tensor memory accelerator."""
+TMA_STRIDE_BYTES = 16
+"""Rows of what TMA copies start at multiples of this [B]."""
+TMA_BLOCK = 256
+"""Rows and columns of the largest tile that one descriptor copies."""
 
 
 def cdiv(dividend: int, divisor: int) -> int:
@@ -44,7 +58,7 @@ def query_tensor(problem: AttentionProblem, name: str = "Q", role: str = "input"
         slabs=problem.batch * problem.heads,
         rows=problem.seqlen_q,
         cols=problem.head_dim,
-        element_bytes=problem.element_bytes,
+        element_bytes=problem.element_bytes if role == "input" else problem.output_bytes,
     )
 
 
@@ -122,7 +136,7 @@ def row_tiling(problem: AttentionProblem) -> RowTiling:
     else:
         rows, cols = max(1, ROW_TILE_ELEMENTS // width), width
     elements = rows * cols
-    num_warps = 4 if elements <= 4096 else 8 if elements <= 8192 else 16
+    num_warps = min(16, elements // THREAD_ELEMENTS // 32)
     return RowTiling(rows=rows, cols=cols, blocks=cdiv(problem.seqlen_k, cols), num_warps=num_warps)
 
 
@@ -138,24 +152,49 @@ def row_tile(name: str, tiling: RowTiling, counter: str = "k_tile", slab: str = 
     )
 
 
-TILE_VARIABLES = ("slab", "kv_slab", "shared_slab", "q_tile", "k_tile")
+def copied_by_tma(device: Device, tensor: Tensor, rows: int, cols: int) -> bool:
+    """Whether a device has the engine that copies whole tiles, and a tensor has the form it needs.
+
+    Args:
+        rows, cols: of a tile.
+    """
+    capable = float(device.compute_capability) >= TMA_CAPABILITY
+    return capable and tensor.pitch_bytes % TMA_STRIDE_BYTES == 0 and max(rows, cols) <= TMA_BLOCK
+
+
+def strip_tiles(problem: AttentionProblem, block_m: int, block_n: int) -> int:
+    """Key tiles that a CTA takes one after the other with one query tile; a power of two.
+
+    Long strips load Q seldom and hide latencies; they are halved while too few CTAs would be left.
+    """
+    k_tiles = cdiv(problem.seqlen_k, block_n)
+    tiles = max(1, min(STRIP_KEYS // block_n, next_power_of_two(k_tiles)))
+    strips = problem.batch * problem.heads * cdiv(problem.seqlen_q, block_m)
+    while tiles > 1 and strips * cdiv(k_tiles, tiles) < LEAST_CTAS:
+        tiles //= 2
+    return tiles
+
+
+TILE_VARIABLES = ("slab", "kv_slab", "shared_slab", "q_tile", "k_tile", "inner_tiles")
 """Item variables of `tile_items`; shared_slab is 0, the only slab of a matrix that all heads share."""
 
 
-def tile_items(problem: AttentionProblem, rows: int, cols: int, indices: np.ndarray) -> np.ndarray:
+def tile_items(problem: AttentionProblem, rows: int, cols: int, inner: int, indices: np.ndarray) -> np.ndarray:
     """Items that are the tiles of all M x N score matrices: key tiles fastest, then query tiles, then slabs.
 
     Args:
         rows, cols: extent of a tile; cols = N makes an item of a whole strip of rows.
+        inner: columns of the tiles that an item takes one after the other; inner_tiles counts them.
         indices: items, int64 of shape (n,).
 
     Returns:
-        Columns `TILE_VARIABLES`, int64 of shape (n, 5).
+        Columns `TILE_VARIABLES`, int64 of shape (n, 6).
     """
     q_tiles, k_tiles = cdiv(problem.seqlen_q, rows), cdiv(problem.seqlen_k, cols)
     strip, k_tile = indices // k_tiles, indices % k_tiles
     slab, q_tile = strip // q_tiles, strip % q_tiles
-    return np.stack((slab, slab // problem.head_group, np.zeros_like(slab), q_tile, k_tile), axis=1)
+    inner_tiles = -(-np.minimum(cols, problem.seqlen_k - k_tile * cols) // inner)
+    return np.stack((slab, slab // problem.head_group, np.zeros_like(slab), q_tile, k_tile, inner_tiles), axis=1)
 
 
 def tile_period(problem: AttentionProblem, rows: int, cols: int) -> int:
@@ -171,6 +210,7 @@ def tile_launch(
     problem: AttentionProblem,
     *,
     tile: tuple[int, int],
+    inner: int = 0,
     tensors: tuple[Tensor, ...],
     body: tuple[Step | Loop, ...],
     num_warps: int,
@@ -178,7 +218,11 @@ def tile_launch(
     num_stages: int = 1,
     **constants: int | bool,
 ) -> Launch:
-    """A launch with one CTA for each item of `tile_items`. Args: tile: its rows, columns; the rest as in `Launch`."""
+    """A launch with one CTA for each item of `tile_items`.
+
+    Args:
+        tile: rows and columns of an item; inner: of the tiles it takes in turn (0: one); the rest as in `Launch`.
+    """
     rows, cols = tile
     item_count = problem.batch * problem.heads * cdiv(problem.seqlen_q, rows) * cdiv(problem.seqlen_k, cols)
     return Launch(
@@ -189,7 +233,7 @@ def tile_launch(
         program=TileProgram(
             tensors=tensors,
             variables=TILE_VARIABLES,
-            items=partial(tile_items, problem, rows, cols),
+            items=partial(tile_items, problem, rows, cols, inner or cols),
             item_count=item_count,
             period_items=tile_period(problem, rows, cols),
             body=body,

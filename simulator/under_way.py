@@ -27,7 +27,7 @@ class UnderWay:
     ) -> None:
         self.launch, self.lowered, self.tensors, self.state = launch, lowered, tensors, state
         self.begin = begin
-        resident = occupancy(launch.resources, launch.num_warps, device).ctas_per_sm
+        resident = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
         self.slot_count = min(resident * device.sms, launch.cta_count)
         smem_in_use = resident * (launch.resources.smem_bytes_per_cta + device.smem_reserved_per_cta_bytes)
         self.rates = Rates(

@@ -72,7 +72,7 @@ def compare(
             progress=tick,
             **chosen,
         )
-    found = replace(found, device_name=machine.device, notes=machine.notes())
+    found = replace(found, device_name=machine.device, notes=(*machine.notes(), *found.notes))
     if csv:
         write_file(csv, report.to_csv(compare_rows(found)))
     if plot:

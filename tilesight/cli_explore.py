@@ -4,8 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from .cli_compiled import compiler_for, rows_split
 from .cli_options import (
     CONFIG_OPTIONS,
+    Compiled,
     MachineOptions,
     ProblemOptions,
     Registers,
@@ -41,6 +43,7 @@ def explore(
     machine: MachineOptions,
     registers: Registers = None,
     smem_bytes: SmemBytes = None,
+    compiled: Compiled = False,
     top: Annotated[int | None, option("--top", "Show the best so many.  [default: 15; all in files]")] = None,
     workers: Workers = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
@@ -54,8 +57,8 @@ def explore(
     """
     check_outputs(csv=csv, html=html, plot=plot)
     asked, device = problem.build(), machine.build()
-    fixed = space.lists()
-    settings: dict[str, Any] = {**resources_given(registers, smem_bytes), **fixed}
+    fixed: dict[str, Any] = dict(space.lists())
+    given, notes = resources_given(registers, smem_bytes), machine.notes()
     processes, schedules = workers_given(workers), schedule or ["flash2"]
     if top is not None and top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
@@ -63,8 +66,15 @@ def explore(
     from .simulator import report
     from .simulator.report_explore import explore_rows, explore_text
 
+    resources_of = None
     with bad_input("schedule", *CONFIG_OPTIONS):
+        if compiled:
+            fixed = rows_split(schedules) | fixed
         door.plan(asked, schedules, fixed)
+    if compiled:
+        resources_of, remark = compiler_for(asked, device, given, processes)
+        notes = (*notes, remark)
+    settings: dict[str, Any] = {**given, **fixed}
     announce_compiler()
     with progress("configurations") as tick:
         found = door.explore(
@@ -73,11 +83,12 @@ def explore(
             device=device,
             l2=machine.l2,
             overhead=machine.overhead,
+            resources_of=resources_of,
             workers=processes,
             progress=tick,
             **settings,
         )
-    found = replace(found, device_name=machine.device, notes=machine.notes())
+    found = replace(found, device_name=machine.device, notes=notes)
     if csv:
         write_file(csv, report.to_csv(explore_rows(found)))
     if html:

@@ -14,7 +14,7 @@ import typer
 from .cli_output import BadInput, bad_input
 from .simulator.device import Device, load_device, override
 from .simulator.problem import DTYPE_BYTES, AttentionProblem
-from .simulator.schedule import CTA_ORDERS, KV_ORDERS, WARP_SPLITS
+from .simulator.schedule import CTA_ORDERS, KV_ORDERS, SOFTMAX_VARIANTS, WARP_SPLITS
 
 
 def whole(text: str) -> int:
@@ -128,6 +128,8 @@ CONFIG_OPTIONS = {
     "kv_order": ("|".join(KV_ORDERS), "How query tiles walk K and V."),
     "persistent": ("INT", "CTAs per SM of a persistent grid; 0: one CTA per item."),
     "warp_split": ("|".join(WARP_SPLITS), "How warps divide a tile product: rows (q) or keys (k)."),
+    "softmax_variant": ("|".join(SOFTMAX_VARIANTS), "How a row softmax alone finds its sum."),
+    "warp_specialize": ("INT", "1: some warps load, the others compute (flash2_tma only)."),
 }
 
 
@@ -149,6 +151,8 @@ class ConfigOptions:
     kv_order: Annotated[str | None, config_option("kv_order")] = None
     persistent: Annotated[str | None, config_option("persistent")] = None
     warp_split: Annotated[str | None, config_option("warp_split")] = None
+    softmax_variant: Annotated[str | None, config_option("softmax_variant")] = None
+    warp_specialize: Annotated[str | None, config_option("warp_specialize")] = None
 
     def chosen(self) -> dict[str, int | str]:
         """One value for each option that the user gave."""
@@ -175,6 +179,8 @@ class SpaceOptions(ConfigOptions):
     kv_order: Annotated[str | None, config_option("kv_order", several=True)] = None
     persistent: Annotated[str | None, config_option("persistent", several=True)] = None
     warp_split: Annotated[str | None, config_option("warp_split", several=True)] = None
+    softmax_variant: Annotated[str | None, config_option("softmax_variant", several=True)] = None
+    warp_specialize: Annotated[str | None, config_option("warp_specialize", several=True)] = None
 
 
 def _values(name: str, text: str, group: ConfigOptions) -> tuple[int | str, ...]:
@@ -225,9 +231,12 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
 Registers = Annotated[int | None, option("--registers", "Registers per thread, in place of the estimate.")]
 SmemBytes = Annotated[int | None, option("--smem-bytes", "Shared memory per CTA, in place of the estimate.")]
+Compiled = Annotated[
+    bool,
+    flag("--compiled", "Take registers and shared memory from Triton's compiler; needs no GPU."),
+]
 
-
-Schedules = Annotated[list[str] | None, option("--schedule", "Name, or `all`; repeatable.", "NAME")]
+Schedules = Annotated[list[str] | None, option("--schedule", "Name, or `all` of attention; repeatable.", "NAME")]
 Workers = Annotated[int | None, option("--workers", "Processes at most.  [default: one per core]")]
 
 

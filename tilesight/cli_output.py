@@ -148,11 +148,18 @@ def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=False) as display:
-        task = display.add_task(what, total=None, visible=False)
-        begin = monotonic()
+    display = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = display.add_task(what, total=None)
+    begin = monotonic()
 
-        def tick(done: int, total: int) -> None:
-            display.update(task, completed=done, total=total, visible=monotonic() - begin > SHOW_PROGRESS_AFTER_S)
+    def tick(done: int, total: int) -> None:
+        display.update(task, completed=done, total=total)
+        # A bar that has not begun leaves the terminal to that of an earlier part of the work.
+        if monotonic() - begin > SHOW_PROGRESS_AFTER_S:
+            display.start()
 
+    try:
         yield tick
+    finally:
+        if display.live.is_started:
+            display.stop()

@@ -4,8 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from .cli_compiled import ResourcesOf, compiler_for, rows_split
 from .cli_options import (
     CONFIG_OPTIONS,
+    Compiled,
     ConfigOptions,
     MachineOptions,
     ProblemOptions,
@@ -20,14 +22,18 @@ from .cli_options import (
 from .cli_output import BadInput, announce_compiler, bad_input, check_outputs, say, show, write_file
 from .simulator.device import Device
 from .simulator.problem import AttentionProblem
+from .simulator.program import Resources
 from .simulator.schedule import Config
 
 CAUSES = {
-    "shared memory": ("smem_bytes", "block_m", "block_n", "num_stages"),
-    "smem": ("smem_bytes", "block_m", "block_n", "num_stages"),
-    "registers": ("registers", "block_m", "block_n", "num_warps"),
+    "shared memory": ("smem_bytes", ("block_m", "block_n", "num_stages")),
+    "smem": ("smem_bytes", ("block_m", "block_n", "num_stages")),
+    "registers": ("registers", ("block_m", "block_n", "num_warps")),
+    "tensor memory": (None, ("block_m", "block_n")),
+    "num_warps": (None, ("num_warps",)),
+    "warps": (None, ("num_warps",)),
 }
-"""What a CTA has too much of -> options that decide it; the first alone where the user gave it."""
+"""What a CTA has too much of -> the option that gives it, and those that decide it where the user did not give it."""
 
 
 @spread
@@ -39,6 +45,7 @@ def simulate(
     machine: MachineOptions,
     registers: Registers = None,
     smem_bytes: SmemBytes = None,
+    compiled: Compiled = False,
     resolution: Annotated[
         str, option("--resolution", "What the caches are made of.", "chunk|line", one_of("chunk", "line"))
     ] = "chunk",
@@ -55,8 +62,12 @@ def simulate(
     from .simulator.registry import find_schedule
 
     with bad_input("schedule", *CONFIG_OPTIONS):
-        chosen = find_schedule(schedule).config(**config.chosen())
-    check_fit(asked, schedule, chosen, device, given)
+        chosen = find_schedule(schedule).config(**(rows_split([schedule]) if compiled else {}) | config.chosen())
+    resources_of, notes = None, machine.notes()
+    if compiled:
+        resources_of, remark = compiler_for(asked, device, given)
+        notes = (*notes, remark)
+    resources = checked_resources(asked, schedule, chosen, device, given, resources_of)
     announce_compiler()
     from .simulator import report
     from .simulator import simulate as door
@@ -65,24 +76,30 @@ def simulate(
 
     settings: dict[str, Any] = given | {"l2": machine.l2, "overhead": machine.overhead, "resolution": resolution}
     settings |= {"schedule": schedule, "config": chosen, "device": device, "steady_state": not full}
+    settings |= {"resources": resources}
     if trace:
         prediction, timeline = door.simulate_with_timeline(asked, **settings)
         write_file(trace, trace_json(timeline))
     else:
         prediction = door.simulate(asked, **settings)
-    prediction = replace(prediction, device=machine.device, notes=(*machine.notes(), *prediction.notes))
+    prediction = replace(prediction, device=machine.device, notes=(*notes, *prediction.notes))
     show(report.to_json(prediction.to_dict()) if json else simulate_text(prediction, device))
     if trace:
         say(f"timeline written to {trace}; open it at https://ui.perfetto.dev")
 
 
-def check_fit(
-    problem: AttentionProblem, schedule: str, config: Config, device: Device, given: dict[str, int | None]
-) -> None:
-    """See that the schedule can do the problem, and that a CTA fits an SM, before any work.
+def checked_resources(
+    problem: AttentionProblem,
+    schedule: str,
+    config: Config,
+    device: Device,
+    given: dict[str, int | None],
+    resources_of: ResourcesOf | None,
+) -> tuple[Resources, ...]:
+    """What each launch takes of an SM; with it, that the schedule can do the problem, and that a CTA fits.
 
     Args:
-        given: values of `--registers` and `--smem-bytes`.
+        given: values of `--registers` and `--smem-bytes`; resources_of: compiles launches, None where estimates do.
 
     Raises:
         BadInput: it cannot, or does not; the text names the options that decide it.
@@ -91,13 +108,24 @@ def check_fit(
     from .simulator.simulate import launches_of
 
     with bad_input("schedule", "dtype", *CONFIG_OPTIONS):
-        launches = launches_of(problem, schedule, config, device, **given)
+        launches = launches_of(problem, schedule, config, device, given["registers"], given["smem_bytes"])
+    if resources_of:
+        (compiled,) = resources_of([launches])
+        if isinstance(compiled, str):
+            raise misfit(compiled, config, given)
+        return compiled
     for launch in launches:
         try:
-            occupancy(launch.resources, launch.num_warps, device)
+            occupancy(launch.resources, launch.warps_per_cta, device)
         except DoesNotFit as error:
-            first, *others = CAUSES.get(str(error).split(":")[0], ("num_warps",))
-            names = [first] if given.get(first) is not None or not others else others
-            values = {name: given.get(name) or getattr(config, name) for name in names}
-            options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
-            raise BadInput(f"{options}: does not fit: {error}") from None
+            raise misfit(str(error), config, given) from None
+    return tuple(launch.resources for launch in launches)
+
+
+def misfit(reason: str, config: Config, given: dict[str, int | None]) -> BadInput:
+    """The answer to a configuration that cannot run. Args: reason: opens with what a CTA has too much of."""
+    own, options = CAUSES.get(reason.split(":")[0], (None, ()))
+    names = (own,) if own and given.get(own) is not None else options
+    values = {name: given.get(name) or getattr(config, name) for name in names}
+    said = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
+    return BadInput(f"{said}: does not fit: {reason}" if said else f"--compiled: {reason}")

@@ -33,7 +33,7 @@ import numpy as np
 from ..device import Device
 from ..problem import AttentionProblem
 from ..program import Launch, Loop, Matmul, Path, Resources, Step, Tile, TileProgram, Work, affine
-from ..resources import estimate_resources, tensor_instruction
+from ..resources import estimate_resources, exchanged_bytes, tensor_instruction
 from ..schedule import Config, Schedule, frozen
 from ..tiling import cdiv, key_tensor, padded_head_dim, query_tensor, statistic_tensor
 
@@ -131,11 +131,15 @@ def _resources(problem: AttentionProblem, config: Config, device: Device) -> Res
         block_m=block_m,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
+        columns=dim,
         staged_bytes=q_tile_bytes,
-        scratch_bytes=config.num_warps * block_m * dim * 4 if config.warp_split == "k" else q_tile_bytes,
+        # O changes its layout in every iteration.
+        exchange_bytes=exchanged_bytes(q_tile_bytes, config.num_warps),
+        scratch_bytes=config.num_warps * block_m * dim * 4 if config.warp_split == "k" else 0,
         # S, the new P V, and the O that it is added to
         accumulators=scores + 2 * block_m * dim,
         operand_bytes=scores * element,
+        masked=scores if problem.causal or problem.seqlen_k % block_n else 0,
     )
     kept_bytes = 2 * block_n * dim * element  # K[j] and V[j], through the whole inner loop
     return replace(resources, smem_bytes_per_cta=resources.smem_bytes_per_cta + kept_bytes)

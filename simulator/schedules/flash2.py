@@ -28,8 +28,8 @@ import numpy as np
 
 from ..device import Device
 from ..problem import AttentionProblem
-from ..program import Launch, Loop, Matmul, Path, Step, Tile, TileProgram, Work, affine
-from ..resources import estimate_resources, tensor_instruction
+from ..program import Launch, Loop, Matmul, Path, Resources, Step, Tile, TileProgram, Work, affine
+from ..resources import estimate_resources, exchanged_bytes, tensor_instruction
 from ..schedule import Config, Schedule, frozen
 from ..tiling import cdiv, key_tensor, padded_head_dim, query_tensor, statistic_tensor, visible_key_tiles
 
@@ -38,8 +38,53 @@ VARIABLES = ("slab", "kv_slab", "q_tile", "step", "first", "trips", "masked_firs
 
 def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
     """The one launch of FlashAttention-2."""
+    # Triton copies asynchronously what a pipelined loop loads; without stages, and outside the loop, loads are plain.
+    path: Path = "async" if config.num_stages > 1 else "plain"
+    resources = resources_of(problem, config, device, num_warps=config.num_warps)
+    return (launch_of("flash2", problem, config, device, query_path="plain", key_path=path, resources=resources),)
+
+
+def resources_of(problem: AttentionProblem, config: Config, device: Device, *, num_warps: int) -> Resources:
+    """The estimate for a CTA. Args: num_warps: those that share the tile products."""
     block_m, block_n = config.block_m, config.block_n
     dim, element = padded_head_dim(problem), problem.element_bytes
+    o_tile_bytes = exchanged_bytes(block_m * dim * problem.output_bytes, num_warps)
+    masked = problem.causal or problem.seqlen_k % block_n > 0
+    return estimate_resources(
+        device,
+        block_m=block_m,
+        num_warps=num_warps,
+        num_stages=config.num_stages,
+        columns=dim,
+        staged_bytes=2 * block_n * dim * element,
+        turns=2,
+        resident_bytes=block_m * dim * element,
+        scratch_bytes=num_warps * block_m * dim * 4 if config.warp_split == "k" else o_tile_bytes,
+        accumulators=block_m * (dim + block_n),
+        operand_bytes=block_m * block_n * element,
+        masked=block_m * block_n if masked else 0,
+    )
+
+
+def launch_of(
+    name: str,
+    problem: AttentionProblem,
+    config: Config,
+    device: Device,
+    *,
+    query_path: Path,
+    key_path: Path,
+    resources: Resources,
+    consumer_warps: int = 0,
+    **constants: int,
+) -> Launch:
+    """A launch whose items are query tiles, past which keys and values stream.
+
+    Args:
+        query_path: how Q travels; key_path: how K and V do; the rest as in `Launch`.
+    """
+    block_m, block_n = config.block_m, config.block_n
+    dim = padded_head_dim(problem)
     slabs, q_tiles = problem.batch * problem.heads, cdiv(problem.seqlen_q, block_m)
     item_count = slabs * q_tiles
     if config.cta_order == "m-fast":
@@ -47,16 +92,16 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
     else:
         # A ragged last query tile loads less than the others; causal ones differ all along.
         period = item_count if problem.causal or problem.seqlen_q % block_m else slabs
-    # Triton copies asynchronously what a pipelined loop loads; without stages, and outside the loop, loads are plain.
-    path: Path = "async" if config.num_stages > 1 else "plain"
-    inner, masked = (_iteration(problem, config, device, masked=masked) for masked in (False, True))
+    warps = consumer_warps or config.num_warps
+    inner, masked = (_iteration(problem, config, device, key_path, warps, masked=masked) for masked in (False, True))
     keys_and_values = tuple(
-        Tile(tensor=name, slab="kv_slab", row=affine(j=block_n), rows=block_n, cols=dim, path=path) for name in "KV"
+        Tile(tensor=one, slab="kv_slab", row=affine(j=block_n), rows=block_n, cols=dim, path=key_path) for one in "KV"
     )
-    q_tile_bytes = block_m * dim * element
+    q_tile_bytes = block_m * dim * problem.element_bytes if query_path == "plain" else 0
+    o_tile_bytes = block_m * dim * problem.output_bytes
 
-    def query(tensor: str, cols: int) -> Tile:
-        return Tile(tensor=tensor, slab="slab", row=affine(q_tile=block_m), rows=block_m, cols=cols)
+    def query(tensor: str, cols: int, path: Path = "plain") -> Tile:
+        return Tile(tensor=tensor, slab="slab", row=affine(q_tile=block_m), rows=block_m, cols=cols, path=path)
 
     program = TileProgram(
         tensors=(
@@ -67,13 +112,13 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
             statistic_tensor(problem, "LSE"),
         ),
         variables=VARIABLES,
-        items=partial(_items, problem, config),
+        items=partial(_items, problem, config, consumer_warps > 0),
         item_count=item_count,
         period_items=period,
         body=(
             Step(
                 name="prologue",
-                loads=(query("Q", dim),),
+                loads=(query("Q", dim, query_path),),
                 work=Work(smem_write_bytes=q_tile_bytes, barriers=1),
             ),
             Loop(
@@ -99,51 +144,42 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
                     fma_count=block_m * dim + block_m,
                     fma_flop=block_m * dim + block_m,
                     alu_count=block_m * dim // 2,
-                    smem_write_bytes=q_tile_bytes,
-                    smem_read_bytes=q_tile_bytes,
+                    smem_write_bytes=o_tile_bytes,
+                    smem_read_bytes=o_tile_bytes,
                     barriers=2,
                 ),
                 stores=(query("O", dim), query("LSE", 1)),
             ),
         ),
     )
-    scores = block_m * block_n
-    resources = estimate_resources(
-        device,
-        block_m=block_m,
+    ctas = min(item_count, device.sms * config.persistent) if config.persistent else item_count
+    orders = {"cta_order": config.cta_order, "kv_order": config.kv_order}
+    return Launch(
+        name=name,
+        grid=(ctas, 1, 1),
         num_warps=config.num_warps,
         num_stages=config.num_stages,
-        staged_bytes=2 * block_n * dim * element,
-        resident_bytes=q_tile_bytes,
-        scratch_bytes=config.num_warps * block_m * dim * 4 if config.warp_split == "k" else q_tile_bytes,
-        accumulators=block_m * dim + scores,
-        operand_bytes=scores * element,
-    )
-    ctas = min(item_count, device.sms * config.persistent) if config.persistent else item_count
-    return (
-        Launch(
-            name="flash2",
-            grid=(ctas, 1, 1),
-            num_warps=config.num_warps,
-            num_stages=config.num_stages,
-            program=program,
-            resources=resources,
-            dtype=problem.dtype,
-            warp_split=config.warp_split,  # type: ignore[arg-type]
-            constants=frozen(block_m=block_m, block_n=block_n, cta_order=config.cta_order, kv_order=config.kv_order),
-        ),
+        consumer_warps=consumer_warps,
+        program=program,
+        resources=resources,
+        dtype=problem.dtype,
+        warp_split=config.warp_split,  # type: ignore[arg-type]
+        constants=frozen(block_m=block_m, block_n=block_n, **orders, **constants),
     )
 
 
-def _items(problem: AttentionProblem, config: Config, indices: np.ndarray) -> np.ndarray:
+def _items(problem: AttentionProblem, config: Config, one_loop: bool, indices: np.ndarray) -> np.ndarray:
     slabs, q_tiles = problem.batch * problem.heads, cdiv(problem.seqlen_q, config.block_m)
-    if config.cta_order == "m-fast":
+    if config.cta_order in ("m-fast", "m-reversed"):
         slab, q_tile = indices // q_tiles, indices % q_tiles
     else:
         slab, q_tile = indices % slabs, indices // slabs
-        if config.cta_order == "longest-first":
-            q_tile = q_tiles - 1 - q_tile
+    if config.cta_order in ("m-reversed", "longest-first"):
+        q_tile = q_tiles - 1 - q_tile
     unmasked, needed = visible_key_tiles(problem, q_tile, config.block_m, config.block_n)
+    if one_loop and (problem.causal or problem.seqlen_k % config.block_n):
+        # The one loop that warps can be specialised for walks all tiles with the mask that some of them need.
+        unmasked = np.zeros_like(unmasked)
     step = np.ones_like(q_tile)
     masked_first = unmasked
     if config.kv_order == "sawtooth":
@@ -160,16 +196,20 @@ def _items(problem: AttentionProblem, config: Config, indices: np.ndarray) -> np
     )
 
 
-def _iteration(problem: AttentionProblem, config: Config, device: Device, *, masked: bool) -> Work:
+def _iteration(
+    problem: AttentionProblem, config: Config, device: Device, path: Path, num_warps: int, *, masked: bool
+) -> Work:
     """One key tile: S = Q K^T, online softmax, O = O * alpha + P V."""
     block_m, block_n, dim = config.block_m, config.block_n, padded_head_dim(problem)
-    scores = block_m * block_n
-    in_smem = tensor_instruction(device, block_m, config.num_warps) != "mma"
-    exchange = config.num_warps * block_m * (dim + 2) * 4 if config.warp_split == "k" else 0
-    plain = 2 * block_n * dim * problem.element_bytes if config.num_stages == 1 else 0
+    scores, tile_bytes = block_m * block_n, block_n * dim * problem.element_bytes
+    instruction = tensor_instruction(device, block_m, num_warps)
+    exchange = num_warps * block_m * (dim + 2) * 4 if config.warp_split == "k" else 0
+    plain = 2 * tile_bytes if path == "plain" else 0
+    # wgmma reads columns of V along its rows only where elements have 16 bits; others the warps transpose.
+    transposed = tile_bytes if instruction == "wgmma" and problem.element_bytes != 2 else 0
     return Work(
         matmuls=(
-            Matmul(m=block_m, n=block_n, k=dim, a_source="smem" if in_smem else "registers"),
+            Matmul(m=block_m, n=block_n, k=dim, a_source="registers" if instruction == "mma" else "smem"),
             Matmul(m=block_m, n=dim, k=block_n, a_source="registers"),
         ),
         exp_count=scores + block_m,
@@ -179,10 +219,10 @@ def _iteration(problem: AttentionProblem, config: Config, device: Device, *, mas
         # row maximum, conversion of P (two a lane operation); the mask compares and selects
         alu_count=scores + scores // 2 + (2 * scores if masked else 0),
         row_reductions=2,
-        smem_write_bytes=exchange + plain,
-        smem_read_bytes=exchange,
+        smem_write_bytes=exchange + plain + transposed,
+        smem_read_bytes=exchange + transposed,
         # A plain tile is loaded, written to shared memory, and waited for, one after the other.
-        barriers=(5 if plain else 1) + (2 if exchange else 0),
+        barriers=(5 if plain else 1) + (2 if exchange else 0) + (1 if transposed else 0),
     )
 
 

@@ -1,6 +1,8 @@
 """Naive attention: the score matrix goes through device memory, three kernels one after the other.
 
-    scores:  for each (head, q_tile, k_tile):   load Q, K;  S = Q K^T / sqrt(D);  store S
+    scores:  for each (head, q_tile, strip of key tiles):   load Q
+                 for j in the strip's key tiles:            pipelined num_stages deep
+                     load K[j];  S = Q K^T / sqrt(D);  store S[j]
     softmax: for each (head, strip of rows):    load S;  mask;  P = softmax(S);  store P
     output:  for each (head, q_tile):           one CTA each
                  for j in key tiles:            pipelined num_stages deep
@@ -11,7 +13,7 @@ scores:
 
 | tensor | times read | times written |
 |---|---|---|
-| Q | k_tiles | 0 |
+| Q | strips | 0 |
 | K | q_tiles * group | 0 |
 | S | 0 | 1 |
 
@@ -30,8 +32,10 @@ output:
 | V | q_tiles * group | 0 |
 | O | 0 | 1 |
 
-(q_tiles = ceil(M / block_m), k_tiles = ceil(N / block_n), group = H / G; sweeps = 1 where a CTA holds a whole row in
-registers, 2 where N is above 16384. A causal mask saves nothing: S is computed whole and masked by the softmax.)
+(q_tiles = ceil(M / block_m), strips = ceil(N / keys of a strip), group = H / G; a strip has 2048 keys, fewer where that
+would leave less than 512 CTAs; sweeps = 1 where a CTA holds a whole row in registers, 2 where N is above 16384.
+K and S travel by TMA where the device has it.
+A causal mask saves nothing: S is computed whole and masked by the softmax.)
 
 Source: Dao et al., FlashAttention (2022), Algorithm 0 (standard attention);
 Milakov and Gimelshein, Online normalizer calculation for softmax (2018), Algorithm 3 (rows of two sweeps).
@@ -42,18 +46,20 @@ from typing import Literal
 from ..device import Device
 from ..problem import AttentionProblem
 from ..program import Launch, Loop, Matmul, Path, Resources, Step, Tile, Work, affine
-from ..resources import estimate_resources, tensor_instruction
+from ..resources import ROW_STATE_REGISTERS, estimate_resources, exchanged_bytes, tensor_instruction
 from ..schedule import Config, Schedule
 from ..tiling import (
     STATISTIC_BYTES,
     RowTiling,
     cdiv,
+    copied_by_tma,
     key_tensor,
     padded_head_dim,
     query_tensor,
     row_tile,
     row_tiling,
     score_tensor,
+    strip_tiles,
     tile_launch,
 )
 
@@ -77,24 +83,42 @@ def supports(problem: AttentionProblem) -> str | None:
 
 
 def scores_launch(problem: AttentionProblem, config: Config, device: Device, *, scaled: bool) -> Launch:
-    """S = Q K^T, one CTA a score tile. Args: scaled: whether the kernel also divides by sqrt(D)."""
+    """S = Q K^T, one CTA a strip of score tiles. Args: scaled: whether the kernel also divides by sqrt(D)."""
     block_m, block_n = config.block_m, config.block_n
     dim, element = padded_head_dim(problem), problem.element_bytes
-    scores = block_m * block_n
-    operand_bytes = (block_m + block_n) * dim * element
-    step = Step(
+    scores, strip = block_m * block_n, strip_tiles(problem, block_m, block_n)
+    key, score = key_tensor(problem, "K"), score_tensor(problem, "S")
+    tma = copied_by_tma(device, key, block_n, dim) and copied_by_tma(device, score, block_m, block_n)
+    pipelined = config.num_stages > 1
+    path: Path = "tma" if tma else "async" if pipelined else "plain"
+    key_bytes, score_bytes = block_n * dim * element, scores * element
+    plain_bytes = key_bytes if path == "plain" else 0
+    passed_bytes = score_bytes if tma else exchanged_bytes(score_bytes, config.num_warps)
+    prologue = Step(
+        name="prologue",
+        loads=(Tile(tensor="Q", slab="slab", row=affine(q_tile=block_m), rows=block_m, cols=dim),),
+        work=Work(smem_write_bytes=block_m * dim * element, barriers=1),
+    )
+    tile = Step(
         name="tile",
         loads=(
-            Tile(tensor="Q", slab="slab", row=affine(q_tile=block_m), rows=block_m, cols=dim),
-            Tile(tensor="K", slab="kv_slab", row=affine(k_tile=block_n), rows=block_n, cols=dim),
+            Tile(
+                tensor="K",
+                slab="kv_slab",
+                row=affine(k_tile=block_n * strip, j=block_n),
+                rows=block_n,
+                cols=dim,
+                path=path,
+            ),
         ),
         work=Work(
             matmuls=(Matmul(m=block_m, n=block_n, k=dim, a_source=_a_source(config, device)),),
             fma_count=scores if scaled else 0,
             fma_flop=scores if scaled else 0,
             alu_count=scores // 2,
-            smem_write_bytes=operand_bytes + scores * element,
-            smem_read_bytes=scores * element,
+            # Through shared memory to whole lines; TMA stores them from there.
+            smem_write_bytes=plain_bytes + score_bytes,
+            smem_read_bytes=score_bytes,
             barriers=3,
         ),
         stores=(
@@ -102,7 +126,7 @@ def scores_launch(problem: AttentionProblem, config: Config, device: Device, *, 
                 tensor="S",
                 slab="slab",
                 row=affine(q_tile=block_m),
-                col=affine(k_tile=block_n),
+                col=affine(k_tile=block_n * strip, j=block_n),
                 rows=block_m,
                 cols=block_n,
             ),
@@ -112,24 +136,28 @@ def scores_launch(problem: AttentionProblem, config: Config, device: Device, *, 
         device,
         block_m=block_m,
         num_warps=config.num_warps,
-        num_stages=1,
-        # The one product of the tile reads Q and K together.
-        resident_bytes=operand_bytes,
-        scratch_bytes=scores * element,
-        # Plain loads pass through registers before the product fills them with sums.
-        accumulators=max(scores, operand_bytes // 4),
+        num_stages=config.num_stages,
+        staged_bytes=key_bytes if pipelined else 0,
+        # Without stages, K and S take turns in one buffer.
+        resident_bytes=block_m * dim * element + (passed_bytes if pipelined else max(key_bytes, passed_bytes)),
+        accumulators=scores,
+        operand_bytes=plain_bytes,
     )
     return tile_launch(
         "scores",
         problem,
-        tile=(block_m, block_n),
-        tensors=(query_tensor(problem), key_tensor(problem, "K"), score_tensor(problem, "S")),
-        body=(step,),
+        tile=(block_m, block_n * strip),
+        inner=block_n,
+        tensors=(query_tensor(problem), key, score),
+        body=(prologue, Loop(counter="j", trips="inner_tiles", stages=config.num_stages, body=(tile,))),
         num_warps=config.num_warps,
+        num_stages=config.num_stages,
         resources=resources,
         block_m=block_m,
         block_n=block_n,
+        strip_tiles=strip,
         scaled=scaled,
+        tma=tma,
     )
 
 
@@ -153,7 +181,8 @@ def softmax_launch(problem: AttentionProblem, device: Device, *, source: str, ca
         tensors=(score_tensor(problem, source), score_tensor(problem, "P")),
         body=body,
         num_warps=tiling.num_warps,
-        resources=row_resources(device, tiling, scratch_bytes=whole.smem_write_bytes),
+        # The maximum first, then the sum.
+        resources=row_resources(device, tiling, scratch_bytes=whole.smem_write_bytes // 2),
         block_rows=tiling.rows,
         block_cols=tiling.cols,
         sweeps=1 if tiling.blocks == 1 else 2,
@@ -205,7 +234,7 @@ def output_launch(problem: AttentionProblem, config: Config, device: Device, *, 
         num_warps=config.num_warps,
         num_stages=config.num_stages,
         staged_bytes=operand_bytes,
-        scratch_bytes=out_bytes,
+        scratch_bytes=exchanged_bytes(out_bytes, config.num_warps),
         accumulators=block_m * dim,
         # Without stages the next tiles wait in registers while the product runs.
         operand_bytes=0 if pipelined else operand_bytes,
@@ -227,15 +256,16 @@ def output_launch(problem: AttentionProblem, config: Config, device: Device, *, 
     )
 
 
-def row_resources(device: Device, tiling: RowTiling, scratch_bytes: int = 0) -> Resources:
-    """Resources of a row-wise kernel: its tile in registers, in fp32."""
+def row_resources(device: Device, tiling: RowTiling, scratch_bytes: int = 0, numbers: int = 1) -> Resources:
+    """Resources of a row-wise kernel: its tile in registers. Args: numbers: of 32 bits that an element needs."""
     return estimate_resources(
         device,
         block_m=1,  # no tile product, so none of the larger tensor-core instructions
         num_warps=tiling.num_warps,
         num_stages=1,
         scratch_bytes=scratch_bytes,
-        accumulators=tiling.elements,
+        accumulators=numbers * tiling.elements,
+        state_registers=ROW_STATE_REGISTERS,
     )
 
 

@@ -11,7 +11,7 @@ scores:
 
 | tensor | times read | times written |
 |---|---|---|
-| Q | k_tiles | 0 |
+| Q | strips | 0 |
 | K | q_tiles * group | 0 |
 | S | 0 | 1 |
 
@@ -53,7 +53,7 @@ output:
 | V | q_tiles * group | 0 |
 | O | 0 | 1 |
 
-(q_tiles = ceil(M / block_m), k_tiles = ceil(N / block_n), group = H / G, slabs = B * H; sweeps as in `naive`.
+(q_tiles = ceil(M / block_m), strips as in `naive`, group = H / G, slabs = B * H; sweeps as in `naive`.
 MASK is one M x N matrix of bytes for all heads, and read whether it hides anything or not;
 DROP_MASK, kept for a backward pass, is one such matrix a head.)
 
@@ -63,6 +63,7 @@ Source: Dao et al., FlashAttention (2022), section 2.2 (standard attention, with
 from ..device import Device
 from ..problem import AttentionProblem
 from ..program import Launch, Step, Tensor, Tile, Work
+from ..resources import exchanged_bytes
 from ..schedule import Config, Schedule
 from ..tiling import row_tile, row_tiling, score_tensor, tile_launch
 from .naive import SCHEDULE as NAIVE
@@ -101,7 +102,15 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
             work=Work(alu_count=2 * elements),
         ),
         softmax_launch(problem, device, source="S_masked", causal=False),
-        _elementwise("dropout", problem, device, reads=(p,), writes=(dropped, drop_mask), work=_dropout_work(elements)),
+        _elementwise(
+            "dropout",
+            problem,
+            device,
+            reads=(p,),
+            writes=(dropped, drop_mask),
+            work=_dropout_work(elements),
+            numbers=3,  # P, its random number, and what that is drawn from
+        ),
         output_launch(problem, config, device, source="P_dropped"),
     )
 
@@ -114,9 +123,13 @@ def _elementwise(
     reads: tuple[Tensor, ...],
     writes: tuple[Tensor, ...],
     work: Work,
+    numbers: int = 1,
 ) -> Launch:
-    """A launch that maps score-shaped tensors element by element."""
+    """A launch that maps score-shaped tensors element by element. Args: numbers: as in `row_resources`."""
     tiling = row_tiling(problem)
+    # Bytes and scores lie differently in registers, so one of the two changes its layout.
+    mixed = len({tensor.element_bytes for tensor in reads + writes}) > 1
+    scratch_bytes = exchanged_bytes(tiling.elements * problem.element_bytes, tiling.num_warps) if mixed else 0
 
     def tile(tensor: Tensor) -> Tile:
         return row_tile(tensor.name, tiling, slab="slab" if tensor.slabs > 1 else "shared_slab")
@@ -135,7 +148,7 @@ def _elementwise(
             ),
         ),
         num_warps=tiling.num_warps,
-        resources=row_resources(device, tiling),
+        resources=row_resources(device, tiling, scratch_bytes, numbers),
         block_rows=tiling.rows,
         block_cols=tiling.cols,
     )

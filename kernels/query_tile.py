@@ -1,0 +1,177 @@
+"""What kernels share in which a CTA keeps a query tile on chip, and keys stream past it: `flash2` and `flash2_tma`.
+
+Where an item stands, which key tiles it needs, the online softmax of a tile of scores, and the end, in Triton;
+and, on the host, the arguments of such a kernel and the way from tensors to its outputs.
+
+Exponentials are powers of two: exp(x * scale - max) = 2^(x * scale * log2(e) - max'), one FMA and one EX2 an element,
+with the running maximum max' kept in units of log2.
+"""
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+import torch
+import triton
+import triton.language as tl
+
+from ..simulator.device import Device
+from ..simulator.problem import AttentionProblem
+from ..simulator.program import Launch
+from ..simulator.schedule import Config
+from ..simulator.tiling import padded_head_dim
+from .launch import Twin, allocate, check_launch_fits, check_runnable, launches_for, problem_of, run
+from .numbers import LN_2, LOG2_E
+
+FP8_P_LOG2 = 8
+"""P is rounded to fp8 (e4m3) times 2^8: the largest are 256 of 448, and those above 2^-18 are not yet 0."""
+
+
+@triton.jit
+def place(item, seqlen_q, slabs, block_m: tl.constexpr, cta_order: tl.constexpr):
+    """Head and query tile of an item."""
+    q_tiles = tl.cdiv(seqlen_q, block_m)
+    if cta_order == "m-fast" or cta_order == "m-reversed":
+        slab, q_tile = item // q_tiles, item % q_tiles
+    else:
+        slab, q_tile = item % slabs, item // slabs
+    if cta_order == "m-reversed" or cta_order == "longest-first":
+        q_tile = q_tiles - 1 - q_tile
+    return slab, q_tile
+
+
+@triton.jit
+def key_tiles(
+    row, q_tile, seqlen_q, seqlen_k, block_m: tl.constexpr, block_n: tl.constexpr,
+    kv_order: tl.constexpr, causal: tl.constexpr, whole_n: tl.constexpr,
+):  # fmt: skip
+    """Step from key tile to key tile; the first one and how many follow without a mask; the same with a mask."""
+    # Key tiles below `unmasked` are seen by all rows of the tile, those from `needed` on by none.
+    if causal:
+        offset = seqlen_k - seqlen_q
+        unmasked = tl.minimum(tl.maximum(row + 1 + offset, 0), seqlen_k) // block_n
+        needed = tl.cdiv(tl.minimum(tl.maximum(row + block_m + offset, 0), seqlen_k), block_n)
+    else:
+        unmasked, needed = seqlen_k // block_n, tl.cdiv(seqlen_k, block_n)
+    if kv_order == "sawtooth":
+        step = 1 - 2 * (q_tile % 2)
+        first = tl.where(step < 0, needed - 1, 0)
+        masked_first = first
+        if causal or not whole_n:
+            # One loop walks all tiles, so that backwards means backwards.
+            unmasked = tl.where(unmasked == needed, needed, 0)
+    else:
+        step, first, masked_first = 1, 0, unmasked
+    return step, first, unmasked, masked_first, needed - unmasked
+
+
+@triton.jit
+def online_softmax(
+    scores, acc, row_sum, row_max, key, last_key, seqlen_k, scale_log2, block_n: tl.constexpr, causal: tl.constexpr,
+    masked: tl.constexpr, guarded: tl.constexpr, p_log2: tl.constexpr,
+):  # fmt: skip
+    """P of a tile of scores, times 2^p_log2; O, sum and maximum brought up to the rows' new maximum."""
+    if masked:
+        keys = key + tl.arange(0, block_n)
+        if causal:
+            # Rows of the problem see no key at or past N, so this mask clips a ragged end as well.
+            visible = keys[None, :] <= last_key[:, None]
+        else:
+            visible = (keys < seqlen_k)[None, :]
+        scores = tl.where(visible, scores, float("-inf"))
+    new_max = tl.maximum(row_max, tl.max(scores, 1) * scale_log2)
+    if guarded:
+        # A row that has seen no key yet would compute -inf - (-inf).
+        finite_max = tl.where(new_max == float("-inf"), 0.0, new_max)
+    else:
+        finite_max = new_max
+    if p_log2 == 0:
+        p = tl.exp2(scores * scale_log2 - finite_max[:, None])
+    else:
+        p = tl.exp2(scores * scale_log2 - (finite_max - p_log2)[:, None])
+    alpha = tl.exp2(row_max - finite_max)
+    row_sum = row_sum * alpha + tl.sum(p, 1)
+    return p, acc * alpha[:, None], row_sum, new_max
+
+
+@triton.jit
+def finish(
+    o_ptr, lse_ptr, acc, row_sum, row_max, first_row, rows_left, head_dim: tl.constexpr, padded_dim: tl.constexpr,
+    block_m: tl.constexpr, whole_m: tl.constexpr, guarded: tl.constexpr, p_log2: tl.constexpr,
+):  # fmt: skip
+    """Store O = acc / sum and LSE of a query tile; both factors 2^p_log2 of O cancel."""
+    if guarded:
+        # A row that sees no key has the sum 0: its output is 0, its LSE -inf. A NaN is not 0, and stays in both.
+        seen = row_sum != 0.0
+        divisor = tl.where(seen, row_sum, 1.0)
+        lse = tl.where(seen, (row_max - p_log2 + tl.log2(divisor)) * LN_2, float("-inf"))
+    else:
+        divisor = row_sum
+        lse = (row_max - p_log2 + tl.log2(row_sum)) * LN_2
+    o = (acc * (1.0 / divisor)[:, None]).to(o_ptr.dtype.element_ty)
+    rows, dims = tl.arange(0, block_m), tl.arange(0, padded_dim)
+    o_tile_ptr = o_ptr + first_row * head_dim + (rows[:, None] * head_dim + dims[None, :])
+    lse_tile_ptr = lse_ptr + first_row + rows
+    if whole_m and head_dim == padded_dim:
+        tl.store(o_tile_ptr, o)
+    else:
+        tl.store(o_tile_ptr, o, mask=(rows < rows_left)[:, None] & (dims < head_dim)[None, :])
+    if whole_m:
+        tl.store(lse_tile_ptr, lse)
+    else:
+        tl.store(lse_tile_ptr, lse, mask=rows < rows_left)
+
+
+def arguments_of(launch: Launch, problem: AttentionProblem) -> MappingProxyType[str, int | float | bool | str]:
+    """All arguments but the tensors of a launch in which keys stream past query tiles.
+
+    Raises:
+        ValueError: a launch that Triton cannot follow.
+    """
+    check_runnable(launch)
+    block_m, block_n = int(launch.constants["block_m"]), int(launch.constants["block_n"])
+    sawtooth = launch.constants["kv_order"] == "sawtooth"
+    arguments: dict[str, int | float | bool | str] = {
+        "seqlen_q": problem.seqlen_q,
+        "seqlen_k": problem.seqlen_k,
+        "slabs": problem.batch * problem.heads,
+        "items": launch.program.item_count,
+        "scale_log2": LOG2_E.value / problem.head_dim**0.5,
+        "head_dim": problem.head_dim,
+        "padded_dim": padded_head_dim(problem),
+        "head_group": problem.head_group,
+        "causal": problem.causal,
+        "whole_m": problem.seqlen_q % block_m == 0,
+        "whole_n": problem.seqlen_k % block_n == 0,
+        # Rows meet a tile of which they see nothing, before any other, where they see no key or walk backwards.
+        "guarded": problem.causal and (problem.seqlen_q > problem.seqlen_k or sawtooth),
+        "p_log2": FP8_P_LOG2 if problem.dtype == "fp8" else 0,
+        "persistent": launch.cta_count < launch.program.item_count,
+        **launch.constants,
+    }
+    return MappingProxyType(arguments)
+
+
+def forward(
+    schedule: str,
+    make_twin: Callable[[Launch, AttentionProblem], Twin],
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    config: Config | None = None,
+    device: Device | str | None = None,
+    launch: Launch | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """O and LSE by the one launch of a schedule. Args: make_twin: its kernel; the rest as in `flash2`."""
+    problem = problem_of(q, k, v, causal=causal)
+    if launch is None:
+        (launch,) = launches_for(schedule, problem, config, device, q)
+    elif config is not None:
+        raise ValueError("config and launch are both given: a launch has its configuration")
+    elif launch.name != schedule:
+        raise ValueError(f"launch is of {launch.name}, not of {schedule}")
+    check_launch_fits(launch, {"Q": q, "K": k, "V": v}, problem)
+    outputs = {name: allocate(launch.program.tensor(name), problem, q.device) for name in ("O", "LSE")}
+    run(make_twin(launch, problem), launch, {"Q": q, "K": k, "V": v, **outputs})
+    return outputs["O"].view(q.shape), outputs["LSE"].view(q.shape[:3])

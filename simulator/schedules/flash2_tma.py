@@ -1,0 +1,157 @@
+"""FlashAttention-2 forward with tensor descriptors: the copy engine (TMA) brings whole tiles, past all registers.
+
+    for each item (head, q_tile), one CTA each:         grid, in cta_order
+        TMA: Q                                          no thread computes an address
+        for j in key tiles:                             pipelined num_stages deep
+            TMA: K[j], V[j];  S = Q K^T;  online softmax;  O = O * alpha + P V
+        O = O / l;  store O, LSE                        plain stores
+
+| tensor | times read | times written |
+|---|---|---|
+| Q | 1 | 0 |
+| K | q_tiles * group | 0 |
+| V | q_tiles * group | 0 |
+| O | 0 | 1 |
+| LSE | 0 | 1 |
+
+(not causal; q_tiles = ceil(M / block_m), group = H / G. A causal mask skips the key tiles above the diagonal.)
+
+The key tiles are those of flash2, in two loops, without and with a mask.
+With warp_specialize = 1 there is one loop, with the mask where any tile needs it:
+a producer warp group only loads, and on Hopper two consumer groups share the rows of the tile.
+
+Source: Shah et al., FlashAttention-3 (2024), sections 3.1 (warp specialisation, TMA) and 3.3 (fp8);
+what Triton 3.6 compiles.
+"""
+
+from dataclasses import replace
+
+from ..device import Device
+from ..problem import AttentionProblem
+from ..program import Launch, Resources
+from ..resources import REGISTER_GRANULE, exchanged_bytes, tensor_instruction
+from ..schedule import Config, Schedule
+from ..tiling import padded_head_dim
+from .flash2 import SCHEDULE as FLASH2
+from .flash2 import launch_of, resources_of
+
+TMA_CAPABILITY = 9.0
+"""Oldest compute capability with a tensor memory accelerator."""
+TMA_STRIDE_BYTES = 16
+"""Rows of what TMA copies start at multiples of this [B]."""
+SPECIALISED_WARPS = {"wgmma": (8, 12), "tcgen05": (4, 12), "mma": (4, 8)}
+"""Tensor instruction -> warps that compute, and all warps, of a CTA that asked for 4 (compiled by Triton 3.6)."""
+
+
+def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
+    """The one launch of FlashAttention-2 by TMA.
+
+    Raises:
+        ValueError: the device has no TMA, or cannot specialise warps for the problem.
+    """
+    if float(device.compute_capability) < TMA_CAPABILITY:
+        raise ValueError(
+            f"{device.name} has compute capability {device.compute_capability} and no TMA: "
+            f"flash2_tma needs {TMA_CAPABILITY} or newer; take flash2"
+        )
+    # Triton splits queries among warps; flash2 can be told otherwise.
+    config = replace(config, warp_split=FLASH2.default.warp_split)
+    if not config.warp_specialize:
+        resources, consumer_warps = resources_of(problem, config, device, num_warps=config.num_warps), 0
+    else:
+        refusal = conflict(config) or _specialisation_refused(problem, config, device)
+        if refusal:
+            raise ValueError(refusal)
+        resources, consumer_warps = _specialised(problem, config, device)
+    launch = launch_of(
+        "flash2_tma",
+        problem,
+        config,
+        device,
+        query_path="tma",
+        key_path="tma",
+        resources=resources,
+        consumer_warps=consumer_warps,
+        warp_specialize=config.warp_specialize,
+    )
+    return (launch,)
+
+
+def conflict(config: Config) -> str | None:
+    """Options that do not go together, in one line: Triton 3.6 specialises warps of some configurations only."""
+    if not config.warp_specialize:
+        return None
+    if config.num_warps != 4:
+        return f"num_warps = {config.num_warps}: must be 4 with warp_specialize = 1, which adds warps itself"
+    if config.block_m not in (128, 256):
+        return f"block_m = {config.block_m}: must be 128 or 256 with warp_specialize = 1, which splits its rows in two"
+    if config.persistent:
+        return f"persistent = {config.persistent}: must be 0 with warp_specialize = 1, whose loop runs once a CTA"
+    return None
+
+
+def supports(problem: AttentionProblem) -> str | None:
+    """Why TMA cannot copy the problem's tensors, in one line; None where it can."""
+    row_bytes = problem.head_dim * problem.element_bytes
+    if row_bytes % TMA_STRIDE_BYTES:
+        return (
+            f"head_dim = {problem.head_dim}: must be a multiple of 16 in fp8, TMA copies rows of {TMA_STRIDE_BYTES} B"
+        )
+    return None
+
+
+def _specialisation_refused(problem: AttentionProblem, config: Config, device: Device) -> str | None:
+    instruction = tensor_instruction(device, config.block_m, config.num_warps)
+    if instruction == "wgmma" and problem.element_bytes != 2:
+        return f"dtype = {problem.dtype!r}: must be fp16 or bf16 with warp_specialize = 1 on {device.name}"
+    return None
+
+
+def _specialised(problem: AttentionProblem, config: Config, device: Device) -> tuple[Resources, int]:
+    """Estimate of a warp-specialised CTA, and how many of its warps compute.
+
+    Registers are dealt out evenly at launch, all that there are; the groups trade them afterwards.
+    Every stage holds K and V, since the producer never waits for itself;
+    and what Hopper's consumers exchange of O does not lie over the stages, which may be filling for the next item.
+    """
+    instruction = tensor_instruction(device, config.block_m, config.num_warps)
+    compute_warps, warps = SPECIALISED_WARPS[instruction]
+    even = device.registers_per_sm // (32 * warps) // REGISTER_GRANULE * REGISTER_GRANULE
+    rows, row_elements = config.block_m + 2 * config.block_n * config.num_stages, padded_head_dim(problem)
+    o_tile_bytes = config.block_m * row_elements * problem.output_bytes
+    exchange_bytes = exchanged_bytes(o_tile_bytes, compute_warps) if instruction == "wgmma" else 0
+    resources = replace(
+        resources_of(problem, config, device, num_warps=compute_warps),
+        registers_per_thread=min(even, device.max_registers_per_thread),
+        smem_bytes_per_cta=rows * row_elements * problem.element_bytes + exchange_bytes,
+        warps_per_cta=warps,
+    )
+    return resources, compute_warps
+
+
+SCHEDULE = Schedule(
+    name="flash2_tma",
+    summary="FlashAttention-2 with TMA loads: tiles by tensor descriptors, warps specialised on request",
+    source="Shah et al. 2024, FlashAttention-3, sections 3.1 and 3.3",
+    options=(
+        "block_m",
+        "block_n",
+        "num_warps",
+        "num_stages",
+        "cta_order",
+        "kv_order",
+        "persistent",
+        "warp_specialize",
+    ),
+    default=FLASH2.default,
+    space={
+        "block_m": (64, 128, 256),
+        "block_n": (32, 64, 128, 256),
+        "num_warps": (4, 8),
+        "num_stages": (2, 3, 4),
+        "warp_specialize": (0, 1),
+    },
+    launches=launches,
+    supports=supports,
+    conflict=conflict,
+)
