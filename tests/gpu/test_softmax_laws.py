@@ -1,0 +1,53 @@
+"""Every kernel of the project keeps the laws of online softmax, compiled, on a GPU: a thousand inputs for each law.
+
+All kernels and element types run side by side, each in a process of its own; `-rP` shows their tables.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+from tilesight.kernels.availability import missing_gpu
+from tilesight.validate import softmax_kernels
+from tilesight.validate.softmax_report import to_text
+from tilesight.validate.softmax_runner import Checked, Job, run
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(missing_gpu() is not None, reason=str(missing_gpu()))]
+EXAMPLES = int(os.environ.get("TILESIGHT_SOFTMAX_EXAMPLES", "1000"))
+DTYPES = ("fp16", "bf16", "fp32")
+NAMES = softmax_kernels.names() or ("kernels",)
+WORKERS = 24
+"""All at once: a process waits for the compiler, then for the GPU."""
+Jobs = dict[tuple[str, str], tuple[Job, "Future[Checked]"]]
+
+
+@pytest.fixture(scope="module")
+def jobs() -> Iterator[Jobs]:
+    """All kernels under all laws, under way."""
+    patch = pytest.MonkeyPatch()
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        patch.setenv(name, "1")
+    with ThreadPoolExecutor(WORKERS) as threads:
+        begun: Jobs = {}
+        for name in sorted(NAMES, key=("unfused", "naive", "flash1").__contains__, reverse=True):
+            for dtype in DTYPES:
+                target = f"{softmax_kernels.__name__}:{name}"
+                job = Job(target=target, given={"dtype": dtype}, examples=EXAMPLES, timeout_s=120.0)
+                begun[name, dtype] = job, threads.submit(run, job)
+        yield begun
+    patch.undo()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_compiled_kernel_keeps_all_laws(name: str, dtype: str, jobs: Jobs) -> None:
+    """A kernel that breaks one computes something else than softmax on this GPU."""
+    job, future = jobs[name, dtype]
+    checked = future.result()
+    text = to_text(checked, job, 120)
+    print(text)
+    assert [found.law for found in checked.found if found.outcome == "failed"] == [], text
+    passed = [found for found in checked.found if found.outcome == "passed"]
+    assert len(passed) >= 9
+    assert min(found.examples for found in passed) >= EXAMPLES, text

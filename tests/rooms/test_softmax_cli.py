@@ -1,0 +1,142 @@
+"""`tilesight check-softmax`: what it prints where, its exit codes, and snippets that show a failure again."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from laws.softmax_mutants import MUTANTS, Mutant
+
+from tilesight.cli import main
+
+EXAMPLES = "tilesight.validate.softmax_examples"
+QUICK = ("--examples", "20")
+
+
+def _mutant(name: str, where: str) -> Mutant:
+    return next(one for one in MUTANTS if (one.name, one.where) == (name, where))
+
+
+def _told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict]:
+    code = main(["check-softmax", *arguments, "--json"])
+    output = capsys.readouterr()
+    assert output.err == ""
+    return code, json.loads(output.out)
+
+
+def test_a_correct_function_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    """With exit code 0, a table of all laws on stdout, and nothing on stderr."""
+    assert main(["check-softmax", f"{EXAMPLES}:merge", *QUICK]) == 0
+    output = capsys.readouterr()
+    assert output.err == ""
+    assert output.out.startswith(f"{EXAMPLES}:merge as merge, f(state, state) -> state")
+    lines = [" ".join(line.split()) for line in output.out.splitlines()]
+    assert "merge: associative passed 20 (a b) c and a (b c) are the same state" in lines
+    assert "causal prefix not applicable only attention has a causal mask" in lines
+    assert lines[-1] == "19 passed, 0 failed, 2 not applicable."
+
+
+def test_json_has_every_law_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """With outcome and reason, and the declaration that was found."""
+    code, told = _told(capsys, f"{EXAMPLES}:softmax", *QUICK, "--dtype", "fp16", "--seed", "3")
+    assert code == 0
+    assert told["schema"] == "tilesight.check-softmax/1"
+    assert (told["declaration"]["adapter"], told["declaration"]["dtype"], told["seed"]) == ("softmax", "fp16", 3)
+    names = [law["law"] for law in told["laws"]]
+    assert len(names) == len(set(names)) == told["passed"] + told["failed"] + told["not_applicable"] == 21
+    assert all(law["reason"] for law in told["laws"] if law["outcome"] == "not applicable")
+    assert {law["examples"] for law in told["laws"] if law["outcome"] == "passed"} == {20}
+
+
+SHOWN = [
+    ("no rescale of the sum", "Stream", "oracle"),
+    ("join keeps its own maximum", "Stream", "any order"),
+    ("causal off by one: sees the next key", "attention", "causal prefix"),
+    ("ignores the sum of one side", "merge", "merge: commutative"),
+    ("maximum of all rows", "softmax", "oracle"),
+]
+
+
+@pytest.mark.parametrize(("name", "where", "law"), SHOWN)
+def test_a_snippet_shows_the_failure_again(
+    name: str, where: str, law: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run as it is printed, it ends with the very words of the table; and its input is a small one."""
+    file = tmp_path / "mine.py"
+    file.write_text(_mutant(name, where).source(), "utf-8")
+    code, told = _told(capsys, f"{file}:{where}", "--law", law)
+    (found,) = told["laws"]
+    assert (code, found["outcome"]) == (1, "failed")
+    finished = subprocess.run(
+        [sys.executable, "-P", "-c", found["snippet"]], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 1
+    assert finished.stderr.rstrip().endswith(f"Violation: {found['reason']}"), finished.stderr
+    assert len(found["snippet"]) < 700, found["snippet"]
+
+
+def test_a_failure_is_shown_with_its_snippet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1; the table says failed, the reason and the snippet follow."""
+    file = tmp_path / "mine.py"
+    file.write_text(_mutant("maximum of all rows", "softmax").source(), "utf-8")
+    assert main(["check-softmax", f"{file}:softmax", "--law", "oracle"]) == 1
+    output = capsys.readouterr()
+    assert output.err == ""
+    assert "oracle failed: output is" in output.out
+    assert "    reproduce('oracle', softmax, x=x)\n" in output.out
+    assert output.out.endswith("0 passed, 1 failed, 0 not applicable.\n")
+
+
+REFUSED = [
+    (("nothing",), "TARGET: 'nothing': must be package.module:function"),
+    ((f"{EXAMPLES}:soft",), "it has inner"),
+    ((f"{EXAMPLES}:softmax", "--adapter", "flash"), "must be one of softmax, attention, merge, streaming"),
+    ((f"{EXAMPLES}:softmax", "--adapter", "merge"), "called as merge f(state, state)"),
+    ((f"{EXAMPLES}:softmax", "--dtype", "fp8"), "must be one of fp64, fp32, fp16, bf16"),
+    ((f"{EXAMPLES}:softmax", "--examples", "0"), "--examples = 0"),
+    ((f"{EXAMPLES}:softmax", "--seed", "-1"), "--seed = -1"),
+    ((f"{EXAMPLES}:softmax", "--timeout", "nan"), "--timeout = nan"),
+    ((f"{EXAMPLES}:softmax", "--declare", "masking"), "--declare: 'masking': must be NAME=VALUE"),
+    ((f"{EXAMPLES}:softmax", "--declare", "masking=some"), "--declare: masking = 'some': must be one of rows"),
+    ((f"{EXAMPLES}:softmax", "--law", "gravity"), "--law: law = 'gravity': must be one of oracle"),
+    ((f"{EXAMPLES}:softmax", "--declare", "dtypes=fp16", "--dtype", "fp32"), "the implementation supports fp16"),
+    ((f"{EXAMPLES}:merge", "--dtype", "fp16"), "states are kept in fp32 or fp64"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "text"), REFUSED)
+def test_bad_input_is_one_line(arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr, with exit code 2, naming option or target, value and what is allowed."""
+    assert main(["check-softmax", *arguments]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.count("\n") == 1
+    assert text in output.err
+
+
+def test_a_law_that_does_not_apply_is_not_passed(capsys: pytest.CaptureFixture[str]) -> None:
+    """What an implementation declares not to support is said, not counted."""
+    code, told = _told(capsys, f"{EXAMPLES}:softmax", "--declare", "masking=none", "--law", "masked rows", *QUICK)
+    assert code == 0
+    assert (told["passed"], told["not_applicable"]) == (0, 1)
+    assert told["laws"][0]["reason"] == "it declares masking=none"
+
+
+def test_the_help_says_that_code_is_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever checks somebody else's file should know."""
+    assert main(["check-softmax", "--help"]) == 0
+    assert "RUNS YOUR CODE" in capsys.readouterr().out
+
+
+def test_numpy_functions_need_no_torch() -> None:
+    """Where torch cannot be imported, a numpy function is checked all the same."""
+    code = """
+import sys
+sys.modules["torch"] = None
+from tilesight.validate.softmax_laws import check
+from tilesight.validate.softmax_examples import softmax
+print(len(check(softmax, examples=5)))
+"""
+    finished = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert finished.stdout.strip() == "21", finished.stderr

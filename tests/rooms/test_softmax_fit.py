@@ -1,0 +1,110 @@
+"""What is found by trying, and how a function that does not fit is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tilesight.kernels.availability import missing_package
+from tilesight.validate.softmax_examples import Stream, attention, merge, softmax
+from tilesight.validate.softmax_fit import fit
+
+needs_torch = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
+
+
+def _row(x: Any) -> Any:
+    p = np.exp(x - x.max())
+    return p / p.sum()
+
+
+def _matrices(q: Any, k: Any, v: Any) -> Any:
+    p = np.exp(q @ k.T / q.shape[-1] ** 0.5)
+    return (p / p.sum(axis=1, keepdims=True)) @ v
+
+
+def _positional(q: Any, k: Any, v: Any, masked: bool) -> Any:
+    return attention(q, k, v, masked)
+
+
+def test_the_examples_are_recognised() -> None:
+    """By their arguments, with what they return and show."""
+    found = {function: fit(function) for function in (softmax, attention, merge, Stream)}
+    assert [one.declaration.adapter for one in found.values()] == ["softmax", "attention", "merge", "streaming"]
+    assert {one.declaration.arrays for one in found.values()} == {"numpy"}
+    assert {one.declaration.lse for one in found.values()} == {"natural"}
+    assert (found[softmax].declaration.rank, found[attention].declaration.rank) == (2, 4)
+    assert (found[softmax].declaration.block, found[attention].declaration.block) == ("block", "block_n")
+    assert (found[attention].declaration.causal, found[attention].causal_name) == ("last", "causal")
+    assert found[Stream].declaration.observes == ("max", "sum")
+
+
+def test_axes_are_found_by_what_is_right() -> None:
+    """Softmax of all elements at once, and attention of plain matrices, give wrong numbers for more axes."""
+    assert fit(_row).declaration.rank == 1
+    assert fit(_matrices).declaration.rank == 2
+    assert fit(_matrices).declaration.causal == "none"
+
+
+def test_a_fourth_argument_is_the_mask() -> None:
+    """Whatever its name; without a declaration masks are tried for M = N alone, where alignments agree."""
+    found = fit(_positional)
+    assert (found.declaration.causal, found.causal_name) == ("square", None)
+
+
+@needs_torch
+def test_torch_functions_are_given_tensors() -> None:
+    """And gradients are found where there are any."""
+    from laws import softmax_torch_samples
+
+    found = fit(softmax_torch_samples.softmax).declaration
+    assert (found.arrays, found.gradient) == ("torch", True)
+
+
+def _five(a: Any, b: Any, c: Any, d: Any, e: Any) -> None:
+    """Needs too much."""
+
+
+def _nothing(x: Any) -> None:
+    """Returns nothing."""
+
+
+def _raises(x: Any) -> None:
+    raise RuntimeError("two\nlines")
+
+
+REFUSED: list[tuple[Any, dict[str, Any], str]] = [
+    (_five, {}, "_five needs 5 arguments: must be one of"),
+    (_nothing, {}, "_nothing, called as softmax f(x)"),
+    (_raises, {}, "raised RuntimeError: two lines"),
+    (softmax, {"adapter": "attention"}, "TypeError"),
+    (lambda x: x[..., :1], {}, "returned an output of shape (3, 1): must be (3, 5)"),
+    (lambda a, b: a[0], {}, "must be a state (max, sum, output)"),
+    (3, {"adapter": "softmax"}, "3 is a int: must be a function or a class"),
+    (softmax, {"dtype": "fp8"}, "dtype = 'fp8'"),
+    (softmax, {"lse": "none", "nonsense": 1}, "nonsense: no such declaration"),
+]
+
+
+@pytest.mark.parametrize(("function", "given", "text"), REFUSED)
+def test_what_does_not_fit_is_refused_in_one_line(
+    function: Callable[..., Any], given: dict[str, Any], text: str
+) -> None:
+    """With the function, how it was called, and what came of it."""
+    with pytest.raises(ValueError) as caught:
+        fit(function, arrays="numpy", **given)
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_lse_that_is_declared_and_not_returned_is_refused() -> None:
+    """A law that needs it would otherwise be skipped in silence."""
+    with pytest.raises(ValueError, match="returned no LSE"):
+        fit(_row, arrays="numpy", lse="natural")
+
+
+def test_kinds_that_killed_a_process_are_not_tried_again() -> None:
+    """The runner names them."""
+    tried: list[str] = []
+    with pytest.raises(ValueError):
+        fit(softmax, trying=tried.append, skip=["numpy", "torch", "cuda"])
+    assert tried == []

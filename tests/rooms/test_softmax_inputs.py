@@ -1,0 +1,127 @@
+"""What is drawn: legal, hard, and printable as an expression that makes it again."""
+
+import numpy as np
+import pytest
+from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
+from tilesight.validate import softmax_arrays
+from tilesight.validate.softmax_case import Case
+from tilesight.validate.softmax_declaration import Declaration
+from tilesight.validate.softmax_formats import FORMATS, rounded
+from tilesight.validate.softmax_inputs import EDGES, Wanted, cases
+
+ADAPTERS = ("softmax", "attention", "merge", "streaming")
+QUICK = settings(database=None, max_examples=5000, phases=[Phase.generate])
+
+
+def _declaration(adapter: str, dtype: str = "fp32", **declared: object) -> Declaration:
+    causal = "last" if adapter == "attention" else "none"
+    return Declaration(**{"adapter": adapter, "dtype": dtype, "causal": causal, **declared})  # type: ignore[arg-type]
+
+
+@settings(max_examples=200)
+@given(st.data(), st.sampled_from(ADAPTERS), st.sampled_from(["fp64", "fp32", "fp16", "bf16"]), st.booleans())
+def test_a_case_is_legal(data: st.DataObject, adapter: str, dtype: str, few: bool) -> None:
+    """Numbers of the format, V finite, scores no larger than declared, and every row sees a key."""
+    if adapter == "merge" and dtype in ("fp16", "bf16"):
+        dtype = "fp32"
+    declaration = _declaration(adapter, dtype)
+    case = data.draw(cases(declaration, Wanted(few=few)))
+    scores = case.scores()
+    assert (scores > -np.inf).any(axis=-1).all()
+    assert np.abs(scores[scores > -np.inf]).max() <= declaration.largest_score
+    for array in (case.x, case.q, case.k, case.v):
+        if array is not None:
+            assert np.array_equal(rounded(array, dtype), array)
+            assert array is case.x or np.abs(array).max() <= FORMATS[dtype].largest
+    assert (case.v is None) == (adapter == "softmax")
+    assert all(0 < cut < case.keys for cut in case.cuts)
+
+
+@settings(max_examples=200)
+@given(st.data(), st.sampled_from(ADAPTERS))
+def test_the_code_of_a_case_makes_its_arrays_again(data: st.DataObject, adapter: str) -> None:
+    """A printed counter-example that makes another input shows nothing."""
+    declaration = _declaration(adapter)
+    case = data.draw(cases(declaration, Wanted()))
+    known = {"np": np, **softmax_arrays.FUNCTIONS}
+    for name, code in case.code.items():
+        made = rounded(np.asarray(eval(code, known), np.float64), "fp32")
+        assert np.array_equal(made, getattr(case, name)), code
+
+
+def _some(case: Case) -> np.ndarray:
+    scores = case.scores()
+    return scores[scores > -np.inf]
+
+
+HARD = {
+    "one key": lambda case: case.keys == 1,
+    "a block and one": lambda case: case.keys == 65,
+    "the longest block": lambda case: case.keys >= max(EDGES) - 2,
+    "-inf": lambda case: (case.scores() == -np.inf).any() and not case.causal,
+    "-0": lambda case: case.x is not None and (np.signbit(case.x) & (case.x == 0)).any(),
+    "the largest score": lambda case: _some(case).max() == 65504.0,
+    "the lowest score": lambda case: _some(case).min() == -65504.0,
+    "exp overflows": lambda case: 88.0 < _some(case).max() < 90.0,
+    "exp underflows": lambda case: -105.0 < _some(case).max() < -87.0,
+    "a subnormal": lambda case: ((_some(case) != 0) & (np.abs(_some(case)) < 1e-38)).any(),
+    "repeated keys": lambda case: case.keys > 4 and len(np.unique(_some(case))) == 1,
+    "rising scores": lambda case: case.keys > 8 and (case.scores()[0, 0, 1:] > case.scores()[0, 0, :-1]).all(),
+    "falling scores": lambda case: case.keys > 8 and (case.scores()[0, 0, 1:] < case.scores()[0, 0, :-1]).all(),
+    "a far offset": lambda case: case.keys > 8 and _some(case).min() > 900 and len(np.unique(_some(case))) > 4,
+    "outliers": lambda case: any("outliers" in code for code in case.code.values()),
+    "values that overflow fp16 in sums": lambda case: case.v is None or np.abs(case.v).max() > 32000,
+}
+
+
+@pytest.mark.parametrize("what", HARD)
+def test_hard_inputs_are_drawn(what: str) -> None:
+    """Each kind that breaks kernels is within reach of a search; one that is not would be no test."""
+    found = find(cases(_declaration("streaming"), Wanted()), HARD[what], settings=QUICK)
+    assert HARD[what](found)
+
+
+def test_masks_and_shapes_of_attention_are_drawn() -> None:
+    """Causal and not, more queries than keys and fewer, blind rows where they are wanted and only there."""
+    declaration = _declaration("attention")
+    for what in (
+        lambda case: case.causal and case.rows < case.keys,
+        lambda case: not case.causal and case.rows > case.keys,
+        lambda case: case.causal and case.rows == case.keys > 64,
+        lambda case: len(case.q) == 2,
+    ):
+        find(cases(declaration, Wanted()), what, settings=QUICK)
+    blind = find(cases(declaration, Wanted(causal=True, blind_rows=True)), lambda case: True, settings=QUICK)
+    assert not blind.visible()[0].any()
+
+
+def test_shapes_can_be_pinned() -> None:
+    """A compiler is spared what a declaration does not name."""
+    declaration = _declaration("attention", shapes=((2, 3), (4, 4)), head_dims=(32,))
+
+    @settings(database=None, max_examples=30)
+    @given(cases(declaration, Wanted(causal=False)))
+    def pinned(case: Case) -> None:
+        assert (case.rows, case.keys) in declaration.shapes
+        assert case.q is not None and case.q.shape[0] == 2 and case.q.shape[2] == 32
+
+    pinned()
+
+
+def test_counter_examples_shrink_to_few_keys_and_round_numbers() -> None:
+    """Of all rows with two scores a thousand apart, the shortest has two keys."""
+    found = find(
+        cases(_declaration("softmax"), Wanted(few=True)),
+        lambda case: np.ptp(case.scores()[0, 0][case.scores()[0, 0] > -np.inf]) >= 1000.0,
+        settings=settings(database=None, max_examples=5000),
+    )
+    assert found.x is not None and found.x.shape == (1, 2)
+    assert sorted(np.abs(found.x[0])) == [0.0, 1000.0]
+
+
+def test_the_same_search_finds_the_same_case() -> None:
+    """Arrays come from seeds that are drawn, never from numpy's own state."""
+    made = [softmax_arrays.made("normal", 3, 4, 2.0, 1.0) for _ in range(2)]
+    assert np.array_equal(made[0].array, made[1].array)
+    assert made[0].code == "normal(3, 4, 2.0, 1.0)"
