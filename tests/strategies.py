@@ -1,11 +1,13 @@
 """Hypothesis strategies that all test suites share: small problems, configurations, toy devices."""
 
 from dataclasses import replace
+from functools import cache
 
 from hypothesis import strategies as st
 from tilesight.simulator.device import Device
 from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.schedule import CTA_ORDERS, KV_ORDERS, WARP_SPLITS, Config, Schedule
+from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.schedule import CTA_ORDERS, KV_ORDERS, SOFTMAX_VARIANTS, WARP_SPLITS, Config, Schedule
 
 TOY = Device(
     name="toy",
@@ -70,14 +72,40 @@ CHOICES = {
     "kv_order": KV_ORDERS,
     "persistent": (0, 1, 2),
     "warp_split": WARP_SPLITS,
+    "softmax_variant": SOFTMAX_VARIANTS,
+    "warp_specialize": (0, 1),
 }
+FEW_ROWS = (4, 8)
+SPECIALISED = {"block_m": 128, "num_warps": 4, "persistent": 0}
+"""What warp specialisation goes with, in problems of every length."""
 
 
-def devices() -> st.SearchStrategy[Device]:
-    """Toy devices of 1 to 5 SMs with each class of tensor-core instruction."""
+@cache
+def toys(schedule: str) -> tuple[Device, ...]:
+    """The toy devices that have what a schedule needs, the plainest first."""
+    chosen, able = find_schedule(schedule), []
+    for device in (TOY, TOY_WGMMA, TOY_TCGEN05):
+        try:
+            chosen.launches(
+                AttentionProblem(batch=1, heads=1, seqlen_q=1, seqlen_k=1, head_dim=16), chosen.default, device
+            )
+        except ValueError as error:
+            assert "compute capability" in str(error)
+        else:
+            able.append(device)
+    return tuple(able)
+
+
+def devices(schedule: Schedule) -> st.SearchStrategy[Device]:
+    """Toy devices of 1 to 5 SMs with each class of tensor-core instruction on which a schedule can run."""
     return st.builds(
-        lambda device, sms: replace(device, sms=sms), st.sampled_from((TOY, TOY_WGMMA, TOY_TCGEN05)), st.integers(1, 5)
+        lambda device, sms: replace(device, sms=sms), st.sampled_from(toys(schedule.name)), st.integers(1, 5)
     )
+
+
+def dtypes_of(config: Config, among: tuple[str, ...] = DTYPES) -> tuple[str, ...]:
+    """Those element types with which a configuration goes."""
+    return tuple(dtype for dtype in among if not config.warp_specialize or dtype in ("fp16", "bf16"))
 
 
 @st.composite
@@ -98,7 +126,7 @@ def problems(draw: st.DrawFn, *, dtypes: tuple[str, ...] = DTYPES) -> AttentionP
 
 
 @st.composite
-def long_row_problems(draw: st.DrawFn) -> AttentionProblem:
+def long_row_problems(draw: st.DrawFn, *, dtypes: tuple[str, ...] = DTYPES) -> AttentionProblem:
     """Few queries, and more keys than a CTA holds of a row in registers."""
     return AttentionProblem(
         batch=1,
@@ -107,15 +135,19 @@ def long_row_problems(draw: st.DrawFn) -> AttentionProblem:
         seqlen_q=draw(st.integers(1, 3)),
         seqlen_k=draw(LONG_ROW),
         head_dim=16,
-        dtype=draw(st.sampled_from(DTYPES)),
+        dtype=draw(st.sampled_from(dtypes)),
         causal=draw(st.booleans()),
     )
 
 
 @st.composite
 def configs(draw: st.DrawFn, schedule: Schedule) -> Config:
-    """Configurations of a schedule: every option that it reads, tile sizes small."""
-    return schedule.config(**{name: draw(st.sampled_from(CHOICES[name])) for name in schedule.options})
+    """Configurations of a schedule: every option that it reads, tile sizes small; few rows where it takes them."""
+    choices: dict[str, tuple[int | str, ...]] = {name: CHOICES[name] for name in schedule.options}
+    if "block_m" in choices:
+        choices["block_m"] += tuple(rows for rows in FEW_ROWS if rows >= schedule.least_block_m)
+    chosen = {name: draw(st.sampled_from(values)) for name, values in choices.items()}
+    return schedule.config(**(chosen | (SPECIALISED if chosen.get("warp_specialize") else {})))
 
 
 @st.composite
@@ -129,5 +161,5 @@ def divisible_problems(draw: st.DrawFn, config: Config) -> AttentionProblem:
         seqlen_q=config.block_m * draw(st.integers(1, 4)),
         seqlen_k=max(config.block_n, 32) * draw(st.integers(1, 4)),
         head_dim=draw(st.sampled_from((16, 32, 64))),
-        dtype=draw(st.sampled_from(DTYPES)),
+        dtype=draw(st.sampled_from(dtypes_of(config))),
     )

@@ -8,11 +8,15 @@ from typing import Annotated
 import typer
 
 from . import __version__
+from .cli_calibrate import calibrate
+from .cli_check_softmax import check_softmax
 from .cli_compare import compare
 from .cli_devices import devices
+from .cli_doctor import doctor
 from .cli_explore import explore
 from .cli_output import BadInput, one_line
 from .cli_simulate import simulate
+from .cli_validate import validate
 
 INTERRUPTED = 130
 
@@ -28,6 +32,10 @@ for command, summary in (
     (simulate, "Predict one configuration, all figures explained."),
     (compare, "Hold schedules against each other over sequence lengths."),
     (devices, "List the devices, or show every number of one."),
+    (doctor, "Say what validate and calibrate need and whether it is here."),
+    (calibrate, "Measure this GPU by microbenchmarks; write its device file."),
+    (check_softmax, "Hold a softmax or attention function of yours to the laws of online softmax."),
+    (validate, "Run the kernels on this GPU; predicted beside measured."),
 ):
     app.command(short_help=summary, context_settings={"max_content_width": 110})(command)
 

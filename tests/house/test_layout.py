@@ -39,10 +39,13 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_every_module_and_every_device(unpacked: Path) -> None:
-    """Whatever Python file or device TOML is in the packages' folders is in the wheel, at the mapped place."""
+    """Whatever Python, device or CUDA file is in the packages' folders is in the wheel, at the mapped place."""
     for package, folder in farm.folders().items():
         here = farm.ROOT / folder
-        held = {path.relative_to(here) for path in [*here.rglob("*.py"), *here.glob("devices/*.toml")]}
+        held = {
+            path.relative_to(here)
+            for path in [*here.rglob("*.py"), *here.glob("devices/*.toml"), *here.glob("micro/*.cu")]
+        }
         there = unpacked / package.replace(".", "/")
         assert held - {path.relative_to(there) for path in there.rglob("*")} == set(), package
 

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tilesight.kernels.availability import missing_package
@@ -16,27 +17,31 @@ if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 from tilesight.kernels import compile as ahead
-from tilesight.kernels.compile import Compiled, Failure, compile_launch, compile_many, job_of, key_of, with_resources
-from tilesight.kernels.compile_pool import CompilerDied, Pool
+from tilesight.kernels.compile import (
+    Compiled,
+    Failure,
+    compile_launch,
+    compile_many,
+    compile_pipelines,
+    job_of,
+    key_of,
+    with_resources,
+)
+from tilesight.kernels.compile_pool import Pool
 from tilesight.kernels.compile_worker import compiled_kernel
+from tilesight.kernels.processes import Answerer, Died
 
 H200 = load_device("h200")
 PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
 # One device for each architecture that kernels are compiled for, and the tensor-core instruction expected there.
 DEVICES = {
     "a100-sxm-80gb": "HMMA",
+    "a40": "HMMA",
     "l40s": "HMMA",
     "h200": "HGMMA",
     "b200": "UTCHMMA",
     "rtx-5090": "HMMA",
 }
-HOT = {
-    ("flash2", 64): Config(block_m=128, block_n=64, num_warps=4, num_stages=3),
-    ("flash2", 128): Config(block_m=128, block_n=64, num_warps=8, num_stages=3),
-    ("naive", 64): find_schedule("naive").default,
-    ("naive", 128): find_schedule("naive").default,
-}
-"""Configurations that are recommended on Hopper."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -62,19 +67,7 @@ def test_flash2_compiles_for_every_architecture(device: str) -> None:
     assert 32 < outcome.resources.registers_per_thread <= 255
     assert outcome.count(DEVICES[device]) > 0, outcome.instructions
     assert outcome.count("LDGSTS") > 0
-    assert outcome.num_warps == 4
-
-
-@pytest.mark.parametrize(("name", "head_dim"), HOT)
-@pytest.mark.parametrize("causal", [False, True])
-def test_hot_kernels_use_wgmma_and_do_not_spill(name: str, head_dim: int, causal: bool) -> None:
-    """On sm_90, every launch of the recommended configurations."""
-    problem = replace(PROBLEM, head_dim=head_dim, causal=causal)
-    launches = find_schedule(name).launches(problem, HOT[name, head_dim], H200)
-    for launch, outcome in zip(launches, compile_many([(x, problem) for x in launches], H200), strict=True):
-        assert isinstance(outcome, Compiled), outcome
-        assert outcome.resources.spilled_bytes_per_thread == 0
-        assert launch.name == "softmax" or outcome.count("HGMMA") > 0
+    assert outcome.resources.warps_per_cta == 4
 
 
 def test_shared_memory_holds_q_and_the_stages_of_k_and_v() -> None:
@@ -90,7 +83,7 @@ def test_a_configuration_over_the_limit_becomes_a_row_with_its_reason() -> None:
     seen: list[tuple[int, int]] = []
     large, small = compile_many([(x, PROBLEM) for x in launches], H200, workers=2, progress=lambda *x: seen.append(x))
     assert isinstance(large, Failure)
-    assert large.reason == f"needs 278528 B of shared memory, a CTA of {H200.name} has 232448 B"
+    assert large.reason == f"shared memory: a CTA needs 278528 B, {H200.name} allows 232448 B"
     assert isinstance(small, Compiled)
     assert seen == [(1, 2), (2, 2)]
     assert with_resources(launches[0], large) == launches[0]
@@ -111,7 +104,7 @@ def test_a_compiler_that_dies_says_so_and_is_replaced(monkeypatch: pytest.Monkey
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [tests, os.environ.get("PYTHONPATH")])))
     pool = Pool()
     job = job_of(flash2(block_m=64), PROBLEM, H200)
-    with pytest.raises(CompilerDied, match=r"the compiler died \(signal 6\): Assertion .* failed"):
+    with pytest.raises(Died, match=r"the compiler died \(signal 6, SIGABRT\): Assertion .* failed"):
         pool.answer({**job, "module": "kernels.dies"})
     assert pool.answer(job)["registers"] > 0
     assert "reason" in pool.answer({**job, "options": {**job["options"], "num_warps": 3}})
@@ -123,7 +116,7 @@ def test_a_result_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = compile_launch(flash2(block_m=64), PROBLEM, H200)
 
     def refuse(*_: object) -> None:
-        raise CompilerDied("asked again")
+        raise Died("asked again")
 
     (file,) = ahead.cache_folder().glob(f"{key_of(job_of(flash2(block_m=64), PROBLEM, H200))}.json")
     with monkeypatch.context() as patch:
@@ -132,6 +125,56 @@ def test_a_result_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
         file.write_text("{", encoding="utf-8")
         assert compile_launch(flash2(block_m=64), PROBLEM, H200) == Failure(reason="asked again")
     assert compile_launch(flash2(block_m=64), PROBLEM, H200) == first
+
+
+def test_a_kernel_that_is_wanted_twice_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths of the same divisibility are one kernel, and so is a launch that several pipelines share."""
+    asked: list[object] = []
+
+    def answer(_: Pool, job: object) -> dict[str, object]:
+        asked.append(job)
+        return {"reason": "not today"}
+
+    monkeypatch.setattr(Pool, "answer", answer)
+    longer = replace(PROBLEM, seqlen_q=8192, seqlen_k=8192, dtype="bf16")
+    wanted = [(flash2(problem), problem) for problem in (replace(longer, seqlen_q=4096), longer, longer)]
+    assert compile_many(wanted, H200) == [Failure(reason="not today")] * 3
+    assert len(asked) == 1
+
+
+def test_a_pipeline_has_the_resources_of_its_launches_or_a_reason() -> None:
+    """One entry for each pipeline, in order; a launch that cannot run decides for its pipeline."""
+    naive = find_schedule("naive")
+    runs, too_large = (
+        naive.launches(PROBLEM, naive.config(block_m=128, block_n=block_n, num_stages=stages), H200)
+        for block_n, stages in ((64, 2), (256, 4))
+    )
+    found, reason = compile_pipelines([runs, too_large], PROBLEM, H200)
+    assert [one.origin for one in found] == ["compiled"] * 3  # type: ignore[union-attr]
+    outcome = compile_launch(runs[2], PROBLEM, H200)
+    assert isinstance(outcome, Compiled) and found[2] == outcome.resources
+    assert str(reason).startswith("shared memory: a CTA needs ")
+
+
+def test_an_interruption_ends_the_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has not begun is never begun, what has begun is killed, and nobody waits for it."""
+    started: list[Answerer] = []
+
+    def start(*arguments: Any) -> Answerer:
+        started.append(Answerer(*arguments))
+        return started[-1]
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tilesight.kernels.compile_pool.Answerer", start)
+    wanted = [(flash2(block_m=block_m, block_n=32, num_stages=4), PROBLEM) for block_m in (32, 64, 128, 256)]
+    with pytest.raises(KeyboardInterrupt):
+        compile_many(wanted, H200, workers=2, progress=interrupt)
+    assert 1 <= len(started) <= 2
+    assert all(compiler._process is None or compiler._process.poll() is not None for compiler in started)
+    kept = [(ahead.cache_folder() / f"{key_of(job_of(*one, H200))}.json").exists() for one in wanted]
+    assert kept.count(True) < len(wanted)
 
 
 def test_the_key_is_what_the_compiler_sees() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 from schedules import contract
-from strategies import TOY, TOY_TCGEN05, TOY_WGMMA, configs, problems
+from strategies import configs, dtypes_of, problems, toys
 from tilesight.simulator.device import Device
 from tilesight.simulator.occupancy import DoesNotFit, occupancy
 from tilesight.simulator.prediction import Prediction
@@ -42,10 +42,10 @@ class Case:
 
 
 @st.composite
-def gpus(draw: st.DrawFn) -> Device:
+def gpus(draw: st.DrawFn, schedule: str) -> Device:
     """1 to 5 SMs, one partition or two, 64 KiB to 1 MiB of L2, coalescers for 1 to 3 SMs."""
     return replace(
-        draw(st.sampled_from((TOY, TOY_WGMMA, TOY_TCGEN05))),
+        draw(st.sampled_from(toys(schedule))),
         sms=draw(st.integers(1, 5)),
         l2_partitions=draw(st.integers(1, 2)),
         l2_bytes=draw(st.sampled_from((64, 100, 256, 1024))) * KIB,
@@ -54,18 +54,22 @@ def gpus(draw: st.DrawFn) -> Device:
 
 
 @st.composite
-def cases(draw: st.DrawFn, schedules: tuple[str, ...] = ("naive", "unfused", "flash1", "flash2")) -> Case:
+def cases(
+    draw: st.DrawFn,
+    schedules: tuple[str, ...] = ("naive", "unfused", "flash1", "flash2", "flash2_tma", "online_softmax"),
+) -> Case:
     """A problem, one of these schedules, a configuration that fits, a GPU."""
     schedule = draw(st.sampled_from(schedules))
+    config = draw(configs(all_schedules()[schedule]))
     case = Case(
-        problem=draw(problems()),
+        problem=draw(problems(dtypes=dtypes_of(config))),
         schedule=schedule,
-        config=draw(configs(all_schedules()[schedule])),
-        device=draw(gpus()),
+        config=config,
+        device=draw(gpus(schedule)),
     )
     try:
         for launch in case.launches:
-            occupancy(launch.resources, launch.num_warps, case.device)
+            occupancy(launch.resources, launch.warps_per_cta, case.device)
     except DoesNotFit:
         assume(False)
     return case

@@ -38,8 +38,10 @@ CONFIG = {
     "--kv-order": ["forward", "sawtooth"],
     "--persistent": ["0", "2"],
     "--warp-split": ["q", "k"],
+    "--softmax-variant": ["naive", "online"],
+    "--warp-specialize": ["0", "1"],
 }
-SCHEDULE = {"--schedule": ["naive", "unfused", "flash1", "flash2"]}
+SCHEDULE = {"--schedule": ["naive", "unfused", "flash1", "flash2", "flash2_tma", "online_softmax"]}
 OWN = {
     "simulate": PROBLEM | MACHINE | CONFIG | SCHEDULE | {"--registers": ["32", "255"], "--smem-bytes": ["0", "65536"]},
     "explore": PROBLEM | MACHINE | SCHEDULE | {"--top": ["1", "3"], "--workers": ["1"]},

@@ -19,7 +19,7 @@ SMALL = ("--batch", "1", "--heads", "2", "--seqlen", "200", "--head-dim", "32")
 PINNED = ("--block-m", "32,64", "--block-n", "32", "--num-warps", "4", "--num-stages", "2")
 PROMISED = """
 device schedule batch heads kv-heads seqlen seqlen-q seqlen-k head-dim dtype causal block-m block-n num-warps num-stages
-cta-order kv-order persistent warp-split l2 registers smem-bytes set json trace
+cta-order kv-order persistent warp-split softmax-variant l2 registers smem-bytes compiled set json trace
 """
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -146,7 +146,8 @@ def test_explore_prints_ranked_objects(capsys: pytest.CaptureFixture[str]) -> No
     told = json.loads(capsys.readouterr().out)
     assert told["schema"] == "tilesight.explore/1"
     assert {"rank", "schedule", "config", "time_s", "fits", "reason", "pareto"} <= set(told["configs"][0])
-    assert {one["schedule"] for one in told["configs"]} | set(told["left_out"]) == set(all_schedules())
+    attention = {name for name, item in all_schedules().items() if item.computes == "attention"}
+    assert {one["schedule"] for one in told["configs"]} | set(told["left_out"]) == attention
 
 
 def test_explore_writes_its_files(tmp_path: Path) -> None:
@@ -158,6 +159,24 @@ def test_explore_writes_its_files(tmp_path: Path) -> None:
     assert files["html"].read_text("utf-8").startswith("<!DOCTYPE html>")
     assert files["png"].read_bytes().startswith(b"\x89PNG")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.html", "out.png"]
+
+
+def test_a_softmax_is_told_without_products_and_held_against_its_own_bounds(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """No tensor cores, no Q, K and V, no naive attention; and no roofline of operations, whose axes have no zero."""
+    html, plot = tmp_path / "out.html", tmp_path / "out.png"
+    chosen = [*SMALL, "--schedule", "online_softmax", "--block-n", "256", "--num-warps", "4"]
+    assert main(["explore", *chosen, "--html", str(html), "--plot", str(plot)]) == 0
+    told = capsys.readouterr().out
+    assert "B/s), because" in told and "another loads" in told
+    assert not any(word in told for word in ("FLOP", "tensor cores", "naive"))
+    assert 'id="levels"' in html.read_text("utf-8") and 'id="roofline"' not in html.read_text("utf-8")
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert main(["simulate", *chosen, "--softmax-variant", "safe"]) == 0
+    told = capsys.readouterr().out
+    assert "320 kB at HBM (X read once, Y written once)" in told
+    assert re.search(r"Roofline +\S+ \S+ at least, for any schedule \(hbm\)", told)
 
 
 def test_compare_prints_lengths_and_limits(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -194,6 +213,14 @@ def test_devices_lists_the_catalogue_and_shows_one(capsys: pytest.CaptureFixture
         ("simulate --batch few", "'--batch': 'few' is no whole number"),
         ("simulate --block-m 100", "--block-m = 100: must be a power of two"),
         ("simulate --block-n few", "--block-n = 'few': must be a whole number"),
+        ("simulate --block-m 8", "--block-m = 8: schedule flash2 takes 16 or more"),
+        ("explore --block-m 8,64", "--block-m = 8: schedule flash2 takes 16 or more"),
+        ("explore --schedule flash2 --schedule online_softmax", "--schedule: not the same work: flash2 computes"),
+        ("simulate --softmax-variant lazy", "--softmax-variant: schedule flash2 does not take it"),
+        (
+            "simulate --schedule online_softmax --softmax-variant lazy",
+            "--softmax-variant = 'lazy': must be one of naive",
+        ),
         ("simulate --num-warps 3", "--num-warps = 3: must be one of 1, 2, 4"),
         ("simulate --num-stages 0", "--num-stages = 0: must be an integer from 1"),
         ("simulate --cta-order fast", "--cta-order = 'fast': must be one of m-fast"),
@@ -277,3 +304,13 @@ def test_an_unknown_public_name_is_an_attribute_error() -> None:
     """As of any module."""
     with pytest.raises(AttributeError, match="no attribute 'simulator_of_dreams'"):
         tilesight.simulator_of_dreams  # noqa: B018
+
+
+@pytest.mark.parametrize("command", ["explore", "simulate"])
+def test_compiling_without_a_compiler_says_what_to_install(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing falls back to the estimate."""
+    reason = "torch is not installed: install the gpu extra (pip install 'tilesight[gpu]')"
+    monkeypatch.setattr("tilesight.kernels.availability.missing_package", lambda: reason)
+    assert _error(capsys, command, *SMALL, "--compiled") == f"tilesight: --compiled: {reason}\n"

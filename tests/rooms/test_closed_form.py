@@ -22,6 +22,8 @@ FILLS = {
     "unfused": closed_form_fill.unfused_fill_bytes,
     "flash1": closed_form_fill.flash1_fill_bytes,
     "flash2": closed_form_fill.flash2_fill_bytes,
+    "flash2_tma": closed_form_fill.flash2_fill_bytes,
+    "online_softmax": closed_form_fill.online_softmax_fill_bytes,
 }
 BLOCKS = (16, 32, 64, 128, 256)
 PAGE = Path(__file__).parents[2] / "docs" / "closed-forms.md"

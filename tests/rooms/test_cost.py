@@ -13,7 +13,13 @@ PRODUCT = Matmul(m=128, n=64, k=64)
 
 
 def cost(
-    work: Work, device: Device = TOY, *, loads: tuple[Tile, ...] = (), num_warps: int = 4, spilled: int = 0
+    work: Work,
+    device: Device = TOY,
+    *,
+    loads: tuple[Tile, ...] = (),
+    num_warps: int = 4,
+    consumer_warps: int = 0,
+    spilled: int = 0,
 ) -> StepCost:
     """Cost of one step of a launch of fp16."""
     step = Step(name="step", loads=loads, work=work)
@@ -24,6 +30,7 @@ def cost(
         name="one",
         grid=(1, 1, 1),
         num_warps=num_warps,
+        consumer_warps=consumer_warps,
         num_stages=1,
         program=program,
         resources=Resources(registers_per_thread=64, smem_bytes_per_cta=0, spilled_bytes_per_thread=spilled),
@@ -85,6 +92,22 @@ def test_loads_take_issue_slots() -> None:
     """More bytes, more instructions."""
     small, large = (Tile(tensor="X", slab="slab", rows=rows, cols=64, path="async") for rows in (16, 128))
     assert pipe("issue", cost(Work(), loads=(large,))) > pipe("issue", cost(Work(), loads=(small,))) > 0
+
+
+def test_a_copy_by_tma_takes_no_issue_slots() -> None:
+    """One thread starts it, however large it is."""
+    tile = Tile(tensor="X", slab="slab", rows=128, cols=64, path="tma")
+    assert pipe("issue", cost(Work(), loads=(tile,))) == pipe("issue", cost(Work()))
+
+
+def test_specialised_warps_share_the_work_and_do_not_keep_step() -> None:
+    """Four were asked for and eight compute: the work of eight, and a path on which each group has the pipes."""
+    work = Work(matmuls=(PRODUCT,), exp_count=4096, fma_count=4096, row_reductions=2)
+    specialised, eight = cost(work, TOY_WGMMA, consumer_warps=8), cost(work, TOY_WGMMA, num_warps=8)
+    assert specialised == replace(eight, critical_path_cycles=specialised.critical_path_cycles)
+    assert specialised.pipe_cycles != cost(work, TOY_WGMMA).pipe_cycles
+    saved = eight.critical_path_cycles - specialised.critical_path_cycles
+    assert saved == pytest.approx(pipe("issue", eight) / 2)
 
 
 @pytest.mark.parametrize(

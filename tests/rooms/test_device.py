@@ -20,6 +20,7 @@ DATASHEETS = {
     "h100-pcie": (756e12, 1.62e9, 2.0e12, "H100 whitepaper, peak rates and boost clock for tensor core operations"),
     "h200": (989.5e12, 1.83e9, 4.8e12, "H200 datasheet; tensor clock of the H100 SXM"),
     "b200": (2.25e15, 1.835e9, 7.7e12, "Blackwell datasheet, HGX B200, per GPU; tensor clock as OpenXLA records it"),
+    "a40": (149.7e12, 1.74e9, 696e9, "A40 datasheet"),
     "l40s": (362.05e12, 2.52e9, 864e9, "L40S datasheet"),
     "rtx-4090": (165.2e12, 2.52e9, 1008e9, "Ada whitepaper v2.02, Appendix A, fp32 accumulate"),
     "rtx-5090": (209.5e12, 2.407e9, 1792e9, "RTX Blackwell whitepaper, Appendix A, fp32 accumulate"),
@@ -55,7 +56,7 @@ def best_fp16(device: Device) -> float:
     return max(device.tensor_flop_per_cycle(instruction, "fp16") for instruction in INSTRUCTIONS)
 
 
-def test_catalogue_is_the_nine_gpus() -> None:
+def test_catalogue_is_the_gpus_of_the_table() -> None:
     """The catalogue holds the GPUs that the datasheet table knows, and no other."""
     assert catalogue() == sorted(DATASHEETS)
 

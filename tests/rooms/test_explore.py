@@ -1,5 +1,6 @@
 """Ranking a configuration space: order, Pareto marks, what does not fit, and independence of the worker count."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ from made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
 from strategies import TOY
 from tilesight.simulator.explore import Candidate, explore, mark_pareto
 from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.program import Launch, Resources
 from tilesight.simulator.registry import all_schedules, find_schedule
 from tilesight.simulator.report import to_json
 
@@ -109,9 +111,19 @@ def test_an_unknown_schedule_is_an_error() -> None:
 
 
 def test_all_means_every_schedule_that_can_do_the_problem() -> None:
-    """The others are named with the reason."""
+    """The others are named with the reason; what does not compute attention is not meant."""
     found = explore(SMALL, device=TOY, schedule="all", **SPACE)
-    assert {item.schedule for item in found.candidates} | set(found.left_out) == set(all_schedules())
+    attention = {name for name, item in all_schedules().items() if item.computes == "attention"}
+    assert {item.schedule for item in found.candidates} | set(found.left_out) == attention
+
+
+def test_only_like_is_ranked() -> None:
+    """A softmax alone would beat every attention; by itself it has no attention for a baseline."""
+    with pytest.raises(ValueError, match=r"flash2 computes attention; online_softmax computes softmax; only like"):
+        explore(SMALL, device=TOY, schedule=("flash2", "online_softmax"), **SPACE)
+    alone = explore(SMALL, device=TOY, schedule="online_softmax", block_n=256, num_warps=4)
+    assert alone.baseline is None
+    assert {item.config.softmax_variant for item in alone.ranked} == {"safe", "online"}
 
 
 def test_naive_is_the_baseline() -> None:
@@ -155,3 +167,54 @@ def test_top_shortens_the_list_and_nothing_else() -> None:
 def test_the_problem_is_told_back() -> None:
     """A result says what it is a result of."""
     assert explore(A_PROBLEM, device=TOY, **SPACE).to_dict()["problem"]["seqlen_k"] == 1024  # type: ignore[index]
+
+
+def _compiled(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | str]:
+    """A compiler that refuses the narrow tiles of flash2, and gives every other kernel 77 registers."""
+    given = Resources(registers_per_thread=77, smem_bytes_per_cta=2048, spilled_bytes_per_thread=8, origin="compiled")
+    return [
+        "compiler: refuses" if chain[0].constants.get("block_n") == 32 else tuple(given for _ in chain)
+        for chain in pipelines
+    ]
+
+
+def test_resources_of_replaces_the_estimates() -> None:
+    """Of all configurations and of the baseline; what has none is a row with its reason, and the search goes on."""
+    found = explore(SMALL, device=TOY, resources_of=_compiled, **SPACE)
+    assert {item.config.block_n for item in found.ranked} == {64}
+    assert len(found.ranked) == 2
+    for item in found.ranked:
+        assert (item.to_dict()["registers_per_thread"], item.to_dict()["resources"]) == (77, "compiled")
+        assert item.to_dict()["spilled_bytes_per_thread"] == 8
+    refused = [item for item in found.candidates if not item.fits]
+    assert {(item.config.block_n, item.reason) for item in refused} == {(32, "compiler: refuses")}
+    assert found.baseline is not None
+    assert {launch.resources for launch in found.baseline.launches} == {"compiled"}
+
+
+def test_resources_of_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every configuration and the baseline, in this process, however many simulate."""
+    asked: list[int] = []
+
+    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | str]:
+        asked.append(len(pipelines))
+        return _compiled(pipelines)
+
+    monkeypatch.setattr("tilesight.simulator.pool.PAYS_AFTER_S", 0.0)
+    together = explore(SMALL, device=TOY, resources_of=resources_of, workers=2, **SPACE)
+    assert asked == [5]
+    alone = explore(SMALL, device=TOY, resources_of=_compiled, **SPACE)
+    assert to_json(together.to_dict()) == to_json(alone.to_dict())
+
+
+def test_what_the_device_cannot_do_is_not_compiled() -> None:
+    """It is an answer already: the compiler is asked for nothing, and every row has its reason."""
+    asked: list[int] = []
+
+    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | str]:
+        asked.append(len(pipelines))
+        return _compiled(pipelines)
+
+    found = explore(replace(SMALL, dtype="fp8"), device=TOY, resources_of=resources_of, **SPACE)
+    assert asked == [0]
+    assert {item.reason for item in found.candidates} == {f"dtype = 'fp8': {TOY.name} has no mma for it"}

@@ -40,6 +40,14 @@ def test_without_naive_there_is_no_speedup() -> None:
     assert found.speedup(found.points[0]) is None
 
 
+def test_unlike_work_stands_side_by_side_only_where_asked_and_says_so() -> None:
+    """A softmax is no faster way to compute attention."""
+    assert "online_softmax" not in compare(SMALL, (64,), device=TOY).configs
+    found = compare(SMALL, (64,), schedule=("naive", "online_softmax"), device=TOY)
+    assert found.notes == ("Not the same work: naive computes attention; online_softmax computes softmax",)
+    assert [found.speedup(point) for point in found.points] == [1.0, None]
+
+
 @pytest.mark.parametrize("name", ["naive", "flash2"])
 def test_the_limit_is_the_last_length_that_fits(name: str) -> None:
     """One token more does not."""

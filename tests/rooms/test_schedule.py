@@ -21,6 +21,7 @@ TOY = Schedule(
     ("field", "value"),
     [
         ("block_m", 48),
+        ("block_m", 0),
         ("block_n", 2048),
         ("block_n", 8),
         ("num_warps", 3),
@@ -32,6 +33,7 @@ TOY = Schedule(
         ("cta_order", "random"),
         ("kv_order", "backward"),
         ("warp_split", "d"),
+        ("softmax_variant", "fast"),
     ],
 )
 def test_a_value_out_of_range_is_refused_by_name(field: str, value: int | str) -> None:
@@ -66,6 +68,18 @@ def test_an_option_that_the_schedule_does_not_take_is_refused(ask: Callable[...,
     """Whether another schedule takes it or nobody does."""
     with pytest.raises(ValueError, match=f"{option}: schedule toy does not take it; it takes block_m, num_warps"):
         ask(**{option: 16})
+
+
+def test_blocks_of_fewer_rows_than_a_schedule_takes_are_refused() -> None:
+    """Tile products take 16 or more, a row-wise kernel may take one."""
+    for ask in (
+        TOY.config,
+        lambda **chosen: list(TOY.configs(**chosen)),
+        lambda **chosen: TOY.checked(Config(**chosen)),
+    ):
+        with pytest.raises(ValueError, match=r"^block_m = 8: schedule toy takes 16 or more$"):
+            ask(block_m=8)  # type: ignore[operator]
+    assert replace(TOY, least_block_m=1).config(block_m=1).block_m == 1
 
 
 def test_constants_are_read_only() -> None:

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import TOY, TOY_WGMMA, configs, problems
+from strategies import TOY, TOY_WGMMA, configs, dtypes_of, problems, toys
 from tilesight.simulator import closed_form
 from tilesight.simulator.device import load_device
 from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.program import Resources
 from tilesight.simulator.registry import all_schedules
 from tilesight.simulator.schedule import Config
 from tilesight.simulator.simulate import (
@@ -97,11 +98,13 @@ def test_given_resources_replace_the_estimates() -> None:
 @given(data=st.data())
 def test_peak_memory_is_that_of_the_closed_form(schedule: str, data: st.DataObject) -> None:
     """What launches keep alive, against the formula, to the byte."""
-    problem = data.draw(problems())
+    config = data.draw(configs(all_schedules()[schedule]))
+    problem = data.draw(problems(dtypes=dtypes_of(config)))
     if schedule == "unfused" and not (problem.causal and problem.dropout):
         return
-    config = data.draw(configs(all_schedules()[schedule]))
-    assert peak_memory_bytes(problem, schedule, config, TOY) == closed_form.peak_memory_bytes(problem, schedule)
+    assert peak_memory_bytes(problem, schedule, config, toys(schedule)[0]) == closed_form.peak_memory_bytes(
+        problem, schedule
+    )
 
 
 def test_the_clock_lies_between_tensor_and_boost() -> None:
@@ -163,3 +166,34 @@ def test_a_timeline_belongs_to_the_same_prediction() -> None:
     prediction, timeline = simulate_with_timeline(problem, schedule="naive")
     assert prediction == simulate(problem, schedule="naive", steady_state=False)
     assert [entry[0] for entry in timeline.launches] == [launch.name for launch in prediction.launches]
+
+
+def test_resources_replace_the_estimate_of_each_launch() -> None:
+    """In order; a figure that is given for all launches counts more."""
+    compiled = tuple(
+        Resources(registers_per_thread=number, smem_bytes_per_cta=64 * number, origin="compiled")
+        for number in (40, 50, 60)
+    )
+    seen = simulate(SMALL, schedule="naive", resources=compiled)
+    assert [launch.registers_per_thread for launch in seen.launches] == [40, 50, 60]
+    assert [launch.smem_bytes_per_cta for launch in seen.launches] == [2560, 3200, 3840]
+    assert {launch.resources for launch in seen.launches} == {"compiled"}
+    both = simulate(SMALL, schedule="naive", resources=compiled, registers=70)
+    assert [(launch.registers_per_thread, launch.resources) for launch in both.launches] == [(70, "given")] * 3
+    assert [launch.smem_bytes_per_cta for launch in both.launches] == [2560, 3200, 3840]
+
+
+def test_resources_are_one_for_each_launch() -> None:
+    """One too few would leave a launch with an estimate, unseen."""
+    with pytest.raises(ValueError, match="argument 2 is shorter"):
+        simulate(SMALL, schedule="naive", resources=(Resources(registers_per_thread=40, smem_bytes_per_cta=0),))
+
+
+def test_warps_that_the_compiler_adds_take_their_place() -> None:
+    """Twelve warps of 168 registers fill the register file that four leave two thirds empty."""
+    asked = Resources(registers_per_thread=168, smem_bytes_per_cta=1024, origin="compiled")
+    (four,) = simulate(SMALL, resources=(asked,)).launches
+    (twelve,) = simulate(SMALL, resources=(replace(asked, warps_per_cta=12),)).launches
+    assert (four.num_warps, four.ctas_per_sm) == (4, 3)
+    assert (twelve.num_warps, twelve.ctas_per_sm, twelve.occupancy_limit) == (12, 1, "registers")
+    assert twelve.occupancy_fraction == 12 / 64

@@ -3,12 +3,24 @@
 import pytest
 from made_up import A_PROBLEM
 from tilesight.simulator.registry import all_schedules, find_schedule
-from tilesight.simulator.space import configs_of, options_taken, schedules_named, those_able
+from tilesight.simulator.space import configs_of, options_taken, schedules_named, those_able, unlike
+
+ATTENTION = [item for item in all_schedules().values() if item.computes == "attention"]
 
 
-def test_all_names_every_schedule() -> None:
-    """Whatever else is named."""
-    assert schedules_named(["naive", "all"]) == list(all_schedules().values())
+def test_all_names_every_schedule_that_computes_attention() -> None:
+    """And what else is named, once."""
+    assert schedules_named(["naive", "all"]) == schedules_named("all") == ATTENTION
+    assert schedules_named(["online_softmax", "all"]) == list(all_schedules().values())
+
+
+def test_schedules_that_do_not_do_the_same_work_are_told_apart() -> None:
+    """In one line that names them and what they compute."""
+    softmax = find_schedule("online_softmax")
+    assert unlike(ATTENTION) == unlike([softmax]) == ""
+    assert unlike([find_schedule("flash2"), softmax, find_schedule("naive")]) == (
+        "not the same work: flash2, naive compute attention; online_softmax computes softmax"
+    )
 
 
 def test_a_name_counts_once() -> None:

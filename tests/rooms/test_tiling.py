@@ -53,20 +53,20 @@ def test_rows_of_score_tensors_start_at_lines(problem: AttentionProblem, element
 @pytest.mark.parametrize(
     ("seqlen_k", "rows", "cols", "blocks", "num_warps"),
     [
-        (1, 16384, 1, 1, 16),
-        (500, 32, 512, 1, 16),
-        (4096, 4, 4096, 1, 16),
-        (4097, 2, 8192, 1, 16),
+        (1, 4096, 1, 1, 8),
+        (500, 8, 512, 1, 8),
+        (4096, 1, 4096, 1, 8),
+        (4097, 1, 8192, 1, 16),
         (8193, 1, 16384, 1, 16),
         (16384, 1, 16384, 1, 16),
-        (16385, 1, 4096, 5, 4),
-        (20480, 1, 4096, 5, 4),
+        (16385, 1, 4096, 5, 8),
+        (20480, 1, 4096, 5, 8),
     ],
 )
 def test_a_row_tile_holds_whole_rows_until_they_are_too_long(
     seqlen_k: int, rows: int, cols: int, blocks: int, num_warps: int
 ) -> None:
-    """About 4096 elements; one row up to 16384; then blocks of a row."""
+    """4096 elements of short rows; one row up to 16384; then blocks of a row."""
     cut = tiling.row_tiling(_with_keys(seqlen_k))
     assert (cut.rows, cut.cols, cut.blocks, cut.num_warps) == (rows, cols, blocks, num_warps)
     assert cut.elements == rows * cols
@@ -74,13 +74,14 @@ def test_a_row_tile_holds_whole_rows_until_they_are_too_long(
 
 def test_tile_items_walk_key_tiles_fastest() -> None:
     """Then query tiles, then heads; heads of a group share their KV slab."""
-    table = tiling.tile_items(PROBLEM, 64, 128, np.arange(9))
+    table = tiling.tile_items(PROBLEM, 64, 128, 64, np.arange(9))
     columns = dict(zip(tiling.TILE_VARIABLES, table.T.tolist(), strict=True))
     assert columns["k_tile"] == [0, 1, 0, 1, 0, 1, 0, 1, 0]
     assert columns["q_tile"] == [0, 0, 1, 1, 0, 0, 1, 1, 0]
     assert columns["slab"] == [0, 0, 0, 0, 1, 1, 1, 1, 2]
     assert columns["kv_slab"] == [0, 0, 0, 0, 0, 0, 0, 0, 1]
     assert columns["shared_slab"] == [0] * 9
+    assert columns["inner_tiles"] == [2, -(-(PROBLEM.seqlen_k - 128) // 64)] * 4 + [2]
 
 
 @given(problem=problems(), rows=st.sampled_from((16, 64, 256)), cols=st.sampled_from((16, 64, 256)))
@@ -88,7 +89,7 @@ def test_the_tile_period_is_the_smallest_true_one(problem: AttentionProblem, row
     """Extents of tiles repeat with it, and with no smaller divisor of the number of tiles."""
     m, n = problem.seqlen_q, problem.seqlen_k
     tiles = problem.batch * problem.heads * -(-m // rows) * -(-n // cols)
-    table = tiling.tile_items(problem, rows, cols, np.arange(tiles))
+    table = tiling.tile_items(problem, rows, cols, cols, np.arange(tiles))
     high = np.minimum(rows, m - rows * table[:, 3])
     wide = np.minimum(cols, n - cols * table[:, 4])
     extents = np.stack((high, wide))

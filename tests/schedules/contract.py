@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.program import Launch, Loop, Step, Tensor
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.schedule import Computes, Config
+from tilesight.simulator.tiling import strip_tiles
 from tilesight.simulator.walk import Access, accesses, moved_bytes, steps, tally, tally_items
 
 Launches = tuple[Launch, ...]
@@ -141,6 +142,28 @@ def every_query_meets_the_keys_it_sees(launches: Launches, problem: AttentionPro
         assert (met | ~visible).all(), f"{rows} never meets some {columns} that it sees"
 
 
+def every_row_is_written_by_whom_it_was_read(launches: Launches) -> None:
+    """An item that stores a part of a row of Y has loaded the whole row of X before."""
+    for launch in launches:
+        width = launch.program.tensor("X").cols
+        for item in items_of(launch):
+            seen: dict[tuple[int, int], set[int]] = {}
+            for access in item:
+                for row in range(access.row, access.row + access.rows):
+                    columns = seen.setdefault((access.slab, row), set())
+                    if access.kind == "load":
+                        columns.update(range(access.col, access.col + access.cols))
+                    assert access.kind == "load" or len(columns) == width, f"{launch.name}: {access} from part of a row"
+
+
+def nothing_needed_is_left_out(launches: Launches, problem: AttentionProblem, computes: Computes) -> None:
+    """What each output element depends on was read by whom it is computed."""
+    if computes == "attention":
+        every_query_meets_the_keys_it_sees(launches, problem)
+    else:
+        every_row_is_written_by_whom_it_was_read(launches)
+
+
 def no_step_loads_a_tile_twice(launches: Launches) -> None:
     for launch in launches:
         for step, _ in steps(launch.program.body):
@@ -171,6 +194,11 @@ def names_are_unique(launches: Launches) -> None:
         used = {tile.tensor for step, _ in steps(launch.program.body) for tile in (*step.loads, *step.stores)}
         assert used == set(tensors), f"{launch.name}: declares {sorted(tensors)}, uses {sorted(used)}"
         assert all(tensor == known[tensor.name] for tensor in launch.program.tensors)
+
+
+def useful_flop(problem: AttentionProblem, computes: Computes) -> int:
+    """Operations of matrix products that the result needs [FLOP]."""
+    return problem.matmul_flop if computes == "attention" else 0
 
 
 def matmul_flop(launches: Launches) -> int:
@@ -225,9 +253,11 @@ def tally_matches_the_tables(launches: Launches, docstring: str, problem: Attent
     known = {
         "q_tiles": -(-problem.seqlen_q // config.block_m),
         "k_tiles": -(-problem.seqlen_k // config.block_n),
+        "strips": -(-problem.seqlen_k // config.block_n) // strip_tiles(problem, config.block_m, config.block_n),
         "group": problem.head_group,
         "slabs": problem.batch * problem.heads,
         "sweeps": 1 if problem.seqlen_k <= 16384 else 2,
+        "passes": {"naive": 2, "safe": 3, "online": 2}[config.softmax_variant],
     }
     for name, launch in zip(names, launches, strict=True):
         totals = tally(launch.program)

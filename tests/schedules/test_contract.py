@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from schedules import contract
-from strategies import TOY
+from strategies import TOY, toys
 from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch, Step
+from tilesight.simulator.program import Launch, Loop, Step
 from tilesight.simulator.registry import find_schedule
 
 PROBLEM = AttentionProblem(batch=1, heads=4, kv_heads=2, seqlen_q=128, seqlen_k=256, head_dim=32)
 
 
 def _launches(name: str) -> tuple[Launch, ...]:
-    return find_schedule(name).launches(PROBLEM, find_schedule(name).config(block_m=64, block_n=32), TOY)
+    return find_schedule(name).launches(PROBLEM, find_schedule(name).config(block_m=64, block_n=32), toys(name)[0])
 
 
 def _with_column(launch: Launch, name: str, value: str) -> Launch:
@@ -36,7 +36,7 @@ def _check_table(name: str, launches: tuple[Launch, ...]) -> None:
     contract.tally_matches_the_tables(launches, docstring, PROBLEM, schedule.config(block_m=64, block_n=32))
 
 
-@pytest.mark.parametrize("name", ["flash1", "flash2", "naive", "unfused"])
+@pytest.mark.parametrize("name", ["flash1", "flash2", "flash2_tma", "naive", "online_softmax", "unfused"])
 def test_a_tile_loaded_twice_is_found(name: str) -> None:
     """By the step that names it twice, and by the table of the docstring."""
     launches = _launches(name)
@@ -76,6 +76,18 @@ def test_a_wrong_kv_head_is_found() -> None:
     contract.every_query_meets_the_keys_it_sees((launch,), PROBLEM)
     with pytest.raises(AssertionError, match="never meets"):
         contract.every_query_meets_the_keys_it_sees((_with_column(launch, "kv_slab", "q_tile"),), PROBLEM)
+
+
+def test_a_softmax_of_half_a_row_is_found() -> None:
+    """The loop that sums forgets its last block."""
+    (launch,) = _launches("online_softmax")
+    contract.every_row_is_written_by_whom_it_was_read((launch,))
+    summing, *rest = launch.program.body
+    assert isinstance(summing, Loop) and isinstance(summing.trips, int)
+    short = (replace(summing, trips=summing.trips - 1), *rest)
+    planted = replace(launch, program=replace(launch.program, body=short))
+    with pytest.raises(AssertionError, match="from part of a row"):
+        contract.every_row_is_written_by_whom_it_was_read((planted,))
 
 
 def test_a_wrong_order_of_launches_is_found() -> None:

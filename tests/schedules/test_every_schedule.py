@@ -2,13 +2,23 @@
 
 import sys
 from dataclasses import fields, replace
+from itertools import product
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedules import contract
-from strategies import CHOICES, TOY, TOY_WGMMA, configs, devices, divisible_problems, long_row_problems, problems
+from strategies import (
+    CHOICES,
+    TOY_WGMMA,
+    configs,
+    devices,
+    divisible_problems,
+    dtypes_of,
+    long_row_problems,
+    problems,
+    toys,
+)
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.program import Launch
 from tilesight.simulator.registry import all_schedules
@@ -16,6 +26,7 @@ from tilesight.simulator.schedule import Config, Schedule
 from tilesight.simulator.walk import steps
 
 REWRITTEN = {"flash1": frozenset({"O", "L", "MAX"})}
+INPUT_AND_OUTPUT = {"attention": ("Q", "O"), "softmax": ("X", "Y")}
 TYPICAL = AttentionProblem(batch=2, heads=4, kv_heads=2, seqlen_q=300, seqlen_k=520, head_dim=64, causal=True)
 
 every_schedule = pytest.mark.parametrize("schedule", all_schedules().values(), ids=lambda schedule: schedule.name)
@@ -26,11 +37,12 @@ examples = settings(max_examples=40)
 def cases(draw: st.DrawFn, schedule: Schedule) -> tuple[AttentionProblem, Config, tuple[Launch, ...]]:
     """A small problem that the schedule supports, a configuration, and the launches; one in four has long rows."""
     long_rows = draw(st.integers(0, 3)) == 3
-    problem = draw(long_row_problems() if long_rows else problems())
     config = draw(configs(schedule))
+    dtypes = dtypes_of(config)
+    problem = draw(long_row_problems(dtypes=dtypes) if long_rows else problems(dtypes=dtypes))
     if long_rows:
         config = replace(config, block_n=1024)
-    return problem, config, schedule.launches(problem, config, draw(devices()))
+    return problem, config, schedule.launches(problem, config, draw(devices(schedule)))
 
 
 @every_schedule
@@ -64,7 +76,7 @@ def test_every_output_and_scratch_element_is_written(schedule: Schedule, data: s
 def test_every_input_element_is_read_where_nothing_is_masked(schedule: Schedule, data: st.DataObject) -> None:
     """Without a causal mask no part of an input is left out."""
     problem, config, _ = data.draw(cases(schedule))
-    contract.every_input_is_read(schedule.launches(replace(problem, causal=False), config, TOY))
+    contract.every_input_is_read(schedule.launches(replace(problem, causal=False), config, toys(schedule.name)[0]))
 
 
 @every_schedule
@@ -78,10 +90,10 @@ def test_nothing_is_read_before_it_is_written(schedule: Schedule, data: st.DataO
 @every_schedule
 @examples
 @given(data=st.data())
-def test_every_query_meets_the_keys_that_it_sees(schedule: Schedule, data: st.DataObject) -> None:
-    """With the KV head of its group, under the mask aligned to the last key."""
+def test_every_output_meets_what_it_depends_on(schedule: Schedule, data: st.DataObject) -> None:
+    """Each query the keys that it sees, of its group's KV head; each element of a softmax its whole row."""
     problem, _, launches = data.draw(cases(schedule))
-    contract.every_query_meets_the_keys_it_sees(launches, problem)
+    contract.nothing_needed_is_left_out(launches, problem, schedule.computes)
 
 
 @every_schedule
@@ -97,7 +109,7 @@ def test_items_a_period_apart_do_equal_work(schedule: Schedule, data: st.DataObj
 def test_tile_products_cover_the_useful_ones(schedule: Schedule, data: st.DataObject) -> None:
     """Tiles compute at least what the formula asks for."""
     problem, _, launches = data.draw(cases(schedule))
-    assert contract.matmul_flop(launches) >= problem.matmul_flop
+    assert contract.matmul_flop(launches) >= contract.useful_flop(problem, schedule.computes)
 
 
 @every_schedule
@@ -106,7 +118,8 @@ def test_divisible_problems_are_computed_without_waste(schedule: Schedule, data:
     """Where tiles cover the problem exactly and nothing is masked, tile products are the useful ones."""
     config = data.draw(configs(schedule))
     problem = data.draw(divisible_problems(config))
-    assert contract.matmul_flop(schedule.launches(problem, config, TOY)) == problem.matmul_flop
+    useful = contract.useful_flop(problem, schedule.computes)
+    assert contract.matmul_flop(schedule.launches(problem, config, toys(schedule.name)[0])) == useful
 
 
 @every_schedule
@@ -115,14 +128,15 @@ def test_the_tally_table_of_the_docstring_is_true(schedule: Schedule, data: st.D
     """Bytes of each tensor are its size times the expression in the table."""
     config = data.draw(configs(schedule))
     problem = data.draw(divisible_problems(config))
-    contract.tally_matches_the_tables(schedule.launches(problem, config, TOY), _docstring(schedule), problem, config)
+    launches = schedule.launches(problem, config, toys(schedule.name)[0])
+    contract.tally_matches_the_tables(launches, _docstring(schedule), problem, config)
 
 
 @every_schedule
 def test_the_tally_table_holds_for_long_rows(schedule: Schedule) -> None:
     """Also where a row does not fit in registers."""
     problem = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=20480, head_dim=32)
-    launches = schedule.launches(problem, schedule.default, TOY)
+    launches = schedule.launches(problem, schedule.default, toys(schedule.name)[0])
     contract.tally_matches_the_tables(launches, _docstring(schedule), problem, schedule.default)
 
 
@@ -130,7 +144,8 @@ def test_the_tally_table_holds_for_long_rows(schedule: Schedule) -> None:
 @given(data=st.data())
 def test_launches_are_deterministic(schedule: Schedule, data: st.DataObject) -> None:
     """The same question gets the same launches."""
-    problem, config, device = data.draw(problems()), data.draw(configs(schedule)), data.draw(devices())
+    config, device = data.draw(configs(schedule)), data.draw(devices(schedule))
+    problem = data.draw(problems(dtypes=dtypes_of(config)))
     once, again = (contract.fingerprint(schedule.launches(problem, config, device)) for _ in range(2))
     assert once == again
 
@@ -154,19 +169,21 @@ def test_names_are_unique_and_tensors_agree(schedule: Schedule, data: st.DataObj
 
 @every_schedule
 @given(data=st.data())
-def test_the_output_has_the_shape_of_q(schedule: Schedule, data: st.DataObject) -> None:
-    """O is B * H slabs of M x D in the working dtype."""
+def test_the_output_has_the_shape_of_the_input(schedule: Schedule, data: st.DataObject) -> None:
+    """O is B * H slabs of M rows in the working dtype, as Q is; Y as X is."""
     problem, _, launches = data.draw(cases(schedule))
     tensors = contract.tensors_of(launches)
-    assert tensors["O"] == replace(tensors["Q"], name="O", role="output")
-    assert (tensors["O"].slabs, tensors["O"].rows) == (problem.batch * problem.heads, problem.seqlen_q)
+    source, result = (tensors[name] for name in INPUT_AND_OUTPUT[schedule.computes])
+    assert result == replace(source, name=result.name, role="output")
+    assert (result.slabs, result.rows) == (problem.batch * problem.heads, problem.seqlen_q)
 
 
 @every_schedule
 @given(data=st.data())
 def test_registers_and_shared_memory_are_sane(schedule: Schedule, data: st.DataObject) -> None:
     """One CTA's registers fit an SM; shared memory holds what is copied into it, and no more than all tiles."""
-    problem, config, device = data.draw(problems()), data.draw(configs(schedule)), data.draw(devices())
+    config, device = data.draw(configs(schedule)), data.draw(devices(schedule))
+    problem = data.draw(problems(dtypes=dtypes_of(config)))
     for launch in schedule.launches(problem, config, device):
         registers = launch.resources.registers_per_thread
         assert 16 <= registers <= device.max_registers_per_thread
@@ -174,9 +191,12 @@ def test_registers_and_shared_memory_are_sane(schedule: Schedule, data: st.DataO
         assert launch.resources.spilled_bytes_per_thread >= 0
         tiles = {tile for step, _ in steps(launch.program.body) for tile in (*step.loads, *step.stores)}
         element = {tensor.name: tensor.element_bytes for tensor in launch.program.tensors}
-        copied = sum(tile.rows * tile.cols * element[tile.tensor] for tile in tiles if tile.path != "plain")
+        copies = [tile.rows * tile.cols * element[tile.tensor] for tile in tiles if tile.path != "plain"]
+        # Without stages, tiles take turns.
+        copied = sum(copies) if launch.num_stages > 1 else max(copies, default=0)
         all_fp32 = sum(tile.rows * tile.cols * 4 for tile in tiles)
-        assert copied <= launch.resources.smem_bytes_per_cta <= (launch.num_stages + launch.num_warps) * all_fp32
+        most = (launch.num_stages + launch.warps_per_cta) * all_fp32
+        assert copied <= launch.resources.smem_bytes_per_cta <= most
 
 
 @every_schedule
@@ -197,10 +217,13 @@ def test_an_option_changes_the_launches_where_the_schedule_takes_it(schedule: Sc
 
 @every_schedule
 def test_the_whole_space_can_be_launched(schedule: Schedule) -> None:
-    """`explore` meets no configuration that the schedule refuses."""
+    """`explore` meets no configuration that the schedule refuses, and leaves out none but those in conflict."""
     assert set(schedule.space) <= set(schedule.options)
     seen = list(schedule.configs())
-    assert len(seen) == np.prod([len(values) for values in schedule.space.values()])
+    chosen = (dict(zip(schedule.space, values, strict=True)) for values in product(*schedule.space.values()))
+    every = [replace(schedule.default, **options) for options in chosen]  # type: ignore[arg-type]
+    assert seen == [config for config in every if schedule.conflict(config) is None]
+    assert seen
     for config in seen:
         assert schedule.launches(TYPICAL, config, TOY_WGMMA)
 

@@ -51,10 +51,11 @@ def test_each_order_puts_other_ctas_side_by_side() -> None:
     causal = replace(PROBLEM, causal=True)
     by_order = {
         order: _first_rows(_launch(causal, cta_order=order), "Q")[:5]
-        for order in ("m-fast", "head-fast", "longest-first")
+        for order in ("m-fast", "m-reversed", "head-fast", "longest-first")
     }
     assert by_order["m-fast"] == [(0, 0), (0, 64), (0, 128), (0, 192), (1, 0)]
     assert by_order["head-fast"] == [(0, 0), (1, 0), (2, 0), (3, 0), (0, 64)]
+    assert by_order["m-reversed"] == [(0, 192), (0, 128), (0, 64), (0, 0), (1, 192)]
     assert by_order["longest-first"] == [(0, 192), (1, 192), (2, 192), (3, 192), (0, 128)]
 
 

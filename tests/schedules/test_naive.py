@@ -22,7 +22,7 @@ def test_three_kernels_run_one_after_the_other() -> None:
     """Scores, softmax, output, each on a one-dimensional grid of one CTA an item."""
     launches = _launches()
     assert [launch.name for launch in launches] == ["scores", "softmax", "output"]
-    assert [launch.grid for launch in launches] == [(2 * 4 * 8, 1, 1), (2 * 256 // 32, 1, 1), (2 * 4, 1, 1)]
+    assert [launch.grid for launch in launches] == [(2 * 4 * 8, 1, 1), (2 * 256 // 8, 1, 1), (2 * 4, 1, 1)]
 
 
 def test_neighbouring_score_ctas_share_a_query_tile() -> None:
@@ -59,23 +59,35 @@ def test_rows_too_long_for_registers_are_read_twice(seqlen_k: int, sweeps: int) 
 
 
 def test_the_softmax_has_warps_by_row_length() -> None:
-    """16 for whole rows, 4 for blocks of a long one; block sizes of the products do not matter."""
+    """8 for 4096 elements, 16 for rows of more; block sizes of the products do not matter."""
     warps = {
         n: _launches(replace(PROBLEM, seqlen_k=n), num_warps=8)[1].num_warps for n in (512, 4096, 5000, 9000, 20000)
     }
-    assert warps == {512: 16, 4096: 16, 5000: 16, 9000: 16, 20000: 4}
+    assert warps == {512: 8, 4096: 8, 5000: 16, 9000: 16, 20000: 8}
 
 
 @pytest.mark.parametrize(("num_stages", "path"), [(1, "plain"), (3, "async")])
-def test_only_the_pipelined_loop_copies_asynchronously(num_stages: int, path: str) -> None:
-    """The loop over key tiles of the output; everything else loads through registers."""
+def test_only_the_pipelined_loops_copy_asynchronously(num_stages: int, path: str) -> None:
+    """The loops over key tiles of the two products; everything else loads through registers."""
     scores, softmax, output = _launches(num_stages=num_stages)
-    assert (scores.num_stages, softmax.num_stages, output.num_stages) == (1, 1, num_stages)
-    paths = [
-        {tile.path for step, _ in steps(launch.program.body) for tile in step.loads}
-        for launch in (scores, softmax, output)
-    ]
-    assert paths == [{"plain"}, {"plain"}, {path}]
+    assert (scores.num_stages, softmax.num_stages, output.num_stages) == (num_stages, 1, num_stages)
+
+    def paths(launches: tuple[Launch, ...]) -> list[set[str]]:
+        return [{tile.path for step, _ in steps(launch.program.body) for tile in step.loads} for launch in launches]
+
+    assert paths((scores, softmax, output)) == [{"plain", "tma"}, {"plain"}, {path}]
+    without_tma = NAIVE.launches(PROBLEM, NAIVE.config(num_stages=num_stages), TOY)
+    assert paths(without_tma) == [{"plain", path}, {"plain"}, {path}]
+
+
+def test_strips_get_shorter_where_ctas_would_be_few() -> None:
+    """2048 keys of a long row and many heads; one key tile where there is little to share out."""
+    long = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
+    few = ((replace(long, batch=1, heads=heads, kv_heads=0), tiles) for heads, tiles in ((8, 32), (1, 4)))
+    for problem, tiles in ((long, 32), *few):
+        scores = NAIVE.launches(problem, NAIVE.config(block_m=128, block_n=64), TOY)[0]
+        assert scores.constants["strip_tiles"] == tiles
+        assert scores.cta_count >= 512
 
 
 def test_other_operations_are_four_a_score() -> None:
@@ -94,7 +106,7 @@ def test_where_tiles_divide_every_item_is_alike() -> None:
     """A period of one item; a ragged edge makes it longer."""
     assert [launch.program.period_items for launch in _launches()] == [1, 1, 1]
     ragged = _launches(replace(PROBLEM, seqlen_q=250, seqlen_k=500))
-    assert [launch.program.period_items for launch in ragged] == [4 * 8, 8, 4]
+    assert [launch.program.period_items for launch in ragged] == [4 * 8, 32, 4]
 
 
 def test_the_products_take_a_from_where_the_instruction_reads_it() -> None:

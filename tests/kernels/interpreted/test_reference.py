@@ -3,7 +3,7 @@
 import pytest
 import torch
 from kernels.interpreted.inputs import INPUTS, draw
-from tilesight.kernels.reference import _operand, attention, judge, judge_attention
+from tilesight.kernels.reference import FP8_SUM_EPS, _operand, attention, judge, judge_attention
 from tilesight.simulator.problem import AttentionProblem
 
 PROBLEM = AttentionProblem(batch=1, heads=2, kv_heads=1, seqlen_q=40, seqlen_k=30, head_dim=32, causal=True)
@@ -56,8 +56,34 @@ def test_another_shape_does_not_pass() -> None:
     assert not judge(truth.o[:, :1], truth.o, truth.o, ulps=1).right
 
 
-def test_tf32_drops_thirteen_bits_to_nearest() -> None:
-    """1 + 2^-11 is a tie that goes to even, 1 + 2^-10 is kept, and a little above the tie goes up."""
+def test_tf32_drops_thirteen_bits_towards_zero() -> None:
+    """1 + 2^-10 is kept; what lies between it and 1 becomes 1, with either sign."""
     x = torch.tensor([1 + 2**-11, 1 + 2**-10, 1 + 2**-11 + 2**-20, -1 - 2**-11 - 2**-20])
-    expected = torch.tensor([1, 1 + 2**-10, 1 + 2**-10, -1 - 2**-10])
+    expected = torch.tensor([1.0, 1 + 2**-10, 1.0, -1.0])
     assert torch.equal(_operand(x, torch.float32, True), expected)
+
+
+def test_fp8_is_rounded_before_it_is_divided() -> None:
+    """4096 equal weights: a share of 2^-12 each would be 0 in e4m3, and so would the output."""
+    problem = AttentionProblem(batch=1, heads=1, seqlen_q=2, seqlen_k=4096, head_dim=16, dtype="fp8")
+    q, k, v = draw(problem, "all equal")
+    plain = attention(q, k, v, working=True)
+    assert plain.o.dtype == torch.bfloat16
+    assert (plain.o == 0.5).all()
+    assert all(verdict.right for verdict in judge_attention(plain.o, plain.lse, q, k, v))
+
+
+def test_coarse_sums_of_products_are_allowed_for_by_name_only() -> None:
+    """An LSE off by as much as 14-bit sums make it: wrong, unless the judge is told of such sums; not twice as much."""
+    problem = AttentionProblem(batch=1, heads=1, seqlen_q=16, seqlen_k=64, head_dim=32, dtype="fp8")
+    q, k, v = draw(problem)
+    plain = attention(q, k, v, working=True)
+    off = plain.largest_score.item() * FP8_SUM_EPS
+
+    def lse_is_right(error: float, **options: float) -> bool:
+        return judge_attention(plain.o, plain.lse + error, q, k, v, **options)[1].right
+
+    assert lse_is_right(0.0)
+    assert not lse_is_right(0.9 * off)
+    assert lse_is_right(0.9 * off, sum_eps=FP8_SUM_EPS)
+    assert not lse_is_right(2.0 * off, sum_eps=FP8_SUM_EPS)

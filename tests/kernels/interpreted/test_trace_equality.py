@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedules.contract import edit_steps
-from strategies import TOY, configs, devices, long_row_problems, problems
+from strategies import SPECIALISED, TOY, TOY_WGMMA, configs, devices, dtypes_of, long_row_problems, problems, toys
 from tilesight.kernels.launch import Twin
 from tilesight.kernels.record import Trace, example_tensors, record
 from tilesight.kernels.registry import find_twin, twinned
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.program import Launch, Loop, Step
 from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import Config, Schedule
+from tilesight.simulator.schedule import SOFTMAX_VARIANTS, Config, Schedule
 from tilesight.simulator.walk import accesses
 
 PROBLEM = AttentionProblem(
@@ -54,9 +54,9 @@ def test_recorded_accesses_equal_the_program(name: str, data: st.DataObject) -> 
     """Over drawn problems, configurations and device sizes, nothing more, nothing less, nothing in another order."""
     schedule = find_schedule(name)
     # The interpreter's bf16 is not needed here: which bytes are touched does not depend on the 16-bit type.
-    problem = data.draw(problems(dtypes=("fp16", "fp32")))
     config = runnable(schedule, data.draw(configs(schedule)))
-    assert_pipeline_equal(schedule, problem, schedule.launches(problem, config, data.draw(devices())))
+    problem = data.draw(problems(dtypes=dtypes_of(config, among=("fp16", "fp32"))))
+    assert_pipeline_equal(schedule, problem, schedule.launches(problem, config, data.draw(devices(schedule))))
 
 
 @pytest.mark.parametrize("name", ["naive", "unfused"])
@@ -69,14 +69,36 @@ def test_rows_swept_twice_are_recorded_twice(name: str, problem: AttentionProble
     assert_pipeline_equal(schedule, problem, schedule.launches(problem, schedule.default, TOY))
 
 
-def _flash2(**options: int | str) -> Launch:
-    config = replace(Config(block_m=32, block_n=32), **options)  # type: ignore[arg-type]
-    (launch,) = find_schedule("flash2").launches(PROBLEM, config, TOY)
+@pytest.mark.parametrize("variant", SOFTMAX_VARIANTS)
+@pytest.mark.parametrize("block_m", [1, 16])
+def test_every_pass_of_a_softmax_is_recorded(variant: str, block_m: int) -> None:
+    """Each variant for certain, over single rows and tall strips, ragged both ways."""
+    schedule = find_schedule("online_softmax")
+    config = schedule.config(block_m=block_m, block_n=32, softmax_variant=variant)
+    problem = replace(PROBLEM, heads=2, seqlen_q=19)
+    assert_pipeline_equal(schedule, problem, schedule.launches(problem, config, TOY))
+
+
+@pytest.mark.parametrize("seqlen_q", [256, 384])
+def test_specialised_warps_that_persist_touch_the_same(seqlen_q: int) -> None:
+    """Their descriptor of Q counts the rows of all heads in one; four items fall to each of three CTAs, or less."""
+    schedule = find_schedule("flash2_tma")
+    config = schedule.config(**SPECIALISED | {"warp_specialize": 1, "persistent": 1})
+    problem = replace(PROBLEM, seqlen_q=seqlen_q)
+    assert_pipeline_equal(schedule, problem, schedule.launches(problem, config, replace(TOY_WGMMA, sms=3)))
+
+
+def _launched(name: str) -> Launch:
+    (launch,) = find_schedule(name).launches(PROBLEM, Config(block_m=32, block_n=32), toys(name)[0])
     return launch
 
 
 def _changed(twin: Twin, **arguments: int | str) -> Twin:
-    return Twin(twin.function, MappingProxyType({**twin.arguments, **arguments}))
+    """The twin with other arguments, and descriptors that go with them."""
+    columns = {name: block[1] for name, block in twin.blocks.items()}
+    given = {**twin.arguments, **arguments}
+    blocks = {name: (int(given["block_m" if name == "Q" else "block_n"]), cols) for name, cols in columns.items()}
+    return Twin(twin.function, MappingProxyType(given), MappingProxyType(blocks))
 
 
 def _twice(step: Step) -> Step:
@@ -107,19 +129,21 @@ PLANTED_IN_THE_PROGRAM: dict[str, Callable[[Launch], Launch]] = {
 }
 
 
+@pytest.mark.parametrize("name", ["flash2", "flash2_tma"])
 @pytest.mark.parametrize("arguments", PLANTED_IN_THE_KERNEL.values(), ids=PLANTED_IN_THE_KERNEL)
-def test_a_kernel_that_does_something_else_is_caught(arguments: dict[str, int | str]) -> None:
+def test_a_kernel_that_does_something_else_is_caught(arguments: dict[str, int | str], name: str) -> None:
     """One argument of the kernel changed, the program unchanged: the traces differ."""
-    launch = _flash2()
+    launch = _launched(name)
     twin = find_twin(launch, PROBLEM)
     assert record(twin, launch, example_tensors((launch,), PROBLEM)) == described(launch)
     assert record(_changed(twin, **arguments), launch, example_tensors((launch,), PROBLEM)) != described(launch)
 
 
+@pytest.mark.parametrize("name", ["flash2", "flash2_tma"])
 @pytest.mark.parametrize("plant", PLANTED_IN_THE_PROGRAM.values(), ids=PLANTED_IN_THE_PROGRAM)
-def test_a_program_that_says_something_else_is_caught(plant: Callable[[Launch], Launch]) -> None:
+def test_a_program_that_says_something_else_is_caught(plant: Callable[[Launch], Launch], name: str) -> None:
     """The kernel unchanged, the program edited: the traces differ."""
-    launch = _flash2()
+    launch = _launched(name)
     trace = record(find_twin(launch, PROBLEM), launch, example_tensors((launch,), PROBLEM))
     assert trace == described(launch)
     assert trace != described(plant(launch))

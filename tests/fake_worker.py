@@ -1,0 +1,89 @@
+"""A worker without a GPU: answers every job with made-up numbers, or fails as $FAKE_FAULTS (key -> fault) says.
+
+Its process number stands in place of the peak memory, its GPU's number in place of the fastest time.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from tilesight.kernels.processes import serve
+
+FAULTS = json.loads(os.environ.get("FAKE_FAULTS", "{}"))
+SLOW_S = float(os.environ.get("FAKE_SLOW_S", "0"))
+GPU = sys.argv[sys.argv.index("--gpu") + 1]
+MACHINE = {
+    "gpu": "a GPU that is none",
+    "capability": "9.0",
+    "sm_count": 132,
+    "driver": "1.2",
+    "torch": "3",
+    "triton": "4",
+    "ncu": "",
+    "date": "2026-01-01",
+    "commit": "",
+}
+
+
+def answer(job: dict[str, Any]) -> dict[str, Any]:
+    if "machine" in job:
+        return MACHINE
+    fault = FAULTS.get(job["key"])
+    if fault == "hang":
+        time.sleep(3600)
+    elif fault == "abort":
+        print("Assertion `layout == expected' failed.", file=sys.stderr, flush=True)
+        os.abort()
+    elif fault == "segfault":
+        ctypes.string_at(0)
+    elif fault == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif fault == "exit":
+        sys.exit("no more")
+    elif fault:
+        return {"key": job["key"], "lost": fault}
+    time.sleep(SLOW_S)
+    launches = [
+        {
+            "name": f"launch {number}",
+            "grid": [1, 1, 1],
+            "num_warps": 4,
+            "registers_per_thread": resources["registers_per_thread"],
+            "spilled_bytes_per_thread": 0,
+            "smem_bytes_per_cta": resources["smem_bytes_per_cta"],
+            "counters": {},
+        }
+        for number, resources in enumerate(job["resources"])
+    ]
+    timing = {
+        "l2": job["point"]["l2"],
+        "median_s": 1e-3,
+        "low_s": 9.9e-4,
+        "high_s": 1.1e-3,
+        "confidence": 0.95,
+        "samples": 20,
+        "fastest_s": float(GPU),
+        "slowest_s": 2e-3,
+        "clock_hz": 1.5e9,
+        "cycles": 1.5e6,
+        "noise": "quiet",
+    }
+    measurement = {
+        "key": job["key"],
+        "timing": timing,
+        "launches": launches,
+        "peak_memory_bytes": os.getpid(),
+        "oracle_error": 0.5,
+        "doubts": [],
+        "counters": "not counted yet",
+        "spent_s": 0.01,
+    }
+    return {"measurement": measurement, "kernels": [f"kernel_{number}" for number in range(len(launches))]}
+
+
+if __name__ == "__main__":
+    serve(answer)

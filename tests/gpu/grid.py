@@ -1,0 +1,103 @@
+"""The points at which the kernels are held against the oracle on a GPU: shape x mask x dtype x configuration.
+
+Shapes come in few compile-time classes (whole or ragged blocks, lengths that are multiples of 16 or not),
+so that thousands of points need only some hundreds of compilations.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tilesight.kernels.registry import twinned
+from tilesight.simulator.device import Device
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.program import Launch
+from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.schedule import Config
+
+HEADS = ((1, 16, 16), (2, 8, 2), (4, 4, 1), (16, 1, 1), (2, 16, 4), (4, 8, 8))
+"""(B, H, G): head counts of 16 and 32, without groups, with groups, and with one K/V head for all."""
+WHOLE = ((256, 256), (256, 512), (512, 256), (512, 512), (768, 1024), (1024, 512))
+RAGGED = ((77, 133), (250, 100), (1, 301), (513, 259), (301, 1025), (129, 129))
+"""(M, N): multiples of every block, and of none; shorter and longer than the keys."""
+OTHER_DIMS = {"fp16": (16, 32, 80, 128, 256)}
+"""Head dimensions besides 64, tried at a few shapes; 128 for the other dtypes."""
+CONFIGS: dict[str, tuple[dict[str, Any], ...]] = {
+    "naive": (
+        {"block_m": 64, "block_n": 64},
+        {"block_m": 128, "block_n": 128, "num_warps": 8, "num_stages": 3},
+        {"block_m": 32, "block_n": 64, "num_stages": 1},
+        {"block_m": 16, "block_n": 32, "num_warps": 2},
+    ),
+    "unfused": ({"block_m": 64, "block_n": 64}, {"block_m": 128, "block_n": 64, "num_warps": 8, "num_stages": 3}),
+    "flash1": (
+        {"block_m": 64, "block_n": 64, "warp_split": "q"},
+        {"block_m": 128, "block_n": 64, "num_warps": 8, "warp_split": "q"},
+        {"block_m": 32, "block_n": 128, "num_stages": 1, "warp_split": "q"},
+    ),
+    "flash2": (
+        {"block_m": 64, "block_n": 64, "num_stages": 3, "cta_order": "m-reversed"},
+        {"block_m": 128, "block_n": 128, "num_stages": 2, "cta_order": "head-fast"},
+        {"block_m": 128, "block_n": 64, "num_warps": 8, "cta_order": "longest-first"},
+        {"block_m": 64, "block_n": 32, "num_stages": 4, "kv_order": "sawtooth"},
+        {"block_m": 128, "block_n": 32, "persistent": 1},
+        {"block_m": 32, "block_n": 64, "num_stages": 1},
+        {"block_m": 16, "block_n": 16, "num_warps": 1, "num_stages": 2},
+        {"block_m": 256, "block_n": 64, "num_warps": 8, "kv_order": "sawtooth", "persistent": 2},
+    ),
+    "flash2_tma": (
+        {"block_m": 64, "block_n": 64, "num_stages": 3},
+        {"block_m": 128, "block_n": 128, "num_stages": 2, "cta_order": "head-fast"},
+        {"block_m": 128, "block_n": 64, "num_warps": 8, "cta_order": "longest-first"},
+        {"block_m": 64, "block_n": 32, "num_stages": 4, "kv_order": "sawtooth"},
+        {"block_m": 128, "block_n": 64, "persistent": 1},
+        {"block_m": 128, "block_n": 128, "num_stages": 2, "warp_specialize": 1},
+        {"block_m": 128, "block_n": 64, "num_stages": 3, "warp_specialize": 1, "cta_order": "m-reversed"},
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One problem and one configuration of a schedule, with the launches that follow."""
+
+    schedule: str
+    problem: AttentionProblem
+    config: Config
+    launches: tuple[Launch, ...]
+
+    def __str__(self) -> str:
+        """Enough to repeat it."""
+        return f"{self.schedule} {self.problem} {self.config}"
+
+
+def schedules() -> list[str]:
+    """The schedules that compute attention and have kernels."""
+    return [name for name in twinned() if find_schedule(name).computes == "attention"]
+
+
+def _problems(dtype: str) -> Iterator[tuple[AttentionProblem, bool]]:
+    """Problems of a dtype; and whether they are of the kind that all configurations are tried on."""
+    for causal in (False, True):
+        for batch, heads, kv_heads in HEADS:
+            for rows, keys in WHOLE + RAGGED:
+                made = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "seqlen_q": rows, "seqlen_k": keys}
+                yield AttentionProblem(**made, head_dim=64, dtype=dtype, causal=causal), True
+                if (batch, rows) in ((2, 256), (4, 301), (2, 513)):
+                    for dim in OTHER_DIMS.get(dtype, (128,)):
+                        yield AttentionProblem(**made, head_dim=dim, dtype=dtype, causal=causal), False
+
+
+def points(schedule: str, dtype: str, device: Device) -> Iterator[Point]:
+    """The points of a schedule and dtype; combinations that the schedule declines are left out."""
+    chosen = find_schedule(schedule)
+    own = CONFIGS.get(schedule, ()) if dtype == "fp16" else CONFIGS.get(schedule, ())[:1]
+    for problem, all_configs in _problems(dtype):
+        if chosen.supports(problem) is not None:
+            continue
+        for options in own if all_configs else own[:1]:
+            try:
+                config = chosen.config(**options)
+                yield Point(schedule, problem, config, chosen.launches(problem, config, device))
+            except ValueError:
+                continue

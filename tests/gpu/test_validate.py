@@ -1,0 +1,104 @@
+"""`validate` on a GPU: every schedule measured without a doubt, memory as predicted, failures survived, one command."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tilesight.kernels.availability import missing_gpu
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.simulate import peak_memory_bytes
+from tilesight.validate.measurement import Lost, Measurement
+from tilesight.validate.points import Point, able, runnable_config, runnable_schedules
+
+from tilesight.cli import main
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(missing_gpu() is not None, reason=str(missing_gpu()))]
+if missing_gpu() is None:
+    import torch
+    from tilesight.kernels.compile import Compiled, compile_many
+    from tilesight.kernels.launch import device_of
+    from tilesight.simulator.device import catalogue, load_device
+    from tilesight.validate.gpus import catalogue_device
+    from tilesight.validate.validate import plan
+    from tilesight.validate.workers import Lane, Task
+
+    DEVICE = device_of(torch.empty(0, device="cuda"))
+    NAME = catalogue_device(torch.cuda.get_device_name())
+    assert NAME in catalogue()
+    assert load_device(str(NAME)) == DEVICE
+
+PROBLEM = AttentionProblem(batch=2, heads=8, kv_heads=4, seqlen_q=1024, seqlen_k=1024, head_dim=64, causal=True)
+SCHEDULES = [name for name in runnable_schedules() if find_schedule(name).computes == "attention"]
+
+
+def tasks_of(points: list[Point]) -> "list[Task]":
+    tasks, rows = plan(
+        points,
+        DEVICE,
+        lambda wanted: [
+            each.resources if isinstance(each, Compiled) else each.reason for each in compile_many(wanted, DEVICE)
+        ],
+    )
+    assert rows == []
+    return tasks
+
+
+def lane() -> "Lane":
+    return Lane("0", DEVICE, {"name": str(NAME), "set": []}, "not asked for")
+
+
+def test_every_schedule_is_measured_without_a_doubt() -> None:
+    """Right outputs, the compiled kernel, a quiet enough time, a clock; memory within one percent."""
+    names, _ = able(SCHEDULES, DEVICE)
+    points = [
+        Point(schedule=name, problem=problem, config=runnable_config(name), l2=l2)
+        for name in names
+        for problem in (PROBLEM, replace(PROBLEM, causal=False, seqlen_q=1000, dtype="bf16"))
+        for l2 in ("cold", "warm")
+    ]
+    one = lane()
+    try:
+        rows = one.rows(tasks_of(points))
+    finally:
+        one.close()
+    for row in rows:
+        told = row.outcome
+        assert isinstance(told, Measurement), told
+        assert told.doubts == (), row.point.key
+        assert 0 < told.oracle_error <= 1
+        assert told.timing
+        assert told.timing.clock_hz > 0
+        peak_bytes = peak_memory_bytes(row.point.problem, row.point.schedule, row.point.config, DEVICE)
+        assert told.peak_memory_bytes == pytest.approx(peak_bytes, rel=0.01), row.point.key
+
+
+def test_what_does_not_fit_costs_its_point_only() -> None:
+    """Out of memory is a row with its reason, and the next point is measured."""
+    large = replace(PROBLEM, batch=64, heads=16, seqlen_q=1 << 15, seqlen_k=1 << 15)
+    points = [Point(schedule="naive", problem=problem, config=runnable_config("naive")) for problem in (large, PROBLEM)]
+    one = lane()
+    try:
+        lost, kept = one.rows(tasks_of(points))
+    finally:
+        one.close()
+    assert isinstance(lost.outcome, Lost)
+    assert lost.outcome.reason.startswith("out of memory")
+    assert isinstance(kept.outcome, Measurement)
+    assert kept.outcome.doubts == ()
+
+
+def test_the_command_runs_and_continues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One problem, all schedules, with counters where the machine allows them; a second call measures nothing."""
+    results = tmp_path / "results.jsonl"
+    settings = [f"--problem={key}={value}" for key, value in {"batch": 2, "heads": 8, "seqlen": 1024}.items()]
+    arguments = ["validate", *settings, "--results", str(results), "--json", "-"]
+    assert main(arguments) == 0
+    first = json.loads(capsys.readouterr().out)
+    size = results.stat().st_size
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["points"] == first["points"]
+    assert results.stat().st_size == size
+    assert all(point["objections"] == [] for point in first["points"])
+    assert {"time_s", "cycles", "peak_memory_bytes"} <= set(first["points"][0]["compared"])

@@ -1,0 +1,95 @@
+"""`--compiled` on the command line: compiled resources in tables and JSON, and one line for what is missing."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from tilesight.kernels.availability import missing_package
+from tilesight.simulator.device import load_device
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.registry import find_schedule
+
+from tilesight.cli import main
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
+import triton
+from tilesight.kernels.compile import Compiled, compile_launch
+
+SHAPE = ("--batch", "1", "--heads", "2", "--seqlen", "256")
+PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)
+REMARK = f"registers and shared memory are compiled: Triton {triton.__version__} for sm_90"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache of this run's own: what is tested is compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILESIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
+        yield
+
+
+def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that bad input gives."""
+    assert main(arguments) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    return told.err
+
+
+def test_explore_ranks_with_compiled_resources(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the compiler, row by row; what does not fit is a row with its reason; the result says who compiled."""
+    pinned = ("--block-m", "128", "--block-n", "64,256", "--num-warps", "8", "--num-stages", "4")
+    assert main(["explore", *SHAPE, *pinned, "--compiled", "--json", "--workers", "2"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["notes"] == [REMARK]
+    assert told["baseline"]["resources"] == "compiled"
+    one, other = told["configs"]
+    config = find_schedule("flash2").config(block_m=128, block_n=64, num_warps=8, num_stages=4)
+    (launch,) = find_schedule("flash2").launches(PROBLEM, config, load_device("h200"))
+    compiled = compile_launch(launch, PROBLEM, load_device("h200"))
+    assert isinstance(compiled, Compiled)
+    for name in ("registers_per_thread", "spilled_bytes_per_thread", "smem_bytes_per_cta"):
+        assert one[name] == getattr(compiled.resources, name)
+    assert (one["resources"], one["config"]["warp_split"]) == ("compiled", "q")
+    assert compiled.resources != launch.resources
+    assert (other["fits"], other["resources"]) == (False, None)
+    assert other["reason"].startswith("shared memory: a CTA needs 278528 B")
+
+
+def test_simulate_says_that_resources_are_compiled(capsys: pytest.CaptureFixture[str]) -> None:
+    """By whom and for what; each launch as well. Warps split rows, though this schedule's default is keys."""
+    assert main(["simulate", *SHAPE, "--schedule", "flash1", "--compiled"]) == 0
+    told = capsys.readouterr()
+    assert f"Note         {REMARK}" in told.out
+    assert "of shared memory a CTA (compiled)" in told.out
+    assert "warp split q" in told.out
+    assert told.err == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--block-n", "256", "--num-warps", "8", "--num-stages", "4"),
+            "--block-m 128 --block-n 256 --num-stages 4: does not fit: shared memory: a CTA needs 278528 B",
+        ),
+        (("--warp-split", "k"), "--compiled: warp_split = 'k': Triton splits the rows of a tile among warps"),
+        (("--registers", "99"), "--compiled and --registers 99: each replaces the estimate; give one"),
+    ],
+)
+def test_simulate_answers_what_cannot_be_compiled_in_one_line(
+    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It does not fit, Triton cannot do it, or it contradicts itself."""
+    assert said in error(capsys, "simulate", *SHAPE, "--compiled", *options)
+
+
+def test_an_interpreting_process_says_why_it_cannot_compile(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what to do about it."""
+    monkeypatch.setattr("tilesight.kernels.launch.interpreted", lambda: True)
+    for command in ("explore", "simulate"):
+        assert "--compiled: TRITON_INTERPRET is set" in error(capsys, command, *SHAPE, "--compiled")

@@ -1,0 +1,68 @@
+"""The regression gate: what is recommended on Hopper compiles without spills, and to wgmma."""
+
+from collections.abc import Iterator
+
+import pytest
+from tilesight.kernels.availability import missing_package
+from tilesight.simulator.device import load_device
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.schedule import Config
+from tilesight.simulator.walk import steps
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
+from tilesight.kernels.compile import Failure, compile_many
+from tilesight.kernels.recommended import RECOMMENDED
+
+H200 = load_device("h200")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache of this run's own: what is tested is compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILESIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
+        yield
+
+
+def faults(name: str, head_dim: int, causal: bool, config: Config) -> list[str]:
+    """What is wrong with the kernels of a configuration on sm_90, one line each."""
+    problem = AttentionProblem(
+        batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=head_dim, causal=causal, dtype="fp16"
+    )
+    launches = find_schedule(name).launches(problem, config, H200)
+    found = []
+    for launch, outcome in zip(launches, compile_many([(one, problem) for one in launches], H200), strict=True):
+        if isinstance(outcome, Failure):
+            found.append(f"{launch.name}: {outcome.reason}")
+            continue
+        if outcome.resources.spilled_bytes_per_thread:
+            found.append(f"{launch.name}: spills")
+        multiplies = any(step.work.matmuls for step, _ in steps(launch.program.body))
+        if multiplies and not outcome.count("HGMMA"):
+            found.append(f"{launch.name}: no wgmma")
+        if outcome.count("HMMA"):
+            found.append(f"{launch.name}: mma.sync")
+    return found
+
+
+@pytest.mark.parametrize(("name", "head_dim", "causal"), RECOMMENDED)
+def test_recommended_kernels_use_wgmma_and_do_not_spill(name: str, head_dim: int, causal: bool) -> None:
+    """On sm_90, every launch of the schedule."""
+    assert faults(name, head_dim, causal, RECOMMENDED[name, head_dim, causal]) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (Config(block_m=256, block_n=64, num_warps=4, num_stages=2), ["flash2: spills"]),
+        (Config(block_m=32, block_n=64, num_warps=4, num_stages=2), ["flash2: no wgmma", "flash2: mma.sync"]),
+        (Config(block_m=128, block_n=256, num_warps=8, num_stages=2), ["flash2: shared memory: a CTA needs 294912 B"]),
+    ],
+)
+def test_the_gate_catches_bad_configurations(config: Config, said: list[str]) -> None:
+    """One that spills, one that falls back to mma.sync, one that does not fit."""
+    found = faults("flash2", 128, False, config)
+    assert [line.split(",")[0] for line in found] == said

@@ -1,0 +1,57 @@
+"""The process that answers: what it dies of costs one answer, and a refusal costs nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tilesight.kernels.processes import Died
+from tilesight.validate import bench
+
+
+class MadeUpProcess:
+    """Gives the answers that it was told, or dies; counts how often it was ended."""
+
+    def __init__(self, *answers: dict[str, Any] | Died) -> None:
+        self.answers, self.stopped = list(answers), 0
+
+    def ask(self, job: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        """The next answer."""
+        answer = self.answers.pop(0)
+        if isinstance(answer, Died):
+            raise answer
+        return answer
+
+    def stop(self) -> None:
+        """End it."""
+        self.stopped += 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "stopped"),
+    [
+        ({"peak_memory_bytes": 512}, 0),
+        ({"out_of_memory": True}, 0),
+        ({"lost": "sdpa-cudnn: no", "healthy": True}, 0),
+        ({"lost": "illegal address: CUDA error"}, 1),
+    ],
+)
+def test_only_a_process_that_may_be_broken_is_ended(
+    answer: dict[str, Any], stopped: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new one takes seconds to start; a broken context would spoil every later answer."""
+    process = MadeUpProcess(answer)
+    monkeypatch.setattr(bench, "Answerer", lambda *arguments: process)
+    ask, _ = bench.asker("0", 1.0)
+    assert ask({"do": "time"}) == answer
+    assert process.stopped == stopped
+
+
+def test_a_process_that_dies_costs_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last words are the reason, and the next job is answered."""
+    process = MadeUpProcess(Died("the process on the GPU died (signal 11, SIGSEGV)"), {"free_bytes": 1})
+    monkeypatch.setattr(bench, "Answerer", lambda *arguments: process)
+    ask, stop = bench.asker("0", 1.0)
+    assert ask({"do": "fits"}) == {"lost": "the process on the GPU died (signal 11, SIGSEGV)"}
+    assert ask({"do": "memory"}) == {"free_bytes": 1}
+    stop()
+    assert process.stopped == 1

@@ -1,0 +1,280 @@
+"""`validate --checkpoint`: predicted without a GPU, measured on one that is made up."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tilesight.simulator.device import load_device
+from tilesight.simulator.problem import MAX_SEQLEN, AttentionProblem
+from tilesight.simulator.simulate import peak_memory_bytes
+from tilesight.validate import checkpoint as room
+from tilesight.validate.checkpoint import longest_that_fits, measure, predict, regime_of
+from tilesight.validate.checkpoint_values import STANDARD, TILED, Beside, Checkpoint, Grown
+from tilesight.validate.report_checkpoint import checkpoint_html, checkpoint_png, checkpoint_text
+
+H200 = load_device("h200")
+PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)
+DEVICE = {"name": "h200", "set": []}
+LENGTHS = (512, 1024, 2048)
+
+
+@pytest.fixture(scope="module")
+def predicted() -> Iterator[Checkpoint]:
+    """A small one: three lengths, two batches."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(room, "LENGTHS", LENGTHS)
+        patch.setattr(room, "MAP_BATCHES", (1, 4))
+        patch.setattr(room, "MAP_LENGTHS", (512, 1024))
+        yield predict(PROBLEM, H200)
+
+
+class MadeUpGpu:
+    """A GPU with some free memory, on which everything takes twice the predicted memory's worth of nanoseconds.
+
+    Args:
+        free_bytes: device memory; faults: (schedule, batch, length) -> answer in place of a time.
+    """
+
+    def __init__(self, free_bytes: float = 1e12, faults: Mapping[tuple[str, int, int], dict[str, Any]] | None = None):
+        self.free_bytes, self.faults = free_bytes, faults or {}
+        self.asked: list[Mapping[str, Any]] = []
+
+    def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """One answer."""
+        self.asked.append(job)
+        if job["do"] == "memory":
+            return {"free_bytes": self.free_bytes, "total_bytes": 2 * self.free_bytes, "gpu": "a GPU that is none"}
+        problem = AttentionProblem(**job["problem"])
+        held = peak_memory_bytes(problem, job["schedule"], None, H200)
+        if held > self.free_bytes:
+            return {"out_of_memory": True}
+        fault = self.faults.get((job["schedule"], problem.batch, problem.seqlen_q))
+        if fault:
+            return fault
+        answer: dict[str, Any] = {"peak_memory_bytes": held}
+        if job["do"] == "time":
+            ends = dict.fromkeys(("median_s", "low_s", "high_s", "fastest_s", "slowest_s"), 2e-9 * held)
+            rest = {"l2": "warm", "confidence": 0.95, "samples": 6, "clock_hz": 0.0, "cycles": 0.0, "noise": "quiet"}
+            answer["timing"] = ends | rest
+        return answer
+
+
+def one(found: Checkpoint, schedule: str, seqlen: int) -> Grown:
+    """One point of the plot."""
+    (point,) = (point for point in found.lengths if (point.schedule, point.seqlen) == (schedule, seqlen))
+    return point
+
+
+def test_memory_of_standard_attention_is_quadratic_and_of_tiled_linear(predicted: Checkpoint) -> None:
+    """Twice the length: four times the score matrices, twice everything else."""
+    standard, tiled = (
+        [one(predicted, schedule, length).memory_bytes.predicted or 0.0 for length in LENGTHS]
+        for schedule in (STANDARD, TILED)
+    )
+    assert tiled[1] == 2 * tiled[0]
+    assert standard[2] - standard[1] * 2 == pytest.approx(2 * (standard[1] - standard[0] * 2) * 2)
+    assert 3.5 < standard[2] / standard[1] < 4
+
+
+def test_memory_runs_out_where_one_token_more_does_not_fit(predicted: Checkpoint) -> None:
+    """The longest length fits, and the next one does not; four heads of the tiled kernel fit at any length."""
+    longest = int(predicted.longest[STANDARD].predicted or 0)
+    held = [
+        peak_memory_bytes(replace(PROBLEM, seqlen_q=length, seqlen_k=length), STANDARD, None, H200)
+        for length in (longest, longest + 1)
+    ]
+    assert held[0] <= H200.hbm_bytes < held[1]
+    assert predicted.longest[TILED].predicted == MAX_SEQLEN
+
+
+def test_what_does_not_fit_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has its memory, a reason, and no time."""
+    monkeypatch.setattr(room, "LENGTHS", (512,))
+    monkeypatch.setattr(room, "MAP_BATCHES", (1,))
+    monkeypatch.setattr(room, "MAP_LENGTHS", (512,))
+    small = replace(H200, hbm_bytes=1 << 28)
+    found = predict(replace(PROBLEM, heads=512), small)
+    point = one(found, STANDARD, 512)
+    assert (point.reason, point.time_s.predicted) == ("out of memory", None)
+    assert point.memory_bytes.predicted
+    assert found.speedup(1, 512) == Beside()
+
+
+def test_a_run_that_takes_minutes_to_simulate_is_measured_all_the_same(
+    predicted: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its memory is predicted, its time is not."""
+    monkeypatch.setattr(room, "LENGTHS", (512,))
+    monkeypatch.setattr(room, "MAP_BATCHES", (1,))
+    monkeypatch.setattr(room, "MAP_LENGTHS", (512,))
+    monkeypatch.setattr(room, "SIMULATED_BYTES", 1e6)
+    point = one(measure(predict(PROBLEM, H200), DEVICE, MadeUpGpu().ask), STANDARD, 512)
+    assert point.time_s.predicted is None
+    assert point.time_s.measured
+    assert point.reason == ""
+
+
+def test_the_speed_up_is_time_over_time(predicted: Checkpoint) -> None:
+    """Of the same batch and length, predicted over predicted and measured over measured."""
+    found = measure(predicted, DEVICE, MadeUpGpu().ask)
+    standard, tiled = one(found, STANDARD, 1024).time_s, one(found, TILED, 1024).time_s
+    gain = found.speedup(1, 1024)
+    assert gain.predicted == (standard.predicted or 0) / (tiled.predicted or inf)
+    assert gain.measured == (standard.measured or 0) / (tiled.measured or inf)
+
+
+def test_measuring_fills_in_memory_and_time(predicted: Checkpoint) -> None:
+    """And leaves what was predicted as it was."""
+    found = measure(predicted, DEVICE, MadeUpGpu().ask)
+    assert found.gpu == "a GPU that is none"
+    assert found.worst_memory_error == 0.0
+    for before, after in zip(predicted.lengths, found.lengths, strict=True):
+        assert after.time_s.predicted == before.time_s.predicted
+        assert after.time_s.measured == pytest.approx(2e-9 * (after.memory_bytes.measured or 0))
+
+
+def test_a_shape_that_is_in_plot_and_map_is_measured_once(predicted: Checkpoint) -> None:
+    """Six lengths and eight cells share four shapes."""
+    gpu = MadeUpGpu()
+    measure(predicted, DEVICE, gpu.ask)
+    timed = [
+        (job["schedule"], job["problem"]["batch"], job["problem"]["seqlen_q"])
+        for job in gpu.asked
+        if job["do"] == "time"
+    ]
+    assert len(timed) == len(set(timed)) == 10
+
+
+def test_limits_are_measured_before_anything_else_holds_memory(predicted: Checkpoint) -> None:
+    """The buffer that flushes L2 would take its share of the device memory."""
+    gpu = MadeUpGpu()
+    measure(predicted, DEVICE, gpu.ask)
+    asked = [job["do"] for job in gpu.asked]
+    assert asked[0] == "memory"
+    assert asked.index("time") > max(place for place, do in enumerate(asked) if do == "fits")
+
+
+@pytest.mark.parametrize("free_bytes", [140e9, 149e9, 1e12])
+def test_where_memory_really_runs_out_is_found(predicted: Checkpoint, free_bytes: float) -> None:
+    """To one part in two thousand, whatever the device file promised."""
+    found = measure(predicted, DEVICE, MadeUpGpu(free_bytes).ask)
+    longest = int(found.longest[STANDARD].measured or 0)
+    held = [
+        peak_memory_bytes(replace(PROBLEM, seqlen_q=length, seqlen_k=length), STANDARD, None, H200)
+        for length in (longest, longest + longest // 1000)
+    ]
+    assert held[0] <= free_bytes < held[1]
+
+
+def test_a_wrong_memory_prediction_shows(predicted: Checkpoint) -> None:
+    """Two percent too little is the worst error, and the text says so."""
+    held = one(predicted, TILED, 512).memory_bytes.predicted or 0.0
+    ends = dict.fromkeys(("median_s", "low_s", "high_s", "fastest_s", "slowest_s"), 1e-5)
+    rest = {"l2": "warm", "confidence": 0.95, "samples": 6, "clock_hz": 0.0, "cycles": 0.0, "noise": "quiet"}
+    fault = {"timing": ends | rest, "peak_memory_bytes": held / 0.98}
+    found = measure(predicted, DEVICE, MadeUpGpu(faults={(TILED, 1, 512): fault}).ask)
+    assert found.worst_memory_error == pytest.approx(0.02)
+    assert "2.00%" in checkpoint_text(found)
+
+
+def test_a_point_that_is_lost_says_why_and_costs_no_other(predicted: Checkpoint) -> None:
+    """A process that dies takes its point with it, and nothing else."""
+    faults = {(TILED, 1, 1024): {"lost": "illegal address: CUDA error"}}
+    found = measure(predicted, DEVICE, MadeUpGpu(faults=faults).ask)
+    assert one(found, TILED, 1024).reason == "illegal address: CUDA error"
+    assert one(found, TILED, 2048).time_s.measured
+    assert "flash2 at B=1 N=1024: illegal address: CUDA error" in checkpoint_text(found)
+
+
+def test_a_limit_that_could_not_be_found_is_noted(predicted: Checkpoint) -> None:
+    """A length that kills the process is no length that does not fit."""
+
+    def ask(job: Mapping[str, Any]) -> dict[str, Any]:
+        return {"lost": "hang: no answer"} if job["do"] == "fits" else MadeUpGpu().ask(job)
+
+    found = measure(predicted, DEVICE, ask)
+    assert found.longest[TILED].measured is None
+    assert any("hang: no answer" in note for note in found.notes)
+
+
+def test_a_slower_kernel_keeps_its_resources_less_busy(predicted: Checkpoint) -> None:
+    """The measured regime is judged by the same work in the measured time."""
+    found = measure(predicted, DEVICE, MadeUpGpu().ask)
+    cell = one(found, TILED, 2048)
+    factor = (cell.time_s.measured or 0.0) / (cell.time_s.predicted or inf)
+    assert factor > 3
+    assert cell.measured_regime == "latency"
+
+
+@given(
+    limit=st.integers(0, 20_000_000),
+    guess=st.integers(0, 20_000_000),
+    step=st.integers(1, 3000),
+)
+def test_the_longest_that_fits_is_found_from_any_guess(limit: int, guess: int, step: int) -> None:
+    """The last multiple of the step that fits, in a number of tries that grows with the logarithm."""
+    most = 16_777_216 // step * step
+    tried: list[int] = []
+
+    def fits(length: int) -> bool:
+        tried.append(length)
+        return length <= limit
+
+    assert longest_that_fits(fits, guess, step, most) == min(limit, most) // step * step
+    assert len(tried) == len(set(tried)) <= 2 * (most // step).bit_length() + 2
+    assert all(step <= length <= most and length % step == 0 for length in tried)
+
+
+def test_regimes_follow_the_thresholds_of_the_simulator() -> None:
+    """Overhead of half the time, then the busiest resource, then none."""
+    assert regime_of({"tensor": 0.9, "hbm": 0.2}, kernel_s=1e-6, time_s=3e-6) == "launch"
+    assert regime_of({"tensor": 0.7, "hbm": 0.8}, kernel_s=1e-3, time_s=1e-3) == "hbm"
+    assert regime_of({"tensor": 0.5, "hbm": 0.3}, kernel_s=1e-3, time_s=1e-3) == "latency"
+
+
+def test_the_predicted_regime_is_the_simulators(predicted: Checkpoint) -> None:
+    """Two rules for one word would contradict each other."""
+    from tilesight.simulator.simulate import simulate
+    from tilesight.validate.points import runnable_config
+
+    for cell in predicted.tiled_cells:
+        problem = replace(PROBLEM, batch=cell.batch, seqlen_q=cell.seqlen, seqlen_k=cell.seqlen)
+        config = runnable_config(TILED)
+        whole = simulate(problem, schedule=TILED, config=config, device=H200, l2="warm", overhead="graph")
+        assert cell.regime == whole.bottleneck
+
+
+def test_the_text_answers_the_questions_without_a_gpu(predicted: Checkpoint) -> None:
+    """Each with its prediction, and a dash for what was not measured."""
+    text = checkpoint_text(predicted)
+    for question in ("runs out of memory beyond", "Longest sequence", "Speed-up at N = 1024", "Memory and time"):
+        assert question in text
+    longest = int(predicted.longest[STANDARD].predicted or 0)
+    assert f"p N = {longest:,}   m -" in text
+
+
+def test_the_json_holds_every_figure(predicted: Checkpoint) -> None:
+    """Predicted, measured and the error between them."""
+    told = measure(predicted, DEVICE, MadeUpGpu().ask).to_dict()
+    assert [cell["batch"] for cell in told["map"]] == [1, 1, 4, 4]
+    assert all(point["memory_bytes"]["relative_error"] == 0.0 for point in told["lengths"])
+    assert told["longest_seqlen"][STANDARD]["predicted"] == predicted.longest[STANDARD].predicted
+
+
+def test_the_picture_shows_what_was_measured(predicted: Checkpoint) -> None:
+    """It is a PNG, and dots make it another one."""
+    before, after = checkpoint_png(predicted), checkpoint_png(measure(predicted, DEVICE, MadeUpGpu().ask))
+    assert before.startswith(b"\x89PNG")
+    assert before != after
+
+
+def test_the_page_is_whole_without_a_network(predicted: Checkpoint) -> None:
+    """Picture and text in one file, no address to load anything from."""
+    page = checkpoint_html(replace(predicted, gpu="a <b>&"))
+    assert "data:image/png;base64," in page
+    assert "http" not in page
+    assert "a &lt;b&gt;&amp;" in page

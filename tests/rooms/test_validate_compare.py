@@ -1,0 +1,287 @@
+"""Predicted beside measured: signed errors, statistics, rankings, verdicts; nothing counts twice or goes missing."""
+
+import json
+from dataclasses import replace
+from math import inf, isclose
+from statistics import median
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up_measurements import (
+    H200,
+    PROBLEM,
+    a_point,
+    a_validation,
+    compared,
+    lost,
+    measured,
+    predicted,
+    some_points,
+)
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.validate.compare import (
+    LEAST_RANKED,
+    QUANTITIES,
+    Pair,
+    all_statistics,
+    compare,
+    counts,
+    rankings,
+    spearman,
+    statistics,
+)
+from tilesight.validate.measurement import Measurement
+from tilesight.validate.points import Point
+from tilesight.validate.validate import compare_rows
+from tilesight.validate.verdict import RULES, failures, verdicts
+
+LARGE = AttentionProblem(batch=16, heads=64, seqlen_q=1024, seqlen_k=1024, head_dim=64)
+"""Moves megabytes at every level, so that every quantity counts."""
+ERRORS = st.lists(st.tuples(st.text(max_size=3), st.floats(-1, 100)), min_size=1, max_size=40)
+
+
+def large_point(**options: object) -> Point:
+    return a_point(problem=LARGE, **options)
+
+
+def test_errors_have_signs() -> None:
+    """Positive where the prediction is too high, relative to what was measured."""
+    assert Pair(110.0, 100.0).relative_error == pytest.approx(0.1)
+    assert Pair(90.0, 100.0).relative_error == pytest.approx(-0.1)
+    assert Pair(0.0, 0.0).relative_error == 0.0
+    assert Pair(1.0, 0.0).relative_error == inf
+
+
+def test_a_point_that_agrees_has_no_error() -> None:
+    """In any quantity; all are compared."""
+    errors = compared(large_point()).errors()
+    assert set(errors) == set(QUANTITIES)
+    for name in set(QUANTITIES) - {"clock_hz"}:
+        assert errors[name] == pytest.approx(0, abs=1e-9), name
+
+
+@pytest.mark.parametrize("quantity", sorted(set(QUANTITIES) - {"clock_hz"}))
+def test_each_quantity_is_held_against_its_own(quantity: str) -> None:
+    """A prediction 25 % too high shows in that quantity and no other."""
+    errors = compared(large_point(), {quantity: 0.25}).errors()
+    assert errors.pop(quantity) == pytest.approx(0.25, rel=1e-5)
+    errors.pop("clock_hz")
+    assert max(map(abs, errors.values())) < 1e-9
+
+
+def test_counters_add_up_over_launches() -> None:
+    """And each launch keeps its own pair."""
+    point = a_point("naive", LARGE)
+    found = compared(point)
+    assert [name for name, _ in found.launches] == ["scores", "softmax", "output"]
+    for quantity in ("hbm_read_bytes", "smem_fill_bytes", "cycles"):
+        parts = [pairs[quantity] for _, pairs in found.launches]
+        assert found.pairs[quantity].predicted == pytest.approx(sum(part.predicted for part in parts))
+        assert found.pairs[quantity].measured == pytest.approx(sum(part.measured for part in parts))
+
+
+def test_a_counter_that_one_launch_lacks_is_not_added_up() -> None:
+    """A sum over some launches would be less than the prediction for a reason that is none of the model's."""
+    point = a_point("naive", LARGE)
+    prediction = predicted(point)
+    row = measured(point, prediction)
+    assert isinstance(row.outcome, Measurement)
+    first, *others = row.outcome.launches
+    poor = replace(first, counters={name: value for name, value in first.counters.items() if name != "hbm_read_bytes"})
+    found = compare(replace(row, outcome=replace(row.outcome, launches=(poor, *others))), prediction)
+    assert "hbm_read_bytes" not in found.pairs
+    assert "hbm_write_bytes" in found.pairs
+
+
+def test_without_counters_time_cycles_and_memory_are_compared() -> None:
+    """Cycles then come from the time and the sampled clock."""
+    found = compared(large_point(), counted=False)
+    assert set(found.pairs) == {"cycles", "time_s", "clock_hz", "peak_memory_bytes"}
+    assert found.pairs["cycles"].measured == pytest.approx(1.5e9 * found.pairs["time_s"].measured)
+
+
+def test_next_to_nothing_is_no_error_to_speak_of() -> None:
+    """Below a megabyte on both sides; one side above it counts."""
+    assert not counts("hbm_write_bytes", Pair(0.0, 9e5))
+    assert counts("hbm_write_bytes", Pair(0.0, 2e6))
+    assert counts("hbm_write_bytes", Pair(2e6, 0.0))
+    assert counts("time_s", Pair(1e-6, 2e-6))
+
+
+def test_launches_that_do_not_match_are_an_error() -> None:
+    """A measurement of another number of launches is never paired silently."""
+    point = a_point("naive", LARGE)
+    prediction = predicted(point)
+    row = measured(point, prediction)
+    assert isinstance(row.outcome, Measurement)
+    with pytest.raises(ValueError, match="zip"):
+        compare(replace(row, outcome=replace(row.outcome, launches=row.outcome.launches[:2])), prediction)
+
+
+@given(named=ERRORS)
+def test_statistics_are_those_of_the_sizes(named: list[tuple[str, float]]) -> None:
+    """Against the same figures written out; the worst keeps its sign and its key."""
+    found = statistics(named, "time_s")
+    assert found
+    sizes = sorted(abs(error) for _, error in named)
+    assert found.points == len(named)
+    assert found.median == median(sizes)
+    assert isclose(found.mean, sum(sizes) / len(sizes), rel_tol=1e-9)
+    assert isclose(found.bias, sum(error for _, error in named) / len(named), rel_tol=1e-9, abs_tol=1e-9)
+    assert found.worst == sizes[-1]
+    assert (found.worst_key, found.worst_error) in named
+    assert sum(size <= found.p95 for size in sizes) >= 0.95 * len(sizes)
+    assert found.p95 in sizes
+    assert found.within == sum(size <= 0.10 for size in sizes) / len(sizes)
+
+
+def test_an_infinite_error_is_the_worst_and_no_json_number() -> None:
+    """Predicted something where nothing was measured."""
+    found = statistics([("a", 0.1), ("b", inf)], "hbm_read_bytes")
+    assert found
+    assert (found.worst_key, found.p95) == ("b", inf)
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["worst_error"] is None
+
+
+@given(values=st.lists(st.integers(0, 5), min_size=2, max_size=12), other=st.permutations(range(12)))
+def test_rank_correlation_is_that_of_mean_ranks(values: list[int], other: list[int]) -> None:
+    """Against ranks counted one by one; equal values share theirs."""
+    first, second = np.array(values, float), np.array(other[: len(values)], float)
+    ranks = [[sum(y < x for y in each) + sum(y == x for y in each) / 2 for x in each] for each in (first, second)]
+    expected = 0.0 if len(set(values)) == 1 else float(np.corrcoef(ranks)[0, 1])
+    assert spearman(first, second) == pytest.approx(expected, abs=1e-9)
+
+
+def test_rank_correlation_of_the_same_order_is_one() -> None:
+    """Whatever the distances; and minus one for the opposite."""
+    assert spearman(np.array([1.0, 2, 9]), np.array([1.0, 50, 51])) == pytest.approx(1)
+    assert spearman(np.array([1.0, 2, 9]), np.array([3.0, 2, 1])) == pytest.approx(-1)
+
+
+def test_what_is_doubted_does_not_count() -> None:
+    """Wrong, doubted, unpredictable and lost points stay out of statistics and say why."""
+    good = compared(large_point())
+    wrong = compared(large_point(block_m=64), {"time_s": 9}, oracle_error=1.5)
+    doubted = compared(large_point(block_n=32), {"time_s": 9}, doubts=("outputs stale: ...",))
+    point = large_point(num_stages=2)
+    misfit = compare(measured(point, predicted(point)), "cannot be predicted: too large")
+    gone = lost(large_point(num_stages=4), "hang")
+    every = [good, wrong, doubted, misfit, gone]
+    assert all_statistics(every)["time_s"].points == 1
+    assert [each.objections for each in every] == [
+        (),
+        ("outputs wrong: their error is 1.5 of what is allowed",),
+        ("outputs stale: ...",),
+        ("cannot be predicted: too large",),
+        ("hang",),
+    ]
+
+
+def test_nan_outputs_are_wrong() -> None:
+    """An error that is no number is not below 1."""
+    assert compared(large_point(), oracle_error=float("nan")).objections
+    assert compared(large_point(), oracle_error=inf).objections
+
+
+def test_configurations_of_a_shape_are_ranked() -> None:
+    """The regret is what the configuration predicted fastest takes, over the best measured."""
+    points = [large_point(block_m=block_m, block_n=block_n) for block_m in (64, 128) for block_n in (32, 64, 128)]
+    times = sorted((predicted(point).time_s, point) for point in points)
+    fastest = times[0][1]
+    comparisons = [compared(point, {"time_s": -0.5 if point == fastest else 0.0}) for point in points]
+    (found,) = rankings(comparisons)
+    assert found.configs == 6
+    measured_times = [each.pairs["time_s"].measured for each in comparisons]
+    assert found.regret == pytest.approx(2 * times[0][0] / min(measured_times))
+    assert found.regret > 1
+    assert rankings(comparisons[: LEAST_RANKED - 1]) == []
+
+
+def test_every_rule_gets_a_verdict() -> None:
+    """Also those for which nothing was compared, and they say so."""
+    told = verdicts({}, [])
+    assert [each.rule for each in told] == list(RULES)
+    assert {each.grade for each in told} == {"not compared"}
+
+
+@pytest.mark.parametrize(
+    ("quantity", "error", "grades"),
+    [
+        ("smem_fill_bytes", 0.0, {"worst": "aim"}),
+        ("smem_fill_bytes", 0.009, {"worst": "must"}),
+        ("smem_fill_bytes", -0.02, {"worst": "missed"}),
+        ("hbm_read_bytes", 0.004, {"median": "aim", "within": "must", "worst": "aim"}),
+        ("hbm_read_bytes", -0.015, {"median": "must", "within": "must", "worst": "aim"}),
+        ("hbm_read_bytes", 0.09, {"median": "missed", "within": "must", "worst": "short of aim"}),
+        ("hbm_read_bytes", 0.11, {"median": "missed", "within": "missed", "worst": "short of aim"}),
+        ("hbm_write_bytes", 0.03, {"median": "must"}),
+        ("time_s", 0.14, {"mean": "must", "spearman": "not compared", "regret": "not compared"}),
+        ("time_s", -0.16, {"mean": "missed", "spearman": "not compared", "regret": "not compared"}),
+        ("peak_memory_bytes", 0.02, {"worst": "missed"}),
+    ],
+)
+def test_verdicts_follow_the_limits(quantity: str, error: float, grades: dict[str, str]) -> None:
+    """On one point with one error."""
+    found = statistics([("a", error)], quantity)
+    assert found
+    told = {each.rule.figure: each.grade for each in verdicts({quantity: found}, []) if each.rule.quantity == quantity}
+    assert told == grades
+
+
+def test_limits_name_what_breaks_them() -> None:
+    """Point, quantity, its error and what is allowed; within the limit nothing is said."""
+    point = large_point()
+    (line,) = failures([compared(point, {"time_s": 0.3})], {"time_s": 0.2, "hbm_read_bytes": 0.1})
+    assert line == f"{point.key}: time_s is off by +30.0%, allowed is 20.0%"
+    assert failures([compared(point, {"time_s": -0.19})], {"time_s": 0.2}) == []
+
+
+def test_what_is_not_known_breaks_a_limit() -> None:
+    """A point without counters, or without any measurement, proves nothing; without limits nothing fails."""
+    point = large_point()
+    (line,) = failures([compared(point, counted=False)], {"hbm_read_bytes": 0.1})
+    assert line == f"{point.key}: hbm_read_bytes is not known"
+    assert failures([lost(point, "hang")], {"time_s": 0.1}) == [f"{point.key}: hang"]
+    assert failures([lost(point, "hang")], {}) == []
+
+
+def test_predictions_use_what_the_compiler_promised() -> None:
+    """Registers of the row, not the estimate; rows that cannot be predicted say why; lost rows are not predicted."""
+    points = some_points(3)
+    rows = [measured(point, predicted(point)) for point in points]
+    tight = replace(rows[0].resources[0], registers_per_thread=255)
+    huge = replace(rows[1].resources[0], smem_bytes_per_cta=1 << 20)
+    rows[0], rows[1] = replace(rows[0], resources=(tight,)), replace(rows[1], resources=(huge,))
+    gone = lost(points[2], "hang")
+    rows[2] = replace(rows[2], outcome=gone.outcome)
+    found = compare_rows(rows, H200)
+    assert found[0].prediction
+    assert found[0].prediction.launches[0].registers_per_thread == 255
+    assert found[0].prediction.launches[0].resources == "compiled"
+    assert found[1].objections[0].startswith("cannot be predicted: shared memory")
+    assert found[2].prediction is None
+
+
+def test_both_sides_start_with_the_same_l2() -> None:
+    """A warm point is predicted warm, and launches as in a replayed graph, as they are timed."""
+    point = a_point("naive", PROBLEM, l2="warm")
+    (found,) = compare_rows([measured(point, predicted(point))], H200)
+    assert found.prediction
+    cold = predicted(replace(point, l2="cold"))
+    assert found.prediction.total.hbm_read_bytes < cold.total.hbm_read_bytes
+    assert found.prediction.time_s == predicted(point).time_s
+
+
+def test_halves_share_the_points_and_leave_none_out() -> None:
+    """JSON holds every point, also those that do not count, and all statistics are numbers or null."""
+    comparisons = [compared(point) for point in some_points(12)]
+    found = a_validation(*comparisons, lost(large_point(), "hang"))
+    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert len(told["points"]) == 13
+    halves = told["halves"]
+    assert halves["all"]["points"] == 12 == halves["fitting"]["points"] + halves["test"]["points"]
+    assert min(halves["fitting"]["points"], halves["test"]["points"]) > 0
+    assert told["points"][12]["objections"] == ["hang"]
+    assert told["points"][0]["compared"]["time_s"]["relative_error"] == pytest.approx(0, abs=1e-9)

@@ -1,0 +1,153 @@
+"""Points: keys that tell them apart, sets that cover what they must, patterns and pins."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from made_up_measurements import H200, PROBLEM, a_point, some_points
+from tilesight.simulator.registry import all_schedules, find_schedule
+from tilesight.validate.point_sets import (
+    MEMORY_SHARE,
+    PASS_S,
+    can_be_measured,
+    default_points,
+    full_points,
+    held_bytes,
+    longest_pass_s,
+)
+from tilesight.validate.points import Point, matching, pinned, runnable_config, runnable_schedules
+
+ATTENTION = [name for name in runnable_schedules() if find_schedule(name).computes == "attention"]
+
+
+@pytest.fixture(scope="module")
+def full() -> list[Point]:
+    return full_points(ATTENTION, H200)
+
+
+def test_a_key_names_everything() -> None:
+    """Points that differ in any field have different keys."""
+    changed = [replace(PROBLEM, **change) for change in CHANGES]
+    points = [a_point(), a_point(l2="warm"), a_point("naive"), a_point(block_m=64)]
+    points += [a_point(problem=problem) for problem in changed]
+    assert len({point.key for point in points}) == len(points)
+    assert a_point("naive").key == (
+        "naive/B1-H2-G2-M256-N256-D64-fp16/block_m=128,block_n=64,num_warps=4,num_stages=3/cold"
+    )
+
+
+CHANGES: list[dict[str, int | str | bool | float]] = [
+    {"batch": 2},
+    {"heads": 4},
+    {"kv_heads": 1},
+    {"seqlen_q": 128},
+    {"seqlen_k": 512},
+    {"head_dim": 128},
+    {"dtype": "bf16"},
+    {"causal": True},
+    {"dropout": 0.1},
+]
+
+
+def test_a_point_survives_json(full: list[Point]) -> None:
+    """All of the long set."""
+    for point in full:
+        assert Point.from_dict(json.loads(json.dumps(point.to_dict()))) == point
+
+
+def test_configurations_of_a_problem_fall_into_one_half() -> None:
+    """So that none is judged on a shape that constants were fitted on."""
+    assert len({a_point(schedule, block_m=block_m).half for schedule in ATTENTION for block_m in (64, 128)}) == 1
+
+
+def test_the_short_set_covers_every_schedule() -> None:
+    """Once each point, all of them short enough to measure; 60 at most."""
+    points = default_points(ATTENTION)
+    assert {point.schedule for point in points} == set(ATTENTION)
+    assert len(points) == len(set(points)) <= 60
+    assert all(can_be_measured(point, H200) for point in points)
+
+
+def test_the_long_set_covers_what_it_must(full: list[Point]) -> None:
+    """300 points and more, over all schedules, lengths, heads, masks, orders, both halves, good and bad blocks."""
+    assert len(full) == len(set(full)) >= 300
+    problems = [point.problem for point in full]
+    assert {point.schedule for point in full} == set(ATTENTION)
+    heads = {problem.batch * problem.heads for problem in problems}
+    assert (min(heads), max(heads)) == (1, 512)
+    lengths = {problem.seqlen_k for problem in problems}
+    assert (min(lengths), max(lengths)) == (512, 131072)
+    assert {problem.head_dim for problem in problems} == {64, 128}
+    assert {problem.causal for problem in problems} == {True, False}
+    assert any(problem.head_group > 1 for problem in problems)
+    assert any(problem.seqlen_q < problem.seqlen_k for problem in problems)
+    assert any(problem.seqlen_q > problem.seqlen_k for problem in problems)
+    key_bytes = [2 * problem.seqlen_k * problem.head_dim * problem.element_bytes for problem in problems]
+    assert min(key_bytes) < H200.l2_bytes / 100
+    assert max(key_bytes) > H200.l2_bytes
+    orders = Counter(point.config.cta_order for point in full if "cta_order" in point.config_dict)
+    assert min(orders[name] for name in ("m-fast", "m-reversed", "head-fast", "longest-first")) >= 10
+    assert {point.config.block_m for point in full} >= {32, 64, 128, 256}
+    halves = Counter(point.half for point in full)
+    assert min(halves["fitting"], halves["test"]) >= 100
+
+
+def test_the_long_set_holds_the_short_one(full: list[Point]) -> None:
+    """So that a short run's results can be continued."""
+    assert set(default_points(ATTENTION)) <= set(full)
+
+
+def test_the_long_set_has_groups_that_can_be_ranked(full: list[Point]) -> None:
+    """Shapes with ten configurations or more, of every schedule."""
+    groups = Counter((point.schedule, point.shape) for point in full)
+    assert {schedule for (schedule, _), count in groups.items() if count >= 10} == set(ATTENTION)
+
+
+def test_every_point_of_the_long_set_can_be_measured(full: list[Point]) -> None:
+    """Tensors fit device memory together, and a run is short."""
+    assert max(held_bytes(point.launches(H200)) for point in full) <= MEMORY_SHARE * H200.hbm_bytes
+    assert max(longest_pass_s(point, H200) for point in full) <= PASS_S
+
+
+def test_a_seed_names_a_set(full: list[Point]) -> None:
+    """The same seed gives the same points in the same order, another others."""
+    assert full_points(ATTENTION, H200, 0) == full
+    assert full_points(ATTENTION, H200, 1) != full
+
+
+def test_schedules_with_kernels_are_found_without_importing_them() -> None:
+    """Each is a schedule of the registry."""
+    assert set(runnable_schedules()) <= set(all_schedules())
+    assert {"flash1", "flash2", "naive", "unfused"} <= set(runnable_schedules())
+
+
+def test_warps_split_rows_where_a_kernel_runs() -> None:
+    """The default of flash1 splits keys, which no Triton kernel does."""
+    assert find_schedule("flash1").default.warp_split == "k"
+    assert runnable_config("flash1").warp_split == "q"
+
+
+def test_pinning_sets_an_option_and_drops_repeats() -> None:
+    """Schedules that do not take it stay as they are."""
+    points = [a_point(), a_point(cta_order="head-fast"), a_point("naive")]
+    assert pinned(points, {"cta_order": "longest-first"}) == [a_point(cta_order="longest-first"), a_point("naive")]
+
+
+def test_pinning_what_nobody_takes_is_refused() -> None:
+    """The text names the option and what can be pinned."""
+    with pytest.raises(ValueError, match=r"cta_order: none of these schedules takes it; they take block_m, "):
+        pinned([a_point("naive")], {"cta_order": "head-fast"})
+
+
+def test_patterns_choose_by_key() -> None:
+    """All of any pattern; everything where there is none."""
+    points = [*some_points(3), a_point("naive")]
+    assert matching(points, []) == points
+    assert matching(points, ["naive/*", "*/B2-*"]) == [points[1], points[3]]
+
+
+def test_a_pattern_that_matches_nothing_is_refused() -> None:
+    """The text shows what keys look like."""
+    with pytest.raises(ValueError, match=r"'flash9\*': matches none of 2 points; keys are like 'flash2/B1-H2"):
+        matching(some_points(2), ["flash9*"])

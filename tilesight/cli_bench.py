@@ -1,0 +1,81 @@
+"""What `tilesight validate` asks a GPU besides points: peers, the checkpoint of a learner, and launches."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .cli_gpu import Named, compiler, need_gpu
+from .cli_output import announce_compiler, progress, show, text_color, text_width, write_file
+from .cli_points import problem_given
+
+if TYPE_CHECKING:
+    from .validate.bench import Ask
+    from .validate.peer_rows import PeerRow
+    from .validate.points import Point
+
+STDOUT = Path("-")
+ANSWER_S = 300.0
+"""No question takes a process on the GPU longer [s]."""
+
+
+@contextmanager
+def asking() -> "Iterator[Ask]":
+    """A process on the first GPU that answers. Raises: BadInput: there is no GPU."""
+    need_gpu()
+    from .validate.bench import asker
+    from .validate.gpus import visible_gpus
+
+    ask, stop = asker(visible_gpus()[0], ANSWER_S)
+    try:
+        yield ask
+    finally:
+        stop()
+
+
+def peers_of(points: "Sequence[Point]", device: Named) -> "list[PeerRow]":
+    """The peers at the problems of points."""
+    from .validate.peer_rows import measure_peers
+
+    with asking() as ask, progress("peers") as tick:
+        return measure_peers(points, device.told, ask, progress=tick)
+
+
+def checkpoint(problem: Sequence[str], device: Named, workers: int, json: Path | None, html: Path | None) -> None:
+    """Answer what a person learning FlashAttention is asked, predicted and measured."""
+    from .validate import checkpoint as room
+    from .validate.report_checkpoint import checkpoint_html, checkpoint_text
+
+    asked, compiled = problem_given(problem), compiler(device.device, workers)
+    with asking() as ask:
+        announce_compiler()
+        with progress("predictions") as tick:
+            found = room.predict(asked, device.device, compiler=compiled, workers=workers, progress=tick)
+        with progress("shapes") as tick:
+            found = room.measure(found, device.told, ask, progress=tick)
+    if html:
+        write_file(html, checkpoint_html(found))
+    tell(found.to_dict(), json, lambda: checkpoint_text(found, text_width(), text_color()))
+
+
+def launches(problem: Sequence[str], device: Named, workers: int, json: Path | None) -> None:
+    """Say what each way of computing a problem launches, predicted and profiled."""
+    from .validate import launches as room
+    from .validate.report_launches import launches_text
+
+    asked, compiled = problem_given(problem), compiler(device.device, workers)
+    with asking() as ask:
+        announce_compiler()
+        found = room.predict_launches(asked, device.device, compiler=compiled, workers=workers)
+        with progress("profiles") as tick:
+            found = room.profile_launches(found, device.told, ask, progress=tick)
+    tell(found.to_dict(), json, lambda: launches_text(found, text_width(), text_color()))
+
+
+def tell(value: Mapping[str, Any], json: Path | None, text: Callable[[], str]) -> None:
+    """Print the text, or JSON in its place where it is asked for on stdout; write JSON where it is a file."""
+    from .simulator import report
+
+    if json and json != STDOUT:
+        write_file(json, report.to_json(value))
+    show(report.to_json(value) if json == STDOUT else text())

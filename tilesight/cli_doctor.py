@@ -1,0 +1,26 @@
+"""`tilesight doctor`: what validate and calibrate need, whether it is here, and what helps where it is not."""
+
+from typing import Annotated
+
+import typer
+
+from .cli_options import ProblemOptions, flag, spread
+from .cli_output import show, text_width
+
+
+@spread
+def doctor(
+    *,
+    problem: ProblemOptions,
+    json: Annotated[bool, flag("--json", "Print JSON.")] = False,
+) -> None:
+    """Say what is here and what is missing, with the remedy; exit code 1 where `validate` could not run."""
+    from .simulator import report
+    from .validate import doctor as room
+    from .validate import doctor_host
+
+    asked = problem.build()
+    checks = room.examine(doctor_host.this_host(), asked)
+    show(report.to_json(room.doctor_dict(checks, asked)) if json else room.doctor_text(checks, text_width()))
+    if not room.can_validate(checks):
+        raise typer.Exit(1)

@@ -1,0 +1,80 @@
+"""What commands share that run kernels on this machine's GPUs: is there one, its device, a compiler for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .cli_output import BadInput, progress
+from .simulator.device import Device, load_device, override
+
+if TYPE_CHECKING:
+    from .simulator.problem import AttentionProblem
+    from .simulator.program import Launch, Resources
+    from .validate.validate import Compiler
+
+DOCTOR = "`tilesight doctor` says what is missing, and how to get it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A device and what it was made from. Args: device; name: catalogue name or file; settings: of `--set`."""
+
+    device: Device
+    name: str
+    settings: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> dict[str, object]:
+        """The device as jobs name it."""
+        return {"name": self.name, "set": list(self.settings)}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A remark on every number that `--set` replaced."""
+        return tuple(f"device changed by --set {setting}" for setting in self.settings)
+
+
+def need_gpu() -> None:
+    """Raises: BadInput: no kernel can run here."""
+    from .kernels.availability import missing_gpu
+
+    reason = missing_gpu()
+    if reason:
+        raise BadInput(f"{reason}; {DOCTOR}")
+
+
+def device_named(name: str | None, settings: Sequence[str] | None) -> Named:
+    """The device of that name; where it is None, the one of this machine's GPU.
+
+    Raises:
+        BadInput: it is unknown, or there is no GPU or no device file for it.
+    """
+    if name is None:
+        need_gpu()
+        import torch
+
+        from .validate.gpus import catalogue_device
+
+        product = torch.cuda.get_device_name()
+        name = catalogue_device(product)
+        if name is None:
+            raise BadInput(f"--device: none is known for {product!r}; name one, or make one with `tilesight calibrate`")
+    try:
+        device = override(load_device(name), list(settings or []))
+    except ValueError as error:
+        text = str(error)
+        raise BadInput(text if text.startswith("--set") else f"--device: {text}") from None
+    return Named(device=device, name=name, settings=tuple(settings or ()))
+
+
+def compiler(device: Device, workers: int) -> "Compiler":
+    """What compiles launches ahead of time, and shows how far it is."""
+
+    def compiled(wanted: "Sequence[tuple[Launch, AttentionProblem]]") -> "list[Resources | str]":
+        from .kernels.compile import Compiled, compile_many
+
+        with progress("kernels compiled") as tick:
+            outcomes = compile_many(wanted, device, workers=workers, progress=tick)
+        return [each.resources if isinstance(each, Compiled) else each.reason for each in outcomes]
+
+    return compiled

@@ -1,0 +1,243 @@
+"""`tilesight validate`: run the kernels that were simulated, and hold what was measured against what was predicted."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import cli_bench
+from .cli_bench import STDOUT
+from .cli_gpu import DOCTOR, Named, compiler, device_named, need_gpu
+from .cli_options import Workers, flag, one_of, option, workers_given
+from .cli_output import (
+    BadInput,
+    announce_compiler,
+    bad_input,
+    check_outputs,
+    progress,
+    say,
+    text_color,
+    text_width,
+    write_file,
+)
+from .cli_points import asked_points, selected
+
+if TYPE_CHECKING:
+    from .validate.peer_rows import PeerRow
+    from .validate.points import Point
+    from .validate.results import Header, Row
+    from .validate.validate import Validation
+
+
+def validate(
+    *,
+    schedule: Annotated[
+        list[str] | None, option("--schedule", "Only this schedule; repeatable.  [default: all of attention]", "NAME")
+    ] = None,
+    problem: Annotated[
+        list[str] | None,
+        option("--problem", "This problem in place of the set; repeatable: seqlen=4096, causal=true, ...", "KEY=VALUE"),
+    ] = None,
+    config: Annotated[
+        list[str] | None, option("--config", "Pin an option of the configurations; repeatable.", "KEY=VALUE")
+    ] = None,
+    only: Annotated[
+        list[str] | None, option("--only", "Only points whose key matches (* and ?); repeatable.", "PATTERN")
+    ] = None,
+    full: Annotated[bool, flag("--full", "The long set: hundreds of points.")] = False,
+    seed: Annotated[int, option("--seed", "Of the long set's generator.")] = 0,
+    l2: Annotated[
+        str, option("--l2", "L2 cache before the first launch.", "cold|warm", one_of("cold", "warm"))
+    ] = "cold",
+    device: Annotated[
+        str | None, option("--device", "Predict with this device.  [default: by the GPU's name]", "NAME|FILE")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, option("--set", "Replace a number of the device; repeatable.", "KEY=VALUE")
+    ] = None,
+    gpus: Annotated[str, option("--gpus", "Spread the points over so many GPUs.", "all|N")] = "1",
+    no_counters: Annotated[bool, flag("--no-counters", "Time only; leave ncu alone.")] = False,
+    results: Annotated[
+        Path | None, option("--results", "Keep every row here; a second run continues the file.", "FILE")
+    ] = None,
+    read: Annotated[
+        Path | None, option("--read", "Measure nothing: compare the rows of a results file; needs no GPU.", "FILE")
+    ] = None,
+    fail_on: Annotated[
+        str | None, option("--fail-on", "Exit 1 where an error is larger: hbm_read_bytes=0.1,time=0.2", "NAME=SIZE,...")
+    ] = None,
+    peers: Annotated[bool, flag("--peers", "Also time SDPA's backends, flash-attn and eager attention.")] = False,
+    checkpoint: Annotated[
+        bool, flag("--checkpoint", "Answer what learners of FlashAttention are asked; nothing else.")
+    ] = False,
+    launches: Annotated[
+        bool, flag("--launches", "Say what each way of computing a problem launches; nothing else.")
+    ] = False,
+    json: Annotated[Path | None, option("--json", "Write JSON; - prints it in place of the tables.", "FILE|-")] = None,
+    html: Annotated[Path | None, option("--html", "Write a report that opens in a browser, offline.", "FILE")] = None,
+    page: Annotated[Path | None, option("--page", "Write the tables as a Markdown page.", "FILE.md")] = None,
+    workers: Workers = None,
+) -> None:
+    """Run the kernels that were simulated on this GPU; print predicted beside measured: bytes, cycles, clock, time.
+
+    The default set takes less than five minutes. Without ncu, or its permission, only times are compared.
+    """
+    check_outputs(results=results, json=None if json == STDOUT else json, html=html, page=page)
+    limits, processes = limits_given(fail_on), workers_given(workers)
+    check_together(
+        {"--checkpoint": checkpoint, "--launches": launches, "--read": read},
+        {"--checkpoint": checkpoint, "--launches": launches, "--results": results},
+        {"--checkpoint": checkpoint, "--launches": launches, "--page": page},
+        {"--launches": launches, "--html": html},
+        {"--read": read, "--results": results},
+        {"--read": read, "--peers": peers},
+        {"--problem": problem, "--full": full},
+    )
+    if checkpoint:
+        cli_bench.checkpoint(problem or [], device_named(device, set_), processes, json, html)
+        return
+    if launches:
+        cli_bench.launches(problem or [], device_named(device, set_), processes, json)
+        return
+    notes: tuple[str, ...] = ()
+    if read:
+        header, rows = rows_of(read)
+        chosen = device_named(device or header.device, set_)
+        points = set(selected([row.point for row in rows], schedule or [], config, only))
+        rows = [row for row in rows if row.point in points]
+    else:
+        chosen = device_named(device, set_)
+        asked, notes = asked_points(schedule, problem, config, only, full, seed, l2, chosen.device)
+        header, rows = measured(asked, chosen, gpus, not no_counters, results, processes)
+    others = cli_bench.peers_of([row.point for row in rows], chosen) if peers else []
+    found = compared(header, rows, chosen, processes, notes)
+    if html:
+        from .validate.report_html import validate_html
+
+        write_file(html, validate_html(found))
+    if page:
+        from .validate.page import page_text
+
+        write_file(page, page_text(found, read or results))
+    tell_all(found, rows, others, json)
+    judge(found, limits)
+
+
+def check_together(*exclusive: dict[str, object]) -> None:
+    """Options that do not go together. Raises: BadInput: two of one group are given."""
+    for group in exclusive:
+        given = [name for name, value in group.items() if value]
+        if len(given) > 1:
+            raise BadInput(f"{given[0]} and {given[1]}: do not go together; give one")
+
+
+def limits_given(text: str | None) -> dict[str, float]:
+    """What `--fail-on` says: quantity -> largest size of its error. Raises: BadInput: a name or size is not allowed."""
+    from .validate.compare import QUANTITIES
+
+    short = {name.removesuffix("_bytes").removesuffix("_hz").removesuffix("_s"): name for name in QUANTITIES}
+    limits = {}
+    for part in (text or "").split(",") if text is not None else []:
+        key, _, value = (each.strip() for each in part.partition("="))
+        name = key if key in QUANTITIES else short.get(key)
+        if name is None:
+            raise BadInput(f"--fail-on {part!r}: must be NAME=SIZE with a name of {', '.join(QUANTITIES)}")
+        try:
+            limits[name] = float(value)
+        except ValueError:
+            raise BadInput(f"--fail-on {part!r}: the size must be a number, e.g. 0.1 for 10 %") from None
+        if not limits[name] >= 0:
+            raise BadInput(f"--fail-on {part!r}: the size must be 0 or more")
+    return limits
+
+
+def rows_of(path: Path) -> tuple["Header", list["Row"]]:
+    """Header and rows of a results file. Raises: BadInput: it cannot be read, or holds none."""
+    from .validate.results import read_results
+
+    try:
+        header, rows = read_results(path)
+    except OSError as error:
+        raise BadInput(f"--read {str(path)!r}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise BadInput(f"--read {error}") from None
+    if header is None or not rows:
+        raise BadInput(f"--read {str(path)!r}: holds no results")
+    return header, rows
+
+
+def measured(
+    points: Sequence["Point"], device: Named, gpus: str, counted: bool, results: Path | None, workers: int
+) -> tuple["Header", list["Row"]]:
+    """Measure points on this machine's GPUs. Raises: BadInput: it cannot be done here."""
+    need_gpu()
+    from .kernels.processes import Died
+    from .validate.gpus import chosen_gpus, open_bench, visible_gpus
+    from .validate.results import Header, appending
+    from .validate.validate import measure_points
+
+    with bad_input("gpus"):
+        chosen = chosen_gpus(gpus, visible_gpus())
+    try:
+        bench = open_bench(chosen, device.device, device.told, counted)
+    except Died as death:
+        raise BadInput(f"{death}; {DOCTOR}") from None
+    header = Header(machine=bench.machine, device=device.name)
+    with ExitStack() as stack:
+        for lane in bench.lanes:
+            stack.callback(lane.close)
+        known: list[Row] = []
+        dropped: list[Row] = []
+        keep: Callable[[Row], None] = dropped.append
+        if results:
+            try:
+                known, keep = stack.enter_context(appending(results, header))
+            except ValueError as error:
+                raise BadInput(f"--results {error}") from None
+            if known:
+                say(f"{results} holds {len(known)} rows already; what is in it is not measured again")
+        tick = stack.enter_context(progress("points"))
+        compiled = compiler(device.device, workers)
+        return header, measure_points(
+            points, device.device, bench.lanes, compiled, known=known, keep=keep, progress=tick
+        )
+
+
+def compared(
+    header: "Header", rows: Sequence["Row"], device: Named, workers: int, notes: tuple[str, ...]
+) -> "Validation":
+    """Predict what was measured, and hold both against each other."""
+    from .validate.validate import Validation, compare_rows
+
+    announce_compiler()
+    with progress("predictions") as tick:
+        comparisons = compare_rows(rows, device.device, workers=workers, progress=tick)
+    return Validation(header=header, device=device.device, comparisons=comparisons, notes=(*device.notes, *notes))
+
+
+def tell_all(found: "Validation", rows: Sequence["Row"], others: "Sequence[PeerRow]", json: Path | None) -> None:
+    """Print the tables, and where there are peers, ours among them; or JSON."""
+    from .validate.peer_rows import ours, peers_dict, peers_text
+    from .validate.report import validate_text
+
+    beside = [*ours(rows), *others] if others else []
+    told = found.to_dict() | ({"peers": peers_dict(beside)} if others else {})
+
+    def text() -> str:
+        own = validate_text(found, text_width(), text_color())
+        return f"{own}\n{peers_text(beside, text_width(), text_color())}" if others else own
+
+    cli_bench.tell(told, json, text)
+
+
+def judge(found: "Validation", limits: dict[str, float]) -> None:
+    """Exit code 1 where a limit is broken, or nothing could be compared."""
+    from .validate.verdict import failures
+
+    told = failures(found.comparisons, limits)
+    for line in told:
+        say(f"--fail-on: {line}")
+    if told or not found.trusted:
+        raise typer.Exit(1)

@@ -1,0 +1,67 @@
+"""Predictions of default configurations, warm: `checkpoint` and `launches` need them by the dozen."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from ..simulator.device import Device
+from ..simulator.occupancy import DoesNotFit
+from ..simulator.pool import Progress, run_all
+from ..simulator.prediction import Prediction
+from ..simulator.problem import AttentionProblem
+from ..simulator.program import Resources
+from ..simulator.simulate import launches_of, simulate
+from .points import runnable_config
+from .timing import OVERHEAD
+from .validate import Compiler
+
+Wanted = tuple[str, AttentionProblem]
+"""Name of a schedule, and what it is to compute."""
+
+
+def forecast(
+    wanted: Sequence[Wanted],
+    device: Device,
+    *,
+    overhead: str = OVERHEAD,
+    compiler: Compiler | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> list[Prediction | str]:
+    """Predict each, in order; a text is the reason why one cannot run.
+
+    Args:
+        overhead: launches follow each other in a `stream` or in a replayed CUDA `graph`.
+        compiler: gives registers and shared memory of launches; they are estimated where None.
+        workers, progress: as `simulator.explore`.
+
+    Raises:
+        ValueError: a schedule cannot do a problem.
+    """
+    pipelines = [launches_of(problem, name, runnable_config(name), device) for name, problem in wanted]
+    chains: list[tuple[Resources, ...] | str | None] = [None] * len(wanted)
+    if compiler:
+        pairs = zip(wanted, pipelines, strict=True)
+        told = iter(compiler([(launch, problem) for (_, problem), pipeline in pairs for launch in pipeline]))
+        chains = [_chain([next(told) for _ in pipeline]) for pipeline in pipelines]
+    jobs = [(name, problem, chain) for (name, problem), chain in zip(wanted, chains, strict=True)]
+    return run_all(partial(_predict, device, overhead), jobs, workers, progress)
+
+
+def _chain(told: Sequence[Resources | str]) -> tuple[Resources, ...] | str:
+    refused = [each for each in told if isinstance(each, str)]
+    return refused[0] if refused else tuple(each for each in told if isinstance(each, Resources))
+
+
+def _predict(
+    device: Device, overhead: str, job: tuple[str, AttentionProblem, tuple[Resources, ...] | str | None]
+) -> Prediction | str:
+    name, problem, chain = job
+    if isinstance(chain, str):
+        return chain
+    config = runnable_config(name)
+    try:
+        return simulate(
+            problem, schedule=name, config=config, device=device, l2="warm", overhead=overhead, resources=chain
+        )
+    except DoesNotFit as error:
+        return str(error)

@@ -1,0 +1,172 @@
+"""`validate --checkpoint` for people: text, a picture of memory and time over length, and a page that holds both."""
+
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from html import escape
+from io import BytesIO
+from typing import Any
+
+from ..simulator import units
+from ..simulator.problem import MAX_SEQLEN
+from ..simulator.report import Column, problem_text, table, times, wrapped
+from ..simulator.report_series import axis_text
+from ..simulator.report_series import color as color_of
+from .checkpoint import OUT_OF_MEMORY
+from .checkpoint_values import SPEEDUP_LENGTHS, STANDARD, TILED, Beside, Checkpoint, Grown
+
+NAMES = {STANDARD: f"standard attention ({STANDARD})", TILED: f"tiled attention ({TILED})"}
+NO_VALUE = "-"
+
+
+def checkpoint_text(found: Checkpoint, width: int = 120, color: bool = False) -> str:
+    """What `tilesight validate --checkpoint` prints; p: predicted, m: measured."""
+    lines = [_title(found), "p: predicted, m: measured; warm L2, kernel times with the gap between launches", ""]
+    lines += [f"{name:<58} {value}" for name, value in _answers(found)]
+    lines += ["", "Memory and time over length", _lengths_table(found, width, color)]
+    lines += ["", "How many times faster the tiled kernel is, and what binds it, over batch and length"]
+    lines += [_map_table(found, width, color)]
+    lost = {f"{one.schedule} at B={one.batch} N={one.seqlen}: {one.reason}" for one in _all(found) if _was_lost(one)}
+    lines += [f"Not measured: {line}" for line in (*found.notes, *sorted(lost))]
+    return "\n".join(piece for line in lines for piece in (wrapped([line], width) if "\n" not in line else [line]))
+
+
+def checkpoint_png(found: Checkpoint) -> bytes:
+    """Time and memory over length, both logarithmic: quadratic against linear. Returns: a PNG file."""
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+
+    from ..simulator.report_plots import STYLE
+
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(13, 5.8), layout="constrained")
+        figure.suptitle(_title(found), x=0.01, ha="left", fontsize=13)
+        panels: list[tuple[Any, str, str, Callable[[Grown], Beside], Callable[[float], str]]] = []
+        left, right = figure.subplots(1, 2)
+        panels.append((left, "Time", "time", lambda one: one.time_s, units.duration))
+        panels.append((right, "Peak device memory", "bytes held at once", lambda one: one.memory_bytes, units.capacity))
+        ticks = sorted({one.seqlen for one in found.lengths})
+        for ax, title, label, value, text in panels:
+            base = 16 if ax is right else 10  # capacities have round numbers at powers of two
+            for schedule in (STANDARD, TILED):
+                _draw(ax, [one for one in found.lengths if one.schedule == schedule], schedule, value)
+            ax.set_xscale("log", base=2)
+            ax.set_yscale("log", base=base)
+            ax.set_xticks(ticks, [f"{length:,}" for length in ticks], rotation=30, ha="right")
+            ax.xaxis.set_minor_locator(NullLocator())
+            ax.yaxis.set_major_formatter(FuncFormatter(lambda amount, _, text=text: axis_text(text(amount))))
+            ax.yaxis.set_minor_formatter(NullFormatter())
+            ax.grid(which="major")
+            ax.set_xlabel("sequence length N (queries and keys)")
+            ax.set_ylabel(f"{label} (logarithmic)")
+            ax.set_title(f"{title} (lines: predicted, dots: measured)")
+            ax.legend(loc="upper left")
+        capacity = found.memory_bytes.measured or found.memory_bytes.predicted
+        right.axhline(capacity, color="#333333", lw=1.1, ls=(0, (4, 3)))
+        stream = BytesIO()
+        figure.savefig(stream, format="png", dpi=130, metadata={"Software": None})
+    return stream.getvalue()
+
+
+def checkpoint_html(found: Checkpoint) -> str:
+    """One page that opens offline: the picture and the text. Returns: the text of an HTML file."""
+    picture = b64encode(checkpoint_png(found)).decode()
+    return "\n".join(
+        (
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
+            f"<title>Tilesight: {escape(_title(found))}</title>",
+            "<style>body { margin: 2em auto; max-width: 1280px; font: 15px/1.5 system-ui, sans-serif; }"
+            " img { width: 100%; } pre { overflow: auto; }</style></head><body>",
+            f"<h1>{escape(_title(found))}</h1>",
+            f'<img alt="Time and memory over length" src="data:image/png;base64,{picture}">',
+            f"<pre>{escape(checkpoint_text(found, width=160))}</pre></body></html>\n",
+        )
+    )
+
+
+def _draw(ax: Any, points: Sequence[Grown], schedule: str, value: Callable[[Grown], Beside]) -> None:
+    """A line through what is predicted, and a dot where something was measured."""
+    line = [(one.seqlen, value(one).predicted) for one in points if value(one).predicted is not None]
+    dots = [(one.seqlen, value(one).measured) for one in points if value(one).measured is not None]
+    if line:
+        ax.plot(*zip(*line, strict=True), color=color_of(schedule), lw=2, label=NAMES[schedule])
+    if dots:
+        ax.plot(*zip(*dots, strict=True), ls="", marker="o", color=color_of(schedule), mec="white", ms=7, zorder=3)
+
+
+def _title(found: Checkpoint) -> str:
+    shape = problem_text(found.problem).replace(f"M=N={found.problem.seqlen_q} ", "")
+    return f"{shape} on {found.gpu or found.device.name}"
+
+
+def _answers(found: Checkpoint) -> list[tuple[str, str]]:
+    standard, tiled = found.longest[STANDARD], found.longest[TILED]
+    answers = [
+        ("Device memory that a process can take", _both(found.memory_bytes, units.capacity)),
+        (f"{NAMES[STANDARD].capitalize()} runs out of memory beyond", _both(standard, _length)),
+        (f"Longest sequence that {NAMES[TILED]} takes", _both(tiled, _length)),
+    ]
+    for length in SPEEDUP_LENGTHS:
+        answers.append((f"Speed-up at N = {length}", _both(found.speedup(found.problem.batch, length), times)))
+    worst = found.worst_memory_error
+    answers.append(("Worst error of peak memory", NO_VALUE if worst is None else f"{worst:.2%}"))
+    return answers
+
+
+def _length(length: float) -> str:
+    return f"N = {length:,.0f}" + (" (the longest that can be asked for)" if length >= MAX_SEQLEN else "")
+
+
+def _both(value: Beside, text: Callable[[float], str]) -> str:
+    told = [NO_VALUE if one is None else text(one) for one in (value.predicted, value.measured)]
+    error = value.relative_error
+    return f"p {told[0]}   m {told[1]}" + ("" if error is None else f"   ({error:+.1%})")
+
+
+def _lengths_table(found: Checkpoint, width: int, color: bool) -> str:
+    lengths = sorted({one.seqlen for one in found.lengths})
+    columns = [Column(title="N", cells=[f"{length:,}" for length in lengths])]
+    for schedule in (STANDARD, TILED):
+        own = {one.seqlen: one for one in found.lengths if one.schedule == schedule}
+        columns += _pair(f"{schedule} memory", [own[length].memory_bytes for length in lengths], units.capacity)
+        times_s = _pair(f"{schedule} time", [own[length].time_s for length in lengths], units.duration)
+        lost = [own[length].reason == OUT_OF_MEMORY for length in lengths]
+        cells = [OUT_OF_MEMORY if out else cell for out, cell in zip(lost, times_s[0].cells, strict=True)]
+        columns += [replace(times_s[0], cells=cells), times_s[1]]
+    columns += _pair("speed-up", [found.speedup(found.problem.batch, length) for length in lengths], times)
+    return table(columns, width, color)
+
+
+def _pair(title: str, figures: Sequence[Beside], text: Callable[[float], str]) -> list[Column]:
+    return [
+        Column(title=f"{title} p", cells=[_cell(each.predicted, text) for each in figures]),
+        Column(title="m", cells=[_cell(each.measured, text) for each in figures]),
+    ]
+
+
+def _map_table(found: Checkpoint, width: int, color: bool) -> str:
+    cells = {(one.batch, one.seqlen): one for one in found.tiled_cells}
+    batches, lengths = (sorted({key[place] for key in cells}) for place in range(2))
+    columns = [Column(title="N", cells=[f"{length:,}" for length in lengths])]
+    for batch in batches:
+        own = [(cells[batch, length], found.speedup(batch, length)) for length in lengths]
+        columns += [
+            Column(title=f"B={batch} p", cells=[f"{_cell(gain.predicted, times)} {one.regime}" for one, gain in own]),
+            Column(
+                title="m", cells=[f"{_cell(gain.measured, times)} {one.measured_regime}".rstrip() for one, gain in own]
+            ),
+        ]
+    return table(columns, width, color)
+
+
+def _cell(value: float | None, text: Callable[[float], str]) -> str:
+    return NO_VALUE if value is None else text(value)
+
+
+def _all(found: Checkpoint) -> tuple[Grown, ...]:
+    return (*found.lengths, *found.cells)
+
+
+def _was_lost(one: Grown) -> bool:
+    return bool(one.reason) and one.reason != OUT_OF_MEMORY

@@ -1,0 +1,133 @@
+"""Whether predictions are as true as they must be, and as they should be: a rule for each quantity, none left out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .compare import Comparison, Ranking, Statistic
+
+Grade = Literal["aim", "must", "short of aim", "missed", "not compared"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a figure must reach, and what it should.
+
+    Args:
+        quantity: as in `compare.QUANTITIES`; figure: a field of `Statistic` or of `Ranking`.
+        must, aim: limits of the figure; None where there is none.
+        text: what the figure is.
+        least: whether the figure must be at least its limit, not at most.
+    """
+
+    quantity: str
+    figure: str
+    must: float | None
+    aim: float | None
+    text: str
+    least: bool = False
+
+
+RULES = (
+    Rule(quantity="smem_fill_bytes", figure="worst", must=0.01, aim=0.0, text="bytes into the SMs, every point"),
+    Rule(quantity="hbm_read_bytes", figure="median", must=0.02, aim=0.005, text="HBM bytes read, median"),
+    Rule(
+        quantity="hbm_read_bytes",
+        figure="within",
+        must=0.95,
+        aim=None,
+        text="HBM bytes read, share of points within 10 %",
+        least=True,
+    ),
+    Rule(quantity="hbm_read_bytes", figure="worst", must=None, aim=0.05, text="HBM bytes read, every point"),
+    Rule(quantity="hbm_write_bytes", figure="median", must=0.05, aim=0.02, text="HBM bytes written, median"),
+    Rule(quantity="cycles", figure="mean", must=0.15, aim=0.05, text="cycles, mean"),
+    Rule(quantity="time_s", figure="mean", must=0.15, aim=0.05, text="time, mean"),
+    Rule(
+        quantity="time_s",
+        figure="spearman",
+        must=0.95,
+        aim=None,
+        text="order of configurations, worst shape",
+        least=True,
+    ),
+    Rule(
+        quantity="time_s", figure="regret", must=None, aim=1.05, text="configuration chosen over the best, worst shape"
+    ),
+    Rule(quantity="peak_memory_bytes", figure="worst", must=0.01, aim=0.0, text="peak memory, every point"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A rule and what came of it. Args: rule; value: None where nothing could be compared; worst: key it comes from."""
+
+    rule: Rule
+    value: float | None
+    worst: str = ""
+
+    @property
+    def grade(self) -> Grade:
+        """How far the figure got."""
+        if self.value is None:
+            return "not compared"
+        if self.rule.aim is not None and self._reaches(self.rule.aim):
+            return "aim"
+        if self.rule.must is None:
+            return "short of aim"
+        return "must" if self._reaches(self.rule.must) else "missed"
+
+    def _reaches(self, limit: float) -> bool:
+        assert self.value is not None
+        return self.value >= limit if self.rule.least else self.value <= limit
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict's object in `validate --json`."""
+        rule = self.rule
+        return {
+            "quantity": rule.quantity,
+            "figure": rule.figure,
+            "must": rule.must,
+            "aim": rule.aim,
+            "value": self.value,
+            "grade": self.grade,
+            "worst": self.worst,
+        }
+
+
+def verdicts(found: Mapping[str, Statistic], ranked: Sequence[Ranking]) -> list[Verdict]:
+    """One for each rule. Args: found: quantity -> statistic; ranked: shapes with several configurations."""
+    told = []
+    for rule in RULES:
+        if rule.figure in ("spearman", "regret"):
+            values = [(getattr(each, rule.figure), each.name) for each in ranked]
+            value, worst = (min(values) if rule.least else max(values)) if values else (None, "")
+        elif rule.quantity in found:
+            value, worst = getattr(found[rule.quantity], rule.figure), found[rule.quantity].worst_key
+        else:
+            value, worst = None, ""
+        told.append(Verdict(rule=rule, value=value, worst=worst))
+    return told
+
+
+def failures(comparisons: Sequence[Comparison], limits: Mapping[str, float]) -> list[str]:
+    """What breaks the limits that the user set, one line each.
+
+    Args:
+        limits: quantity -> largest size of its relative error.
+
+    Returns:
+        Errors above their limit; and points of which a limited quantity is not known, for they prove nothing.
+    """
+    told = []
+    for each in comparisons:
+        if each.objections and limits:
+            told.append(f"{each.point.key}: {each.objections[0]}")
+            continue
+        errors = each.errors()
+        for name, limit in limits.items():
+            if name in errors and abs(errors[name]) > limit:
+                told.append(f"{each.point.key}: {name} is off by {errors[name]:+.1%}, allowed is {limit:.1%}")
+            elif name not in each.pairs:
+                told.append(f"{each.point.key}: {name} is not known")
+    return told
