@@ -118,8 +118,9 @@ def main() -> None:
     data = json.loads(DATA.read_text())
     print("## FlashAttention-2, counters, cold L2\n")
     counted(data["counted"], device, ("flash2",))
-    print("\n## Naive, unfused and FlashAttention-1, counters per launch, warm L2\n")
-    counted(data["counted"], device, ("naive", "unfused", "flash1"))
+    # The kernels of the naive and unfused pipelines have changed since they were counted.
+    print("\n## FlashAttention-1, counters, warm L2\n")
+    counted(data["counted"], device, ("flash1",))
     print("\n## FlashAttention-2, time over configurations, warm L2\n")
     timed(data["timed"], device)
 
