@@ -4,7 +4,7 @@ A schedule is one file in `schedules/` that ends in `SCHEDULE = Schedule(...)`; 
 Its module docstring opens with the loop nest and holds the tally table that a test checks.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from types import MappingProxyType
@@ -105,21 +105,21 @@ class Schedule:
     least_block_m: int = 16
     conflict: Callable[[Config], str | None] = lambda config: None
 
-    def configs(self, **fixed: int | str | bool) -> Iterator[Config]:
+    def configs(self, **fixed: int | str | Sequence[int | str]) -> Iterator[Config]:
         """The configuration space, in a stable order, without options that do not go together.
 
         Args:
-            fixed: options that keep their one value.
+            fixed: options that keep their value, or values.
 
         Raises:
             ValueError: a fixed option is not one of this schedule's, its value is not allowed, or it goes with nothing.
         """
-        self.check_options(**fixed)
-        space = {name: values for name, values in self.space.items() if name not in fixed}
-        made = []
-        for values in product(*space.values()):
-            chosen: dict[str, Any] = dict(zip(space, values, strict=True)) | fixed
-            made.append(replace(self.default, **chosen))
+        self.check_options(**dict.fromkeys(fixed, 0))
+        space: dict[str, Any] = {
+            name: (values,) if isinstance(values, (int, str)) else values for name, values in fixed.items()
+        }
+        space |= {name: values for name, values in self.space.items() if name not in fixed}
+        made = [replace(self.default, **dict(zip(space, values, strict=True))) for values in product(*space.values())]
         together = [config for config in made if self.conflict(config) is None]
         yield from (self.checked(config) for config in together or made)
 

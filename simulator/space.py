@@ -1,7 +1,6 @@
 """What to look at: the schedules that the user names, and the configurations that remain once options are pinned."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
 from typing import TypeVar
 
 from .problem import AttentionProblem
@@ -63,7 +62,4 @@ def configs_of(schedule: Schedule, chosen: Sequence[Schedule], fixed: Options) -
     Raises:
         ValueError: an option that none of the chosen schedules takes, or a value that is not allowed.
     """
-    taken = options_taken(schedule, chosen, fixed)
-    lists = [(values,) if isinstance(values, (int, str)) else values for values in taken.values()]
-    for values in product(*lists):
-        yield from schedule.configs(**dict(zip(taken, values, strict=True)))
+    yield from schedule.configs(**options_taken(schedule, chosen, fixed))
