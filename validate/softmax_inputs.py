@@ -60,15 +60,15 @@ class Wanted:
     few: bool = False
 
 
-FEW_KEYS = st.integers(1, 8)
+FEW_LENGTHS = tuple(range(1, 9))
+FEW_KEYS = st.sampled_from(FEW_LENGTHS)
 
 
 @cache
 def _lengths(long: bool, few: bool) -> st.SearchStrategy[int]:
     if few:
         return FEW_KEYS
-    edges = st.sampled_from(EDGES)
-    return st.one_of(FEW_KEYS, edges, FEW_KEYS, st.sampled_from(LONG_EDGES)) if long else st.one_of(FEW_KEYS, edges)
+    return st.sampled_from((*FEW_LENGTHS, *EDGES, *(LONG_EDGES if long else ())))
 
 
 @cache

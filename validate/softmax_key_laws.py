@@ -130,7 +130,7 @@ def _no_causal(declaration: Declaration) -> str | None:
 
 
 def _draw_future(_declaration: Declaration, case: Case) -> st.SearchStrategy[Any]:
-    return st.tuples(st.integers(0, case.keys - 1), st.sampled_from([0.0, 1.0, -4.0, 8.0])).map(list)
+    return st.tuples(st.integers(0, case.keys - 1), st.sampled_from([8.0, 100.0, 0.0, -4.0])).map(list)
 
 
 def _causal(subject: Subject, case: Case, knob: list[float]) -> None:

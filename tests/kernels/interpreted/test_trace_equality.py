@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedules.contract import edit_steps
-from strategies import SPECIALISED, TOY, TOY_WGMMA, configs, devices, dtypes_of, long_row_problems, problems, toys
+from strategies import TOY, configs, devices, dtypes_of, long_row_problems, problems, toys
 from tilesight.kernels.launch import Twin
 from tilesight.kernels.record import Trace, example_tensors, record
 from tilesight.kernels.registry import find_twin, twinned
@@ -77,15 +77,6 @@ def test_every_pass_of_a_softmax_is_recorded(variant: str, block_m: int) -> None
     config = schedule.config(block_m=block_m, block_n=32, softmax_variant=variant)
     problem = replace(PROBLEM, heads=2, seqlen_q=19)
     assert_pipeline_equal(schedule, problem, schedule.launches(problem, config, TOY))
-
-
-@pytest.mark.parametrize("seqlen_q", [256, 384])
-def test_specialised_warps_that_persist_touch_the_same(seqlen_q: int) -> None:
-    """Their descriptor of Q counts the rows of all heads in one; four items fall to each of three CTAs, or less."""
-    schedule = find_schedule("flash2_tma")
-    config = schedule.config(**SPECIALISED | {"warp_specialize": 1, "persistent": 1})
-    problem = replace(PROBLEM, seqlen_q=seqlen_q)
-    assert_pipeline_equal(schedule, problem, schedule.launches(problem, config, replace(TOY_WGMMA, sms=3)))
 
 
 def _launched(name: str) -> Launch:
