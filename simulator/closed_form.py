@@ -7,14 +7,13 @@ so that a schedule reads from HBM whatever it loads.
 
 from dataclasses import dataclass, replace
 
+from .allocator import allocated_bytes
 from .problem import MAX_SEQLEN, AttentionProblem
 from .schedule import Computes
 from .tiling import SCORE_PITCH_BYTES, STATISTIC_BYTES, cdiv
 
 MASK_BYTES = 1
 """Size of an element of a mask [B]."""
-ALLOCATION_BYTES = 512
-"""Device memory is handed out in units of 512 B (PyTorch's caching allocator)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +239,7 @@ def peak_memory_bytes(problem: AttentionProblem, schedule: str) -> int:
     }
     if schedule not in held:
         raise ValueError(f"schedule = {schedule!r}: must be one of {', '.join(held)}")
-    return sum(cdiv(size, ALLOCATION_BYTES) * ALLOCATION_BYTES for size in held[schedule])
+    return sum(allocated_bytes(size) for size in held[schedule])
 
 
 def longest_seqlen(problem: AttentionProblem, schedule: str, capacity_bytes: int) -> int:

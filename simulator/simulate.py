@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .allocator import allocated_bytes
 from .cost import PIPES, StepCost, step_cost
 from .device import Device, load_device
 from .engine import LaunchRun, run_launches
@@ -29,8 +30,6 @@ __all__ = ["DoesNotFit", "Timeline", "launches_of", "peak_memory_bytes", "simula
 
 LATENCY_BOUND_BELOW = 0.6
 """A launch whose busiest resource is busy less than this share of the time waits for latencies, not for a resource."""
-ALLOCATION_BYTES = 512
-"""Device memory is handed out in units of 512 B (PyTorch's caching allocator)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +166,7 @@ def _peak_memory_bytes(launches: tuple[Launch, ...]) -> int:
             scratch = tensor.role == "scratch"
             first.setdefault(tensor.name, number if scratch else 0)
             last[tensor.name] = number if scratch else len(launches) - 1
-            sizes[tensor.name] = -(-tensor.size_bytes // ALLOCATION_BYTES) * ALLOCATION_BYTES
+            sizes[tensor.name] = allocated_bytes(tensor.size_bytes)
     return max(
         sum(size for name, size in sizes.items() if first[name] <= number <= last[name])
         for number in range(len(launches))

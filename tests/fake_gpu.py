@@ -62,6 +62,7 @@ class FakeGpu:
         self._translated: set[tuple[int, int, int]] = set()
         self._random = np.random.default_rng(0)
         self._spent_s = 0.0
+        self.revived = 0
 
     def facts(self, date: str) -> Facts:
         return replace(FACTS, date=date)
@@ -84,6 +85,9 @@ class FakeGpu:
 
     def free(self) -> None:
         self._names.clear()
+
+    def revive(self) -> None:
+        self.revived += 1
 
     def upload(self, address: int, values: np.ndarray) -> None:
         self._arrays[address] = values.ravel().copy()

@@ -112,6 +112,7 @@ def measure(gpu: Gpu, only: Sequence[str], tell: Tell) -> tuple[Records, dict[st
             after_hz = gpu.spin_clock_hz(0.0)
         except GpuFault as fault:
             tell(f"{name}: failed and is left out ({fault})")
+            gpu.revive()
             continue
         for what, why in records[name].pop("failed", {}).items():
             tell(f"{name}: {what} failed and is left out ({why})")

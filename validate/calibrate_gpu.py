@@ -6,6 +6,7 @@ What flows out is plain numbers; what they mean is decided elsewhere.
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -106,12 +107,28 @@ class Gpu:
         self.sms: int = self._attribute("MULTIPROCESSOR_COUNT")
         self.l2_bytes: int = self._attribute("L2_CACHE_SIZE")
         self.smem_per_cta_bytes: int = self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+        self._open()
+
+    def _open(self) -> None:
+        """A context with a stream of its own, and nothing loaded."""
         self._do("cuCtxSetCurrent", self._do("cuDevicePrimaryCtxRetain", self._device))
         self._stream = self._do("cuStreamCreate", 0)
         self._events = [self._do("cuEventCreate", 0) for _ in range(2)]
         self._modules: dict[str, Any] = {}
         self._functions: dict[tuple[str, str], Any] = {}
         self._buffers: dict[str, tuple[int, int]] = {}
+
+    def revive(self) -> None:
+        """Begin anew where a kernel has broken the context: after an illegal instruction no call succeeds any more.
+
+        Raises:
+            GpuFault: the driver gives no new context either.
+        """
+        try:
+            self.wait()
+        except GpuFault:
+            self._do("cuDevicePrimaryCtxReset", self._device)
+            self._open()
 
     def __enter__(self) -> "Gpu":
         return self
@@ -120,8 +137,9 @@ class Gpu:
         self.close()
 
     def close(self) -> None:
-        """Give everything back."""
-        self.free()
+        """Give everything back; of a broken context there is nothing to give."""
+        with suppress(GpuFault):
+            self.free()
         self._cuda.cuDevicePrimaryCtxRelease(self._device)
 
     def _attribute(self, name: str) -> int:

@@ -1,12 +1,12 @@
-"""Small Triton kernels that measuring needs: reading the SMs' clocks, flushing L2 by reads, doing nothing."""
+"""Small Triton kernels that measuring needs: reading the SMs' clocks, emptying L2, doing nothing."""
 
 import triton
 import triton.language as tl
 
 FLUSH_ELEMENTS = 8192
-"""32-bit elements that a CTA of the flush reads."""
-NEVER = tl.constexpr(-1_234_567_891)
-"""A sum that a buffer of zeros does not have."""
+"""32-bit elements that a CTA of the flush writes."""
+DISCARD_ELEMENTS = 32
+"""32-bit elements of what one instruction discards: 128 bytes."""
 
 
 @triton.jit
@@ -27,11 +27,20 @@ def read_clock_kernel(out_ptr):
 
 
 @triton.jit
-def flush_kernel(buffer_ptr, out_ptr, elements: tl.constexpr):
-    """Read a slice of a buffer of zeros and write nothing: L2's old content is evicted, and no line is left dirty."""
+def overwrite_kernel(buffer_ptr, elements: tl.constexpr):
+    """Write zeros to a slice of a buffer: what L2 held before is evicted, however often it was read."""
     start = tl.program_id(0).to(tl.int64) * elements
-    total = tl.sum(tl.load(buffer_ptr + start + tl.arange(0, elements)), 0)
-    tl.store(out_ptr, total, mask=total == NEVER)
+    tl.store(buffer_ptr + start + tl.arange(0, elements), tl.zeros((elements,), tl.int32))
+
+
+@triton.jit
+def discard_kernel(buffer_ptr, elements: tl.constexpr, step: tl.constexpr):
+    """Drop a slice of a buffer from L2 without writing it back; its content is lost."""
+    start = tl.program_id(0).to(tl.int64) * elements
+    lines = buffer_ptr + start + tl.arange(0, elements // step) * step
+    tl.inline_asm_elementwise(
+        "discard.global.L2 [$1], 128; mov.u32 $0, 0;", "=r,l", args=[lines], dtype=tl.int32, is_pure=False, pack=1
+    )
 
 
 @triton.jit

@@ -167,13 +167,13 @@ def doubt(ncu: Ncu, l2_bytes: int) -> str | None:
 
 
 def copy_doubt(counted: Sequence[Mapping[str, float]], size_bytes: int) -> str | None:
-    """Hold the counters of one copy against its size. Returns: what is off, in one line; None where nothing is."""
-    if len(counted) != 1:
-        return f"counters are not trusted: one copy was launched, {len(counted)} launches were counted"
+    """Hold the counters of a copy, which may be several launches, against its size. Returns: what is off, in one line; None where nothing is."""
+    if not counted:
+        return "counters are not trusted: a copy was launched, and no launch was counted"
     for field, what in (("hbm_read_bytes", "read"), ("hbm_write_bytes", "written")):
-        if field not in counted[0]:
+        if any(field not in launch for launch in counted):
             return f"counters are not trusted: ncu gave no {field} for a copy"
-        error = counted[0][field] / size_bytes - 1.0
+        error = sum(launch[field] for launch in counted) / size_bytes - 1.0
         if abs(error) > COPY_TOLERANCE:
             return f"counters are not trusted: a copy of {size_bytes} B is counted with {error:+.1%} of bytes {what}"
     return None

@@ -27,6 +27,7 @@ LEAST_SAMPLE_S = 200e-6
 """A warm sample repeats the run until it lasts so long: events tick in steps of up to half a microsecond [s]."""
 QUEUE_LAUNCHES = 400
 """Launches handed to the GPU in advance; the driver holds about a thousand before it makes the host wait."""
+FLUSH_LAUNCHES = 2
 MOST_SAMPLES = 400
 CAP_S = 1.0
 """Time for the samples of one point, beyond the fewest that give an interval [s]."""
@@ -101,7 +102,7 @@ def time_run(
     laps.clear()
 
     def batch(wanted: int) -> list[float]:
-        samples = max(1, min(wanted, QUEUE_LAUNCHES // (repeats * launches + cold)))
+        samples = max(1, min(wanted, QUEUE_LAUNCHES // (repeats * launches + FLUSH_LAUNCHES * cold)))
         laps.append(track.lap(run, samples=samples, repeats=repeats, cold=cold))
         return [max(sample - tare, 0.0) / repeats for sample in laps[-1].samples_s]
 

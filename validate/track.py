@@ -16,12 +16,14 @@ from collections.abc import Callable
 
 import torch
 
+from ..simulator.allocator import allocated_bytes
 from .clock import Read, window
-from .device_kernels import FLUSH_ELEMENTS, flush_kernel, read_clock_kernel
+from .device_kernels import DISCARD_ELEMENTS, FLUSH_ELEMENTS, discard_kernel, overwrite_kernel, read_clock_kernel
 from .timing import Lap
 
 FLUSH_L2_SIZES = 4
-"""The flush reads so many times the L2: a line may stand in both partitions, and replacement is not strictly LRU."""
+"""The flush writes so many times the L2. Reading would not do: of lines that were read 20 times, 99 % outlive a read
+of four times the L2 on an H200, and none a write (docs/calibrate.md)."""
 FASTEST_HZ = 2e9
 """Cycles of the gate per second: it lasts longer than asked for where the clock is lower, never less by much."""
 SHORTEST_GATE_S, LONGEST_GATE_S = 5e-4, 2.0
@@ -44,7 +46,6 @@ class Track:
         ctas = CTAS_PER_SM * properties.multi_processor_count
         self._slices = -(-FLUSH_L2_SIZES * properties.L2_cache_size // (4 * FLUSH_ELEMENTS))
         self._flushed = torch.zeros(self._slices * FLUSH_ELEMENTS, dtype=torch.int32, device=device)
-        self._sum = torch.zeros(1, dtype=torch.int32, device=device)
         self._reads = [torch.zeros((ctas, 3), dtype=torch.int64, device=device) for _ in range(2)]
         self._gate_s = SHORTEST_GATE_S
         # Compiled now, so that no gate has to wait for a compiler.
@@ -55,15 +56,16 @@ class Track:
     @property
     def held_bytes(self) -> int:
         """Device memory that the track itself holds, to be left out of a peak [B]."""
-        return sum(-(-each.nbytes // 512) * 512 for each in (self._flushed, self._sum, *self._reads))
+        return sum(allocated_bytes(each.nbytes) for each in (self._flushed, *self._reads))
 
     def nothing(self) -> None:
         """Launch a kernel that does nothing."""
         torch.cuda._sleep(0)
 
     def flush(self) -> None:
-        """Evict all data from L2, and leave no dirty lines there."""
-        flush_kernel[(self._slices,)](self._flushed, self._sum, elements=FLUSH_ELEMENTS, num_warps=8)
+        """Evict all data from L2, and leave no dirty lines there: what evicted it is dropped."""
+        overwrite_kernel[(self._slices,)](self._flushed, elements=FLUSH_ELEMENTS, num_warps=8)
+        discard_kernel[(self._slices,)](self._flushed, elements=FLUSH_ELEMENTS, step=DISCARD_ELEMENTS, num_warps=8)
 
     def lap(self, run: Callable[[], object], *, samples: int, repeats: int, cold: bool) -> Lap:
         """Time a run, as `timing.Track` says."""

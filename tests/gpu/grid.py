@@ -52,7 +52,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], ...]] = {
         {"block_m": 64, "block_n": 32, "num_stages": 4, "kv_order": "sawtooth"},
         {"block_m": 128, "block_n": 64, "persistent": 1},
         {"block_m": 128, "block_n": 128, "num_stages": 2, "warp_specialize": 1},
-        {"block_m": 128, "block_n": 64, "num_stages": 3, "warp_specialize": 1, "cta_order": "m-reversed"},
+        {"block_m": 256, "block_n": 64, "num_stages": 2, "warp_specialize": 1, "cta_order": "m-reversed"},
     ),
 }
 

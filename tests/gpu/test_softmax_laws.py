@@ -1,6 +1,7 @@
 """Every kernel of the project keeps the laws of online softmax, compiled, on a GPU: a thousand inputs for each law.
 
-All kernels and element types run side by side, each in a process of its own; `-rP` shows their tables.
+All kernels and element types that are asked for (`-k`) run side by side, each in a process of its own;
+`-rP` shows their tables.
 """
 
 import os
@@ -23,15 +24,17 @@ Jobs = dict[tuple[str, str], tuple[Job, "Future[Checked]"]]
 
 
 @pytest.fixture(scope="module")
-def jobs() -> Iterator[Jobs]:
-    """All kernels under all laws, under way."""
+def jobs(request: pytest.FixtureRequest) -> Iterator[Jobs]:
+    """The chosen kernels under all laws, under way."""
+    chosen = [item.callspec.params for item in request.session.items if isinstance(item, pytest.Function)]
+    asked = {(each.get("name"), each.get("dtype")) for each in chosen}
     patch = pytest.MonkeyPatch()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         patch.setenv(name, "1")
     with ThreadPoolExecutor(WORKERS) as threads:
         begun: Jobs = {}
         for name in sorted(NAMES, key=("unfused", "naive", "flash1").__contains__, reverse=True):
-            for dtype in DTYPES:
+            for dtype in (dtype for dtype in DTYPES if (name, dtype) in asked):
                 target = f"{softmax_kernels.__name__}:{name}"
                 job = Job(target=target, given={"dtype": dtype}, examples=EXAMPLES, timeout_s=120.0)
                 begun[name, dtype] = job, threads.submit(run, job)

@@ -161,7 +161,7 @@ def test_lengths_and_heads_share_a_compiled_kernel() -> None:
             {
                 key(PROBLEM),
                 key(PROBLEM, block_n=32),
-                key(PROBLEM, warp_specialize=1),
+                key(PROBLEM, num_stages=2, warp_specialize=1),
                 key(replace(PROBLEM, dtype="bf16")),
             }
         )

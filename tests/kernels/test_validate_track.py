@@ -88,7 +88,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> MadeUpGpu:
         ("synchronize", lambda: None),
     ):
         monkeypatch.setattr(torch.cuda, name, stand_in)
-    monkeypatch.setattr(room, "flush_kernel", made_up.kernel("flush"))
+    monkeypatch.setattr(room, "overwrite_kernel", made_up.kernel("overwrite"))
+    monkeypatch.setattr(room, "discard_kernel", made_up.kernel("discard"))
     monkeypatch.setattr(room, "read_clock_kernel", made_up.kernel("clock"))
     return made_up
 
@@ -102,9 +103,9 @@ def taken(gpu: MadeUpGpu, **options: Any) -> tuple[Any, list[str]]:
 
 
 def test_a_cold_lap_flushes_before_each_sample_and_outside_it(gpu: MadeUpGpu) -> None:
-    """Gate, clock, then flush, event, run, event for each sample, and the clock once more."""
+    """Gate, clock, then both parts of the flush, event, run, event for each sample, and the clock once more."""
     _, queue = taken(gpu, samples=2, repeats=1, cold=True)
-    assert queue == ["gate", "clock", *["flush", "event", "run", "event"] * 2, "clock"]
+    assert queue == ["gate", "clock", *["overwrite", "discard", "event", "run", "event"] * 2, "clock"]
 
 
 def test_a_warm_lap_repeats_the_run_between_two_events(gpu: MadeUpGpu) -> None:
@@ -177,11 +178,13 @@ def test_the_clock_is_read_together_with_sm_and_time() -> None:
     assert "%globaltimer" in line
 
 
-def test_the_flush_reads_and_all_but_never_writes() -> None:
-    """Wide loads, and one store that only a sum which zeros do not have lets through."""
-    signature = {"buffer_ptr": "*i32", "out_ptr": "*i32", "elements": "constexpr"}
-    ptx = compiled(device_kernels.flush_kernel, signature, {"elements": device_kernels.FLUSH_ELEMENTS})
-    stores = [line.strip() for line in ptx.splitlines() if "st.global" in line]
-    assert "ld.global.v4.b32" in ptx
-    assert len(stores) == 1
-    assert stores[0].startswith("@%p")
+def test_the_flush_overwrites_and_then_drops_every_line() -> None:
+    """Wide stores; and for each 128 bytes one instruction that makes the line forget that it is dirty."""
+    written = {"elements": device_kernels.FLUSH_ELEMENTS}
+    signature = {"buffer_ptr": "*i32", "elements": "constexpr"}
+    assert "st.global.v4.b32" in compiled(device_kernels.overwrite_kernel, signature, written)
+    step = {"step": device_kernels.DISCARD_ELEMENTS}
+    ptx = compiled(device_kernels.discard_kernel, signature | {"step": "constexpr"}, written | step)
+    lines_a_thread = device_kernels.FLUSH_ELEMENTS * 4 // 128 // 128
+    assert ptx.count("discard.global.L2") == lines_a_thread
+    assert "st.global" not in ptx

@@ -149,10 +149,12 @@ def test_a_copy_that_is_counted_wrong_by_more_than_two_percent_is_doubted(
     assert found_doubt == f"counters are not trusted: a copy of {SIZE} B is counted with {told}"
 
 
-def test_two_counted_launches_for_one_copy_are_doubted() -> None:
-    """Something else ran between the marks, or the copy was counted twice."""
-    row = {"hbm_read_bytes": SIZE, "hbm_write_bytes": SIZE}
-    assert "2 launches were counted" in str(copy_doubt([row, row], SIZE))
+def test_the_launches_of_one_copy_are_added_up() -> None:
+    """Torch splits a copy of 4 GB in two; but if all of it was counted twice, that is doubted."""
+    half = {"hbm_read_bytes": SIZE / 2, "hbm_write_bytes": SIZE / 2}
+    assert copy_doubt([half, half], SIZE) is None
+    assert "+100.0% of bytes read" in str(copy_doubt([half] * 4, SIZE))
+    assert "no launch was counted" in str(copy_doubt([], SIZE))
 
 
 def test_a_copy_without_a_count_is_doubted() -> None:

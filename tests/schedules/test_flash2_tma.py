@@ -33,8 +33,8 @@ def _launch(
 def test_every_item_touches_what_flash2_touches(specialised: int, kv_order: str, causal: bool) -> None:
     """The copy engine changes how a tile travels, neither the tile nor its turn."""
     problem = replace(PROBLEM, causal=causal)
-    ours = _launch(problem, kv_order=kv_order, warp_specialize=specialised)
-    theirs = _launch(problem, "flash2", kv_order=kv_order)
+    ours = _launch(problem, kv_order=kv_order, num_stages=2, warp_specialize=specialised)
+    theirs = _launch(problem, "flash2", kv_order=kv_order, num_stages=2)
     assert ours.program.item_count == theirs.program.item_count
     for item in range(ours.program.item_count):
         assert list(accesses(ours.program, item)) == list(accesses(theirs.program, item))
@@ -54,7 +54,7 @@ def test_what_is_loaded_comes_by_tma(num_stages: int) -> None:
 )
 def test_specialised_warps_walk_one_loop(problem: AttentionProblem, masked: bool) -> None:
     """All tiles in it, each with the mask where any tile of the problem may need one."""
-    executions = tally(_launch(problem, warp_specialize=1).program).executions
+    executions = tally(_launch(problem, num_stages=2, warp_specialize=1).program).executions
     separate = tally(_launch(problem).program).executions
     assert executions["masked" if masked else "inner"] == separate["inner"] + separate["masked"]
     assert executions["inner" if masked else "masked"] == 0
@@ -63,10 +63,15 @@ def test_specialised_warps_walk_one_loop(problem: AttentionProblem, masked: bool
 @pytest.mark.parametrize(("device", "compute", "all_warps"), [(TOY_WGMMA, 8, 12), (TOY_TCGEN05, 4, 12)])
 def test_the_compiler_adds_warps(device: Device, compute: int, all_warps: int) -> None:
     """Hopper: two groups of four compute and one loads; they start with all registers of the SM in equal shares."""
-    launch = _launch(device=device, warp_specialize=1)
+    launch = _launch(device=device, num_stages=2, warp_specialize=1)
     assert (launch.num_warps, launch.compute_warps, launch.warps_per_cta) == (4, compute, all_warps)
     assert launch.resources.registers_per_thread == 168
-    assert simulate(LARGE, schedule="flash2_tma", config=TMA.config(warp_specialize=1)).launches[0].ctas_per_sm == 1
+    assert (
+        simulate(LARGE, schedule="flash2_tma", config=TMA.config(num_stages=2, warp_specialize=1))
+        .launches[0]
+        .ctas_per_sm
+        == 1
+    )
 
 
 def test_specialised_shared_memory_holds_all_stages_and_an_exchange_of_o() -> None:
@@ -83,12 +88,13 @@ def test_specialised_shared_memory_holds_all_stages_and_an_exchange_of_o() -> No
         ({"num_warps": 8}, TOY_WGMMA, "fp16", "num_warps = 8: must be 4 with warp_specialize = 1"),
         ({"block_m": 64}, TOY_WGMMA, "fp16", "block_m = 64: must be 128 or 256 with warp_specialize = 1"),
         ({}, TOY_WGMMA, "fp32", "dtype = 'fp32': must be fp16 or bf16 with warp_specialize = 1 on toy"),
+        ({"num_stages": 3}, TOY_WGMMA, "fp16", "num_stages = 3: must be at most 2 with warp_specialize = 1"),
         ({"persistent": 1}, TOY_WGMMA, "fp16", "persistent = 1: must be 0 with warp_specialize = 1"),
     ],
 )
 def test_what_cannot_be_done_is_refused(chosen: dict[str, int], device: Device, dtype: str, text: str) -> None:
     """In one line, with what would do; nothing falls back to flash2 or to unspecialised warps by itself."""
-    config = Config(**{**BLOCKS, "warp_specialize": 1, **chosen})  # type: ignore[arg-type]
+    config = Config(**{**BLOCKS, "num_stages": 2, "warp_specialize": 1, **chosen})  # type: ignore[arg-type]
     with pytest.raises(ValueError) as caught:
         TMA.launches(replace(PROBLEM, dtype=dtype), config, device)
     assert str(caught.value).startswith(text)

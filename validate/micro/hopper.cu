@@ -125,6 +125,15 @@ STREAM(wgmma_bf16_n128_smem, FROM_SMEM, 128, BF16)
 STREAM(wgmma_tf32_n128_smem, FROM_SMEM, 128, TF32)
 STREAM(wgmma_e4m3_n128_smem, FROM_SMEM, 128, E4M3)
 
+// Whether all 128 threads of the first four warps say so: they must agree how often they multiply.
+static __device__ __forceinline__ bool agreed(bool own) {
+    int all;
+    asm volatile("{\n .reg .pred q, r;\n setp.ne.s32 q, %1, 0;\n"
+                 " barrier.cta.red.and.pred r, 1, 128, q;\n selp.s32 %0, 1, 0, r;\n}"
+                 : "=r"(all) : "r"((int)own) : "memory");
+    return all != 0;
+}
+
 // For `window` cycles, warps 0 to 3 stream products, 8 a turn, and the others repeat another instruction, 512 a turn, as
 // CHAINS chains a thread: both as fast as the other lets them. `products` and `others` are 0 where a side rests.
 // Each warp notes begin, end and turns. Few chains want the pipe for a part of the time only.
@@ -139,7 +148,7 @@ STREAM(wgmma_e4m3_n128_smem, FROM_SMEM, 128, E4M3)
         __syncthreads();                                                                                     \
         const long long begin = clock64();                                                                   \
         if (threadIdx.x < 128) {                                                                             \
-            _Pragma("unroll 1") while (products && clock64() - begin < window) {                             \
+            _Pragma("unroll 1") while (agreed(products && clock64() - begin < window)) {                     \
                 FENCE();                                                                                     \
                 _Pragma("unroll") for (int i = 0; i < 8; ++i) PRODUCT(SOURCE, 128, F16);                     \
                 COMMIT();                                                                                    \

@@ -18,7 +18,7 @@ from tilesight.simulator.walk import accesses
 from triton.runtime import interpreter
 
 PROBLEM = AttentionProblem(batch=1, heads=4, kv_heads=2, seqlen_q=300, seqlen_k=200, head_dim=40)
-SPECIALISED = Config(block_m=128, block_n=32, num_warps=4, warp_specialize=1)
+SPECIALISED = Config(block_m=128, block_n=32, num_warps=4, num_stages=2, warp_specialize=1)
 EIGHT = replace(PROBLEM, head_dim=48, dtype="fp8")
 FP8_INPUTS = tuple(kind for kind in INPUTS if kind != OVERFLOWING)
 
