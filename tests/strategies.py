@@ -76,7 +76,7 @@ CHOICES = {
     "warp_specialize": (0, 1),
 }
 FEW_ROWS = (4, 8)
-SPECIALISED = {"block_m": 128, "num_warps": 4, "num_stages": 2, "persistent": 0}
+SPECIALISED = {"block_m": 128, "num_warps": 4, "num_stages": 2}
 """What warp specialisation goes with, in problems of every length."""
 
 

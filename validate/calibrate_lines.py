@@ -13,8 +13,6 @@ from .calibrate_gpu import Gpu
 LINE_BYTES = 128
 PAGE_LINES = (2 << 20) // LINE_BYTES
 THREADS = 1024
-LANDING_BYTES = 16 * THREADS
-"""Shared memory where what `gather` reads lands, before its list."""
 
 Lines = np.ndarray[Any, Any]
 
@@ -48,7 +46,7 @@ def _upload(gpu: Gpu, lists: Mapping[int, Lines]) -> tuple[list[Any], int]:
     gpu.upload(at, entries)
     gpu.upload(counts_at, counts)
     # More shared memory than half an SM has, so that no SM gets two CTAs.
-    smem = max(LANDING_BYTES + 4 * stride, gpu.smem_per_cta_bytes * 3 // 5)
+    smem = max(4 * stride, gpu.smem_per_cta_bytes * 3 // 5)
     return [np.uint64(at), np.uint64(counts_at), np.uint32(stride)], smem
 
 

@@ -21,8 +21,6 @@ LINGER_FRACTION = 0.10
 """Share of the host's waiting time that other streams may be busy after the run's own stream has ended."""
 SLOW_CLOCK = 0.5
 """An SM clock below this share of what the GPU sustains with busy tensor cores means that it idled or was throttled."""
-REGISTER_UNIT = 8
-"""Registers of a thread are handed out in units of 8, and ncu reports them so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +116,8 @@ def counted_doubts(
             ("counted warps", one.num_warps, seen.num_warps),
         ]
         if "launch__registers_per_thread" in seen.metrics:
-            handed_out = -(-one.registers_per_thread // REGISTER_UNIT) * REGISTER_UNIT
-            pairs.append(("counted registers", handed_out, round(seen.metrics["launch__registers_per_thread"][0])))
+            counted_registers = round(seen.metrics["launch__registers_per_thread"][0])
+            pairs.append(("counted registers", one.registers_per_thread, counted_registers))
         found += [_differs(one.name, what, asked, got) for what, asked, got in pairs if asked != got]
     return found
 

@@ -94,8 +94,6 @@ def conflict(config: Config) -> str | None:
             f"num_stages = {config.num_stages}: must be at most {SPECIALISED_STAGES} with warp_specialize = 1: "
             "with more, Triton 3.6 computes wrong results from the third key tile on"
         )
-    if config.persistent:
-        return f"persistent = {config.persistent}: must be 0 with warp_specialize = 1, whose loop runs once a CTA"
     return None
 
 

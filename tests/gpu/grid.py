@@ -53,6 +53,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], ...]] = {
         {"block_m": 128, "block_n": 64, "persistent": 1},
         {"block_m": 128, "block_n": 128, "num_stages": 2, "warp_specialize": 1},
         {"block_m": 256, "block_n": 64, "num_stages": 2, "warp_specialize": 1, "cta_order": "m-reversed"},
+        {"block_m": 128, "block_n": 64, "num_stages": 2, "warp_specialize": 1, "persistent": 1},
     ),
 }
 

@@ -219,7 +219,7 @@ def test_both_sides_of_a_beside_kernel_are_there(name: str, source: str, loops: 
         ("stream_write", "STG", 8),
         ("stream_copy", "LDG", 8),
         ("stream_copy", "STG", 8),
-        ("gather", "LDGSTS", 4),
+        ("gather", "LDG", 4),
         ("scatter", "STG", 1),
         ("chase_l1", "LDG", 16),
         ("chase_l2", "LDG", 16),

@@ -89,7 +89,6 @@ def test_specialised_shared_memory_holds_all_stages_and_an_exchange_of_o() -> No
         ({"block_m": 64}, TOY_WGMMA, "fp16", "block_m = 64: must be 128 or 256 with warp_specialize = 1"),
         ({}, TOY_WGMMA, "fp32", "dtype = 'fp32': must be fp16 or bf16 with warp_specialize = 1 on toy"),
         ({"num_stages": 3}, TOY_WGMMA, "fp16", "num_stages = 3: must be at most 2 with warp_specialize = 1"),
-        ({"persistent": 1}, TOY_WGMMA, "fp16", "persistent = 1: must be 0 with warp_specialize = 1"),
     ],
 )
 def test_what_cannot_be_done_is_refused(chosen: dict[str, int], device: Device, dtype: str, text: str) -> None:
