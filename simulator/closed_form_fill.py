@@ -33,39 +33,42 @@ def _sectors(count_bytes: int) -> int:
     return cdiv(count_bytes, SECTOR_BYTES) * SECTOR_BYTES
 
 
-def naive_fill_bytes(problem: AttentionProblem, block_m: int, block_n: int) -> dict[str, int]:
+def naive_fill_bytes(problem: AttentionProblem, block_m: int, block_n: int, *, by_tma: bool = False) -> dict[str, int]:
     """Bytes that reach SRAM in naive attention, over its three launches, tensor by tensor [B].
 
     Q once per strip of key tiles, K and V once per query tile, P once, S once (twice where rows exceed the registers).
 
     Args:
-        block_m, block_n: rows and columns of a score tile.
+        block_m, block_n: rows and columns of a score tile; by_tma: K comes in whole boxes, its ragged end filled up.
 
     Source: FlashAttention (2022), Algorithm 0, by blocks; whole sectors.
     """
     m, n, element, slabs = problem.seqlen_q, problem.seqlen_k, problem.element_bytes, _slabs(problem)
     queries, keys = _one_pass(problem, m, block_m), _one_pass(problem, n, block_n)
+    boxes = _one_pass(problem, cdiv(n, block_n) * block_n, block_n) if by_tma else keys
     scores = slabs * m * _sectors(n * element)
     return {
         "Q": queries * cdiv(cdiv(n, block_n), strip_tiles(problem, block_m, block_n)),
-        "K": keys * cdiv(m, block_m),
+        "K": boxes * cdiv(m, block_m),
         "S": scores * _softmax_sweeps(problem),
         "P": slabs * m * _tiled(n, block_n, lambda cols: _sectors(cols * element)),
         "V": keys * cdiv(m, block_m),
     }
 
 
-def unfused_fill_bytes(problem: AttentionProblem, block_m: int, block_n: int) -> dict[str, int]:
+def unfused_fill_bytes(
+    problem: AttentionProblem, block_m: int, block_n: int, *, by_tma: bool = False
+) -> dict[str, int]:
     """Bytes that reach SRAM in unfused attention, over its six launches, tensor by tensor [B].
 
     As naive, and each intermediate once more; the mask once per head.
 
     Args:
-        block_m, block_n: rows and columns of a score tile.
+        block_m, block_n, by_tma: as for `naive_fill_bytes`.
 
     Source: FlashAttention (2022), section 2.2, by blocks; whole sectors.
     """
-    fill = naive_fill_bytes(problem, block_m, block_n)
+    fill = naive_fill_bytes(problem, block_m, block_n, by_tma=by_tma)
     scores = fill["S"] // _softmax_sweeps(problem)
     return {
         "Q": fill["Q"],
@@ -95,20 +98,19 @@ def flash1_fill_bytes(problem: AttentionProblem, block_m: int, block_n: int) -> 
     return {"Q": queries, "K": keys, "V": keys, "O": queries, "L": statistic, "MAX": statistic}
 
 
-def flash2_fill_bytes(problem: AttentionProblem, block_m: int, block_n: int) -> dict[str, int]:
+def flash2_fill_bytes(problem: AttentionProblem, block_m: int, block_n: int, *, by_tma: bool = False) -> dict[str, int]:
     """Bytes that reach SRAM in FlashAttention-2, tensor by tensor: K and V once per query tile that sees them [B].
 
     Args:
         block_m, block_n: rows of a query tile and of a key tile.
+        by_tma: tiles come in whole boxes, ragged ends filled up (`flash2_tma`).
 
     Source: FlashAttention-2 (2023), Algorithm 1; section 3.1.1 (blocks above the diagonal are skipped).
     """
-    n = problem.seqlen_k
-    keys = sum(
-        _one_pass(problem, min(n, cdiv(seen, block_n) * block_n), block_n)
-        for seen in keys_seen_by_query_tiles(problem, block_m)
-    )
-    return {"Q": _one_pass(problem, problem.seqlen_q, block_m), "K": keys, "V": keys}
+    boxed = [cdiv(seen, block_n) * block_n for seen in keys_seen_by_query_tiles(problem, block_m)]
+    keys = sum(_one_pass(problem, rows if by_tma else min(problem.seqlen_k, rows), block_n) for rows in boxed)
+    queries = cdiv(problem.seqlen_q, block_m) * block_m if by_tma else problem.seqlen_q
+    return {"Q": _one_pass(problem, queries, block_m), "K": keys, "V": keys}
 
 
 def softmax_hbm_bytes(problem: AttentionProblem, variant: str) -> ReadWrite:

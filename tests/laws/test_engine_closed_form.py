@@ -1,6 +1,7 @@
 """The engine against the papers' arithmetic, which it never imports."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from tilesight.simulator.device import load_device
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.schedule import Config
 from tilesight.simulator.simulate import simulate
+from tilesight.simulator.walk import steps
 
 FILLS = {
     "naive": closed_form_fill.naive_fill_bytes,
@@ -29,7 +31,12 @@ def formula(case: Case) -> int:
     if case.schedule == "online_softmax":
         variant = case.config.softmax_variant
         return sum(closed_form_fill.online_softmax_fill_bytes(case.problem, block_m, block_n, variant).values())
-    return sum(FILLS[case.schedule](case.problem, block_m, block_n).values())
+    fill = FILLS[case.schedule]
+    if any(
+        tile.path == "tma" for launch in case.launches for step, _ in steps(launch.program.body) for tile in step.loads
+    ):
+        fill = partial(fill, by_tma=True)
+    return sum(fill(case.problem, block_m, block_n).values())
 
 
 @settings(max_examples=120)

@@ -1,13 +1,14 @@
 """Closed forms: they give the papers' numbers, and the tile programs ask for exactly those bytes."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tilesight.simulator import closed_form, closed_form_fill
-from tilesight.simulator.device import load_device
+from tilesight.simulator.device import Device, load_device
 from tilesight.simulator.problem import MAX_SEQLEN, AttentionProblem
 from tilesight.simulator.program import Launch
 from tilesight.simulator.registry import find_schedule
@@ -15,14 +16,16 @@ from tilesight.simulator.simulate import peak_memory_bytes
 from tilesight.simulator.walk import steps, tally
 
 H200 = load_device("h200")
+A100 = load_device("a100-sxm-80gb")
+"""Without TMA, so that no tile is filled up."""
 # GPT-2 medium, the problem of FlashAttention (2022), Figure 2.
 GPT2 = AttentionProblem(batch=64, heads=16, seqlen_q=1024, seqlen_k=1024, head_dim=64)
 FILLS = {
-    "naive": closed_form_fill.naive_fill_bytes,
-    "unfused": closed_form_fill.unfused_fill_bytes,
+    "naive": partial(closed_form_fill.naive_fill_bytes, by_tma=True),
+    "unfused": partial(closed_form_fill.unfused_fill_bytes, by_tma=True),
     "flash1": closed_form_fill.flash1_fill_bytes,
     "flash2": closed_form_fill.flash2_fill_bytes,
-    "flash2_tma": closed_form_fill.flash2_fill_bytes,
+    "flash2_tma": partial(closed_form_fill.flash2_fill_bytes, by_tma=True),
     "online_softmax": closed_form_fill.online_softmax_fill_bytes,
 }
 BLOCKS = (16, 32, 64, 128, 256)
@@ -45,9 +48,11 @@ def problems(draw: st.DrawFn, dtypes: tuple[str, ...] = ("fp16", "bf16", "fp32")
     )
 
 
-def launches_of(problem: AttentionProblem, schedule: str, block_m: int, block_n: int) -> tuple[Launch, ...]:
+def launches_of(
+    problem: AttentionProblem, schedule: str, block_m: int, block_n: int, device: Device = H200
+) -> tuple[Launch, ...]:
     chosen = find_schedule(schedule)
-    return chosen.launches(problem, chosen.config(block_m=block_m, block_n=block_n), H200)
+    return chosen.launches(problem, chosen.config(block_m=block_m, block_n=block_n), device)
 
 
 def loaded_bytes(launches: tuple[Launch, ...]) -> dict[str, int]:
@@ -158,7 +163,7 @@ def test_operation_by_operation_model_is_what_pipelines_move_where_one_tile_cove
     problem = AttentionProblem(batch=2, heads=3, seqlen_q=seqlen_q, seqlen_k=seqlen_k, head_dim=head_dim)
     models = {"naive": closed_form.standard_hbm_bytes, "unfused": closed_form.unfused_hbm_bytes}
     for schedule, model in models.items():
-        totals = [tally(launch.program) for launch in launches_of(problem, schedule, 256, 256)]
+        totals = [tally(launch.program) for launch in launches_of(problem, schedule, 256, 256, A100)]
         assert model(problem) == closed_form.ReadWrite(
             read_bytes=sum(sum(total.load_bytes.values()) for total in totals),
             write_bytes=sum(sum(total.store_bytes.values()) for total in totals),

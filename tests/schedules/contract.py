@@ -48,10 +48,17 @@ def counts(launches: Launches, kind: str) -> dict[str, np.ndarray]:
 def tally_equals_the_sum_of_accesses(launches: Launches) -> None:
     for launch in launches:
         moved: Counter[tuple[str, str]] = Counter()
+        boxes = {
+            tile.tensor: tile.rows
+            for step, _ in steps(launch.program.body)
+            for tile in step.loads
+            if tile.path == "tma"
+        }
         for item in items_of(launch):
             for access in item:
                 tensor = launch.program.tensor(access.tensor)
-                moved[access.kind, access.tensor] += moved_bytes(tensor, access.rows, access.cols)
+                rows = boxes.get(access.tensor, access.rows) if access.kind == "load" else access.rows
+                moved[access.kind, access.tensor] += moved_bytes(tensor, rows, access.cols)
         totals = tally(launch.program)
         for kind, by_tensor in (("load", totals.load_bytes), ("store", totals.store_bytes)):
             for name, count in by_tensor.items():

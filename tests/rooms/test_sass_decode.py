@@ -1,0 +1,68 @@
+"""Listings of machine code: instructions, their operands, and what they tell the scheduler."""
+
+import pytest
+from listings import listing
+from tilesight.simulator.sass.decode import decode, split_operands
+
+
+def test_text_and_address_come_from_the_listing() -> None:
+    """Predicate, opcode, operands or target of a line would be read wrongly."""
+    first, second, last = decode(
+        listing("LDG.E.128 R4, desc[UR4][R2.64+0x10]", "@!UP0 UIADD3 UR4, UP1, -UR5, 0x1, URZ", "@P0 BRA 0x0")
+    )
+    assert (first.opcode, first.operands) == ("LDG.E.128", ("R4", "desc[UR4][R2.64+0x10]"))
+    assert (first.family, first.modifiers, first.predicate, first.target) == ("LDG", ("E", "128"), "", None)
+    assert (second.predicate, second.operands) == ("!UP0", ("UR4", "UP1", "-UR5", "0x1", "URZ"))
+    assert (last.address, last.predicate, last.target) == (32, "P0", 0)
+
+
+@pytest.mark.parametrize(
+    ("high_word", "stall", "yields", "write", "read", "waits", "reuse"),
+    [
+        # As newer versions of cuobjdump print them: `&wr=0x1 ?trans8`, `?WAIT5_END_GROUP`, `&req={1} ?trans1`.
+        (0x000E7000, 8, False, 1, -1, 0, 0),
+        (0x000FCA00, 5, True, -1, -1, 0, 0),
+        (0x002FE200, 1, False, -1, -1, 0b10, 0),
+        (0x0003E800, 4, False, -1, 1, 0, 0),
+        (0x080FE200, 1, False, -1, -1, 0, 2),
+    ],
+)
+def test_control_bits_stand_above_bit_41_of_the_high_word(
+    high_word: int, stall: int, yields: bool, write: int, read: int, waits: int, reuse: int
+) -> None:
+    """A field would be shifted, or one of the two bits that are stored inverted taken as it is."""
+    (one,) = decode(listing("NOP", control=high_word))
+    assert (one.stall_cycles, one.yields, one.write_barrier, one.read_barrier) == (stall, yields, write, read)
+    assert (one.wait_mask, one.reuse) == (waits, reuse)
+
+
+def test_control_bits_that_are_printed_are_no_operands() -> None:
+    """On sm_120 the last operand would carry the text of the control bits."""
+    (one,) = decode(listing("LDC.64 R4, c[0x0][0x380]     &req={1,0} &wr=0x2     ?trans8"))
+    assert one.operands == ("R4", "c[0x0][0x380]")
+
+
+def test_operands_are_split_outside_brackets() -> None:
+    """A list in braces, as in DEPBAR, would become several operands."""
+    assert split_operands("SB0, {5,4}, c[0x0][0x10], [R2+UR4]") == ("SB0", "{5,4}", "c[0x0][0x10]", "[R2+UR4]")
+
+
+def test_a_condition_among_a_branchs_operands_leaves_its_target() -> None:
+    """`BRA.U !UP0, ...` would have no target."""
+    branch, call = decode(listing("BRA.U !UP0, 0x10", "CALL.REL.NOINC 0x0"))
+    assert (branch.target, call.target) == (16, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("nothing", "holds 0 functions"),
+        (listing("NOP") + listing("NOP"), "holds 2 functions"),
+        (listing("NOP").rsplit("\n", 2)[0], "at 0x0 has no second encoding word"),
+        ("\t\tFunction : toy\n", "holds no instruction"),
+    ],
+)
+def test_a_listing_that_cannot_be_read_is_refused(text: str, reason: str) -> None:
+    """Half a kernel would be simulated as a whole one."""
+    with pytest.raises(ValueError, match=reason):
+        decode(text)
