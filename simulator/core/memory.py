@@ -233,6 +233,18 @@ def _l1_hit(l1: np.ndarray, capacity: float, tag: int, size: int, sm: int) -> bo
 
 
 @inlined
+def _l1_forget(l1: np.ndarray, tag: int, sm: int) -> None:
+    """A tile that an SM stores is no longer in its L1.
+
+    On an H200 flash1 loads O again from L2 where it does so right after the store (99 % of the bytes of two launches of one
+    query tile); of slices of 16 query tiles, which fit L1, 40 % of the bytes hit. This counts none.
+    """
+    for at in range(L1_ENTRIES):
+        if l1[sm, at, TAG] == tag:
+            l1[sm, at, TAG] = -1
+
+
+@inlined
 def _sectors(size: int) -> int:
     return (size + 31) // 32 * 32
 
@@ -284,11 +296,12 @@ def access_tile(
     last_row = first_row if row + rows <= (first_row + 1) * high else (row + rows - 1) // high
     if wide < tensors[which, ROW_BYTES]:
         first_col, last_col = col // wide, (col + width - 1) // wide
-    if not store and tiles[tile, ASYNCHRONOUS] == 0:
-        tag = (slab + first_row * per_row + first_col) * len(tensors) + which
-        if _l1_hit(l1, rates.l1_bytes, tag, total, sm):
-            counter[L1_HIT] += total
-            return time + rates.l1_latency
+    tag = (slab + first_row * per_row + first_col) * len(tensors) + which
+    if store:
+        _l1_forget(l1, tag, sm)
+    elif tiles[tile, ASYNCHRONOUS] == 0 and _l1_hit(l1, rates.l1_bytes, tag, total, sm):
+        counter[L1_HIT] += total
+        return time + rates.l1_latency
     done = time
     for i in range(first_row, last_row + 1):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from machine.toys import GPU, KIB, TILE_BYTES, Tensor, Tile, launch, run, sweeps
+from tilesight.simulator.closed_form_fill import flash1_fill_bytes
 from tilesight.simulator.device import Device
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.program import Step, affine
@@ -74,15 +75,9 @@ def test_a_hit_takes_the_latency_of_l1() -> None:
     assert run(sweeps(tiles=1, times=5, slabs=(0,), path="plain")).cycles == 382 + 4 * 30
 
 
-def test_a_short_slice_that_a_cta_sweeps_is_served_by_l1() -> None:
-    """FlashAttention-1 sweeps O and statistics once per key tile, 8 times: short ones hit from the second sweep on."""
-    short, long = (
-        simulate(
-            AttentionProblem(batch=1, heads=2, seqlen_q=rows, seqlen_k=512, head_dim=64),
-            schedule="flash1",
-            config=Config(num_stages=3),
-        ).total
-        for rows in (512, 2048)
-    )
-    assert short.l1_hit_bytes == 2 * 7 * 512 * (128 + 4 + 4)
-    assert long.l1_hit_bytes == 0
+def test_a_slice_that_a_cta_stores_as_it_sweeps_is_not_served_by_l1() -> None:
+    """FlashAttention-1 loads and stores O and statistics once per key tile: L1 forgets what is stored."""
+    problem = AttentionProblem(batch=1, heads=2, seqlen_q=512, seqlen_k=512, head_dim=64)
+    total = simulate(problem, schedule="flash1", config=Config(num_stages=3)).total
+    assert total.l1_hit_bytes == 0
+    assert total.smem_fill_bytes == sum(flash1_fill_bytes(problem, 128, 64).values())

@@ -7,9 +7,7 @@ from listings import flow_of
 from tilesight.simulator.sass.graph import find_dominators, natural_loops, stands_over
 
 GRAPHS = st.integers(1, 9).flatmap(
-    lambda count: st.lists(
-        st.lists(st.integers(0, count - 1), max_size=2, unique=True), min_size=count, max_size=count
-    )
+    lambda count: st.lists(st.lists(st.integers(0, count - 1), max_size=2, unique=True), min_size=count, max_size=count)
 )
 
 
