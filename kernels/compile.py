@@ -8,12 +8,10 @@ keyed by the kernel's source, its arguments and options, the target, the version
 
 import hashlib
 import json
-import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,9 @@ from ..simulator.occupancy import DoesNotFit, occupancy
 from ..simulator.pool import cores
 from ..simulator.problem import AttentionProblem
 from ..simulator.program import Launch, Resources
+from ..simulator.sass.constants import Parameter, constant_bank
 from . import compile_worker
+from .compile_cache import cache_folder, read, write
 from .compile_pool import Pool
 from .launch import interpreted, options_of, parameter_names, torch_dtype
 from .processes import Died
@@ -36,16 +36,31 @@ TMEM_COLUMNS = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """Machine code of a launch, and what it finds in its constants.
+
+    Args:
+        sass: listing of the kernel, with the encoding of every instruction.
+        constants: address in constant bank 0 [B] -> 32-bit word, for all that is known before the launch.
+    """
+
+    sass: str
+    constants: Mapping[int, int] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
     """What the compiler made of a launch.
 
     Args:
         resources: registers, shared memory, spills, and warps after specialisation; origin `compiled`.
         instructions: SASS opcode with modifiers (`HGMMA.64...`) -> how often it stands in the code.
+        code: the machine code itself, where it was asked for.
     """
 
     resources: Resources
     instructions: dict[str, int]
+    code: Code | None = None
 
     def count(self, family: str) -> int:
         """Instructions of an opcode, whatever its modifiers. Args: family: e.g. `HGMMA`."""
@@ -67,9 +82,9 @@ def with_resources(launch: Launch, outcome: Outcome) -> Launch:
     return replace(launch, resources=outcome.resources) if isinstance(outcome, Compiled) else launch
 
 
-def compile_launch(launch: Launch, problem: AttentionProblem, device: Device) -> Outcome:
-    """Compile one launch for a device. Raises: as `compile_many`."""
-    (outcome,) = compile_many([(launch, problem)], device, workers=1)
+def compile_launch(launch: Launch, problem: AttentionProblem, device: Device, *, code: bool = False) -> Outcome:
+    """Compile one launch for a device. Args: code: keep the machine code. Raises: as `compile_many`."""
+    (outcome,) = compile_many([(launch, problem)], device, workers=1, code=code)
     return outcome
 
 
@@ -79,6 +94,7 @@ def compile_many(
     *,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    code: bool = False,
 ) -> list[Outcome]:
     """Compile launches for a device, several at a time.
 
@@ -86,6 +102,7 @@ def compile_many(
         wanted: launches, each with its problem; device: gives architecture and limits.
         workers: compiler processes; as many as there are cores where None.
         progress: called with (done, total) after each launch, in the caller's thread.
+        code: keep the machine code; results with and without it are kept apart on disk.
 
     Returns:
         One outcome per launch, in order.
@@ -96,23 +113,29 @@ def compile_many(
     if interpreted():
         raise RuntimeError("TRITON_INTERPRET is set: kernels are interpreted in this process, and cannot be compiled")
     jobs: dict[str, dict[str, Any]] = {}
-    keys: list[str | Failure] = []
+    keys: list[tuple[str, Launch, dict[str, Any]] | Failure] = []
     for launch, problem in wanted:
         try:
             job = job_of(launch, problem, device)
         except ValueError as error:
             keys.append(Failure(reason=str(error)))
         else:
+            if code:
+                job["code"] = True
             key = key_of(job)
             jobs[key] = job
-            keys.append(key)
+            keys.append((key, launch, job))
     pool = Pool()
     threads = ThreadPoolExecutor(max_workers=workers or cores())
     outcomes: list[Outcome] = []
     try:
         answers = {key: threads.submit(_answer, pool, key, job) for key, job in jobs.items()}
         for found in keys:
-            outcomes.append(found if isinstance(found, Failure) else _outcome(answers[found].result(), device))
+            if isinstance(found, Failure):
+                outcomes.append(found)
+            else:
+                key, launch, job = found
+                outcomes.append(_outcome(answers[key].result(), launch, job, device))
             if progress:
                 progress(len(outcomes), len(keys))
     except BaseException:
@@ -160,17 +183,17 @@ def _resources(outcomes: list[Outcome]) -> tuple[Resources, ...] | str:
 def _answer(pool: Pool, key: str, job: dict[str, Any]) -> dict[str, Any]:
     """From the cache, else from a compiler."""
     path = cache_folder() / f"{key}.json"
-    answer = _read(path)
+    answer = read(path)
     if answer is None:
         try:
             answer = pool.answer(job)
         except Died as death:
             return {"reason": str(death)}
-        _write(path, answer)
+        write(path, answer)
     return answer
 
 
-def _outcome(answer: dict[str, Any], device: Device) -> Outcome:
+def _outcome(answer: dict[str, Any], launch: Launch, job: dict[str, Any], device: Device) -> Outcome:
     """What compiles silently and then cannot be launched becomes a failure."""
     if "reason" in answer:
         return Failure(reason=answer["reason"])
@@ -188,7 +211,20 @@ def _outcome(answer: dict[str, Any], device: Device) -> Outcome:
     if answer["tmem_columns"] > TMEM_COLUMNS:
         columns = answer["tmem_columns"]
         return Failure(reason=f"tensor memory: a CTA needs {columns} columns, {device.name} has {TMEM_COLUMNS}")
-    return Compiled(resources=resources, instructions=answer["instructions"])
+    code = _code(answer["code"], launch, job, resources) if "code" in answer else None
+    return Compiled(resources=resources, instructions=answer["instructions"], code=code)
+
+
+def _code(answer: dict[str, Any], launch: Launch, job: dict[str, Any], resources: Resources) -> Code:
+    """Launches share code, but not their arguments."""
+    bank = constant_bank(
+        job["capability"],
+        [Parameter(**told) for told in answer["parameters"]],
+        job["arguments"],
+        grid=launch.grid,
+        warps=resources.warps_per_cta,
+    )
+    return Code(sass=answer["sass"], constants=bank)
 
 
 def compiler_text(device: Device) -> str:
@@ -248,31 +284,3 @@ def _specialised(value: float | str) -> str:
         wide = value >= 1 << 31
         return "one" if value == 1 else f"i{64 if wide else 32}{'x16' if value % 16 == 0 else ''}"
     return type(value).__name__
-
-
-def cache_folder() -> Path:
-    """Where results are kept."""
-    chosen = os.environ.get("TILESIGHT_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tilesight"
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        answer = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return answer if isinstance(answer, dict) else None
-
-
-def _write(path: Path, answer: dict[str, Any]) -> None:
-    """Whole or not at all: other processes may be reading. A cache that cannot be written only costs time."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
-            json.dump(answer, file)
-        Path(file.name).replace(path)
-    except OSError:
-        return

@@ -47,6 +47,7 @@ class StepCost:
         critical_path_cycles: least time for a lone CTA [cycles].
         smem_read_bytes, smem_write_bytes: through shared memory [B].
         matmul_flop, other_flop: [FLOP]; exp_count: MUFU operations.
+        covers_l2: whether the cycles hold the way of loaded data from L2: the latency of a hit, and the SM's port.
     """
 
     pipe_cycles: tuple[float, ...]
@@ -56,6 +57,7 @@ class StepCost:
     matmul_flop: int
     other_flop: int
     exp_count: int
+    covers_l2: bool = False
 
 
 def operand_smem_bytes(matmul: Matmul, element_bytes: int, num_warps: int, instruction: str, warp_split: str) -> int:

@@ -58,6 +58,7 @@ class Device:
     sm_fill_bytes_per_cycle: float = _number(1, 1e4, doc="bytes an SM takes in from L2 per cycle")
 
     l2_bytes: int = _number(1 << 16, 1 << 34, whole=True, doc="L2 capacity, all partitions together")
+    l2_dirty_fraction: float = _number(0.01, 1, doc="most of L2 that holds data not yet written to device memory")
     l2_partitions: int = _number(1, 2, whole=True, doc="L2 partitions; far data is copied into the near one")
     sector_bytes: int = _number(32, 32, whole=True, doc="unit of transfer")
     line_bytes: int = _number(128, 128, whole=True, doc="unit of cache tags")
@@ -88,6 +89,7 @@ class Device:
     issue_per_cycle: float = _number(1, 64, doc="warp instructions issued per SM")
     smem_bytes_per_cycle: float = _number(1, 1e4, doc="shared-memory bandwidth per SM")
 
+    launch_ramp_cycles: float = _number(0, 1e6, doc="cycles of a launch before its first CTA and after its last one")
     cta_dispatch_cycles: float = _number(
         0, 1000, doc="cycles from CTA to CTA that the GPU hands out to its SMs, at least"
     )

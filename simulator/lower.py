@@ -30,7 +30,7 @@ class LoweredLaunch:
 
     Args:
         tiles, code, loops, steps: int64 tables; costs: float64 (steps, pipes + 1), the critical path last.
-        environment_size: item variables plus loop counters.
+        environment_size: item variables plus loop counters; covers_l2: see `cost.StepCost`.
     """
 
     tiles: np.ndarray
@@ -39,6 +39,7 @@ class LoweredLaunch:
     steps: np.ndarray
     costs: np.ndarray
     environment_size: int
+    covers_l2: bool
 
 
 def lower_tensors(
@@ -146,6 +147,7 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
             [(*costs[step.name].pipe_cycles, costs[step.name].critical_path_cycles) for step in order], dtype=np.float64
         ),
         environment_size=len(variables),
+        covers_l2=any(cost.covers_l2 for cost in costs.values()),
     )
 
 

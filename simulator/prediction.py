@@ -29,6 +29,7 @@ class LaunchPrediction:
         num_warps: warps of a CTA, those that the compiler adds included; num_stages: as in Triton.
         registers_per_thread, spilled_bytes_per_thread, smem_bytes_per_cta, resources: see `Resources`;
             resources is its origin.
+        cost: where the cycles of a step come from: `compiled` (machine code), or `tiles`, with the reason if code was at hand.
         simulated_fraction: share of the work that was stepped through; the rest continued a steady state.
     """
 
@@ -50,6 +51,7 @@ class LaunchPrediction:
     spilled_bytes_per_thread: int
     smem_bytes_per_cta: int
     resources: str
+    cost: str
     simulated_fraction: float
 
     def to_dict(self) -> dict[str, object]:

@@ -9,8 +9,8 @@ A `Step` of the nest loads tiles, works on them, stores tiles; a tile is a recta
 its origin an affine function of the item's variables and the loop counters, clipped at the tensor's edge.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from math import prod
 from types import MappingProxyType
 from typing import Literal
@@ -192,8 +192,21 @@ class TileProgram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """Machine code of a launch, and what it finds in its constants.
+
+    Args:
+        sass: listing of the kernel, with the encoding of every instruction.
+        constants: address in constant bank 0 [B] -> 32-bit word, for all that is known before the launch.
+    """
+
+    sass: str
+    constants: Mapping[int, int] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What a CTA takes of its SM.
+    """What a CTA takes of its SM, and the code it runs where that is known.
 
     Args:
         registers_per_thread: 32-bit registers.
@@ -201,6 +214,7 @@ class Resources:
         spilled_bytes_per_thread: local memory [B].
         warps_per_cta: warps of a CTA after specialisation by the compiler; 0: as many as the launch asks for.
         origin: `estimated` (documented rule), `compiled` (from a cubin) or `given` (by the user).
+        code: what the compiler made; two values that differ in it alone are equal.
     """
 
     registers_per_thread: int
@@ -208,6 +222,11 @@ class Resources:
     spilled_bytes_per_thread: int = 0
     warps_per_cta: int = 0
     origin: Literal["estimated", "compiled", "given"] = "estimated"
+    code: Code | None = field(default=None, repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, int | str]:
+        """The resources' object in JSON, without the code."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "code"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

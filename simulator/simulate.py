@@ -1,7 +1,7 @@
 """Problem, schedule, configuration and device in; prediction out. The whole flow, in order.
 
 launches   what runs                 (schedule)
-costs      what a step takes an SM   (cost)
+costs      what a step takes an SM   (cost, compiled_cost)
 clock      how fast the SM ticks     (estimate from how busy the tensor cores can be)
 run        cycles and bytes          (engine)
 prediction every figure, per launch and in total
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .allocator import allocated_bytes
+from .compiled_cost import compiled_costs
 from .cost import PIPES, StepCost, step_cost
 from .device import Device, load_device
 from .engine import LaunchRun, run_launches
@@ -28,6 +29,7 @@ from .walk import Tally, steps, tally
 
 __all__ = ["DoesNotFit", "Timeline", "launches_of", "peak_memory_bytes", "simulate", "simulate_with_timeline"]
 
+COSTS = ("compiled", "tiles")
 LATENCY_BOUND_BELOW = 0.6
 """A launch whose busiest resource is busy less than this share of the time waits for latencies, not for a resource."""
 
@@ -56,6 +58,7 @@ def simulate(
     registers: int | None = None,
     smem_bytes: int | None = None,
     resources: Sequence[Resources] | None = None,
+    cost: str = "compiled",
 ) -> Prediction:
     """Predict bytes at every level, cycles and time of one attention forward pass.
 
@@ -68,13 +71,16 @@ def simulate(
         overhead: launches follow each other in a `stream` or in a replayed CUDA `graph`.
         registers, smem_bytes: replace the estimates per thread, and per CTA [B].
         resources: replace the estimates of each launch, e.g. by what `kernels.compile.compile_pipelines` finds.
+        cost: of steps: `compiled` (simulated from machine code, where the resources bring it) or `tiles` (estimated).
 
     Raises:
         ValueError: a name or value is not allowed, or the schedule cannot do the problem (one line).
         DoesNotFit: a CTA needs more than an SM has.
     """
     given = registers, smem_bytes, resources
-    prediction, _ = _simulate(problem, schedule, config, device, l2, resolution, steady_state, overhead, given, False)
+    prediction, _ = _simulate(
+        problem, schedule, config, device, l2, resolution, steady_state, overhead, given, cost, False
+    )
     return prediction
 
 
@@ -91,10 +97,13 @@ def simulate_with_timeline(
     registers: int | None = None,
     smem_bytes: int | None = None,
     resources: Sequence[Resources] | None = None,
+    cost: str = "compiled",
 ) -> tuple[Prediction, Timeline]:
     """As `simulate`, and when each CTA ran where; every CTA is stepped through (`steady_state` has no effect)."""
     given = registers, smem_bytes, resources
-    prediction, runs = _simulate(problem, schedule, config, device, l2, resolution, steady_state, overhead, given, True)
+    prediction, runs = _simulate(
+        problem, schedule, config, device, l2, resolution, steady_state, overhead, given, cost, True
+    )
     entries = []
     begin_s, begin_cycles = 0.0, float(runs[0].timeline[0, 2])  # a warm run begins after the one that warmed it
     for launch, run in zip(prediction.launches, runs, strict=True):
@@ -183,12 +192,14 @@ def _simulate(
     steady_state: bool,
     overhead: str,
     given: tuple[int | None, int | None, Sequence[Resources] | None],
+    cost: str,
     record: bool,
 ) -> tuple[Prediction, list[LaunchRun]]:
     for name, value, allowed in (
         ("l2", l2, ("cold", "warm")),
         ("resolution", resolution, ("chunk", "line")),
         ("overhead", overhead, ("stream", "graph")),
+        ("cost", cost, COSTS),
     ):
         if value not in allowed:
             raise ValueError(f"{name} = {value!r}: must be one of {', '.join(allowed)}")
@@ -197,10 +208,8 @@ def _simulate(
     chosen = find_schedule(schedule)
     launches = launches_of(problem, schedule, config, gpu, *given)
     element = DTYPE_BYTES[problem.dtype]
-    costs = [
-        {step.name: step_cost(step, launch, gpu, element) for step, _ in steps(launch.program.body)}
-        for launch in launches
-    ]
+    costed = [_costs_of(launch, gpu, element, cost) for launch in launches]
+    costs = [own for own, _ in costed]
     tallies = [tally(launch.program) for launch in launches]
     clocks = [estimated_clock_hz(*each, gpu) for each in zip(launches, costs, tallies, strict=True)]
     runs = run_launches(
@@ -221,12 +230,23 @@ def _simulate(
         config=config or chosen.default,
         options=chosen.options,
         launches=tuple(
-            _predict(*each, gpu, overhead) for each in zip(launches, costs, tallies, clocks, runs, strict=True)
+            _predict(*each, gpu, overhead) for each in zip(launches, costed, tallies, clocks, runs, strict=True)
         ),
         peak_memory_bytes=peak,
         fits=peak <= gpu.hbm_bytes,
     )
     return prediction, runs
+
+
+def _costs_of(launch: Launch, device: Device, element_bytes: int, kind: str) -> tuple[dict[str, StepCost], str]:
+    """Cost of each step, and where it comes from: `compiled`, or `tiles` with the reason where code was at hand."""
+    origin = "tiles"
+    if kind == "compiled" and launch.resources.code is not None:
+        try:
+            return compiled_costs(launch, device, launch.resources.code.sass, element_bytes).steps, "compiled"
+        except ValueError as error:
+            origin = f"tiles: {error}"
+    return {step.name: step_cost(step, launch, device, element_bytes) for step, _ in steps(launch.program.body)}, origin
 
 
 def _pipe_cycles(costs: dict[str, StepCost], executions: dict[str, int]) -> np.ndarray:
@@ -257,7 +277,7 @@ def estimated_clock_hz(launch: Launch, costs: dict[str, StepCost], exact: Tally,
 
 def _predict(
     launch: Launch,
-    costs: dict[str, StepCost],
+    costed: tuple[dict[str, StepCost], str],
     exact: Tally,
     clock_hz: float,
     run: LaunchRun,
@@ -265,8 +285,10 @@ def _predict(
     overhead: str,
 ) -> LaunchPrediction:
     """Put a launch's exact counts and the engine's cycles and bytes together."""
-    kernel_s = run.cycles / clock_hz
-    time_s = kernel_s + device.launch_graph_s
+    costs, origin = costed
+    cycles = run.cycles + device.launch_ramp_cycles
+    kernel_s = cycles / clock_hz
+    time_s = max(kernel_s, run.cycles / clock_hz + device.launch_graph_s)
     if overhead == "stream":
         time_s = max(time_s, device.launch_stream_s)
 
@@ -275,7 +297,7 @@ def _predict(
 
     traffic = Traffic(
         time_s=time_s,
-        cycles=run.cycles,
+        cycles=cycles,
         hbm_read_bytes=run.hbm_read_bytes,
         hbm_write_bytes=run.hbm_write_bytes,
         l2_read_bytes=run.l2_read_bytes,
@@ -290,7 +312,7 @@ def _predict(
         other_flop=total("other_flop"),
         exp_count=total("exp_count"),
     )
-    utilisation = _utilisation(traffic, _pipe_cycles(costs, exact.executions), run.cycles, clock_hz, device)
+    utilisation = _utilisation(traffic, _pipe_cycles(costs, exact.executions), cycles, clock_hz, device)
     busiest = max(utilisation, key=lambda name: utilisation[name])
     bottleneck = busiest if utilisation[busiest] >= LATENCY_BOUND_BELOW else "latency"
     if time_s > 2 * kernel_s:
@@ -316,6 +338,7 @@ def _predict(
         spilled_bytes_per_thread=launch.resources.spilled_bytes_per_thread,
         smem_bytes_per_cta=launch.resources.smem_bytes_per_cta,
         resources=launch.resources.origin,
+        cost=origin,
         simulated_fraction=run.simulated_fraction,
     )
 
@@ -324,7 +347,8 @@ def _utilisation(
     traffic: Traffic, pipe_cycles: np.ndarray, cycles: float, clock_hz: float, device: Device
 ) -> dict[str, float]:
     """Busy share of each resource. `fma` covers the FP32 and the ALU pipe, `l2` its links to the SMs and within."""
-    pipes = dict(zip(PIPES, pipe_cycles / (cycles * device.sms), strict=True))
+    # Compiled costs have one pipe more, which stands for how the others hinder each other.
+    pipes = dict(zip(PIPES, pipe_cycles / (cycles * device.sms), strict=False))
     pipes["fma"] = max(pipes["fma"], pipes.pop("alu"))
     time_s = cycles / clock_hz
     l2 = (traffic.l2_read_bytes + traffic.l2_write_bytes) / device.l2_bytes_per_s

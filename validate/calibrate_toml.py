@@ -12,7 +12,7 @@ SECTIONS = {
     "l2_bytes": "# L2",
     "hbm_bytes": "# Device memory",
     "mma_fp16_flop_per_cycle": "# Rates per SM and SM clock cycle",
-    "cta_dispatch_cycles": "# Launch",
+    "launch_ramp_cycles": "# Launch",
 }
 """First key of a section -> its heading."""
 

@@ -59,7 +59,7 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         """The row's object in JSON."""
-        resources = [asdict(each) for each in self.resources]
+        resources = [each.to_dict() for each in self.resources]
         return {"point": self.point.to_dict(), "resources": resources, "outcome": self.outcome.to_dict()}
 
     @classmethod

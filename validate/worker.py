@@ -41,7 +41,7 @@ PHRASES = (
 
 def job_of(point: Point, device: Mapping[str, Any], resources: tuple[Resources, ...]) -> dict[str, Any]:
     """What a worker needs to know. Args: device: `name`, and `set` (a list of `key=value`)."""
-    promised = [asdict(each) for each in resources]
+    promised = [each.to_dict() for each in resources]
     return {"key": point.key, "point": point.to_dict(), "device": dict(device), "resources": promised}
 
 

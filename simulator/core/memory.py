@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import compiled, inlined
-from .lru import ABSENT, CLEAN, DIRTY, STATE, drop, insert, touch
+from .lru import ABSENT, CLEAN, DIRTY, SIZE, STATE, USED, drop, insert, touch
 
 # Elements of `counter`.
 HBM_READ, HBM_WRITE, L2_READ, L2_WRITE, FABRIC, L1_HIT, STEPS = range(7)
@@ -33,12 +33,16 @@ L1_ENTRIES = 64
 
 
 class Rates(NamedTuple):
-    """Cycles per byte of the links, cycles of latency, and geometry of the GPU; the L2 ports are per partition."""
+    """Cycles per byte of the links, cycles of latency, and geometry of the GPU; the L2 ports are per partition.
+
+    dirty_space: how many times its size data take of L2 until they are written back.
+    """
 
     partitions: int
     interleaved: bool
     sms: int
     coalescer_sms: int
+    dirty_space: int
     l2_cycles_per_byte: float
     fabric_cycles_per_byte: float
     hbm_read_cycles_per_byte: float
@@ -108,9 +112,11 @@ def _fetch(
         counter[HBM_READ] += share
         arrival = _serve(free, HBM, time, share * rates.hbm_read_cycles_per_byte) + rates.hbm_latency
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
-        written += insert(entry, lists, home, own, share, CLEAN)
+        written += insert(entry, lists, home, own, share, CLEAN) // rates.dirty_space
     if home != near:
-        written += insert(entry, lists, near, (granule * parts + near) * parts + home, share, CLEAN)
+        written += (
+            insert(entry, lists, near, (granule * parts + near) * parts + home, share, CLEAN) // rates.dirty_space
+        )
     if written > 0:
         counter[HBM_WRITE] += written
         _serve(free, HBM, time, written * rates.hbm_write_cycles_per_byte)
@@ -200,9 +206,12 @@ def _write_granule(
                 drop(entry, lists, other, copy)
         if entry[own, STATE] != ABSENT:
             touch(entry, len(entry) - len(lists) + home, own)
-            entry[own, STATE] = DIRTY
+            if entry[own, STATE] != DIRTY:
+                entry[own, STATE] = DIRTY
+                lists[home, USED] += (rates.dirty_space - 1) * entry[own, SIZE]
+                entry[own, SIZE] *= rates.dirty_space
         else:
-            written = insert(entry, lists, home, own, share, DIRTY)
+            written = insert(entry, lists, home, own, share * rates.dirty_space, DIRTY) // rates.dirty_space
             if written > 0:
                 counter[HBM_WRITE] += written
                 _serve(free, HBM, time, written * rates.hbm_write_cycles_per_byte)

@@ -101,6 +101,23 @@ def test_a_warp_whose_lanes_go_apart_runs_both_ways() -> None:
     assert paths(flow, launch_of(warps=2), {}) == ((0, 1, 2, 3), (0, 1, 3))
 
 
+def test_each_part_of_a_warp_comes_to_the_meeting_point_by_itself() -> None:
+    """Parts that have gone apart issue the BSYNC one after the other, and go on together behind it."""
+    flow = flow_of(
+        "S2R R0, SR_TID.X",
+        "LOP3.LUT P0, RZ, R0, 0x3, RZ, 0xc0, !PT",
+        "BSSY B0, 0x60",
+        "@P0 BRA 0x50",
+        "STS [R1], R2",
+        "BSYNC B0",
+        "EXIT",
+    )
+    found = executions(flow, launch_of(3, warps=2), {})
+    assert found.counts[0].tolist() == [[1, 1, 1]] * 2
+    assert found.instructions(flow) == 3 * 2 * (7 + 1)
+    assert found.per_place(flow).tolist() == [6, 6, 6, 6, 6, 12, 6]
+
+
 def test_workers_follow_what_the_first_warp_leaves_in_shared_memory() -> None:
     """Specialised warps sit in a loop that asks shared memory what to do next; they would be lost there."""
     flow = flow_of(
@@ -180,6 +197,24 @@ def test_spilled_counters_are_found_again() -> None:
     assert executions(flow, launch_of(), words({0x210: 6})).counts[0, 0].tolist() == [1, 6, 1]
 
 
+def test_predicates_are_kept_as_bits_of_a_word() -> None:
+    """The bits are set one by one in a word that holds nothing yet; a branch on one would be unknown."""
+    flow = flow_of(
+        f"ISETP.EQ.AND P1, PT, {A}, 0x5, PT",
+        "LOP3.LUT R108, R108, 0xfffffffb, RZ, 0xc0, !PT",
+        "@P1 LOP3.LUT R108, R108, 0x4, RZ, 0xfc, !PT",
+        "LOP3.LUT P0, RZ, R108, 0x4, RZ, 0xc0, !PT",
+        "@P0 BRA 0x60",
+        "NOP",
+        "P2R R9, PR, RZ, 0x3",
+        "R2P PR, R9, 0x2",
+        "@!P1 EXIT",
+        "EXIT",
+    )
+    assert paths(flow, launch_of(), words({0x210: 5})) == ((0, 2, 3),)
+    assert paths(flow, launch_of(), words({0x210: 6})) == ((0, 1, 2),)
+
+
 def test_a_function_returns_to_where_it_was_called_from() -> None:
     """Calls would not come back, or come back to the first caller."""
     flow = flow_of(
@@ -236,3 +271,10 @@ def test_constants_stand_where_the_code_looks_for_them() -> None:
     assert constant_bank(120, [], {}, grid=(3, 2, 1), warps=4) == {
         0x360: 128, 0x364: 1, 0x368: 1, 0x370: 3, 0x374: 2, 0x378: 1
     }  # fmt: skip
+
+
+def test_code_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop whose end is missed would be followed for ever."""
+    monkeypatch.setattr("tilesight.simulator.sass.executions.MAX_STEPS", 100)
+    with pytest.raises(ValueError, match="code does not end"):
+        executions(flow_of("BRA 0x0", "EXIT"), launch_of(), {})

@@ -1,0 +1,62 @@
+"""Constant bank 0 of a launch: its shape and the kernel's arguments, where the code looks for them.
+
+Source: the cubin says where parameters lie (`EIATTR_PARAM_CBANK`, `EIATTR_KPARAM_INFO`). Where the driver writes the
+shape is not documented; it is what nvcc 12 reads for `blockDim` and `gridDim`.
+"""
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+WARP_THREADS = 32
+SHAPES = ((100, 0x360, 0x370), (0, 0x0, 0xC))
+"""Lowest capability (e.g. 100), and where the threads of a CTA and the CTAs of the grid stand: x, y, z, a word each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter of a kernel.
+
+    Args:
+        name: of the kernel's argument; type: as Triton writes it, e.g. `i32`, `fp32`, `*fp16`.
+        address: in constant bank 0 [B]; size_bytes: of the parameter.
+    """
+
+    name: str
+    type: str
+    address: int
+    size_bytes: int
+
+
+def constant_bank(
+    capability: int,
+    parameters: Iterable[Parameter],
+    arguments: Mapping[str, int | float | bool | str],
+    *,
+    grid: tuple[int, int, int],
+    warps: int,
+) -> dict[int, int]:
+    """Bank 0 as far as it is known before the launch: address [B] -> word of 32 bits.
+
+    Args:
+        capability: e.g. 90; parameters: of the kernel; arguments: by name, pointers are not among them.
+        grid: CTAs along x, y, z; warps: of a CTA.
+    """
+    threads_at, grid_at = next((threads, ctas) for lowest, threads, ctas in SHAPES if capability >= lowest)
+    words = (WARP_THREADS * warps, 1, 1)
+    bank = {threads_at + 4 * axis: count for axis, count in enumerate(words)}
+    bank |= {grid_at + 4 * axis: count for axis, count in enumerate(grid)}
+    for parameter in parameters:
+        value = arguments.get(parameter.name)
+        if value is None or isinstance(value, str):
+            continue
+        raw = _raw(parameter, value)
+        for offset in range(0, parameter.size_bytes, 4):
+            bank[parameter.address + offset] = int.from_bytes(raw[offset : offset + 4], "little")
+    return bank
+
+
+def _raw(parameter: Parameter, value: float) -> bytes:
+    if parameter.type.startswith("fp"):
+        return struct.pack("<d" if parameter.size_bytes == 8 else "<f", value)
+    return int(value).to_bytes(parameter.size_bytes, "little", signed=value < 0)

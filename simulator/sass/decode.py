@@ -1,0 +1,146 @@
+"""From the text of `cuobjdump -sass` to instructions with their control bits.
+
+Each instruction is printed on two lines: address, text and low encoding word; then the high encoding word,
+whose upper bits tell the scheduler how long to wait. Newer versions print those bits in the text as well;
+they are read from the encoding alone, which is the same from sm_80 to sm_120.
+
+Source of the control bits: Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking" (2018),
+section 2.1; Huerta et al., "Analyzing Modern NVIDIA GPU cores" (2025), section 4.
+"""
+
+import re
+from dataclasses import dataclass
+
+LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
+HIGH_WORD = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
+FUNCTION = re.compile(r"^\s*Function : (\S+)\s*$")
+PRINTED_CONTROL = re.compile(r"\s+[&?][A-Za-z]\S*")
+PREDICATE = re.compile(r"^@(!?U?P\w+)\s+")
+ADDRESS = re.compile(r"^(?:`\()?0x([0-9a-f]+)\)?$")
+JUMPS = frozenset({"BRA", "CALL", "JMP"})
+CONTROL_SHIFT = 41
+"""Control bits start here in the high encoding word."""
+NO_BARRIER = 7
+INSTRUCTION_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """One machine instruction and what it tells the scheduler of its warp.
+
+    Args:
+        address: from the start of the function [B].
+        predicate: that guards it, e.g. `P0`, `!P0`, `UP2`; empty where it always runs.
+        opcode: with modifiers, e.g. `HGMMA.64x64x16.F32`.
+        operands: as printed, e.g. `R4.reuse`, `desc[UR4][R2.64+0x10]`.
+        target: address that a jump with a fixed target goes to [B]; None for all others.
+        stall_cycles: before the warp may issue its next instruction.
+        yields: whether the scheduler should rather turn to another warp next (the encoded bit is then 0).
+        write_barrier: scoreboard that is released when the result is written; -1: none.
+        read_barrier: scoreboard that is released when the operands have been read; -1: none.
+        wait_mask: scoreboards (bits 0 to 5) that must be free before the instruction issues.
+        reuse: operands that stay in the register-file cache (bits 0 to 3).
+    """
+
+    address: int
+    predicate: str
+    opcode: str
+    operands: tuple[str, ...]
+    target: int | None
+    stall_cycles: int
+    yields: bool
+    write_barrier: int
+    read_barrier: int
+    wait_mask: int
+    reuse: int
+
+    @property
+    def family(self) -> str:
+        """The opcode without modifiers, e.g. `HGMMA`."""
+        return self.opcode.split(".", 1)[0]
+
+    @property
+    def modifiers(self) -> tuple[str, ...]:
+        """What follows the family, e.g. `("64x64x16", "F32")`."""
+        return tuple(self.opcode.split(".")[1:])
+
+
+def decode(text: str) -> tuple[Instruction, ...]:
+    """Instructions of the one function in a listing, in order of address.
+
+    Args:
+        text: what `cuobjdump -sass` prints of a cubin with one kernel.
+
+    Raises:
+        ValueError: the text holds no function, several, or an instruction without its second word.
+    """
+    functions = [found[1] for line in text.splitlines() if (found := FUNCTION.match(line))]
+    if len(functions) != 1:
+        raise ValueError(f"SASS text holds {len(functions)} functions: must be 1")
+    instructions = []
+    pending: tuple[int, str] | None = None
+    for line in text.splitlines():
+        if found := LINE.match(line):
+            if pending:
+                break
+            pending = int(found[1], 16), found[2]
+        elif pending and (high := HIGH_WORD.match(line)):
+            instructions.append(_instruction(*pending, int(high[1], 16)))
+            pending = None
+    if pending:
+        raise ValueError(f"SASS of {functions[0]}: instruction at {pending[0]:#x} has no second encoding word")
+    if not instructions:
+        raise ValueError(f"SASS of {functions[0]} holds no instruction")
+    return tuple(instructions)
+
+
+def function_name(text: str) -> str:
+    """Name of the first function of a listing; empty where there is none."""
+    return next((found[1] for line in text.splitlines() if (found := FUNCTION.match(line))), "")
+
+
+def _instruction(address: int, text: str, high_word: int) -> Instruction:
+    text = PRINTED_CONTROL.sub("", text)
+    predicate = ""
+    if found := PREDICATE.match(text):
+        predicate, text = found[1], text[found.end() :]
+    opcode, _, rest = text.partition(" ")
+    operands = split_operands(rest)
+    control = high_word >> CONTROL_SHIFT
+    write_barrier, read_barrier = control >> 5 & 7, control >> 8 & 7
+    return Instruction(
+        address=address,
+        predicate="" if predicate in ("PT", "UPT") else predicate,
+        opcode=opcode,
+        operands=operands,
+        target=_target(opcode, operands),
+        stall_cycles=control & 15,
+        yields=not control >> 4 & 1,
+        write_barrier=-1 if write_barrier == NO_BARRIER else write_barrier,
+        read_barrier=-1 if read_barrier == NO_BARRIER else read_barrier,
+        wait_mask=control >> 11 & 63,
+        reuse=control >> 17 & 15,
+    )
+
+
+def split_operands(text: str) -> tuple[str, ...]:
+    """Operands at commas that stand in no bracket or brace."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        if letter in "[{(":
+            depth += 1
+        elif letter in "]})":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    parts.append(text[start:].strip())
+    return tuple(part for part in parts if part)
+
+
+def _target(opcode: str, operands: tuple[str, ...]) -> int | None:
+    """Where a jump goes: its last operand."""
+    if opcode.split(".", 1)[0] not in JUMPS or not operands:
+        return None
+    found = ADDRESS.match(operands[-1].split()[-1])
+    return int(found[1], 16) if found else None

@@ -1,0 +1,84 @@
+"""Tile products that an opcode names: their size, and how long they keep a tensor core.
+
+Shapes of products that a warp makes are printed as digits, 16816 for m16n8k16, those of a warpgroup as 64x128x16.
+Source of the warpgroup's times: one H200, CUDA 13.0, 2026-11-20, `tilesight calibrate`: 32.06, 64.06, 128.06 cycles for
+n64, n128, n256; with A from shared memory 20.05 and 24.05 for n16 and n32, from registers 16.05 for n32; fp16, bf16,
+tf32 and e4m3 alike, each at its own k.
+"""
+
+import re
+from dataclasses import dataclass
+
+from .decode import Instruction
+
+WARP = frozenset({"HMMA", "IMMA", "QMMA", "OMMA", "DMMA"})
+WARPGROUP = frozenset({"HGMMA", "QGMMA", "IGMMA", "BGMMA"})
+WARP_SHAPE = re.compile(r"^(16|8)(8)(\d+)$")
+WARPGROUP_SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
+ROW_BITS = 256
+"""A row of A in a product of the usual size: 16 x 16 bits, 32 x 8 bits."""
+SUB_CORES = 4
+BITS = {"TF32": 32, "F64": 64, "U4": 4, "S4": 4, "U8": 8, "S8": 8, "E4M3": 8, "E5M2": 8, "BF16": 16}
+FAMILY_BITS = {"IMMA": 8, "IGMMA": 8, "QMMA": 8, "QGMMA": 8, "OMMA": 4, "BGMMA": 1, "DMMA": 64}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """C[m, n] += A[m, k] B[k, n], of a warp, or of the four warps of a warpgroup together.
+
+    Args:
+        m, n, k: extents; bits: of an element of A.
+        warps: that make it together: 1 or 4.
+        a_in_smem: whether A, too, comes from shared memory.
+    """
+
+    m: int
+    n: int
+    k: int
+    bits: int
+    warps: int
+    a_in_smem: bool
+
+    @property
+    def flop(self) -> int:
+        """Multiplications and additions, of all its warps [FLOP]."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def smem_bytes(self) -> int:
+        """Operands that come from shared memory, for all its warps [B]."""
+        if self.warps == 1:
+            return 0
+        return (self.n + (self.m if self.a_in_smem else 0)) * self.k * self.bits // 8
+
+
+def product_of(instruction: Instruction) -> Product | None:
+    """The tile product that an instruction makes; None where it makes none, or its opcode does not tell the size."""
+    family, modifiers = instruction.family, instruction.modifiers
+    if family not in WARP | WARPGROUP:
+        return None
+    pattern = WARP_SHAPE if family in WARP else WARPGROUP_SHAPE
+    shape = next((found for one in modifiers if (found := pattern.match(one))), None)
+    if shape is None:
+        return None
+    known = [BITS[one] for one in modifiers if one in BITS]
+    return Product(
+        m=int(shape[1]),
+        n=int(shape[2]),
+        k=int(shape[3]),
+        bits=known[0] if known else FAMILY_BITS.get(family, 16),
+        warps=1 if family in WARP else 4,
+        a_in_smem=family in WARPGROUP and instruction.operands[1].startswith("gdesc"),
+    )
+
+
+def tensor_cycles(product: Product, interval_cycles: float) -> float:
+    """How long a product keeps the tensor core of each sub-core that takes part [cycles].
+
+    Args:
+        interval_cycles: of a warp's product m16n8k16 of 16 bits (or one as large), from the table of opcodes.
+    """
+    if product.warps == 1:
+        return interval_cycles * product.m / 16 * product.n / 8 * product.k * product.bits / ROW_BITS
+    # The four tensor cores share B; where A comes from shared memory, too, it takes its turn at reading.
+    return max(product.n / 2, product.n / 4 + 16 if product.a_in_smem else 0.0)

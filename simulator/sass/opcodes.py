@@ -1,0 +1,119 @@
+"""Pipes, intervals and latencies of machine instructions, by architecture.
+
+A table is a TOML file `sm_90.toml` of rules, each for some opcodes, with its source; it may stand on another,
+`base`.
+An opcode's rule is that of its longest prefix, cut at a dot: `IMAD.WIDE.U32` by `IMAD.WIDE`, `IMAD.MOV` by `IMAD`.
+Opcodes without a rule are counted by name (`unknown_opcodes`), not passed over.
+"""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+
+from .decode import Instruction
+from .matrix import product_of, tensor_cycles
+from .registers import WIDTHS
+
+ARCHITECTURES = (80, 86, 89, 90, 100, 120)
+WORD_BYTES = 4
+MATRICES = {"2": 2, "4": 4}
+TIMINGS = ("fixed", "scoreboard")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What the table says of some opcodes.
+
+    Args:
+        pipe: e.g. `fma`, `alu`, `mufu`, `tensor`, `lsu`, `uniform`, `branch`, `tma`.
+        per_sm: whether the pipe is shared by the sub-cores of an SM.
+        interval_cycles: from one warp's instruction to the next on the pipe, of 4 bytes a thread or m16n8k16.
+        latency_cycles: from issue to result, without waiting for others.
+        scoreboard: whether the code waits for the result by a scoreboard, or counts on its latency.
+        scales: whether the interval grows with the bytes that a thread moves.
+        source: page, paper or measurement; `estimate` where there is none.
+    """
+
+    pipe: str
+    per_sm: bool
+    interval_cycles: float
+    latency_cycles: float
+    scoreboard: bool
+    scales: bool
+    source: str
+
+
+def rules(capability: int) -> Mapping[str, Rule]:
+    """Opcode prefix -> rule.
+
+    Args:
+        capability: e.g. 90.
+
+    Raises:
+        ValueError: an architecture without a table.
+    """
+    if capability not in ARCHITECTURES:
+        known = ", ".join(f"sm_{one}" for one in ARCHITECTURES)
+        raise ValueError(f"sm_{capability}: no table of opcodes; must be one of {known}")
+    return _read(f"sm_{capability}")
+
+
+def find_rule(instruction: Instruction, table: Mapping[str, Rule]) -> Rule | None:
+    """The rule of an instruction; None where the table has none."""
+    name = instruction.opcode
+    while name:
+        if name in table:
+            return table[name]
+        name = name.rpartition(".")[0]
+    return None
+
+
+def interval_cycles(instruction: Instruction, rule: Rule) -> float:
+    """How long an instruction keeps its pipe [cycles]: by the bytes that it moves, or the product that it makes."""
+    if product := product_of(instruction):
+        return tensor_cycles(product, rule.interval_cycles)
+    return rule.interval_cycles * (thread_bytes(instruction) / WORD_BYTES if rule.scales else 1)
+
+
+def thread_bytes(instruction: Instruction) -> int:
+    """Bytes that a thread moves, at least a word: shared memory takes no less time for a byte [B]."""
+    modifiers = instruction.modifiers
+    if instruction.family in ("LDSM", "STSM"):
+        return WORD_BYTES * max((MATRICES.get(one, 1) for one in modifiers), default=1)
+    if instruction.family in ("LDTM", "STTM"):
+        return WORD_BYTES * max((int(one[1:]) for one in modifiers if one[1:].isdigit() and one[0] == "x"), default=1)
+    return WORD_BYTES * max((WIDTHS.get(one, 1) for one in modifiers), default=1)
+
+
+def unknown_opcodes(instructions: Iterable[Instruction], table: Mapping[str, Rule]) -> Counter[str]:
+    """Opcodes without a rule -> how often they stand in the code."""
+    return Counter(one.opcode for one in instructions if find_rule(one, table) is None)
+
+
+@cache
+def _read(name: str) -> Mapping[str, Rule]:
+    text = (resources.files(__package__) / f"{name}.toml").read_text(encoding="utf-8")
+    told = tomllib.loads(text)
+    found = dict(_read(told["base"])) if "base" in told else {}
+    for one in told["rule"]:
+        found.update(dict.fromkeys(one["opcodes"], _rule(name, one)))
+    return MappingProxyType(found)
+
+
+def _rule(name: str, told: Mapping[str, Any]) -> Rule:
+    if told["timing"] not in TIMINGS:
+        raise ValueError(f"{name}.toml: timing = {told['timing']!r}: must be one of {', '.join(TIMINGS)}")
+    return Rule(
+        pipe=told["pipe"],
+        per_sm=told.get("per") == "sm",
+        interval_cycles=float(told["interval"]),
+        latency_cycles=float(told["latency"]),
+        scoreboard=told["timing"] == "scoreboard",
+        scales=told.get("scales") == "bytes",
+        source=told["source"],
+    )

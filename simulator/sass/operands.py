@@ -1,0 +1,143 @@
+"""Operands of instructions: what reads them from the state of the threads.
+
+Constants, registers with their signs, predicates, pairs of registers, addresses in shared memory.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .values import FALSE, SHAPE, TRUE, UNKNOWN, UNSET, WORD_MASK, Array, Value, both, word
+
+REGISTER = re.compile(r"^([-~|]*)(UR|R)(\d+|Z)(?:\.reuse)?(?:\.64)?\|?$")
+PREDICATE = re.compile(r"^(!?)(U?P)(\d|T)$")
+NUMBER = re.compile(r"^(-?)0x([0-9a-f]+)$")
+CONSTANT = re.compile(r"^([-~]?)c\[0x0\]\[0x([0-9a-f]+)\]$")
+ADDRESS = re.compile(r"^\[([^\]]*)\]$")
+
+
+@dataclass(slots=True)
+class Threads:
+    """State of the threads of some CTAs.
+
+    Args:
+        constants: byte address in constant bank 0 -> 32-bit word: launch shape and kernel parameters.
+        special: special registers by name, e.g. `SR_TID.X`.
+        registers: by name, predicates too; those that nothing has been written to are missing, and read as 0.
+        shared: byte address in shared memory -> what some instruction of a `deciding` slice has stored.
+    """
+
+    constants: Mapping[int, int]
+    special: Mapping[str, Value]
+    registers: dict[str, Value] = field(default_factory=dict)
+    shared: dict[int, Value] = field(default_factory=dict)
+
+
+Step = Callable[[Threads, Array], None]
+"""Does something to the threads that a mask selects."""
+
+
+def predicate_of(text: str) -> Callable[[Threads], Value]:
+    """Reads a predicate."""
+    found = PREDICATE.match(text)
+    if not found:
+        return lambda threads: UNKNOWN
+    negated, kind, number = found[1], found[2], found[3]
+    if number == "T":
+        value = FALSE if negated else TRUE
+        return lambda threads: value
+    name = kind + number
+
+    def read(threads: Threads) -> Value:
+        holds, known = threads.registers.get(name, FALSE)
+        return (~holds, known) if negated else (holds, known)
+
+    return read
+
+
+def number_of(text: str) -> Callable[[Threads], Value]:
+    """Reads a word; minus one is 2^32 - 1, minus zero 2^32, so that sums carry as those of the adder."""
+    if found := NUMBER.match(text):
+        number = int(found[2], 16) * (-1 if found[1] else 1)
+        value: Value = (word(number), True)
+        return lambda threads: value
+    if found := CONSTANT.match(text):
+        sign, address = found[1], int(found[2], 16)
+
+        def constant(threads: Threads) -> Value:
+            return _signed_as(sign, constant_at(threads, address))
+
+        return constant
+    if found := REGISTER.match(text):
+        sign, name = found[1], found[2] + found[3]
+        if found[3] == "Z":
+            zero = _signed_as(sign, (word(0), True))
+            return lambda threads: zero
+        if not sign:
+            return lambda threads: threads.registers.get(name, UNSET)
+        return lambda threads: _signed_as(sign, threads.registers.get(name, UNSET))
+    return lambda threads: UNKNOWN
+
+
+def _signed_as(sign: str, value: Value) -> Value:
+    array, known = value
+    if sign == "-":
+        return (1 << 32) - array, known
+    if sign == "~":
+        return array ^ WORD_MASK, known
+    return (array, False) if sign else value
+
+
+def pair_of(text: str) -> Callable[[Threads], Value]:
+    """Reads two words as one number of 64 bits."""
+    if found := NUMBER.match(text):
+        number = int(found[2], 16) * (-1 if found[1] else 1)
+        value: Value = (np.full(SHAPE, number, dtype=np.int64), True)
+        return lambda threads: value
+    sign = text[0] if text[0] in "-~" else ""
+    low = text.removeprefix(sign)
+    if found := CONSTANT.match(low):
+        high = f"c[0x0][{int(found[2], 16) + 4:#x}]"
+    elif (found := REGISTER.match(low)) and found[3] != "Z":
+        low, high = found[2] + found[3], f"{found[2]}{int(found[3]) + 1}"
+    else:
+        high = low
+    low_reader, high_reader = number_of(low), number_of(high)
+
+    def read(threads: Threads) -> Value:
+        (lower, known), (upper, upper_known) = low_reader(threads), high_reader(threads)
+        number = upper << 32 | lower
+        return (-number if sign == "-" else ~number if sign else number), both(known, upper_known)
+
+    return read
+
+
+def constant_at(threads: Threads, address: int) -> Value:
+    """A word of constant bank 0. Args: address: in the bank [B]."""
+    found = threads.constants.get(address)
+    return UNKNOWN if found is None else (word(found), True)
+
+
+def address_of(operand: str) -> Callable[[Threads], Value]:
+    """Reads an address: a sum of registers and numbers in brackets."""
+    found = ADDRESS.match(operand)
+    parts = [number_of(part.removesuffix(".X4")) for part in found[1].split("+")] if found else []
+
+    def read(threads: Threads) -> Value:
+        total, known = (word(0), True) if parts else UNKNOWN
+        for part in parts:
+            number, one_known = part(threads)
+            total, known = total + number, both(known, one_known)
+        return total & WORD_MASK, known
+
+    return read
+
+
+def following(operand: str, count: int) -> list[str]:
+    """The registers that a wide operand stands for."""
+    found = REGISTER.match(operand)
+    if not found or found[3] == "Z":
+        return [operand] * count
+    return [f"{found[2]}{int(found[3]) + extra}" for extra in range(count)]

@@ -1,0 +1,143 @@
+"""From decoded instructions to the tables that the simulation of an SM walks: what each one is, takes, and waits for.
+
+Pipes, intervals and latencies are those of the table of opcodes (`sass.opcodes`); fixed latencies stand in the code
+itself (stall counts). Here is what makes an instruction more than the use of a pipe:
+what goes through shared memory, copies, tile products of a warpgroup, and what is waited for.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from .core import sm
+from .sass.decode import Instruction
+from .sass.matrix import Product, product_of, tensor_cycles
+from .sass.opcodes import Rule, find_rule, interval_cycles, rules, thread_bytes
+
+PIPES = {
+    "fma": sm.FMA,
+    "fma_heavy": sm.HEAVY,
+    "half": sm.HALF,
+    "alu": sm.ALU,
+    "mufu": sm.MUFU,
+    "fp64": sm.FP64,
+    "tensor": sm.TENSOR_PIPE,
+    "lsu": sm.LSU,
+    "tma": sm.LSU,
+    "uniform": sm.UNIFORM,
+}
+"""Pipes of a sub-core; others take an issue slot alone."""
+SHARED = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "MOVM", "SHFL"})
+LOCAL = frozenset({"LDL", "STL", "STG", "ST", "RED", "ATOMG", "ATOM"})
+LOADS = frozenset({"LDG", "LD"})
+READS_REGISTERS = frozenset({"fma", "fma_heavy", "half", "alu", "mufu", "fp64", "lsu"})
+NEVER = frozenset({"!PT", "!UPT"})
+
+SHARED_LINE_BYTES = 128.0
+"""What shared memory moves in a cycle."""
+LSU_INTERVAL = 2.0
+"""Cycles between two memory instructions of a sub-core; an estimate (Huerta et al. 2025: one every 2 cycles)."""
+OPERAND_READ = 12.0
+"""Until a memory instruction has read its registers; an estimate (Huerta et al. 2025: 7 to 14 on Ampere)."""
+UNIFORM_INTERVAL = 1.0
+"""The compiler lets uniform instructions that do not need each other follow at once, and counts on it."""
+PRODUCT_LEAST = 13.0
+"""wgmma m64n16k16 with A in registers takes 13.0 cycles, where N / 2 is 8: one H200, CUDA 13.0, 2026-11-21."""
+
+Row = tuple[float, float, float, float, float, float]
+
+
+def lower_code(instructions: Sequence[Instruction], capability: int) -> tuple[np.ndarray, np.ndarray, Counter[str]]:
+    """Translate instructions to the tables of `core.sm`.
+
+    Args:
+        capability: of the architecture whose opcodes they are, e.g. 90.
+
+    Returns:
+        (int64 table, float64 table, opcodes without a rule -> how often they stand in the code).
+    """
+    table = rules(capability)
+    code = np.zeros((len(instructions), 7), dtype=np.int64)
+    rates = np.zeros((len(instructions), 6))
+    unknown: Counter[str] = Counter()
+    for i, one in enumerate(instructions):
+        rule = find_rule(one, table)
+        if rule is None:
+            unknown[one.opcode] += 1
+        kind, pipe, argument, rates[i] = _describe(one, rule)
+        waits = one.stall_cycles, one.write_barrier, one.read_barrier, one.wait_mask
+        code[i] = (kind, pipe, *waits, argument)
+    return code, rates, unknown
+
+
+def _describe(one: Instruction, rule: Rule | None) -> tuple[int, int, int, Row]:
+    """Kind, pipe, argument, and the row of real numbers of an instruction."""
+    if one.predicate in NEVER or rule is None:
+        return sm.PLAIN, sm.NO_PIPE, 0, (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    product = product_of(one)
+    if product and product.warps > 1:
+        return sm.MATMUL, sm.NO_PIPE, _commits(one), _product_row(product, rule)
+    pipe = PIPES.get(rule.pipe, sm.NO_PIPE)
+    port = float(rule.pipe in READS_REGISTERS)
+    latency = rule.latency_cycles if rule.scoreboard else 0.0
+    lines = 32 * thread_bytes(one) / SHARED_LINE_BYTES
+    moving = (max(LSU_INTERVAL, lines), latency - 1.0, OPERAND_READ, lines, 0.0, port)
+    if one.family in SHARED or one.family in LOCAL:
+        return sm.SHARED, pipe, 0, moving
+    if one.family in LOADS:
+        return sm.LOAD, pipe, 0, moving
+    if one.family == "LDGSTS":
+        return sm.COPY, pipe, 0, moving
+    kind, argument = _waits(one)
+    if rule.pipe in ("lsu", "tma"):
+        interval = LSU_INTERVAL
+    elif rule.pipe == "uniform":
+        interval = UNIFORM_INTERVAL
+    else:
+        interval = interval_cycles(one, rule)
+    return kind, pipe, argument, (interval, latency, min(latency, OPERAND_READ), 0.0, 0.0, port)
+
+
+def _waits(one: Instruction) -> tuple[int, int]:
+    """Kind and argument of what waits, or is waited for; PLAIN for all else."""
+    if one.opcode.startswith("WARPGROUP.DEPBAR"):
+        return sm.MATMUL_WAIT, _number(one.operands[-1])
+    if one.family == "LDGDEPBAR":
+        return sm.COPY_COMMIT, 0
+    if one.family == "DEPBAR":
+        return sm.COPY_WAIT, _number(one.operands[1]) if len(one.operands) > 1 else 0
+    if one.family == "BAR":
+        return sm.BARRIER, _barrier(one)
+    if one.family == "UTMALDG":
+        return sm.BULK, 0
+    if one.family == "SYNCS" and "TRYWAIT" in one.modifiers:
+        return sm.BULK_WAIT, 0
+    if one.family == "SYNCS" and "TRANS64" in one.modifiers:
+        return sm.EXPECT, 0
+    return sm.PLAIN, 0
+
+
+def _product_row(product: Product, rule: Rule) -> Row:
+    """A warpgroup's product: its accumulators pass the register port for N / 2 cycles, however long it takes."""
+    cycles = max(product.n / 2.0, PRODUCT_LEAST)
+    smem = product.smem_bytes / SHARED_LINE_BYTES
+    whole = max(cycles, tensor_cycles(product, rule.interval_cycles))
+    return 1.0, 0.0, 0.0, smem, whole, product.n / 2.0
+
+
+def _commits(one: Instruction) -> int:
+    return int(any("gsb0" in operand for operand in one.operands))
+
+
+def _barrier(one: Instruction) -> int:
+    """Number of a named barrier, and warps that it waits for, as `core.sm` packs them."""
+    numbers = [_number(operand) for operand in one.operands if operand[:1].isdigit()]
+    barrier = numbers[0] if numbers else 0
+    warps = numbers[1] // 32 if len(numbers) > 1 else 0
+    packed = barrier % sm.BARRIERS + sm.BARRIERS * warps
+    return -packed - 1 if "ARV" in one.modifiers else packed
+
+
+def _number(text: str) -> int:
+    return int(text, 0)

@@ -1,0 +1,117 @@
+"""Hand-written warp code for the simulation of an SM: one instruction a call, round latencies."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from tilesight.simulator.core import sm
+
+LATENCIES = sm.Latencies(
+    copy=300.0,
+    bulk=300.0,
+    fill=1.0,
+    arrival=2.0,
+    barrier=10.0,
+    matmul_wait=40.0,
+    matmul_queue=4,
+    burst=0.0,
+    period=4.0,
+    run=8,
+    dispatch=100.0,
+)
+
+
+@dataclass(slots=True)
+class Code:
+    """Instructions, in order."""
+
+    rows: list[tuple[int, ...]] = field(default_factory=list)
+    rates: list[tuple[float, ...]] = field(default_factory=list)
+
+    def add(
+        self,
+        kind: int = sm.PLAIN,
+        pipe: int = sm.NO_PIPE,
+        *,
+        stall: int = 1,
+        writes: int = -1,
+        reads: int = -1,
+        waits: int = 0,
+        argument: int = 0,
+        interval: float = 1.0,
+        latency: float = 0.0,
+        read: float = 0.0,
+        smem: float = 0.0,
+        tensor: float = 0.0,
+        port: float = 0.0,
+        times: int = 1,
+    ) -> "Code":
+        """One instruction, or several alike."""
+        self.rows += [(kind, pipe, stall, writes, reads, waits, argument)] * times
+        self.rates += [(interval, latency, read, smem, tensor, port)] * times
+        return self
+
+    def product(self, columns: int = 128, *, commits: bool = False, stall: int = 4) -> "Code":
+        """A warpgroup's m64nNk16, A in registers."""
+        half = columns / 2.0
+        return self.add(sm.MATMUL, argument=int(commits), stall=stall, smem=columns / 4.0, tensor=half, port=half)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What came of a run. Args: log as in `core.sm`; the rest summed over warps."""
+
+    log: np.ndarray
+    counts: np.ndarray
+    stalls: np.ndarray
+    blames: np.ndarray
+    pipes: np.ndarray
+
+    @property
+    def cycles(self) -> float:
+        """From the first start to the last end."""
+        return float(self.log[-1, sm.LOG_TIME] - self.log[0, sm.LOG_TIME])
+
+    def times(self, mark: int, slot: int = 0) -> np.ndarray:
+        """When a slot's first warp passed a mark."""
+        chosen = (self.log[:, sm.LOG_SLOT] == slot) & (self.log[:, sm.LOG_MARK] == mark)
+        times: np.ndarray = self.log[chosen, sm.LOG_TIME]
+        return times
+
+
+def walk(
+    code: Code,
+    ways: list[list[tuple[int, int, int]]],
+    *,
+    offsets: tuple[float, ...] = (0.0,),
+    rounds: int = 1,
+    latencies: sm.Latencies = LATENCIES,
+) -> Seen:
+    """Run CTAs whose warp w walks the stretches `ways[w]` (first, one past the last, mark)."""
+    roles, stretches = [], []
+    for way in ways:
+        roles.append((len(stretches), len(stretches) + len(way)))
+        stretches += way
+    size = len(code.rows)
+    log, pipes = np.zeros((len(offsets) * (rounds + 2) * (len(stretches) + 4), 3)), np.zeros(sm.PIPES + 3)
+    counts, stalls, blames = np.zeros(size, dtype=np.int64), np.zeros((size, sm.REASONS)), np.zeros(size)
+    logged = sm.simulate_sm(
+        np.array(code.rows, dtype=np.int64),
+        np.array(code.rates),
+        np.array(stretches, dtype=np.int64),
+        np.array(roles, dtype=np.int64),
+        latencies,
+        np.array(offsets),
+        rounds,
+        log,
+        counts,
+        stalls,
+        blames,
+        pipes,
+    )
+    assert logged > 0, "warps wait for each other for ever"
+    return Seen(log=log[:logged], counts=counts, stalls=stalls, blames=blames, pipes=pipes)
+
+
+def straight(code: Code, warps: int = 1, **options: object) -> Seen:
+    """All warps walk the code once."""
+    return walk(code, [[(0, len(code.rows), -1)]] * warps, **options)  # type: ignore[arg-type]

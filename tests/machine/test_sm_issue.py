@@ -1,0 +1,67 @@
+"""Warps issue in order, one instruction a cycle and sub-core, as the code's control bits and the pipes allow."""
+
+import pytest
+from machine.sm_toys import Code, straight, walk
+from tilesight.simulator.core import sm
+
+
+@pytest.mark.parametrize("stall", [1, 2, 4, 15])
+def test_a_warp_waits_out_its_stall_counts(stall: int) -> None:
+    """Fixed latencies would be lost."""
+    assert straight(Code().add(stall=stall, times=100)).cycles == 99 * stall
+
+
+@pytest.mark.parametrize(("warps", "cycles"), [(1, 399), (4, 399), (8, 400), (16, 403), (32, 807)])
+def test_a_sub_core_issues_one_instruction_a_cycle(warps: int, cycles: float) -> None:
+    """Four warps of a sub-core hide a stall of four cycles, eight share the issue slot."""
+    assert straight(Code().add(stall=4, times=100).add(), warps).cycles == pytest.approx(cycles, abs=1)
+
+
+def test_warps_are_dealt_to_four_sub_cores() -> None:
+    """Four warps would get in each other's way, or eight would not."""
+    code = Code().add(pipe=sm.MUFU, interval=8.0, times=50)
+    assert [straight(code, warps).cycles for warps in (1, 4)] == [49 * 8] * 2
+    assert straight(code, 8).cycles == 99 * 8
+
+
+def test_pipes_of_a_sub_core_run_side_by_side() -> None:
+    """FMA and ALU would exclude each other."""
+    fma, alu = ({"pipe": pipe, "interval": 2.0} for pipe in (sm.FMA, sm.ALU))
+    code = Code()
+    for _ in range(50):
+        code.add(**fma).add(**alu)  # type: ignore[arg-type]
+    assert straight(code).cycles == pytest.approx(100, abs=2)
+
+
+def test_who_waits_for_a_scoreboard_goes_on_when_the_result_is_there() -> None:
+    """A result of variable latency would be used before it is written."""
+    code = Code().add(pipe=sm.MUFU, writes=3, interval=8.0, latency=17.0).add(waits=0b1000).add()
+    seen = straight(code)
+    assert seen.cycles == 18
+    assert seen.stalls[1, sm.SCOREBOARD] == seen.blames[0] == 16
+
+
+def test_a_scoreboard_of_operands_is_free_before_the_result() -> None:
+    """Registers could not be written again before a memory instruction is done."""
+    code = Code().add(sm.SHARED, sm.LSU, writes=0, reads=1, interval=2.0, latency=100.0, read=12.0, smem=1.0)
+    assert straight(code.add(waits=0b10).add()).cycles == 13
+
+
+def test_stalls_and_issues_add_up_to_the_time_of_a_warp() -> None:
+    """A table of reasons would leave cycles out, or count them twice."""
+    code = Code()
+    for _ in range(20):
+        code.add(pipe=sm.MUFU, writes=0, interval=8.0, latency=17.0).add(pipe=sm.ALU, waits=1, interval=2.0, stall=4)
+        code.add(pipe=sm.ALU, interval=2.0).add(pipe=sm.ALU, interval=2.0, stall=2)
+    seen = straight(code, 12)
+    ends = seen.cycles
+    busy = seen.counts.sum() + seen.stalls.sum()
+    assert busy <= 12 * (ends + 1) + 1e-6
+    assert busy == pytest.approx(12 * ends, rel=0.05)
+
+
+def test_the_warp_that_has_waited_longest_goes_first() -> None:
+    """One warp would starve beside another that never waits."""
+    code = Code().add(times=400)
+    seen = walk(code, [[(0, 200, 0), (200, 400, 1)]] * 8)
+    assert seen.times(1)[0] == 2 * 199 - 1

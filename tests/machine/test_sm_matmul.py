@@ -1,0 +1,96 @@
+"""Tile products of a warpgroup run beside its warps, one after the other, and take the register port in bursts."""
+
+import pytest
+from machine.sm_toys import LATENCIES, Code, straight, walk
+from tilesight.simulator import compiled_cost
+from tilesight.simulator.core import sm
+
+BURSTS = LATENCIES._replace(
+    burst=compiled_cost.BURST_CYCLES, period=compiled_cost.BURST_PERIOD_CYCLES, run=compiled_cost.BURST_RUN
+)
+WAIT = {"kind": sm.MATMUL_WAIT, "stall": 2}
+
+
+@pytest.mark.parametrize("columns", [64, 128, 256])
+def test_products_follow_each_other_without_a_gap(columns: int) -> None:
+    """A stream of m64nNk16 would not take N / 2 cycles each, as measured."""
+    code = Code()
+    for number in range(16):
+        code.product(columns, commits=number == 15)
+    seen = straight(code.add(**WAIT).add(), 4)  # type: ignore[arg-type]
+    assert seen.cycles == pytest.approx(16 * columns / 2 + LATENCIES.matmul_wait, abs=8)
+
+
+def test_a_product_begins_when_all_four_warps_have_issued_it() -> None:
+    """One warp's rows could not be multiplied alone."""
+    code = Code().add(stall=15, times=20).product(commits=True).add(**WAIT).add()  # type: ignore[arg-type]
+    late, early = [(0, 23, -1)], [(20, 23, -1)]
+    alone = walk(code, [early] * 4).cycles
+    assert walk(code, [early] * 3 + [late]).cycles == alone + 20 * 15
+
+
+def test_a_wait_may_leave_newer_groups_running() -> None:
+    """`wgmma.wait_group 1` would wait for everything."""
+    cycles = []
+    for left in (0, 1):
+        code = Code().product(commits=True).product(commits=True)
+        cycles.append(straight(code.add(argument=left, **WAIT).add(), 4).cycles)  # type: ignore[arg-type]
+    assert cycles[0] - cycles[1] == pytest.approx(64)
+
+
+def test_a_warp_that_waits_after_every_product_takes_its_latency_every_time() -> None:
+    """Products that the compiler serialised would cost no more than others."""
+    chained, serial = Code(), Code()
+    for number in range(8):
+        chained.product(commits=number == 7)
+        serial.product(commits=True).add(**WAIT)  # type: ignore[arg-type]
+    chained.add(**WAIT)  # type: ignore[arg-type]
+    more = straight(serial.add(), 4).cycles - straight(chained.add(), 4).cycles
+    assert more == pytest.approx(7 * (LATENCIES.matmul_wait + 6), rel=0.1)
+
+
+def test_two_warpgroups_share_the_tensor_cores() -> None:
+    """Eight warps would multiply twice as fast as four."""
+    code = Code()
+    for number in range(16):
+        code.product(commits=number == 15)
+    code.add(**WAIT).add()  # type: ignore[arg-type]
+    one, two = (straight(code, warps).cycles for warps in (4, 8))
+    assert two - LATENCIES.matmul_wait == pytest.approx(2 * (one - LATENCIES.matmul_wait), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("pipe", "interval", "stall", "measured"),
+    [
+        (sm.FMA, 1.0, 4, 5.44),
+        (sm.ALU, 2.0, 1, 4.66),
+        (sm.ALU, 2.0, 4, 5.76),
+        (sm.MUFU, 8.0, 1, 10.94),
+    ],
+)
+def test_instructions_beside_a_stream_of_products_are_as_slow_as_measured(
+    pipe: int, interval: float, stall: int, measured: float
+) -> None:
+    """What a sub-core issues beside a busy tensor core would be off by a fifth or more; one H200, `beside_*`."""
+    code = Code()
+    for number in range(8):
+        code.product(commits=number == 7)
+    code.add(argument=1, **WAIT).add(stall=5)  # type: ignore[arg-type]
+    code.add(pipe=pipe, interval=interval, stall=stall, port=1.0, times=64)
+    products, others = [(0, 10, 0)] * 300, [(10, 74, 1)] * 200
+    slowed = walk(code, [others] * 4 + [products] * 4, latencies=BURSTS)
+    turns = slowed.times(1)
+    assert (turns[150] - turns[50]) / 100 / 64 == pytest.approx(measured, rel=0.15)
+    intervals = walk(code, [products] * 4 + [others] * 4, latencies=BURSTS).times(0)
+    assert (intervals[20] - intervals[5]) / 15 / 8 == pytest.approx(64, rel=0.08)
+
+
+def test_a_long_row_of_instructions_holds_products_up() -> None:
+    """Products would keep their pace beside rows of 64 FFMA, which they do not: 161 cycles each, measured, not 64."""
+    code = Code()
+    for number in range(8):
+        code.product(commits=number == 7)
+    code.add(argument=1, **WAIT).add(stall=5)  # type: ignore[arg-type]
+    code.add(pipe=sm.FMA, port=1.0, times=64).add(pipe=sm.ALU, interval=2.0, stall=5, port=1.0, times=4)
+    intervals = walk(code, [[(0, 10, 0)] * 60] * 4 + [[(10, 78, 1)] * 900] * 4, latencies=BURSTS).times(0)
+    assert (intervals[20] - intervals[5]) / 15 / 8 == pytest.approx(161, rel=0.35)

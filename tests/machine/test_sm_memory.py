@@ -1,0 +1,72 @@
+"""Shared memory, barriers and copies of an SM: 128 B a cycle for all warps, arrivals one by one, commits in order."""
+
+import pytest
+from machine.sm_toys import LATENCIES, Code, straight, walk
+from tilesight.simulator.core import sm
+
+LOAD_128 = {"kind": sm.SHARED, "pipe": sm.LSU, "interval": 4.0, "latency": 22.0, "smem": 4.0}
+
+
+@pytest.mark.parametrize("warps", [4, 8, 16])
+def test_shared_memory_serves_all_warps_at_128_bytes_a_cycle(warps: int) -> None:
+    """16 bytes a thread would come faster than the banks can give them."""
+    code = Code().add(**LOAD_128, times=49).add(**LOAD_128, writes=0).add(waits=1).add()  # type: ignore[arg-type]
+    assert straight(code, warps).cycles == pytest.approx(warps * 50 * 4 + 22, rel=0.03)
+
+
+@pytest.mark.parametrize(("warps", "measured"), [(4, 20.6), (8, 28.6), (12, 36.6), (16, 44.6)])
+def test_barriers_take_as_long_as_measured(warps: int, measured: float) -> None:
+    """bar.sync after bar.sync would not grow with the warps as on an H200."""
+    latencies = LATENCIES._replace(arrival=2.0, barrier=12.0)
+    seen = walk(Code().add(sm.BARRIER), [[(0, 1, 0)] * 50] * warps, latencies=latencies)
+    times = seen.times(0)
+    assert (times[-1] - times[10]) / (len(times) - 11) == pytest.approx(measured, abs=1.5)
+
+
+def test_a_barrier_lets_nobody_go_before_the_last() -> None:
+    """Data would be read before another warp has written them."""
+    code = Code().add(stall=15, times=20).add(sm.BARRIER).add()
+    seen = walk(code, [[(20, 22, -1)]] * 3 + [[(0, 22, -1)]])
+    assert seen.cycles == pytest.approx(300 + LATENCIES.barrier, abs=3)
+
+
+def test_an_arrival_that_does_not_wait_goes_on() -> None:
+    """bar.arrive would hold up a producer."""
+    two = 2 * sm.BARRIERS + 1
+    code = Code().add(sm.BARRIER, argument=-two - 1).add(stall=15, times=20).add(sm.BARRIER, argument=two).add()
+    seen = walk(code, [[(0, 1, -1), (22, 23, -1)], [(1, 23, -1)]])
+    assert seen.cycles == pytest.approx(300 + LATENCIES.barrier, abs=3)
+
+
+@pytest.mark.parametrize(("left", "cycles"), [(0, 400), (1, 300)])
+def test_a_wait_for_copies_may_leave_the_newest_commits(left: int, cycles: float) -> None:
+    """A pipelined loop would wait for the tile that it has just asked for."""
+    copy = {"kind": sm.COPY, "pipe": sm.LSU, "interval": 4.0, "smem": 4.0}
+    code = Code().add(**copy).add(sm.COPY_COMMIT).add(stall=15).add(stall=15, times=6).add(**copy)  # type: ignore[arg-type]
+    seen = straight(code.add(sm.COPY_COMMIT).add(sm.COPY_WAIT, argument=left).add())
+    assert seen.cycles == pytest.approx(cycles, abs=12)
+
+
+def test_each_wait_for_a_bulk_copy_is_for_the_next_announced() -> None:
+    """A loop would go on with a tile that TMA has not brought yet, or wait for a later one."""
+    code = Code().add(sm.EXPECT).add(sm.BULK, smem=4.0, stall=15).add(stall=15, times=9)
+    code.add(sm.EXPECT).add(sm.BULK, smem=4.0).add(sm.BULK_WAIT, writes=0).add(waits=1)
+    first = straight(code).cycles
+    assert first == pytest.approx(LATENCIES.bulk, abs=12)
+    assert straight(code.add(sm.BULK_WAIT, writes=0).add(waits=1)).cycles == pytest.approx(first + 150, abs=12)
+
+
+def test_a_slot_takes_up_the_next_cta_when_one_has_ended() -> None:
+    """A full SM would run empty, and its CTAs cost what the first ones did."""
+    seen = straight(Code().add(stall=10, times=11), rounds=3, offsets=(0.0, 50.0))
+    assert [list(seen.times(sm.START, slot)[:3]) for slot in (0, 1)] == [[0, 200, 400], [50, 250, 450]]
+
+
+def test_two_runs_are_the_same() -> None:
+    """A prediction would change from call to call."""
+    code = Code()
+    for _ in range(30):
+        code.add(**LOAD_128, writes=0).add(sm.BARRIER).add(waits=1, stall=3)  # type: ignore[arg-type]
+    first, second = (straight(code, 8, offsets=(0.0, 7.0, 31.0), rounds=2) for _ in range(2))
+    assert (first.log == second.log).all()
+    assert (first.stalls == second.stalls).all()

@@ -1,0 +1,151 @@
+"""Costs from compiled code: parts of the code find their steps, and a full SM lies between one CTA and many."""
+
+import gzip
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tilesight.simulator.compiled_cost import COMPILED_PIPES, CompiledCost, compiled_costs
+from tilesight.simulator.core import sm
+from tilesight.simulator.device import load_device
+from tilesight.simulator.engine import run_launches
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.program import Launch, Resources
+from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.sass.decode import decode
+from tilesight.simulator.sass.flow import find_flow
+from tilesight.simulator.schedule import Config
+from tilesight.simulator.sm_code import lower_code
+from tilesight.simulator.sm_trace import find_trace, working_loops
+
+RECORDED = Path(__file__).parent.parent / "recorded" / "sass-flash2-sm90.txt.gz"
+SASS = gzip.decompress(RECORDED.read_bytes()).decode()
+"""flash2, 64 x 64 tiles, D = 64, 4 warps, 3 stages, fp16, not causal; Triton 3.6.0 for sm_90."""
+H200 = load_device("h200")
+PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
+CONFIG = Config(block_m=64, block_n=64, num_warps=4, num_stages=3)
+COMPILED = Resources(registers_per_thread=106, smem_bytes_per_cta=57344, warps_per_cta=4, origin="compiled")
+
+
+def launch_of(smem_bytes: int = 57344) -> Launch:
+    (launch,) = find_schedule("flash2").launches(PROBLEM, CONFIG, H200)
+    return replace(launch, resources=replace(COMPILED, smem_bytes_per_cta=smem_bytes))
+
+
+@cache
+def found(smem_bytes: int = 57344) -> CompiledCost:
+    return compiled_costs(launch_of(smem_bytes), H200, SASS, 2)
+
+
+def pipe(cost: CompiledCost, step: str, name: str) -> float:
+    return cost.steps[step].pipe_cycles[COMPILED_PIPES.index(name)]
+
+
+def test_every_step_has_a_cost_of_every_pipe() -> None:
+    """The engine would find no cost for a step, or take one pipe's for another's."""
+    costs = found().steps
+    assert set(costs) == {"prologue", "inner", "masked", "epilogue"}
+    assert {len(cost.pipe_cycles) for cost in costs.values()} == {len(COMPILED_PIPES)}
+
+
+def test_an_iteration_uses_the_tensor_cores_for_its_products() -> None:
+    """Eight m64n64k16 of 32 cycles each stand in the loop; another count means another part of the code."""
+    assert pipe(found(), "inner", "tensor") == pytest.approx(8 * 32)
+
+
+def test_an_iteration_takes_an_exponential_for_every_score() -> None:
+    """64 x 64 scores and two corrections of 64 rows a lane, at 16 a cycle."""
+    assert pipe(found(), "inner", "mufu") == pytest.approx((64 * 64 / 32 + 2 * 4) * 8 / 4)
+
+
+def test_code_before_and_after_the_loop_is_paid_by_prologue_and_epilogue() -> None:
+    """Time outside of loops would be lost."""
+    costs = found().steps
+    assert costs["prologue"].critical_path_cycles > 300
+    assert costs["epilogue"].critical_path_cycles > 300
+    assert costs["masked"].critical_path_cycles == 0
+
+
+@pytest.mark.parametrize(("smem_bytes", "resident"), [(57344, 4), (100_000, 2), (200_000, 1)])
+def test_a_full_sm_is_faster_than_one_cta_and_slower_than_its_ctas_apart(smem_bytes: int, resident: int) -> None:
+    """Several CTAs would hide each other's waits altogether, or not at all."""
+    cost = found(smem_bytes)
+    assert cost.resident == resident
+    lone, shared = cost.steps["inner"].critical_path_cycles, pipe(cost, "inner", "sm")
+    assert lone / resident <= shared * 1.0001
+    assert shared <= lone
+
+
+def test_more_resident_ctas_finish_their_iterations_sooner() -> None:
+    """A second CTA would be worth nothing."""
+    paces = [pipe(found(smem), "inner", "sm") for smem in (200_000, 100_000, 57344)]
+    assert paces[0] > 1.2 * paces[1] > 1.2 * paces[2]
+
+
+def test_the_cycles_of_a_kernel_are_near_the_measured_ones() -> None:
+    """A fault of the model would tell: on an H200 this kernel took 1.282 ms at about 1.70 GHz."""
+    without_waits = replace(H200, l2_latency_cycles=1.0, sm_fill_bytes_per_cycle=1e4)
+    (run,) = run_launches((launch_of(),), [found().steps], [1.7e9], without_waits, warm=True)
+    assert run.cycles / 1.70e9 == pytest.approx(1.282e-3, rel=0.15)
+
+
+def test_issues_are_counted_per_instruction() -> None:
+    """The table that explains a kernel would not belong to its code."""
+    cost = found()
+    in_loop = cost.flow.loops[0].blocks
+    (block,) = in_loop
+    where = cost.flow.blocks[block]
+    assert (cost.issues[where.first : where.stop] > 5 * cost.issues[0]).all()
+    assert cost.stalls.shape == (len(cost.flow.instructions), sm.REASONS)
+    assert not cost.unknown
+
+
+def test_the_same_code_costs_the_same_again() -> None:
+    """A prediction would change from call to call."""
+    first, second = (compiled_costs(launch_of(), H200, SASS, 2) for _ in range(2))
+    assert first.steps == second.steps
+    assert np.array_equal(first.stalls, second.stalls)
+
+
+def test_an_opcode_without_a_rule_is_counted_by_name() -> None:
+    """An instruction would be passed over in silence."""
+    text = SASS.replace("FMNMX", "NEWOP")
+    assert sum(compiled_costs(launch_of(), H200, text, 2).unknown.values()) == SASS.count("FMNMX")
+
+
+def test_code_that_nests_otherwise_is_refused_in_one_line() -> None:
+    """Loops would be paid for by steps that have nothing to do with them."""
+    (launch,) = find_schedule("flash1").launches(PROBLEM, find_schedule("flash1").default, H200)
+    with pytest.raises(ValueError, match=r"^kernel flash1: compiled code has 1 loops where its tile program has 2$"):
+        compiled_costs(launch, H200, SASS, 2)
+
+
+def test_specialised_warps_are_refused_in_one_line() -> None:
+    """Producers and consumers would be taken for warps that all do the same."""
+    with pytest.raises(ValueError, match="warps are specialised"):
+        compiled_costs(replace(launch_of(), consumer_warps=8), H200, SASS, 2)
+
+
+@pytest.mark.parametrize("trips", [1, 2, 7])
+def test_a_way_runs_its_loop_as_often_as_asked(trips: int) -> None:
+    """Cycles of an iteration would come from the wrong number of them."""
+    flow = find_flow(decode(SASS))
+    (loop,) = working_loops(flow)
+    trace = find_trace(flow, {loop: trips})
+    header = flow.blocks[flow.loops[loop].header].first
+    assert (trace[:, 0] == header).sum() == trips
+    assert flow.instructions[trace[-1, 1] - 1].family == "EXIT"
+
+
+def test_products_and_waits_are_told_apart() -> None:
+    """Asynchronous instructions would be taken for those that hold up their warp."""
+    instructions = decode(SASS)
+    code, rates, _ = lower_code(instructions, 90)
+    families = {
+        kind: {one.family for one, row in zip(instructions, code, strict=True) if row[sm.KIND] == kind}
+        for kind in (sm.MATMUL, sm.MATMUL_WAIT, sm.COPY, sm.COPY_COMMIT, sm.COPY_WAIT, sm.BARRIER)
+    }
+    assert list(families.values()) == [{"HGMMA"}, {"WARPGROUP"}, {"LDGSTS"}, {"LDGDEPBAR"}, {"DEPBAR"}, {"BAR"}]
+    assert set(rates[code[:, sm.KIND] == sm.MATMUL, sm.TENSOR]) == {32.0}
