@@ -54,6 +54,7 @@ def a_launch(
         spilled_bytes_per_thread=spilled_bytes,
         smem_bytes_per_cta=49152,
         resources="estimated",
+        cost="tiles",
         simulated_fraction=1.0,
     )
 

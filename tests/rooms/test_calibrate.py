@@ -103,8 +103,9 @@ def test_findings_replace_the_base_and_say_so() -> None:
         "launch_graph_s",
         "cta_dispatch_cycles",
     }
-    assert {key for key in H200.provenance if device.provenance[key] != H200.provenance[key]} == changed
-    assert {key for key in H200.provenance if getattr(device, key) != getattr(H200, key)} <= changed
+    # The catalogue's own numbers come from a calibration too, whose words are the same.
+    assert {key for key in H200.provenance if device.provenance[key] != H200.provenance[key]} <= changed
+    assert {key for key in H200.provenance if getattr(device, key) != getattr(H200, key)} == changed
 
 
 def test_what_no_gpu_can_have_is_refused_and_the_base_stays() -> None:
@@ -190,7 +191,7 @@ def test_the_table_shows_both_and_their_ratio() -> None:
         settled({"hbm": HBM | {"read": {"4": [SIZE / 9e12]}}}), "h200", 100
     ).splitlines()
     (row,) = [line.split() for line in lines if line.startswith("hbm_write_bytes_per_s")]
-    assert row[:6] == ["hbm_write_bytes_per_s", "4.20", "TB/s", "4.26", "TB/s", "0.986"]
+    assert row[:6] == ["hbm_write_bytes_per_s", "4.20", "TB/s", "4.49", "TB/s", "0.935"]
     assert lines[-1].startswith("refused: hbm_read_bytes_per_s = 9e+12: must be from ")
 
 

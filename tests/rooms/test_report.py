@@ -234,6 +234,7 @@ def test_every_key_with_a_suffix_has_a_unit() -> None:
         "max_threads_per_cta",
         "l2_partitions",
         "coalescer_sms",
+        "l2_dirty_fraction",
     }
 
 
