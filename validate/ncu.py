@@ -167,7 +167,11 @@ def doubt(ncu: Ncu, l2_bytes: int) -> str | None:
 
 
 def copy_doubt(counted: Sequence[Mapping[str, float]], size_bytes: int) -> str | None:
-    """Hold the counters of a copy, which may be several launches, against its size. Returns: what is off, in one line; None where nothing is."""
+    """Hold the counters of a copy, which may be several launches, against its size.
+
+    Returns:
+        What is off, in one line; None where nothing is.
+    """
     if not counted:
         return "counters are not trusted: a copy was launched, and no launch was counted"
     for field, what in (("hbm_read_bytes", "read"), ("hbm_write_bytes", "written")):

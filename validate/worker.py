@@ -13,7 +13,7 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
