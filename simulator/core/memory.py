@@ -245,8 +245,8 @@ def _l1_hit(l1: np.ndarray, capacity: float, tag: int, size: int, sm: int) -> bo
 def _l1_forget(l1: np.ndarray, tag: int, sm: int) -> None:
     """A tile that an SM stores is no longer in its L1.
 
-    On an H200 flash1 loads O again from L2 where it does so right after the store (99 % of the bytes of two launches of one
-    query tile); of slices of 16 query tiles, which fit L1, 40 % of the bytes hit. This counts none.
+    On an H200 flash1 loads O again from L2 where it does so right after the store (99 % of the bytes of two launches
+    of one query tile); of slices of 16 query tiles, which fit L1, 40 % of the bytes hit. This counts none.
     """
     for at in range(L1_ENTRIES):
         if l1[sm, at, TAG] == tag:
