@@ -9,9 +9,9 @@ keyed by the kernel's source, its arguments and options, the target, the version
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from ..simulator.device import Device
 from ..simulator.occupancy import DoesNotFit, occupancy
 from ..simulator.pool import cores
 from ..simulator.problem import AttentionProblem
-from ..simulator.program import Launch, Resources
+from ..simulator.program import Code, Launch, Resources
 from ..simulator.sass.constants import Parameter, constant_bank
 from . import compile_worker
 from .compile_cache import cache_folder, read, write
@@ -36,31 +36,22 @@ TMEM_COLUMNS = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
-    """Machine code of a launch, and what it finds in its constants.
-
-    Args:
-        sass: listing of the kernel, with the encoding of every instruction.
-        constants: address in constant bank 0 [B] -> 32-bit word, for all that is known before the launch.
-    """
-
-    sass: str
-    constants: Mapping[int, int] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
     """What the compiler made of a launch.
 
     Args:
-        resources: registers, shared memory, spills, and warps after specialisation; origin `compiled`.
+        resources: registers, shared memory, spills, and warps after specialisation; origin `compiled`;
+            with the machine code itself, where it was asked for.
         instructions: SASS opcode with modifiers (`HGMMA.64...`) -> how often it stands in the code.
-        code: the machine code itself, where it was asked for.
     """
 
     resources: Resources
     instructions: dict[str, int]
-    code: Code | None = None
+
+    @property
+    def code(self) -> Code | None:
+        """The machine code, where it was asked for."""
+        return self.resources.code
 
     def count(self, family: str) -> int:
         """Instructions of an opcode, whatever its modifiers. Args: family: e.g. `HGMMA`."""
@@ -156,7 +147,7 @@ def compile_pipelines(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[tuple[Resources, ...] | str]:
-    """Compiled resources of pipelines of launches: what `simulator.explore` asks of its `resources_of`.
+    """Compiled resources of pipelines of launches, with code: what `simulator.explore` asks of its `resources_of`.
 
     Args:
         pipelines: launches that run one after the other; the rest as in `compile_many`.
@@ -169,7 +160,7 @@ def compile_pipelines(
     """
     chains = list(pipelines)
     launches = [(launch, problem) for chain in chains for launch in chain]
-    outcomes = iter(compile_many(launches, device, workers=workers, progress=progress))
+    outcomes = iter(compile_many(launches, device, workers=workers, progress=progress, code=True))
     return [_resources([next(outcomes) for _ in chain]) for chain in chains]
 
 
@@ -211,8 +202,9 @@ def _outcome(answer: dict[str, Any], launch: Launch, job: dict[str, Any], device
     if answer["tmem_columns"] > TMEM_COLUMNS:
         columns = answer["tmem_columns"]
         return Failure(reason=f"tensor memory: a CTA needs {columns} columns, {device.name} has {TMEM_COLUMNS}")
-    code = _code(answer["code"], launch, job, resources) if "code" in answer else None
-    return Compiled(resources=resources, instructions=answer["instructions"], code=code)
+    if "code" in answer:
+        resources = replace(resources, code=_code(answer["code"], launch, job, resources))
+    return Compiled(resources=resources, instructions=answer["instructions"])
 
 
 def _code(answer: dict[str, Any], launch: Launch, job: dict[str, Any], resources: Resources) -> Code:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from . import units
+from .candidate import Candidate, mark_like_best, mark_pareto
 from .device import Device, load_device
 from .occupancy import DoesNotFit
 from .pool import Progress, run_all
@@ -15,7 +16,6 @@ from .prediction import Prediction
 from .problem import AttentionProblem
 from .program import Launch, Resources
 from .registry import find_schedule
-from .schedule import Config
 from .simulate import launches_of, simulate
 from .space import Options, configs_of, schedules_named, those_able, unlike
 
@@ -25,87 +25,6 @@ BASELINE = "naive"
 Settings = Mapping[str, str | int | None]
 ResourcesOf = Callable[[Sequence[tuple[Launch, ...]]], Sequence[tuple[Resources, ...] | str]]
 """Launches of each configuration -> resources of each of its launches, or why they cannot run, in one line."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """One configuration of a schedule and what became of it.
-
-    Args:
-        schedule: name; config: choices; options: those of them that the schedule reads.
-        resources: of each launch, in the place of the estimates; None leaves the estimates.
-        prediction: None where it cannot run on the device at all.
-        reason: why it does not fit, in one line; empty where it does.
-        pareto: whether no other that fits is at least as good in time, SRAM fill and HBM bytes, and better in one.
-    """
-
-    schedule: str
-    config: Config
-    options: tuple[str, ...]
-    resources: tuple[Resources, ...] | None = None
-    prediction: Prediction | None = None
-    reason: str = ""
-    pareto: bool = False
-
-    @property
-    def fits(self) -> bool:
-        """Whether it runs on the device."""
-        return not self.reason
-
-    @property
-    def costs(self) -> tuple[float, int, int]:
-        """What Pareto marks weigh: time [s], bytes into the SMs [B], bytes at HBM [B]."""
-        if self.prediction is None:
-            return float("inf"), 0, 0
-        total = self.prediction.total
-        return total.time_s, total.smem_fill_bytes, total.hbm_bytes
-
-    def config_dict(self) -> dict[str, int | str]:
-        """The options that the schedule reads, with their values."""
-        return {name: getattr(self.config, name) for name in self.options}
-
-    def to_dict(self) -> dict[str, object]:
-        """The object in `explore --json`; figures are null where it cannot run."""
-        told: dict[str, object] = {
-            "schedule": self.schedule,
-            "config": self.config_dict(),
-            "fits": self.fits,
-            "reason": self.reason,
-            "pareto": self.pareto,
-        }
-        if self.prediction is None:
-            return told | dict.fromkeys((*TOTAL_KEYS, *LAUNCH_KEYS))
-        total = self.prediction.total_dict()
-        launch = self.prediction.longest_launch.to_dict()
-        return told | {key: total[key] for key in TOTAL_KEYS} | {key: launch[key] for key in LAUNCH_KEYS}
-
-
-TOTAL_KEYS = (
-    "time_s",
-    "bottleneck",
-    "matmul_flop_per_s",
-    "hbm_read_bytes",
-    "hbm_write_bytes",
-    "l2_read_bytes",
-    "l2_write_bytes",
-    "l2_hit_fraction",
-    "fabric_bytes",
-    "smem_fill_bytes",
-    "smem_read_bytes",
-    "smem_write_bytes",
-    "peak_memory_bytes",
-)
-"""Figures of all launches together."""
-LAUNCH_KEYS = (
-    "ctas_per_sm",
-    "occupancy_fraction",
-    "waves",
-    "registers_per_thread",
-    "spilled_bytes_per_thread",
-    "smem_bytes_per_cta",
-    "resources",
-)
-"""Figures of the launch that takes longest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +78,7 @@ def explore(
     registers: int | None = None,
     smem_bytes: int | None = None,
     resources_of: ResourcesOf | None = None,
+    cost: str = "compiled",
     workers: int = 1,
     progress: Progress | None = None,
     **fixed: int | str | Sequence[int | str],
@@ -169,7 +89,7 @@ def explore(
         problem: what to compute.
         schedule: a name, several names, or `all` that compute attention; all must compute the same.
         device: a `Device`, a catalogue name or a path to a TOML file.
-        l2, overhead, resolution, registers, smem_bytes: as `simulate`.
+        l2, overhead, resolution, registers, smem_bytes, cost: as `simulate`.
         resources_of: called once, here, with the launches of all configurations; what it says replaces the estimates.
         workers: processes at most; in a script of your own, more than one needs the usual `__main__` guard.
         progress: called with (configurations done, configurations in all).
@@ -187,6 +107,7 @@ def explore(
         "resolution": resolution,
         "registers": registers,
         "smem_bytes": smem_bytes,
+        "cost": cost,
     }
     naive = find_schedule(BASELINE)
     other = unlike([naive, *schedules_named(schedule)])
@@ -198,9 +119,10 @@ def explore(
         problem=problem,
         device=gpu,
         device_name=device if isinstance(device, str) else device.name,
-        candidates=tuple(mark_pareto(sorted(done, key=_rank))),
-        baseline=_simulate_one(problem, gpu, {"l2": l2, "overhead": overhead}, baseline).prediction,
+        candidates=tuple(mark_like_best(mark_pareto(sorted(done, key=_rank)))),
+        baseline=_simulate_one(problem, gpu, {"l2": l2, "overhead": overhead, "cost": cost}, baseline).prediction,
         left_out=left_out,
+        notes=_cost_notes(done),
     )
 
 
@@ -232,14 +154,12 @@ def _rank(candidate: Candidate) -> tuple[object, ...]:
     return not candidate.fits, candidate.prediction is None, candidate.costs, candidate.schedule, choices
 
 
-def mark_pareto(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The same candidates, with those marked that no other beats in time, SRAM fill and HBM bytes together."""
-    fitting = [candidate.costs for candidate in candidates if candidate.fits]
-
-    def beaten(own: tuple[float, int, int]) -> bool:
-        return any(other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other in fitting)
-
-    return [replace(candidate, pareto=candidate.fits and not beaten(candidate.costs)) for candidate in candidates]
+def _cost_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """How often compiled code was of no use, and why, by the first example; in one line."""
+    noted = [note for item in candidates if item.prediction for note in item.prediction.notes[:1]]
+    if not noted:
+        return ()
+    return (f"{len(noted)} of {len(candidates)} configurations: {noted[0]}",)
 
 
 def _candidate(prediction: Prediction, device: Device) -> Candidate:

@@ -29,7 +29,8 @@ class LaunchPrediction:
         num_warps: warps of a CTA, those that the compiler adds included; num_stages: as in Triton.
         registers_per_thread, spilled_bytes_per_thread, smem_bytes_per_cta, resources: see `Resources`;
             resources is its origin.
-        cost: where the cycles of a step come from: `compiled` (machine code), or `tiles`, with the reason if code was at hand.
+        cost: where the cycles of a step come from: `compiled` (machine code), `tiles` (estimated), or `tiles: reason`
+            where there was code that was of no use.
         simulated_fraction: share of the work that was stepped through; the rest continued a steady state.
     """
 

@@ -6,7 +6,8 @@ from statistics import median
 
 from . import units
 from .bounds import roofline
-from .explore import Candidate, Exploration
+from .candidate import ERROR_FRACTIONS, Candidate
+from .explore import Exploration
 from .prediction import LaunchPrediction, Prediction
 from .registry import find_schedule
 from .report import RESOURCES, Column, config_text, flop, percent, plural, problem_text, table, times, wrapped
@@ -38,7 +39,7 @@ def explore_text(found: Exploration, top: int = 15, width: int = 120, color: boo
         *found.notes,
     ]
     ranking = ["", ranking_table(found, ranked[:top], width, color), ""] if ranked else []
-    rest = [*(why_lines(found) if ranked else ()), *left_out_lines(found)]
+    rest = [*([*why_lines(found), "", *legend_lines(found)] if ranked else ()), *left_out_lines(found)]
     return "\n".join([*wrapped(head, width), *ranking, *wrapped(rest, width)])
 
 
@@ -61,6 +62,9 @@ def ranking_table(found: Exploration, shown: Sequence[Candidate], width: int, co
         column("time", lambda one: units.duration(one.time_s)),
         column("vs best", lambda one: times(one.time_s / best_s), 3),
     ]
+    if any(item.band_s for item in shown):
+        columns.insert(-1, Column(title="band", cells=[band_text(item) for item in shown], rank=1))
+        columns.append(Column(title="~", cells=["~" if item.like_best else "" for item in shown], left=True))
     if any(one.total.matmul_flop for one in predictions):
         columns.append(column("TFLOP/s", lambda one: f"{one.total.matmul_flop / one.time_s / 1e12:.0f}", 4))
     columns += [
@@ -75,6 +79,26 @@ def ranking_table(found: Exploration, shown: Sequence[Candidate], width: int, co
     columns.append(column("bound by", lambda one: one.bottleneck, left=True))
     columns.append(Column(title="P", cells=["*" if item.pareto else "" for item in shown], rank=1, left=True))
     return table(columns, width, color)
+
+
+def band_text(item: Candidate) -> str:
+    """Band of a candidate's times, e.g. `1.02-1.20 ms`; empty where there is none."""
+    low, high = (units.duration(bound_s) for bound_s in item.band_s or (0.0, 0.0))
+    same_unit = low.split()[-1] == high.split()[-1]
+    return f"{low.split()[0] if same_unit else low}-{high}" if item.band_s else ""
+
+
+def band_lines(found: Exploration) -> list[str]:
+    """What a band is, and how many cannot be told apart from the best; nothing where there are no bands."""
+    like = sum(item.like_best for item in found.ranked)
+    if not like:
+        return []
+    text = f"band: time +- {percent(ERROR_FRACTIONS['compiled'])}, the mean error where cycles come from compiled code"
+    costs = {launch.cost for item in found.ranked if item.prediction for launch in item.prediction.launches}
+    if costs != {"compiled"}:
+        text += f", or +- {percent(ERROR_FRACTIONS['tiles'])} where they are estimated from tiles"
+    told = f"({like} of {len(found.ranked)}), as their bands meet; measure these."
+    return [f"{text}.", f"~: cannot be told apart from the best {told}"]
 
 
 def _option_column(name: str, shown: Sequence[Candidate]) -> Column:
@@ -126,9 +150,14 @@ def why_lines(found: Exploration) -> list[str]:
     )
     if launch.spilled_bytes_per_thread:
         lines.append(f"  ! it spills {launch.spilled_bytes_per_thread} B a thread; the estimate is uncertain")
-    marked = sum(item.pareto for item in found.ranked)
-    lines += ["", f"P: * = none is better in time, SRAM fill and HBM bytes together ({marked} of {len(found.ranked)})."]
     return lines
+
+
+def legend_lines(found: Exploration) -> list[str]:
+    """What the marks of the table mean, and how many there are."""
+    marked = sum(item.pareto for item in found.ranked)
+    text = f"P: * = none is better in time, SRAM fill and HBM bytes together ({marked} of {len(found.ranked)})."
+    return [text, *band_lines(found)]
 
 
 def _against_naive(best: Prediction, naive: Prediction) -> str:

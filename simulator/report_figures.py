@@ -8,7 +8,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from . import units
-from .explore import Candidate, Exploration
+from .candidate import Candidate
+from .explore import Exploration
 from .report import config_text
 from .report_draw import INK, MUTED, axis, div, laid_out, log_ticks
 from .report_series import (

@@ -3,9 +3,19 @@
 from html import escape
 
 from . import units
-from .explore import Candidate, Exploration
+from .candidate import Candidate
+from .explore import Exploration
 from .report import percent, problem_text, times
-from .report_explore import TITLES, WORDS, left_out_lines, short_text, varying_options, why_lines
+from .report_explore import (
+    TITLES,
+    WORDS,
+    band_lines,
+    band_text,
+    left_out_lines,
+    short_text,
+    varying_options,
+    why_lines,
+)
 from .report_figures import figures
 
 STYLE = """
@@ -77,9 +87,10 @@ def explore_html(found: Exploration) -> str:
 def _why(found: Exploration) -> str:
     if not found.ranked:
         return f"<h2>Nothing fits</h2>{_items(left_out_lines(found))}"
-    first, *others = (line.strip() for line in why_lines(found) if line and not line.startswith("P:"))
+    first, *others = (line.strip() for line in why_lines(found) if line)
     reasons = [line.removeprefix("- ") for line in others]
-    return f"<h2>{escape(first.removesuffix(', because'))}</h2><p>Because:</p>{_items(reasons)}"
+    bands = "".join(f"<p>{escape(line)}</p>" for line in band_lines(found))
+    return f"<h2>{escape(first.removesuffix(', because'))}</h2><p>Because:</p>{_items(reasons)}{bands}"
 
 
 def _left_out(found: Exploration) -> str:
@@ -98,8 +109,19 @@ def _cell(text: str, key: object = None, classes: str = "") -> str:
 
 def _table(found: Exploration) -> str:
     options = [name for name in TITLES if name in varying_options(found)]
-    heads = ["#", "schedule", *(TITLES[name] for name in options), "time", "vs best", "SRAM fill", "L2 read", "L2 hits"]
-    heads += ["HBM", "CTAs/SM", "occupancy", "registers", "smem/CTA", "bound by", "Pareto"]
+    heads = ["#", "schedule", *(TITLES[name] for name in options), "time", "vs best", *_bands(found)]
+    heads += [
+        "SRAM fill",
+        "L2 read",
+        "L2 hits",
+        "HBM",
+        "CTAs/SM",
+        "occupancy",
+        "registers",
+        "smem/CTA",
+        "bound by",
+        "Pareto",
+    ]
     if len(found.ranked) < len(found.candidates):
         heads.append("why it does not fit")
     left = {"schedule", "bound by", "why it does not fit", *(TITLES[name] for name in WORDS)}
@@ -112,18 +134,24 @@ def _table(found: Exploration) -> str:
     )
 
 
+def _bands(found: Exploration) -> tuple[str, ...]:
+    """Columns on how sure a time is, where that is known."""
+    return ("band", "~") if any(item.band_s for item in found.candidates) else ()
+
+
 def _row(found: Exploration, rank: int, item: Candidate, options: list[str]) -> str:
     cells = [_cell(str(rank)), _cell(item.schedule, classes="left")]
     for name in options:
         cells.append(_cell(str(item.config_dict().get(name, "")), classes="left" if name in WORDS else ""))
     if item.prediction is None:
-        cells += [_cell("")] * 12
+        cells += [_cell("")] * (12 + len(_bands(found)))
     else:
         total, launch = item.prediction.total, item.prediction.longest_launch
         best_s = found.ranked[0].costs[0] if found.ranked else total.time_s
         cells += [
             _cell(units.duration(total.time_s), total.time_s),
             _cell(times(total.time_s / best_s), total.time_s),
+            *[_cell(band_text(item), item.costs[0]), _cell("~" if item.like_best else "")][: len(_bands(found))],
             _cell(units.traffic(total.smem_fill_bytes), total.smem_fill_bytes),
             _cell(units.traffic(total.l2_read_bytes), total.l2_read_bytes),
             _cell(percent(total.l2_hit_fraction), total.l2_hit_fraction),

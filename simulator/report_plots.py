@@ -87,7 +87,7 @@ def explore_png(found: Exploration) -> bytes:
 
 
 def _write_why(ax: Any, found: Exploration) -> None:
-    lines = [line for line in why_lines(found) if line and not line.startswith("P:")]
+    lines = [line for line in why_lines(found) if line]
     first, *others = (fill(line.strip(), 84, subsequent_indent="   ") for line in lines)
     ax.text(0, 1, first, va="top", fontsize=10, fontweight="bold", transform=ax.transAxes)
     ax.text(0, 0.92, "\n".join(others), va="top", fontsize=9, linespacing=1.6, transform=ax.transAxes)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 from .bounds import tensor_peak_flop_per_s
-from .explore import Candidate, Exploration
+from .candidate import Candidate
+from .explore import Exploration
 from .prediction import Prediction
 from .traffic import Traffic
 

@@ -15,6 +15,11 @@ LIMITS = {
     "warps": "more would exceed the SM's warps",
     "ctas": "the SM holds no more CTAs",
 }
+COSTS = {
+    "compiled": "simulated from its machine code",
+    "tiles": "estimated from the tile program",
+}
+"""Where the cycles of a step come from, in words."""
 COMPULSORY = {"attention": "Q, K, V read once, O written once", "softmax": "X read once, Y written once"}
 """What a schedule computes -> what it cannot but move."""
 
@@ -55,6 +60,7 @@ def launch_lines(launch: LaunchPrediction, device: Device) -> list[str]:
         f"  Resources    {launch.registers_per_thread} registers a thread, {units.capacity(launch.smem_bytes_per_cta)}"
         f" of shared memory a CTA ({launch.resources})" + (f"; {spilled} B a thread spilled" if spilled else ""),
     ]
+    lines.append(f"  Cost         cycles of a step are {COSTS[launch.cost.split(':')[0]]}")
     if simulated < 1:
         lines.append(f"  Simulated    {percent(simulated)} of the work; the rest continues its steady state")
     label = "  Busy         "

@@ -1,7 +1,7 @@
 """Problem, schedule, configuration and device in; prediction out. The whole flow, in order.
 
 launches   what runs                 (schedule)
-costs      what a step takes an SM   (cost, compiled_cost)
+costs      what a step takes an SM   (costing)
 clock      how fast the SM ticks     (estimate from how busy the tensor cores can be)
 run        cycles and bytes          (engine)
 prediction every figure, per launch and in total
@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .allocator import allocated_bytes
-from .compiled_cost import compiled_costs
-from .cost import PIPES, StepCost, step_cost
+from .cost import PIPES, StepCost
+from .costing import COSTS, cost_notes, costs_of
 from .device import Device, load_device
 from .engine import LaunchRun, run_launches
 from .occupancy import DoesNotFit, occupancy
@@ -29,7 +29,6 @@ from .walk import Tally, steps, tally
 
 __all__ = ["DoesNotFit", "Timeline", "launches_of", "peak_memory_bytes", "simulate", "simulate_with_timeline"]
 
-COSTS = ("compiled", "tiles")
 LATENCY_BOUND_BELOW = 0.6
 """A launch whose busiest resource is busy less than this share of the time waits for latencies, not for a resource."""
 
@@ -104,20 +103,17 @@ def simulate_with_timeline(
     prediction, runs = _simulate(
         problem, schedule, config, device, l2, resolution, steady_state, overhead, given, cost, True
     )
+    sms = (load_device(device) if isinstance(device, str) else device).sms
     entries = []
     begin_s, begin_cycles = 0.0, float(runs[0].timeline[0, 2])  # a warm run begins after the one that warmed it
     for launch, run in zip(prediction.launches, runs, strict=True):
         sm, slot, start, end = run.timeline.T
         times = [(cycles - begin_cycles) / launch.clock_hz + begin_s for cycles in (start, end)]
         cta = np.arange(len(sm))
-        entries.append((launch.name, cta, sm.astype(np.int64), slot.astype(np.int64) // _sms(device), *times))
+        entries.append((launch.name, cta, sm.astype(np.int64), slot.astype(np.int64) // sms, *times))
         begin_s += launch.traffic.time_s
         begin_cycles += run.cycles
     return prediction, Timeline(launches=tuple(entries))
-
-
-def _sms(device: Device | str) -> int:
-    return (load_device(device) if isinstance(device, str) else device).sms
 
 
 def launches_of(
@@ -208,7 +204,7 @@ def _simulate(
     chosen = find_schedule(schedule)
     launches = launches_of(problem, schedule, config, gpu, *given)
     element = DTYPE_BYTES[problem.dtype]
-    costed = [_costs_of(launch, gpu, element, cost) for launch in launches]
+    costed = [costs_of(launch, gpu, element, cost) for launch in launches]
     costs = [own for own, _ in costed]
     tallies = [tally(launch.program) for launch in launches]
     clocks = [estimated_clock_hz(*each, gpu) for each in zip(launches, costs, tallies, strict=True)]
@@ -234,19 +230,9 @@ def _simulate(
         ),
         peak_memory_bytes=peak,
         fits=peak <= gpu.hbm_bytes,
+        notes=cost_notes(origin for _, origin in costed),
     )
     return prediction, runs
-
-
-def _costs_of(launch: Launch, device: Device, element_bytes: int, kind: str) -> tuple[dict[str, StepCost], str]:
-    """Cost of each step, and where it comes from: `compiled`, or `tiles` with the reason where code was at hand."""
-    origin = "tiles"
-    if kind == "compiled" and launch.resources.code is not None:
-        try:
-            return compiled_costs(launch, device, launch.resources.code.sass, element_bytes).steps, "compiled"
-        except ValueError as error:
-            origin = f"tiles: {error}"
-    return {step.name: step_cost(step, launch, device, element_bytes) for step, _ in steps(launch.program.body)}, origin
 
 
 def _pipe_cycles(costs: dict[str, StepCost], executions: dict[str, int]) -> np.ndarray:

@@ -13,6 +13,7 @@ from .cli_check_softmax import check_softmax
 from .cli_compare import compare
 from .cli_devices import devices
 from .cli_doctor import doctor
+from .cli_explain import explain
 from .cli_explore import explore
 from .cli_output import BadInput, one_line
 from .cli_simulate import simulate
@@ -30,6 +31,7 @@ app = typer.Typer(
 for command, summary in (
     (explore, "Rank block sizes and other choices; say which is best and why."),
     (simulate, "Predict one configuration, all figures explained."),
+    (explain, "Say where the cycles of one configuration go, from its machine code."),
     (compare, "Hold schedules against each other over sequence lengths."),
     (devices, "List the devices, or show every number of one."),
     (doctor, "Say what validate and calibrate need and whether it is here."),

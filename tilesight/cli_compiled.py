@@ -15,12 +15,17 @@ ResourcesOf = Callable[[Sequence[tuple[Launch, ...]]], Sequence[tuple[Resources,
 
 
 def compiler_for(
-    problem: AttentionProblem, device: Device, given: dict[str, int | None], workers: int | None = None
+    problem: AttentionProblem,
+    device: Device,
+    given: dict[str, int | None],
+    workers: int | None = None,
+    wanted_by: str = "--compiled",
 ) -> tuple[ResourcesOf, str]:
     """What compiles launches for a device, and a remark that says so.
 
     Args:
-        given: values of `--registers` and `--smem-bytes`; workers: compiler processes, one per core where None.
+        given: values of `--registers` and `--smem-bytes`; workers: compiler processes, one per core where None;
+            wanted_by: option or command that messages name.
 
     Returns:
         A function as `simulator.explore` takes for its `resources_of`; and a line for the reader of the result.
@@ -35,12 +40,12 @@ def compiler_for(
             raise BadInput(f"--compiled and --{name.replace('_', '-')} {value}: each replaces the estimate; give one")
     reason = missing_package()
     if reason:
-        raise BadInput(f"--compiled: {reason}")
+        raise BadInput(f"{wanted_by}: {reason}")
     from .kernels.compile import compile_pipelines, compiler_text
     from .kernels.launch import interpreted
 
     if interpreted():
-        raise BadInput("--compiled: TRITON_INTERPRET is set, and Triton interprets or compiles, never both; unset it")
+        raise BadInput(f"{wanted_by}: TRITON_INTERPRET is set, and Triton interprets or compiles, never both; unset it")
 
     def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | str]:
         with progress("kernels compiled") as tick:

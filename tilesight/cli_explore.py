@@ -8,6 +8,7 @@ from .cli_compiled import compiler_for, rows_split
 from .cli_options import (
     CONFIG_OPTIONS,
     Compiled,
+    Cost,
     MachineOptions,
     ProblemOptions,
     Registers,
@@ -15,6 +16,7 @@ from .cli_options import (
     SmemBytes,
     SpaceOptions,
     Workers,
+    cost_given,
     flag,
     option,
     resources_given,
@@ -44,6 +46,7 @@ def explore(
     registers: Registers = None,
     smem_bytes: SmemBytes = None,
     compiled: Compiled = False,
+    cost: Cost = None,
     top: Annotated[int | None, option("--top", "Show the best so many.  [default: 15; all in files]")] = None,
     workers: Workers = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
@@ -59,7 +62,7 @@ def explore(
     asked, device = problem.build(), machine.build()
     fixed: dict[str, Any] = dict(space.lists())
     given, notes = resources_given(registers, smem_bytes), machine.notes()
-    processes, schedules = workers_given(workers), schedule or ["flash2"]
+    kind, processes, schedules = cost_given(cost, compiled), workers_given(workers), schedule or ["flash2"]
     if top is not None and top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
     from .simulator import explore as door
@@ -84,11 +87,12 @@ def explore(
             l2=machine.l2,
             overhead=machine.overhead,
             resources_of=resources_of,
+            cost=kind,
             workers=processes,
             progress=tick,
             **settings,
         )
-    found = replace(found, device_name=machine.device, notes=notes)
+    found = replace(found, device_name=machine.device, notes=(*notes, *found.notes))
     if csv:
         write_file(csv, report.to_csv(explore_rows(found)))
     if html:

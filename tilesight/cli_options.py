@@ -233,7 +233,17 @@ Registers = Annotated[int | None, option("--registers", "Registers per thread, i
 SmemBytes = Annotated[int | None, option("--smem-bytes", "Shared memory per CTA, in place of the estimate.")]
 Compiled = Annotated[
     bool,
-    flag("--compiled", "Take registers and shared memory from Triton's compiler; needs no GPU."),
+    flag("--compiled", "Take registers, shared memory and machine code from Triton's compiler; needs no GPU."),
+]
+COSTS = ("compiled", "tiles")
+Cost = Annotated[
+    str | None,
+    option(
+        "--cost",
+        "Cycles of a step: simulated from machine code, or estimated from tiles.  [default: compiled with --compiled]",
+        "|".join(COSTS),
+        one_of(*COSTS),
+    ),
 ]
 
 Schedules = Annotated[list[str] | None, option("--schedule", "Name, or `all` of attention; repeatable.", "NAME")]
@@ -247,6 +257,13 @@ def workers_given(workers: int | None) -> int:
     if workers is not None and workers < 1:
         raise BadInput(f"--workers = {workers}: must be an integer of 1 or more")
     return workers or cores()
+
+
+def cost_given(cost: str | None, compiled: bool) -> str:
+    """Where the cycles of a step come from. Raises: BadInput: from machine code, and none is asked for."""
+    if cost == "compiled" and not compiled:
+        raise BadInput("--cost compiled: needs machine code; give --compiled as well, or --cost tiles")
+    return cost or ("compiled" if compiled else "tiles")
 
 
 def resources_given(registers: int | None, smem_bytes: int | None) -> dict[str, int | None]:

@@ -9,10 +9,12 @@ from .cli_options import (
     CONFIG_OPTIONS,
     Compiled,
     ConfigOptions,
+    Cost,
     MachineOptions,
     ProblemOptions,
     Registers,
     SmemBytes,
+    cost_given,
     flag,
     one_of,
     option,
@@ -46,6 +48,7 @@ def simulate(
     registers: Registers = None,
     smem_bytes: SmemBytes = None,
     compiled: Compiled = False,
+    cost: Cost = None,
     resolution: Annotated[
         str, option("--resolution", "What the caches are made of.", "chunk|line", one_of("chunk", "line"))
     ] = "chunk",
@@ -58,7 +61,7 @@ def simulate(
     """Predict one configuration: bytes at every level, time, bottleneck; all figures explained."""
     check_outputs(trace=trace)
     asked, device = problem.build(), machine.build()
-    given = resources_given(registers, smem_bytes)
+    given, kind = resources_given(registers, smem_bytes), cost_given(cost, compiled)
     from .simulator.registry import find_schedule
 
     with bad_input("schedule", *CONFIG_OPTIONS):
@@ -76,7 +79,7 @@ def simulate(
 
     settings: dict[str, Any] = given | {"l2": machine.l2, "overhead": machine.overhead, "resolution": resolution}
     settings |= {"schedule": schedule, "config": chosen, "device": device, "steady_state": not full}
-    settings |= {"resources": resources}
+    settings |= {"resources": resources, "cost": kind}
     if trace:
         prediction, timeline = door.simulate_with_timeline(asked, **settings)
         write_file(trace, trace_json(timeline))

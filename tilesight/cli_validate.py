@@ -209,12 +209,16 @@ def compared(
     header: "Header", rows: Sequence["Row"], device: Named, workers: int, notes: tuple[str, ...]
 ) -> "Validation":
     """Predict what was measured, and hold both against each other."""
+    from .validate.recompile import with_code
     from .validate.validate import Validation, compare_rows
 
+    with progress("kernels compiled") as tick:
+        rows, remark = with_code(rows, device.device, header.machine.triton, tick)
     announce_compiler()
     with progress("predictions") as tick:
         comparisons = compare_rows(rows, device.device, workers=workers, progress=tick)
-    return Validation(header=header, device=device.device, comparisons=comparisons, notes=(*device.notes, *notes))
+    notes = (*device.notes, *notes, remark)
+    return Validation(header=header, device=device.device, comparisons=comparisons, notes=notes)
 
 
 def tell_all(found: "Validation", rows: Sequence["Row"], others: "Sequence[PeerRow]", json: Path | None) -> None:

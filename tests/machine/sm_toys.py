@@ -3,12 +3,14 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from tilesight.simulator.core import sm
+from tilesight.simulator.core import sm as engine
+from tilesight.simulator.core import sm_tables as sm
 
 LATENCIES = sm.Latencies(
     copy=300.0,
     bulk=300.0,
     fill=1.0,
+    out=8.0,
     arrival=2.0,
     barrier=10.0,
     matmul_wait=40.0,
@@ -37,6 +39,7 @@ class Code:
         reads: int = -1,
         waits: int = 0,
         argument: int = 0,
+        leader: int = 0,
         interval: float = 1.0,
         latency: float = 0.0,
         read: float = 0.0,
@@ -46,7 +49,7 @@ class Code:
         times: int = 1,
     ) -> "Code":
         """One instruction, or several alike."""
-        self.rows += [(kind, pipe, stall, writes, reads, waits, argument)] * times
+        self.rows += [(kind, pipe, stall, writes, reads, waits, argument, leader)] * times
         self.rates += [(interval, latency, read, smem, tensor, port)] * times
         return self
 
@@ -91,25 +94,19 @@ def walk(
     for way in ways:
         roles.append((len(stretches), len(stretches) + len(way)))
         stretches += way
-    size = len(code.rows)
-    log, pipes = np.zeros((len(offsets) * (rounds + 2) * (len(stretches) + 4), 3)), np.zeros(sm.PIPES + 3)
-    counts, stalls, blames = np.zeros(size, dtype=np.int64), np.zeros((size, sm.REASONS)), np.zeros(size)
-    logged = sm.simulate_sm(
+    entries = len(offsets) * (rounds + 2) * (len(stretches) + 4)
+    state = sm.new_state(len(code.rows), len(ways), np.array(offsets), entries)
+    logged = engine.simulate_sm(
         np.array(code.rows, dtype=np.int64),
         np.array(code.rates),
         np.array(stretches, dtype=np.int64),
         np.array(roles, dtype=np.int64),
         latencies,
-        np.array(offsets),
         rounds,
-        log,
-        counts,
-        stalls,
-        blames,
-        pipes,
+        state,
     )
     assert logged > 0, "warps wait for each other for ever"
-    return Seen(log=log[:logged], counts=counts, stalls=stalls, blames=blames, pipes=pipes)
+    return Seen(log=state.log[:logged], counts=state.counts, stalls=state.stalls, blames=state.blames, pipes=state.used)
 
 
 def straight(code: Code, warps: int = 1, **options: object) -> Seen:

@@ -2,11 +2,11 @@
 
 import pytest
 from machine.sm_toys import LATENCIES, Code, straight, walk
-from tilesight.simulator import compiled_cost
-from tilesight.simulator.core import sm
+from tilesight.simulator import sm_machine
+from tilesight.simulator.core import sm_tables as sm
 
 BURSTS = LATENCIES._replace(
-    burst=compiled_cost.BURST_CYCLES, period=compiled_cost.BURST_PERIOD_CYCLES, run=compiled_cost.BURST_RUN
+    burst=sm_machine.BURST_CYCLES, period=sm_machine.BURST_PERIOD_CYCLES, run=sm_machine.BURST_RUN
 )
 WAIT = {"kind": sm.MATMUL_WAIT, "stall": 2}
 

@@ -1,8 +1,9 @@
 """Shared memory, barriers and copies of an SM: 128 B a cycle for all warps, arrivals one by one, commits in order."""
 
+import numpy as np
 import pytest
 from machine.sm_toys import LATENCIES, Code, straight, walk
-from tilesight.simulator.core import sm
+from tilesight.simulator.core import sm_tables as sm
 
 LOAD_128 = {"kind": sm.SHARED, "pipe": sm.LSU, "interval": 4.0, "latency": 22.0, "smem": 4.0}
 
@@ -49,11 +50,12 @@ def test_a_wait_for_copies_may_leave_the_newest_commits(left: int, cycles: float
 
 def test_each_wait_for_a_bulk_copy_is_for_the_next_announced() -> None:
     """A loop would go on with a tile that TMA has not brought yet, or wait for a later one."""
-    code = Code().add(sm.EXPECT).add(sm.BULK, smem=4.0, stall=15).add(stall=15, times=9)
-    code.add(sm.EXPECT).add(sm.BULK, smem=4.0).add(sm.BULK_WAIT, writes=0).add(waits=1)
+    one, wait = {"kind": sm.EXPECT, "argument": sm.CHANNELS}, {"kind": sm.BULK_WAIT, "argument": -1, "writes": 0}
+    code = Code().add(**one).add(sm.BULK, smem=4.0, stall=15).add(stall=15, times=9)  # type: ignore[arg-type]
+    code.add(**one).add(sm.BULK, smem=4.0).add(**wait).add(waits=1)  # type: ignore[arg-type]
     first = straight(code).cycles
     assert first == pytest.approx(LATENCIES.bulk, abs=12)
-    assert straight(code.add(sm.BULK_WAIT, writes=0).add(waits=1)).cycles == pytest.approx(first + 150, abs=12)
+    assert straight(code.add(**wait).add(waits=1)).cycles == pytest.approx(first + 150, abs=12)
 
 
 def test_a_slot_takes_up_the_next_cta_when_one_has_ended() -> None:
@@ -70,3 +72,33 @@ def test_two_runs_are_the_same() -> None:
     first, second = (straight(code, 8, offsets=(0.0, 7.0, 31.0), rounds=2) for _ in range(2))
     assert (first.log == second.log).all()
     assert (first.stalls == second.stalls).all()
+
+
+def test_a_producer_waits_until_its_consumer_has_given_room_back() -> None:
+    """A specialised producer would run ahead of its ring of two, or consumers take tiles that are not there."""
+    full, room = 0, 1
+    code = Code().add(sm.BULK_WAIT, argument=room + 2 * sm.CHANNELS).add(sm.EXPECT, argument=full + sm.CHANNELS)
+    code.add(sm.BULK, smem=4.0).add(sm.BULK_WAIT, argument=full).add(stall=15, times=40)
+    code.add(sm.ARRIVE, argument=room, leader=1)
+    trips = 20
+    seen = walk(code, [[(0, 3, 0)] * trips, [(3, 45, -1)] * trips])
+    took = seen.times(0)
+    assert took[2] < 10
+    assert np.diff(took)[3:-1] == pytest.approx(600, rel=0.02)
+    assert seen.cycles == pytest.approx(LATENCIES.bulk + trips * 600, rel=0.02)
+
+
+def test_a_spill_takes_the_way_to_l2_and_its_warp_goes_on() -> None:
+    """Spills would cost what shared memory takes, or a round trip each."""
+    spill = {"kind": sm.WRITE, "pipe": sm.LSU, "interval": 2.0, "smem": 1.0, "argument": 1}
+    few, many = (straight(Code().add(**spill, times=times).add()) for times in (10, 1000))  # type: ignore[arg-type]
+    assert few.cycles == pytest.approx(20, abs=2)
+    assert many.cycles == pytest.approx(1000 * LATENCIES.out - LATENCIES.copy, rel=0.01)
+    assert many.pipes[sm.SPILLED] == 1000
+
+
+def test_who_waits_for_bulk_stores_goes_on_when_they_have_left_shared_memory() -> None:
+    """A tile would be overwritten before TMA has read it, or stores cost nothing."""
+    code = Code().add(sm.BULK_WRITE, smem=64.0).add(sm.FLUSH).add(sm.COPY_WAIT).add()
+    assert straight(code).cycles == pytest.approx(64 * LATENCIES.out, abs=4)
+    assert straight(code, 4).cycles == pytest.approx(64 * LATENCIES.out, abs=4)

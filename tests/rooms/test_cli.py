@@ -19,7 +19,7 @@ SMALL = ("--batch", "1", "--heads", "2", "--seqlen", "200", "--head-dim", "32")
 PINNED = ("--block-m", "32,64", "--block-n", "32", "--num-warps", "4", "--num-stages", "2")
 PROMISED = """
 device schedule batch heads kv-heads seqlen seqlen-q seqlen-k head-dim dtype causal block-m block-n num-warps num-stages
-cta-order kv-order persistent warp-split softmax-variant l2 registers smem-bytes compiled set json trace
+cta-order kv-order persistent warp-split softmax-variant l2 registers smem-bytes compiled cost set json trace
 """
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,7 +47,7 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == f"tilesight {declared}\n"
 
 
-@pytest.mark.parametrize("command", ["explore", "simulate", "compare", "devices"])
+@pytest.mark.parametrize("command", ["explore", "simulate", "explain", "compare", "devices"])
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: str) -> None:
     """On stdout, with exit code 0."""
     assert main([command, "--help"]) == 0
@@ -232,6 +232,9 @@ def test_devices_lists_the_catalogue_and_shows_one(capsys: pytest.CaptureFixture
         ("simulate --set l2_bytes=much", "--set l2_bytes: 'much' is no number"),
         ("simulate --set l2_bytes=1", "--set l2_bytes: l2_bytes = 1: must be a number from"),
         ("simulate --l2 hot", "'--l2': 'hot' must be one of cold, warm"),
+        ("simulate --cost compiled", "--cost compiled: needs machine code; give --compiled as well"),
+        ("explore --cost compiled", "--cost compiled: needs machine code; give --compiled as well"),
+        ("explore --cost guess", "'--cost': 'guess' must be one of compiled, tiles"),
         ("simulate --registers 0", "--registers = 0: must be"),
         ("simulate --registers 256", "--registers 256: does not fit: registers: a thread needs 256"),
         ("simulate --smem-bytes -1", "--smem-bytes = -1: must be"),
@@ -306,11 +309,14 @@ def test_an_unknown_public_name_is_an_attribute_error() -> None:
         tilesight.simulator_of_dreams  # noqa: B018
 
 
-@pytest.mark.parametrize("command", ["explore", "simulate"])
+@pytest.mark.parametrize(
+    ("arguments", "wanted_by"),
+    [("explore --compiled", "--compiled"), ("simulate --compiled", "--compiled"), ("explain", "explain")],
+)
 def test_compiling_without_a_compiler_says_what_to_install(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: str, wanted_by: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing falls back to the estimate."""
     reason = "torch is not installed: install the gpu extra (pip install 'tilesight[gpu]')"
     monkeypatch.setattr("tilesight.kernels.availability.missing_package", lambda: reason)
-    assert _error(capsys, command, *SMALL, "--compiled") == f"tilesight: --compiled: {reason}\n"
+    assert _error(capsys, *arguments.split(), *SMALL) == f"tilesight: {wanted_by}: {reason}\n"

@@ -1,42 +1,34 @@
 """Costs from compiled code: parts of the code find their steps, and a full SM lies between one CTA and many."""
 
-import gzip
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from made_code import CODE, CODE_CONFIG, coded_launch
 from tilesight.simulator.compiled_cost import COMPILED_PIPES, CompiledCost, compiled_costs
-from tilesight.simulator.core import sm
+from tilesight.simulator.core import sm_tables as sm
 from tilesight.simulator.device import load_device
 from tilesight.simulator.engine import run_launches
 from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch, Resources
+from tilesight.simulator.program import Launch
 from tilesight.simulator.registry import find_schedule
 from tilesight.simulator.sass.decode import decode
-from tilesight.simulator.sass.flow import find_flow
-from tilesight.simulator.schedule import Config
 from tilesight.simulator.sm_code import lower_code
-from tilesight.simulator.sm_trace import find_trace, working_loops
+from tilesight.simulator.sm_spills import spills_miss
 
-RECORDED = Path(__file__).parent.parent / "recorded" / "sass-flash2-sm90.txt.gz"
-SASS = gzip.decompress(RECORDED.read_bytes()).decode()
-"""flash2, 64 x 64 tiles, D = 64, 4 warps, 3 stages, fp16, not causal; Triton 3.6.0 for sm_90."""
 H200 = load_device("h200")
-PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
-CONFIG = Config(block_m=64, block_n=64, num_warps=4, num_stages=3)
-COMPILED = Resources(registers_per_thread=106, smem_bytes_per_cta=57344, warps_per_cta=4, origin="compiled")
 
 
-def launch_of(smem_bytes: int = 57344) -> Launch:
-    (launch,) = find_schedule("flash2").launches(PROBLEM, CONFIG, H200)
-    return replace(launch, resources=replace(COMPILED, smem_bytes_per_cta=smem_bytes))
+def launch_of(smem_bytes: int = 57344, sass: str = CODE.sass) -> Launch:
+    launch = coded_launch()
+    resources = replace(launch.resources, smem_bytes_per_cta=smem_bytes, code=replace(CODE, sass=sass))
+    return replace(launch, resources=resources)
 
 
 @cache
 def found(smem_bytes: int = 57344) -> CompiledCost:
-    return compiled_costs(launch_of(smem_bytes), H200, SASS, 2)
+    return compiled_costs(launch_of(smem_bytes), H200, 2)
 
 
 def pipe(cost: CompiledCost, step: str, name: str) -> float:
@@ -85,9 +77,12 @@ def test_more_resident_ctas_finish_their_iterations_sooner() -> None:
 
 
 def test_the_cycles_of_a_kernel_are_near_the_measured_ones() -> None:
-    """A fault of the model would tell: on an H200 this kernel took 1.282 ms at about 1.70 GHz."""
+    """A fault of the model would tell: on an H200 this kernel took 1.282 ms at about 1.70 GHz at N = 4096."""
+    problem = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
+    (launch,) = find_schedule("flash2").launches(problem, CODE_CONFIG, H200)
+    launch = replace(launch, resources=coded_launch().resources)
     without_waits = replace(H200, l2_latency_cycles=1.0, sm_fill_bytes_per_cycle=1e4)
-    (run,) = run_launches((launch_of(),), [found().steps], [1.7e9], without_waits, warm=True)
+    (run,) = run_launches((launch,), [found().steps], [1.7e9], without_waits, warm=True)
     assert run.cycles / 1.70e9 == pytest.approx(1.282e-3, rel=0.15)
 
 
@@ -104,44 +99,27 @@ def test_issues_are_counted_per_instruction() -> None:
 
 def test_the_same_code_costs_the_same_again() -> None:
     """A prediction would change from call to call."""
-    first, second = (compiled_costs(launch_of(), H200, SASS, 2) for _ in range(2))
+    first, second = (compiled_costs(launch_of(), H200, 2) for _ in range(2))
     assert first.steps == second.steps
     assert np.array_equal(first.stalls, second.stalls)
 
 
 def test_an_opcode_without_a_rule_is_counted_by_name() -> None:
     """An instruction would be passed over in silence."""
-    text = SASS.replace("FMNMX", "NEWOP")
-    assert sum(compiled_costs(launch_of(), H200, text, 2).unknown.values()) == SASS.count("FMNMX")
+    unknown = compiled_costs(launch_of(sass=CODE.sass.replace("FMNMX", "NEWOP")), H200, 2).unknown
+    assert sum(unknown.values()) == CODE.sass.count("FMNMX")
 
 
-def test_code_that_nests_otherwise_is_refused_in_one_line() -> None:
-    """Loops would be paid for by steps that have nothing to do with them."""
-    (launch,) = find_schedule("flash1").launches(PROBLEM, find_schedule("flash1").default, H200)
-    with pytest.raises(ValueError, match=r"^kernel flash1: compiled code has 1 loops where its tile program has 2$"):
-        compiled_costs(launch, H200, SASS, 2)
-
-
-def test_specialised_warps_are_refused_in_one_line() -> None:
-    """Producers and consumers would be taken for warps that all do the same."""
-    with pytest.raises(ValueError, match="warps are specialised"):
-        compiled_costs(replace(launch_of(), consumer_warps=8), H200, SASS, 2)
-
-
-@pytest.mark.parametrize("trips", [1, 2, 7])
-def test_a_way_runs_its_loop_as_often_as_asked(trips: int) -> None:
-    """Cycles of an iteration would come from the wrong number of them."""
-    flow = find_flow(decode(SASS))
-    (loop,) = working_loops(flow)
-    trace = find_trace(flow, {loop: trips})
-    header = flow.blocks[flow.loops[loop].header].first
-    assert (trace[:, 0] == header).sum() == trips
-    assert flow.instructions[trace[-1, 1] - 1].family == "EXIT"
+def test_a_launch_without_its_code_is_refused_in_one_line() -> None:
+    """A cost from nothing would be taken for one from code."""
+    launch = launch_of()
+    with pytest.raises(ValueError, match=r"^kernel flash2: its machine code is not at hand$"):
+        compiled_costs(replace(launch, resources=replace(launch.resources, code=None)), H200, 2)
 
 
 def test_products_and_waits_are_told_apart() -> None:
     """Asynchronous instructions would be taken for those that hold up their warp."""
-    instructions = decode(SASS)
+    instructions = decode(CODE.sass)
     code, rates, _ = lower_code(instructions, 90)
     families = {
         kind: {one.family for one, row in zip(instructions, code, strict=True) if row[sm.KIND] == kind}
@@ -149,3 +127,20 @@ def test_products_and_waits_are_told_apart() -> None:
     }
     assert list(families.values()) == [{"HGMMA"}, {"WARPGROUP"}, {"LDGSTS"}, {"LDGDEPBAR"}, {"DEPBAR"}, {"BAR"}]
     assert set(rates[code[:, sm.KIND] == sm.MATMUL, sm.TENSOR]) == {32.0}
+
+
+@pytest.mark.parametrize(("spilled_bytes", "miss"), [(0, False), (50, False), (60, True)])
+def test_spills_come_back_from_l2_where_l1_is_too_small(spilled_bytes: int, miss: bool) -> None:
+    """Four CTAs of 128 threads leave 28 KiB of L1; what they spill beyond would come for nothing."""
+    launch = launch_of()
+    resources = replace(launch.resources, spilled_bytes_per_thread=spilled_bytes)
+    assert spills_miss(replace(launch, resources=resources), H200, 4) is miss
+
+
+def test_what_spills_move_is_told_per_step() -> None:
+    """Bytes between SM and L2 that no tile accounts for would be missing from the traffic."""
+    sass = CODE.sass.replace(" FMNMX ", " STL [R1], R2 ; //", 1)
+    assert set(found().local_bytes.values()) == {(0.0, 0.0)}
+    cost = compiled_costs(launch_of(sass=sass), H200, 2)
+    moved = {name: out for name, (_, out) in cost.local_bytes.items() if out}
+    assert sum(moved.values()) == 4 * 128

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
 from strategies import TOY
-from tilesight.simulator.explore import Candidate, explore, mark_pareto
+from tilesight.simulator.candidate import ERROR_FRACTIONS, Candidate, mark_like_best, mark_pareto
+from tilesight.simulator.explore import explore
 from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch, Resources
+from tilesight.simulator.program import Code, Launch, Resources
 from tilesight.simulator.registry import all_schedules, find_schedule
 from tilesight.simulator.report import to_json
 
@@ -218,3 +219,57 @@ def test_what_the_device_cannot_do_is_not_compiled() -> None:
     found = explore(replace(SMALL, dtype="fp8"), device=TOY, resources_of=resources_of, **SPACE)
     assert asked == [0]
     assert {item.reason for item in found.candidates} == {f"dtype = 'fp8': {TOY.name} has no mma for it"}
+
+
+def _timed(time_s: float, cost: str) -> Candidate:
+    """A candidate with that time and that kind of cost."""
+    prediction = a_prediction(replace(a_launch(time_s=time_s), cost=cost))
+    return Candidate(schedule="flash2", config=prediction.config, options=("block_m",), prediction=prediction)
+
+
+def test_a_band_is_as_wide_as_the_error_of_the_cost() -> None:
+    """An estimate would look as sure as a simulation."""
+    for kind, cost in (("compiled", "compiled"), ("tiles", "tiles: odd code")):
+        low, high = _timed(2.0, cost).band_s or (0.0, 0.0)
+        assert (low, high) == pytest.approx((2 * (1 - ERROR_FRACTIONS[kind]), 2 * (1 + ERROR_FRACTIONS[kind])))
+
+
+def test_an_estimate_without_code_has_no_band() -> None:
+    """Nothing new is known about it."""
+    assert _timed(2.0, "tiles").band_s is None
+
+
+def test_launches_widen_a_band_by_their_share_of_the_time() -> None:
+    """A short launch that is badly known would spoil, or a long one not touch, what is known of the whole."""
+    launches = (replace(a_launch(time_s=3.0), cost="compiled"), replace(a_launch(time_s=1.0), cost="tiles: odd code"))
+    one = replace(_timed(1.0, "compiled"), prediction=a_prediction(*launches))
+    low, _ = one.band_s or (0.0, 0.0)
+    assert 4.0 - low == pytest.approx(3 * ERROR_FRACTIONS["compiled"] + ERROR_FRACTIONS["tiles"])
+
+
+def test_those_are_like_the_best_whose_bands_meet_its_own() -> None:
+    """The user would measure too few, or too many."""
+    error = ERROR_FRACTIONS["compiled"]
+    meets, misses = (1 + error) / (1 - error) * 0.999, (1 + error) / (1 - error) * 1.001
+    marked = mark_like_best([_timed(time_s, "compiled") for time_s in (1.0, meets, misses)])
+    assert [item.like_best for item in marked] == [True, True, False]
+
+
+def test_what_does_not_fit_is_not_like_the_best() -> None:
+    """Nobody can measure it."""
+    misfit = replace(_timed(0.5, "compiled"), reason="shared memory: too much")
+    assert [item.like_best for item in mark_like_best([_timed(1.0, "compiled"), misfit])] == [True, False]
+
+
+def test_code_of_no_use_is_counted_in_one_note() -> None:
+    """A fallback to the estimate would be silent, or fill the page."""
+
+    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...]]:
+        code = Code(sass="no listing", constants={})
+        return [tuple(replace(launch.resources, code=code) for launch in launches) for launches in pipelines]
+
+    found = explore(SMALL, device=TOY, resources_of=resources_of, **SPACE)
+    assert found.notes == (
+        "4 of 4 configurations: cycles estimated from the tile program, not from compiled code:"
+        " SASS text holds 0 functions: must be 1",
+    )

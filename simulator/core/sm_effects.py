@@ -1,0 +1,202 @@
+"""What an instruction does beside taking its pipe: shared memory, copies, products, barriers."""
+
+import numpy as np
+
+from .compiled import inlined
+from .sm_tables import (
+    ARGUMENT,
+    ARRIVE,
+    AT_BARRIER,
+    BARRIER,
+    BARRIERS,
+    BULK,
+    BULK_WAIT,
+    BULK_WRITE,
+    CHANNELS,
+    COPY,
+    COPY_COMMIT,
+    COPY_FREE,
+    COPY_FROM,
+    EXPECT,
+    FETCHED,
+    FLUSH,
+    GROUP,
+    KIND,
+    LATENCY,
+    LEADER,
+    LOAD,
+    LSU,
+    MATMUL,
+    MULTIPLYING,
+    OUT_FREE,
+    QUEUED,
+    READ,
+    READS,
+    RING,
+    SHARED,
+    SHARED_MEMORY,
+    SMEM,
+    SMEM_FREE,
+    SMEM_SHARE,
+    SPILLED,
+    SUB_CORES,
+    TAIL,
+    WRITE,
+    WRITES,
+    Latencies,
+    State,
+)
+
+
+@inlined
+def _fetch(state: State, arrival: float, smem: float, fill: float) -> float:
+    """Data from beyond L1: they come one after the other, and are written in gaps. Returns: when all are there."""
+    links = state.links
+    if arrival > links[COPY_FREE]:
+        links[COPY_FROM] = links[COPY_FREE] = arrival
+    links[COPY_FREE] += smem * fill
+    state.used[SHARED_MEMORY] += smem
+    return links[COPY_FREE]
+
+
+@inlined
+def _arrive(state: State, slot: int, channel: int, time: float) -> None:
+    """A phase of an mbarrier is complete."""
+    number = state.complete[slot, channel] + 1
+    state.complete[slot, channel] = number
+    state.channel_time[slot, channel, number % RING] = max(time, state.channel_time[slot, channel, number % RING])
+    state.wake[slot] = 1
+
+
+@inlined
+def _mbarrier(
+    state: State, kind: int, argument: int, warp: int, slot: int, now: float, finish: float, smem: float,
+    latencies: Latencies, leads: bool,
+) -> float:  # fmt: skip
+    """EXPECT, BULK, BULK_WAIT, ARRIVE. Returns: when a wait that passes what is not announced yet is over."""
+    if kind == BULK_WAIT:
+        if argument >= 0:
+            state.waited[warp, argument % CHANNELS] += 1
+            return finish
+        channel = -argument - 1
+        state.waited[warp, channel] += 1
+        number = state.waited[warp, channel]
+        if number <= state.announced[slot, channel]:
+            return max(finish, state.channel_time[slot, channel, number % RING])
+    elif leads and kind == BULK:
+        channel = state.channel[slot]
+        arrival = _fetch(state, now + latencies.bulk, smem, latencies.fill)
+        number = state.announced[slot, channel] % RING
+        state.channel_time[slot, channel, number] = max(state.channel_time[slot, channel, number], arrival)
+        state.coming[slot, channel] -= 1
+        if state.coming[slot, channel] == 0:
+            _arrive(state, slot, channel, arrival)
+    elif leads:
+        channel = argument % CHANNELS
+        state.announced[slot, channel] += 1
+        state.channel_time[slot, channel, state.announced[slot, channel] % RING] = now
+        copies = argument // CHANNELS
+        if kind == EXPECT:
+            state.channel[slot] = channel
+            state.coming[slot, channel] = copies
+        if kind == ARRIVE or copies == 0:
+            _arrive(state, slot, channel, finish)
+    return finish
+
+
+@inlined
+def _barrier(state: State, argument: int, warp: int, slot: int, width: int, now: float, latencies: Latencies) -> None:
+    alone = argument < 0
+    if alone:
+        argument = -argument - 1
+    barrier, expected = argument % BARRIERS, argument // BARRIERS
+    if expected == 0:
+        expected = state.running[slot]
+    state.arrived[slot, barrier] += 1
+    state.released[slot, barrier] = max(now, state.released[slot, barrier]) + latencies.arrival
+    if not alone:
+        state.at_barrier[warp] = barrier
+        state.earliest[warp] = np.inf
+    state.why[warp, 1] = AT_BARRIER
+    if state.arrived[slot, barrier] >= expected:
+        state.arrived[slot, barrier] = 0
+        for other in range(slot * width, (slot + 1) * width):
+            if state.at_barrier[other] == barrier:
+                state.at_barrier[other] = -1
+                state.earliest[other] = state.released[slot, barrier] + latencies.barrier
+        state.wake[slot] = 1
+
+
+@inlined
+def take_effect(
+    state: State, code: np.ndarray, rates: np.ndarray, i: int, warp: int, slot: int, group: int, width: int,
+    now: float, latencies: Latencies,
+) -> None:  # fmt: skip
+    """An instruction has issued: what it brings about, and when its scoreboards are free."""
+    kind, argument = code[i, KIND], code[i, ARGUMENT]
+    finish = now + rates[i, LATENCY]
+    read = now + rates[i, READ]
+    smem = rates[i, SMEM]
+    if kind in (SHARED, WRITE):
+        # Beside a product that reads its operands, shared memory serves the others more slowly, but half at least.
+        if state.queue[MULTIPLYING]:
+            smem /= 1.0 - min(state.links[SMEM_SHARE], 0.5)
+        begin = max(now, state.links[SMEM_FREE])
+        state.links[SMEM_FREE] = begin + smem
+        state.used[SHARED_MEMORY] += rates[i, SMEM]
+        finish += state.links[SMEM_FREE] - now
+        read += begin - now
+        if kind == WRITE:
+            if argument:
+                state.used[SPILLED] += rates[i, SMEM]
+            # L1 writes through. What waits on the way out for longer than the way takes holds up what comes after.
+            state.links[OUT_FREE] = max(now, state.links[OUT_FREE]) + rates[i, SMEM] * latencies.out
+            late = now + max(0.0, state.links[OUT_FREE] - now - latencies.copy)
+            read = max(read, late)
+            core = warp % SUB_CORES
+            state.pipe_free[core, LSU] = max(state.pipe_free[core, LSU], late)
+    elif kind in (LOAD, COPY):
+        finish = _fetch(state, now + latencies.copy, smem, latencies.fill)
+        if kind == LOAD and argument:
+            state.used[FETCHED] += smem
+        if kind == COPY:
+            state.pending[warp] = max(state.pending[warp], finish)
+    elif kind == BULK_WRITE:
+        if warp - slot * width == code[i, LEADER]:
+            state.links[OUT_FREE] = max(now + rates[i, LATENCY], state.links[OUT_FREE]) + smem * latencies.out
+            state.used[SHARED_MEMORY] += smem
+    elif kind == FLUSH:
+        if warp - slot * width == code[i, LEADER]:
+            finish = max(finish, state.links[OUT_FREE])
+        state.committed[warp, state.commits[warp] % RING] = finish
+        state.commits[warp] += 1
+    elif kind == COPY_COMMIT:
+        finish = max(finish, state.pending[warp])
+        state.committed[warp, state.commits[warp] % RING] = finish
+        state.commits[warp] += 1
+    elif kind in (EXPECT, BULK, BULK_WAIT, ARRIVE):
+        leads = warp - slot * width == code[i, LEADER]
+        finish = _mbarrier(state, kind, argument, warp, slot, now, finish, smem, latencies, leads)
+    elif kind == MATMUL:
+        number = state.issued[warp]
+        state.issued[warp] += 1
+        if argument:
+            commit = state.product_commits[warp, RING]
+            state.product_commits[warp, commit % RING] = number + 1
+            state.product_commits[warp, RING] = commit + 1
+        state.joined[group, number % RING] += 1
+        if state.joined[group, number % RING] == min(GROUP, width):
+            state.joined[group, number % RING] = 0
+            tail = state.queue[TAIL] % QUEUED
+            state.queued[tail, 0], state.queued[tail, 1], state.queued[tail, 2] = group, number, i
+            state.queue[TAIL] += 1
+    elif kind == BARRIER:
+        _barrier(state, argument, warp, slot, width, now, latencies)
+    board = code[i, WRITES]
+    if board >= 0 and finish > state.boards[warp, board, 0]:
+        state.boards[warp, board, 0] = finish
+        state.boards[warp, board, 1] = i
+    board = code[i, READS]
+    if board >= 0 and read > state.boards[warp, board, 0]:
+        state.boards[warp, board, 0] = read
+        state.boards[warp, board, 1] = i

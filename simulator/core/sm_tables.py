@@ -1,0 +1,204 @@
+"""Tables of the simulation of an SM: what an instruction is, and the state of warps, CTAs, pipes and memory."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+# What an instruction is; LOAD and COPY come from beyond L1, WRITE holds up the way there. BULK is a copy by TMA,
+# announced by EXPECT; BULK_WAIT waits for those, or for an ARRIVE. BULK_WRITE is one to L2; FLUSH commits those
+# before it, as COPY_COMMIT does copies, until they have left shared memory.
+PLAIN, SHARED, LOAD, COPY, COPY_COMMIT, COPY_WAIT, MATMUL, MATMUL_WAIT, BARRIER = range(9)
+EXPECT, BULK, BULK_WAIT, ARRIVE, WRITE, BULK_WRITE, FLUSH = range(9, 16)
+# Integer columns of an instruction. ARGUMENT: groups left pending (waits), whether it commits (MATMUL), or a barrier's
+# number plus 16 times the warps that it waits for (0: all), negative where the warp itself does not wait.
+# Of mbarriers: its channel, plus 16 times the copies announced (EXPECT) or the phases passed freely (BULK_WAIT);
+# a wait whose argument is negative, - 1 - channel, is for the copies announced so far, and passes what is not.
+# LEADER: the warp that does it for its CTA (EXPECT, BULK, ARRIVE, BULK_WRITE, FLUSH).
+KIND, PIPE, STALL, WRITES, READS, WAITS, ARGUMENT, LEADER = range(8)
+COLUMNS = 8
+# Real columns: cycles that its sub-core's pipe is taken; from issue to result; from issue to operands read; cycles of
+# shared memory; of the tensor cores; of the register port (of a product: at full speed).
+INTERVAL, LATENCY, READ, SMEM, TENSOR, PORT = range(6)
+RATES = 6
+# Pipes of a sub-core. NO_PIPE never makes anybody wait.
+NO_PIPE, FMA, HEAVY, ALU, MUFU, HALF, TENSOR_PIPE, UNIFORM, LSU, FP64 = range(10)
+PIPES = 10
+# Beyond them in `State.used`: tensor cores under wgmma, shared memory, issue slots; lines of spilled registers that
+# come from L2 (LOAD with an ARGUMENT), and that go there (WRITE with one).
+PRODUCTS, SHARED_MEMORY, SLOTS, FETCHED, SPILLED = range(PIPES, PIPES + 5)
+USES = PIPES + 5
+# Why a warp did not issue.
+FIXED, SCOREBOARD, COPIES, MATMULS, QUEUE, AT_BARRIER, BUSY_PIPE, NOT_SELECTED, PORT_BUSY = range(9)
+REASONS = 9
+SUB_CORES = 4
+GROUP = 4
+SCOREBOARDS = 6
+RING = 64
+QUEUED = 1024
+BARRIERS = CHANNELS = 16
+# Columns of `log`.
+LOG_SLOT, LOG_MARK, LOG_TIME = range(3)
+START, EXIT = -1, -2
+# Elements of `State.links`: shared memory is free; data come from beyond L1 since, and until; the share of shared
+# memory that the running product takes; the time; bursts of the running product; the way out to L2 is free.
+SMEM_FREE, COPY_FROM, COPY_FREE, SMEM_SHARE, CLOCK, BURST, PERIOD, OUT_FREE = range(8)
+# Elements of `State.queue`: the product that runs next or now, one past the last, whether one runs; entries of the log.
+HEAD, TAIL, MULTIPLYING, LOGGED = range(4)
+
+
+class Latencies(NamedTuple):
+    """Latencies that belong to no single instruction [cycles].
+
+    Args:
+        copy, bulk: of data from beyond L1, and of bulk copies (TMA); fill: by how much slower they come than shared
+            memory takes them; out: the same for what is written to L2.
+        arrival, barrier: a barrier takes in arrivals one after the other, so long each, and releases its warps so long
+            after the last.
+        matmul_wait: from the end of a tile product to the release of who waits for it.
+        matmul_queue: products that a warpgroup may have issued and not started.
+        burst, period: a tensor core under wgmma takes the register port in bursts, so long and so often;
+        run: after so many instructions of a warp without a gap, bursts wait.
+        dispatch: from a CTA's end to the next one's start.
+    """
+
+    copy: float
+    bulk: float
+    fill: float
+    out: float
+    arrival: float
+    barrier: float
+    matmul_wait: float
+    matmul_queue: int
+    burst: float
+    period: float
+    run: int
+    dispatch: float
+
+
+class State(NamedTuple):
+    """Where everything stands; arrays by warp, warpgroup (of all slots), slot, or sub-core.
+
+    Warps: place: stretch, -1: none; pc; earliest: by stall counts and barriers; ready: when it may issue, infinity:
+    nobody knows; why: reasons for those two; blamed: who set the scoreboard; boards: when they are free, and who set
+    them; pending, committed, commits: copies; issued, product_commits: products; at_barrier; waited: on each channel.
+    Groups: started, finished: products; times of both; joined: warps that have issued a product.
+    Slots: announced, complete, coming, channel_time: mbarriers; channel: the last announced on;
+    arrived, released: barriers; running: warps; done: CTAs; wake: whether its warps' times have to be looked at;
+    starting: when the next CTA starts.
+    Sub-cores: pipe_free, issue_free, latest: warp, run: its instructions without a gap; best_time, best_warp, dirty;
+    members: its warps; product_end, burst_due. Then: queued products; links and queue: see above.
+    What comes out: log, counts, stalls, blames, used.
+    """
+
+    place: np.ndarray
+    pc: np.ndarray
+    earliest: np.ndarray
+    ready: np.ndarray
+    last_issue: np.ndarray
+    why: np.ndarray
+    blamed: np.ndarray
+    boards: np.ndarray
+    pending: np.ndarray
+    committed: np.ndarray
+    commits: np.ndarray
+    issued: np.ndarray
+    product_commits: np.ndarray
+    at_barrier: np.ndarray
+    waited: np.ndarray
+    started: np.ndarray
+    finished: np.ndarray
+    times: np.ndarray
+    joined: np.ndarray
+    announced: np.ndarray
+    complete: np.ndarray
+    coming: np.ndarray
+    channel_time: np.ndarray
+    channel: np.ndarray
+    arrived: np.ndarray
+    released: np.ndarray
+    running: np.ndarray
+    done: np.ndarray
+    wake: np.ndarray
+    starting: np.ndarray
+    pipe_free: np.ndarray
+    issue_free: np.ndarray
+    latest: np.ndarray
+    run: np.ndarray
+    best_time: np.ndarray
+    best_warp: np.ndarray
+    dirty: np.ndarray
+    members: np.ndarray
+    product_end: np.ndarray
+    burst_due: np.ndarray
+    queued: np.ndarray
+    links: np.ndarray
+    queue: np.ndarray
+    log: np.ndarray
+    counts: np.ndarray
+    stalls: np.ndarray
+    blames: np.ndarray
+    used: np.ndarray
+
+
+def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_entries: int) -> State:
+    """An SM before its first CTA. Args: offsets: float64 (slots,), when each slot's first CTA starts [cycles]."""
+    slots = len(offsets)
+    warps = slots * warps_per_cta
+    groups = slots * -(-warps_per_cta // GROUP)
+    members = np.full((SUB_CORES, -(-warps // SUB_CORES)), -1, dtype=np.int64)
+    for warp in range(warps):
+        members[warp % SUB_CORES, warp // SUB_CORES] = warp
+
+    def whole(*shape: int) -> np.ndarray:
+        return np.zeros(shape, dtype=np.int64)
+
+    return State(
+        place=whole(warps) - 1,
+        pc=whole(warps),
+        earliest=np.zeros(warps),
+        ready=np.full(warps, np.inf),
+        last_issue=np.zeros(warps),
+        why=whole(warps, 2),
+        blamed=whole(warps),
+        boards=np.zeros((warps, SCOREBOARDS, 2)),
+        pending=np.zeros(warps),
+        committed=np.zeros((warps, RING)),
+        commits=whole(warps),
+        issued=whole(warps),
+        product_commits=whole(warps, RING + 1),
+        at_barrier=whole(warps) - 1,
+        waited=whole(warps, CHANNELS),
+        started=whole(groups),
+        finished=whole(groups),
+        times=np.zeros((groups, RING, 2)),
+        joined=whole(groups, RING),
+        announced=whole(slots, CHANNELS),
+        complete=whole(slots, CHANNELS),
+        coming=whole(slots, CHANNELS),
+        channel_time=np.zeros((slots, CHANNELS, RING)),
+        channel=whole(slots),
+        arrived=whole(slots, BARRIERS),
+        released=np.zeros((slots, BARRIERS)),
+        running=whole(slots),
+        done=whole(slots),
+        wake=whole(slots),
+        starting=np.array(offsets, dtype=np.float64),
+        pipe_free=np.zeros((SUB_CORES, PIPES)),
+        issue_free=np.zeros(SUB_CORES),
+        latest=whole(SUB_CORES) - 1,
+        run=whole(SUB_CORES),
+        best_time=np.zeros(SUB_CORES),
+        best_warp=whole(SUB_CORES) - 1,
+        dirty=whole(SUB_CORES) + 1,
+        members=members,
+        product_end=np.zeros(SUB_CORES),
+        burst_due=np.zeros(SUB_CORES),
+        queued=whole(QUEUED, 3),
+        links=np.zeros(8),
+        queue=whole(4),
+        log=np.zeros((log_entries, 3)),
+        counts=whole(instructions),
+        stalls=np.zeros((instructions, REASONS)),
+        blames=np.zeros(instructions),
+        used=np.zeros(USES),
+    )

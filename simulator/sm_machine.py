@@ -1,0 +1,132 @@
+"""An SM with the code and the warps of a launch, ready to be run, and the constants that belong to no single opcode.
+
+Source of all constants but the fitted ones: one H200, CUDA 13.0, 2026-11-21, `tilesight calibrate` (microbenchmarks).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .core import sm
+from .core import sm_tables as tables
+from .sm_way import Ways
+
+COPY_CYCLES, BULK_CYCLES = 280.0, 353.0
+"""Latency of an L2 hit; of a bulk copy, what its 517 cycles for 16 KiB leave beside the data."""
+FILL = 1.28
+"""Cycles of the way from L2 for one of shared memory: 443 cycles for an LDGSTS tile of 16 KiB, 280 before its data."""
+OUT = 8.0
+"""The same for what is written to L2, spills and single elements: a sector in two cycles, 16 B a cycle.
+Fitted: the most that any kernel wrote is 16.2. With nothing in its way, output with 128 kB of spills is 63 % too
+fast."""
+MATMUL_WAIT_CYCLES = 40.0
+"""wgmma: a turn of four products and their wait takes 54 cycles (A in registers) beyond the products; about 14 of them
+are the turn's own instructions."""
+MATMUL_QUEUE = 4
+"""Products of a warpgroup that wait in front of the tensor cores: fitted."""
+BARRIER_ARRIVAL_CYCLES, BARRIER_CYCLES = 2.0, 12.0
+"""bar.sync after bar.sync: 20.6 cycles for 4 warps, 28.6 for 8, 44.6 for 16."""
+BURST_CYCLES, BURST_PERIOD_CYCLES, BURST_RUN = 4.33, 5.2, 8
+"""How a tensor core under wgmma takes the register port of its sub-core; set to what one instruction of each kind takes
+beside a stream of m64n128k16: 4.4 to 5.8 cycles where it takes 2 to 4.2 alone, EX2 10.6 for 8.0, FFMA without a gap
+1.3 to 1.8 while the products starve."""
+DISPATCH_CYCLES = 321.0
+"""From the end of a CTA to the begin of the next in its place."""
+LINE_BYTES = 128
+LATENCIES = tables.Latencies(
+    copy=COPY_CYCLES,
+    bulk=BULK_CYCLES,
+    fill=FILL,
+    out=OUT,
+    arrival=BARRIER_ARRIVAL_CYCLES,
+    barrier=BARRIER_CYCLES,
+    matmul_wait=MATMUL_WAIT_CYCLES,
+    matmul_queue=MATMUL_QUEUE,
+    burst=BURST_CYCLES,
+    period=BURST_PERIOD_CYCLES,
+    run=BURST_RUN,
+    dispatch=DISPATCH_CYCLES,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What came of a run.
+
+    Args:
+        log, issues, stalls, blames, used: as in `core.sm`; counts: region -> iterations of each CTA's first warp.
+    """
+
+    log: np.ndarray
+    issues: np.ndarray
+    stalls: np.ndarray
+    blames: np.ndarray
+    used: np.ndarray
+    counts: Counter[int]
+
+    def times(self, slot: int, mark: int) -> np.ndarray:
+        """When a slot's first warp passed a mark."""
+        chosen = (self.log[:, tables.LOG_SLOT] == slot) & (self.log[:, tables.LOG_MARK] == mark)
+        times: np.ndarray = self.log[chosen, tables.LOG_TIME]
+        return times
+
+    @property
+    def end(self) -> float:
+        """When the last CTA was done [cycles]."""
+        return float(self.log[-1, tables.LOG_TIME])
+
+    @property
+    def figures(self) -> np.ndarray:
+        """Cycles of use of each of `cost.PIPES`; what each sub-core has of its own, averaged over them.
+
+        Then bytes of spilled registers that come from L2, and that go there [B].
+        """
+        own = self.used / tables.SUB_CORES
+        return np.array(
+            (
+                self.used[tables.PRODUCTS] + own[tables.TENSOR_PIPE],
+                own[tables.MUFU],
+                own[tables.FMA] + own[tables.HEAVY],
+                own[tables.ALU],
+                own[tables.SLOTS],
+                self.used[tables.SHARED_MEMORY],
+                LINE_BYTES * self.used[tables.FETCHED],
+                LINE_BYTES * self.used[tables.SPILLED],
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Code and ways of a launch. Args: code, rates: as in `core.sm`."""
+
+    ways: Ways
+    code: np.ndarray
+    rates: np.ndarray
+
+    def run(self, trips: Mapping[int, int], offsets: np.ndarray, rounds: int = 1) -> Run:
+        """Run CTAs.
+
+        Args:
+            trips: region -> iterations of each stay there; offsets: when each slot's first CTA starts [cycles];
+            rounds: CTAs that each slot runs, one after the other.
+
+        Raises:
+            ValueError: warps wait for each other for ever; one line.
+        """
+        trace, roles, counts = self.ways.traces(trips)
+        marks = sum(counts.values()) + 4
+        state = tables.new_state(len(self.code), len(roles), offsets, 16 + len(offsets) * (rounds + 2) * marks)
+        logged = sm.simulate_sm(self.code, self.rates, trace, roles, LATENCIES, rounds, state)
+        if logged < 0:
+            raise ValueError("compiled code: its warps wait for each other for ever")
+        return Run(
+            log=state.log[:logged],
+            issues=state.counts,
+            stalls=state.stalls,
+            blames=state.blames,
+            used=state.used,
+            counts=counts,
+        )

@@ -1,0 +1,100 @@
+"""`tilesight explain` and `--cost` on the command line, with recorded code in the place of a compiler."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from made_code import CODE_RESOURCES
+from tilesight.simulator.program import Launch, Resources
+
+from tilesight.cli import main
+
+CHOSEN = ("--batch", "1", "--heads", "4", "--seqlen", "1024")
+CHOSEN += ("--block-m", "64", "--block-n", "64", "--num-warps", "4", "--num-stages", "3")
+
+
+@pytest.fixture(autouse=True)
+def _recorded_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every launch gets the recorded code of flash2."""
+
+    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...]]:
+        return [(CODE_RESOURCES,) * len(launches) for launches in pipelines]
+
+    def compiler_for(*_: Any, **__: Any) -> tuple[Any, str]:
+        return resources_of, "compiled by nobody"
+
+    for command in ("explain", "explore", "simulate"):
+        monkeypatch.setattr(f"tilesight.cli_{command}.compiler_for", compiler_for)
+    monkeypatch.setattr("tilesight.simulator.engine.is_compiled", lambda: True)
+
+
+def _told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main([*arguments, *CHOSEN, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_explain_prints_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """On stdout, and nothing on stderr."""
+    assert main(["explain", *CHOSEN]) == 0
+    output = capsys.readouterr()
+    assert output.out.startswith("flash2 on h200")
+    assert "Note         compiled by nobody" in output.out
+    assert "HGMMA" not in output.out
+    assert output.err == ""
+
+
+def test_the_code_is_shown_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    """A thousand lines would hide the tables otherwise."""
+    assert main(["explain", *CHOSEN, "--sass"]) == 0
+    assert "HGMMA.64x64x16.F32" in capsys.readouterr().out
+
+
+def test_explain_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the device as the user named it, and what was changed of it."""
+    told = _told(capsys, "explain", "--set", "boost_clock_hz=1.9e9")
+    assert (told["schema"], told["device"]) == ("tilesight.explain/1", "h200")
+    assert told["notes"][0] == "device changed by --set boost_clock_hz=1.9e9"
+
+
+def test_code_gives_the_cycles_unless_tiles_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--compiled` would bring code along and not use it."""
+    times = {}
+    for options in (("--compiled",), ("--compiled", "--cost", "compiled"), ("--compiled", "--cost", "tiles"), ()):
+        told = _told(capsys, "simulate", *options)
+        times[options] = told["launches"][0]["cost"], told["total"]["time_s"]
+    assert [cost for cost, _ in times.values()] == ["compiled", "compiled", "tiles", "tiles"]
+    assert len({time_s for _, time_s in times.values()}) >= 2
+
+
+def test_simulate_says_in_words_where_cycles_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both kinds would look the same."""
+    assert main(["simulate", "--compiled", *CHOSEN]) == 0
+    assert "Cost         cycles of a step are simulated from its machine code" in capsys.readouterr().out
+    assert main(["simulate", *CHOSEN]) == 0
+    assert "Cost         cycles of a step are estimated from the tile program" in capsys.readouterr().out
+
+
+def test_explore_shows_a_band_where_cycles_come_from_code(capsys: pytest.CaptureFixture[str]) -> None:
+    """Times would look surer than they are."""
+    (one,) = _told(capsys, "explore", "--compiled", "--workers", "1", "--cta-order", "m-fast", "--kv-order", "forward")[
+        "configs"
+    ]
+    assert one["cost"] == "compiled"
+    assert one["time_low_s"] < one["time_s"] < one["time_high_s"]
+    assert one["like_best"] is True
+
+
+def test_explore_shows_no_band_for_estimates(capsys: pytest.CaptureFixture[str]) -> None:
+    """The error of the other cost would be told of this one."""
+    (one, *_) = _told(capsys, "explore", "--compiled", "--cost", "tiles", "--workers", "1")["configs"]
+    assert (one["cost"], one["time_low_s"], one["time_high_s"], one["like_best"]) == ("tiles", None, None, None)
+
+
+def test_processes_pass_code_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """More than one process would estimate what one simulates."""
+    told = [
+        _told(capsys, "explore", "--compiled", "--workers", workers, "--cta-order", "m-fast,head-fast")
+        for workers in ("1", "2")
+    ]
+    assert told[0] == told[1]

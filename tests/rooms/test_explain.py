@@ -1,0 +1,138 @@
+"""Where cycles go: steps add up to the launch, loops and instructions to the time of all warps, in words and JSON."""
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from made_code import CODE, CODE_CONFIG, CODE_PROBLEM, CODE_RESOURCES
+from tilesight.simulator.device import load_device
+from tilesight.simulator.explain import OUTSIDE, REASONS, Explanation, LaunchExplanation, explain
+from tilesight.simulator.program import Code
+from tilesight.simulator.report import to_json
+from tilesight.simulator.report_explain import HOTTEST, explain_dict, explain_text
+from tilesight.simulator.stalls import STALLS
+
+H200 = load_device("h200")
+ITERATIONS = 64 * 16
+"""CTAs, and key tiles of each."""
+
+
+def explained_with(code: Code) -> Explanation:
+    resources = (replace(CODE_RESOURCES, code=code),)
+    return explain(CODE_PROBLEM, schedule="flash2", config=CODE_CONFIG, device=H200, resources=resources)
+
+
+@cache
+def explained() -> Explanation:
+    return explained_with(CODE)
+
+
+def only() -> LaunchExplanation:
+    (launch,) = explained().launches
+    return launch
+
+
+def test_every_reason_to_wait_has_a_name() -> None:
+    """Waits of the simulation would be missing from the tables, or counted under another name."""
+    assert [stall.number for stall in STALLS] == list(range(len(STALLS)))
+    assert len({stall.name for stall in STALLS}) == len(STALLS)
+
+
+def test_steps_on_all_sms_take_most_of_a_launch_that_computes() -> None:
+    """Executions, cycles or SMs would be counted wrongly."""
+    steps = {step.name: step for step in only().steps}
+    assert steps["inner"].executions == ITERATIONS
+    assert steps["inner"].full_cycles <= steps["inner"].alone_cycles
+    assert 0.5 < steps["inner"].cycles_fraction < 1.0
+    assert sum(step.cycles_fraction for step in steps.values()) <= 1.01
+
+
+def test_a_pipe_is_never_busier_than_the_step_is_long() -> None:
+    """A share above one has no meaning."""
+    assert all(0.0 <= share <= 1.0 for step in only().steps for share in step.pipes.values())
+
+
+def test_instructions_are_counted_as_the_arguments_say() -> None:
+    """Four warps run every product once an iteration."""
+    launch = only()
+    assert launch.counted
+    products = [line for line in launch.lines if line.instruction.family == "HGMMA"]
+    assert {line.executed for line in products} == {4 * ITERATIONS}
+    assert {line.depth for line in products} == {1}
+
+
+def test_the_loop_has_nearly_all_the_time() -> None:
+    """Sixteen iterations stand against one beginning and one end."""
+    launch = only()
+    times = {number: sum(line.warp_cycles for line in lines) for number, lines in launch.places().items()}
+    assert set(times) >= {OUTSIDE, 0}
+    assert times[0] > 0.8 * launch.warp_cycles
+    assert sum(times.values()) == pytest.approx(launch.warp_cycles)
+
+
+def test_warps_wait_for_products_where_they_ask_for_their_end() -> None:
+    """Waits would stand beside the wrong instruction, or under the wrong reason."""
+    waits = [line for line in only().lines if line.instruction.opcode == "WARPGROUP.DEPBAR.LE"]
+    assert waits
+    assert all(max(line.cycles, key=lambda reason: line.cycles[reason]) == "products" for line in waits if line.depth)
+
+
+def test_the_time_of_warps_fits_into_the_launch() -> None:
+    """Warps that wait for more cycles than there are would be shown."""
+    launch = only()
+    places = min(launch.resident, 64 / H200.sms)
+    assert launch.warp_cycles / (64 * 4) < 1.5 * launch.prediction.traffic.cycles / max(1.0, places)
+
+
+def test_code_that_gives_no_cost_is_still_listed_with_the_reason() -> None:
+    """A launch would vanish, or its table be that of an estimate."""
+    found = explained_with(replace(CODE, constants={}))
+    (launch,) = found.launches
+    assert launch.reason and not launch.counted
+    assert found.prediction.notes[0].endswith(launch.reason)
+    text = explain_text(found, H200, sass=True)
+    assert "HGMMA" in text and "not known before the launch" in text
+
+
+def test_an_opcode_without_a_rule_is_named() -> None:
+    """Its cycles would be missing without a word."""
+    odd = explained_with(replace(CODE, sass=CODE.sass.replace("FMNMX", "NEWOP")))
+    assert sum(odd.launches[0].unknown.values()) == CODE.sass.count("FMNMX")
+    assert "NEWOP" in explain_text(odd, H200, sass=False)
+
+
+@pytest.mark.parametrize("width", [100, 120])
+def test_tables_fit_the_width(width: int) -> None:
+    """Lines would wrap in a terminal."""
+    assert max(map(len, explain_text(explained(), H200, sass=False, width=width).splitlines())) <= width
+
+
+def test_the_words_say_steps_loops_and_reasons() -> None:
+    """What the command is for."""
+    text = explain_text(explained(), H200, sass=False)
+    for words in ("prologue", "inner", "epilogue", "full SM", "no loop", "loop 0x", "scoreboard", "of all warps' time"):
+        assert words in text
+    assert "HGMMA" not in text
+
+
+def test_the_listing_shows_every_instruction_and_marks_the_hottest() -> None:
+    """As a profiler does."""
+    lines = explain_text(explained(), H200, sass=True).split("Code of flash2")[1].splitlines()
+    assert sum(line.startswith(">") for line in lines) == HOTTEST
+    assert len([line for line in lines if " HGMMA." in line]) == CODE.sass.count("HGMMA.")
+    hottest = max(only().lines, key=lambda line: line.warp_cycles)
+    (own,) = [line for line in lines if line[1:].strip().startswith(f"{hottest.instruction.address:04x} ")]
+    assert own.startswith(">") and hottest.instruction.opcode in own
+
+
+def test_json_holds_the_same_and_the_code_on_request() -> None:
+    """Programs read what people read."""
+    told = json.loads(to_json(explain_dict(explained(), sass=False)))
+    (launch,) = told["launches"]
+    assert told["schema"] == "tilesight.explain/1"
+    assert launch["executed_instructions"] == only().executed
+    assert set(launch["loops"][0]["warp_cycles"]) == set(REASONS)
+    assert "code" not in launch
+    (launch,) = json.loads(to_json(explain_dict(explained(), sass=True)))["launches"]
+    assert len(launch["code"]) == len(only().lines)

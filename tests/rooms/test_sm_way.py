@@ -1,0 +1,204 @@
+"""What repeats on a CTA's way through its code, ways of other lengths, and the steps that pay for them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_code import coded_launch
+from tilesight.simulator.core import sm_tables as sm
+from tilesight.simulator.program import Launch, Loop, Step, Tensor, Tile
+from tilesight.simulator.sass.decode import Instruction, decode
+from tilesight.simulator.sass.executions import paths
+from tilesight.simulator.sass.flow import Flow, find_flow
+from tilesight.simulator.sm_code import lower_code
+from tilesight.simulator.sm_steps import Part, few_items, find_cta, match_steps
+from tilesight.simulator.sm_stores import fill_stores
+from tilesight.simulator.sm_way import OUTSIDE, Region, Ways, find_ways
+
+
+def branch(address: int, opcode: str, target: int | None = None, predicate: str = "") -> Instruction:
+    return Instruction(
+        address=address,
+        predicate=predicate,
+        opcode=opcode,
+        operands=(),
+        target=target,
+        stall_cycles=1,
+        yields=False,
+        write_barrier=-1,
+        read_barrier=-1,
+        wait_mask=0,
+        reuse=0,
+    )
+
+
+NESTED = find_flow(
+    [
+        branch(0, "MOV"),
+        branch(16, "MOV"),
+        branch(32, "BRA", 32, "P0"),
+        branch(48, "BRA", 16, "P1"),
+        branch(64, "EXIT"),
+    ]
+)
+"""Blocks 0: begin, 1: outer header, 2: inner loop, 3: back to 1, 4: end."""
+
+
+def nested(*trips: int) -> list[int]:
+    return [0, *(block for inner in trips for block in (1, *[2] * inner, 3)), 4]
+
+
+def blocks_of(ways: Ways, flow: Flow, trips: dict[int, int], warp: int = 0) -> Sequence[int]:
+    trace, roles, _ = ways.traces(trips)
+    places = [place for first, stop, _ in trace[slice(*roles[warp])] for place in range(first, stop)]
+    return [number for place in places for number, block in enumerate(flow.blocks) if block.first == place]
+
+
+def test_loops_that_repeat_are_regions_and_nest() -> None:
+    """Iterations would be counted for another loop, or an inner loop's time for the outer one's."""
+    ways = find_ways(NESTED, [nested(5, 5, 5)] * 4)
+    assert ways.regions == (Region(parent=OUTSIDE, count=3, leaf=False), Region(parent=0, count=15, leaf=True))
+
+
+@pytest.mark.parametrize(("outer", "inner"), [(1, 1), (2, 3), (5, 9)])
+def test_a_trace_has_the_trips_that_are_asked_for(outer: int, inner: int) -> None:
+    """Cycles of an iteration would come from the wrong number of them."""
+    ways = find_ways(NESTED, [nested(5, 5, 5)] * 4)
+    assert blocks_of(ways, NESTED, {0: outer, 1: inner}) == nested(*[inner] * outer)
+
+
+def test_a_loop_that_never_repeats_alike_is_straight_code() -> None:
+    """A loop over tasks, of which each warp gets one and an end, would be taken for a loop over tiles."""
+    flow = find_flow(
+        [
+            branch(0, "BRA", 48, "P0"),
+            branch(16, "MOV"),
+            branch(32, "BRA", 0),
+            branch(48, "BRA", 0, "P1"),
+            branch(64, "EXIT"),
+        ]
+    )
+    path = [0, 1, 0, 2, 3]
+    assert len(flow.loops) == 1
+    ways = find_ways(flow, [path])
+    assert ways.regions == ()
+    assert list(ways.executed(0)) == [(block, OUTSIDE) for block in path]
+
+
+def test_warps_with_loops_of_their_own_share_a_region() -> None:
+    """A producer's trips would be cut, and its consumers' would not."""
+    flow = find_flow(
+        [
+            branch(0, "BRA", 48, "P0"),
+            branch(16, "BRA", 16, "P1"),
+            branch(32, "EXIT"),
+            branch(48, "BRA", 48, "P1"),
+            branch(64, "EXIT"),
+        ]
+    )
+    ways = find_ways(flow, [[0, *[1] * 8, 2], [0, *[3] * 8, 4]])
+    assert ways.regions == (Region(parent=OUTSIDE, count=8, leaf=True),)
+    assert [len(blocks_of(ways, flow, {0: 3}, warp)) for warp in (0, 1)] == [5, 5]
+
+
+def test_warps_whose_loops_differ_are_refused_in_one_line() -> None:
+    """Some warps would wait for ever for others whose iterations were left out."""
+    with pytest.raises(ValueError, match="do not run side by side"):
+        find_ways(NESTED, [nested(5, 5, 5), [0, 1, 3, 4]])
+
+
+def test_the_way_of_a_kernel_is_its_path() -> None:
+    """Blocks would be lost between the path of a warp and what is simulated."""
+    launch = coded_launch()
+    assert launch.resources.code
+    flow = find_flow(decode(launch.resources.code.sass))
+    found = paths(flow, launch, launch.resources.code.constants)
+    ways = find_ways(flow, found)
+    assert [[block for block, _ in ways.executed(warp)] for warp in range(4)] == [list(path) for path in found]
+    assert [region.count for region in ways.regions] == [16]
+
+
+def launch_with(*body: Step | Loop) -> Launch:
+    launch = coded_launch()
+    return replace(launch, program=replace(launch.program, body=body))
+
+
+def loop(name: str, trips: int) -> Loop:
+    return Loop(counter=name, trips=trips, body=(Step(name=name),))
+
+
+WHOLE = (Step(name="begin"), loop("inner", 40), loop("masked", 3), Step(name="end"))
+BEGIN, LOOP, REST = Part(OUTSIDE), Part(0), Part(OUTSIDE, after=True)
+
+
+def region(count: int) -> Region:
+    return Region(parent=OUTSIDE, count=count, leaf=True)
+
+
+@pytest.mark.parametrize(
+    ("counts", "paid", "times", "left"),
+    [
+        ((40, 3), (("inner",), ("masked",)), (1.0, 1.0), (0.0, 0.0)),
+        ((20, 3), (("inner",), ("masked",)), (0.5, 1.0), (0.0, 0.0)),
+        ((39, 3), (("inner",), ("masked",)), (1.0, 1.0), (-1.0, 0.0)),
+        ((40,), (("inner",),), (1.0,), (0.0,)),
+        ((43,), (("inner", "masked"),), (1.0,), (0.0,)),
+    ],
+    ids=["alike", "unrolled", "peeled", "masked is straight code", "one loop for both"],
+)
+def test_parts_are_paid_for_by_the_steps_that_run_as_often(
+    counts: tuple[int, ...], paid: tuple[tuple[str, ...], ...], times: tuple[float, ...], left: tuple[float, ...]
+) -> None:
+    """A loop of the code would be paid for by steps that have nothing to do with it."""
+    launch = launch_with(*WHOLE)
+    regions = tuple(region(count) for count in counts)
+    shares = match_steps(launch, regions, {"begin": 1, "inner": 40, "masked": 3, "end": 1})
+    assert (shares[BEGIN].steps, shares[REST].steps) == (("begin",), ("end",))
+    found = [shares[Part(number)] for number in range(len(counts))]
+    assert tuple(share.steps for share in found) == paid
+    assert tuple(share.times for share in found) == times
+    assert tuple(share.left for share in found) == left
+
+
+def test_code_after_a_loop_without_a_step_of_its_own_leaves_the_loop_to_its_step() -> None:
+    """A whole loop would be paid for at once, by the step before it."""
+    shares = match_steps(launch_with(*WHOLE[:2]), (region(40),), {"begin": 1, "inner": 40})
+    assert [shares[part].steps for part in (BEGIN, LOOP, REST)] == [("begin",), ("inner",), ("begin",)]
+
+
+def test_the_cta_that_is_followed_runs_every_kind_of_step() -> None:
+    """A step that the first CTA does not run would cost nothing anywhere."""
+    launch = coded_launch()
+    table = launch.program.items
+    program = replace(
+        launch.program,
+        period_items=64,
+        variables=(*launch.program.variables, "often"),
+        items=lambda indices: np.column_stack((table(indices), indices % 40)),
+        body=(Step(name="begin"), Loop(counter="k", trips="often", body=(Step(name="inner"),))),
+    )
+    cta, executed = find_cta(replace(launch, program=program))
+    assert (cta, executed) == (24, {"begin": 1, "inner": 24})
+
+
+def test_a_ctas_items_are_followed_as_far_as_they_tell_something() -> None:
+    """A persistent grid's CTA would be followed through hundreds of items that are all alike."""
+    launch = replace(coded_launch(), grid=(2, 1, 1))
+    followed, constants = few_items(launch, {0xC: 2, 0x0: 128}, 90)
+    assert (followed.grid, constants) == ((16, 1, 1), {0xC: 16, 0x0: 128})
+    launch = coded_launch()
+    assert few_items(launch, {}, 90)[0] is launch
+
+
+def test_lanes_without_an_element_store_nothing() -> None:
+    """Rows of 3000 in a block of 4096 would take the stores of 4096."""
+    flow = find_flow([replace(branch(0, "STG.E.U16"), operands=("desc[UR4][R2.64]", "R0")), branch(16, "EXIT")])
+    launch = coded_launch()
+    tensor = Tensor(name="P", role="output", slabs=1, rows=1, cols=96, element_bytes=2)
+    step = Step(name="rows", stores=(Tile(tensor="P", slab="slab", rows=1, cols=96),))
+    launch = replace(launch, program=replace(launch.program, tensors=(tensor,), body=(step,)))
+    code, rates, _ = lower_code(flow.instructions, 90)
+    before = rates[0, sm.SMEM]
+    fill_stores(launch, find_ways(flow, [[0]] * 4), {"rows": 1}, code, rates)
+    assert rates[0, sm.SMEM] == before * 96 / 128

@@ -1,0 +1,50 @@
+"""`tilesight explain`: where the cycles of one configuration go, from its machine code, without a GPU."""
+
+from dataclasses import replace
+from typing import Annotated
+
+from .cli_compiled import compiler_for, rows_split
+from .cli_options import CONFIG_OPTIONS, ConfigOptions, MachineOptions, ProblemOptions, flag, option, spread
+from .cli_output import announce_compiler, bad_input, show, text_color, text_width
+from .cli_simulate import checked_resources
+
+
+@spread
+def explain(
+    *,
+    schedule: Annotated[str, option("--schedule", "How to compute it.", "NAME")] = "flash2",
+    problem: ProblemOptions,
+    config: ConfigOptions,
+    machine: MachineOptions,
+    sass: Annotated[bool, flag("--sass", "Show the machine code, with cycles and waits beside it.")] = False,
+    json: Annotated[bool, flag("--json", "Print JSON.")] = False,
+) -> None:
+    """Compile one configuration and say where its cycles go: per step, per loop of the code, per instruction."""
+    asked, device = problem.build(), machine.build()
+    from .simulator.registry import find_schedule
+
+    with bad_input("schedule", *CONFIG_OPTIONS):
+        chosen = find_schedule(schedule).config(**rows_split([schedule]) | config.chosen())
+    given: dict[str, int | None] = {"registers": None, "smem_bytes": None}
+    resources_of, remark = compiler_for(asked, device, given, wanted_by="explain")
+    resources = checked_resources(asked, schedule, chosen, device, given, resources_of)
+    announce_compiler()
+    from .simulator import explain as door
+    from .simulator import report
+    from .simulator.report_explain import explain_dict, explain_text
+
+    found = door.explain(
+        asked,
+        schedule=schedule,
+        config=chosen,
+        device=device,
+        resources=resources,
+        l2=machine.l2,
+        overhead=machine.overhead,
+    )
+    notes = (*machine.notes(), remark, *found.prediction.notes)
+    found = replace(found, prediction=replace(found.prediction, device=machine.device, notes=notes))
+    if json:
+        show(report.to_json(explain_dict(found, sass)))
+    else:
+        show(explain_text(found, device, sass, text_width(), text_color()))
