@@ -51,7 +51,6 @@ class CompiledCost:
 
     Args:
         steps: step name -> cost; pipe_cycles as in `COMPILED_PIPES`.
-        local_bytes: step name -> bytes of spilled registers that one execution fetches from L2, and writes there [B];
         resident: CTAs of a full SM.
         unknown: opcodes that no rule knows -> how often they stand in the code.
         flow: the code; trips: loop -> iterations in the run that the tables show.
@@ -61,7 +60,6 @@ class CompiledCost:
     """
 
     steps: dict[str, StepCost]
-    local_bytes: dict[str, tuple[float, float]]
     resident: int
     unknown: Counter[str]
     flow: Flow
@@ -107,15 +105,18 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
         )
         for step, _ in steps(launch.program.body)
     }
-    local_bytes = dict.fromkeys(made, (0.0, 0.0))
     for name, paid in _paid(machine, shares, alone, full).items():
         *pipes, fetched, spilled, shared, lone = paid.tolist()
-        made[name] = replace(made[name], pipe_cycles=(*pipes, shared), critical_path_cycles=lone)
-        local_bytes[name] = fetched, spilled
+        made[name] = replace(
+            made[name],
+            pipe_cycles=(*pipes, shared),
+            critical_path_cycles=lone,
+            local_read_bytes=round(fetched),
+            local_write_bytes=round(spilled),
+        )
     loops = {loop: region for each in ways.region_of for loop, region in each.items()}
     return CompiledCost(
         steps=made,
-        local_bytes=local_bytes,
         resident=resident,
         unknown=unknown,
         flow=flow,

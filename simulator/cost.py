@@ -47,6 +47,7 @@ class StepCost:
         critical_path_cycles: least time for a lone CTA [cycles].
         smem_read_bytes, smem_write_bytes: through shared memory [B].
         matmul_flop, other_flop: [FLOP]; exp_count: MUFU operations.
+        local_read_bytes, local_write_bytes: spilled registers that come from L2, and go there [B].
         covers_l2: whether the cycles hold the way of loaded data from L2: the latency of a hit, and the SM's port.
     """
 
@@ -57,6 +58,8 @@ class StepCost:
     matmul_flop: int
     other_flop: int
     exp_count: int
+    local_read_bytes: int = 0
+    local_write_bytes: int = 0
     covers_l2: bool = False
 
 

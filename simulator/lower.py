@@ -127,7 +127,7 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
             emit(node.body)
             code.append((END, number))
             references = (reference(value) for value in (node.first, node.step, node.trips))
-            loops[number] = (start, len(code), *references, variables[node.counter], _pipelined_stages(node))
+            loops[number] = (start, len(code), *references, variables[node.counter], _pipelined_stages(node, launch))
 
     emit(program.body)
     code.append((HALT, 0))
@@ -151,12 +151,16 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
     )
 
 
-def _pipelined_stages(loop: Loop) -> int:
-    """Stages of a loop whose loads run ahead of it; 0 where nothing does."""
+def _pipelined_stages(loop: Loop, launch: Launch) -> int:
+    """Stages of a loop whose loads run ahead of it; 0 where nothing does.
+
+    Warps that only load are ahead by all stages; those that compute as well issue a load when they are done with a tile.
+    """
     node = loop.body[0]
     if loop.stages < 2 or len(loop.body) > 1 or isinstance(node, Loop):
         return 0
-    return loop.stages if any(tile.path != "plain" for tile in node.loads) else 0
+    ahead = 1 if launch.consumer_warps else 0
+    return loop.stages + ahead if any(tile.path != "plain" for tile in node.loads) else 0
 
 
 def _lower_tiles(launch: Launch, tiles: list[Tile], variables: dict[str, int], index: dict[str, int]) -> np.ndarray:

@@ -140,7 +140,7 @@ def test_spills_come_back_from_l2_where_l1_is_too_small(spilled_bytes: int, miss
 def test_what_spills_move_is_told_per_step() -> None:
     """Bytes between SM and L2 that no tile accounts for would be missing from the traffic."""
     sass = CODE.sass.replace(" FMNMX ", " STL [R1], R2 ; //", 1)
-    assert set(found().local_bytes.values()) == {(0.0, 0.0)}
+    assert {(one.local_read_bytes, one.local_write_bytes) for one in found().steps.values()} == {(0, 0)}
     cost = compiled_costs(launch_of(sass=sass), H200, 2)
-    moved = {name: out for name, (_, out) in cost.local_bytes.items() if out}
+    moved = {name: one.local_write_bytes for name, one in cost.steps.items() if one.local_write_bytes}
     assert sum(moved.values()) == 4 * 128
