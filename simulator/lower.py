@@ -154,7 +154,7 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
 def _pipelined_stages(loop: Loop, launch: Launch) -> int:
     """Stages of a loop whose loads run ahead of it; 0 where nothing does.
 
-    Warps that only load are ahead by all stages; those that compute as well issue a load when they are done with a tile.
+    Warps that only load are ahead by all stages; those that compute as well issue a load after a tile.
     """
     node = loop.body[0]
     if loop.stages < 2 or len(loop.body) > 1 or isinstance(node, Loop):
