@@ -92,7 +92,8 @@ def test_bytes_into_the_sms_bind_where_tiles_are_tiny() -> None:
 
 def test_given_traffic_and_operations_replace_the_least() -> None:
     """A schedule's own bytes, e.g. those of a closed form, bound that schedule."""
-    bound = roofline(PREFILL, H200, hbm_read_bytes=9 * 10**9, hbm_write_bytes=0, matmul_flop=0, exp_count=0)
+    size_bytes = round(2e-3 * H200.hbm_read_bytes_per_s)
+    bound = roofline(PREFILL, H200, hbm_read_bytes=size_bytes, hbm_write_bytes=0, matmul_flop=0, exp_count=0)
     assert bound.bound_s == bound.hbm_s == pytest.approx(2e-3)
     assert bound.intensity_flop_per_byte == 0
     assert roofline(PREFILL, H200, hbm_read_bytes=0, hbm_write_bytes=0).intensity_flop_per_byte == float("inf")

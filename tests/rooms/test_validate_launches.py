@@ -89,10 +89,11 @@ def test_eager_attention_leaves_out_what_it_does_not_need(changes: dict[str, Any
     assert row(found, "eager").predicted.one_pass.count == count
 
 
-def test_a_pipeline_waits_longer_between_kernels_in_a_stream_than_in_a_graph(report: LaunchReport) -> None:
-    """At this size a kernel ends before the next one can be launched."""
-    stream, graph = (row(report, "naive", way).predicted for way in WAYS)
-    assert stream.gap_s > graph.gap_s == pytest.approx(2 * H200.launch_graph_s)
+def test_a_pipeline_waits_longer_between_kernels_in_a_stream_than_in_a_graph() -> None:
+    """A tiny kernel ends before the next one can be launched; in a graph its ramp is longer than the interval."""
+    tiny = predict_launches(replace(PROBLEM, batch=1, heads=1, kv_heads=1, seqlen_q=64, seqlen_k=64), H200)
+    stream, graph = (row(tiny, "naive", way).predicted for way in WAYS)
+    assert stream.gap_s > graph.gap_s == 0.0
     assert [name for name, _ in stream.kernels] == [name for name, _ in graph.kernels]
     assert [time_s for _, time_s in stream.kernels] == pytest.approx([time_s for _, time_s in graph.kernels])
 
