@@ -89,7 +89,7 @@ def run_launches(
 def _make_memory(granules: int, device: Device, resolution: str) -> Memory:
     parts = device.l2_partitions
     slots = memory.COALESCER_LINE_SLOTS if resolution == "line" else memory.COALESCER_SLOTS
-    entry, lists = make_lru(granules * parts * parts, parts, device.l2_bytes / parts)
+    entry, lists = make_lru(granules * parts * parts, parts, device.l2_bytes / parts, 1.0 / device.l2_dirty_fraction)
     return Memory(
         entry=entry,
         lists=lists,

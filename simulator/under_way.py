@@ -35,7 +35,6 @@ class UnderWay:
             interleaved=resolution == "chunk",
             sms=device.sms,
             coalescer_sms=device.coalescer_sms,
-            dirty_space=round(1.0 / device.l2_dirty_fraction),
             l2_cycles_per_byte=clock_hz / device.l2_bytes_per_s * device.l2_partitions,
             fabric_cycles_per_byte=clock_hz / device.fabric_bytes_per_s,
             hbm_read_cycles_per_byte=clock_hz / device.hbm_read_bytes_per_s,

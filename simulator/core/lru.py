@@ -17,26 +17,28 @@ BEFORE, AFTER, STATE, SIZE = 0, 1, 2, 3
 """Columns of `entry`."""
 ABSENT, CLEAN, DIRTY = 0, 1, 2
 """Values of STATE."""
-USED, CAPACITY = 0, 1
-"""Columns of `lists` [B]."""
+USED, CAPACITY, DIRTY_SPACE = 0, 1, 2
+"""Columns of `lists`: bytes in use, bytes in all, and how many times its size a dirty entry takes."""
 EMPTY_TAG = -2
 """An empty way of `run_lines`: clean, and no line's."""
 
 
-def make_lru(entries: int, lists: int, capacity: float) -> tuple[np.ndarray, np.ndarray]:
+def make_lru(entries: int, lists: int, capacity: float, dirty_space: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """An empty cache.
 
     Args:
-        entries: numbers that may be cached; lists: sets or partitions; capacity: of each list [B].
+        entries: numbers that may be cached; lists: sets or partitions; capacity: of each list [B];
+        dirty_space: how many times its size a dirty entry takes.
 
     Returns:
-        (entry, lists): int32 of shape (entries + lists, 4), float64 of shape (lists, 2).
+        (entry, lists): int32 of shape (entries + lists, 4), float64 of shape (lists, 3).
     """
     entry = np.zeros((entries + lists, 4), dtype=np.int32)
     sentinels = np.arange(entries, entries + lists)
     entry[sentinels, BEFORE] = entry[sentinels, AFTER] = sentinels
-    sizes = np.zeros((lists, 2))
+    sizes = np.zeros((lists, 3))
     sizes[:, CAPACITY] = capacity
+    sizes[:, DIRTY_SPACE] = dirty_space
     return entry, sizes
 
 
@@ -54,19 +56,28 @@ def touch(entry: np.ndarray, sentinel: int, number: int) -> None:
         entry[sentinel, AFTER] = number
 
 
+@inlined
+def soil(entry: np.ndarray, lists: np.ndarray, which: int, number: int) -> None:
+    """An entry that is present has been written."""
+    if entry[number, STATE] != DIRTY:
+        entry[number, STATE] = DIRTY
+        lists[which, USED] += (lists[which, DIRTY_SPACE] - 1.0) * entry[number, SIZE]
+
+
 @compiled
 def insert(entry: np.ndarray, lists: np.ndarray, which: int, number: int, size: int, state: int) -> int:
     """Bring in an entry that is absent, evicting the least recently used ones. Returns: dirty bytes evicted [B]."""
     written = 0
     sentinel = len(entry) - len(lists) + which
-    while lists[which, USED] + size > lists[which, CAPACITY]:
+    space = size * lists[which, DIRTY_SPACE] if state == DIRTY else float(size)
+    while lists[which, USED] + space > lists[which, CAPACITY]:
         victim = entry[sentinel, BEFORE]
         if victim == sentinel:
             break
         written += drop(entry, lists, which, victim)
     entry[number, STATE] = state
     entry[number, SIZE] = size
-    lists[which, USED] += size
+    lists[which, USED] += space
     first = entry[sentinel, AFTER]
     entry[number, BEFORE] = sentinel
     entry[number, AFTER] = first
@@ -81,10 +92,11 @@ def drop(entry: np.ndarray, lists: np.ndarray, which: int, number: int) -> int:
     behind, ahead = entry[number, BEFORE], entry[number, AFTER]
     entry[behind, AFTER] = ahead
     entry[ahead, BEFORE] = behind
-    written = entry[number, SIZE] if entry[number, STATE] == DIRTY else 0
+    size = entry[number, SIZE]
+    dirty = entry[number, STATE] == DIRTY
     entry[number, STATE] = ABSENT
-    lists[which, USED] -= entry[number, SIZE]
-    return written
+    lists[which, USED] -= size * lists[which, DIRTY_SPACE] if dirty else float(size)
+    return size if dirty else 0
 
 
 @compiled
@@ -152,5 +164,5 @@ def run_linked(entry: np.ndarray, lists: np.ndarray, lines: np.ndarray, writes: 
             misses += 1
             written += insert(entry, lists, which, line, 1, CLEAN)
         if not read_only and writes[i] != 0:
-            entry[line, STATE] = DIRTY
+            soil(entry, lists, which, line)
     return misses, written

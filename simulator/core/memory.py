@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import compiled, inlined
-from .lru import ABSENT, CLEAN, DIRTY, SIZE, STATE, USED, drop, insert, touch
+from .lru import ABSENT, CLEAN, DIRTY, STATE, drop, insert, soil, touch
 
 # Elements of `counter`.
 HBM_READ, HBM_WRITE, L2_READ, L2_WRITE, FABRIC, L1_HIT, STEPS = range(7)
@@ -33,16 +33,12 @@ L1_ENTRIES = 64
 
 
 class Rates(NamedTuple):
-    """Cycles per byte of the links, cycles of latency, and geometry of the GPU; the L2 ports are per partition.
-
-    dirty_space: how many times its size data take of L2 until they are written back.
-    """
+    """Cycles per byte of the links, cycles of latency, and geometry of the GPU; the L2 ports are per partition."""
 
     partitions: int
     interleaved: bool
     sms: int
     coalescer_sms: int
-    dirty_space: int
     l2_cycles_per_byte: float
     fabric_cycles_per_byte: float
     hbm_read_cycles_per_byte: float
@@ -112,11 +108,9 @@ def _fetch(
         counter[HBM_READ] += share
         arrival = _serve(free, HBM, time, share * rates.hbm_read_cycles_per_byte) + rates.hbm_latency
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
-        written += insert(entry, lists, home, own, share, CLEAN) // rates.dirty_space
+        written += insert(entry, lists, home, own, share, CLEAN)
     if home != near:
-        written += (
-            insert(entry, lists, near, (granule * parts + near) * parts + home, share, CLEAN) // rates.dirty_space
-        )
+        written += insert(entry, lists, near, (granule * parts + near) * parts + home, share, CLEAN)
     if written > 0:
         counter[HBM_WRITE] += written
         _serve(free, HBM, time, written * rates.hbm_write_cycles_per_byte)
@@ -206,12 +200,9 @@ def _write_granule(
                 drop(entry, lists, other, copy)
         if entry[own, STATE] != ABSENT:
             touch(entry, len(entry) - len(lists) + home, own)
-            if entry[own, STATE] != DIRTY:
-                entry[own, STATE] = DIRTY
-                lists[home, USED] += (rates.dirty_space - 1) * entry[own, SIZE]
-                entry[own, SIZE] *= rates.dirty_space
+            soil(entry, lists, home, own)
         else:
-            written = insert(entry, lists, home, own, share * rates.dirty_space, DIRTY) // rates.dirty_space
+            written = insert(entry, lists, home, own, share, DIRTY)
             if written > 0:
                 counter[HBM_WRITE] += written
                 _serve(free, HBM, time, written * rates.hbm_write_cycles_per_byte)

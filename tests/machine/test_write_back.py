@@ -31,6 +31,17 @@ def test_a_tile_written_again_and_again_is_written_back_once(gpu: Device) -> Non
     assert after.hbm_write_bytes == L2_TILES * TILE_BYTES
 
 
+@both
+@pytest.mark.parametrize("fraction", [0.25, 0.5, 0.8])
+def test_dirty_data_fill_no_more_than_their_share_of_the_l2(gpu: Device, fraction: float) -> None:
+    """Of 200 KiB written so much is left unwritten; what is clean may have all of the L2."""
+    gpu = replace(gpu, l2_dirty_fraction=fraction)
+    seen = run(writes(tiles=200, slabs=(0,)), gpu=gpu)
+    assert 200 - seen.hbm_write_bytes / TILE_BYTES == pytest.approx(fraction * L2_TILES, abs=1)
+    fits = sweeps(tiles=L2_TILES // gpu.l2_partitions**2, times=5, slabs=(0, 0))
+    assert run(fits, gpu=gpu).hbm_read_bytes == run(fits, gpu=replace(gpu, l2_dirty_fraction=1)).hbm_read_bytes
+
+
 def test_reads_evict_the_oldest_dirty_lines_first() -> None:
     """16 KiB written, then 48 KiB read: nothing leaves; 8 KiB more: the oldest 8 KiB of output leave."""
     write = writes(tiles=16, slabs=(0,))
