@@ -334,7 +334,7 @@ def _utilisation(
 ) -> dict[str, float]:
     """Busy share of each resource. `fma` covers the FP32 and the ALU pipe, `l2` its links to the SMs and within."""
     # Compiled costs have one pipe more, which stands for how the others hinder each other.
-    pipes = dict(zip(PIPES, pipe_cycles / (cycles * device.sms), strict=False))
+    pipes = dict(zip(PIPES, pipe_cycles[: len(PIPES)] / (cycles * device.sms), strict=True))
     pipes["fma"] = max(pipes["fma"], pipes.pop("alu"))
     time_s = cycles / clock_hz
     l2 = (traffic.l2_read_bytes + traffic.l2_write_bytes) / device.l2_bytes_per_s
