@@ -27,7 +27,7 @@ from .sass.decode import decode
 from .sass.executions import paths
 from .sass.flow import Flow, find_flow
 from .sm_code import lower_code
-from .sm_machine import DISPATCH_CYCLES, Machine, Run
+from .sm_machine import DISPATCH_CYCLES, Machine, Run, latencies_of
 from .sm_mbarriers import fill_bulk_copies, join_mbarriers
 from .sm_spills import spills_miss
 from .sm_steps import Part, Share, few_items, find_cta, match_steps
@@ -93,7 +93,7 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
     join_mbarriers(launch, ways, code)
     fill_bulk_copies(launch, ways, shares, executed, code, rates)
     fill_stores(launch, ways, executed, code, rates)
-    machine = Machine(ways=ways, code=code, rates=rates)
+    machine = Machine(ways=ways, code=code, rates=rates, latencies=latencies_of(device))
     alone = _lone(machine)
     full, run, trips = _full(machine, alone, resident)
     made = {

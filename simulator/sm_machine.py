@@ -1,6 +1,7 @@
 """An SM with the code and the warps of a launch, ready to be run, and the constants that belong to no single opcode.
 
 Source of all constants but the fitted ones: one H200, CUDA 13.0, 2026-11-21, `tilesight calibrate` (microbenchmarks).
+The latency of L2 is the device's own.
 """
 
 from collections import Counter
@@ -11,10 +12,11 @@ import numpy as np
 
 from .core import sm
 from .core import sm_tables as tables
+from .device import Device
 from .sm_way import Ways
 
-COPY_CYCLES, BULK_CYCLES = 280.0, 353.0
-"""Latency of an L2 hit; of a bulk copy, what its 517 cycles for 16 KiB leave beside the data."""
+BULK_CYCLES = 73.0
+"""What a bulk copy takes beyond an L2 hit of 280 cycles: 517 for 16 KiB, less the data's own 164."""
 FILL = 1.28
 """Cycles of the way from L2 for one of shared memory: 443 cycles for an LDGSTS tile of 16 KiB, 280 before its data."""
 OUT = 8.0
@@ -35,20 +37,24 @@ beside a stream of m64n128k16: 4.4 to 5.8 cycles where it takes 2 to 4.2 alone, 
 DISPATCH_CYCLES = 321.0
 """From the end of a CTA to the begin of the next in its place."""
 LINE_BYTES = 128
-LATENCIES = tables.Latencies(
-    copy=COPY_CYCLES,
-    bulk=BULK_CYCLES,
-    fill=FILL,
-    out=OUT,
-    arrival=BARRIER_ARRIVAL_CYCLES,
-    barrier=BARRIER_CYCLES,
-    matmul_wait=MATMUL_WAIT_CYCLES,
-    matmul_queue=MATMUL_QUEUE,
-    burst=BURST_CYCLES,
-    period=BURST_PERIOD_CYCLES,
-    run=BURST_RUN,
-    dispatch=DISPATCH_CYCLES,
-)
+
+
+def latencies_of(device: Device) -> tables.Latencies:
+    """What an SM of a device waits for, as `core.sm` takes it."""
+    return tables.Latencies(
+        copy=float(device.l2_latency_cycles),
+        bulk=device.l2_latency_cycles + BULK_CYCLES,
+        fill=FILL,
+        out=OUT,
+        arrival=BARRIER_ARRIVAL_CYCLES,
+        barrier=BARRIER_CYCLES,
+        matmul_wait=MATMUL_WAIT_CYCLES,
+        matmul_queue=MATMUL_QUEUE,
+        burst=BURST_CYCLES,
+        period=BURST_PERIOD_CYCLES,
+        run=BURST_RUN,
+        dispatch=DISPATCH_CYCLES,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +106,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Code and ways of a launch. Args: code, rates: as in `core.sm`."""
+    """Code and ways of a launch. Args: code, rates, latencies: as in `core.sm`."""
 
     ways: Ways
     code: np.ndarray
     rates: np.ndarray
+    latencies: tables.Latencies
 
     def run(self, trips: Mapping[int, int], offsets: np.ndarray, rounds: int = 1) -> Run:
         """Run CTAs.
@@ -119,7 +126,7 @@ class Machine:
         trace, roles, counts = self.ways.traces(trips)
         marks = sum(counts.values()) + 4
         state = tables.new_state(len(self.code), len(roles), offsets, 16 + len(offsets) * (rounds + 2) * marks)
-        logged = sm.simulate_sm(self.code, self.rates, trace, roles, LATENCIES, rounds, state)
+        logged = sm.simulate_sm(self.code, self.rates, trace, roles, self.latencies, rounds, state)
         if logged < 0:
             raise ValueError("compiled code: its warps wait for each other for ever")
         return Run(

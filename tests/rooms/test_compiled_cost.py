@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from made_code import CODE, CODE_CONFIG, coded_launch
+from made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
 from tilesight.simulator.compiled_cost import COMPILED_PIPES, CompiledCost, compiled_costs
 from tilesight.simulator.core import sm_tables as sm
 from tilesight.simulator.device import load_device
@@ -14,6 +14,7 @@ from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.program import Launch
 from tilesight.simulator.registry import find_schedule
 from tilesight.simulator.sass.decode import decode
+from tilesight.simulator.simulate import simulate
 from tilesight.simulator.sm_code import lower_code
 from tilesight.simulator.sm_spills import spills_miss
 
@@ -144,3 +145,21 @@ def test_what_spills_move_is_told_per_step() -> None:
     cost = compiled_costs(launch_of(sass=sass), H200, 2)
     moved = {name: one.local_write_bytes for name, one in cost.steps.items() if one.local_write_bytes}
     assert sum(moved.values()) == 4 * 128
+
+
+def test_spills_count_as_bytes_between_sm_and_l2() -> None:
+    """A launch that spills would seem to move no more than its tiles."""
+    sass = CODE.sass.replace(" FMNMX ", " STL [R1], R2 ; //", 1)
+    plain, spilling = (
+        simulate(CODE_PROBLEM, config=CODE_CONFIG, device=H200, resources=[launch_of(sass=text).resources]).total
+        for text in (CODE.sass, sass)
+    )
+    assert spilling.l2_write_bytes > plain.l2_write_bytes
+    assert spilling.smem_fill_bytes == plain.smem_fill_bytes
+
+
+def test_a_slower_l2_makes_a_lone_cta_slower() -> None:
+    """The latency of L2 is the device's; with one for all, an A100 would have that of the H200."""
+    slow = replace(H200, l2_latency_cycles=1000)
+    costs = [compiled_costs(launch_of(), device, 2).steps["prologue"] for device in (H200, slow)]
+    assert costs[1].critical_path_cycles > costs[0].critical_path_cycles + 500
