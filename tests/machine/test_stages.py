@@ -1,5 +1,8 @@
 """How deep loads run ahead: one or two stages expose a load's latency, three hide it behind an iteration."""
 
+from dataclasses import replace
+from math import ceil
+
 import pytest
 from machine.toys import ONE_PARTITION, cost, run, sweeps
 from tilesight.simulator.problem import AttentionProblem
@@ -31,6 +34,15 @@ def test_three_stages_hide_a_load_behind_an_iteration(stages: int) -> None:
 def test_stages_less_one_loads_are_under_way(stages: int) -> None:
     """Without work to hide behind, a tile comes every latency / (stages - 1)."""
     assert cycles(stages, 0) == pytest.approx(TRIPS * MISS / (stages - 1), rel=0.1)
+
+
+@pytest.mark.parametrize("stages", [2, 3, 5])
+def test_warps_that_only_load_have_all_stages_under_way(stages: int) -> None:
+    """They need not end an iteration before they ask for the next tile, so two stages hide a latency already."""
+    sweep = replace(sweeps(tiles=TRIPS, times=1, slabs=(0,), stages=stages), consumer_warps=4)
+    idle, busy = (run(sweep, gpu=ONE_PARTITION, costs={"load": cost(cycles)}).cycles for cycles in (0, 400))
+    assert idle == pytest.approx(ceil(TRIPS / stages) * MISS, rel=0.02), "beyond it, the time of the bytes"
+    assert busy == MISS + TRIPS * 400
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])

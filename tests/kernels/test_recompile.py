@@ -1,0 +1,62 @@
+"""Machine code for measured rows: attached where the compiler here makes what ran, and told where it does not."""
+
+from dataclasses import replace
+
+import pytest
+from tilesight.kernels.availability import missing_package
+from tilesight.simulator.device import load_device
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.validate.measurement import Lost
+from tilesight.validate.points import Point, runnable_config
+from tilesight.validate.results import Row
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
+import triton
+from tilesight.kernels.compile import Compiled, compile_launch
+from tilesight.validate.recompile import with_code
+
+H200 = load_device("h200")
+PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)
+POINT = Point(schedule="flash2", problem=PROBLEM, config=runnable_config("flash2"))
+
+
+@pytest.fixture(scope="module")
+def row() -> Row:
+    """As a results file gives it back: with resources, without code."""
+    (launch,) = POINT.launches(H200)
+    outcome = compile_launch(launch, PROBLEM, H200)
+    assert isinstance(outcome, Compiled)
+    assert outcome.resources.code is None
+    return Row(point=POINT, resources=(outcome.resources,), outcome=Lost(key=POINT.key, reason="made up"))
+
+
+def test_what_ran_gets_its_code(row: Row) -> None:
+    """Predictions would look at block sizes alone; the resources stay what they were."""
+    (found,), note = with_code([row], H200, triton.__version__)
+    assert found.resources == row.resources
+    assert found.resources[0].code is not None
+    assert "HGMMA" in found.resources[0].code.sass
+    assert note == "costs come from compiled code"
+
+
+def test_what_the_compiler_makes_otherwise_stays_without(row: Row) -> None:
+    """Code of another kernel than the one that ran would be predicted, and compared with it."""
+    registers = row.resources[0].registers_per_thread + 8
+    other = replace(row, resources=(replace(row.resources[0], registers_per_thread=registers),))
+    never = replace(row, resources=())
+    found, note = with_code([other, row, never], H200, triton.__version__)
+    assert [bool(each.resources and each.resources[0].code) for each in found] == [False, True, False]
+    assert note.endswith("the compiler makes something else of 1 points here")
+
+
+def test_another_compiler_is_not_asked(row: Row) -> None:
+    """Registers differ between versions of Triton, and so does the code."""
+    found, note = with_code([row], H200, "2.0.0")
+    assert found == [row]
+    assert found[0].resources[0].code is None
+    assert (
+        note
+        == f"costs are estimated from tile programs: Triton 2.0.0 compiled what ran, and {triton.__version__} is here"
+    )
