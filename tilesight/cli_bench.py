@@ -66,7 +66,8 @@ def launches(problem: Sequence[str], device: Named, workers: int, json: Path | N
     asked, compiled = problem_given(problem), compiler(device.device, workers)
     with asking() as ask:
         announce_compiler()
-        found = room.predict_launches(asked, device.device, compiler=compiled, workers=workers)
+        with progress("predictions") as tick:
+            found = room.predict_launches(asked, device.device, compiler=compiled, workers=workers, progress=tick)
         with progress("profiles") as tick:
             found = room.profile_launches(found, device.told, ask, progress=tick)
     tell(found.to_dict(), json, lambda: launches_text(found, text_width(), text_color()))

@@ -23,6 +23,7 @@ from .checkpoint_values import STANDARD, TILED, Beside, Checkpoint, Grown
 from .forecast import forecast
 from .measurement import Timing
 from .points import runnable_config
+from .timing import OVERHEAD
 from .validate import Compiler
 
 LENGTHS = tuple(1 << power for power in range(9, 17))
@@ -64,7 +65,7 @@ def predict(
         for batch, length in shapes:
             one = replace(problem, batch=batch, seqlen_q=length, seqlen_k=length)
             found[schedule, batch, length] = one, _held(schedule, one, device)
-    wanted = [(key[0], one) for key, (one, held) in found.items() if not held.reason and not held.unpredicted]
+    wanted = [(key[0], one, OVERHEAD) for key, (one, held) in found.items() if not held.reason and not held.unpredicted]
     told = iter(forecast(wanted, device, compiler=compiler, workers=workers, progress=progress))
     grown = {
         key: held if held.reason or held.unpredicted else _grown(held, next(told)) for key, (_, held) in found.items()

@@ -11,18 +11,16 @@ from ..simulator.problem import AttentionProblem
 from ..simulator.program import Resources
 from ..simulator.simulate import launches_of, simulate
 from .points import runnable_config
-from .timing import OVERHEAD
 from .validate import Compiler
 
-Wanted = tuple[str, AttentionProblem]
-"""Name of a schedule, and what it is to compute."""
+Wanted = tuple[str, AttentionProblem, str]
+"""Name of a schedule, what it is to compute, and whether launches follow each other in a `stream` or a `graph`."""
 
 
 def forecast(
     wanted: Sequence[Wanted],
     device: Device,
     *,
-    overhead: str = OVERHEAD,
     compiler: Compiler | None = None,
     workers: int = 1,
     progress: Progress | None = None,
@@ -30,21 +28,20 @@ def forecast(
     """Predict each, in order; a text is the reason why one cannot run.
 
     Args:
-        overhead: launches follow each other in a `stream` or in a replayed CUDA `graph`.
         compiler: gives registers and shared memory of launches; they are estimated where None.
         workers, progress: as `simulator.explore`.
 
     Raises:
         ValueError: a schedule cannot do a problem.
     """
-    pipelines = [launches_of(problem, name, runnable_config(name), device) for name, problem in wanted]
+    pipelines = [launches_of(problem, name, runnable_config(name), device) for name, problem, _ in wanted]
     chains: list[tuple[Resources, ...] | str | None] = [None] * len(wanted)
     if compiler:
         pairs = zip(wanted, pipelines, strict=True)
-        told = iter(compiler([(launch, problem) for (_, problem), pipeline in pairs for launch in pipeline]))
+        told = iter(compiler([(launch, problem) for (_, problem, _), pipeline in pairs for launch in pipeline]))
         chains = [_chain([next(told) for _ in pipeline]) for pipeline in pipelines]
-    jobs = [(name, problem, chain) for (name, problem), chain in zip(wanted, chains, strict=True)]
-    return run_all(partial(_predict, device, overhead), jobs, workers, progress)
+    jobs = [(*each, chain) for each, chain in zip(wanted, chains, strict=True)]
+    return run_all(partial(_predict, device), jobs, workers, progress)
 
 
 def _chain(told: Sequence[Resources | str]) -> tuple[Resources, ...] | str:
@@ -53,9 +50,9 @@ def _chain(told: Sequence[Resources | str]) -> tuple[Resources, ...] | str:
 
 
 def _predict(
-    device: Device, overhead: str, job: tuple[str, AttentionProblem, tuple[Resources, ...] | str | None]
+    device: Device, job: tuple[str, AttentionProblem, str, tuple[Resources, ...] | str | None]
 ) -> Prediction | str:
-    name, problem, chain = job
+    name, problem, overhead, chain = job
     if isinstance(chain, str):
         return chain
     config = runnable_config(name)

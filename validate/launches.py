@@ -126,14 +126,13 @@ def predict_launches(
     Raises:
         ValueError: a schedule cannot do the problem.
     """
-    wanted = [(name, problem) for name in dict.fromkeys(SUBJECTS.values())]
+    wanted = [(name, problem, way) for way in WAYS for name in dict.fromkeys(SUBJECTS.values())]
     found: dict[tuple[str, str], Prediction] = {}
-    for way in WAYS:
-        told = forecast(wanted, device, overhead=way, compiler=compiler, workers=workers, progress=progress)
-        for (name, _), prediction in zip(wanted, told, strict=True):
-            if isinstance(prediction, str):
-                raise ValueError(f"schedule {name}: {prediction}")
-            found[name, way] = prediction
+    told = forecast(wanted, device, compiler=compiler, workers=workers, progress=progress)
+    for (name, _, way), prediction in zip(wanted, told, strict=True):
+        if isinstance(prediction, str):
+            raise ValueError(f"schedule {name}: {prediction}")
+        found[name, way] = prediction
     rows = tuple(
         LaunchRow(subject=subject, way=way, predicted=_predicted(subject, found[schedule, way], problem))
         for way in WAYS
