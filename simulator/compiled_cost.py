@@ -4,7 +4,7 @@ In: a launch, with the code in its resources. Out: a `StepCost` for each step, o
 tiles, with one pipe more, `sm`: the cycles after which a full SM finishes another CTA's step. The lone CTA's time is
 the critical path. Data come after the latency of an L2 hit, so that what the code hides of it is hidden:
 a memory engine that uses these costs must charge only what goes beyond (misses, queues), neither that latency
-nor the SM's own port.
+nor the SM's own port; and of that only what exceeds a step's slack (`sm_lateness`).
 
 One CTA is followed through its code (`sm_way`); what repeats there is measured on the simulated SM, alone and with
 as many CTAs as the SM holds, and paid for by the steps that run as often (`sm_steps`).
@@ -27,6 +27,7 @@ from .sass.decode import decode
 from .sass.executions import paths
 from .sass.flow import Flow, find_flow
 from .sm_code import lower_code
+from .sm_lateness import Lateness, latenesses
 from .sm_machine import DISPATCH_CYCLES, Machine, Run, latencies_of
 from .sm_mbarriers import fill_bulk_copies, join_mbarriers
 from .sm_spills import spills_miss
@@ -96,6 +97,7 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
     machine = Machine(ways=ways, code=code, rates=rates, latencies=latencies_of(device))
     alone = _lone(machine)
     full, run, trips = _full(machine, alone, resident)
+    late = latenesses(launch, machine, shares, {number: cost.cycles for number, cost in alone.items()})
     made = {
         step.name: replace(
             step_cost(step, launch, device, element_bytes),
@@ -113,6 +115,8 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
             critical_path_cycles=lone,
             local_read_bytes=round(fetched),
             local_write_bytes=round(spilled),
+            slack_cycles=late.get(name, Lateness()).slack_cycles,
+            waits=late.get(name, Lateness()).waits,
         )
     loops = {loop: region for each in ways.region_of for loop, region in each.items()}
     return CompiledCost(

@@ -49,6 +49,9 @@ class StepCost:
         matmul_flop, other_flop: [FLOP]; exp_count: MUFU operations.
         local_read_bytes, local_write_bytes: spilled registers that come from L2, and go there [B].
         covers_l2: whether the cycles hold the way of loaded data from L2: the latency of a hit, and the SM's port.
+        slack_cycles: in a pipelined loop, by how much later than the step begins it needs the data that it then loads
+            ahead of it were they later than from L2; below 0 where it would wait for them already [cycles].
+        waits: how often, one after the other, the step waits for what it loads.
     """
 
     pipe_cycles: tuple[float, ...]
@@ -61,6 +64,8 @@ class StepCost:
     local_read_bytes: int = 0
     local_write_bytes: int = 0
     covers_l2: bool = False
+    slack_cycles: float = 0.0
+    waits: int = 1
 
 
 def operand_smem_bytes(matmul: Matmul, element_bytes: int, num_warps: int, instruction: str, warp_split: str) -> int:

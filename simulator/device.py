@@ -42,7 +42,9 @@ class Device:
     compute_capability: str
     sms: int = _number(1, 1024, whole=True, doc="streaming multiprocessors")
     boost_clock_hz: float = _number(1e8, 1e10, doc="SM clock when power allows")
+    tensor_boost_clock_hz: float = _number(1e8, 1e10, doc="the same for launches with tensor instructions")
     tensor_clock_hz: float = _number(1e8, 1e10, doc="SM clock sustained while the tensor cores are busy all the time")
+    mixed_clock_hz: float = _number(1e8, 1e10, doc="the same while device memory is busy as well")
     power_limit_w: float = _number(1, 1e4, doc="board power limit")
 
     registers_per_sm: int = _number(1024, 1 << 22, whole=True, doc="32-bit registers of an SM")
@@ -63,6 +65,7 @@ class Device:
     sector_bytes: int = _number(32, 32, whole=True, doc="unit of transfer")
     line_bytes: int = _number(128, 128, whole=True, doc="unit of cache tags")
     l2_bytes_per_s: float = _number(1e10, 1e15, doc="L2 read bandwidth, all partitions; joined reads count once")
+    l2_write_bytes_per_s: float = _number(1e10, 1e15, doc="L2 write bandwidth, all partitions")
     l2_latency_cycles: float = _number(1, 1e5, doc="latency of a load that hits the near L2 partition")
     fabric_bytes_per_s: float = _number(1e10, 1e15, doc="bandwidth between the L2 partitions, both directions together")
     fabric_latency_cycles: float = _number(0, 1e5, doc="extra latency of the far L2 partition")
@@ -72,7 +75,11 @@ class Device:
     hbm_peak_bytes_per_s: float = _number(1e10, 1e15, doc="device memory bandwidth of the datasheet")
     hbm_read_bytes_per_s: float = _number(1e10, 1e15, doc="achievable read bandwidth")
     hbm_write_bytes_per_s: float = _number(1e10, 1e15, doc="achievable write bandwidth")
+    hbm_mixed_fraction: float = _number(0.1, 1, doc="share of the bandwidth while reads and writes take turns")
+    hbm_part_line_fraction: float = _number(0.1, 1, doc="share of it left to reads of less than a line of a row")
+    hbm_piece_write_bytes: float = _number(0, 1024, doc="bytes more that HBM takes to write a piece of a row")
     hbm_latency_s: float = _number(1e-8, 1e-4, doc="what device memory adds to an L2 miss, its translation known")
+    hbm_piece_latency_s: float = _number(0, 1e-4, doc="what it adds for a tile of pieces of rows")
 
     mma_fp16_flop_per_cycle: float = _number(0, 1e6, doc="mma.sync, fp16 or bf16, fp32 sums, per SM")
     mma_tf32_flop_per_cycle: float = _number(0, 1e6, doc="mma.sync, tf32, per SM")
@@ -119,7 +126,9 @@ class Device:
 
 
 _ORDERED = (
-    ("tensor_clock_hz", "boost_clock_hz"),
+    ("mixed_clock_hz", "tensor_clock_hz"),
+    ("tensor_clock_hz", "tensor_boost_clock_hz"),
+    ("tensor_boost_clock_hz", "boost_clock_hz"),
     ("smem_per_cta_bytes", "smem_per_sm_bytes"),
     ("smem_per_sm_bytes", "l1_bytes"),
     ("hbm_read_bytes_per_s", "hbm_peak_bytes_per_s"),

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from .core import machine, memory
+from .core import links, machine, memory
+from .core.links import COUNTERS, STEPS
 from .core.lru import make_lru
-from .core.memory import COUNTERS, STEPS, Memory
+from .core.memory import Memory
 from .cost import StepCost
 from .device import Device
 from .lower import lower_launch, lower_tensors
@@ -94,10 +95,10 @@ def _make_memory(granules: int, device: Device, resolution: str) -> Memory:
         entry=entry,
         lists=lists,
         ready=np.zeros(granules),
-        free=np.zeros(memory.FIRST_L2 + parts + 2 * device.sms),
+        free=np.zeros(links.FIRST_L2 + parts + 2 * device.sms),
         pending=np.zeros((-(-device.sms // device.coalescer_sms), slots, 2)),
         l1=np.zeros((device.sms, memory.L1_ENTRIES + 1, 2), dtype=np.int64),
-        counter=np.zeros(COUNTERS),
+        counter=np.zeros(COUNTERS + 2),
     )
 
 
@@ -112,11 +113,11 @@ def _finish(run: UnderWay, steady_state: bool, refresh: bool) -> LaunchRun:
     total = run.snapshot() + skipped
     return LaunchRun(
         cycles=float(total[-1]),
-        hbm_read_bytes=round(total[memory.HBM_READ]),
-        hbm_write_bytes=round(total[memory.HBM_WRITE]),
-        l2_read_bytes=round(total[memory.L2_READ]),
-        fabric_bytes=round(total[memory.FABRIC]),
-        l1_hit_bytes=round(total[memory.L1_HIT]),
+        hbm_read_bytes=round(total[links.HBM_READ]),
+        hbm_write_bytes=round(total[links.HBM_WRITE]),
+        l2_read_bytes=round(total[links.L2_READ]),
+        fabric_bytes=round(total[links.FABRIC]),
+        l1_hit_bytes=round(total[links.L1_HIT]),
         simulated_fraction=float(1.0 - skipped[STEPS] / total[STEPS]),
         timeline=run.record,
     )

@@ -12,13 +12,13 @@ from math import gcd
 
 import numpy as np
 
-from .core.machine import CONSTANT, END, HALT, LOOP, STEP
+from .core.machine import CONSTANT, END, HALT, LOOP, LOOP_COLUMNS, STEP
 from .core.memory import COL_TERMS, ROW_TERMS, TILE_COLUMNS
 from .cost import StepCost
 from .device import Device
 from .program import Launch, Loop, Step, Tensor, Tile
 from .tiling import cdiv
-from .walk import SECTOR_BYTES, steps
+from .walk import SECTOR_BYTES, pipelined_stages, steps
 
 FOLD_ABOVE_GRANULES = 1 << 22
 FOLD_L2_CAPACITIES = 8
@@ -127,21 +127,23 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
             emit(node.body)
             code.append((END, number))
             references = (reference(value) for value in (node.first, node.step, node.trips))
-            loops[number] = (start, len(code), *references, variables[node.counter], _pipelined_stages(node, launch))
+            stages = pipelined_stages(node, launch)
+            slack = round(costs[node.body[0].name].slack_cycles) if stages else 0  # type: ignore[union-attr]
+            loops[number] = (start, len(code), *references, variables[node.counter], stages, slack)
 
     emit(program.body)
     code.append((HALT, 0))
     tiles: list[Tile] = []
-    spans: list[tuple[int, int, int, int]] = []
+    spans: list[tuple[int, int, int, int, int]] = []
     for step in order:
         first = len(tiles)
         tiles += (*step.loads, *step.stores)
         middle = first + len(step.loads)
-        spans.append((first, middle, middle, len(tiles)))
+        spans.append((first, middle, middle, len(tiles), costs[step.name].waits))
     return LoweredLaunch(
         tiles=_lower_tiles(launch, tiles, variables, index),
         code=np.array(code, dtype=np.int64),
-        loops=np.array(loops, dtype=np.int64).reshape(-1, 7),
+        loops=np.array(loops, dtype=np.int64).reshape(-1, LOOP_COLUMNS),
         steps=np.array(spans, dtype=np.int64),
         costs=np.array(
             [(*costs[step.name].pipe_cycles, costs[step.name].critical_path_cycles) for step in order], dtype=np.float64
@@ -149,18 +151,6 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
         environment_size=len(variables),
         covers_l2=any(cost.covers_l2 for cost in costs.values()),
     )
-
-
-def _pipelined_stages(loop: Loop, launch: Launch) -> int:
-    """Stages of a loop whose loads run ahead of it; 0 where nothing does.
-
-    Warps that only load are ahead by all stages; those that compute as well issue a load after a tile.
-    """
-    node = loop.body[0]
-    if loop.stages < 2 or len(loop.body) > 1 or isinstance(node, Loop):
-        return 0
-    ahead = 1 if launch.consumer_warps else 0
-    return loop.stages + ahead if any(tile.path != "plain" for tile in node.loads) else 0
 
 
 def _lower_tiles(launch: Launch, tiles: list[Tile], variables: dict[str, int], index: dict[str, int]) -> np.ndarray:

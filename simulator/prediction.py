@@ -10,6 +10,8 @@ from .schedule import Config
 from .traffic import Traffic
 
 SCHEMA = "tilesight.simulate/1"
+BURST_S = 0.15
+"""How long power may be above its limit: an H200 slows down after a tenth to two tenths of a second [s]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,7 @@ class LaunchPrediction:
         name: kernel; grid: CTAs along x, y, z.
         traffic: bytes, operations, cycles, time.
         clock_hz: SM clock that turned cycles into seconds [Hz].
+        sustained_clock_hz: what power leaves of it where the launch is repeated for longer than `BURST_S` [Hz].
         overhead_s: launch overhead within `traffic.time_s` [s].
         bottleneck: tensor, mufu, fma, alu, issue, smem, l2, hbm, latency or launch.
         utilisation: resource name -> busy fraction of the launch's cycles.
@@ -38,6 +41,7 @@ class LaunchPrediction:
     grid: tuple[int, int, int]
     traffic: Traffic
     clock_hz: float
+    sustained_clock_hz: float
     overhead_s: float
     bottleneck: str
     utilisation: dict[str, float]
@@ -108,6 +112,11 @@ class Prediction:
         """Total cycles over total kernel time, overhead left out [Hz]."""
         kernel_s = sum(launch.traffic.time_s - launch.overhead_s for launch in self.launches)
         return self.total.cycles / kernel_s
+
+    @property
+    def sustained_time_s(self) -> float:
+        """Time of all launches when they are repeated for longer than `BURST_S` [s]."""
+        return sum(launch.overhead_s + launch.traffic.cycles / launch.sustained_clock_hz for launch in self.launches)
 
     def config_dict(self) -> dict[str, object]:
         """The options that the schedule reads, with their values."""

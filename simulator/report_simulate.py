@@ -49,9 +49,10 @@ def launch_lines(launch: LaunchPrediction, device: Device) -> list[str]:
     last = f"the last one {percent(launch.tail_fraction)} full" if launch.waves > 1 else "no CTA waits for a place"
     limit = LIMITS.get(launch.occupancy_limit)
     simulated = launch.simulated_fraction
-    spilled = launch.spilled_bytes_per_thread
+    spilled, slower = launch.spilled_bytes_per_thread, launch.sustained_clock_hz
     lines = [
         f"  Time         {units.duration(traffic.time_s)} = {kernel} + {units.duration(launch.overhead_s)} to launch",
+        *([f"  Power        repeated, it runs at {units.clock(slower)}"] if slower < 0.99 * launch.clock_hz else []),
         f"  Bound by     {launch.bottleneck}: {RESOURCES[launch.bottleneck]}",
         *traffic_lines(traffic, device),
         f"  Waves        {plural(_ctas(launch), 'CTA')} on {places} = {launch.waves:.2f} waves, {last}",

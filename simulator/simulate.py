@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .allocator import allocated_bytes
+from .clock import clock_hz_of, sustained_clock_hz
 from .cost import PIPES, StepCost
 from .costing import COSTS, cost_notes, costs_of
 from .device import Device, load_device
@@ -207,7 +208,7 @@ def _simulate(
     costed = [costs_of(launch, gpu, element, cost) for launch in launches]
     costs = [own for own, _ in costed]
     tallies = [tally(launch.program) for launch in launches]
-    clocks = [estimated_clock_hz(*each, gpu) for each in zip(launches, costs, tallies, strict=True)]
+    clocks = [clock_hz_of(*each, gpu) for each in zip(launches, costs, strict=True)]
     runs = run_launches(
         launches,
         costs,
@@ -240,25 +241,6 @@ def _pipe_cycles(costs: dict[str, StepCost], executions: dict[str, int]) -> np.n
     cycles = [np.array(costs[name].pipe_cycles) * count for name, count in executions.items()]
     total: np.ndarray = np.array(cycles).sum(axis=0)
     return total
-
-
-def estimated_clock_hz(launch: Launch, costs: dict[str, StepCost], exact: Tally, device: Device) -> float:
-    """SM clock that power allows: from boost, when the tensor cores rest, down to the clock that they sustain.
-
-    The tensor cores' share of the time is estimated from pipes, critical path over residency, and compulsory bytes,
-    before the engine runs, since bandwidths per cycle depend on the clock.
-
-    Source: measured on an H200: memory-bound kernels 1.93-1.98 GHz, attention 1.70-1.81, large products 1.33-1.55.
-    """
-    resident = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
-    pipes = _pipe_cycles(costs, exact.executions) / device.sms
-    critical = sum(costs[name].critical_path_cycles * count for name, count in exact.executions.items())
-    touched = set(exact.load_bytes) | set(exact.store_bytes)
-    compulsory = sum(launch.program.tensor(name).size_bytes for name in touched)
-    hbm = compulsory / device.hbm_read_bytes_per_s * device.boost_clock_hz
-    slots = min(resident * device.sms, launch.cta_count)
-    busy = pipes[PIPES.index("tensor")] / max(pipes.max(), critical / slots, hbm, 1.0)
-    return float(device.boost_clock_hz - (device.boost_clock_hz - device.tensor_clock_hz) * busy)
 
 
 def _predict(
@@ -310,6 +292,7 @@ def _predict(
         grid=launch.grid,
         traffic=traffic,
         clock_hz=clock_hz,
+        sustained_clock_hz=sustained_clock_hz(clock_hz, utilisation, device),
         overhead_s=time_s - kernel_s,
         bottleneck=bottleneck,
         utilisation=utilisation,

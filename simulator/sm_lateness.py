@@ -1,14 +1,19 @@
-"""How late data may come to a pipelined loop: what the SM's simulation tells the memory engine about latency.
+"""How late data may come to a loop: what the SM's simulation tells the memory engine about latency.
 
-In: a machine, and what a lone CTA's iterations take when data come from L2. Out: for each pipelined step its slack.
+In: a machine, and what a lone CTA's iterations take when data come from L2.
+Out: for each step of a loop how often it waits for plain loads, and, where loads run ahead, its slack.
 
-The engine asks for a step's data `stages - 1` iterations ahead and begins the step when they are there.
+A step loads its tiles at its begin and waits for all of them; code may wait for K, go on, and wait for V.
+An iteration whose data come far beyond reach is so many latencies longer as it waits one after the other.
+
+Of a pipelined loop the engine asks for data `stages - 1` iterations ahead, and begins a step when they are there.
 So where data are late, s - 1 iterations take it the latency beyond L2 and one iteration; on the SM they take the whole
 latency, less what the code does between the wait and the next request. The slack is the difference: an iteration
 whose latencies are run far beyond reach shows it, whether or not it waits for data from L2.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,35 +28,42 @@ FILLED_TRIPS, MEASURED_TRIPS = 8, 12
 """Iterations until a loop's pace has settled; and then, a multiple of the 2 to 5 that may be under way."""
 
 
-def slacks(
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """A step's `slack_cycles` and `waits`, as in `StepCost`."""
+
+    slack_cycles: float = 0.0
+    waits: int = 1
+
+
+def latenesses(
     launch: Launch, machine: Machine, shares: Mapping[Part, Share], cycles: Mapping[int, float]
-) -> dict[str, float]:
-    """Step name -> slack, for the steps of pipelined loops that load nothing else.
+) -> dict[str, Lateness]:
+    """Step name -> what late data do to it, for the steps of loops.
 
     Args:
         cycles: region -> an iteration of a lone CTA, data from L2.
     """
-    stages = {
-        step.name: pipelined_stages(around[-1], launch)
-        for step, around in steps(launch.program.body)
-        if around and all(tile.path != "plain" for tile in step.loads)
-    }
+    looped = {step.name: (step, around[-1]) for step, around in steps(launch.program.body) if around}
     regions = machine.ways.regions
     base = {number: FILLED_TRIPS if region.leaf else 1 for number, region in enumerate(regions)}
     far = machine.delayed(FAR_CYCLES)
-    found: dict[str, float] = {}
+    found: dict[str, Lateness] = {}
     for part, share in shares.items():
-        waiting = {name: stages[name] for name in share.steps if stages.get(name, 0) > 1}
+        waiting = [looped[name] for name in share.steps if name in looped]
         if part.after or not waiting or part.region < 0 or not regions[part.region].leaf:
             continue
         more = {part.region: base[part.region] + MEASURED_TRIPS}
         runs = [far.run(base | trips, np.zeros(1)) for trips in ({}, more)]
         times = runs[1].counts[part.region] - runs[0].counts[part.region]
-        late = (runs[1].end - runs[0].end) / times
-        for name, deep in waiting.items():
-            # An iteration of the code may be part of a step, or several of them.
-            whole = share.times * cycles[part.region]
-            slack = whole + FAR_CYCLES - (deep - 1) * share.times * late
-            # Code whose loads do not run ahead after all waits as if it had waited for data from L2 already.
-            found[name] = min(whole, max(slack, -(deep - 2) * whole))
+        # An iteration of the code may be part of a step, or several of them.
+        late = share.times * (runs[1].end - runs[0].end) / times
+        whole = share.times * cycles[part.region]
+        for step, loop in waiting:
+            if any(tile.path == "plain" for tile in step.loads):
+                found[step.name] = Lateness(waits=max(1, round((late - whole) / FAR_CYCLES)))
+            elif deep := pipelined_stages(loop, launch):
+                slack = whole + FAR_CYCLES - (deep - 1) * late
+                # Code whose loads do not run ahead after all waits as if it had waited for data from L2 already.
+                found[step.name] = Lateness(slack_cycles=min(whole, max(slack, -(deep - 2) * whole)))
     return found

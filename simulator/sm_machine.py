@@ -6,7 +6,7 @@ The latency of L2 is the device's own.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -112,6 +112,11 @@ class Machine:
     code: np.ndarray
     rates: np.ndarray
     latencies: tables.Latencies
+
+    def delayed(self, cycles: float) -> "Machine":
+        """The same machine with data from beyond L1 so much later [cycles]."""
+        later = self.latencies._replace(copy=self.latencies.copy + cycles, bulk=self.latencies.bulk + cycles)
+        return replace(self, latencies=later)
 
     def run(self, trips: Mapping[int, int], offsets: np.ndarray, rounds: int = 1) -> Run:
         """Run CTAs.

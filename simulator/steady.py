@@ -12,9 +12,9 @@ from math import ceil
 
 import numpy as np
 
-from .core import machine, memory
+from .core import links, machine
+from .core.links import COUNTERS, STEPS
 from .core.lru import CAPACITY, USED
-from .core.memory import COUNTERS, STEPS
 from .program import TileProgram
 from .under_way import UnderWay
 from .walk import tally_items
@@ -76,12 +76,12 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
         skipped += owed_steps * (rate_before + rate) / 2
         owed_steps = 0
         settled = (used > FULL * lists[:, CAPACITY]) | (np.abs(growth) < UNCHANGED * lists[:, CAPACITY])
-        brought = previous[memory.HBM_READ] + previous[memory.L2_WRITE] + previous[memory.FABRIC]
+        brought = previous[links.HBM_READ] + previous[links.L2_WRITE] + previous[links.FABRIC]
         history = [*history, rate][-AGREEING_WINDOWS:] if np.all(settled) and brought >= used.sum() else []
         if len(history) < AGREEING_WINDOWS or not _agree(history):
             continue
         keep = KEEP_WINDOWS
-        inflow = delta[memory.HBM_READ] + delta[memory.L2_WRITE]
+        inflow = delta[links.HBM_READ] + delta[links.L2_WRITE]
         if refresh and inflow > 0:
             keep += ceil(REFRESH_L2 * lists[:, CAPACITY].sum() / inflow)
         skip = (program.item_count - position) // window - keep
@@ -129,10 +129,10 @@ def _first_touch_bytes(program: TileProgram) -> np.ndarray:
     bytes_ = np.zeros(COUNTERS + 1)
     touched = tally_items(program, 0, 1)
     for name in touched.load_bytes:
-        bytes_[memory.HBM_READ] += program.tensor(name).size_bytes
+        bytes_[links.HBM_READ] += program.tensor(name).size_bytes
     for name in touched.store_bytes:
-        bytes_[memory.HBM_WRITE] += program.tensor(name).size_bytes
-    bytes_[memory.FABRIC] = bytes_[memory.HBM_READ]
+        bytes_[links.HBM_WRITE] += program.tensor(name).size_bytes
+    bytes_[links.FABRIC] = bytes_[links.HBM_READ]
     return bytes_
 
 
@@ -150,9 +150,9 @@ def _agree(history: list[np.ndarray]) -> bool:
     """Whether the rates per step of several windows agree."""
     rates = np.array(history)
     spread, mean = rates.max(axis=0) - rates.min(axis=0), rates.mean(axis=0)
-    scale = np.full(len(mean), mean[memory.L2_READ])
-    at_hbm = [memory.HBM_READ, memory.HBM_WRITE, memory.FABRIC]
-    floor = max(0.1 * (mean[memory.HBM_READ] + mean[memory.HBM_WRITE]), 0.005 * mean[memory.L2_READ])
+    scale = np.full(len(mean), mean[links.L2_READ])
+    at_hbm = [links.HBM_READ, links.HBM_WRITE, links.FABRIC]
+    floor = max(0.1 * (mean[links.HBM_READ] + mean[links.HBM_WRITE]), 0.005 * mean[links.L2_READ])
     scale[at_hbm] = np.maximum(mean[at_hbm], floor)
     limit = BYTES_TOLERANCE * scale
     limit[-1] = CYCLES_TOLERANCE * mean[-1]

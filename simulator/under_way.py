@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from .core import machine, memory
-from .core.memory import Memory, Rates
+from .core import links, machine
+from .core.links import Rates
+from .core.memory import Memory
 from .device import Device
 from .lower import LoweredLaunch
 from .occupancy import occupancy
@@ -35,16 +36,21 @@ class UnderWay:
             interleaved=resolution == "chunk",
             sms=device.sms,
             coalescer_sms=device.coalescer_sms,
-            l2_cycles_per_byte=clock_hz / device.l2_bytes_per_s * device.l2_partitions,
+            l2_read_cycles_per_byte=clock_hz / device.l2_bytes_per_s * device.l2_partitions,
+            l2_write_cycles_per_byte=clock_hz / device.l2_write_bytes_per_s * device.l2_partitions,
             fabric_cycles_per_byte=clock_hz / device.fabric_bytes_per_s,
             hbm_read_cycles_per_byte=clock_hz / device.hbm_read_bytes_per_s,
             hbm_write_cycles_per_byte=clock_hz / device.hbm_write_bytes_per_s,
+            hbm_mixing_cost=1.0 / device.hbm_mixed_fraction - 1.0,
+            hbm_part_line_cost=1.0 / device.hbm_part_line_fraction - 1.0,
+            hbm_piece_write_bytes=float(device.hbm_piece_write_bytes),
             sm_fill_cycles_per_byte=0.0 if lowered.covers_l2 else 1.0 / device.sm_fill_bytes_per_cycle,
             l1_bytes=float(max(0, device.l1_bytes - smem_in_use)),
             l1_latency=float(device.l1_latency_cycles),
             l2_latency=0.0 if lowered.covers_l2 else float(device.l2_latency_cycles),
             fabric_latency=float(device.fabric_latency_cycles),
             hbm_latency=device.hbm_latency_s * clock_hz,
+            hbm_piece_latency=device.hbm_piece_latency_s * clock_hz,
             cta_dispatch=float(device.cta_dispatch_cycles),
         )
         count = self.slot_count
@@ -80,11 +86,11 @@ class UnderWay:
     @property
     def end(self) -> float:
         """When the newest event is over, and what it evicted has left for device memory [cycles]."""
-        return max(self.now, float(self.state.free[memory.HBM]))
+        return max(self.now, float(self.state.free[links.HBM]))
 
     def snapshot(self) -> np.ndarray:
         """Counters so far, then cycles so far; float64 of shape (COUNTERS + 1,)."""
-        return np.concatenate((self.state.counter, [self.end - self.begin]))
+        return np.concatenate((self.state.counter[: links.COUNTERS], [self.end - self.begin]))
 
 
 def _tournament(slots: int, begin: float) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .program import Affine, Loop, Step, Tensor, Tile, TileProgram
+from .program import Affine, Launch, Loop, Step, Tensor, Tile, TileProgram
 from .tiling import cdiv
 
 SECTOR_BYTES = 32
@@ -193,3 +193,15 @@ def _extents(
             last = last + coefficient * columns[name]
     clipped = np.clip((last + extent if limit is None else limit) - last, 0, extent)
     return ((trips - 1).clip(min=0), np.full(items, extent, dtype=np.int64)), (np.minimum(trips, 1), clipped)
+
+
+def pipelined_stages(loop: Loop, launch: Launch) -> int:
+    """Stages of a loop whose loads run ahead of it; 0 where nothing does.
+
+    Warps that only load are ahead by all stages; those that compute as well issue a load after a tile.
+    """
+    node = loop.body[0]
+    if loop.stages < 2 or len(loop.body) > 1 or isinstance(node, Loop):
+        return 0
+    ahead = 1 if launch.consumer_warps else 0
+    return loop.stages + ahead if any(tile.path != "plain" for tile in node.loads) else 0

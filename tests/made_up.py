@@ -40,6 +40,7 @@ def a_launch(
         grid=(64, 1, 1),
         traffic=traffic if time_s is None else replace(traffic, time_s=time_s),
         clock_hz=1.5e9,
+        sustained_clock_hz=1.4e9,
         overhead_s=overhead_s,
         bottleneck=bottleneck,
         utilisation={"tensor": 0.6, "mufu": 0.5, "hbm": 0.04},

@@ -10,17 +10,20 @@ so that a lone CTA alternates between pipes and several overlap.
 import numpy as np
 
 from .compiled import compiled, inlined
-from .memory import DISPATCH, STEPS, Memory, Rates, access_tile
+from .links import DISPATCH, STEPS, Rates
+from .memory import Memory, access_tile
 
 # Operations; columns of `code` are operation and argument (a step, or a loop).
 STEP, LOOP, END, HALT = 0, 1, 2, 3
 # Phases of a slot.
 IDLE, ADVANCE, COMPUTE, PREFETCH, ITERATE = range(5)
 # Columns of `loops`: instruction after LOOP and after END; a variable v >= 0 or a constant c as c - CONSTANT; the
-# counter's variable; stages of a pipelined loop, else 0.
-START, STOP, FIRST, STRIDE, TRIPS, COUNTER, STAGES = range(7)
-# Columns of `steps`: tiles loaded, tiles stored.
-LOAD_FROM, LOAD_TO, STORE_FROM, STORE_TO = range(4)
+# counter's variable; stages of a pipelined loop, else 0; by how many cycles its steps need their data later than
+# they begin.
+START, STOP, FIRST, STRIDE, TRIPS, COUNTER, STAGES, SLACK = range(8)
+LOOP_COLUMNS = 8
+# Columns of `steps`: tiles loaded, tiles stored, and how often the step waits for loads one after the other.
+LOAD_FROM, LOAD_TO, STORE_FROM, STORE_TO, WAITS = range(5)
 # Columns of `slots`.
 SM, CTA, ITEM, PC, PHASE, CURRENT, PENDING = range(7)
 SLOT_COLUMNS = 7
@@ -198,10 +201,11 @@ def run(
             ahead = trip + stages - 2
             if phase == PREFETCH and ahead < count:
                 environment[slot, loops[loop, COUNTER]] = first + stride * ahead
-                ring[slot, ahead % RING] = _move(
+                arrival = _move(
                     entry, lists, ready, free, pending, l1, counter, rates, tensors, tiles, steps, step, environment,
                     slot, sm, time, PREFETCHED,
                 )  # fmt: skip
+                ring[slot, ahead % RING] = arrival - loops[loop, SLACK]
             environment[slot, loops[loop, COUNTER]] = first + stride * trip
             if ring[slot, trip % RING] > time:
                 after = ring[slot, trip % RING]
@@ -211,6 +215,7 @@ def run(
                     entry, lists, ready, free, pending, l1, counter, rates, tensors, tiles, steps, step, environment,
                     slot, sm, time, PLAIN,
                 )  # fmt: skip
+                there = time + steps[step, WAITS] * (there - time)
                 after = _compute(pipe_free, costs, sm, step, there)
                 counter[STEPS] += 1
                 slots[slot, PENDING] = step
@@ -228,6 +233,7 @@ def run(
                         entry, lists, ready, free, pending, l1, counter, rates, tensors, tiles, steps, arg,
                         environment, slot, sm, time, ALL,
                     )  # fmt: skip
+                    after = time + steps[arg, WAITS] * (after - time)
                     if after > time:
                         slots[slot, CURRENT] = arg
                         phase = COMPUTE

@@ -12,13 +12,19 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import compiled, inlined
+from .links import (
+    FABRIC,
+    FABRIC_LINK,
+    FIRST_L2,
+    L1_HIT,
+    L2_READ,
+    L2_WRITE,
+    Rates,
+    serve,
+    transfer,
+)
 from .lru import ABSENT, CLEAN, DIRTY, STATE, drop, insert, soil, touch
 
-# Elements of `counter`.
-HBM_READ, HBM_WRITE, L2_READ, L2_WRITE, FABRIC, L1_HIT, STEPS = range(7)
-COUNTERS = 7
-# Elements of `free`: what all share, then an L2 port per partition, then a read and a write port per SM.
-HBM, FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2, 3
 # Columns of `tensors`.
 BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES, ROWS, ROW_BYTES, PACKED, FOLD = range(9)
 # Columns of `tiles`; affine origins are two (variable, coefficient) pairs each, columns in bytes.
@@ -30,26 +36,7 @@ GRANULE, UNTIL = 0, 1
 TAG, BYTES = 0, 1
 COALESCER_SLOTS, COALESCER_LINE_SLOTS = 1024, 16384
 L1_ENTRIES = 64
-
-
-class Rates(NamedTuple):
-    """Cycles per byte of the links, cycles of latency, and geometry of the GPU; the L2 ports are per partition."""
-
-    partitions: int
-    interleaved: bool
-    sms: int
-    coalescer_sms: int
-    l2_cycles_per_byte: float
-    fabric_cycles_per_byte: float
-    hbm_read_cycles_per_byte: float
-    hbm_write_cycles_per_byte: float
-    sm_fill_cycles_per_byte: float
-    l1_bytes: float
-    l1_latency: float
-    l2_latency: float
-    fabric_latency: float
-    hbm_latency: float
-    cta_dispatch: float
+LINE_BYTES = 128
 
 
 class Memory(NamedTuple):
@@ -58,7 +45,7 @@ class Memory(NamedTuple):
     entry, lists: the L2 (see `lru`); ready: float64 per granule, when its last fill arrives;
     free: float64, when each link is free; pending: float64 (coalescers, slots, 2), reads under way, the slots
     a power of two that hardly ever makes two of them collide;
-    l1: int64 (SMs, L1_ENTRIES + 1, 2), a ring of tiles and its newest element; counter: float64 (COUNTERS,).
+    l1: int64 (SMs, L1_ENTRIES + 1, 2), a ring of tiles and its newest element; counter: float64 (COUNTERS + 2,).
     """
 
     entry: np.ndarray
@@ -68,16 +55,6 @@ class Memory(NamedTuple):
     pending: np.ndarray
     l1: np.ndarray
     counter: np.ndarray
-
-
-@inlined
-def _serve(free: np.ndarray, which: int, time: float, cycles: float) -> float:
-    """A link is busy for `cycles` from `time` or from when it is free. Returns: when it is done."""
-    start = free[which]
-    if start < time:
-        start = time
-    free[which] = start + cycles
-    return start + cycles
 
 
 @compiled
@@ -91,6 +68,8 @@ def _fetch(
     near: int,
     home: int,
     share: int,
+    cost: float,
+    latency: float,
     time: float,
 ) -> float:
     """Bring a share that the near partition lacks, over the fabric or from HBM. Returns: when it is there."""
@@ -101,19 +80,17 @@ def _fetch(
     written = 0
     if home != near:
         counter[FABRIC] += share
-        done = _serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte) + rates.fabric_latency
+        done = serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte) + rates.fabric_latency
     if home != near and entry[own, STATE] != ABSENT:
         touch(entry, sentinel, own)
     else:
-        counter[HBM_READ] += share
-        arrival = _serve(free, HBM, time, share * rates.hbm_read_cycles_per_byte) + rates.hbm_latency
+        arrival = transfer(free, counter, rates, share, False, cost, time) + latency
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(entry, lists, home, own, share, CLEAN)
-    if home != near:
+    if home != near and entry[own, STATE] != DIRTY:
         written += insert(entry, lists, near, (granule * parts + near) * parts + home, share, CLEAN)
     if written > 0:
-        counter[HBM_WRITE] += written
-        _serve(free, HBM, time, written * rates.hbm_write_cycles_per_byte)
+        transfer(free, counter, rates, written, True, 1.0, time)
     return done
 
 
@@ -134,6 +111,8 @@ def _read_granule(
     rates: Rates,
     granule: int,
     size: int,
+    cost: float,
+    latency: float,
     sm: int,
     time: float,
 ) -> float:
@@ -145,7 +124,7 @@ def _read_granule(
     parts = rates.partitions
     near = 1 if parts * sm >= rates.sms else 0
     counter[L2_READ] += size
-    done = _serve(free, FIRST_L2 + near, time, size * rates.l2_cycles_per_byte)
+    done = serve(free, FIRST_L2 + near, time, size * rates.l2_read_cycles_per_byte)
     first, last, share = 0, parts, size if parts == 1 else size // 2
     if not rates.interleaved:
         first = _hash(granule) % parts
@@ -157,7 +136,9 @@ def _read_granule(
             touch(entry, len(entry) - len(lists) + near, copy)
         else:
             fetched = True
-            done = max(done, _fetch(entry, lists, free, counter, rates, granule, near, home, share, time))
+            done = max(
+                done, _fetch(entry, lists, free, counter, rates, granule, near, home, share, cost, latency, time)
+            )
     # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
     done = max(done, ready[granule])
     if fetched:
@@ -177,10 +158,14 @@ def _write_granule(
     rates: Rates,
     granule: int,
     size: int,
+    cost: float,
     sm: int,
     time: float,
 ) -> None:
-    """An SM writes a granule to its home; copies of it elsewhere are dropped."""
+    """An SM writes a granule to its home; copies of it elsewhere are dropped.
+
+    What this drives out of L2 takes as long to write as this would: it comes from the same stream as a rule.
+    """
     parts = rates.partitions
     near = 1 if parts * sm >= rates.sms else 0
     counter[L2_WRITE] += size
@@ -190,10 +175,10 @@ def _write_granule(
         last, share = first + 1, size
     for home in range(first, last):
         own = (granule * parts + home) * parts + home
-        _serve(free, FIRST_L2 + home, time, share * rates.l2_cycles_per_byte)
+        serve(free, FIRST_L2 + home, time, share * rates.l2_write_cycles_per_byte)
         if home != near:
             counter[FABRIC] += share
-            _serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
+            serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
         for other in range(parts):
             copy = (granule * parts + other) * parts + home
             if other != home and entry[copy, STATE] != ABSENT:
@@ -204,8 +189,7 @@ def _write_granule(
         else:
             written = insert(entry, lists, home, own, share, DIRTY)
             if written > 0:
-                counter[HBM_WRITE] += written
-                _serve(free, HBM, time, written * rates.hbm_write_cycles_per_byte)
+                transfer(free, counter, rates, written, True, cost, time)
 
 
 @compiled
@@ -303,6 +287,14 @@ def access_tile(
         counter[L1_HIT] += total
         return time + rates.l1_latency
     done = time
+    cost, latency = 1.0, rates.hbm_latency
+    if width < tensors[which, ROW_BYTES]:
+        # HBM is slower with pieces of rows: their neighbours come at another time.
+        latency += rates.hbm_piece_latency
+        if store:
+            cost += rates.hbm_piece_write_bytes / width
+        elif width < LINE_BYTES:
+            cost += rates.hbm_part_line_cost
     for i in range(first_row, last_row + 1):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)
         for j in range(first_col, last_col + 1):
@@ -311,14 +303,14 @@ def access_tile(
             granule = slab + i * per_row + j
             granule = base + (granule if granule < fold else granule % fold)
             if store:
-                _write_granule(entry, lists, free, counter, rates, granule, size, sm, time)
+                _write_granule(entry, lists, free, counter, rates, granule, size, cost, sm, time)
             else:
                 arrival = _read_granule(
-                    entry, lists, ready, free, pending, counter, rates, granule, size, sm, time
+                    entry, lists, ready, free, pending, counter, rates, granule, size, cost, latency, sm, time
                 )  # fmt: skip
                 if arrival > done:
                     done = arrival
     port = FIRST_L2 + rates.partitions + (sm if not store else rates.sms + sm)
-    port_done = _serve(free, port, time, total * rates.sm_fill_cycles_per_byte)
+    port_done = serve(free, port, time, total * rates.sm_fill_cycles_per_byte)
     # The tile streams through the port behind its first bytes.
     return time if store else port_done + (done - time)

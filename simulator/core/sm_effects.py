@@ -13,6 +13,7 @@ from .sm_tables import (
     BULK_WAIT,
     BULK_WRITE,
     CHANNELS,
+    COPIED,
     COPY,
     COPY_COMMIT,
     COPY_FREE,
@@ -49,12 +50,14 @@ from .sm_tables import (
 
 
 @inlined
-def _fetch(state: State, arrival: float, smem: float, fill: float) -> float:
+def _fetch(state: State, now: float, latency: float, smem: float, fill: float) -> float:
     """Data from beyond L1: they come one after the other, and are written in gaps. Returns: when all are there."""
-    links = state.links
+    links, arrival = state.links, now + latency
     if arrival > links[COPY_FREE]:
         links[COPY_FROM] = links[COPY_FREE] = arrival
-    links[COPY_FREE] += smem * fill
+    busy = min(0.9, (state.used[SHARED_MEMORY] - links[COPIED]) / max(now, 1000.0))
+    links[COPIED] += smem
+    links[COPY_FREE] += smem * max(fill, 1.0 / (1.0 - busy))
     state.used[SHARED_MEMORY] += smem
     return links[COPY_FREE]
 
@@ -85,7 +88,7 @@ def _mbarrier(
             return max(finish, state.channel_time[slot, channel, number % RING])
     elif leads and kind == BULK:
         channel = state.channel[slot]
-        arrival = _fetch(state, now + latencies.bulk, smem, latencies.fill)
+        arrival = _fetch(state, now, latencies.bulk, smem, latencies.fill)
         number = state.announced[slot, channel] % RING
         state.channel_time[slot, channel, number] = max(state.channel_time[slot, channel, number], arrival)
         state.coming[slot, channel] -= 1
@@ -156,10 +159,11 @@ def take_effect(
             core = warp % SUB_CORES
             state.pipe_free[core, LSU] = max(state.pipe_free[core, LSU], late)
     elif kind in (LOAD, COPY):
-        finish = _fetch(state, now + latencies.copy, smem, latencies.fill)
+        finish = _fetch(state, now, latencies.copy, smem, latencies.fill)
         if kind == LOAD and argument:
             state.used[FETCHED] += smem
         if kind == COPY:
+            state.links[SMEM_FREE] = max(now, state.links[SMEM_FREE]) + smem
             state.pending[warp] = max(state.pending[warp], finish)
     elif kind == BULK_WRITE:
         if warp - slot * width == code[i, LEADER]:

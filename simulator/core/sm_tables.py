@@ -41,7 +41,8 @@ LOG_SLOT, LOG_MARK, LOG_TIME = range(3)
 START, EXIT = -1, -2
 # Elements of `State.links`: shared memory is free; data come from beyond L1 since, and until; the share of shared
 # memory that the running product takes; the time; bursts of the running product; the way out to L2 is free.
-SMEM_FREE, COPY_FROM, COPY_FREE, SMEM_SHARE, CLOCK, BURST, PERIOD, OUT_FREE = range(8)
+SMEM_FREE, COPY_FROM, COPY_FREE, SMEM_SHARE, CLOCK, BURST, PERIOD, OUT_FREE, COPIED = range(9)
+LINKS = 9
 # Elements of `State.queue`: the product that runs next or now, one past the last, whether one runs; entries of the log.
 HEAD, TAIL, MULTIPLYING, LOGGED = range(4)
 
@@ -194,7 +195,7 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         product_end=np.zeros(SUB_CORES),
         burst_due=np.zeros(SUB_CORES),
         queued=whole(QUEUED, 3),
-        links=np.zeros(8),
+        links=np.zeros(LINKS),
         queue=whole(4),
         log=np.zeros((log_entries, 3)),
         counts=whole(instructions),

@@ -51,7 +51,7 @@ MEDIUM = {
         problem=problem(32, 32, 1000, seqlen_k=1111), config=Config(num_stages=3, block_m=64), at_most=0.5
     ),
     "plain loads": Medium(problem=problem(32, 32, 1024), config=Config(num_stages=1), at_most=0.9),
-    "flash1": Medium(problem=problem(64, 64, 512), schedule="flash1", config=Config(num_stages=2), at_most=0.5),
+    "flash1": Medium(problem=problem(128, 64, 512), schedule="flash1", config=Config(num_stages=2), at_most=0.5),
     "naive": Medium(
         problem=problem(8, 16, 2048), schedule="naive", config=Config(block_m=128, block_n=128), at_most=0.5
     ),
@@ -62,7 +62,7 @@ MEDIUM = {
         at_most=0.7,
     ),
     "sawtooth": Medium(
-        problem=problem(16, 32, 4096), config=Config(num_stages=3, kv_order="sawtooth"), at_most=0.8
+        problem=problem(32, 32, 4096), config=Config(num_stages=3, kv_order="sawtooth"), at_most=0.8
     ),
 }  # fmt: skip
 

@@ -102,3 +102,28 @@ def test_who_waits_for_bulk_stores_goes_on_when_they_have_left_shared_memory() -
     code = Code().add(sm.BULK_WRITE, smem=64.0).add(sm.FLUSH).add(sm.COPY_WAIT).add()
     assert straight(code).cycles == pytest.approx(64 * LATENCIES.out, abs=4)
     assert straight(code, 4).cycles == pytest.approx(64 * LATENCIES.out, abs=4)
+
+
+def test_copies_take_their_time_of_shared_memory_from_loads() -> None:
+    """A loop of loads would go on at full speed while tiles arrive."""
+    copy = {"kind": sm.COPY, "pipe": sm.LSU, "interval": 4.0, "smem": 4.0}
+    apart = straight(Code().add(**LOAD_128, times=80).add(**LOAD_128, writes=0).add(waits=1).add(), 8)  # type: ignore[arg-type]
+    code = Code()
+    for _ in range(40):
+        code.add(**LOAD_128, times=2).add(**copy)  # type: ignore[arg-type]
+    beside = straight(code.add(**LOAD_128, writes=0).add(waits=1).add(), 8)  # type: ignore[arg-type]
+    assert beside.cycles / apart.cycles == pytest.approx(1.5, rel=0.05)
+
+
+def test_copies_come_more_slowly_the_busier_shared_memory_is() -> None:
+    """They are written in the cycles that loads leave."""
+    copies = {"kind": sm.COPY, "pipe": sm.LSU, "interval": 1.0, "smem": 4.0, "times": 100}
+
+    def waited(loads: int) -> float:
+        code = Code().add(**LOAD_128, times=loads).add(stall=15, times=60)  # type: ignore[arg-type]
+        code.add(**copies).add(sm.COPY_COMMIT).add(sm.COPY_WAIT).add()  # type: ignore[arg-type]
+        return straight(code, 1).cycles
+
+    assert waited(0) < 300 + 15 * 60 + 100 * 4 + 150
+    busy = 200 * 4 / (200 * 4 + 15 * 60)
+    assert waited(200) - waited(0) == pytest.approx(200 * 4 + 100 * 4 * (1 / (1 - busy) - 1), rel=0.2)

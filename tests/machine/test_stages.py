@@ -45,10 +45,27 @@ def test_warps_that_only_load_have_all_stages_under_way(stages: int) -> None:
     assert busy == MISS + TRIPS * 400
 
 
+@pytest.mark.parametrize("slack", [-100, 0, 60])
+def test_slack_is_taken_off_what_a_tile_comes_late(slack: int) -> None:
+    """Of three stages two iterations take the latency, less the slack, and one iteration's work."""
+    sweep = sweeps(tiles=8 * TRIPS, times=1, slabs=(0,), stages=3)
+    late = run(sweep, gpu=ONE_PARTITION, costs={"load": replace(cost(100), slack_cycles=slack)}).cycles
+    assert late / (8 * TRIPS) == pytest.approx((MISS - slack + 100) / 2, rel=0.02)
+
+
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 def test_plain_loads_do_not_run_ahead(stages: int) -> None:
     """A loop of plain loads is not pipelined, whatever its stages."""
     assert cycles(stages, 400, path="plain") == TRIPS * (MISS + 400)
+
+
+@pytest.mark.parametrize(("stages", "path"), [(1, "async"), (3, "plain")])
+@pytest.mark.parametrize("waits", [1, 2, 3])
+def test_a_step_that_waits_again_and_again_takes_its_latency_as_often(stages: int, path: str, waits: int) -> None:
+    """Code that asks for V when it has used K waits twice."""
+    sweep = sweeps(tiles=TRIPS, times=1, slabs=(0,), stages=stages, path=path)  # type: ignore[arg-type]
+    seen = run(sweep, gpu=ONE_PARTITION, costs={"load": replace(cost(400), waits=waits)}).cycles
+    assert seen == TRIPS * (waits * MISS + 400)
 
 
 def test_more_stages_make_attention_faster_until_latency_is_hidden() -> None:

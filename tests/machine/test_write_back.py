@@ -42,6 +42,17 @@ def test_dirty_data_fill_no_more_than_their_share_of_the_l2(gpu: Device, fractio
     assert run(fits, gpu=gpu).hbm_read_bytes == run(fits, gpu=replace(gpu, l2_dirty_fraction=1)).hbm_read_bytes
 
 
+def test_dirty_data_are_read_from_either_side_without_a_copy() -> None:
+    """What takes its size in each partition already would take it a third time once the other side reads it."""
+    gpu = replace(GPU, l2_dirty_fraction=0.5)
+    half = writes(tiles=L2_TILES // 2, slabs=(0,))
+    wrote, read, again = run_all(
+        half, *[sweeps(tiles=L2_TILES // 2, times=1, slabs=(0, 0), name="Y", role="output")] * 2, gpu=gpu
+    )
+    assert [seen.hbm_write_bytes for seen in (wrote, read, again)] == [0, 0, 0]
+    assert [seen.hbm_read_bytes for seen in (read, again)] == [0, 0]
+
+
 def test_reads_evict_the_oldest_dirty_lines_first() -> None:
     """16 KiB written, then 48 KiB read: nothing leaves; 8 KiB more: the oldest 8 KiB of output leave."""
     write = writes(tiles=16, slabs=(0,))

@@ -28,6 +28,7 @@ GPU = replace(
     fabric_latency_cycles=50,
     hbm_latency_s=200e-9,
     l2_bytes_per_s=256e9,
+    l2_write_bytes_per_s=256e9,
     fabric_bytes_per_s=128e9,
     hbm_peak_bytes_per_s=64e9,
     hbm_read_bytes_per_s=64e9,

@@ -163,3 +163,29 @@ def test_a_slower_l2_makes_a_lone_cta_slower() -> None:
     slow = replace(H200, l2_latency_cycles=1000)
     costs = [compiled_costs(launch_of(), device, 2).steps["prologue"] for device in (H200, slow)]
     assert costs[1].critical_path_cycles > costs[0].critical_path_cycles + 500
+
+
+@pytest.mark.parametrize("later", [1000, 2000, 6000])
+def test_the_engine_takes_as_long_for_late_data_as_the_sm(later: float) -> None:
+    """A latency that the code hides already would be hidden once more: 3 stages have two iterations for all of it."""
+    cost = found(200_000)
+    problem = AttentionProblem(batch=1, heads=1, seqlen_q=64, seqlen_k=8192, head_dim=64)
+    longer = replace(problem, seqlen_k=16384)
+    late = replace(H200, hbm_latency_s=later / 1.7e9, l2_partitions=1)
+    cycles = []
+    for each in (problem, longer):
+        (launch,) = find_schedule("flash2").launches(each, CODE_CONFIG, late)
+        launch = replace(launch, resources=launch_of(200_000).resources)
+        cycles.append(run_launches((launch,), [cost.steps], [1.7e9], late, steady_state=False)[0].cycles)
+    slow_l2 = replace(H200, l2_latency_cycles=H200.l2_latency_cycles + later)
+    alone = compiled_costs(launch_of(200_000), slow_l2, 2).steps["inner"].critical_path_cycles
+    assert (cycles[1] - cycles[0]) / 128 == pytest.approx(alone, rel=0.05)
+
+
+def test_a_loop_that_waits_for_l2_already_has_no_slack() -> None:
+    """It would seem to hide what it has not hidden."""
+    inner = found().steps["inner"]
+    assert -inner.critical_path_cycles <= inner.slack_cycles <= inner.critical_path_cycles
+    slow = compiled_costs(launch_of(), replace(H200, l2_latency_cycles=5000), 2).steps["inner"]
+    assert slow.slack_cycles == pytest.approx(-slow.critical_path_cycles, rel=0.01)
+    assert found().steps["prologue"].slack_cycles == 0

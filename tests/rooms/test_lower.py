@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from machine.toys import GPU, cost, launch, tensor, tile
-from tilesight.simulator.core.machine import CONSTANT, END, HALT, LOOP, STEP
+from tilesight.simulator.core.machine import CONSTANT, END, HALT, LOOP, STAGES, STEP, WAITS
 from tilesight.simulator.core.memory import (
     BASE,
     FOLD,
@@ -121,8 +121,8 @@ def test_a_loop_nest_becomes_instructions() -> None:
     nest = launch((first, Loop(counter="i", trips=3, body=(inner, last))), (tensor("Y", 1),), [(0, 5)], ("slab", "n"))
     low = lower_launch(nest, {name: cost(7.0, tensor=5.0) for name in "abc"}, {"Y": 0})
     assert low.code.tolist() == [[STEP, 0], [LOOP, 0], [LOOP, 1], [STEP, 1], [END, 1], [STEP, 2], [END, 0], [HALT, 0]]
-    assert low.loops[0].tolist() == [2, 7, 0 - CONSTANT, 1 - CONSTANT, 3 - CONSTANT, 2, 0]
-    assert low.loops[1].tolist() == [3, 5, 2 - CONSTANT, -1 - CONSTANT, 1, 3, 0]
+    assert low.loops[0].tolist() == [2, 7, 0 - CONSTANT, 1 - CONSTANT, 3 - CONSTANT, 2, 0, 0]
+    assert low.loops[1].tolist() == [3, 5, 2 - CONSTANT, -1 - CONSTANT, 1, 3, 0, 0]
     assert low.costs.tolist() == [[5.0, 0, 0, 0, 0, 0, 7.0]] * 3
     assert low.environment_size == 4
 
@@ -135,8 +135,11 @@ def test_only_asynchronous_loads_are_pipelined(stages: int, path: str, expected:
     step = Step(name="a", loads=(tile("Y", path=path),))  # type: ignore[arg-type]
     one = launch((Loop(counter="i", trips=3, stages=stages, body=(step,)),), (tensor("Y", 1),), [(0,)])
     two = launch((Loop(counter="i", trips=3, stages=stages, body=(step, Step(name="b"))),), (tensor("Y", 1),), [(0,)])
-    assert lower_launch(one, {"a": cost()}, {"Y": 0}).loops[0, -1] == expected
-    assert lower_launch(two, {"a": cost(), "b": cost()}, {"Y": 0}).loops[0, -1] == 0
+    slow = replace(cost(), slack_cycles=-70.4, waits=2)
+    low = lower_launch(one, {"a": slow}, {"Y": 0})
+    assert low.loops[0, STAGES:].tolist() == [expected, -70 if expected else 0]
+    assert low.steps[0, WAITS] == 2
+    assert lower_launch(two, {"a": slow, "b": cost()}, {"Y": 0}).loops[0, STAGES:].tolist() == [0, 0]
 
 
 def test_origins_are_pairs_of_variable_and_coefficient() -> None:

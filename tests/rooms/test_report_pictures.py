@@ -78,7 +78,7 @@ def test_ticks_reach_round_all_values(values: list[float], ticks: list[float]) -
 
 def test_the_roof_is_higher_at_the_boost_clock(explored: Exploration) -> None:
     """In proportion to the clock."""
-    lines = roofs(replace(explored, device=replace(TOY, tensor_clock_hz=8e8)))
+    lines = roofs(replace(explored, device=replace(TOY, tensor_clock_hz=8e8, mixed_clock_hz=8e8)))
     assert lines.sustained_flop_per_s == pytest.approx(0.8 * lines.peak_flop_per_s)
 
 

@@ -111,7 +111,29 @@ def test_the_clock_lies_between_tensor_and_boost() -> None:
     """A kernel of tile products runs slower than one that moves bytes."""
     attention = simulate(LARGE).launches[0].clock_hz
     softmax = simulate(SMALL, schedule="naive").launches[1].clock_hz
-    assert H200.tensor_clock_hz <= attention < softmax <= H200.boost_clock_hz
+    assert attention == H200.tensor_boost_clock_hz
+    assert softmax == H200.boost_clock_hz
+
+
+@pytest.mark.parametrize(("heads", "clock_hz"), [(12, H200.boost_clock_hz), (13, H200.tensor_boost_clock_hz)])
+def test_few_ctas_keep_the_boost_clock(heads: int, clock_hz: float) -> None:
+    """As on an H200, where twelve do and sixteen do not."""
+    problem = AttentionProblem(batch=1, heads=heads, seqlen_q=64, seqlen_k=512, head_dim=64)
+    assert simulate(problem, config=Config(block_m=64)).launches[0].clock_hz == clock_hz
+
+
+def test_power_lowers_the_clock_the_further_the_busier_tensor_cores_and_memory_are() -> None:
+    """Sustained, between the clocks of full load and of a burst; what has no products is as fast as ever."""
+    attention, (_, softmax, _) = simulate(LARGE).launches[0], simulate(LARGE, schedule="naive").launches
+    assert H200.mixed_clock_hz < attention.sustained_clock_hz < attention.clock_hz
+    assert softmax.sustained_clock_hz == softmax.clock_hz
+    tensor, hbm = attention.utilisation["tensor"], attention.utilisation["hbm"]
+    least = H200.tensor_boost_clock_hz - H200.tensor_clock_hz, H200.tensor_clock_hz - H200.mixed_clock_hz
+    assert attention.clock_hz - attention.sustained_clock_hz == pytest.approx(tensor * least[0] + hbm * least[1])
+    both = simulate(LARGE)
+    assert both.sustained_time_s / both.time_s == pytest.approx(
+        attention.clock_hz / attention.sustained_clock_hz, rel=1e-6
+    )
 
 
 def test_time_is_cycles_over_the_clock_and_overhead() -> None:

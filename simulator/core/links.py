@@ -1,0 +1,80 @@
+"""The links that all SMs share: servers that take requests in order of time; and device memory, which is more.
+
+Device memory takes longer with pieces of rows, and where reads and writes take turns.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .compiled import inlined
+
+# Elements of `counter`.
+HBM_READ, HBM_WRITE, L2_READ, L2_WRITE, FABRIC, L1_HIT, STEPS = range(7)
+COUNTERS = 7
+# Elements of `free`: what all share, then an L2 port per partition, then a read and a write port per SM.
+HBM, FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2, 3
+# Behind the counters: bytes that HBM read and wrote of late, which fade over so many bytes.
+LATE_READ, LATE_WRITE = COUNTERS, COUNTERS + 1
+LATE_BYTES = 1 << 20
+MIXED_SHARE = 0.33
+"""Share of the rarer direction from which mixing costs HBM all that it can cost."""
+
+
+class Rates(NamedTuple):
+    """Cycles per byte of the links, cycles of latency, and geometry of the GPU; the L2 ports are per partition.
+
+    hbm_mixing_cost, hbm_part_line_cost: what reads and writes in turn add to a transfer's time, and reads of less than
+    a line, as shares of it; hbm_piece_write_bytes: how many bytes more a piece takes to write than it has.
+    """
+
+    partitions: int
+    interleaved: bool
+    sms: int
+    coalescer_sms: int
+    l2_read_cycles_per_byte: float
+    l2_write_cycles_per_byte: float
+    fabric_cycles_per_byte: float
+    hbm_read_cycles_per_byte: float
+    hbm_write_cycles_per_byte: float
+    hbm_mixing_cost: float
+    hbm_part_line_cost: float
+    hbm_piece_write_bytes: float
+    sm_fill_cycles_per_byte: float
+    l1_bytes: float
+    l1_latency: float
+    l2_latency: float
+    fabric_latency: float
+    hbm_latency: float
+    hbm_piece_latency: float
+    cta_dispatch: float
+
+
+@inlined
+def serve(free: np.ndarray, which: int, time: float, cycles: float) -> float:
+    """A link is busy for `cycles` from `time` or from when it is free. Returns: when it is done."""
+    start = free[which]
+    if start < time:
+        start = time
+    free[which] = start + cycles
+    return start + cycles
+
+
+@inlined
+def transfer(
+    free: np.ndarray, counter: np.ndarray, rates: Rates, size: int, write: bool, cost: float, time: float
+) -> float:
+    """HBM reads or writes `size` bytes, `cost` times as long as in one long row. Returns: when it is done."""
+    kept = max(0.0, 1.0 - size / LATE_BYTES)
+    reads, writes = counter[LATE_READ] * kept, counter[LATE_WRITE] * kept
+    if write:
+        counter[HBM_WRITE] += size
+        writes += size
+        cost *= size * rates.hbm_write_cycles_per_byte
+    else:
+        counter[HBM_READ] += size
+        reads += size
+        cost *= size * rates.hbm_read_cycles_per_byte
+    counter[LATE_READ], counter[LATE_WRITE] = reads, writes
+    mixed = min(1.0, min(reads, writes) / ((reads + writes) * MIXED_SHARE))
+    return serve(free, HBM, time, cost * (1.0 + mixed * rates.hbm_mixing_cost))
