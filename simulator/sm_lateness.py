@@ -61,7 +61,9 @@ def latenesses(
         whole = share.times * cycles[part.region]
         for step, loop in waiting:
             if any(tile.path == "plain" for tile in step.loads):
-                found[step.name] = Lateness(waits=max(1, round((late - whole) / FAR_CYCLES)))
+                # Beyond one wait for each tile it is spilled registers that the code waits for.
+                waits = round((late - whole) / FAR_CYCLES)
+                found[step.name] = Lateness(waits=min(max(1, waits), len(step.loads)))
             elif deep := pipelined_stages(loop, launch):
                 slack = whole + FAR_CYCLES - (deep - 1) * late
                 # Code whose loads do not run ahead after all waits as if it had waited for data from L2 already.

@@ -46,7 +46,7 @@ def checkpoint(problem: Sequence[str], device: Named, workers: int, json: Path |
     from .validate import checkpoint as room
     from .validate.report_checkpoint import checkpoint_html, checkpoint_text
 
-    asked, compiled = problem_given(problem), compiler(device.device, workers)
+    asked, compiled = problem_given(problem), compiler(device.device, workers, code=True)
     with asking() as ask:
         announce_compiler()
         with progress("predictions") as tick:
@@ -63,7 +63,7 @@ def launches(problem: Sequence[str], device: Named, workers: int, json: Path | N
     from .validate import launches as room
     from .validate.report_launches import launches_text
 
-    asked, compiled = problem_given(problem), compiler(device.device, workers)
+    asked, compiled = problem_given(problem), compiler(device.device, workers, code=True)
     with asking() as ask:
         announce_compiler()
         with progress("predictions") as tick:

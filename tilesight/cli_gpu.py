@@ -67,14 +67,14 @@ def device_named(name: str | None, settings: Sequence[str] | None) -> Named:
     return Named(device=device, name=name, settings=tuple(settings or ()))
 
 
-def compiler(device: Device, workers: int) -> "Compiler":
-    """What compiles launches ahead of time, and shows how far it is."""
+def compiler(device: Device, workers: int, *, code: bool = False) -> "Compiler":
+    """What compiles launches ahead of time, and shows how far it is. Args: code: keep the machine code."""
 
     def compiled(wanted: "Sequence[tuple[Launch, AttentionProblem]]") -> "list[Resources | str]":
         from .kernels.compile import Compiled, compile_many
 
         with progress("kernels compiled") as tick:
-            outcomes = compile_many(wanted, device, workers=workers, progress=tick)
+            outcomes = compile_many(wanted, device, workers=workers, progress=tick, code=code)
         return [each.resources if isinstance(each, Compiled) else each.reason for each in outcomes]
 
     return compiled

@@ -28,6 +28,10 @@ SUBJECTS: Mapping[str, str] = {
 }
 """What is profiled -> the schedule that predicts it; peers have names of their own."""
 PEER_SUBJECTS = ("eager", "sdpa")
+ELEMENTWISE = ("scale", "mask", "dropout")
+"""Launches of `unfused` that are elementwise operations in eager code."""
+INDEXED = (1 << 31) - 1
+"""Elements that one elementwise kernel of torch addresses: it halves larger tensors until they fit."""
 FUSED = ("flash1", "flash2", "flash2_tma")
 """Launches that are a whole attention."""
 
@@ -179,7 +183,8 @@ def profiled(row: LaunchRow, answer: Mapping[str, Any]) -> LaunchRow:
 
 def _predicted(subject: str, prediction: Prediction, problem: AttentionProblem) -> Split:
     launches = [one for one in prediction.launches if subject != "eager" or _eager_needs(one.name, problem)]
-    kernels = tuple((one.name, _kernel_s(one)) for one in launches)
+    parts = {one.name: eager_parts(one.name, problem) if subject == "eager" else 1 for one in launches}
+    kernels = tuple((one.name, _kernel_s(one) / parts[one.name]) for one in launches for _ in range(parts[one.name]))
     busy_s = sum(time_s for _, time_s in kernels)
     fused = max((time_s for name, time_s in kernels if name in FUSED), default=0.0)
     # A gap follows each kernel; the last one's is not between kernels.
@@ -194,6 +199,15 @@ def _kernel_s(one: LaunchPrediction) -> float:
 def _eager_needs(name: str, problem: AttentionProblem) -> bool:
     """Eager code leaves out a mask that hides nothing and a dropout that drops nothing; `unfused` runs them always."""
     return {"mask": problem.causal, "dropout": problem.dropout > 0}.get(name, True)
+
+
+def eager_parts(name: str, problem: AttentionProblem) -> int:
+    """Kernels that eager code runs for one operation on all scores."""
+    scores = problem.batch * problem.heads * problem.seqlen_q * problem.seqlen_k
+    parts = 1
+    while name in ELEMENTWISE and scores > parts * INDEXED:
+        parts *= 2
+    return parts
 
 
 def _is_fused(name: str) -> bool:

@@ -286,7 +286,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, gpus: list[str]) -> list[str]:
 
         return ask, lambda: questions.append("stop")
 
-    def compiler(device: object, workers: int) -> Any:
+    def compiler(device: object, workers: int, *, code: bool) -> Any:
         return lambda wanted: [RESOURCES for _ in wanted]
 
     monkeypatch.setattr("tilesight.validate.bench.asker", asker)

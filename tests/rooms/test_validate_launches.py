@@ -13,6 +13,7 @@ from tilesight.validate.launches import (
     WAYS,
     LaunchReport,
     LaunchRow,
+    eager_parts,
     predict_launches,
     profile_launches,
     profiled,
@@ -87,6 +88,14 @@ def test_eager_attention_leaves_out_what_it_does_not_need(changes: dict[str, Any
     """Product, scale, softmax and product always; a mask and dropout where the problem has them."""
     found = predict_launches(replace(PROBLEM, seqlen_q=64, seqlen_k=64, **changes), H200)
     assert row(found, "eager").predicted.one_pass.count == count
+
+
+@pytest.mark.parametrize(
+    ("name", "seqlen", "parts"), [("scale", 4095, 1), ("scale", 4096, 2), ("mask", 5900, 4), ("softmax", 8192, 1)]
+)
+def test_eager_code_splits_elementwise_operations_on_large_tensors(name: str, seqlen: int, parts: int) -> None:
+    """As profiled: 2^31 scores are scaled by two kernels, since one addresses an element less."""
+    assert eager_parts(name, replace(PROBLEM, batch=4, heads=32, seqlen_q=seqlen, seqlen_k=seqlen)) == parts
 
 
 def test_a_pipeline_waits_longer_between_kernels_in_a_stream_than_in_a_graph() -> None:
