@@ -1,8 +1,9 @@
 """How far predicted times are off, by what they are predicted: a roofline, a published peer, tiles, compiled code.
 
-    python benchmarks/compare_costs.py docs/validation/h200-2026-11-21.jsonl [--half test] [--llm-viewer FOLDER]
+    python benchmarks/compare_costs.py FILE... [--half test] [--unlike FILE] [--llm-viewer FOLDER]
 
-FILE holds results of `tilesight validate`. FOLDER is a checkout of LLM-Viewer (github.com/hahnyuan/LLM-Viewer), which
+FILE holds results of `tilesight validate`; points whose problem stands in the file of `--unlike` are left out.
+FOLDER is a checkout of LLM-Viewer (github.com/hahnyuan/LLM-Viewer), which
 runs on a CPU as well; it knows attention of as many queries as keys without a mask, whatever the configuration.
 All rows of a table are over the same points. Needs torch and the Triton that compiled what ran.
 """
@@ -20,6 +21,7 @@ from tilesight.simulator.device import load_device
 from tilesight.simulator.pool import run_all
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.simulate import simulate
+from tilesight.validate.compare import compare
 from tilesight.validate.recompile import with_code
 from tilesight.validate.results import Row, read_results
 from tilesight.validate.timing import OVERHEAD
@@ -52,7 +54,7 @@ def predicted_s(row_and_cost: tuple[Row, str]) -> float:
         resources=row.resources,
         cost=cost,
     )
-    return told.time_s
+    return compare(row, told).pairs["time_s"].predicted
 
 
 def llm_viewer(folder: Path) -> Callable[[Row], float | None]:
@@ -115,14 +117,19 @@ def table(title: str, rows: list[Row], told: dict[str, list[float]]) -> None:
 def main() -> None:
     """Predict, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--half", default="test", choices=("test", "fitting"))
+    parser.add_argument("results", type=Path, nargs="+")
+    parser.add_argument("--half", default="all", choices=("test", "fitting", "all"))
+    parser.add_argument("--unlike", type=Path)
     parser.add_argument("--llm-viewer", type=Path)
     options = parser.parse_args()
-    header, every = read_results(options.results)
-    timed = [row for row in every if getattr(row.outcome, "timing", None) and row.point.half == options.half]
-    rows, note = with_code(timed, DEVICE, header.machine.triton)
-    print(note)
+    known = {row.point.problem for row in read_results(options.unlike)[1]} if options.unlike else set()
+    rows: list[Row] = []
+    for path in options.results:
+        header, every = read_results(path)
+        timed = [row for row in every if getattr(row.outcome, "timing", None) and row.point.problem not in known]
+        coded, note = with_code(timed, DEVICE, header.machine.triton)
+        print(f"{path}: {note}")
+        rows += [row for row in coded if options.half in ("all", row.point.half)]
     told = {"roofline": [roofline_s(row.point.problem) for row in rows]}
     for cost in ("tiles", "compiled"):
         told[cost] = list(run_all(predicted_s, [(row, cost) for row in rows], 2, None))
