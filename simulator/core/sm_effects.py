@@ -48,14 +48,20 @@ from .sm_tables import (
     State,
 )
 
+MOST_BUSY, BEGUN_CYCLES = 0.9, 1000.0
+"""Share of shared memory that others take from copies at most; cycles before which there is no share to speak of."""
+
 
 @inlined
 def _fetch(state: State, now: float, latency: float, smem: float, fill: float) -> float:
-    """Data from beyond L1: they come one after the other, and are written in gaps. Returns: when all are there."""
+    """Data from beyond L1: they come one after the other, and are written in gaps. Returns: when all are there.
+
+    Gaps are what products, loads and stores have left of shared memory so far.
+    """
     links, arrival = state.links, now + latency
     if arrival > links[COPY_FREE]:
         links[COPY_FROM] = links[COPY_FREE] = arrival
-    busy = min(0.9, (state.used[SHARED_MEMORY] - links[COPIED]) / max(now, 1000.0))
+    busy = min(MOST_BUSY, (state.used[SHARED_MEMORY] - links[COPIED]) / max(now, BEGUN_CYCLES))
     links[COPIED] += smem
     links[COPY_FREE] += smem * max(fill, 1.0 / (1.0 - busy))
     state.used[SHARED_MEMORY] += smem
