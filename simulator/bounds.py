@@ -7,6 +7,7 @@ Nothing is added up over resources, and latency, waves and launch overhead count
 from dataclasses import dataclass
 from typing import Literal
 
+from .clock import fastest_tensor_clock_hz
 from .closed_form import compulsory_hbm_bytes
 from .device import Device
 from .problem import AttentionProblem
@@ -64,7 +65,7 @@ def tensor_peak_flop_per_s(device: Device, dtype: str, clock_hz: float = 0.0) ->
 
     Args:
         dtype: of the operands; fp32 runs as tf32.
-        clock_hz: SM clock; 0 means the boost clock [Hz].
+        clock_hz: SM clock; 0 means the fastest that it has while they are all at work [Hz].
 
     Raises:
         ValueError: the device has no tensor instruction for the type.
@@ -74,7 +75,7 @@ def tensor_peak_flop_per_s(device: Device, dtype: str, clock_hz: float = 0.0) ->
     per_cycle = max(device.tensor_flop_per_cycle(instruction, dtype) for instruction in INSTRUCTIONS)
     if not per_cycle:
         raise ValueError(f"dtype = {dtype!r}: {device.name} has no tensor instruction for it")
-    return device.sms * per_cycle * (clock_hz or device.boost_clock_hz)
+    return device.sms * per_cycle * (clock_hz or fastest_tensor_clock_hz(device))
 
 
 def ridge_flop_per_byte(device: Device, dtype: str, clock_hz: float = 0.0) -> float:

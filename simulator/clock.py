@@ -20,6 +20,11 @@ def clock_hz_of(launch: Launch, costs: Mapping[str, StepCost], device: Device) -
     return float(device.tensor_boost_clock_hz if lowered else device.boost_clock_hz)
 
 
+def fastest_tensor_clock_hz(device: Device) -> float:
+    """SM clock at which all SMs of a device can multiply tiles at once."""
+    return float(device.tensor_boost_clock_hz if device.sms > FEW_CTAS else device.boost_clock_hz)
+
+
 def sustained_clock_hz(clock_hz: float, utilisation: Mapping[str, float], device: Device) -> float:
     """What power leaves of the clock of a launch that is repeated: two slopes, over the shares of tensor cores and HBM.
 
