@@ -73,7 +73,7 @@ def test_decoding_is_bound_by_device_memory() -> None:
 
 
 def test_exponentials_take_half_as_long_as_products_at_head_dim_128() -> None:
-    """512 matmul FLOP an exponential, 256 times the rate: FlashAttention-3 (2024), section 3.1, on Hopper, in cycles."""
+    """512 matmul FLOP an exponential, 256 times the rate: FlashAttention-3 (2024), section 3.1, Hopper, in cycles."""
     bound = roofline(PREFILL, H200)
     assert bound.matmul_flop == 512 * bound.exp_count
     assert bound.mufu_s / bound.tensor_s == pytest.approx(0.5 * CLOCKS)
