@@ -136,6 +136,16 @@ def test_what_does_not_fit_into_memory_says_so() -> None:
     assert "DOES NOT FIT" in simulate_text(a_prediction(fits=False, peak_memory_bytes=1 << 40), load_device("h200"))
 
 
+def test_a_clock_that_power_lowers_is_told() -> None:
+    """Where repeating the launch makes a difference, and nowhere else."""
+    launch = a_launch()
+    told = [
+        "repeated, it runs at 1.40 GHz" in simulate_text(a_prediction(each), load_device("h200"))
+        for each in (launch, replace(launch, sustained_clock_hz=launch.clock_hz))
+    ]
+    assert told == [True, False]
+
+
 def test_spills_are_told() -> None:
     """They cost time, and make the estimate uncertain."""
     assert "64 B a thread spilled" in simulate_text(a_prediction(a_launch(spilled_bytes=64)), load_device("h200"))

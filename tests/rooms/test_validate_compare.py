@@ -13,6 +13,7 @@ from made_up_measurements import (
     H200,
     PROBLEM,
     a_point,
+    a_timing,
     a_validation,
     compared,
     lost,
@@ -69,6 +70,32 @@ def test_each_quantity_is_held_against_its_own(quantity: str) -> None:
     assert errors.pop(quantity) == pytest.approx(0.25, rel=1e-5)
     errors.pop("clock_hz")
     assert max(map(abs, errors.values())) < 1e-9
+
+
+@pytest.mark.parametrize(("samples", "lasting"), [(2, False), (200_000, True)])
+def test_what_is_measured_for_long_is_held_against_the_clock_that_power_sustains(samples: int, lasting: bool) -> None:
+    """A kernel that was slowed down by its own repetition would seem to be predicted too fast."""
+    point = large_point()
+    prediction = predicted(point)
+    timing = replace(a_timing(prediction.time_s), samples=samples)
+    pairs = compare(measured(point, prediction, timing=timing), prediction).pairs
+    assert prediction.sustained_time_s > 1.01 * prediction.time_s
+    assert pairs["time_s"].predicted == (prediction.sustained_time_s if lasting else prediction.time_s)
+    ratio = prediction.time_s / prediction.sustained_time_s if lasting else 1.0
+    assert pairs["clock_hz"].predicted == pytest.approx(prediction.clock_hz * ratio)
+
+
+@pytest.mark.parametrize(("samples", "clock_hz"), [(2, 1.7e9), (200_000, 1.5e9)])
+def test_the_clock_of_a_short_run_is_that_of_its_counted_launches(samples: int, clock_hz: float) -> None:
+    """The clock beside cold times is that of the flushes in between, for the most part."""
+    point = large_point()
+    prediction = predicted(point)
+    row = measured(point, prediction, timing=replace(a_timing(prediction.time_s), samples=samples))
+    assert isinstance(row.outcome, Measurement)
+    (launch,) = row.outcome.launches
+    launch = replace(launch, counters=launch.counters | {"time_s": launch.counters["cycles"] / 1.7e9})
+    found = compare(replace(row, outcome=replace(row.outcome, launches=(launch,))), prediction)
+    assert found.pairs["clock_hz"].measured == pytest.approx(clock_hz)
 
 
 def test_counters_add_up_over_launches() -> None:
