@@ -98,7 +98,7 @@ def _make_memory(granules: int, device: Device, resolution: str) -> Memory:
         free=np.zeros(links.FIRST_L2 + parts + 2 * device.sms),
         pending=np.zeros((-(-device.sms // device.coalescer_sms), slots, 2)),
         l1=np.zeros((device.sms, memory.L1_ENTRIES + 1, 2), dtype=np.int64),
-        counter=np.zeros(COUNTERS + 2),
+        counter=np.zeros(links.COUNTER_ELEMENTS),
     )
 
 

@@ -16,6 +16,7 @@ COUNTERS = 7
 HBM, FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2, 3
 # Behind the counters: bytes that HBM read and wrote of late, which fade over so many bytes.
 LATE_READ, LATE_WRITE = COUNTERS, COUNTERS + 1
+COUNTER_ELEMENTS = COUNTERS + 2
 LATE_BYTES = 1 << 20
 MIXED_SHARE = 0.33
 """Share of the rarer direction from which mixing costs HBM all that it can cost."""

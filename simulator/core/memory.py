@@ -45,7 +45,7 @@ class Memory(NamedTuple):
     entry, lists: the L2 (see `lru`); ready: float64 per granule, when its last fill arrives;
     free: float64, when each link is free; pending: float64 (coalescers, slots, 2), reads under way, the slots
     a power of two that hardly ever makes two of them collide;
-    l1: int64 (SMs, L1_ENTRIES + 1, 2), a ring of tiles and its newest element; counter: float64 (COUNTERS + 2,).
+    l1: int64 (SMs, L1_ENTRIES + 1, 2), a ring of tiles and its newest element; counter: float64, see `links`.
     """
 
     entry: np.ndarray
