@@ -79,8 +79,8 @@ def run_cache(
         tags = np.full((lists, depth), EMPTY_TAG, dtype=np.int32)
         misses, evicted = run_lines(tags, stream, written)
     else:
-        entry, sizes = make_lru(int(stream.max(initial=0)) + 1, lists, depth)
-        misses, evicted = run_linked(entry, sizes, stream, written)
+        entry, dirt, sizes = make_lru(int(stream.max(initial=0)) + 1, np.full(lists, depth))
+        misses, evicted = run_linked(entry, dirt, sizes, stream, written)
     return CacheRun(
         accesses=len(stream) * chunk_lines, misses=int(misses) * chunk_lines, written_back=int(evicted) * chunk_lines
     )

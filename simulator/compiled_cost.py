@@ -41,7 +41,7 @@ LONE_TRIPS, SETTLED, SHARED_TRIPS, SHORT_TRIPS = 8, 4, 24, 6
 """Iterations of a loop run by a lone CTA; until its pace has settled; by CTAs together; by CTAs that follow others."""
 ROUNDS = 4
 """CTAs that a slot runs one after the other."""
-APART = (0.3, 0.7)
+APART = (0.4, 1.0, 1.6)
 """How CTAs that start together are shifted against each other, in iterations: close, which makes little difference.
 Their common pace is averaged over these."""
 
@@ -52,7 +52,7 @@ class CompiledCost:
 
     Args:
         steps: step name -> cost; pipe_cycles as in `COMPILED_PIPES`.
-        resident: CTAs of a full SM.
+        resident: CTAs that run on an SM at a time.
         unknown: opcodes that no rule knows -> how often they stand in the code.
         flow: the code; trips: loop -> iterations in the run that the tables show.
         issues: int64 (instructions,), issues on a full SM until every slot had finished `ROUNDS` CTAs;
@@ -83,7 +83,8 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
     if launch.resources.code is None:
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
     flow = find_flow(decode(launch.resources.code.sass))
-    resident = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
+    room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
+    resident = min(room, -(-launch.cta_count // device.sms))
     missed = spills_miss(launch, device, resident)
     capability = int(device.compute_capability.replace(".", ""))
     code, rates, unknown = lower_code(flow.instructions, capability, spills_miss=missed)
@@ -96,7 +97,7 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
     fill_stores(launch, ways, executed, code, rates)
     machine = Machine(ways=ways, code=code, rates=rates, latencies=latencies_of(device))
     alone = _lone(machine)
-    full, run, trips = _full(machine, alone, resident)
+    full, ages, run, trips = _full(machine, alone, resident)
     late = latenesses(launch, machine, shares, {number: cost.cycles for number, cost in alone.items()})
     made = {
         step.name: replace(
@@ -117,6 +118,7 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
             local_write_bytes=round(spilled),
             slack_cycles=late.get(name, Lateness()).slack_cycles,
             waits=late.get(name, Lateness()).waits,
+            paces=_ages_of(name, shares, ages),
         )
     loops = {loop: region for each in ways.region_of for loop, region in each.items()}
     return CompiledCost(
@@ -178,14 +180,19 @@ def _beyond(more: Run, less: Run | None, inner: Mapping[int, _Cost], number: int
     return _Cost(cycles=own, before=before, figures=np.maximum(figures / times, 0.0))
 
 
-def _full(machine: Machine, alone: dict[int, _Cost], resident: int) -> tuple[dict[int, float], Run, dict[int, int]]:
+def _full(
+    machine: Machine, alone: dict[int, _Cost], resident: int
+) -> tuple[dict[int, float], dict[int, np.ndarray], Run, dict[int, int]]:
     """By how much each region holds up a full SM: the cycles after which it finishes another CTA's."""
     regions = machine.ways.regions
     leaves = [number for number, region in enumerate(regions) if region.leaf]
-    paces = {
-        number: float(np.mean([_pace(machine, alone, number, resident, apart) for apart in APART[:resident]]))
+    together = {
+        number: np.mean([_pace(machine, alone, number, resident, apart) for apart in APART], axis=0)
         for number in leaves
     }
+    # Cycles from one iteration of a slot to its next, and of the whole SM.
+    paces = {number: 1.0 / float(np.sum(1.0 / slots)) for number, slots in together.items()}
+    ages = {number: slots / (resident * paces[number]) for number, slots in together.items()}
     trips = {number: SHORT_TRIPS if region.leaf else 1 for number, region in enumerate(regions)}
     _, _, counts = machine.ways.traces(trips)
     inside = sum(counts[number] * pace for number, pace in paces.items())
@@ -196,23 +203,32 @@ def _full(machine: Machine, alone: dict[int, _Cost], resident: int) -> tuple[dic
     turn = float(np.mean([(end[ROUNDS - 1] - end[0]) / (ROUNDS - 1) for end in ends])) - DISPATCH_CYCLES
     rest = min(max(turn / resident - inside, straight / resident), straight)
     scale = rest / straight if straight > 0 else 0.0
-    return {number: paces.get(number, scale * cost.cycles) for number, cost in alone.items()}, run, trips
+    full = {number: paces.get(number, scale * cost.cycles) for number, cost in alone.items()}
+    return full, ages, run, trips
 
 
-def _pace(machine: Machine, alone: dict[int, _Cost], number: int, resident: int, apart: float) -> float:
-    """Cycles after which a full SM, all its CTAs in a region, finishes another iteration."""
+def _pace(machine: Machine, alone: dict[int, _Cost], number: int, resident: int, apart: float) -> np.ndarray:
+    """Cycles from iteration to iteration of each slot of a full SM, all its CTAs in a region; the oldest first."""
     if resident == 1:
-        return alone[number].cycles
+        return np.array([alone[number].cycles])
     trips = {other: SETTLED if region.leaf else 1 for other, region in enumerate(machine.ways.regions)}
     trips[number] = SHARED_TRIPS + resident
     run = machine.run(trips, alone[number].cycles * apart * np.arange(resident) / resident)
-    begins = [run.times(slot, number) for slot in range(resident)]
+    begins = [run.times(slot, number)[: trips[number]] for slot in range(resident)]
     start = max(times[SETTLED] for times in begins)
     stop = min(times[-1] for times in begins)
-    done = sum(
-        np.interp(stop, times, range(len(times))) - np.interp(start, times, range(len(times))) for times in begins
-    )
-    return float((stop - start) / done)
+    done = [np.interp(stop, times, range(len(times))) - np.interp(start, times, range(len(times))) for times in begins]
+    # One that the older ones leave nothing is on its way all the same.
+    cycles: np.ndarray = (stop - start) / np.maximum(done, 1.0)
+    return cycles
+
+
+def _ages_of(name: str, shares: dict[Part, Share], ages: dict[int, np.ndarray]) -> tuple[float, ...]:
+    """Paces of a step by age: those of the region that it runs in."""
+    for part, share in shares.items():
+        if name in share.steps and part.region in ages:
+            return tuple(ages[part.region].tolist())
+    return ()
 
 
 def _paid(

@@ -52,6 +52,8 @@ class StepCost:
         slack_cycles: in a pipelined loop, by how much later than the step begins it needs the data that it then loads
             ahead of it were they later than from L2; below 0 where it would wait for them already [cycles].
         waits: how often, one after the other, the step waits for what it loads.
+        paces: by the age of its CTA among those of a full SM, the oldest first: how many times as long as the mean it
+            takes where they wait for each other; empty: all the same.
     """
 
     pipe_cycles: tuple[float, ...]
@@ -66,6 +68,7 @@ class StepCost:
     covers_l2: bool = False
     slack_cycles: float = 0.0
     waits: int = 1
+    paces: tuple[float, ...] = ()
 
 
 def operand_smem_bytes(matmul: Matmul, element_bytes: int, num_warps: int, instruction: str, warp_split: str) -> int:

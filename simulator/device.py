@@ -42,6 +42,9 @@ class Device:
     compute_capability: str
     sms: int = _number(1, 1024, whole=True, doc="streaming multiprocessors")
     boost_clock_hz: float = _number(1e8, 1e10, doc="SM clock when power allows")
+    gpc_clock_spread: float = _number(
+        0, 0.1, doc="by how much the clocks of its clusters of SMs differ: standard deviation over mean"
+    )
     tensor_boost_clock_hz: float = _number(1e8, 1e10, doc="the same for launches with tensor instructions")
     tensor_clock_hz: float = _number(1e8, 1e10, doc="SM clock sustained while the tensor cores are busy all the time")
     mixed_clock_hz: float = _number(1e8, 1e10, doc="the same while device memory is busy as well")
@@ -61,6 +64,7 @@ class Device:
 
     l2_bytes: int = _number(1 << 16, 1 << 34, whole=True, doc="L2 capacity, all partitions together")
     l2_dirty_fraction: float = _number(0.01, 1, doc="most of L2 that holds data not yet written to device memory")
+    l2_set_spread: float = _number(0, 0.2, doc="how unevenly data fall on the sets of L2: standard deviation over mean")
     l2_partitions: int = _number(1, 2, whole=True, doc="L2 partitions; far data is copied into the near one")
     sector_bytes: int = _number(32, 32, whole=True, doc="unit of transfer")
     line_bytes: int = _number(128, 128, whole=True, doc="unit of cache tags")

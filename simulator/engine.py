@@ -7,10 +7,11 @@ Launches of a pipeline follow each other on the same L2.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 
-from .core import links, machine, memory
+from .core import l1, links, machine, memory
 from .core.links import COUNTERS, STEPS
 from .core.lru import make_lru
 from .core.memory import Memory
@@ -20,6 +21,9 @@ from .lower import lower_launch, lower_tensors
 from .program import Launch
 from .steady import skip_steadily
 from .under_way import UnderWay
+
+SET_GROUPS = 16
+"""Groups of sets of an L2 partition that are told apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,16 +94,32 @@ def run_launches(
 def _make_memory(granules: int, device: Device, resolution: str) -> Memory:
     parts = device.l2_partitions
     slots = memory.COALESCER_LINE_SLOTS if resolution == "line" else memory.COALESCER_SLOTS
-    entry, lists = make_lru(granules * parts * parts, parts, device.l2_bytes / parts, 1.0 / device.l2_dirty_fraction)
+    capacities = np.tile(_group_bytes(device), parts)
+    entry, dirt, lists = make_lru(granules * parts * parts, capacities, device.l2_dirty_fraction)
     return Memory(
         entry=entry,
+        dirt=dirt,
         lists=lists,
         ready=np.zeros(granules),
+        windows=np.zeros(granules, dtype=np.int32),
         free=np.zeros(links.FIRST_L2 + parts + 2 * device.sms),
         pending=np.zeros((-(-device.sms // device.coalescer_sms), slots, 2)),
-        l1=np.zeros((device.sms, memory.L1_ENTRIES + 1, 2), dtype=np.int64),
+        l1=np.zeros((device.sms, l1.L1_ENTRIES + 1, 2), dtype=np.int64),
         counter=np.zeros(links.COUNTER_ELEMENTS),
     )
+
+
+def _group_bytes(device: Device) -> np.ndarray:
+    """Capacities of the groups of sets of one partition [B].
+
+    Data do not fall evenly on the sets of a cache, so that some overflow before others.
+    Sets that get more or less than their share are groups with less or more room: quantiles of a normal distribution.
+    """
+    partition_bytes = device.l2_bytes / device.l2_partitions
+    if device.l2_set_spread == 0:
+        return np.array([partition_bytes])
+    quantiles = [NormalDist().inv_cdf((group + 0.5) / SET_GROUPS) for group in range(SET_GROUPS)]
+    return partition_bytes / SET_GROUPS * (1.0 + device.l2_set_spread * np.array(quantiles))
 
 
 def _finish(run: UnderWay, steady_state: bool, refresh: bool) -> LaunchRun:

@@ -4,7 +4,8 @@ All launches share one numbering of granules, so that what one launch leaves in 
 A granule of a tensor is the largest rectangle that every tile of every launch covers as a whole (`chunk`),
 or one 128-byte line (`line`).
 Scratch tensors of millions of granules are folded: granule numbers repeat after a window of many L2 capacities,
-which no cache can tell from fresh data, since such tensors are only streamed.
+which such tensors, only streamed, outlive anyway. A number that comes to mean another granule leaves L2 first:
+CTAs that run together may lie windows apart, and find nothing of each other's.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ class LoweredLaunch:
 
     Args:
         tiles, code, loops, steps: int64 tables; costs: float64 (steps, pipes + 1), the critical path last.
-        environment_size: item variables plus loop counters; covers_l2: see `cost.StepCost`.
+        paces: one tuple for each step, as in `cost.StepCost`, which has covers_l2 too;
+        environment_size: item variables plus loop counters.
     """
 
     tiles: np.ndarray
@@ -38,6 +40,7 @@ class LoweredLaunch:
     loops: np.ndarray
     steps: np.ndarray
     costs: np.ndarray
+    paces: tuple[tuple[float, ...], ...]
     environment_size: int
     covers_l2: bool
 
@@ -148,6 +151,7 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
         costs=np.array(
             [(*costs[step.name].pipe_cycles, costs[step.name].critical_path_cycles) for step in order], dtype=np.float64
         ),
+        paces=tuple(costs[step.name].paces for step in order),
         environment_size=len(variables),
         covers_l2=any(cost.covers_l2 for cost in costs.values()),
     )

@@ -27,7 +27,7 @@ CYCLES_TOLERANCE, BYTES_TOLERANCE = 0.01, 0.03
 """Spread of the rates per step over agreeing windows: of cycles, relative to their mean; of bytes, relative to the
 largest of their own mean, a tenth of all HBM bytes and a two-hundredth of what L2 serves (SM-side bytes: all of it)."""
 FULL, UNCHANGED = 0.98, 0.001
-"""An L2 partition counts as settled when it is this full, or its fill changes by less than this share of it."""
+"""L2 counts as settled when it is this full, or its fill changes by less than this share of it."""
 KEEP_WINDOWS = 2
 REFRESH_L2 = 1.5
 """Windows stepped through at the end: at least two, and as many as refill the L2 so often, for the launch after."""
@@ -50,6 +50,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
         What the skipped windows add to the snapshot; float64 of shape (COUNTERS + 1,).
     """
     program, lists = run.launch.program, run.state.lists
+    capacity = lists[:, CAPACITY].sum()
     window = _window(run.slot_count, _locality_items(program), program.item_count)
     skipped = np.zeros(COUNTERS + 1)
     if program.item_count // window < FEWEST_WINDOWS:
@@ -59,7 +60,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
     steady = tally_items(program, 0, window) == last_window
     first_touch = window * _first_touch_bytes(program) / program.item_count
     owed_steps, rate_before = 0, skipped
-    position, previous, used = 0, run.snapshot(), lists[:, USED].copy()
+    position, previous, used = 0, run.snapshot(), lists[:, USED].sum()
     history: list[np.ndarray] = []
     while position < program.item_count:
         stop = min(position + window, program.item_count)
@@ -67,7 +68,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
         dispatched = last_window if steady else tally_items(program, position, stop)
         position = stop
         previous, delta = run.snapshot(), run.snapshot() - previous
-        used, growth = lists[:, USED].copy(), lists[:, USED] - used
+        used, growth = lists[:, USED].sum(), lists[:, USED].sum() - used
         if delta[STEPS] == 0:
             continue
         # Bytes touched for the first time go with the items that were dispatched, all else with the steps that ran.
@@ -75,15 +76,15 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
         rate = (1.0 - share) * delta / delta[STEPS] + share * delta / dispatched.steps
         skipped += owed_steps * (rate_before + rate) / 2
         owed_steps = 0
-        settled = (used > FULL * lists[:, CAPACITY]) | (np.abs(growth) < UNCHANGED * lists[:, CAPACITY])
+        settled = used > FULL * capacity or abs(growth) < UNCHANGED * capacity
         brought = previous[links.HBM_READ] + previous[links.L2_WRITE] + previous[links.FABRIC]
-        history = [*history, rate][-AGREEING_WINDOWS:] if np.all(settled) and brought >= used.sum() else []
+        history = [*history, rate][-AGREEING_WINDOWS:] if settled and brought >= used else []
         if len(history) < AGREEING_WINDOWS or not _agree(history):
             continue
         keep = KEEP_WINDOWS
         inflow = delta[links.HBM_READ] + delta[links.L2_WRITE]
         if refresh and inflow > 0:
-            keep += ceil(REFRESH_L2 * lists[:, CAPACITY].sum() / inflow)
+            keep += ceil(REFRESH_L2 * capacity / inflow)
         skip = (program.item_count - position) // window - keep
         if steady:
             skip = _whole_waves(skip, window, run.slot_count, program.item_count)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .clock import slowness_of_sms
 from .core import links, machine
 from .core.links import Rates
 from .core.memory import Memory
@@ -54,6 +55,9 @@ class UnderWay:
             cta_dispatch=float(device.cta_dispatch_cycles),
         )
         count = self.slot_count
+        self.paces = np.ones((len(lowered.costs), resident))
+        for row, paces in zip(self.paces, lowered.paces, strict=True):
+            row[: len(paces)] = paces[:resident]
         self.slots = np.zeros((count, machine.SLOT_COLUMNS), dtype=np.int64)
         self.slots[:, machine.SM] = np.resize(_sm_order(device), count)
         self.slots[:, machine.PENDING] = -1
@@ -63,6 +67,7 @@ class UnderWay:
         self.due, self.winner = _tournament(count, begin)
         self.clock = np.zeros(1, dtype=np.int64)
         self.pipe_free = np.full((device.sms, lowered.costs.shape[1] - 1), begin)
+        self.slowness = slowness_of_sms(clock_hz, device)
         self.record = np.zeros((launch.cta_count if record else 0, 4))
         self.now = begin
         state.free[:] = np.maximum(state.free, begin)
@@ -78,9 +83,9 @@ class UnderWay:
         low = self.lowered
         self.now = machine.run(
             self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, low.costs,
-            self.slots, self.trips, self.environment, self.ring, self.due, self.winner, self.clock,
-            self.pipe_free, table, start, program.item_count, ctas, item if item < program.item_count else ctas,
-            self.record, self.now,
+            self.paces, self.slots, self.trips, self.environment, self.ring, self.due, self.winner, self.clock,
+            self.pipe_free, self.slowness, table, start, program.item_count, ctas,
+            item if item < program.item_count else ctas, self.record, self.now,
         )  # fmt: skip
 
     @property

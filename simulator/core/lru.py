@@ -3,7 +3,9 @@
 An *entry* is a number; its links and state are a row of `entry`, so a look-up needs no search and no hashing.
 Each list is one set (or one L2 partition); its sentinel is a row behind all entries,
 whose AFTER is the most, whose BEFORE the least recently used entry.
-The array starts as zeros, which the system maps lazily: entries never touched cost no memory.
+What is dirty is in a second such list, over `dirt`, by when it was written last:
+beyond the most that may be dirty, the oldest is written back, and stays as a clean entry.
+The arrays start as zeros, which the system maps lazily: entries never touched cost no memory.
 
 Compiled functions take plain arrays, not tuples of arrays:
 numba counts a reference for every array that it takes out of a tuple, which costs more than the work here.
@@ -17,86 +19,110 @@ BEFORE, AFTER, STATE, SIZE = 0, 1, 2, 3
 """Columns of `entry`."""
 ABSENT, CLEAN, DIRTY = 0, 1, 2
 """Values of STATE."""
-USED, CAPACITY, DIRTY_SPACE = 0, 1, 2
-"""Columns of `lists`: bytes in use, bytes in all, and how many times its size a dirty entry takes."""
+USED, CAPACITY, SOILED, MOST_SOILED = 0, 1, 2, 3
+"""Columns of `lists`: bytes in use, bytes in all, dirty bytes, and the most of them."""
 EMPTY_TAG = -2
 """An empty way of `run_lines`: clean, and no line's."""
 
 
-def make_lru(entries: int, lists: int, capacity: float, dirty_space: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+def make_lru(
+    entries: int, capacities: np.ndarray, dirty_fraction: float = 1.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """An empty cache.
 
     Args:
-        entries: numbers that may be cached; lists: sets or partitions; capacity: of each list [B];
-        dirty_space: how many times its size a dirty entry takes.
+        entries: numbers that may be cached; capacities: of each list [B];
+        dirty_fraction: most of a list that may be dirty.
 
     Returns:
-        (entry, lists): int32 of shape (entries + lists, 4), float64 of shape (lists, 3).
+        (entry, dirt, lists): int32 of shapes (entries + lists, 4) and (entries + lists, 2), float64 (lists, 4).
     """
+    lists = len(capacities)
     entry = np.zeros((entries + lists, 4), dtype=np.int32)
+    dirt = np.zeros((entries + lists, 2), dtype=np.int32)
     sentinels = np.arange(entries, entries + lists)
-    entry[sentinels, BEFORE] = entry[sentinels, AFTER] = sentinels
-    sizes = np.zeros((lists, 3))
-    sizes[:, CAPACITY] = capacity
-    sizes[:, DIRTY_SPACE] = dirty_space
-    return entry, sizes
+    for links in (entry, dirt):
+        links[sentinels, BEFORE] = links[sentinels, AFTER] = sentinels
+    sizes = np.zeros((lists, 4))
+    sizes[:, CAPACITY] = capacities
+    sizes[:, MOST_SOILED] = dirty_fraction * sizes[:, CAPACITY]
+    return entry, dirt, sizes
+
+
+@inlined
+def _link(links: np.ndarray, sentinel: int, number: int) -> None:
+    first = links[sentinel, AFTER]
+    links[number, BEFORE] = sentinel
+    links[number, AFTER] = first
+    links[first, BEFORE] = number
+    links[sentinel, AFTER] = number
+
+
+@inlined
+def _unlink(links: np.ndarray, number: int) -> None:
+    behind, ahead = links[number, BEFORE], links[number, AFTER]
+    links[behind, AFTER] = ahead
+    links[ahead, BEFORE] = behind
 
 
 @inlined
 def touch(entry: np.ndarray, sentinel: int, number: int) -> None:
     """An entry that is present has been used: make it the first of its list."""
-    first = entry[sentinel, AFTER]
-    if first != number:
-        behind, ahead = entry[number, BEFORE], entry[number, AFTER]
-        entry[behind, AFTER] = ahead
-        entry[ahead, BEFORE] = behind
-        entry[number, BEFORE] = sentinel
-        entry[number, AFTER] = first
-        entry[first, BEFORE] = number
-        entry[sentinel, AFTER] = number
+    if entry[sentinel, AFTER] != number:
+        _unlink(entry, number)
+        _link(entry, sentinel, number)
 
 
 @inlined
-def soil(entry: np.ndarray, lists: np.ndarray, which: int, number: int) -> None:
-    """An entry that is present has been written."""
-    if entry[number, STATE] != DIRTY:
-        entry[number, STATE] = DIRTY
-        lists[which, USED] += (lists[which, DIRTY_SPACE] - 1.0) * entry[number, SIZE]
-
-
-@compiled
-def insert(entry: np.ndarray, lists: np.ndarray, which: int, number: int, size: int, state: int) -> int:
-    """Bring in an entry that is absent, evicting the least recently used ones. Returns: dirty bytes evicted [B]."""
-    written = 0
+def soil(entry: np.ndarray, dirt: np.ndarray, lists: np.ndarray, which: int, number: int) -> int:
+    """An entry that is present has been written. Returns: bytes written back of what has been dirty for longest [B]."""
     sentinel = len(entry) - len(lists) + which
-    space = size * lists[which, DIRTY_SPACE] if state == DIRTY else float(size)
-    while lists[which, USED] + space > lists[which, CAPACITY]:
-        victim = entry[sentinel, BEFORE]
-        if victim == sentinel:
-            break
-        written += drop(entry, lists, which, victim)
-    entry[number, STATE] = state
-    entry[number, SIZE] = size
-    lists[which, USED] += space
-    first = entry[sentinel, AFTER]
-    entry[number, BEFORE] = sentinel
-    entry[number, AFTER] = first
-    entry[first, BEFORE] = number
-    entry[sentinel, AFTER] = number
+    if entry[number, STATE] == DIRTY:
+        _unlink(dirt, number)
+    else:
+        entry[number, STATE] = DIRTY
+        lists[which, SOILED] += entry[number, SIZE]
+    _link(dirt, sentinel, number)
+    written = 0
+    while lists[which, SOILED] > lists[which, MOST_SOILED]:
+        oldest = dirt[sentinel, BEFORE]
+        _unlink(dirt, oldest)
+        entry[oldest, STATE] = CLEAN
+        lists[which, SOILED] -= entry[oldest, SIZE]
+        written += entry[oldest, SIZE]
     return written
 
 
 @compiled
-def drop(entry: np.ndarray, lists: np.ndarray, which: int, number: int) -> int:
+def insert(entry: np.ndarray, dirt: np.ndarray, lists: np.ndarray, which: int, number: int, size: int) -> int:
+    """Bring in an entry that is absent, clean, evicting the least recently used. Returns: dirty bytes evicted [B]."""
+    written = 0
+    sentinel = len(entry) - len(lists) + which
+    while lists[which, USED] + size > lists[which, CAPACITY]:
+        victim = entry[sentinel, BEFORE]
+        if victim == sentinel:
+            break
+        written += drop(entry, dirt, lists, which, victim)
+    entry[number, STATE] = CLEAN
+    entry[number, SIZE] = size
+    lists[which, USED] += size
+    _link(entry, sentinel, number)
+    return written
+
+
+@compiled
+def drop(entry: np.ndarray, dirt: np.ndarray, lists: np.ndarray, which: int, number: int) -> int:
     """Remove an entry. Returns: its bytes if it was dirty, else 0 [B]."""
-    behind, ahead = entry[number, BEFORE], entry[number, AFTER]
-    entry[behind, AFTER] = ahead
-    entry[ahead, BEFORE] = behind
+    _unlink(entry, number)
     size = entry[number, SIZE]
     dirty = entry[number, STATE] == DIRTY
     entry[number, STATE] = ABSENT
-    lists[which, USED] -= size * lists[which, DIRTY_SPACE] if dirty else float(size)
-    return size if dirty else 0
+    lists[which, USED] -= size
+    if not dirty:
+        return 0
+    _unlink(dirt, number)
+    lists[which, SOILED] -= size
+    return size
 
 
 @compiled
@@ -141,11 +167,13 @@ def run_lines(tags: np.ndarray, lines: np.ndarray, writes: np.ndarray) -> tuple[
 
 
 @compiled
-def run_linked(entry: np.ndarray, lists: np.ndarray, lines: np.ndarray, writes: np.ndarray) -> tuple[int, int]:
+def run_linked(
+    entry: np.ndarray, dirt: np.ndarray, lists: np.ndarray, lines: np.ndarray, writes: np.ndarray
+) -> tuple[int, int]:
     """The same through the lists that the engine uses, whose cost does not grow with the ways.
 
     Args:
-        entry, lists: one list per set, entries of size 1, its capacity the ways; lines, writes: as above.
+        entry, dirt, lists: one list per set, entries of size 1, its capacity the ways; lines, writes: as above.
 
     Returns:
         (misses, lines written back).
@@ -162,7 +190,7 @@ def run_linked(entry: np.ndarray, lists: np.ndarray, lines: np.ndarray, writes: 
             touch(entry, sentinels + which, line)
         else:
             misses += 1
-            written += insert(entry, lists, which, line, 1, CLEAN)
+            written += insert(entry, dirt, lists, which, line, 1)
         if not read_only and writes[i] != 0:
-            soil(entry, lists, which, line)
+            written += soil(entry, dirt, lists, which, line)
     return misses, written

@@ -24,9 +24,9 @@ START, STOP, FIRST, STRIDE, TRIPS, COUNTER, STAGES, SLACK = range(8)
 LOOP_COLUMNS = 8
 # Columns of `steps`: tiles loaded, tiles stored, and how often the step waits for loads one after the other.
 LOAD_FROM, LOAD_TO, STORE_FROM, STORE_TO, WAITS = range(5)
-# Columns of `slots`.
-SM, CTA, ITEM, PC, PHASE, CURRENT, PENDING = range(7)
-SLOT_COLUMNS = 7
+# Columns of `slots`; AGE: older CTAs on its SM.
+SM, CTA, ITEM, PC, PHASE, CURRENT, PENDING, AGE = range(8)
+SLOT_COLUMNS = 8
 # Element of `clock`.
 NEXT_CTA = 0
 # Which loads of a step.
@@ -52,25 +52,58 @@ def _value(environment: np.ndarray, slot: int, reference: int) -> int:
 
 
 @inlined
-def _compute(pipe_free: np.ndarray, costs: np.ndarray, sm: int, step: int, time: float) -> float:
+def _compute(
+    pipe_free: np.ndarray,
+    slowness: np.ndarray,
+    costs: np.ndarray,
+    paces: np.ndarray,
+    sm: int,
+    step: int,
+    age: int,
+    time: float,
+) -> float:
     """Reserve the SM's pipes for a step. Returns: when the step is done."""
     pipes = pipe_free.shape[1]
-    end = time + costs[step, pipes]
+    alone = time + costs[step, pipes] * slowness[sm]
+    end = alone
     for pipe in range(pipes):
-        cycles = costs[step, pipe]
+        cycles = costs[step, pipe] * slowness[sm]
         if cycles > 0.0:
             done = max(pipe_free[sm, pipe], time) + cycles
             pipe_free[sm, pipe] = done
             if done > end:
                 end = done
+    # CTAs that wait for each other: an older one waits for a smaller part of the time.
+    if end > alone:
+        end = max(alone, time + (end - time) * paces[step, age])
     return end
+
+
+@inlined
+def _grow_old(slots: np.ndarray, slot: int, sms: int) -> None:
+    """A CTA has ended: those on its SM that are younger than it move up."""
+    for other in range(slot % sms, len(slots), sms):
+        if slots[other, PHASE] != IDLE and slots[other, AGE] > slots[slot, AGE]:
+            slots[other, AGE] -= 1
+
+
+@inlined
+def _age(slots: np.ndarray, slot: int, sms: int) -> int:
+    """CTAs on the SM of a slot that has none yet."""
+    older = 0
+    for other in range(slot % sms, len(slots), sms):
+        if slots[other, PHASE] != IDLE:
+            older += 1
+    return older
 
 
 @compiled
 def _move(
     entry: np.ndarray,
+    dirt: np.ndarray,
     lists: np.ndarray,
     ready: np.ndarray,
+    windows: np.ndarray,
     free: np.ndarray,
     pending: np.ndarray,
     l1: np.ndarray,
@@ -91,8 +124,8 @@ def _move(
     for tile in range(steps[step, LOAD_FROM], steps[step, LOAD_TO]):
         if loads == ALL or tiles[tile, 4] == loads:
             arrival = access_tile(
-                entry, lists, ready, free, pending, l1, counter, rates, tensors, tiles, tile, environment, slot, sm,
-                time, False,
+                entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, tile,
+                environment, slot, sm, time, False,
             )  # fmt: skip
             if arrival > done:
                 done = arrival
@@ -109,6 +142,7 @@ def run(
     loops: np.ndarray,
     steps: np.ndarray,
     costs: np.ndarray,
+    paces: np.ndarray,
     slots: np.ndarray,
     trips: np.ndarray,
     environment: np.ndarray,
@@ -117,6 +151,7 @@ def run(
     winner: np.ndarray,
     clock: np.ndarray,
     pipe_free: np.ndarray,
+    slowness: np.ndarray,
     table: np.ndarray,
     table_first: int,
     item_count: int,
@@ -130,11 +165,12 @@ def run(
     Args:
         tensors, tiles: as in `memory`; code, loops, steps: int64 tables with the columns above;
         costs: float64 (steps, pipes + 1), cycles of each pipe, then the critical path;
+        paces: float64 (steps, CTAs of an SM), by a CTA's age, how much longer it waits for others than the mean;
         slots: int64 (slots, SLOT_COLUMNS); trips: int64 (slots, 2 * loops), trip and trips of each loop;
         environment: int64 (slots, variables and counters); ring: float64 (slots, RING), arrival of prefetched tiles;
         due: float64, when each slot's next event is due, padded with infinity to a power of two;
         winner: int64 (2 * len(due),), the tournament over it, its root at 1; clock: int64, the next CTA;
-        pipe_free: float64 (SMs, pipes);
+        pipe_free: float64 (SMs, pipes); slowness: float64 (SMs,), cycles of the fastest SM for one of each;
         table: int64 (items, variables), from item `table_first` on;
         record: float64 (CTAs, 4): SM, slot, start, end of each CTA, or of shape (0, 4) for no record;
         now: time of the newest event so far.
@@ -142,7 +178,7 @@ def run(
     Returns:
         Time of the newest event.
     """
-    entry, lists, ready, free, pending, l1, counter = memory
+    entry, dirt, lists, ready, windows, free, pending, l1, counter = memory
     variables = table.shape[1]
     while True:
         slot = winner[1]
@@ -165,6 +201,7 @@ def run(
                 environment[slot, i] = table[cta - table_first, i]
             slots[slot, PC] = 0
             slots[slot, PENDING] = -1
+            slots[slot, AGE] = _age(slots, slot, rates.sms)
             slots[slot, PHASE] = ADVANCE
             start = max(time, free[DISPATCH])
             free[DISPATCH] = start + rates.cta_dispatch
@@ -180,14 +217,14 @@ def run(
         if done >= 0:
             for tile in range(steps[done, STORE_FROM], steps[done, STORE_TO]):
                 access_tile(
-                    entry, lists, ready, free, pending, l1, counter, rates, tensors, tiles, tile, environment, slot,
-                    sm, time, True,
+                    entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, tile,
+                    environment, slot, sm, time, True,
                 )  # fmt: skip
             slots[slot, PENDING] = -1
         after = time
         if phase == COMPUTE:
             step = slots[slot, CURRENT]
-            after = _compute(pipe_free, costs, sm, step, time)
+            after = _compute(pipe_free, slowness, costs, paces, sm, step, slots[slot, AGE], time)
             counter[STEPS] += 1
             slots[slot, PENDING] = step
             slots[slot, PC] += 1
@@ -202,8 +239,8 @@ def run(
             if phase == PREFETCH and ahead < count:
                 environment[slot, loops[loop, COUNTER]] = first + stride * ahead
                 arrival = _move(
-                    entry, lists, ready, free, pending, l1, counter, rates, tensors, tiles, steps, step, environment,
-                    slot, sm, time, PREFETCHED,
+                    entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, steps, step,
+                    environment, slot, sm, time, PREFETCHED,
                 )  # fmt: skip
                 ring[slot, ahead % RING] = arrival - loops[loop, SLACK]
             environment[slot, loops[loop, COUNTER]] = first + stride * trip
@@ -212,11 +249,11 @@ def run(
                 phase = ITERATE
             else:
                 there = _move(
-                    entry, lists, ready, free, pending, l1, counter, rates, tensors, tiles, steps, step, environment,
-                    slot, sm, time, PLAIN,
+                    entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, steps, step,
+                    environment, slot, sm, time, PLAIN,
                 )  # fmt: skip
                 there = time + steps[step, WAITS] * (there - time)
-                after = _compute(pipe_free, costs, sm, step, there)
+                after = _compute(pipe_free, slowness, costs, paces, sm, step, slots[slot, AGE], there)
                 counter[STEPS] += 1
                 slots[slot, PENDING] = step
                 trips[slot, 2 * loop] = trip + 1
@@ -230,15 +267,15 @@ def run(
                 op, arg = code[pc, 0], code[pc, 1]
                 if op == STEP:
                     after = _move(
-                        entry, lists, ready, free, pending, l1, counter, rates, tensors, tiles, steps, arg,
-                        environment, slot, sm, time, ALL,
+                        entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, steps,
+                        arg, environment, slot, sm, time, ALL,
                     )  # fmt: skip
                     after = time + steps[arg, WAITS] * (after - time)
                     if after > time:
                         slots[slot, CURRENT] = arg
                         phase = COMPUTE
                         break
-                    after = _compute(pipe_free, costs, sm, arg, time)
+                    after = _compute(pipe_free, slowness, costs, paces, sm, arg, slots[slot, AGE], time)
                     counter[STEPS] += 1
                     slots[slot, PENDING] = arg
                     pc += 1
@@ -259,8 +296,8 @@ def run(
                     for ahead in range(min(loops[arg, STAGES] - 1, count)):
                         environment[slot, loops[arg, COUNTER]] = first + stride * ahead
                         ring[slot, ahead] = _move(
-                            entry, lists, ready, free, pending, l1, counter, rates, tensors, tiles, steps,
-                            code[pc, 1], environment, slot, sm, time, PREFETCHED,
+                            entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles,
+                            steps, code[pc, 1], environment, slot, sm, time, PREFETCHED,
                         )  # fmt: skip
                     after = max(time, ring[slot, 0])
                     slots[slot, CURRENT] = arg
@@ -282,6 +319,7 @@ def run(
                     pc = 0
                     continue
                 phase = IDLE
+                _grow_old(slots, slot, rates.sms)
                 if len(record) > 0:
                     record[slots[slot, CTA], 3] = time
                 break

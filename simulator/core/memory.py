@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import compiled, inlined
+from .l1 import forget, look_up
 from .links import (
     FABRIC,
     FABRIC_LINK,
@@ -23,7 +24,7 @@ from .links import (
     serve,
     transfer,
 )
-from .lru import ABSENT, CLEAN, DIRTY, STATE, drop, insert, soil, touch
+from .lru import ABSENT, DIRTY, STATE, drop, insert, soil, touch
 
 # Columns of `tensors`.
 BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES, ROWS, ROW_BYTES, PACKED, FOLD = range(9)
@@ -31,35 +32,44 @@ BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES, ROWS, ROW_BY
 TENSOR, SLAB, TILE_ROWS, TILE_ROW_BYTES, ASYNCHRONOUS, ROW_TERMS, COL_TERMS = 0, 1, 2, 3, 4, 5, 9
 TILE_COLUMNS = 13
 TERMS = 2
-# Columns of `pending` and of `l1`.
+# Columns of `pending`.
 GRANULE, UNTIL = 0, 1
-TAG, BYTES = 0, 1
 COALESCER_SLOTS, COALESCER_LINE_SLOTS = 1024, 16384
-L1_ENTRIES = 64
 LINE_BYTES = 128
 
 
 class Memory(NamedTuple):
     """Everything that outlives a tile access.
 
-    entry, lists: the L2 (see `lru`); ready: float64 per granule, when its last fill arrives;
+    entry, dirt, lists: the L2 (see `lru`); ready: float64 per granule, when its last fill arrives;
+    windows: int32 per granule, which of those that share its number it is;
     free: float64, when each link is free; pending: float64 (coalescers, slots, 2), reads under way, the slots
     a power of two that hardly ever makes two of them collide;
     l1: int64 (SMs, L1_ENTRIES + 1, 2), a ring of tiles and its newest element; counter: float64, see `links`.
     """
 
     entry: np.ndarray
+    dirt: np.ndarray
     lists: np.ndarray
     ready: np.ndarray
+    windows: np.ndarray
     free: np.ndarray
     pending: np.ndarray
     l1: np.ndarray
     counter: np.ndarray
 
 
+@inlined
+def _list_of(lists: np.ndarray, parts: int, partition: int, granule: int) -> int:
+    """The group of sets that a granule falls into: neighbours are spread evenly (golden ratio)."""
+    groups = len(lists) // parts
+    return partition * groups + (((granule * 0x9E3779B1) & 0xFFFFFFFF) * groups >> 32)
+
+
 @compiled
 def _fetch(
     entry: np.ndarray,
+    dirt: np.ndarray,
     lists: np.ndarray,
     free: np.ndarray,
     counter: np.ndarray,
@@ -74,7 +84,7 @@ def _fetch(
 ) -> float:
     """Bring a share that the near partition lacks, over the fabric or from HBM. Returns: when it is there."""
     parts = rates.partitions
-    sentinel = len(entry) - len(lists) + home
+    group = _list_of(lists, parts, home, granule)
     own = (granule * parts + home) * parts + home
     done = time
     written = 0
@@ -82,16 +92,40 @@ def _fetch(
         counter[FABRIC] += share
         done = serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte) + rates.fabric_latency
     if home != near and entry[own, STATE] != ABSENT:
-        touch(entry, sentinel, own)
+        touch(entry, len(entry) - len(lists) + group, own)
     else:
         arrival = transfer(free, counter, rates, share, False, cost, time) + latency
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
-        written += insert(entry, lists, home, own, share, CLEAN)
+        written += insert(entry, dirt, lists, group, own, share)
     if home != near and entry[own, STATE] != DIRTY:
-        written += insert(entry, lists, near, (granule * parts + near) * parts + home, share, CLEAN)
+        copies = _list_of(lists, parts, near, granule)
+        written += insert(entry, dirt, lists, copies, (granule * parts + near) * parts + home, share)
     if written > 0:
         transfer(free, counter, rates, written, True, 1.0, time)
     return done
+
+
+@compiled
+def _renew(
+    entry: np.ndarray,
+    dirt: np.ndarray,
+    lists: np.ndarray,
+    free: np.ndarray,
+    counter: np.ndarray,
+    rates: Rates,
+    granule: int,
+    time: float,
+) -> None:
+    """A granule's number now means another one, of which L2 holds nothing (see `lower`)."""
+    parts = rates.partitions
+    written = 0
+    for partition in range(parts):
+        for home in range(parts):
+            copy = (granule * parts + partition) * parts + home
+            if entry[copy, STATE] != ABSENT:
+                written += drop(entry, dirt, lists, _list_of(lists, parts, partition, granule), copy)
+    if written > 0:
+        transfer(free, counter, rates, written, True, 1.0, time)
 
 
 @inlined
@@ -103,6 +137,7 @@ def _hash(granule: int) -> int:
 @inlined
 def _read_granule(
     entry: np.ndarray,
+    dirt: np.ndarray,
     lists: np.ndarray,
     ready: np.ndarray,
     free: np.ndarray,
@@ -133,11 +168,11 @@ def _read_granule(
     for home in range(first, last):
         copy = (granule * parts + near) * parts + home
         if entry[copy, STATE] != ABSENT:
-            touch(entry, len(entry) - len(lists) + near, copy)
+            touch(entry, len(entry) - len(lists) + _list_of(lists, parts, near, granule), copy)
         else:
             fetched = True
             done = max(
-                done, _fetch(entry, lists, free, counter, rates, granule, near, home, share, cost, latency, time)
+                done, _fetch(entry, dirt, lists, free, counter, rates, granule, near, home, share, cost, latency, time)
             )
     # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
     done = max(done, ready[granule])
@@ -152,6 +187,7 @@ def _read_granule(
 @compiled
 def _write_granule(
     entry: np.ndarray,
+    dirt: np.ndarray,
     lists: np.ndarray,
     free: np.ndarray,
     counter: np.ndarray,
@@ -162,7 +198,7 @@ def _write_granule(
     sm: int,
     time: float,
 ) -> None:
-    """An SM writes a granule to its home; copies of it elsewhere are dropped.
+    """An SM writes a granule to its home, and keeps a copy in its own partition; other copies are dropped.
 
     What this drives out of L2 takes as long to write as this would: it comes from the same stream as a rule.
     """
@@ -179,53 +215,19 @@ def _write_granule(
         if home != near:
             counter[FABRIC] += share
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
+        written = 0
         for other in range(parts):
-            copy = (granule * parts + other) * parts + home
-            if other != home and entry[copy, STATE] != ABSENT:
-                drop(entry, lists, other, copy)
-        if entry[own, STATE] != ABSENT:
-            touch(entry, len(entry) - len(lists) + home, own)
-            soil(entry, lists, home, own)
-        else:
-            written = insert(entry, lists, home, own, share, DIRTY)
-            if written > 0:
-                transfer(free, counter, rates, written, True, cost, time)
-
-
-@compiled
-def _l1_hit(l1: np.ndarray, capacity: float, tag: int, size: int, sm: int) -> bool:
-    """Look a tile up in an SM's L1 and make it the newest. A tile is the unit: a CTA sweeps whole tiles."""
-    newest = l1[sm, L1_ENTRIES, TAG]
-    total = size
-    for age in range(L1_ENTRIES):
-        at = (newest - age) % L1_ENTRIES
-        if l1[sm, at, BYTES] == 0 or total > capacity:
-            break
-        if l1[sm, at, TAG] == tag and l1[sm, at, BYTES] == size:
-            for _ in range(age):
-                after = (at + 1) % L1_ENTRIES
-                l1[sm, at, TAG], l1[sm, at, BYTES] = l1[sm, after, TAG], l1[sm, after, BYTES]
-                at = after
-            l1[sm, newest, TAG], l1[sm, newest, BYTES] = tag, size
-            return True
-        total += l1[sm, at, BYTES]
-    newest = (newest + 1) % L1_ENTRIES
-    l1[sm, newest, TAG] = tag
-    l1[sm, newest, BYTES] = size
-    l1[sm, L1_ENTRIES, TAG] = newest
-    return False
-
-
-@inlined
-def _l1_forget(l1: np.ndarray, tag: int, sm: int) -> None:
-    """A tile that an SM stores is no longer in its L1.
-
-    On an H200 flash1 loads O again from L2 where it does so right after the store (99 % of the bytes of two launches
-    of one query tile); of slices of 16 query tiles, which fit L1, 40 % of the bytes hit. This counts none.
-    """
-    for at in range(L1_ENTRIES):
-        if l1[sm, at, TAG] == tag:
-            l1[sm, at, TAG] = -1
+            copy, group = (granule * parts + other) * parts + home, _list_of(lists, parts, other, granule)
+            if other != home and other != near:
+                if entry[copy, STATE] != ABSENT:
+                    drop(entry, dirt, lists, group, copy)
+            elif entry[copy, STATE] != ABSENT:
+                touch(entry, len(entry) - len(lists) + group, copy)
+            else:
+                written += insert(entry, dirt, lists, group, copy, share)
+        written += soil(entry, dirt, lists, _list_of(lists, parts, home, granule), own)
+        if written > 0:
+            transfer(free, counter, rates, written, True, cost, time)
 
 
 @inlined
@@ -236,8 +238,10 @@ def _sectors(size: int) -> int:
 @inlined
 def access_tile(
     entry: np.ndarray,
+    dirt: np.ndarray,
     lists: np.ndarray,
     ready: np.ndarray,
+    windows: np.ndarray,
     free: np.ndarray,
     pending: np.ndarray,
     l1: np.ndarray,
@@ -282,8 +286,8 @@ def access_tile(
         first_col, last_col = col // wide, (col + width - 1) // wide
     tag = (slab + first_row * per_row + first_col) * len(tensors) + which
     if store:
-        _l1_forget(l1, tag, sm)
-    elif tiles[tile, ASYNCHRONOUS] == 0 and _l1_hit(l1, rates.l1_bytes, tag, total, sm):
+        forget(l1, tag, sm)
+    elif tiles[tile, ASYNCHRONOUS] == 0 and look_up(l1, rates.l1_bytes, tag, total, sm):
         counter[L1_HIT] += total
         return time + rates.l1_latency
     done = time
@@ -301,12 +305,16 @@ def access_tile(
             part_width = min((j + 1) * wide, col + width) - max(j * wide, col)
             size = _sectors(part_rows * part_width) if whole else part_rows * _sectors(part_width)
             granule = slab + i * per_row + j
-            granule = base + (granule if granule < fold else granule % fold)
+            window = granule // fold
+            granule = base + granule % fold
+            if windows[granule] != window:
+                _renew(entry, dirt, lists, free, counter, rates, granule, time)
+                windows[granule] = window
             if store:
-                _write_granule(entry, lists, free, counter, rates, granule, size, cost, sm, time)
+                _write_granule(entry, dirt, lists, free, counter, rates, granule, size, cost, sm, time)
             else:
                 arrival = _read_granule(
-                    entry, lists, ready, free, pending, counter, rates, granule, size, cost, latency, sm, time
+                    entry, dirt, lists, ready, free, pending, counter, rates, granule, size, cost, latency, sm, time
                 )  # fmt: skip
                 if arrival > done:
                     done = arrival

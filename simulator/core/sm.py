@@ -9,7 +9,7 @@ Fixed latencies are the compiler's (stall counts). What has no fixed latency rel
 A warpgroup's tile product starts when its four warps have issued it and the tensor cores are free, and runs on beside
 them: it reads operands from shared memory, and takes the register port of its sub-cores in bursts.
 Between bursts an instruction may issue; a long row of instructions without a gap holds the bursts up instead.
-Of warps that could issue at the same time, the one that has waited longest does.
+Of warps that could issue at the same time, the one that issued last goes on, else the oldest does.
 """
 
 import numpy as np
@@ -93,6 +93,13 @@ def _end_product(state: State, per_cta: int) -> None:
 
 
 @inlined
+def _goes_first(state: State, warp: int, other: int, core: int) -> bool:
+    """Greedy, then oldest: on an H200, CTAs of one SM are the faster the older they are (decision 0011)."""
+    last = state.latest[core]
+    return other != last and (warp == last or state.age[warp] < state.age[other])
+
+
+@inlined
 def _choose(state: State, code: np.ndarray, rates: np.ndarray, latencies: Latencies, core: int) -> None:
     """Which warp of a sub-core issues next, and when."""
     chosen, when = -1, np.inf
@@ -112,7 +119,7 @@ def _choose(state: State, code: np.ndarray, rates: np.ndarray, latencies: Latenc
                 time = port_time(time, state.issue_free[core], state.burst_due[core], burst, period)
             elif state.run[core] < latencies.run:
                 time = port_time(time + 1e-3, state.issue_free[core], state.burst_due[core], burst, period)
-        if time < when or (time == when and state.last_issue[warp] < state.last_issue[chosen]):
+        if time < when or (time == when and _goes_first(state, warp, chosen, core)):
             chosen, when = warp, time
     state.best_warp[core], state.best_time[core] = chosen, when
 

@@ -44,8 +44,9 @@ START, EXIT = -1, -2
 # shared memory that copies took.
 SMEM_FREE, COPY_FROM, COPY_FREE, SMEM_SHARE, CLOCK, BURST, PERIOD, OUT_FREE, COPIED = range(9)
 LINKS = 9
-# Elements of `State.queue`: the product that runs next or now, one past the last, whether one runs; entries of the log.
-HEAD, TAIL, MULTIPLYING, LOGGED = range(4)
+# Elements of `State.queue`: the product that runs next or now, one past the last, whether one runs; entries of the log;
+# warps that have begun.
+HEAD, TAIL, MULTIPLYING, LOGGED, BEGUN = range(5)
 
 
 class Latencies(NamedTuple):
@@ -81,8 +82,9 @@ class State(NamedTuple):
     """Where everything stands; arrays by warp, warpgroup (of all slots), slot, or sub-core.
 
     Warps: place: stretch, -1: none; pc; earliest: by stall counts and barriers; ready: when it may issue, infinity:
-    nobody knows; why: reasons for those two; blamed: who set the scoreboard; boards: when they are free, and who set
-    them; pending, committed, commits: copies; issued, product_commits: products; at_barrier; waited: on each channel.
+    nobody knows; age: warps that began before it; why: reasons for those two; blamed: who set the scoreboard;
+    boards: when they are free, and who set them; pending, committed, commits: copies;
+    issued, product_commits: products; at_barrier; waited: on each channel.
     Groups: started, finished: products; times of both; joined: warps that have issued a product.
     Slots: announced, complete, coming, channel_time: mbarriers; channel: the last announced on;
     arrived, released: barriers; running: warps; done: CTAs; wake: whether its warps' times have to be looked at;
@@ -96,6 +98,7 @@ class State(NamedTuple):
     pc: np.ndarray
     earliest: np.ndarray
     ready: np.ndarray
+    age: np.ndarray
     last_issue: np.ndarray
     why: np.ndarray
     blamed: np.ndarray
@@ -159,6 +162,7 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         pc=whole(warps),
         earliest=np.zeros(warps),
         ready=np.full(warps, np.inf),
+        age=whole(warps),
         last_issue=np.zeros(warps),
         why=whole(warps, 2),
         blamed=whole(warps),
@@ -197,7 +201,7 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         burst_due=np.zeros(SUB_CORES),
         queued=whole(QUEUED, 3),
         links=np.zeros(LINKS),
-        queue=whole(4),
+        queue=whole(5),
         log=np.zeros((log_entries, 3)),
         counts=whole(instructions),
         stalls=np.zeros((instructions, REASONS)),

@@ -4,6 +4,7 @@ import numpy as np
 
 from .compiled import inlined
 from .sm_tables import (
+    BEGUN,
     EXIT,
     FIXED,
     GROUP,
@@ -44,6 +45,8 @@ def start_cta(state: State, trace: np.ndarray, roles: np.ndarray, slot: int) -> 
     for member in range(width):
         warp = slot * width + member
         state.place[warp] = roles[member, 0]
+        state.age[warp] = state.queue[BEGUN]
+        state.queue[BEGUN] += 1
         state.pc[warp] = trace[state.place[warp], 0]
         state.earliest[warp] = state.last_issue[warp] = begin
         state.why[warp, 1] = FIXED

@@ -1,11 +1,13 @@
 """An L2 of two partitions: far data is copied into the near one, so shared data takes two places, private data 1.5."""
 
+from dataclasses import replace
+
 import pytest
 from machine.toys import GPU, KIB, ONE_PARTITION, TILE_BYTES, every_sm_sweeps, run, sweeps
 from tilesight.simulator.device import load_device
 
 L2_TILES = GPU.l2_bytes // TILE_BYTES
-H200 = load_device("h200")
+H200 = replace(load_device("h200"), l2_set_spread=0)
 MB = 10**6
 MIB = 1 << 20
 BOTH_SMS = (0, 0)

@@ -60,8 +60,12 @@ def test_stalls_and_issues_add_up_to_the_time_of_a_warp() -> None:
     assert busy == pytest.approx(12 * ends, rel=0.05)
 
 
-def test_the_warp_that_has_waited_longest_goes_first() -> None:
-    """One warp would starve beside another that never waits."""
+def test_a_warp_goes_on_until_it_waits_and_then_the_oldest_does() -> None:
+    """CTAs of an SM would keep step with each other; on a GPU the oldest is the fastest."""
     code = Code().add(times=400)
     seen = walk(code, [[(0, 200, 0), (200, 400, 1)]] * 8)
-    assert seen.times(1)[0] == 2 * 199 - 1
+    assert seen.times(1)[0] == 199
+    pausing = Code().add(stall=2, times=400)
+    seen = walk(pausing, [[(0, 200, 0), (200, 400, 1)]] * 12)
+    assert seen.times(1)[0] == 398
+    assert seen.cycles == 1598  # two share the slot, then the third has it alone

@@ -22,9 +22,16 @@ H200 = load_device("h200")
 
 
 def launch_of(smem_bytes: int = 57344, sass: str = CODE.sass) -> Launch:
-    launch = coded_launch()
-    resources = replace(launch.resources, smem_bytes_per_cta=smem_bytes, code=replace(CODE, sass=sass))
+    """The launch with so much shared memory, on a grid of five CTAs for each SM."""
+    (launch,) = find_schedule("flash2").launches(replace(CODE_PROBLEM, heads=48), CODE_CONFIG, H200)
+    resources = replace(coded_launch().resources, smem_bytes_per_cta=smem_bytes, code=replace(CODE, sass=sass))
     return replace(launch, resources=resources)
+
+
+def of_few_ctas(smem_bytes: int = 57344) -> Launch:
+    """The launch as it was recorded: less than a CTA for each SM."""
+    launch = coded_launch()
+    return replace(launch, resources=replace(launch.resources, smem_bytes_per_cta=smem_bytes))
 
 
 @cache
@@ -69,6 +76,23 @@ def test_a_full_sm_is_faster_than_one_cta_and_slower_than_its_ctas_apart(smem_by
     lone, shared = cost.steps["inner"].critical_path_cycles, pipe(cost, "inner", "sm")
     assert lone / resident <= shared * 1.0001
     assert shared <= lone
+
+
+def test_a_grid_of_few_ctas_leaves_each_its_sm() -> None:
+    """They would be taken to hinder each other."""
+    cost = compiled_costs(of_few_ctas(), H200, 2)
+    assert cost.resident == 1
+    assert cost.steps["inner"].paces == pytest.approx((1.0,))
+
+
+def test_the_oldest_ctas_of_a_full_sm_are_the_fastest() -> None:
+    """They would keep step: on an H200 the first four CTAs of such a kernel take 2044, 2126, 2388 and 2717 us."""
+    paces = found().steps["inner"].paces
+    assert list(paces) == sorted(paces)
+    assert len(paces) == 4
+    assert sum(1 / pace for pace in paces) == pytest.approx(4, rel=0.01)
+    assert paces[0] < 0.95
+    assert paces[-1] > 1.1
 
 
 def test_more_resident_ctas_finish_their_iterations_sooner() -> None:
