@@ -305,8 +305,11 @@ def access_tile(
             part_width = min((j + 1) * wide, col + width) - max(j * wide, col)
             size = _sectors(part_rows * part_width) if whole else part_rows * _sectors(part_width)
             granule = slab + i * per_row + j
-            window = granule // fold
-            granule = base + granule % fold
+            window = 0
+            if granule >= fold:
+                window = granule // fold
+                granule -= window * fold
+            granule += base
             if windows[granule] != window:
                 _renew(entry, dirt, lists, free, counter, rates, granule, time)
                 windows[granule] = window
