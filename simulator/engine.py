@@ -22,8 +22,8 @@ from .program import Launch
 from .steady import skip_steadily
 from .under_way import UnderWay
 
-SET_GROUPS = 16
-"""Groups of sets of an L2 partition that are told apart."""
+MOST_GROUPS, GROUP_GRANULES = 16, 8
+"""Groups of sets of an L2 partition that are told apart, and granules that each has room for at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,8 @@ def run_launches(
     """
     tensors, index, granules = lower_tensors(launches, device, resolution)
     lowered = [lower_launch(launch, cost, index) for launch, cost in zip(launches, costs, strict=True)]
-    state = _make_memory(granules, device, resolution)
+    largest_bytes = int((tensors[:, memory.GRANULE_ROWS] * tensors[:, memory.GRANULE_ROW_BYTES]).max(initial=1))
+    state = _make_memory(granules, largest_bytes, device, resolution)
     begin = 0.0
     runs: list[LaunchRun] = []
     for _ in range(2 if warm else 1):
@@ -91,10 +92,10 @@ def run_launches(
     return runs
 
 
-def _make_memory(granules: int, device: Device, resolution: str) -> Memory:
+def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str) -> Memory:
     parts = device.l2_partitions
     slots = memory.COALESCER_LINE_SLOTS if resolution == "line" else memory.COALESCER_SLOTS
-    capacities = np.tile(_group_bytes(device), parts)
+    capacities = np.tile(_group_bytes(device, largest_bytes), parts)
     entry, dirt, lists = make_lru(granules * parts * parts, capacities, device.l2_dirty_fraction)
     return Memory(
         entry=entry,
@@ -109,17 +110,18 @@ def _make_memory(granules: int, device: Device, resolution: str) -> Memory:
     )
 
 
-def _group_bytes(device: Device) -> np.ndarray:
-    """Capacities of the groups of sets of one partition [B].
+def _group_bytes(device: Device, largest_bytes: int) -> np.ndarray:
+    """Capacities of the groups of sets of one partition [B]; each has room for some of the largest granules.
 
     Data do not fall evenly on the sets of a cache, so that some overflow before others.
     Sets that get more or less than their share are groups with less or more room: quantiles of a normal distribution.
     """
     partition_bytes = device.l2_bytes / device.l2_partitions
+    groups = max(1, min(MOST_GROUPS, int(partition_bytes // (GROUP_GRANULES * largest_bytes))))
     if device.l2_set_spread == 0:
-        return np.array([partition_bytes])
-    quantiles = [NormalDist().inv_cdf((group + 0.5) / SET_GROUPS) for group in range(SET_GROUPS)]
-    return partition_bytes / SET_GROUPS * (1.0 + device.l2_set_spread * np.array(quantiles))
+        groups = 1
+    quantiles = [NormalDist().inv_cdf((group + 0.5) / groups) for group in range(groups)]
+    return partition_bytes / groups * (1.0 + device.l2_set_spread * np.array(quantiles))
 
 
 def _finish(run: UnderWay, steady_state: bool, refresh: bool) -> LaunchRun:
