@@ -57,7 +57,7 @@ class UnderWay:
         count = self.slot_count
         self.paces = np.ones((len(lowered.costs), resident))
         for row, paces in zip(self.paces, lowered.paces, strict=True):
-            row[: len(paces)] = paces[:resident]
+            row[: len(paces)] = paces
         self.slots = np.zeros((count, machine.SLOT_COLUMNS), dtype=np.int64)
         self.slots[:, machine.SM] = np.resize(_sm_order(device), count)
         self.slots[:, machine.PENDING] = -1

@@ -24,9 +24,9 @@ START, STOP, FIRST, STRIDE, TRIPS, COUNTER, STAGES, SLACK = range(8)
 LOOP_COLUMNS = 8
 # Columns of `steps`: tiles loaded, tiles stored, and how often the step waits for loads one after the other.
 LOAD_FROM, LOAD_TO, STORE_FROM, STORE_TO, WAITS = range(5)
-# Columns of `slots`; AGE: older CTAs on its SM.
-SM, CTA, ITEM, PC, PHASE, CURRENT, PENDING, AGE = range(8)
-SLOT_COLUMNS = 8
+# Columns of `slots`.
+SM, CTA, ITEM, PC, PHASE, CURRENT, PENDING = range(7)
+SLOT_COLUMNS = 7
 # Element of `clock`.
 NEXT_CTA = 0
 # Which loads of a step.
@@ -52,18 +52,28 @@ def _value(environment: np.ndarray, slot: int, reference: int) -> int:
 
 
 @inlined
+def _age(slots: np.ndarray, slot: int, sms: int) -> int:
+    """Older CTAs on the SM of a slot's. CTAs begin in the order of their numbers."""
+    older = 0
+    for other in range(slot % sms, len(slots), sms):
+        if slots[other, PHASE] != IDLE and slots[other, CTA] < slots[slot, CTA]:
+            older += 1
+    return older
+
+
+@inlined
 def _compute(
     pipe_free: np.ndarray,
     slowness: np.ndarray,
     costs: np.ndarray,
     paces: np.ndarray,
-    sm: int,
+    slots: np.ndarray,
+    slot: int,
     step: int,
-    age: int,
     time: float,
 ) -> float:
     """Reserve the SM's pipes for a step. Returns: when the step is done."""
-    pipes = pipe_free.shape[1]
+    sm, pipes = slots[slot, SM], pipe_free.shape[1]
     alone = time + costs[step, pipes] * slowness[sm]
     end = alone
     for pipe in range(pipes):
@@ -75,26 +85,8 @@ def _compute(
                 end = done
     # CTAs that wait for each other: an older one waits for a smaller part of the time.
     if end > alone:
-        end = max(alone, time + (end - time) * paces[step, age])
+        end = max(alone, time + (end - time) * paces[step, _age(slots, slot, len(slowness))])
     return end
-
-
-@inlined
-def _grow_old(slots: np.ndarray, slot: int, sms: int) -> None:
-    """A CTA has ended: those on its SM that are younger than it move up."""
-    for other in range(slot % sms, len(slots), sms):
-        if slots[other, PHASE] != IDLE and slots[other, AGE] > slots[slot, AGE]:
-            slots[other, AGE] -= 1
-
-
-@inlined
-def _age(slots: np.ndarray, slot: int, sms: int) -> int:
-    """CTAs on the SM of a slot that has none yet."""
-    older = 0
-    for other in range(slot % sms, len(slots), sms):
-        if slots[other, PHASE] != IDLE:
-            older += 1
-    return older
 
 
 @compiled
@@ -201,7 +193,6 @@ def run(
                 environment[slot, i] = table[cta - table_first, i]
             slots[slot, PC] = 0
             slots[slot, PENDING] = -1
-            slots[slot, AGE] = _age(slots, slot, rates.sms)
             slots[slot, PHASE] = ADVANCE
             start = max(time, free[DISPATCH])
             free[DISPATCH] = start + rates.cta_dispatch
@@ -224,7 +215,7 @@ def run(
         after = time
         if phase == COMPUTE:
             step = slots[slot, CURRENT]
-            after = _compute(pipe_free, slowness, costs, paces, sm, step, slots[slot, AGE], time)
+            after = _compute(pipe_free, slowness, costs, paces, slots, slot, step, time)
             counter[STEPS] += 1
             slots[slot, PENDING] = step
             slots[slot, PC] += 1
@@ -253,7 +244,7 @@ def run(
                     environment, slot, sm, time, PLAIN,
                 )  # fmt: skip
                 there = time + steps[step, WAITS] * (there - time)
-                after = _compute(pipe_free, slowness, costs, paces, sm, step, slots[slot, AGE], there)
+                after = _compute(pipe_free, slowness, costs, paces, slots, slot, step, there)
                 counter[STEPS] += 1
                 slots[slot, PENDING] = step
                 trips[slot, 2 * loop] = trip + 1
@@ -275,7 +266,7 @@ def run(
                         slots[slot, CURRENT] = arg
                         phase = COMPUTE
                         break
-                    after = _compute(pipe_free, slowness, costs, paces, sm, arg, slots[slot, AGE], time)
+                    after = _compute(pipe_free, slowness, costs, paces, slots, slot, arg, time)
                     counter[STEPS] += 1
                     slots[slot, PENDING] = arg
                     pc += 1
@@ -319,7 +310,6 @@ def run(
                     pc = 0
                     continue
                 phase = IDLE
-                _grow_old(slots, slot, rates.sms)
                 if len(record) > 0:
                     record[slots[slot, CTA], 3] = time
                 break
