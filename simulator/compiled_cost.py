@@ -34,6 +34,7 @@ from .sm_spills import spills_miss
 from .sm_steps import Part, Share, few_items, find_cta, match_steps
 from .sm_stores import fill_stores
 from .sm_way import OUTSIDE, find_ways
+from .tiling import cdiv
 from .walk import steps
 
 COMPILED_PIPES = (*PIPES, "sm")
@@ -42,8 +43,9 @@ LONE_TRIPS, SETTLED, SHARED_TRIPS, SHORT_TRIPS = 8, 4, 24, 6
 ROUNDS = 4
 """CTAs that a slot runs one after the other."""
 APART = (0.4, 1.0, 1.6)
-"""How CTAs that start together are shifted against each other, in iterations: close, which makes little difference.
-Their common pace is averaged over these."""
+"""Spans over which the starts of a full SM's CTAs are spread, in iterations of a lone CTA: between 0.2 and 0.8 of one
+from the first to the second of two. Two CTAs settle in step or out of step, at paces of their own, and where they
+start decides which; so paces are averaged over these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,7 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
     flow = find_flow(decode(launch.resources.code.sass))
     room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
-    resident = min(room, -(-launch.cta_count // device.sms))
+    resident = min(room, cdiv(launch.cta_count, device.sms))
     missed = spills_miss(launch, device, resident)
     capability = int(device.compute_capability.replace(".", ""))
     code, rates, unknown = lower_code(flow.instructions, capability, spills_miss=missed)
