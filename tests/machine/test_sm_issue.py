@@ -69,3 +69,30 @@ def test_a_warp_goes_on_until_it_waits_and_then_the_oldest_does() -> None:
     seen = walk(pausing, [[(0, 200, 0), (200, 400, 1)]] * 12)
     assert seen.times(1)[0] == 398
     assert seen.cycles == 1598  # two share the slot, then the third has it alone
+
+
+def test_the_last_issuer_goes_on_although_an_older_warp_could() -> None:
+    """Warps of a CTA would change places at every cycle, and long rows of one warp's instructions never come about."""
+    code = Code().add(stall=10).add(times=100).add()
+    old, young = [(0, 1, -1), (1, 50, -1), (101, 102, 1)], [(1, 100, -1)]
+    seen = walk(code, [old, [(101, 102, -1)], [(101, 102, -1)], [(101, 102, -1)], young])
+    assert seen.times(1)[0] == 1 + 99 + 48  # the young one's 99 first, then its own 49, the last of which is noted
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_the_oldest_ctas_issue_and_the_youngest_has_what_they_leave(first: int) -> None:
+    """Of three that could issue every other cycle two share the slot: the two that began first, wherever they are."""
+    offsets = [float(3 * ((slot - first) % 3)) for slot in range(3)]
+    seen = straight(Code().add(stall=2, times=100), warps=4, offsets=tuple(offsets))
+    ends = [float(seen.times(sm.EXIT, (first + turn) % 3)[0]) for turn in range(3)]
+    assert ends[0] == 99 * 2
+    assert ends[1] <= ends[0] + 6
+    assert ends[2] >= 2 * ends[0] - 6
+
+
+def test_a_cta_in_the_place_of_an_older_one_is_the_youngest() -> None:
+    """The second CTAs of two slots would go on to keep the first of the third slot waiting."""
+    seen = straight(Code().add(stall=2, times=400), warps=4, offsets=(0.0, 0.0, 0.0), rounds=2)
+    firsts = [float(seen.times(sm.EXIT, slot)[0]) for slot in range(3)]
+    assert max(firsts[:2]) <= 800
+    assert firsts[2] <= 1600

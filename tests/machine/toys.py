@@ -118,7 +118,7 @@ def writes(*, tiles: int, slabs: Sequence[int], times: int = 1, role: str = "out
     )
 
 
-def cost(critical_path: float = 0.0, tensor: float = 0.0, mufu: float = 0.0) -> StepCost:
+def cost(critical_path: float = 0.0, tensor: float = 0.0, mufu: float = 0.0, paces: tuple[float, ...] = ()) -> StepCost:
     """A step that takes a lone CTA so long, and the two pipes so many of these cycles."""
     return StepCost(
         pipe_cycles=(tensor, mufu, 0.0, 0.0, 0.0, 0.0),
@@ -128,6 +128,7 @@ def cost(critical_path: float = 0.0, tensor: float = 0.0, mufu: float = 0.0) -> 
         matmul_flop=0,
         other_flop=0,
         exp_count=0,
+        paces=paces,
     )
 
 
@@ -139,13 +140,18 @@ def run_all(
     resolution: str = "chunk",
     steady_state: bool = False,
     record: bool = False,
+    clock_hz: float = 0.0,
 ) -> list[LaunchRun]:
-    """Simulate launches, one after the other on the same L2. Args: costs: of named steps; others cost nothing."""
+    """Simulate launches, one after the other on the same L2.
+
+    Args:
+        costs: of named steps; others cost nothing; clock_hz: 0 means the boost clock.
+    """
     names = [{step.name for step, _ in steps(each.program.body)} for each in launches]
     return run_launches(
         launches,
         [{name: (costs or {}).get(name, cost()) for name in each} for each in names],
-        [gpu.boost_clock_hz] * len(launches),
+        [clock_hz or gpu.boost_clock_hz] * len(launches),
         gpu,
         warm=warm,
         resolution=resolution,

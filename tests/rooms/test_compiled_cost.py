@@ -85,6 +85,13 @@ def test_a_grid_of_few_ctas_leaves_each_its_sm() -> None:
     assert cost.steps["inner"].paces == pytest.approx((1.0,))
 
 
+@pytest.mark.parametrize(("ctas", "resident"), [(132, 1), (133, 2), (264, 2), (265, 3), (600, 4)])
+def test_no_more_ctas_share_an_sm_than_the_launch_has_for_it(ctas: int, resident: int) -> None:
+    """Four fit; they would be taken to hinder each other where SMs get fewer."""
+    launch = replace(launch_of(), grid=(ctas, 1, 1))
+    assert compiled_costs(launch, H200, 2).resident == resident
+
+
 def test_the_oldest_ctas_of_a_full_sm_are_the_fastest() -> None:
     """They would keep step: on an H200 the first four CTAs of such a kernel take 2044, 2126, 2388 and 2717 us."""
     paces = found().steps["inner"].paces

@@ -1,0 +1,105 @@
+"""CTAs that wait for each other's pipes do so by age: an older one for less of the time."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from machine.toys import KIB, ONE_PARTITION, cost, launch, run, tensor
+from tilesight.simulator.cost import StepCost
+from tilesight.simulator.program import Loop, Step
+
+FIRST_WAVE_US = (2044, 2126, 2388, 2717)
+SECOND_WAVE_US = (2143, 2257, 2418, 2581)
+"""flash2, 64 x 64 tiles, four CTAs on an SM of an H200, 2026-11-21 (docs/decisions/0011)."""
+PACES = (0.869, 0.905, 1.043, 1.273)
+"""By age, of the mean, from the first wave alone: the second is older, and so faster, from 2044 us on, and so on."""
+PIPE = 100
+HALF_OR_TWICE = cost(critical_path=10, tensor=PIPE, paces=(0.5, 2.0))
+
+
+def timeline(
+    steps: Sequence[int], body: dict[str, StepCost], *, ctas_per_sm: int, sms: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Start and end of CTAs, of which number i goes `steps[i]` times through a loop of these steps."""
+    gpu = replace(ONE_PARTITION, sms=sms)
+    loop = Loop(counter="i", trips="steps", body=tuple(Step(name=name) for name in body))
+    smem_bytes = gpu.smem_per_sm_bytes // ctas_per_sm - 2 * KIB
+    items = [(0, count) for count in steps]
+    program = launch((loop,), (tensor("X", 1),), items, ("slab", "steps"), smem_bytes=smem_bytes)
+    seen = run(program, gpu=gpu, costs=body, record=True).timeline
+    return seen[:, 2], seen[:, 3]
+
+
+def ends(steps: Sequence[int], step: StepCost, ctas_per_sm: int, sms: int = 1) -> list[float]:
+    """When CTAs end that take so many steps of one kind."""
+    return list(timeline(steps, {"work": step}, ctas_per_sm=ctas_per_sm, sms=sms)[1])
+
+
+def waves(costs: Sequence[float]) -> np.ndarray:
+    """How long CTAs of four waves take, in us of an H200: scaled so that the first wave takes as long as it did."""
+    body = {f"step {i}": cost(tensor=each, paces=PACES) for i, each in enumerate(costs)}
+    start, end = timeline([4000 // len(costs)] * 16, body, ctas_per_sm=4)
+    durations = (end - start).reshape(4, 4)
+    scaled: np.ndarray = durations * np.mean(FIRST_WAVE_US) / durations[0].mean()
+    return scaled
+
+
+@pytest.mark.parametrize(
+    ("paces", "expected"),
+    [
+        ((), (100, 200, 300, 400)),
+        ((1.0, 1.0, 1.0, 1.0), (100, 200, 300, 400)),
+        ((0.5, 0.75, 1.5, 2.0), (50, 150, 450, 800)),
+    ],
+)
+def test_a_cta_waits_in_the_queue_by_its_pace(paces: tuple[float, ...], expected: tuple[float, ...]) -> None:
+    """Four CTAs ask for 100 cycles of one pipe at once; each is done after its wait times the pace of its age."""
+    assert ends([1] * 4, cost(critical_path=10, tensor=PIPE, paces=paces), 4) == list(expected)
+
+
+def test_ctas_of_one_pace_end_together() -> None:
+    """Over fifty steps nobody gets ahead by more than a turn of the other three."""
+    seen = ends([50] * 4, cost(critical_path=10, tensor=PIPE, paces=(1.0,) * 4), 4)
+    assert seen == [50 * 400 - 300, 50 * 400 - 200, 50 * 400 - 100, 50 * 400]
+
+
+def test_the_younger_move_up_when_the_oldest_ends() -> None:
+    """CTA 0 ends at 50, CTA 1 its first step at 400; in its second it is the oldest: 50 cycles instead of 200."""
+    assert ends([1, 2], HALF_OR_TWICE, 2) == [50, 450]
+
+
+def test_a_cta_in_the_place_of_the_oldest_is_the_youngest() -> None:
+    """CTA 2 begins at 50, where CTA 0 ran, and waits for the third 100 cycles of the pipe at twice the mean."""
+    assert ends([1, 2, 1], HALF_OR_TWICE, 2) == [50, 450, 50 + 250 * 2]
+
+
+def test_age_counts_on_a_cta_s_own_sm() -> None:
+    """Four CTAs on two SMs: 0 and 1 are the oldest of theirs, and nothing that happens next door changes that."""
+    assert ends([1] * 4, HALF_OR_TWICE, 2, sms=2) == [50, 50, 400, 400]
+
+
+@pytest.mark.parametrize("paces", [(), (0.1, 0.1), (5.0, 5.0)])
+def test_a_cta_that_waits_for_nobody_has_no_pace_but_its_own(paces: tuple[float, ...]) -> None:
+    """Two CTAs of 250 cycles a step, of which the pipe takes 100, are in each other's way at no time."""
+    assert ends([50, 50], cost(critical_path=250, tensor=PIPE, paces=paces), 2) == [50 * 250] * 2
+
+
+def test_no_pace_is_faster_than_a_cta_alone() -> None:
+    """A tenth of 100 and 200 cycles would be less than the 90 that a step takes without anybody else."""
+    assert ends([1, 1], cost(critical_path=90, tensor=PIPE, paces=(0.1, 0.1)), 2) == [90, 90]
+
+
+def test_paces_of_the_first_wave_give_the_second_of_an_h200() -> None:
+    """Steps unlike each other: all eight CTAs within 3 %, although those of the second wave age on their way."""
+    durations = waves(np.random.default_rng(0).exponential(PIPE, 16))
+    assert durations[0] == pytest.approx(FIRST_WAVE_US, rel=0.03)
+    assert durations[1] == pytest.approx(SECOND_WAVE_US, rel=0.03)
+
+
+@pytest.mark.xfail(reason="who is due early finds a long queue: CTAs of equal steps keep a fixed order, whatever paces")
+def test_paces_hold_for_steps_alike() -> None:
+    """The same for the loop of an attention kernel, whose iterations all cost the same."""
+    durations = waves([PIPE])
+    assert durations[0] == pytest.approx(FIRST_WAVE_US, rel=0.03)
+    assert durations[1] == pytest.approx(SECOND_WAVE_US, rel=0.03)

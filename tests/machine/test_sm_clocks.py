@@ -1,0 +1,80 @@
+"""Each cluster of SMs has a clock of its own below the boost clock; what its SMs compute takes the longer."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from machine.toys import GPU, KIB, cost, launch, run, sweeps, tensor
+from tilesight.simulator import under_way
+from tilesight.simulator.clock import CLUSTERS, slowness_of_sms
+from tilesight.simulator.device import Device, load_device
+from tilesight.simulator.program import Loop, Step
+
+H200 = replace(load_device("h200"), gpc_clock_spread=0.01)
+EIGHT = replace(GPU, sms=8, gpc_clock_spread=0.02)
+"""One SM for each cluster."""
+BELOW_HZ = 0.9 * GPU.boost_clock_hz
+TRIPS = 50
+work = pytest.mark.parametrize(
+    ("step", "ctas_per_sm"),
+    [(cost(critical_path=200), 1), (cost(critical_path=200, tensor=200), 2)],
+    ids=["critical path", "full pipe"],
+)
+
+
+def durations(gpu: Device, step: object, ctas_per_sm: int, clock_hz: float = 0.0) -> np.ndarray:
+    """Cycles that each SM is busy with as many CTAs as it holds, 50 steps each."""
+    loop = Loop(counter="i", trips=TRIPS, body=(Step(name="work"),))
+    smem_bytes = gpu.smem_per_sm_bytes // ctas_per_sm - 2 * KIB
+    program = launch((loop,), (tensor("X", 1),), [(0,)] * gpu.sms * ctas_per_sm, smem_bytes=smem_bytes)
+    seen = run(program, gpu=gpu, costs={"work": step}, record=True, clock_hz=clock_hz).timeline
+    return np.array([seen[seen[:, 0] == sm, 3].max() for sm in range(gpu.sms)])
+
+
+def test_at_the_boost_clock_all_sms_are_equal() -> None:
+    """A launch without products would be spread by clusters that the GPU does not hold back."""
+    assert np.array_equal(slowness_of_sms(H200.boost_clock_hz, H200), np.ones(132))
+
+
+@pytest.mark.parametrize("spread", [0.001, 0.01, 0.03])
+def test_below_it_clocks_of_clusters_have_the_spread_of_the_device(spread: float) -> None:
+    """Eight clocks of 16 or 17 SMs each; midpoints of eight shares of a normal lie 8 % closer than all of it."""
+    slowness = slowness_of_sms(H200.tensor_boost_clock_hz, replace(H200, gpc_clock_spread=spread))
+    clocks, counts = np.unique(1.0 / slowness, return_counts=True)
+    assert set(counts) == {16, 17}
+    assert len(clocks) == len(CLUSTERS)
+    assert np.std(clocks) / np.mean(clocks) == pytest.approx(spread, rel=0.1)
+    assert slowness.min() == 1.0
+    assert np.count_nonzero(np.diff(slowness)) == len(CLUSTERS) - 1
+
+
+def test_slow_and_fast_clusters_are_on_either_side_of_the_l2() -> None:
+    """One side of the L2 would be asked for more than the other: their clocks differ by half a spread at most."""
+    clocks = 1.0 / slowness_of_sms(H200.tensor_boost_clock_hz, H200)
+    assert abs(clocks[:66].mean() - clocks[66:].mean()) < 0.5 * H200.gpc_clock_spread
+
+
+@work
+def test_an_sm_one_percent_slower_computes_one_percent_longer(
+    step: object, ctas_per_sm: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lone CTA by its critical path, a full SM by its pipe."""
+    monkeypatch.setattr(under_way, "slowness_of_sms", lambda *_: np.array([1.0, 1.01]))
+    assert durations(GPU, step, ctas_per_sm) == pytest.approx(TRIPS * 200 * ctas_per_sm * np.array([1.0, 1.01]))
+
+
+def test_data_take_the_same_cycles_to_a_slower_sm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory has a clock of its own; two SMs that load 20 tiles each are alike in it."""
+    loads = sweeps(tiles=20, times=1, slabs=(0, 1))
+    before = run(loads, record=True).timeline
+    monkeypatch.setattr(under_way, "slowness_of_sms", lambda *_: np.array([1.0, 1.5]))
+    assert np.array_equal(run(loads, record=True).timeline, before)
+
+
+@work
+def test_sms_of_a_launch_part_below_the_boost_clock_only(step: object, ctas_per_sm: int) -> None:
+    """Eight SMs of eight clusters take what their clocks say, the fastest exactly its cycles."""
+    fastest = TRIPS * 200 * ctas_per_sm
+    assert set(durations(EIGHT, step, ctas_per_sm)) == {fastest}
+    seen = durations(EIGHT, step, ctas_per_sm, BELOW_HZ)
+    assert seen == pytest.approx(fastest * slowness_of_sms(BELOW_HZ, EIGHT))
