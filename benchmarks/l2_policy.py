@@ -1,7 +1,8 @@
 """What an L2 keeps: the engine beside what ncu counted of `l2_policy.cu`, launch by launch.
 
-    python benchmarks/l2_policy.py docs/validation/l2-h200-2026-11-21.json [DEVICE]
+    python benchmarks/l2_policy.py [FILE [DEVICE]]
 
+Without FILE, what was counted on an H200, from `docs/validation/`.
 Differences are shares of the data that a launch touches. No GPU is needed.
 """
 
@@ -17,6 +18,7 @@ from tilesight.simulator.engine import LaunchRun, run_launches
 from tilesight.simulator.program import Launch, Loop, Resources, Step, Tensor, Tile, TileProgram, affine
 from tilesight.simulator.tiling import cdiv
 
+COUNTED = Path(__file__).parents[1] / "docs" / "validation" / "l2-h200-2026-11-21.json"
 CHUNK_BYTES = 4096
 CTAS = 264
 BUFFER = Tensor(name="X", role="scratch", slabs=1, rows=500_000, cols=CHUNK_BYTES // 2, element_bytes=2)
@@ -78,8 +80,8 @@ def replay(sequence: dict[str, Any], device: Device) -> list[LaunchRun]:
     return run_launches(launches, [{"move": FREE}] * len(launches), clocks, device, steady_state=False)
 
 
-def main(path: str, device_name: str = "h200") -> None:
-    """Print a line for each launch but repeated ones, then mean differences."""
+def main(path: str | Path = COUNTED, device_name: str = "h200") -> None:
+    """Print a line for each launch, then mean differences."""
     device = load_device(device_name)
     differences = []
     for sequence in json.loads(Path(path).read_text("utf-8"))["sequences"]:
