@@ -67,6 +67,7 @@ class UnderWay:
         self.due, self.winner = _tournament(count, begin)
         self.clock = np.zeros(1, dtype=np.int64)
         self.pipe_free = np.full((device.sms, lowered.costs.shape[1] - 1), begin)
+        self.queue = np.zeros(device.sms)
         self.slowness = slowness_of_sms(clock_hz, device)
         self.record = np.zeros((launch.cta_count if record else 0, 4))
         self.now = begin
@@ -84,7 +85,7 @@ class UnderWay:
         self.now = machine.run(
             self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, low.costs,
             self.paces, self.slots, self.trips, self.environment, self.ring, self.due, self.winner, self.clock,
-            self.pipe_free, self.slowness, table, start, program.item_count, ctas,
+            self.pipe_free, self.queue, self.slowness, table, start, program.item_count, ctas,
             item if item < program.item_count else ctas, self.record, self.now,
         )  # fmt: skip
 

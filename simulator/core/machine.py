@@ -32,6 +32,7 @@ NEXT_CTA = 0
 # Which loads of a step.
 PLAIN, PREFETCHED, ALL = 0, 1, 2
 RING = 16
+QUEUE_STEPS = 8.0
 CONSTANT = 1 << 40
 
 
@@ -64,6 +65,7 @@ def _age(slots: np.ndarray, slot: int, sms: int) -> int:
 @inlined
 def _compute(
     pipe_free: np.ndarray,
+    queue: np.ndarray,
     slowness: np.ndarray,
     costs: np.ndarray,
     paces: np.ndarray,
@@ -72,20 +74,25 @@ def _compute(
     step: int,
     time: float,
 ) -> float:
-    """Reserve the SM's pipes for a step. Returns: when the step is done."""
+    """Reserve the SM's pipes for a step. Returns: when the step is done.
+
+    Where CTAs wait for each other, an older one takes a smaller part of the time. What it waits for is the queue as it
+    has been of late: behind the queue of the moment, CTAs of equal steps would take turns whatever their age.
+    """
     sm, pipes = slots[slot, SM], pipe_free.shape[1]
     alone = time + costs[step, pipes] * slowness[sm]
-    end = alone
+    end, wait = alone, 0.0
     for pipe in range(pipes):
         cycles = costs[step, pipe] * slowness[sm]
         if cycles > 0.0:
             done = max(pipe_free[sm, pipe], time) + cycles
             pipe_free[sm, pipe] = done
             if done > end:
-                end = done
-    # CTAs that wait for each other: an older one waits for a smaller part of the time.
-    if end > alone:
-        end = max(alone, time + (end - time) * paces[step, _age(slots, slot, len(slowness))])
+                end, wait = done, done - cycles - time
+    pace = paces[step, _age(slots, slot, len(slowness))]
+    if end > alone and pace != 1.0:
+        queue[sm] += (wait - queue[sm]) / QUEUE_STEPS
+        end = max(alone, time + (end - time - wait + queue[sm]) * pace)
     return end
 
 
@@ -143,6 +150,7 @@ def run(
     winner: np.ndarray,
     clock: np.ndarray,
     pipe_free: np.ndarray,
+    queue: np.ndarray,
     slowness: np.ndarray,
     table: np.ndarray,
     table_first: int,
@@ -162,7 +170,8 @@ def run(
         environment: int64 (slots, variables and counters); ring: float64 (slots, RING), arrival of prefetched tiles;
         due: float64, when each slot's next event is due, padded with infinity to a power of two;
         winner: int64 (2 * len(due),), the tournament over it, its root at 1; clock: int64, the next CTA;
-        pipe_free: float64 (SMs, pipes); slowness: float64 (SMs,), cycles of the fastest SM for one of each;
+        pipe_free: float64 (SMs, pipes); queue: float64 (SMs,), how long CTAs have waited for pipes of late;
+        slowness: float64 (SMs,), cycles of the fastest SM for one of each;
         table: int64 (items, variables), from item `table_first` on;
         record: float64 (CTAs, 4): SM, slot, start, end of each CTA, or of shape (0, 4) for no record;
         now: time of the newest event so far.
@@ -215,7 +224,7 @@ def run(
         after = time
         if phase == COMPUTE:
             step = slots[slot, CURRENT]
-            after = _compute(pipe_free, slowness, costs, paces, slots, slot, step, time)
+            after = _compute(pipe_free, queue, slowness, costs, paces, slots, slot, step, time)
             counter[STEPS] += 1
             slots[slot, PENDING] = step
             slots[slot, PC] += 1
@@ -244,7 +253,7 @@ def run(
                     environment, slot, sm, time, PLAIN,
                 )  # fmt: skip
                 there = time + steps[step, WAITS] * (there - time)
-                after = _compute(pipe_free, slowness, costs, paces, slots, slot, step, there)
+                after = _compute(pipe_free, queue, slowness, costs, paces, slots, slot, step, there)
                 counter[STEPS] += 1
                 slots[slot, PENDING] = step
                 trips[slot, 2 * loop] = trip + 1
@@ -266,7 +275,7 @@ def run(
                         slots[slot, CURRENT] = arg
                         phase = COMPUTE
                         break
-                    after = _compute(pipe_free, slowness, costs, paces, slots, slot, arg, time)
+                    after = _compute(pipe_free, queue, slowness, costs, paces, slots, slot, arg, time)
                     counter[STEPS] += 1
                     slots[slot, PENDING] = arg
                     pc += 1
