@@ -20,8 +20,6 @@ from .sm_tables import (
     BURST,
     BUSY_PIPE,
     CLOCK,
-    COPY_FREE,
-    COPY_FROM,
     FIXED,
     GROUP,
     HEAD,
@@ -43,7 +41,6 @@ from .sm_tables import (
     SHARED_MEMORY,
     SLOTS,
     SMEM,
-    SMEM_FREE,
     SMEM_SHARE,
     STALL,
     SUB_CORES,
@@ -63,8 +60,7 @@ def _start_product(state: State, rates: np.ndarray, latencies: Latencies, per_ct
     group, number, i = state.queued[head, 0], state.queued[head, 1], state.queued[head, 2]
     clock = links[CLOCK]
     smem = rates[i, SMEM]
-    copying = max(0.0, min(clock + 2.0 * smem, links[COPY_FREE]) - max(clock, links[COPY_FROM]))
-    length = max(rates[i, TENSOR], smem + copying / 2.0 + min(smem, max(0.0, links[SMEM_FREE] - clock)))
+    length = max(rates[i, TENSOR], smem)
     links[SMEM_SHARE] = smem / length
     links[BURST] = latencies.burst
     links[PERIOD] = latencies.period * length / rates[i, PORT]

@@ -17,7 +17,6 @@ from .sm_tables import (
     COPY,
     COPY_COMMIT,
     COPY_FREE,
-    COPY_FROM,
     EXPECT,
     FETCHED,
     FLUSH,
@@ -49,21 +48,22 @@ from .sm_tables import (
 )
 
 MOST_BUSY, BEGUN_CYCLES = 0.9, 1000.0
-"""Share of shared memory that others take from copies at most; cycles before which there is no share to speak of."""
+"""Share of shared memory that products take from others at most; cycles before which there is no share to speak of.
+Beside m64n64k16 with both operands there, which take all of it, LDS get 12 of 128 B a cycle, STS 13, LDSM and loads 12
+(H200, CUDA 13.0, 2026-11-22)."""
+COPY_ISSUE = 1.25
+"""LDGSTS: the cycles of its data, which are written between loads and stores, and one in four for itself: ncu counts
+one wavefront an instruction, LDGSTS and STS together move 118 B a cycle, and 55 B beside products that take all."""
 
 
 @inlined
-def _fetch(state: State, now: float, latency: float, smem: float, fill: float) -> float:
-    """Data from beyond L1: they come one after the other, and are written in gaps. Returns: when all are there.
-
-    Gaps are what products, loads and stores have left of shared memory so far.
-    """
-    links, arrival = state.links, now + latency
+def _fetch(state: State, sent: float, latency: float, smem: float, fill: float) -> float:
+    """Data from beyond L1: they come one after the other. Returns: when all are there."""
+    links, arrival = state.links, sent + latency
     if arrival > links[COPY_FREE]:
-        links[COPY_FROM] = links[COPY_FREE] = arrival
-    busy = min(MOST_BUSY, (state.used[SHARED_MEMORY] - links[COPIED]) / max(now, BEGUN_CYCLES))
+        links[COPY_FREE] = arrival
+    links[COPY_FREE] += smem * fill
     links[COPIED] += smem
-    links[COPY_FREE] += smem * max(fill, 1.0 / (1.0 - busy))
     state.used[SHARED_MEMORY] += smem
     return links[COPY_FREE]
 
@@ -147,9 +147,9 @@ def take_effect(
     read = now + rates[i, READ]
     smem = rates[i, SMEM]
     if kind in (SHARED, WRITE):
-        # Beside a product that reads its operands, shared memory serves the others more slowly, but half at least.
+        # Products come first: beside one that reads its operands, shared memory serves the others with what is left.
         if state.queue[MULTIPLYING]:
-            smem /= 1.0 - min(state.links[SMEM_SHARE], 0.5)
+            smem /= 1.0 - min(state.links[SMEM_SHARE], MOST_BUSY)
         begin = max(now, state.links[SMEM_FREE])
         state.links[SMEM_FREE] = begin + smem
         state.used[SHARED_MEMORY] += rates[i, SMEM]
@@ -165,11 +165,18 @@ def take_effect(
             core = warp % SUB_CORES
             state.pipe_free[core, LSU] = max(state.pipe_free[core, LSU], late)
     elif kind in (LOAD, COPY):
-        finish = _fetch(state, now, latencies.copy, smem, latencies.fill)
+        # They leave behind what is written, but for spilled registers. What goes to registers waits for its turn at
+        # shared memory; copies are written beside products.
+        sent = now if argument else max(now, state.links[OUT_FREE])
+        fill = latencies.fill
+        if kind == LOAD:
+            busy = (state.used[SHARED_MEMORY] - state.links[COPIED]) / max(now, BEGUN_CYCLES)
+            fill = max(fill, 1.0 / (1.0 - min(MOST_BUSY, busy)))
+        finish = _fetch(state, sent, latencies.copy, smem, fill)
         if kind == LOAD and argument:
             state.used[FETCHED] += smem
         if kind == COPY:
-            state.links[SMEM_FREE] = max(now, state.links[SMEM_FREE]) + smem
+            state.links[SMEM_FREE] = max(now, state.links[SMEM_FREE]) + smem * COPY_ISSUE
             state.pending[warp] = max(state.pending[warp], finish)
     elif kind == BULK_WRITE:
         if warp - slot * width == code[i, LEADER]:

@@ -39,11 +39,11 @@ BARRIERS = CHANNELS = 16
 # Columns of `log`.
 LOG_SLOT, LOG_MARK, LOG_TIME = range(3)
 START, EXIT = -1, -2
-# Elements of `State.links`: shared memory is free; data come from beyond L1 since, and until; the share of shared
-# memory that the running product takes; the time; bursts of the running product; the way out to L2 is free; cycles of
+# Elements of `State.links`: shared memory is free; data come from beyond L1 until; the share of shared memory
+# that the running product takes; the time; bursts of the running product; the way out to L2 is free; cycles of
 # shared memory that copies took.
-SMEM_FREE, COPY_FROM, COPY_FREE, SMEM_SHARE, CLOCK, BURST, PERIOD, OUT_FREE, COPIED = range(9)
-LINKS = 9
+SMEM_FREE, COPY_FREE, SMEM_SHARE, CLOCK, BURST, PERIOD, OUT_FREE, COPIED = range(8)
+LINKS = 8
 # Elements of `State.queue`: the product that runs next or now, one past the last, whether one runs; entries of the log;
 # warps that have begun.
 HEAD, TAIL, MULTIPLYING, LOGGED, BEGUN = range(5)

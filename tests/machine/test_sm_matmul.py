@@ -1,7 +1,7 @@
 """Tile products of a warpgroup run beside its warps, one after the other, and take the register port in bursts."""
 
 import pytest
-from machine.sm_toys import LATENCIES, Code, straight, walk
+from machine.sm_toys import LATENCIES, Code, Seen, straight, walk
 from tilesight.simulator import sm_machine
 from tilesight.simulator.core import sm_tables as sm
 
@@ -94,3 +94,26 @@ def test_a_long_row_of_instructions_holds_products_up() -> None:
     code.add(pipe=sm.FMA, port=1.0, times=64).add(pipe=sm.ALU, interval=2.0, stall=5, port=1.0, times=4)
     intervals = walk(code, [[(0, 10, 0)] * 60] * 4 + [[(10, 78, 1)] * 900] * 4, latencies=BURSTS).times(0)
     assert (intervals[20] - intervals[5]) / 15 / 8 == pytest.approx(161, rel=0.35)
+
+
+def _beside(kind: int, times: int, turns: int, smem: float = 32.0) -> Seen:
+    """Eight warps that use shared memory for 512 B so many times, and four with turns of eight m64n64k16."""
+    code = Code().add(kind, sm.LSU, interval=4.0, smem=4.0, latency=22.0, writes=0, stall=15).add(waits=1)
+    for number in range(8):
+        code.add(sm.MATMUL, argument=int(number == 7), stall=4, smem=smem, tensor=32.0, port=32.0)
+    code.add(argument=1, **WAIT).add(stall=2)  # type: ignore[arg-type]
+    return walk(code, [[(0, 2, 0)] * times] * 8 + [[(2, len(code.rows), -1)] * turns] * 4)
+
+
+@pytest.mark.parametrize("kind", [sm.COPY, sm.BULK])
+def test_products_are_as_fast_while_tiles_arrive(kind: int) -> None:
+    """With both operands in shared memory, on an H200: 34 cycles each alone, 36 beside 47 B a cycle of copies."""
+    assert _beside(kind, 60, 100).cycles == pytest.approx(_beside(kind, 1, 100).cycles, rel=0.02)
+
+
+@pytest.mark.parametrize(("smem", "measured"), [(32.0, 0.0236), (16.0, 0.1053)])
+def test_products_leave_loads_what_they_do_not_take(smem: float, measured: float) -> None:
+    """LDS.128 a cycle beside m64n64k16 on an H200, A in shared memory and in registers: 0.25 without it."""
+    times = _beside(sm.SHARED, 500, 400, smem).times(0)
+    during = times[times < 8000]
+    assert 8 * (len(during) - 1) / during[-1] == pytest.approx(measured, rel=0.25)
