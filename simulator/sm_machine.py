@@ -19,10 +19,11 @@ BULK_CYCLES = 73.0
 """What a bulk copy takes beyond an L2 hit of 280 cycles: 517 for 16 KiB, less the data's own 164."""
 FILL = 1.28
 """Cycles of the way from L2 for one of shared memory: 443 cycles for an LDGSTS tile of 16 KiB, 280 before its data."""
-OUT = 8.0
-"""The same for what is written to L2, spills and single elements: a sector in two cycles, 16 B a cycle.
-Fitted: the most that any kernel wrote is 16.2. With nothing in its way, output with 128 kB of spills is 63 % too
-fast."""
+OUT, OUT_ALONE = 8.0, 4.0
+"""The same for what is written to L2, spills and single elements: 16 B a cycle (a sector in two) where all SMs write,
+and 32 where few do. The first is fitted: the most that any kernel wrote is 16.2. With nothing in its way, output with
+128 kB of spills is 63 % too fast. The second is measured (one H200, CUDA 13.0, 2026-11-22): 31.8 B a cycle for 1, 16
+and 33 SMs, 31.4 for 66, 19.1 for all."""
 MATMUL_WAIT_CYCLES = 40.0
 """wgmma: a turn of four products and their wait takes 54 cycles (A in registers) beyond the products; about 14 of them
 are the turn's own instructions."""
@@ -39,13 +40,13 @@ DISPATCH_CYCLES = 321.0
 LINE_BYTES = 128
 
 
-def latencies_of(device: Device) -> tables.Latencies:
-    """What an SM of a device waits for, as `core.sm` takes it."""
+def latencies_of(device: Device, busy_sms: int) -> tables.Latencies:
+    """What an SM of a device waits for, as `core.sm` takes it. Args: busy_sms: that share the way to L2."""
     return tables.Latencies(
         copy=float(device.l2_latency_cycles),
         bulk=device.l2_latency_cycles + BULK_CYCLES,
         fill=FILL,
-        out=OUT,
+        out=max(OUT_ALONE, OUT * busy_sms / device.sms),
         arrival=BARRIER_ARRIVAL_CYCLES,
         barrier=BARRIER_CYCLES,
         matmul_wait=MATMUL_WAIT_CYCLES,
