@@ -61,7 +61,7 @@ def run_all(
 def _in_processes(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterator[Result]:
     before = set(multiprocessing.active_children())
     # Fresh processes, not forks: numba and progress displays run threads, which a fork may leave in a bad state.
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent)
     try:
         with _interrupts_ignored():
             futures = [pool.submit(function, job) for job in jobs]
@@ -73,6 +73,18 @@ def _in_processes(function: Callable[[Job], Result], jobs: Sequence[Job], worker
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would go on with the jobs that it has been given, some of them minutes long."""
+
+    def wait() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 @contextmanager

@@ -3,7 +3,10 @@
 import math
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from tilesight.simulator import pool
@@ -66,6 +69,39 @@ def test_ctrl_c_ends_the_processes_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(KeyboardInterrupt):
         run_all(time.sleep, [0.0, 0.0, 60.0, 60.0], workers=2, progress=interrupt)
     assert time.monotonic() - begin < 30
+
+
+KILLED = """
+import os, sys, time
+from tilesight.simulator import pool
+
+def note(number):
+    with open(sys.argv[1], "a") as file:
+        file.write(f"{os.getpid()}\\n")
+    time.sleep(1.0)
+    return number
+
+if __name__ == "__main__":
+    pool.PAYS_AFTER_S = 0.0
+    pool.run_all(note, range(10_000), workers=2)
+"""
+
+
+def test_workers_end_when_the_one_that_started_them_is_killed(tmp_path: Path) -> None:
+    """They would keep the machine busy with the jobs that they have been given."""
+    program, seen = tmp_path / "killed.py", tmp_path / "seen"
+    program.write_text(KILLED, encoding="utf-8")
+    started = subprocess.Popen([sys.executable, "-P", str(program), str(seen)])
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (seen.exists() and len(set(seen.read_text().split())) >= 3):
+        time.sleep(0.1)
+    started.kill()
+    started.wait()
+    time.sleep(0.3)
+    before = seen.read_text()
+    assert len(set(before.split())) >= 3
+    time.sleep(2.5)
+    assert seen.read_text() == before
 
 
 def test_less_than_one_worker_is_an_error() -> None:
