@@ -22,8 +22,8 @@ FILL = 1.28
 OUT, OUT_ALONE = 8.0, 4.0
 """The same for what is written to L2, spills and single elements: 16 B a cycle (a sector in two) where all SMs write,
 and 32 where few do. The first is fitted: the most that any kernel wrote is 16.2. With nothing in its way, output with
-128 kB of spills is 63 % too fast. The second is measured (one H200, CUDA 13.0, 2026-11-22): 31.8 B a cycle for 1, 16
-and 33 SMs, 31.4 for 66, 19.1 for all."""
+128 kB of spills is 63 % too fast. The second is measured (one H200, CUDA 13.0, 2026-11-22): 32 B a cycle for one SM,
+20 for each of all (docs/validation/sm-sharing-h200-2026-11-22.json), and 31.4 for each of 66 by the program before."""
 MATMUL_WAIT_CYCLES = 40.0
 """wgmma: a turn of four products and their wait takes 54 cycles (A in registers) beyond the products; about 14 of them
 are the turn's own instructions."""

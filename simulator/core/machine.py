@@ -32,6 +32,7 @@ NEXT_CTA = 0
 # Which loads of a step.
 PLAIN, PREFETCHED, ALL = 0, 1, 2
 RING = 16
+# Steps of an SM over which the mean of its queue fades: an assumption.
 QUEUE_STEPS = 8.0
 CONSTANT = 1 << 40
 
@@ -89,10 +90,11 @@ def _compute(
             pipe_free[sm, pipe] = done
             if done > end:
                 end, wait = done, done - cycles - time
-    pace = paces[step, _age(slots, slot, len(slowness))]
-    if end > alone and pace != 1.0:
-        queue[sm] += (wait - queue[sm]) / QUEUE_STEPS
-        end = max(alone, time + (end - time - wait + queue[sm]) * pace)
+    if end > alone:
+        pace = paces[step, _age(slots, slot, len(slowness))]
+        if pace != 1.0:
+            queue[sm] += (wait - queue[sm]) / QUEUE_STEPS
+            end = max(alone, time + (end - time - wait + queue[sm]) * pace)
     return end
 
 

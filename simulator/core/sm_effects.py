@@ -49,11 +49,11 @@ from .sm_tables import (
 
 MOST_BUSY, BEGUN_CYCLES = 0.9, 1000.0
 """Share of shared memory that products take from others at most; cycles before which there is no share to speak of.
-Beside m64n64k16 with both operands there, which take all of it, LDS get 12 of 128 B a cycle, STS 13, LDSM and loads 12
-(H200, CUDA 13.0, 2026-11-22)."""
+Beside m64n64k16 with both operands there, which take all of it, LDS, LDSM and STS get 10 to 12 of 128 B a cycle, loads
+9 (one H200, CUDA 13.0, 2026-11-22, docs/validation/sm-sharing-h200-2026-11-22.json)."""
 COPY_ISSUE = 1.25
-"""LDGSTS: the cycles of its data, which are written between loads and stores, and one in four for itself: ncu counts
-one wavefront an instruction, LDGSTS and STS together move 118 B a cycle, and 55 B beside products that take all."""
+"""LDGSTS: the cycles of its data, which are written between stores, and one in four for itself: ncu counts a wavefront
+an instruction, LDGSTS and STS together move 105 B a cycle (the same data). It is too much beside LDS: 193 B there."""
 
 
 @inlined

@@ -52,5 +52,5 @@ def test_loads_from_l2_tell_spilled_registers_from_data(opcode: str) -> None:
 
 @pytest.mark.parametrize(("busy", "cycles"), [(132, OUT), (99, OUT * 0.75), (66, OUT_ALONE), (1, OUT_ALONE)])
 def test_the_way_out_is_wider_where_few_sms_share_it(busy: int, cycles: float) -> None:
-    """On an H200, 32 B a cycle leave each of up to 66 SMs that write, 19 each of all."""
+    """On an H200, 32 B a cycle leave an SM that writes alone, 31 each of 66, 20 each of all."""
     assert latencies_of(replace(TOY, sms=132), busy).out == pytest.approx(cycles)
