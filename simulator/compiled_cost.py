@@ -27,10 +27,10 @@ from .sass.decode import decode
 from .sass.executions import paths
 from .sass.flow import Flow, find_flow
 from .sm_code import lower_code
+from .sm_l1 import Spilled, find_spilled, serve_from_l1
 from .sm_lateness import Lateness, latenesses
 from .sm_machine import DISPATCH_CYCLES, Machine, Run, latencies_of
 from .sm_mbarriers import fill_bulk_copies, join_mbarriers
-from .sm_spills import spills_miss
 from .sm_steps import Part, Share, few_items, find_cta, match_steps
 from .sm_stores import fill_stores
 from .sm_way import OUTSIDE, find_ways
@@ -87,13 +87,14 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
     flow = find_flow(decode(launch.resources.code.sass))
     room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
     resident = min(room, cdiv(launch.cta_count, device.sms))
-    missed = spills_miss(launch, device, resident)
     capability = int(device.compute_capability.replace(".", ""))
-    code, rates, unknown = lower_code(flow.instructions, capability, spills_miss=missed)
+    code, rates, unknown = lower_code(flow.instructions, capability)
     followed, constants = few_items(launch, launch.resources.code.constants, capability)
     cta, executed = find_cta(followed)
     ways = find_ways(flow, paths(flow, followed, constants, cta))
     shares = match_steps(launch, ways.regions, executed)
+    touched = find_spilled(launch, ways, shares)
+    serve_from_l1(launch, device, resident, cta, ways, shares, touched, code)
     join_mbarriers(launch, ways, code)
     fill_bulk_copies(launch, ways, shares, executed, code, rates)
     fill_stores(launch, ways, executed, code, rates)
@@ -119,6 +120,8 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
             critical_path_cycles=lone,
             local_read_bytes=round(fetched),
             local_write_bytes=round(spilled),
+            local_bytes=touched.get(name, Spilled()).touched,
+            local_kept_bytes=touched.get(name, Spilled()).kept,
             slack_cycles=late.get(name, Lateness()).slack_cycles,
             waits=late.get(name, Lateness()).waits,
             paces=_ages_of(name, shares, ages),
@@ -204,7 +207,9 @@ def _full(
     run = machine.run(trips, expected * np.arange(resident) / resident, ROUNDS)
     ends = [run.times(slot, tables.EXIT) for slot in range(resident)]
     turn = float(np.mean([(end[ROUNDS - 1] - end[0]) / (ROUNDS - 1) for end in ends])) - DISPATCH_CYCLES
-    rest = min(max(turn / resident - inside, straight / resident), straight)
+    # A CTA holds up no longer than it takes alone, until what it has stored has left.
+    drained = machine.run(trips, np.zeros(1)).drain
+    rest = min(max(turn / resident - inside, straight / resident), straight + drained)
     scale = rest / straight if straight > 0 else 0.0
     full = {number: paces.get(number, scale * cost.cycles) for number, cost in alone.items()}
     return full, ages, run, trips

@@ -47,7 +47,8 @@ class StepCost:
         critical_path_cycles: least time for a lone CTA [cycles].
         smem_read_bytes, smem_write_bytes: through shared memory [B].
         matmul_flop, other_flop: [FLOP]; exp_count: MUFU operations.
-        local_read_bytes, local_write_bytes: spilled registers that come from L2, and go there [B].
+        local_read_bytes, local_write_bytes: spilled registers that come from L2, and go there [B];
+        local_bytes, local_kept_bytes: how many different ones, and those of them that are read before they are written.
         covers_l2: whether the cycles hold the way of loaded data from L2: the latency of a hit, and the SM's port.
         slack_cycles: in a pipelined loop, by how much later than the step begins it needs the data that it then loads
             ahead of it were they later than from L2; below 0 where it would wait for them already [cycles].
@@ -65,6 +66,8 @@ class StepCost:
     exp_count: int
     local_read_bytes: int = 0
     local_write_bytes: int = 0
+    local_bytes: int = 0
+    local_kept_bytes: int = 0
     covers_l2: bool = False
     slack_cycles: float = 0.0
     waits: int = 1

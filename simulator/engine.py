@@ -18,6 +18,7 @@ from .core.memory import Memory
 from .cost import StepCost
 from .device import Device
 from .lower import lower_launch, lower_tensors
+from .occupancy import occupancy
 from .program import Launch
 from .steady import skip_steadily
 from .under_way import UnderWay
@@ -78,18 +79,26 @@ def run_launches(
     """
     tensors, index, granules = lower_tensors(launches, device, resolution)
     lowered = [lower_launch(launch, cost, index) for launch, cost in zip(launches, costs, strict=True)]
-    largest_bytes = int((tensors[:, memory.GRANULE_ROWS] * tensors[:, memory.GRANULE_ROW_BYTES]).max(initial=1))
-    state = _make_memory(granules, largest_bytes, device, resolution)
+    sizes = tensors[:, memory.GRANULE_ROWS] * tensors[:, memory.GRANULE_ROW_BYTES]
+    largest_bytes = max(int(sizes.max(initial=1)), *(low.spilled_bytes for low in lowered if low.spilled_granules), 1)
+    # Spilled registers lie behind all tensors, those of all launches in the same place.
+    spilled = max(_slots(launch, device) * low.spilled_granules for launch, low in zip(launches, lowered, strict=True))
+    state = _make_memory(granules + spilled, largest_bytes, device, resolution)
     begin = 0.0
     runs: list[LaunchRun] = []
     for _ in range(2 if warm else 1):
         runs = []
         for number, (launch, low) in enumerate(zip(launches, lowered, strict=True)):
             last = number == len(launches) - 1 and not warm
-            run = UnderWay(launch, low, tensors, state, device, clocks_hz[number], resolution, begin, record)
+            run = UnderWay(launch, low, tensors, state, device, clocks_hz[number], resolution, begin, record, granules)
             runs.append(_finish(run, steady_state and not record, refresh=not last))
             begin = run.end
     return runs
+
+
+def _slots(launch: Launch, device: Device) -> int:
+    """CTAs that run at a time, at most."""
+    return occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm * device.sms
 
 
 def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str) -> Memory:

@@ -21,6 +21,8 @@ from .program import Launch, Loop, Step, Tensor, Tile
 from .tiling import cdiv
 from .walk import SECTOR_BYTES, pipelined_stages, steps
 
+SPILLED_BYTES, LEAST_BYTES = 1 << 16, 256
+"""Granules of spilled registers: a CTA passes all of them in every iteration."""
 FOLD_ABOVE_GRANULES = 1 << 22
 FOLD_L2_CAPACITIES = 8
 
@@ -32,7 +34,8 @@ class LoweredLaunch:
     Args:
         tiles, code, loops, steps: int64 tables; costs: float64 (steps, pipes + 1), the critical path last.
         paces: one tuple for each step, as in `cost.StepCost`, which has covers_l2 too;
-        environment_size: item variables plus loop counters.
+        environment_size: item variables plus loop counters;
+        spilled_granules: of each slot, `SPILLED_BYTES` each at most; spilled_bytes: of one.
     """
 
     tiles: np.ndarray
@@ -43,6 +46,8 @@ class LoweredLaunch:
     paces: tuple[tuple[float, ...], ...]
     environment_size: int
     covers_l2: bool
+    spilled_granules: int
+    spilled_bytes: int
 
 
 def lower_tensors(
@@ -137,12 +142,17 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
     emit(program.body)
     code.append((HALT, 0))
     tiles: list[Tile] = []
-    spans: list[tuple[int, int, int, int, int]] = []
+    spans: list[tuple[int, ...]] = []
+    spilled = max(cost.local_bytes for cost in costs.values())
+    granules = cdiv(spilled, SPILLED_BYTES)
+    size = cdiv(spilled, max(1, granules) * LEAST_BYTES) * LEAST_BYTES or LEAST_BYTES
     for step in order:
         first = len(tiles)
         tiles += (*step.loads, *step.stores)
         middle = first + len(step.loads)
-        spans.append((first, middle, middle, len(tiles), costs[step.name].waits))
+        own = costs[step.name]
+        passed = cdiv(own.local_bytes, size), cdiv(own.local_kept_bytes, size)
+        spans.append((first, middle, middle, len(tiles), own.waits, *passed))
     return LoweredLaunch(
         tiles=_lower_tiles(launch, tiles, variables, index),
         code=np.array(code, dtype=np.int64),
@@ -154,6 +164,8 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
         paces=tuple(costs[step.name].paces for step in order),
         environment_size=len(variables),
         covers_l2=any(cost.covers_l2 for cost in costs.values()),
+        spilled_granules=granules,
+        spilled_bytes=size,
     )
 
 

@@ -29,6 +29,7 @@ PIPES = {
 }
 """Pipes of a sub-core; others take an issue slot alone."""
 SHARED = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "MOVM", "SHFL"})
+SHARED_STORES = frozenset({"STS", "STSM"})
 STORES = frozenset({"STG", "ST", "RED", "ATOMG", "ATOM"})
 LOADS = frozenset({"LDG", "LD"})
 READS_REGISTERS = frozenset({"fma", "fma_heavy", "half", "alu", "mufu", "fp64", "lsu"})
@@ -37,10 +38,17 @@ ARRIVALS = frozenset({"ART0", "A1T0"})
 """Of an mbarrier: threads report, and announce no copy."""
 
 NARROW = {"U16": 16.0, "S16": 16.0, "U8": 8.0, "S8": 8.0}
-"""Sectors that a warp's store of less than a word a thread touches. Triton gives a thread eight elements in a row, so
-lanes lie 8 elements apart; it stores one at a time where it cannot tell that rows are aligned.
-ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written, at a sector in two
-cycles."""
+"""Sectors that a warp's load or store of less than a word a thread touches. Triton gives a thread eight elements in a
+row, so lanes lie 8 elements apart; it moves one at a time where it cannot tell that rows are aligned.
+ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1 takes 4.0 cycles
+for such a load, a cycle a line (docs/validation/store-queue-h200-2026-11-22.json)."""
+PART_SECTOR = 1.14
+"""A part of a sector on the way out for a whole one: 25.6 to 28.4 cycles a store of 16 of them where all SMs write
+(the same data), for 25.0; the row kernels take 29.8 to 31.2."""
+WAITING_LINES, WAITING_NARROW = 70.0, 360.0
+"""Lines that may wait to leave an SM: loads behind many stores come 170 to 340 cycles later where one SM writes, 32 B a
+cycle, and 600 to 900 where all do, 20 B; behind narrow stores 1650 and 2000 to 2500, at 18 and 26 cycles each
+(the same data)."""
 LINE_SECTORS = 4.0
 BULK_KINDS = {"UTMALDG": sm.BULK, "UTMASTG": sm.BULK_WRITE, "UTMACMDFLUSH": sm.FLUSH}
 SHARED_LINE_BYTES = 128.0
@@ -57,14 +65,11 @@ PRODUCT_LEAST = 13.0
 Row = tuple[float, float, float, float, float, float]
 
 
-def lower_code(
-    instructions: Sequence[Instruction], capability: int, *, spills_miss: bool = False
-) -> tuple[np.ndarray, np.ndarray, Counter[str]]:
+def lower_code(instructions: Sequence[Instruction], capability: int) -> tuple[np.ndarray, np.ndarray, Counter[str]]:
     """Translate instructions to the tables of `core.sm`.
 
     Args:
-        capability: of the architecture whose opcodes they are, e.g. 90;
-        spills_miss: whether spilled registers come back from L2.
+        capability: of the architecture whose opcodes they are, e.g. 90.
 
     Returns:
         (int64 table, float64 table, opcodes without a rule -> how often they stand in the code).
@@ -77,13 +82,13 @@ def lower_code(
         rule = find_rule(one, table)
         if rule is None:
             unknown[one.opcode] += 1
-        kind, pipe, argument, rates[i] = _describe(one, rule, spills_miss)
+        kind, pipe, argument, rates[i] = _describe(one, rule)
         waits = one.stall_cycles, one.write_barrier, one.read_barrier, one.wait_mask
         code[i] = (kind, pipe, *waits, argument, 0)
     return code, rates, unknown
 
 
-def _describe(one: Instruction, rule: Rule | None, spills_miss: bool) -> tuple[int, int, int, Row]:
+def _describe(one: Instruction, rule: Rule | None) -> tuple[int, int, int, Row]:
     """Kind, pipe, argument, and the row of real numbers of an instruction."""
     # The compiler puts such loads in front of LDGSTS; they read nothing, but take their turn at shared memory.
     if one.predicate in NEVER and one.family in SHARED:
@@ -100,15 +105,17 @@ def _describe(one: Instruction, rule: Rule | None, spills_miss: bool) -> tuple[i
     moving = (max(LSU_INTERVAL, lines), latency - 1.0, OPERAND_READ, lines, 0.0, port)
     if one.family == "STL" or one.family in STORES:
         sectors = next((NARROW[word] for word in one.modifiers if word in NARROW), 0.0)
-        lines = sectors / LINE_SECTORS if one.family in STORES and sectors else lines
-        moved = max(LSU_INTERVAL, lines), latency - 1.0, OPERAND_READ, lines, 0.0, port
+        waiting = WAITING_LINES
+        if one.family in STORES and sectors:
+            lines, waiting = sectors / LINE_SECTORS * PART_SECTOR, WAITING_NARROW
+        moved = max(LSU_INTERVAL, lines), latency - 1.0, OPERAND_READ, lines, waiting, port
         return sm.WRITE, pipe, int(one.family == "STL"), moved
-    if one.family == "LDL" and spills_miss:
-        return sm.LOAD, pipe, 1, moving
-    if one.family in LOADS:
-        return sm.LOAD, pipe, 0, moving
-    if one.family in SHARED or one.family == "LDL":
-        return sm.SHARED, pipe, 0, moving
+    if one.family == "LDL" or one.family in LOADS:
+        sectors = next((NARROW[word] for word in one.modifiers if word in NARROW), 0.0)
+        interval = max(moving[0], sectors / LINE_SECTORS * sm.SUB_CORES)
+        return sm.LOAD, pipe, int(one.family == "LDL"), (interval, *moving[1:])
+    if one.family in SHARED:
+        return sm.SHARED, pipe, int(one.family in SHARED_STORES), moving
     if one.family == "LDGSTS":
         return sm.COPY, pipe, 0, moving
     kind, argument = _waits(one)

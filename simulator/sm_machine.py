@@ -19,11 +19,12 @@ BULK_CYCLES = 73.0
 """What a bulk copy takes beyond an L2 hit of 280 cycles: 517 for 16 KiB, less the data's own 164."""
 FILL = 1.28
 """Cycles of the way from L2 for one of shared memory: 443 cycles for an LDGSTS tile of 16 KiB, 280 before its data."""
-OUT, OUT_ALONE = 8.0, 4.0
-"""The same for what is written to L2, spills and single elements: 16 B a cycle (a sector in two) where all SMs write,
-and 32 where few do. The first is fitted: the most that any kernel wrote is 16.2. With nothing in its way, output with
-128 kB of spills is 63 % too fast. The second is measured (one H200, CUDA 13.0, 2026-11-22): 32 B a cycle for one SM,
-20 for each of all (docs/validation/sm-sharing-h200-2026-11-22.json), and 31.4 for each of 66 by the program before."""
+OUT, OUT_ALONE = 6.26, 4.0
+"""The same for what is written to L2, 20.45 B a cycle where all SMs write and 32 where few do (one H200, CUDA 13.0,
+2026-11-22, docs/validation/sm-sharing-h200-2026-11-22.json; 31.4 for each of 66, by the program before)."""
+BULK_TURN_CYCLES = 140.0
+"""A bulk copy behind a bulk store of 4, 16 and 32 KiB is there 453, 837 and 1350 cycles later than alone: 310 beyond
+31.5 B a cycle, 170 of them the store's own (docs/validation/store-queue-h200-2026-11-22.json)."""
 MATMUL_WAIT_CYCLES = 40.0
 """wgmma: a turn of four products and their wait takes 54 cycles (A in registers) beyond the products; about 14 of them
 are the turn's own instructions."""
@@ -47,6 +48,7 @@ def latencies_of(device: Device, busy_sms: int) -> tables.Latencies:
         bulk=device.l2_latency_cycles + BULK_CYCLES,
         fill=FILL,
         out=max(OUT_ALONE, OUT * busy_sms / device.sms),
+        turn=BULK_TURN_CYCLES,
         arrival=BARRIER_ARRIVAL_CYCLES,
         barrier=BARRIER_CYCLES,
         matmul_wait=MATMUL_WAIT_CYCLES,
@@ -63,7 +65,8 @@ class Run:
     """What came of a run.
 
     Args:
-        log, issues, stalls, blames, used: as in `core.sm`; counts: region -> iterations of each CTA's first warp.
+        log, issues, stalls, blames, used: as in `core.sm`; counts: region -> iterations of each CTA's first warp;
+        drain: from the end of the last CTA until all that was stored has left the SM [cycles].
     """
 
     log: np.ndarray
@@ -72,6 +75,7 @@ class Run:
     blames: np.ndarray
     used: np.ndarray
     counts: Counter[int]
+    drain: float
 
     def times(self, slot: int, mark: int) -> np.ndarray:
         """When a slot's first warp passed a mark."""
@@ -142,4 +146,5 @@ class Machine:
             blames=state.blames,
             used=state.used,
             counts=counts,
+            drain=max(0.0, float(state.links[tables.OUT_FREE] - state.log[logged - 1, tables.LOG_TIME])),
         )

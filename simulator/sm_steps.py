@@ -2,7 +2,7 @@
 
 Parts of the code are its straight code and its regions (`sm_way`), one with others inside cut in two where the first
 of those begins. Parts in their order, and steps in theirs, are brought together so that they run equally often
-(what comes after loops goes to the last step that runs as often):
+(what comes after loops goes to the last step that runs as often; of loops that run equally often, each has its own):
 a loop that the compiler has unrolled runs a fraction as often as its step, one peeled runs a few times less.
 One loop may stand for several steps of the program, and several parts for one step.
 All cycles are paid for, whatever goes to whom.
@@ -24,6 +24,8 @@ ENOUGH = 24
 """Executions of a step beyond which a CTA tells no more about it."""
 PEELED = 4
 """Iterations that the compiler may have taken out of a loop."""
+AGAIN = 1e-4
+"""What it costs a part to be paid for by whom the one before is paid: less than any difference of executions."""
 MOST_PER_CTA = 4
 """Items of a CTA of a persistent grid that are followed."""
 MOST_ITEMS = 1 << 16
@@ -152,9 +154,9 @@ def _in_order(costs: list[list[float]], runs: list[tuple[int, int]]) -> list[int
     for place, (_, now) in enumerate(pairwise(costs), start=1):
         for number, (first, stop) in enumerate(runs):
             for before, (other_first, other_stop) in enumerate(runs):
-                in_order = other_first <= first and other_stop <= stop
-                if in_order and best[place - 1][before] + now[number] < best[place][number]:
-                    best[place][number] = best[place - 1][before] + now[number]
+                cost = best[place - 1][before] + now[number] + AGAIN * (number == before)
+                if other_first <= first and other_stop <= stop and cost < best[place][number]:
+                    best[place][number] = cost
                     came[place][number] = before
     number = min(range(len(runs)), key=lambda one: best[-1][one])
     chosen = [number]

@@ -7,6 +7,7 @@ from .core import links, machine
 from .core.links import Rates
 from .core.memory import Memory
 from .device import Device
+from .l1_reuse import l1_room_bytes
 from .lower import LoweredLaunch
 from .occupancy import occupancy
 from .program import Launch
@@ -26,12 +27,12 @@ class UnderWay:
         resolution: str,
         begin: float,
         record: bool,
+        spilled_first: int,
     ) -> None:
         self.launch, self.lowered, self.tensors, self.state = launch, lowered, tensors, state
         self.begin = begin
         resident = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
         self.slot_count = min(resident * device.sms, launch.cta_count)
-        smem_in_use = resident * (launch.resources.smem_bytes_per_cta + device.smem_reserved_per_cta_bytes)
         self.rates = Rates(
             partitions=device.l2_partitions,
             interleaved=resolution == "chunk",
@@ -46,13 +47,16 @@ class UnderWay:
             hbm_part_line_cost=1.0 / device.hbm_part_line_fraction - 1.0,
             hbm_piece_write_bytes=float(device.hbm_piece_write_bytes),
             sm_fill_cycles_per_byte=0.0 if lowered.covers_l2 else 1.0 / device.sm_fill_bytes_per_cycle,
-            l1_bytes=float(max(0, device.l1_bytes - smem_in_use)),
+            l1_bytes=float(l1_room_bytes(launch, device)),
             l1_latency=float(device.l1_latency_cycles),
             l2_latency=0.0 if lowered.covers_l2 else float(device.l2_latency_cycles),
             fabric_latency=float(device.fabric_latency_cycles),
             hbm_latency=device.hbm_latency_s * clock_hz,
             hbm_piece_latency=device.hbm_piece_latency_s * clock_hz,
             cta_dispatch=float(device.cta_dispatch_cycles),
+            spilled_first=spilled_first,
+            spilled_granules=lowered.spilled_granules,
+            spilled_bytes=lowered.spilled_bytes,
         )
         count = self.slot_count
         self.paces = np.ones((len(lowered.costs), resident))

@@ -60,28 +60,34 @@ def moved_bytes(tensor: Tensor, rows: int, cols: int) -> int:
 
 def accesses(program: TileProgram, item: int) -> Iterator[Access]:
     """All accesses of one item in program order; empty ones (wholly past the edge) are left out."""
+    for step, variables in executions(program, item):
+        for kind, tiles in (("load", step.loads), ("store", step.stores)):
+            for tile in tiles:
+                access = clipped(program.tensor(tile.tensor), tile, kind, variables)
+                if access.rows > 0 and access.cols > 0:
+                    yield access
+
+
+def executions(program: TileProgram, item: int) -> Iterator[tuple[Step, dict[str, int]]]:
+    """All executions of one item's steps in order, each with the values of variables and counters."""
     row = program.items(np.array([item], dtype=np.int64))[0]
-    variables = {name: int(value) for name, value in zip(program.variables, row, strict=True)}
-    yield from _walk(program, program.body, variables)
+    yield from _walk(program.body, {name: int(value) for name, value in zip(program.variables, row, strict=True)})
 
 
-def _walk(program: TileProgram, body: tuple[Step | Loop, ...], variables: dict[str, int]) -> Iterator[Access]:
+def _walk(body: tuple[Step | Loop, ...], variables: dict[str, int]) -> Iterator[tuple[Step, dict[str, int]]]:
     for node in body:
         if isinstance(node, Loop):
             first, step, trips = (
                 variables[value] if isinstance(value, str) else value for value in (node.first, node.step, node.trips)
             )
             for trip in range(trips):
-                yield from _walk(program, node.body, variables | {node.counter: first + step * trip})
-            continue
-        for kind, tiles in (("load", node.loads), ("store", node.stores)):
-            for tile in tiles:
-                access = _clip(program.tensor(tile.tensor), tile, kind, variables)
-                if access.rows > 0 and access.cols > 0:
-                    yield access
+                yield from _walk(node.body, variables | {node.counter: first + step * trip})
+        else:
+            yield node, variables
 
 
-def _clip(tensor: Tensor, tile: Tile, kind: str, variables: dict[str, int]) -> Access:
+def clipped(tensor: Tensor, tile: Tile, kind: str, variables: dict[str, int]) -> Access:
+    """What a tile accesses, as far as the tensor goes; empty where it is wholly past the edge."""
     row = sum(variables[name] * coefficient for name, coefficient in tile.row)
     col = sum(variables[name] * coefficient for name, coefficient in tile.col)
     return Access(

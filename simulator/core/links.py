@@ -27,6 +27,8 @@ class Rates(NamedTuple):
 
     hbm_mixing_cost, hbm_part_line_cost: what reads and writes in turn add to a transfer's time, and reads of less than
     a line, as shares of it; hbm_piece_write_bytes: how many bytes more a piece takes to write than it has.
+    spilled_first, spilled_granules, spilled_bytes: granule of the first slot's spilled registers, granules of each
+    slot, and bytes of one.
     """
 
     partitions: int
@@ -49,6 +51,9 @@ class Rates(NamedTuple):
     hbm_latency: float
     hbm_piece_latency: float
     cta_dispatch: float
+    spilled_first: int
+    spilled_granules: int
+    spilled_bytes: int
 
 
 @inlined

@@ -12,6 +12,7 @@ import numpy as np
 from .compiled import compiled, inlined
 from .links import DISPATCH, STEPS, Rates
 from .memory import Memory, access_tile
+from .spilled import pass_spilled
 
 # Operations; columns of `code` are operation and argument (a step, or a loop).
 STEP, LOOP, END, HALT = 0, 1, 2, 3
@@ -22,8 +23,9 @@ IDLE, ADVANCE, COMPUTE, PREFETCH, ITERATE = range(5)
 # they begin.
 START, STOP, FIRST, STRIDE, TRIPS, COUNTER, STAGES, SLACK = range(8)
 LOOP_COLUMNS = 8
-# Columns of `steps`: tiles loaded, tiles stored, and how often the step waits for loads one after the other.
-LOAD_FROM, LOAD_TO, STORE_FROM, STORE_TO, WAITS = range(5)
+# Columns of `steps`: tiles loaded, tiles stored, how often the step waits for loads one after the other, granules of
+# spilled registers that it writes to L2, and how many of them it reads before.
+LOAD_FROM, LOAD_TO, STORE_FROM, STORE_TO, WAITS, SPILLED, KEPT = range(7)
 # Columns of `slots`.
 SM, CTA, ITEM, PC, PHASE, CURRENT, PENDING = range(7)
 SLOT_COLUMNS = 7
@@ -130,6 +132,13 @@ def _move(
             )  # fmt: skip
             if arrival > done:
                 done = arrival
+    if loads != PREFETCHED and steps[step, SPILLED] > 0:
+        arrival = pass_spilled(
+            entry, dirt, lists, windows, free, counter, rates, slot, sm, steps[step, SPILLED],
+            steps[step, KEPT], time,
+        )  # fmt: skip
+        if arrival > done:
+            done = arrival
     return done
 
 

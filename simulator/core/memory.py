@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import compiled, inlined
-from .l1 import forget, look_up
+from .l1 import look_up
 from .links import (
     FABRIC,
     FABRIC_LINK,
@@ -42,7 +42,7 @@ class Memory(NamedTuple):
     """Everything that outlives a tile access.
 
     entry, dirt, lists: the L2 (see `lru`); ready: float64 per granule, when its last fill arrives;
-    windows: int32 per granule, which of those that share its number it is;
+    windows: int32 per granule, which of those that share its number it is, or whether spilled registers were written;
     free: float64, when each link is free; pending: float64 (coalescers, slots, 2), reads under way, the slots
     a power of two that hardly ever makes two of them collide;
     l1: int64 (SMs, L1_ENTRIES + 1, 2), a ring of tiles and its newest element; counter: float64, see `links`.
@@ -60,7 +60,7 @@ class Memory(NamedTuple):
 
 
 @inlined
-def _list_of(lists: np.ndarray, parts: int, partition: int, granule: int) -> int:
+def list_of(lists: np.ndarray, parts: int, partition: int, granule: int) -> int:
     """The group of sets that a granule falls into: neighbours are spread evenly (golden ratio)."""
     groups = len(lists) // parts
     return partition * groups + (((granule * 0x9E3779B1) & 0xFFFFFFFF) * groups >> 32)
@@ -84,7 +84,7 @@ def _fetch(
 ) -> float:
     """Bring a share that the near partition lacks, over the fabric or from HBM. Returns: when it is there."""
     parts = rates.partitions
-    group = _list_of(lists, parts, home, granule)
+    group = list_of(lists, parts, home, granule)
     own = (granule * parts + home) * parts + home
     done = time
     written = 0
@@ -98,7 +98,7 @@ def _fetch(
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(entry, dirt, lists, group, own, share)
     if home != near and entry[own, STATE] != DIRTY:
-        copies = _list_of(lists, parts, near, granule)
+        copies = list_of(lists, parts, near, granule)
         written += insert(entry, dirt, lists, copies, (granule * parts + near) * parts + home, share)
     if written > 0:
         transfer(free, counter, rates, written, True, 1.0, time)
@@ -123,13 +123,13 @@ def _renew(
         for home in range(parts):
             copy = (granule * parts + partition) * parts + home
             if entry[copy, STATE] != ABSENT:
-                written += drop(entry, dirt, lists, _list_of(lists, parts, partition, granule), copy)
+                written += drop(entry, dirt, lists, list_of(lists, parts, partition, granule), copy)
     if written > 0:
         transfer(free, counter, rates, written, True, 1.0, time)
 
 
 @inlined
-def _hash(granule: int) -> int:
+def scatter(granule: int) -> int:
     """Scatters granule numbers: tensors are often powers of two apart (Fibonacci hashing)."""
     return ((granule * 0x9E3779B1) & 0xFFFFFFFF) >> 15
 
@@ -153,7 +153,7 @@ def _read_granule(
 ) -> float:
     """An SM reads a granule through coalescer and L2. Returns: when its data reaches the SM's port."""
     unit = sm // rates.coalescer_sms
-    slot = _hash(granule) & (pending.shape[1] - 1)
+    slot = scatter(granule) & (pending.shape[1] - 1)
     if pending[unit, slot, GRANULE] == granule + 1 and pending[unit, slot, UNTIL] > time:
         return pending[unit, slot, UNTIL]
     parts = rates.partitions
@@ -162,13 +162,13 @@ def _read_granule(
     done = serve(free, FIRST_L2 + near, time, size * rates.l2_read_cycles_per_byte)
     first, last, share = 0, parts, size if parts == 1 else size // 2
     if not rates.interleaved:
-        first = _hash(granule) % parts
+        first = scatter(granule) % parts
         last, share = first + 1, size
     fetched = False
     for home in range(first, last):
         copy = (granule * parts + near) * parts + home
         if entry[copy, STATE] != ABSENT:
-            touch(entry, len(entry) - len(lists) + _list_of(lists, parts, near, granule), copy)
+            touch(entry, len(entry) - len(lists) + list_of(lists, parts, near, granule), copy)
         else:
             fetched = True
             done = max(
@@ -207,7 +207,7 @@ def _write_granule(
     counter[L2_WRITE] += size
     first, last, share = 0, parts, size if parts == 1 else size // 2
     if not rates.interleaved:
-        first = _hash(granule) % parts
+        first = scatter(granule) % parts
         last, share = first + 1, size
     for home in range(first, last):
         own = (granule * parts + home) * parts + home
@@ -217,7 +217,7 @@ def _write_granule(
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
         written = 0
         for other in range(parts):
-            copy, group = (granule * parts + other) * parts + home, _list_of(lists, parts, other, granule)
+            copy, group = (granule * parts + other) * parts + home, list_of(lists, parts, other, granule)
             if other != home and other != near:
                 if entry[copy, STATE] != ABSENT:
                     drop(entry, dirt, lists, group, copy)
@@ -225,7 +225,7 @@ def _write_granule(
                 touch(entry, len(entry) - len(lists) + group, copy)
             else:
                 written += insert(entry, dirt, lists, group, copy, share)
-        written += soil(entry, dirt, lists, _list_of(lists, parts, home, granule), own)
+        written += soil(entry, dirt, lists, list_of(lists, parts, home, granule), own)
         if written > 0:
             transfer(free, counter, rates, written, True, cost, time)
 
@@ -285,9 +285,7 @@ def access_tile(
     if wide < tensors[which, ROW_BYTES]:
         first_col, last_col = col // wide, (col + width - 1) // wide
     tag = (slab + first_row * per_row + first_col) * len(tensors) + which
-    if store:
-        forget(l1, tag, sm)
-    elif tiles[tile, ASYNCHRONOUS] == 0 and look_up(l1, rates.l1_bytes, tag, total, sm):
+    if not store and tiles[tile, ASYNCHRONOUS] == 0 and look_up(l1, rates.l1_bytes, tag, total, sm):
         counter[L1_HIT] += total
         return time + rates.l1_latency
     done = time

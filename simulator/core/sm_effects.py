@@ -41,8 +41,10 @@ from .sm_tables import (
     SPILLED,
     SUB_CORES,
     TAIL,
+    WAITING,
     WRITE,
     WRITES,
+    WRITTEN,
     Latencies,
     State,
 )
@@ -51,9 +53,13 @@ MOST_BUSY, BEGUN_CYCLES = 0.9, 1000.0
 """Share of shared memory that products take from others at most; cycles before which there is no share to speak of.
 Beside m64n64k16 with both operands there, which take all of it, LDS, LDSM and STS get 10 to 12 of 128 B a cycle, loads
 9 (one H200, CUDA 13.0, 2026-11-22, docs/validation/sm-sharing-h200-2026-11-22.json)."""
-COPY_ISSUE = 1.25
-"""LDGSTS: the cycles of its data, which are written between stores, and one in four for itself: ncu counts a wavefront
-an instruction, LDGSTS and STS together move 105 B a cycle (the same data). It is too much beside LDS: 193 B there."""
+TAKEN_FROM_READS = 0.74
+"""What they take at least where others read: beside products with A in registers, which read half of the time, LDS and
+LDSM get 33.5 to 35.5 B a cycle and STS 56 to 58; with both operands in shared memory both get 34 to 36 (n = 128; the
+same data)."""
+COPY_ISSUE = 0.25
+"""LDGSTS: its turn in cycles for one of its data; those are written when nobody stores. ncu counts a wavefront an
+instruction; LDGSTS and LDS together move 193 B a cycle, LDGSTS and STS 105 (the same data)."""
 
 
 @inlined
@@ -94,7 +100,10 @@ def _mbarrier(
             return max(finish, state.channel_time[slot, channel, number % RING])
     elif leads and kind == BULK:
         channel = state.channel[slot]
-        arrival = _fetch(state, now, latencies.bulk, smem, latencies.fill)
+        sent = now
+        if state.links[OUT_FREE] > now:
+            sent = state.links[OUT_FREE] + latencies.turn
+        arrival = _fetch(state, sent, latencies.bulk, smem, latencies.fill)
         number = state.announced[slot, channel] % RING
         state.channel_time[slot, channel, number] = max(state.channel_time[slot, channel, number], arrival)
         state.coming[slot, channel] -= 1
@@ -148,9 +157,14 @@ def take_effect(
     smem = rates[i, SMEM]
     if kind in (SHARED, WRITE):
         # Products come first: beside one that reads its operands, shared memory serves the others with what is left.
+        stores = kind == WRITE or argument != 0
         if state.queue[MULTIPLYING]:
-            smem /= 1.0 - min(state.links[SMEM_SHARE], MOST_BUSY)
+            share = state.links[SMEM_SHARE] if stores else max(state.links[SMEM_SHARE], TAKEN_FROM_READS)
+            smem /= 1.0 - min(share, MOST_BUSY)
         begin = max(now, state.links[SMEM_FREE])
+        if stores:
+            begin = max(begin, state.links[WRITTEN])
+            state.links[WRITTEN] = begin + smem
         state.links[SMEM_FREE] = begin + smem
         state.used[SHARED_MEMORY] += rates[i, SMEM]
         finish += state.links[SMEM_FREE] - now
@@ -158,9 +172,9 @@ def take_effect(
         if kind == WRITE:
             if argument:
                 state.used[SPILLED] += rates[i, SMEM]
-            # L1 writes through. What waits on the way out for longer than the way takes holds up what comes after.
+            # L1 writes through. What finds no room among what waits on the way out holds up what comes after.
             state.links[OUT_FREE] = max(now, state.links[OUT_FREE]) + rates[i, SMEM] * latencies.out
-            late = now + max(0.0, state.links[OUT_FREE] - now - latencies.copy)
+            late = now + max(0.0, state.links[OUT_FREE] - now - rates[i, WAITING] * latencies.out)
             read = max(read, late)
             core = warp % SUB_CORES
             state.pipe_free[core, LSU] = max(state.pipe_free[core, LSU], late)
@@ -177,6 +191,7 @@ def take_effect(
             state.used[FETCHED] += smem
         if kind == COPY:
             state.links[SMEM_FREE] = max(now, state.links[SMEM_FREE]) + smem * COPY_ISSUE
+            state.links[WRITTEN] = max(now, state.links[WRITTEN]) + smem * (1.0 + COPY_ISSUE)
             state.pending[warp] = max(state.pending[warp], finish)
     elif kind == BULK_WRITE:
         if warp - slot * width == code[i, LEADER]:

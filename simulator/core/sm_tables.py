@@ -9,16 +9,19 @@ import numpy as np
 # before it, as COPY_COMMIT does copies, until they have left shared memory.
 PLAIN, SHARED, LOAD, COPY, COPY_COMMIT, COPY_WAIT, MATMUL, MATMUL_WAIT, BARRIER = range(9)
 EXPECT, BULK, BULK_WAIT, ARRIVE, WRITE, BULK_WRITE, FLUSH = range(9, 16)
-# Integer columns of an instruction. ARGUMENT: groups left pending (waits), whether it commits (MATMUL), or a barrier's
-# number plus 16 times the warps that it waits for (0: all), negative where the warp itself does not wait.
+# Integer columns of an instruction. ARGUMENT: groups left pending (waits), whether it commits (MATMUL), whether it
+# stores (SHARED), or a barrier's number plus 16 times the warps that it waits for (0: all), negative where the warp
+# itself does not wait.
 # Of mbarriers: its channel, plus 16 times the copies announced (EXPECT) or the phases passed freely (BULK_WAIT);
 # a wait whose argument is negative, - 1 - channel, is for the copies announced so far, and passes what is not.
 # LEADER: the warp that does it for its CTA (EXPECT, BULK, ARRIVE, BULK_WRITE, FLUSH).
 KIND, PIPE, STALL, WRITES, READS, WAITS, ARGUMENT, LEADER = range(8)
 COLUMNS = 8
 # Real columns: cycles that its sub-core's pipe is taken; from issue to result; from issue to operands read; cycles of
-# shared memory; of the tensor cores; of the register port (of a product: at full speed).
+# shared memory; of the tensor cores (of a WRITE: lines that may wait to leave the SM before it); of the register port
+# (of a product: at full speed).
 INTERVAL, LATENCY, READ, SMEM, TENSOR, PORT = range(6)
+WAITING = TENSOR
 RATES = 6
 # Pipes of a sub-core. NO_PIPE never makes anybody wait.
 NO_PIPE, FMA, HEAVY, ALU, MUFU, HALF, TENSOR_PIPE, UNIFORM, LSU, FP64 = range(10)
@@ -41,9 +44,9 @@ LOG_SLOT, LOG_MARK, LOG_TIME = range(3)
 START, EXIT = -1, -2
 # Elements of `State.links`: shared memory is free; data come from beyond L1 until; the share of shared memory
 # that the running product takes; the time; bursts of the running product; the way out to L2 is free; cycles of
-# shared memory that copies took.
-SMEM_FREE, COPY_FREE, SMEM_SHARE, CLOCK, BURST, PERIOD, OUT_FREE, COPIED = range(8)
-LINKS = 8
+# shared memory that copies took; what was stored, or copied, is written.
+SMEM_FREE, COPY_FREE, SMEM_SHARE, CLOCK, BURST, PERIOD, OUT_FREE, COPIED, WRITTEN = range(9)
+LINKS = 9
 # Elements of `State.queue`: the product that runs next or now, one past the last, whether one runs; entries of the log;
 # warps that have begun.
 HEAD, TAIL, MULTIPLYING, LOGGED, BEGUN = range(5)
@@ -54,7 +57,8 @@ class Latencies(NamedTuple):
 
     Args:
         copy, bulk: of data from beyond L1, and of bulk copies (TMA); fill: by how much slower they come than shared
-            memory takes them; out: the same for what is written to L2.
+            memory takes them; out: the same for what is written to L2; turn: how much later than what was written
+            before has left a bulk copy sets out.
         arrival, barrier: a barrier takes in arrivals one after the other, so long each, and releases its warps so long
             after the last.
         matmul_wait: from the end of a tile product to the release of who waits for it.
@@ -68,6 +72,7 @@ class Latencies(NamedTuple):
     bulk: float
     fill: float
     out: float
+    turn: float
     arrival: float
     barrier: float
     matmul_wait: float

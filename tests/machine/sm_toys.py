@@ -11,6 +11,7 @@ LATENCIES = sm.Latencies(
     bulk=300.0,
     fill=1.0,
     out=8.0,
+    turn=100.0,
     arrival=2.0,
     barrier=10.0,
     matmul_wait=40.0,

@@ -96,9 +96,10 @@ def test_a_long_row_of_instructions_holds_products_up() -> None:
     assert (intervals[20] - intervals[5]) / 15 / 8 == pytest.approx(161, rel=0.35)
 
 
-def _beside(kind: int, times: int, turns: int, smem: float = 32.0) -> Seen:
+def _beside(kind: int, times: int, turns: int, smem: float = 32.0, argument: int = 0) -> Seen:
     """Eight warps that use shared memory for 512 B so many times, and four with turns of eight m64n64k16."""
-    code = Code().add(kind, sm.LSU, interval=4.0, smem=4.0, latency=22.0, writes=0, stall=15).add(waits=1)
+    code = Code().add(kind, sm.LSU, interval=4.0, smem=4.0, latency=22.0, writes=0, stall=15, argument=argument)
+    code.add(waits=1)
     for number in range(8):
         code.add(sm.MATMUL, argument=int(number == 7), stall=4, smem=smem, tensor=32.0, port=32.0)
     code.add(argument=1, **WAIT).add(stall=2)  # type: ignore[arg-type]
@@ -111,9 +112,11 @@ def test_products_are_as_fast_while_tiles_arrive(kind: int) -> None:
     assert _beside(kind, 60, 100).cycles == pytest.approx(_beside(kind, 1, 100).cycles, rel=0.02)
 
 
-@pytest.mark.parametrize(("smem", "measured"), [(32.0, 0.0226), (16.0, 0.1087)])
-def test_products_leave_others_what_they_do_not_take(smem: float, measured: float) -> None:
-    """STS.128 a cycle beside m64n64k16 on an H200, A in shared memory and in registers: 0.25 without it."""
-    times = _beside(sm.SHARED, 500, 400, smem).times(0)
+@pytest.mark.parametrize(
+    ("smem", "stores", "measured"), [(32.0, 1, 0.0226), (16.0, 1, 0.1087), (32.0, 0, 0.0205), (16.0, 0, 0.0692)]
+)
+def test_products_leave_others_what_they_do_not_take(smem: float, stores: int, measured: float) -> None:
+    """STS.128 and LDS.128 a cycle beside m64n64k16 on an H200, A in shared memory and in registers: 0.25 without it."""
+    times = _beside(sm.SHARED, 500, 400, smem, stores).times(0)
     during = times[times < 8000]
-    assert 8 * (len(during) - 1) / during[-1] == pytest.approx(measured, rel=0.25)
+    assert 8 * (len(during) - 1) / during[-1] == pytest.approx(measured, rel=0.3)

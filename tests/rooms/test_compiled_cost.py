@@ -16,7 +16,6 @@ from tilesight.simulator.registry import find_schedule
 from tilesight.simulator.sass.decode import decode
 from tilesight.simulator.simulate import simulate
 from tilesight.simulator.sm_code import lower_code
-from tilesight.simulator.sm_spills import spills_miss
 
 H200 = load_device("h200")
 
@@ -159,14 +158,6 @@ def test_products_and_waits_are_told_apart() -> None:
     }
     assert list(families.values()) == [{"HGMMA"}, {"WARPGROUP"}, {"LDGSTS"}, {"LDGDEPBAR"}, {"DEPBAR"}, {"BAR"}]
     assert set(rates[code[:, sm.KIND] == sm.MATMUL, sm.TENSOR]) == {32.0}
-
-
-@pytest.mark.parametrize(("spilled_bytes", "miss"), [(0, False), (50, False), (60, True)])
-def test_spills_come_back_from_l2_where_l1_is_too_small(spilled_bytes: int, miss: bool) -> None:
-    """Four CTAs of 128 threads leave 28 KiB of L1; what they spill beyond would come for nothing."""
-    launch = launch_of()
-    resources = replace(launch.resources, spilled_bytes_per_thread=spilled_bytes)
-    assert spills_miss(replace(launch, resources=resources), H200, 4) is miss
 
 
 def test_what_spills_move_is_told_per_step() -> None:

@@ -6,11 +6,11 @@ import pytest
 from strategies import TOY
 from tilesight.simulator.core import sm_tables as sm
 from tilesight.simulator.sass.decode import Instruction
-from tilesight.simulator.sm_code import lower_code
+from tilesight.simulator.sm_code import LSU_INTERVAL, PART_SECTOR, WAITING_LINES, WAITING_NARROW, lower_code
 from tilesight.simulator.sm_machine import OUT, OUT_ALONE, latencies_of
 
 
-def row(opcode: str, *operands: str, predicate: str = "", **options: bool) -> tuple[list[int], list[float]]:
+def row(opcode: str, *operands: str, predicate: str = "") -> tuple[list[int], list[float]]:
     """Columns and rates of one instruction of sm_90."""
     one = Instruction(
         address=0,
@@ -25,7 +25,7 @@ def row(opcode: str, *operands: str, predicate: str = "", **options: bool) -> tu
         wait_mask=0,
         reuse=0,
     )
-    code, rates, unknown = lower_code([one], 90, **options)
+    code, rates, unknown = lower_code([one], 90)
     assert not unknown
     return code[0].tolist(), rates[0].tolist()
 
@@ -46,8 +46,21 @@ def test_others_that_never_run_take_an_issue_slot_alone(opcode: str) -> None:
 @pytest.mark.parametrize("opcode", ["LDG.E.128", "LDL.128"])
 def test_loads_from_l2_tell_spilled_registers_from_data(opcode: str) -> None:
     """Only data wait behind what the SM has stored."""
-    code, rates = row(opcode, "R4", "[R2.64]", spills_miss=True)
+    code, rates = row(opcode, "R4", "[R2.64]")
     assert (code[sm.KIND], code[sm.ARGUMENT], rates[sm.SMEM]) == (sm.LOAD, int(opcode[:3] == "LDL"), 4.0)
+
+
+def test_loads_of_single_elements_take_a_cycle_a_line() -> None:
+    """On an H200, 4.0 cycles of an SM for 32 elements of 2 B that lie 16 B apart."""
+    (_, narrow), (_, wide) = row("LDG.E.U16", "R4", "[R2.64]"), row("LDG.E", "R4", "[R2.64]")
+    assert (narrow[sm.INTERVAL], wide[sm.INTERVAL]) == (4.0 * sm.SUB_CORES, LSU_INTERVAL)
+
+
+def test_stores_of_single_elements_take_the_way_of_whole_sectors() -> None:
+    """Row kernels whose rows are not aligned would be three times too fast; and far more such stores may wait."""
+    (_, narrow), (_, wide) = row("STG.E.U16", "[R2.64]", "R4"), row("STG.E.128", "[R2.64]", "R4")
+    assert (narrow[sm.SMEM], wide[sm.SMEM]) == (pytest.approx(4.0 * PART_SECTOR), 4.0)
+    assert (narrow[sm.WAITING], wide[sm.WAITING]) == (WAITING_NARROW, WAITING_LINES)
 
 
 @pytest.mark.parametrize(("busy", "cycles"), [(132, OUT), (99, OUT * 0.75), (66, OUT_ALONE), (1, OUT_ALONE)])

@@ -132,8 +132,8 @@ WHOLE = (Step(name="begin"), loop("inner", 40), loop("masked", 3), Step(name="en
 BEGIN, LOOP, REST = Part(OUTSIDE), Part(0), Part(OUTSIDE, after=True)
 
 
-def region(count: int) -> Region:
-    return Region(parent=OUTSIDE, count=count, leaf=True)
+def region(count: int, parent: int = OUTSIDE, leaf: bool = True) -> Region:
+    return Region(parent=parent, count=count, leaf=leaf)
 
 
 @pytest.mark.parametrize(
@@ -159,6 +159,13 @@ def test_parts_are_paid_for_by_the_steps_that_run_as_often(
     assert tuple(share.steps for share in found) == paid
     assert tuple(share.times for share in found) == times
     assert tuple(share.left for share in found) == left
+
+
+def test_loops_that_run_as_often_as_each_other_have_steps_of_their_own() -> None:
+    """One step would pay for both loops wherever the CTA runs as many tiles with a mask as without."""
+    regions = (region(4, leaf=False), region(32, parent=0), region(32, parent=0))
+    shares = match_steps(launch_with(*WHOLE), regions, {"begin": 4, "inner": 32, "masked": 32, "end": 4})
+    assert [shares[Part(number)].steps for number in range(3)] == [("begin",), ("inner",), ("masked",)]
 
 
 def test_code_after_a_loop_without_a_step_of_its_own_leaves_the_loop_to_its_step() -> None:

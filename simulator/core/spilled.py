@@ -1,0 +1,56 @@
+"""Spilled registers on their way through L2: a slot's own granules, behind those of all tensors.
+
+A step writes all that it touches, without fetching it; what it reads before it has written it must be there.
+What the registers take of the links of L2 stands in the costs of the step; here they take room in it,
+drive out others, are driven out themselves, and come back from HBM.
+"""
+
+import numpy as np
+
+from .compiled import compiled
+from .links import Rates, transfer
+from .lru import ABSENT, STATE, insert, soil, touch
+from .memory import list_of, scatter
+
+
+@compiled
+def pass_spilled(
+    entry: np.ndarray,
+    dirt: np.ndarray,
+    lists: np.ndarray,
+    windows: np.ndarray,
+    free: np.ndarray,
+    counter: np.ndarray,
+    rates: Rates,
+    slot: int,
+    sm: int,
+    granules: int,
+    kept: int,
+    time: float,
+) -> float:
+    """Spilled registers go to L2, a slot's own granules, and the first so many come from there. Returns: when they do."""
+    parts = rates.partitions
+    near = 1 if parts * sm >= rates.sms else 0
+    done = time
+    for i in range(granules):
+        granule = rates.spilled_first + slot * rates.spilled_granules + i
+        first, last, share = 0, parts, rates.spilled_bytes if parts == 1 else rates.spilled_bytes // 2
+        if not rates.interleaved:
+            first = scatter(granule) % parts
+            last, share = first + 1, rates.spilled_bytes
+        for home in range(first, last):
+            own, written = (granule * parts + home) * parts + home, 0
+            if i < kept and entry[own, STATE] == ABSENT and windows[granule] == 1:
+                done = max(done, transfer(free, counter, rates, share, False, 1.0, time) + rates.hbm_latency)
+            for other in range(parts):
+                if other in (home, near):
+                    copy, group = (granule * parts + other) * parts + home, list_of(lists, parts, other, granule)
+                    if entry[copy, STATE] != ABSENT:
+                        touch(entry, len(entry) - len(lists) + group, copy)
+                    else:
+                        written += insert(entry, dirt, lists, group, copy, share)
+            written += soil(entry, dirt, lists, list_of(lists, parts, home, granule), own)
+            if written > 0:
+                transfer(free, counter, rates, written, True, 1.0, time)
+        windows[granule] = 1
+    return done

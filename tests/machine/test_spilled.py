@@ -1,0 +1,44 @@
+"""Spilled registers take room in L2, are written back where there is none, and come back where a step needs them."""
+
+from dataclasses import replace
+
+import pytest
+from machine.toys import GPU, KIB, ONE_PARTITION, cost, launch, run, tensor
+from tilesight.simulator.engine import LaunchRun
+from tilesight.simulator.program import Loop, Step
+
+TRIPS = 50
+
+
+def spilling(kib: int, kept_kib: int = 0, ctas: int = 2) -> LaunchRun:
+    """CTAs that touch so much in each of 50 steps, on two SMs with 64 KiB of L2."""
+    body = (Loop(counter="i", trips=TRIPS, body=(Step(name="step"),)),)
+    own = replace(cost(100.0), local_bytes=kib * KIB, local_kept_bytes=kept_kib * KIB)
+    return run(launch(body, (tensor("X", 1),), [(0,)] * ctas), gpu=ONE_PARTITION, costs={"step": own})
+
+
+def test_what_fits_l2_stays_there() -> None:
+    """Device memory would see every spill."""
+    seen = spilling(24, kept_kib=24)
+    assert (seen.hbm_read_bytes, seen.hbm_write_bytes) == (0, 0)
+
+
+def test_what_does_not_fit_is_written_back_and_read_only_where_it_is_needed() -> None:
+    """On an H200, kernels that spill 60 to 90 MB write 7 to 16 times as much of it as they read again."""
+    for kept_kib in (0, 48):
+        seen = spilling(48, kept_kib)
+        assert seen.hbm_write_bytes == pytest.approx(2 * TRIPS * 48 * KIB, rel=0.1)
+        assert seen.hbm_read_bytes == pytest.approx(2 * (TRIPS - 1) * kept_kib * KIB, rel=0.1)
+
+
+def test_a_cta_waits_for_what_it_needs() -> None:
+    """200 cycles of latency, and 49152 B at 64 B a cycle, would come for nothing."""
+    assert spilling(96, 96, ctas=1).cycles > spilling(96, 0, ctas=1).cycles + (TRIPS - 1) * 200
+
+
+def test_in_two_partitions_a_copy_takes_room_as_well() -> None:
+    """Lines at home on the other side are kept on the writer's: 24 KiB of each of two CTAs take 72 of 64 KiB."""
+    own = replace(cost(100.0), local_bytes=24 * KIB)
+    body = (Loop(counter="i", trips=TRIPS, body=(Step(name="step"),)),)
+    seen = run(launch(body, (tensor("X", 1),), [(0,)] * 2), gpu=GPU, costs={"step": own})
+    assert seen.hbm_write_bytes > 0

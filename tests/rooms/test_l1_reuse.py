@@ -1,0 +1,121 @@
+"""The room of L1, what a CTA finds there, and what its code spills."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tilesight.simulator.core import sm_tables as sm
+from tilesight.simulator.device import load_device
+from tilesight.simulator.l1_reuse import l1_room_bytes, served_by_l1
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.program import Launch
+from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.sass.decode import Instruction
+from tilesight.simulator.sass.flow import Flow, find_flow
+from tilesight.simulator.schedule import Config
+from tilesight.simulator.sm_l1 import Spilled, find_spilled, serve_from_l1
+from tilesight.simulator.sm_steps import Part, Share
+from tilesight.simulator.sm_way import OUTSIDE, Ways, find_ways
+
+H200 = load_device("h200")
+KIB = 1024
+
+
+def flash1(block_m: int = 64, block_n: int = 32, smem_kib: int = 24, heads: int = 2, seqlen_q: int = 128) -> Launch:
+    problem = AttentionProblem(batch=1, heads=heads, seqlen_q=seqlen_q, seqlen_k=1024, head_dim=64)
+    config = Config(block_m=block_m, block_n=block_n, num_warps=4, num_stages=2, warp_split="q")
+    (launch,) = find_schedule("flash1").launches(problem, config, H200)
+    resources = replace(launch.resources, smem_bytes_per_cta=smem_kib * KIB, registers_per_thread=128)
+    return replace(launch, resources=resources)
+
+
+@pytest.mark.parametrize(
+    ("smem_kib", "room_kib"),
+    [(48, 60), (49, 28), (40, 92), (24, 156), (0, 256)],
+    ids=["4 CTAs: 196", "above 48 KiB: all it can", "4 CTAs: 164", "4 CTAs: 100", "4 CTAs: 8"],
+)
+def test_shared_memory_takes_what_fits_the_ctas_or_all_it_can(smem_kib: int, room_kib: int) -> None:
+    """Spills would be found in an L1 that Triton has given to shared memory, and O would not in one that is free."""
+    assert l1_room_bytes(flash1(smem_kib=smem_kib), H200) == (room_kib if smem_kib else 248) * KIB
+
+
+@pytest.mark.parametrize(
+    ("block_n", "smem_kib", "share"),
+    [(32, 24, 15 / 16 * 31 / 32), (32, 56, 31 / 32 * (1.5 - 25 / 28)), (256, 56, 0.0)],
+    ids=["all fits", "most fits", "nothing fits"],
+)
+def test_a_state_that_comes_again_hits_by_how_much_lies_in_between(block_n: int, smem_kib: int, share: float) -> None:
+    """ncu on an H200, 128 queries: O, L and MAX are all found again in 192 KiB, 0.54 to 0.62 of them in 28 KiB."""
+    served = served_by_l1(flash1(block_n=block_n, smem_kib=smem_kib), H200, 1, 0, {})
+    assert served["inner"].plain == pytest.approx(share, abs=0.08)
+    assert served["outer"].plain == 0.0
+
+
+def test_all_ctas_of_an_sm_load_in_between() -> None:
+    """L1 would serve each of four CTAs as if it were alone."""
+    alone, four = (served_by_l1(flash1(), H200, resident, 0, {})["inner"].plain for resident in (1, 8))
+    assert alone > 0.9
+    assert four == pytest.approx(31 / 32 * (1.5 - 8 * 25 / 156), abs=0.05)
+
+
+@pytest.mark.parametrize(("spilled_kib", "share"), [(4, 1.0), (28, 0.5), (42, 0.0)])
+def test_spilled_registers_hit_by_how_many_there_are(spilled_kib: int, share: float) -> None:
+    """ncu on an H200: in 28 KiB all is found of 18, 0.59 of 28, 0.36 of 40, nothing of 64."""
+    problem = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=4096, head_dim=64)
+    (launch,) = find_schedule("flash2").launches(problem, Config(num_stages=3), H200)
+    launch = replace(launch, resources=replace(launch.resources, smem_bytes_per_cta=96 * KIB))
+    assert served_by_l1(launch, H200, 1, 0, {"inner": spilled_kib * KIB})["inner"].spilled == pytest.approx(
+        share, abs=0.02
+    )
+
+
+def code(*lines: tuple[str, str]) -> Flow:
+    """Instructions of a loop over itself, and an end."""
+    target = {"BRA": 0}
+    return find_flow(
+        [
+            Instruction(
+                address=16 * number,
+                predicate="P0" if opcode == "BRA" else "",
+                opcode=opcode,
+                operands=tuple(operands.split(",")) if operands else (),
+                target=target.get(opcode),
+                stall_cycles=1,
+                yields=False,
+                write_barrier=-1,
+                read_barrier=-1,
+                wait_mask=0,
+                reuse=0,
+            )
+            for number, (opcode, operands) in enumerate((*lines, ("BRA", ""), ("EXIT", "")))
+        ]
+    )
+
+
+def ways_of(*lines: tuple[str, str], trips: int = 4) -> Ways:
+    return find_ways(code(*lines), [[0] * trips + [1]] * 4)
+
+
+INNER = {
+    part: Share(steps=(name,), times=1.0, left=0.0) for part, name in ((Part(OUTSIDE), "prologue"), (Part(0), "inner"))
+}
+
+
+def test_a_step_keeps_what_it_reads_before_it_writes() -> None:
+    """What is written first in every iteration would be fetched from device memory as well."""
+    ways = ways_of(
+        ("LDL.64", "R4,[R1+0x10]"), ("STL", "[R1+0x20],R4"), ("LDL", "R5,[R1+0x20]"), ("STL", "[R1+0x10],R4")
+    )
+    assert find_spilled(flash1(), ways, INNER)["inner"] == Spilled(touched=3 * 4 * 128, kept=2 * 4 * 128)
+
+
+def test_half_of_the_loads_hit_where_half_of_the_bytes_do() -> None:
+    """All of them, or none, would come from L2."""
+    ways = ways_of(*[("LDL", f"R{number},[R1+{16 * number:#x}]") for number in range(1, 9)])
+    table = np.zeros((len(ways.flow.instructions), sm.COLUMNS), dtype=np.int64)
+    table[:8, sm.KIND], table[:8, sm.ARGUMENT] = sm.LOAD, 1
+    launch = flash1(smem_kib=56)
+    serve_from_l1(launch, H200, 1, 0, ways, INNER, {"inner": Spilled(28 * KIB, 0)}, table)
+    hits = (table[:8, sm.KIND] == sm.SHARED).sum()
+    assert hits == pytest.approx(8 * (1.5 - (28 + 17) / 28), abs=2)
+    assert set(table[table[:, sm.KIND] == sm.SHARED, sm.ARGUMENT]) <= {0}
