@@ -28,7 +28,7 @@ def pass_spilled(
     kept: int,
     time: float,
 ) -> float:
-    """Spilled registers go to L2, a slot's own granules, and the first so many come from there. Returns: when they do."""
+    """A slot's granules go to L2, and the first so many come from there. Returns: when those are there."""
     parts = rates.partitions
     near = 1 if parts * sm >= rates.sms else 0
     done = time
