@@ -7,6 +7,7 @@ A what-if is `dataclasses.replace(device, l2_bytes=...)` or `--set l2_bytes=...`
 
 import tomllib
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -227,7 +228,11 @@ def override(device: Device, settings: list[str]) -> Device:
     for setting in settings:
         key, separator, text = setting.partition("=")
         if not separator or key not in known:
-            raise ValueError(f"--set {setting!r}: must be key=value with a key of {', '.join(known)}")
+            near = ", ".join(get_close_matches(key, known, n=5, cutoff=0.4)) or ", ".join(list(known)[:5])
+            raise ValueError(
+                f"--set {setting!r}: must be key=value with the key of a number, such as {near}; "
+                "`tilesight devices h200` lists all"
+            )
         try:
             value: float = units.parse_quantity(text)
             if known[key].metadata["whole"] and value.is_integer():

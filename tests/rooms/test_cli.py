@@ -228,7 +228,7 @@ def test_devices_lists_the_catalogue_and_shows_one(capsys: pytest.CaptureFixture
         ("simulate --schedule naive --kv-order forward", "--kv-order: schedule naive does not take it"),
         ("simulate --device h300", "--device: device 'h300' is unknown; known are"),
         ("simulate --device none.toml", "--device: none.toml: cannot be read"),
-        ("simulate --set l3_bytes=4", "--set 'l3_bytes=4': must be key=value with a key of sms"),
+        ("simulate --set l3_bytes=4", "--set 'l3_bytes=4': must be key=value with the key of a number, such as l"),
         ("simulate --set l2_bytes=much", "--set l2_bytes: 'much' is no number"),
         ("simulate --set l2_bytes=1", "--set l2_bytes: l2_bytes = 1: must be a number from"),
         ("simulate --l2 hot", "'--l2': 'hot' must be one of cold, warm"),

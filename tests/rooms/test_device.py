@@ -250,8 +250,8 @@ def test_override_sets_numbers_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
-        ("l2_byte=1", "--set 'l2_byte=1': must be key=value with a key of sms, "),
-        ("name=x", "--set 'name=x': must be key=value with a key of sms, "),
+        ("l2_byte=1", "--set 'l2_byte=1': must be key=value with the key of a number, such as l2_bytes, "),
+        ("name=x", "--set 'name=x': must be key=value with the key of a number, such as sms, "),
         ("l2_bytes", "--set 'l2_bytes': must be key=value"),
         ("l2_bytes=large", "--set l2_bytes: 'large' is no number such as 62914560, 60MiB"),
         ("l2_bytes=60 apples", "--set l2_bytes: '60 apples' is no number"),
