@@ -8,6 +8,7 @@ What a CTA loads again, all CTAs of its SM load in between as well.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 
 from .core.l1 import NONE_BEYOND
 from .device import Device
@@ -57,22 +58,40 @@ def served_by_l1(
     loaded: dict[tuple[str, bool], int] = {}
     hits: dict[tuple[str, bool], float] = {}
     for name, what, size in islice(_loads(launch, item, spilled_bytes), MOST_LOADS):
+        kind = name, what is SPILLED
+        distance, place = _look_up(held, what, size)
         # The first registers that are fetched have been spilled in the same step.
-        place = next((place for place, (other, _) in enumerate(held) if other == what), None)
-        known = place is not None or what is SPILLED
-        distance = size + sum(other_bytes for _, other_bytes in held[:place]) if place is not None else size
-        if place is not None:
+        if place < 0 and what is SPILLED and not any(spilled for _, spilled in loaded):
+            distance = size
+        if place >= 0:
             del held[place]
         held.insert(0, (what, size))
-        kind = name, what is SPILLED
+        if place < 0:
+            _forget(held, NONE_BEYOND * room / resident)
         loaded[kind] = loaded.get(kind, 0) + size
-        hits[kind] = hits.get(kind, 0.0) + known * size * _share(distance * resident, room)
+        hits[kind] = hits.get(kind, 0.0) + size * _share(distance * resident, room)
     shares = {kind: hits[kind] / size for kind, size in loaded.items()}
     names = {name for name, _ in loaded}
     return {name: Served(shares.get((name, False), 0.0), shares.get((name, True), 0.0)) for name in names}
 
 
-def _share(distance: int, room: int) -> float:
+def _look_up(held: list[tuple[Access | str, int]], what: Access | str, size: int) -> tuple[float, int]:
+    """What was loaded since `what` was, and itself [B], and its place; infinity and -1 where it is not held."""
+    distance = size
+    for place, (other, other_bytes) in enumerate(held):
+        if other == what:
+            return distance, place
+        distance += other_bytes
+    return inf, -1
+
+
+def _forget(held: list[tuple[Access | str, int]], reach_bytes: float) -> None:
+    """Drop what lies so far back that nothing of it would hit."""
+    while len(held) > 1 and sum(size for _, size in held[:-1]) > reach_bytes:
+        held.pop()
+
+
+def _share(distance: float, room: int) -> float:
     return min(1.0, max(0.0, NONE_BEYOND - distance / room)) if room else 0.0
 
 
