@@ -13,7 +13,9 @@ from tilesight.simulator.registry import find_schedule
 from tilesight.simulator.sass.decode import Instruction
 from tilesight.simulator.sass.flow import Flow, find_flow
 from tilesight.simulator.schedule import Config
+from tilesight.simulator.sm_code import PART_SECTOR, lower_code
 from tilesight.simulator.sm_l1 import Spilled, find_spilled, serve_from_l1
+from tilesight.simulator.sm_machine import Machine, latencies_of
 from tilesight.simulator.sm_steps import Part, Share
 from tilesight.simulator.sm_way import OUTSIDE, Ways, find_ways
 
@@ -119,3 +121,14 @@ def test_half_of_the_loads_hit_where_half_of_the_bytes_do() -> None:
     hits = (table[:8, sm.KIND] == sm.SHARED).sum()
     assert hits == pytest.approx(8 * (1.5 - (28 + 17) / 28), abs=2)
     assert set(table[table[:, sm.KIND] == sm.SHARED, sm.ARGUMENT]) <= {0}
+
+
+def test_what_was_stored_leaves_after_the_cta_has_ended() -> None:
+    """A CTA that stores for longer than it runs would hold up a full SM no longer than it runs."""
+    ways = ways_of(*[("STG.E.U16", "[R2.64],R4")] * 8)
+    table, rates, _ = lower_code(ways.flow.instructions, 90)
+    latencies = latencies_of(H200, H200.sms)
+    seen = Machine(ways=ways, code=table, rates=rates, latencies=latencies).run({0: 4}, np.zeros(1))
+    stores = 4 * 4 * 8
+    assert seen.end + seen.drain == pytest.approx(stores * 4 * PART_SECTOR * latencies.out, rel=0.05)
+    assert seen.drain > seen.end
