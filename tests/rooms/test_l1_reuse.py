@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tilesight.simulator.compiled_cost import _full, _lone
 from tilesight.simulator.core import sm_tables as sm
 from tilesight.simulator.device import load_device
 from tilesight.simulator.l1_reuse import l1_room_bytes, served_by_l1
@@ -132,3 +133,14 @@ def test_what_was_stored_leaves_after_the_cta_has_ended() -> None:
     stores = 4 * 4 * 8
     assert seen.end + seen.drain == pytest.approx(stores * 4 * PART_SECTOR * latencies.out, rel=0.05)
     assert seen.drain > seen.end
+
+
+def test_a_full_sm_finishes_no_cta_before_its_stores_have_left() -> None:
+    """Row kernels of unaligned rows, whose stores wait in hundreds, would be 40 % too fast."""
+    ways = ways_of(*[("STG.E.U16", "[R2.64],R4")] * 40, trips=1)
+    table, rates, _ = lower_code(ways.flow.instructions, 90)
+    machine = Machine(ways=ways, code=table, rates=rates, latencies=latencies_of(H200, H200.sms))
+    alone = _lone(machine)
+    full, *_ = _full(machine, alone, 4)
+    assert full[OUTSIDE] == pytest.approx(4 * 40 * 4 * PART_SECTOR * machine.latencies.out, rel=0.1)
+    assert full[OUTSIDE] > 1.4 * alone[OUTSIDE].cycles
