@@ -18,10 +18,9 @@ from .core.memory import Memory
 from .cost import StepCost
 from .device import Device
 from .lower import lower_launch, lower_tensors
-from .occupancy import occupancy
 from .program import Launch
 from .steady import skip_steadily
-from .under_way import UnderWay
+from .under_way import UnderWay, slots_of
 
 MOST_GROUPS, GROUP_GRANULES = 16, 8
 """Groups of sets of an L2 partition that are told apart, and granules that each has room for at least."""
@@ -80,9 +79,11 @@ def run_launches(
     tensors, index, granules = lower_tensors(launches, device, resolution)
     lowered = [lower_launch(launch, cost, index) for launch, cost in zip(launches, costs, strict=True)]
     sizes = tensors[:, memory.GRANULE_ROWS] * tensors[:, memory.GRANULE_ROW_BYTES]
-    largest_bytes = max(int(sizes.max(initial=1)), *(low.spilled_bytes for low in lowered if low.spilled_granules), 1)
+    largest_bytes = max([int(sizes.max(initial=1)), *(low.spilled_bytes for low in lowered if low.spilled_granules)])
     # Spilled registers lie behind all tensors, those of all launches in the same place.
-    spilled = max(_slots(launch, device) * low.spilled_granules for launch, low in zip(launches, lowered, strict=True))
+    spilled = max(
+        slots_of(launch, device) * low.spilled_granules for launch, low in zip(launches, lowered, strict=True)
+    )
     state = _make_memory(granules + spilled, largest_bytes, device, resolution)
     begin = 0.0
     runs: list[LaunchRun] = []
@@ -94,11 +95,6 @@ def run_launches(
             runs.append(_finish(run, steady_state and not record, refresh=not last))
             begin = run.end
     return runs
-
-
-def _slots(launch: Launch, device: Device) -> int:
-    """CTAs that run at a time, at most."""
-    return occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm * device.sms
 
 
 def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str) -> Memory:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import inf
 
-from .core.l1 import NONE_BEYOND
+from .core.l1 import NONE_BEYOND, hit_share
 from .device import Device
 from .occupancy import occupancy
 from .program import Launch
@@ -69,7 +69,7 @@ def served_by_l1(
         if place < 0:
             _forget(held, NONE_BEYOND * room / resident)
         loaded[kind] = loaded.get(kind, 0) + size
-        hits[kind] = hits.get(kind, 0.0) + size * _share(distance * resident, room)
+        hits[kind] = hits.get(kind, 0.0) + size * hit_share(float(distance * resident), float(room))
     shares = {kind: hits[kind] / size for kind, size in loaded.items()}
     names = {name for name, _ in loaded}
     return {name: Served(shares.get((name, False), 0.0), shares.get((name, True), 0.0)) for name in names}
@@ -89,10 +89,6 @@ def _forget(held: list[tuple[Access | str, int]], reach_bytes: float) -> None:
     """Drop what lies so far back that nothing of it would hit."""
     while len(held) > 1 and sum(size for _, size in held[:-1]) > reach_bytes:
         held.pop()
-
-
-def _share(distance: float, room: int) -> float:
-    return min(1.0, max(0.0, NONE_BEYOND - distance / room)) if room else 0.0
 
 
 def _loads(launch: Launch, item: int, spilled_bytes: Mapping[str, int]) -> Iterator[tuple[str, Access | str, int]]:

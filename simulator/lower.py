@@ -22,7 +22,7 @@ from .tiling import cdiv
 from .walk import SECTOR_BYTES, pipelined_stages, steps
 
 SPILLED_BYTES, LEAST_BYTES = 1 << 16, 256
-"""Granules of spilled registers: a CTA passes all of them in every iteration."""
+"""Granules of spilled registers: of one size, no larger than the first, a multiple of the second [B]."""
 FOLD_ABOVE_GRANULES = 1 << 22
 FOLD_L2_CAPACITIES = 8
 
@@ -145,7 +145,7 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
     spans: list[tuple[int, ...]] = []
     spilled = max(cost.local_bytes for cost in costs.values())
     granules = cdiv(spilled, SPILLED_BYTES)
-    size = cdiv(spilled, max(1, granules) * LEAST_BYTES) * LEAST_BYTES or LEAST_BYTES
+    size = LEAST_BYTES * cdiv(spilled, LEAST_BYTES * granules) if granules else LEAST_BYTES
     for step in order:
         first = len(tiles)
         tiles += (*step.loads, *step.stores)

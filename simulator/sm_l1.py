@@ -38,11 +38,10 @@ def find_spilled(launch: Launch, ways: Ways, shares: Mapping[Part, Share]) -> di
     """What each step touches of its CTA's spilled registers; the most, where it has several parts of the code."""
     touched: Counter[int] = Counter()
     kept: Counter[int] = Counter()
-    for way, warps in Counter(zip(ways.warps, map(id, ways.region_of), strict=True)).items():
-        warp = next(number for number, other in enumerate(ways.warps) if other is way[0])
+    for way, warps in Counter(ways.warps).items():
         read: dict[int, set[int]] = {}
         seen: dict[int, set[int]] = {}
-        for number, region in dict.fromkeys(ways.executed(warp)):
+        for number, region in dict.fromkeys(ways.executed(ways.warps.index(way))):
             block = ways.flow.blocks[number]
             for one in ways.flow.instructions[block.first : block.stop]:
                 if one.family in ("LDL", "STL"):
@@ -97,8 +96,8 @@ def serve_from_l1(
 def _regions(ways: Ways) -> dict[int, int]:
     """Instruction -> region in which a warp runs it first."""
     found: dict[int, int] = {}
-    for warp in range(len(ways.warps)):
-        for number, region in dict.fromkeys(ways.executed(warp)):
+    for way in dict.fromkeys(ways.warps):
+        for number, region in dict.fromkeys(ways.executed(ways.warps.index(way))):
             block = ways.flow.blocks[number]
             for place in range(block.first, block.stop):
                 found.setdefault(place, region)

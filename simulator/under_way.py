@@ -13,6 +13,12 @@ from .occupancy import occupancy
 from .program import Launch
 
 
+def slots_of(launch: Launch, device: Device) -> int:
+    """CTAs of a launch that run at a time."""
+    resident = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
+    return min(resident * device.sms, launch.cta_count)
+
+
 class UnderWay:
     """One launch under way: the arrays that the compiled loop changes, and how far it has come."""
 
@@ -32,7 +38,7 @@ class UnderWay:
         self.launch, self.lowered, self.tensors, self.state = launch, lowered, tensors, state
         self.begin = begin
         resident = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
-        self.slot_count = min(resident * device.sms, launch.cta_count)
+        self.slot_count = slots_of(launch, device)
         self.rates = Rates(
             partitions=device.l2_partitions,
             interleaved=resolution == "chunk",
