@@ -8,6 +8,7 @@ from tilesight.simulator.device import load_device
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.program import Code, Launch, Resources
 from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.sass.decode import Instruction
 from tilesight.simulator.schedule import Config
 
 RECORDED = Path(__file__).parent / "recorded" / "sass-flash2-sm90.txt.gz"
@@ -27,3 +28,22 @@ def coded_launch() -> Launch:
     """The launch, with its code."""
     (launch,) = find_schedule("flash2").launches(CODE_PROBLEM, CODE_CONFIG, load_device("h200"))
     return replace(launch, resources=CODE_RESOURCES)
+
+
+def made_instruction(
+    address: int, opcode: str, *operands: str, target: int | None = None, predicate: str = ""
+) -> Instruction:
+    """An instruction that waits for nothing, and that nothing waits for."""
+    return Instruction(
+        address=address,
+        predicate=predicate,
+        opcode=opcode,
+        operands=operands,
+        target=target,
+        stall_cycles=1,
+        yields=False,
+        write_barrier=-1,
+        read_barrier=-1,
+        wait_mask=0,
+        reuse=0,
+    )

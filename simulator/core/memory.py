@@ -60,7 +60,7 @@ class Memory(NamedTuple):
 
 
 @inlined
-def list_of(lists: np.ndarray, parts: int, partition: int, granule: int) -> int:
+def _list_of(lists: np.ndarray, parts: int, partition: int, granule: int) -> int:
     """The group of sets that a granule falls into: neighbours are spread evenly (golden ratio)."""
     groups = len(lists) // parts
     return partition * groups + (((granule * 0x9E3779B1) & 0xFFFFFFFF) * groups >> 32)
@@ -84,7 +84,7 @@ def _fetch(
 ) -> float:
     """Bring a share that the near partition lacks, over the fabric or from HBM. Returns: when it is there."""
     parts = rates.partitions
-    group = list_of(lists, parts, home, granule)
+    group = _list_of(lists, parts, home, granule)
     own = (granule * parts + home) * parts + home
     done = time
     written = 0
@@ -98,7 +98,7 @@ def _fetch(
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(entry, dirt, lists, group, own, share)
     if home != near and entry[own, STATE] != DIRTY:
-        copies = list_of(lists, parts, near, granule)
+        copies = _list_of(lists, parts, near, granule)
         written += insert(entry, dirt, lists, copies, (granule * parts + near) * parts + home, share)
     if written > 0:
         transfer(free, counter, rates, written, True, 1.0, time)
@@ -123,7 +123,7 @@ def _renew(
         for home in range(parts):
             copy = (granule * parts + partition) * parts + home
             if entry[copy, STATE] != ABSENT:
-                written += drop(entry, dirt, lists, list_of(lists, parts, partition, granule), copy)
+                written += drop(entry, dirt, lists, _list_of(lists, parts, partition, granule), copy)
     if written > 0:
         transfer(free, counter, rates, written, True, 1.0, time)
 
@@ -168,7 +168,7 @@ def _read_granule(
     for home in range(first, last):
         copy = (granule * parts + near) * parts + home
         if entry[copy, STATE] != ABSENT:
-            touch(entry, len(entry) - len(lists) + list_of(lists, parts, near, granule), copy)
+            touch(entry, len(entry) - len(lists) + _list_of(lists, parts, near, granule), copy)
         else:
             fetched = True
             done = max(
@@ -182,6 +182,25 @@ def _read_granule(
     pending[unit, slot, GRANULE] = granule + 1
     pending[unit, slot, UNTIL] = done
     return done
+
+
+@inlined
+def keep_written(
+    entry: np.ndarray, dirt: np.ndarray, lists: np.ndarray, parts: int, granule: int, near: int, home: int, share: int
+) -> int:
+    """L2 keeps a share that was written: at home, dirty, and a copy on the writer's side. Returns: bytes driven out."""
+    written = 0
+    for other in range(parts):
+        copy, group = (granule * parts + other) * parts + home, _list_of(lists, parts, other, granule)
+        if other != home and other != near:
+            if entry[copy, STATE] != ABSENT:
+                drop(entry, dirt, lists, group, copy)
+        elif entry[copy, STATE] != ABSENT:
+            touch(entry, len(entry) - len(lists) + group, copy)
+        else:
+            written += insert(entry, dirt, lists, group, copy, share)
+    own = (granule * parts + home) * parts + home
+    return written + soil(entry, dirt, lists, _list_of(lists, parts, home, granule), own)
 
 
 @compiled
@@ -210,22 +229,11 @@ def _write_granule(
         first = scatter(granule) % parts
         last, share = first + 1, size
     for home in range(first, last):
-        own = (granule * parts + home) * parts + home
         serve(free, FIRST_L2 + home, time, share * rates.l2_write_cycles_per_byte)
         if home != near:
             counter[FABRIC] += share
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
-        written = 0
-        for other in range(parts):
-            copy, group = (granule * parts + other) * parts + home, list_of(lists, parts, other, granule)
-            if other != home and other != near:
-                if entry[copy, STATE] != ABSENT:
-                    drop(entry, dirt, lists, group, copy)
-            elif entry[copy, STATE] != ABSENT:
-                touch(entry, len(entry) - len(lists) + group, copy)
-            else:
-                written += insert(entry, dirt, lists, group, copy, share)
-        written += soil(entry, dirt, lists, list_of(lists, parts, home, granule), own)
+        written = keep_written(entry, dirt, lists, parts, granule, near, home, share)
         if written > 0:
             transfer(free, counter, rates, written, True, cost, time)
 

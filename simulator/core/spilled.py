@@ -9,8 +9,8 @@ import numpy as np
 
 from .compiled import compiled
 from .links import Rates, transfer
-from .lru import ABSENT, STATE, insert, soil, touch
-from .memory import list_of, scatter
+from .lru import ABSENT, STATE
+from .memory import keep_written, scatter
 
 
 @compiled
@@ -39,17 +39,10 @@ def pass_spilled(
             first = scatter(granule) % parts
             last, share = first + 1, rates.spilled_bytes
         for home in range(first, last):
-            own, written = (granule * parts + home) * parts + home, 0
+            own = (granule * parts + home) * parts + home
             if i < kept and entry[own, STATE] == ABSENT and windows[granule] == 1:
                 done = max(done, transfer(free, counter, rates, share, False, 1.0, time) + rates.hbm_latency)
-            for other in range(parts):
-                if other in (home, near):
-                    copy, group = (granule * parts + other) * parts + home, list_of(lists, parts, other, granule)
-                    if entry[copy, STATE] != ABSENT:
-                        touch(entry, len(entry) - len(lists) + group, copy)
-                    else:
-                        written += insert(entry, dirt, lists, group, copy, share)
-            written += soil(entry, dirt, lists, list_of(lists, parts, home, granule), own)
+            written = keep_written(entry, dirt, lists, parts, granule, near, home, share)
             if written > 0:
                 transfer(free, counter, rates, written, True, 1.0, time)
         windows[granule] = 1

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_code import made_instruction
 from tilesight.simulator.compiled_cost import _full, _lone
 from tilesight.simulator.core import sm_tables as sm
 from tilesight.simulator.device import load_device
@@ -11,7 +12,6 @@ from tilesight.simulator.l1_reuse import l1_room_bytes, served_by_l1
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.program import Launch
 from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.sass.decode import Instruction
 from tilesight.simulator.sass.flow import Flow, find_flow
 from tilesight.simulator.schedule import Config
 from tilesight.simulator.sm_code import PART_SECTOR, lower_code
@@ -74,24 +74,12 @@ def test_spilled_registers_hit_by_how_many_there_are(spilled_kib: int, share: fl
 
 def code(*lines: tuple[str, str]) -> Flow:
     """Instructions of a loop over itself, and an end."""
-    target = {"BRA": 0}
+    body = [
+        made_instruction(16 * number, opcode, *operands.split(",")) for number, (opcode, operands) in enumerate(lines)
+    ]
+    end = 16 * len(lines)
     return find_flow(
-        [
-            Instruction(
-                address=16 * number,
-                predicate="P0" if opcode == "BRA" else "",
-                opcode=opcode,
-                operands=tuple(operands.split(",")) if operands else (),
-                target=target.get(opcode),
-                stall_cycles=1,
-                yields=False,
-                write_barrier=-1,
-                read_barrier=-1,
-                wait_mask=0,
-                reuse=0,
-            )
-            for number, (opcode, operands) in enumerate((*lines, ("BRA", ""), ("EXIT", "")))
-        ]
+        [*body, made_instruction(end, "BRA", target=0, predicate="P0"), made_instruction(end + 16, "EXIT")]
     )
 
 

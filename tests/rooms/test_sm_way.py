@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_code import coded_launch
+from made_code import coded_launch, made_instruction
 from tilesight.simulator.core import sm_tables as sm
 from tilesight.simulator.program import Launch, Loop, Step, Tensor, Tile
 from tilesight.simulator.sass.decode import Instruction, decode
@@ -18,19 +18,7 @@ from tilesight.simulator.sm_way import OUTSIDE, Region, Ways, find_ways
 
 
 def branch(address: int, opcode: str, target: int | None = None, predicate: str = "") -> Instruction:
-    return Instruction(
-        address=address,
-        predicate=predicate,
-        opcode=opcode,
-        operands=(),
-        target=target,
-        stall_cycles=1,
-        yields=False,
-        write_barrier=-1,
-        read_barrier=-1,
-        wait_mask=0,
-        reuse=0,
-    )
+    return made_instruction(address, opcode, target=target, predicate=predicate)
 
 
 NESTED = find_flow(
