@@ -25,12 +25,13 @@
     }                                                                          \
   } while (0)
 
-enum Op { SS_64, RS_64, SS_128, RS_128, NONE, LDGSTS, BULK, LDS, STS, LDSM, LDG };
+enum Op { SS_64, RS_64, SS_128, RS_128, NONE, LDGSTS, BULK, LDS, STS, LDSM, LDG, SHFL };
 const char *OPS[] = {"m64n64k16 SS", "m64n64k16 RS", "m64n128k16 SS", "m64n128k16 RS", "none",
-                     "LDGSTS", "bulk", "LDS", "STS", "LDSM", "LDG"};
+                     "LDGSTS", "bulk", "LDS", "STS", "LDSM", "LDG", "SHFL"};
 
 constexpr int SMS = 132, WARPS = 12;
 constexpr int ROW = 512, ROWS = 16;           // bytes a warp moves at a time; times between checks
+constexpr int WORDS = 128;                    // bytes that a SHFL moves
 constexpr int COPY = 4096;                    // bytes of a bulk copy
 constexpr int BATCH = 32, PRODUCTS = 12800;   // products before a wait, and in all
 constexpr int CYCLES = 200000, ROUNDS = 400;  // to measure for, and tiles to wait for
@@ -143,7 +144,7 @@ template <Op OP> __device__ Count move(Task task) {
 #pragma unroll 1
   do {
     const char *from = task.data + moved % STRETCH + lane * 16;
-    moved += OP == BULK ? COPY : ROWS * ROW;
+    moved += OP == BULK ? COPY : ROWS * (OP == SHFL ? WORDS : ROW);
     if (OP == BULK && lane == 0) {
       unsigned odd = copies % 2;
       if (copies >= 2) wait_barrier(task.barriers + odd * 8, (copies / 2 - 1) % 2);
@@ -156,12 +157,14 @@ template <Op OP> __device__ Count move(Task task) {
       if (OP == LDG) LOAD("ld.global.cg.v4.u32", v[i], "l", from + i * ROW);
       if (OP == LDS) LOAD("ld.shared.v4.u32", v[i], "r", own + i * ROW);
       if (OP == LDSM) LOAD("ldmatrix.sync.aligned.m8n8.x4.shared.b16", v[i], "r", own + i * ROW);
+      if (OP == SHFL)
+        asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 0x1f, 0xffffffff;" : "+r"(v[i].x));
       if (OP == STS)
         asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
                      ::"r"(own + i * ROW), "r"(v[0].x), "r"(v[0].y), "r"(v[0].z), "r"(v[0].w));
     }
     if (OP == LDGSTS) asm volatile("cp.async.commit_group;\n cp.async.wait_group 1;" ::: "memory");
-    if (OP == LDG || OP == LDS || OP == LDSM)
+    if (OP == LDG || OP == LDS || OP == LDSM || OP == SHFL)
       for (int i = 0; i < ROWS; ++i) sum ^= fold(v[i]);
     __syncwarp();
   } while (task.until_stop ? !*task.stop : clock64() - start < CYCLES);
@@ -196,6 +199,7 @@ share_sm(Roles roles, const char *data, unsigned zero, Count *counts) {
     case STS: count = move<STS>(task); break;
     case LDSM: count = move<LDSM>(task); break;
     case LDG: count = move<LDG>(task); break;
+    case SHFL: count = move<SHFL>(task); break;
   }
   if (lane == 0) counts[blockIdx.x * WARPS + warp] = count;
 }
@@ -232,18 +236,20 @@ __global__ void __launch_bounds__(THREADS) wait_for_tile(const char *data, Count
   if (threadIdx.x == 0) counts[blockIdx.x] = {total, ROUNDS};
 }
 
-// ---- the last warp loads a row and waits, again and again; the others write 8 rows a period
+// ---- the last warp loads a row and waits, over and over; the others write or copy 8 rows a period
 
-__global__ void load_behind_stores(const char *data, unsigned data_bytes, char *written,
-                                   unsigned bytes_a_warp, int period, Count *counts) {
-  int warp = threadIdx.x / 32, lane = threadIdx.x % 32, writers = blockDim.x / 32 - 1;
-  unsigned at = warp < writers ? 0 : blockIdx.x * 7919 * ROW % data_bytes;
-  char *to = written + (size_t)(blockIdx.x * writers + warp) * bytes_a_warp;
+template <bool COPIES>
+__global__ void load_beside(const char *data, unsigned data_bytes, char *others,
+                            unsigned bytes_a_warp, int period, Count *counts) {
+  int warp = threadIdx.x / 32, lane = threadIdx.x % 32, movers = blockDim.x / 32 - 1;
+  unsigned at = warp < movers ? 0 : blockIdx.x * 7919 * ROW % data_bytes;
+  unsigned own = address(memory) + (warp < movers ? 1 + warp * 8 : 0) * ROW + lane * 16;
+  char *to = others + (size_t)(blockIdx.x * movers + warp) * bytes_a_warp;
   long long start = clock64(), now = start, total = 0, amount = 0;
   while (now - start < 2 * CYCLES) {
     long long begin = clock64();
-    if (warp == writers) {
-      cp_async(address(memory) + lane * 16, data + at + lane * 16);
+    if (warp == movers) {
+      cp_async(own, data + at + lane * 16);
       asm volatile("cp.async.wait_all;" ::: "memory");
       now = clock64();
       total += now - begin;
@@ -251,16 +257,20 @@ __global__ void load_behind_stores(const char *data, unsigned data_bytes, char *
       at = at + ROW < data_bytes ? at + ROW : 0;
     } else {
       for (int i = 0; i < 8; ++i) {
-        *(uint4 *)(to + at + lane * 16) = make_uint4(lane, 1, 2, 3);
+        if (COPIES)
+          cp_async(own + i * ROW, to + at + lane * 16);
+        else
+          *(uint4 *)(to + at + lane * 16) = make_uint4(lane, 1, 2, 3);
         at = at + ROW < bytes_a_warp ? at + ROW : 0;
       }
+      if (COPIES) asm volatile("cp.async.wait_all;" ::: "memory");
       do now = clock64();
       while (now - begin < period);
       total = now - start;
       amount += 8 * ROW;
     }
   }
-  if (lane == 0) counts[blockIdx.x * (writers + 1) + warp] = {total, amount};
+  if (lane == 0) counts[blockIdx.x * (movers + 1) + warp] = {total, amount};
 }
 
 // ---- four instructions in turn (ptxas orders some anew), on 8 registers in turn
@@ -348,16 +358,18 @@ template <Op OP> void tiles(int ctas) {
   tile<OP, 1, 8>(ctas), tile<OP, 2, 8>(ctas), tile<OP, 4, 8>(ctas), tile<OP, 8, 8>(ctas);
 }
 
-// The writers of a CTA offer so many bytes a cycle, or all they can if it is 0.
-void behind_stores(int ctas, int writers, int offered, size_t written_bytes, int data_bytes) {
-  int warps = writers + 1, period = offered ? writers * 8 * ROW / offered : 0;
-  unsigned bytes_a_warp = writers ? written_bytes / (SMS * writers) / ROW * ROW : 0;
-  auto result = measure(load_behind_stores, ctas, warps * 32, ROW, warps, data, data_bytes, written,
-                        bytes_a_warp, period);
-  printf("{\"what\": \"load behind stores\", \"ctas\": %d, \"writers\": %d, \"period_cycles\": %d, "
-         "\"written_region_bytes\": %zu, \"loaded_region_bytes\": %d, \"latency_cycles\": %.1f, "
-         "\"written_bytes_per_cycle\": %.2f}\n", ctas, writers, period, written_bytes, data_bytes,
-         1 / rate(result, warps, writers, warps), rate(result, warps, 0, writers));
+// The movers of a CTA offer so many bytes a cycle, or all they can if it is 0.
+template <bool COPIES>
+void beside(int ctas, int movers, int offered, size_t moved_bytes, int data_bytes) {
+  int warps = movers + 1, period = offered ? movers * 8 * ROW / offered : 0;
+  unsigned bytes_a_warp = movers ? moved_bytes / (SMS * movers) / ROW * ROW : 0;
+  auto result = measure(load_beside<COPIES>, ctas, warps * 32, (1 + movers * 8) * ROW, warps, data,
+                        data_bytes, written, bytes_a_warp, period);
+  printf("{\"what\": \"load beside %s\", \"ctas\": %d, \"movers\": %d, \"period_cycles\": %d, "
+         "\"moved_region_bytes\": %zu, \"loaded_region_bytes\": %d, \"latency_cycles\": %.1f, "
+         "\"moved_bytes_per_cycle\": %.2f}\n", COPIES ? "copies" : "stores", ctas, movers, period,
+         moved_bytes, data_bytes, 1 / rate(result, warps, movers, warps),
+         rate(result, warps, 0, movers));
 }
 
 template <Instruction A, Instruction B, Instruction C, Instruction D> void instructions() {
@@ -379,21 +391,27 @@ int main() {
   for (int ctas : {16, SMS}) {  // 16 do not keep L2 busy
     for (Op product : {SS_64, RS_64, SS_128, RS_128}) {
       share(product, 4, NONE, 0, ctas);
-      for (Op op : {LDGSTS, BULK, LDS, STS, LDSM, LDG})
+      for (Op op : {LDGSTS, BULK, LDS, STS, LDSM, LDG, SHFL})
         for (int warps : {1, 4, 8}) share(product, 4, op, warps, ctas);
     }
-    for (Op op : {LDGSTS, BULK, LDS, STS, LDSM, LDG}) share(op, 6, NONE, 0, ctas);
-    for (Op op : {LDS, STS, LDSM}) share(LDGSTS, 6, op, 6, ctas);
+    for (Op op : {LDGSTS, BULK, LDS, STS, LDSM, LDG, SHFL}) share(op, 6, NONE, 0, ctas);
+    for (Op op : {LDS, STS, LDSM, SHFL}) share(LDGSTS, 6, op, 6, ctas);
+    for (Op op : {LDS, STS}) share(SHFL, 6, op, 6, ctas);
+    share(SHFL, 1, NONE, 0, ctas), share(LDGSTS, 8, SHFL, 1, ctas), share(STS, 8, SHFL, 1, ctas);
   }
   for (int ctas : {1, SMS}) tiles<LDGSTS>(ctas), tiles<LDG>(ctas), tiles<BULK>(ctas);
   for (int ctas : {1, SMS})
     for (int data_bytes : {128 << 10, 2 << 20}) {  // streaming may drive the larger from L2
-      behind_stores(ctas, 0, 0, 0, data_bytes);
-      for (int writers : {4, 16})
+      beside<false>(ctas, 0, 0, 0, data_bytes);
+      for (int movers : {4, 16})
         for (int offered : {8, 16, 0})
           for (size_t bytes : {(size_t)16 << 20, WRITTEN})
-            behind_stores(ctas, writers, offered, bytes, data_bytes);
+            beside<false>(ctas, movers, offered, bytes, data_bytes);
     }
+  for (int ctas : {1, SMS})
+    for (int movers : {1, 2, 4, 8})
+      for (int offered : {4, 8, 16, 24, 32, 48, 0})
+        beside<true>(ctas, movers, offered, (size_t)16 << 20, 2 << 20);
   instructions<HI, HI, HI, HI>(), instructions<LO, LO, LO, LO>();
   instructions<LOP3, LOP3, LOP3, LOP3>(), instructions<FMA, FMA, FMA, FMA>();
   instructions<HI, LO, HI, LO>(), instructions<HI, LOP3, LO, LOP3>();

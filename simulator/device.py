@@ -80,6 +80,7 @@ class Device:
     hbm_peak_bytes_per_s: float = _number(1e10, 1e15, doc="device memory bandwidth of the datasheet")
     hbm_read_bytes_per_s: float = _number(1e10, 1e15, doc="achievable read bandwidth")
     hbm_write_bytes_per_s: float = _number(1e10, 1e15, doc="achievable write bandwidth")
+    hbm_channels: int = _number(1, 4096, whole=True, doc="servers that share it; 4 KiB in a row come from one")
     hbm_mixed_fraction: float = _number(0.1, 1, doc="share of the bandwidth while reads and writes take turns")
     hbm_part_line_fraction: float = _number(0.1, 1, doc="share of it left to reads of less than a line of a row")
     hbm_piece_write_bytes: float = _number(0, 1024, doc="bytes more that HBM takes to write a piece of a row")

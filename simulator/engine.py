@@ -108,7 +108,7 @@ def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: 
         lists=lists,
         ready=np.zeros(granules),
         windows=np.zeros(granules, dtype=np.int32),
-        free=np.zeros(links.FIRST_L2 + parts + 2 * device.sms),
+        free=np.zeros(links.first_channel(parts, device.sms) + device.hbm_channels),
         pending=np.zeros((-(-device.sms // device.coalescer_sms), slots, 2)),
         l1=np.zeros((device.sms, l1.L1_ENTRIES + 1, 2), dtype=np.int64),
         counter=np.zeros(links.COUNTER_ELEMENTS),

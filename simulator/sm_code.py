@@ -7,6 +7,7 @@ what goes through shared memory, copies, tile products of a warpgroup, and what 
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,8 +41,8 @@ ARRIVALS = frozenset({"ART0", "A1T0"})
 NARROW = {"U16": 16.0, "S16": 16.0, "U8": 8.0, "S8": 8.0}
 """Sectors that a warp's load or store of less than a word a thread touches. Triton gives a thread eight elements in a
 row, so lanes lie 8 elements apart; it moves one at a time where it cannot tell that rows are aligned.
-ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1 takes 4.0 cycles
-for such a load, a cycle a line (docs/validation/store-queue-h200-2026-11-22.json)."""
+ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1's tags take 4.0
+cycles for such a load, one a line (docs/validation/store-queue-h200-2026-11-22.json)."""
 PART_SECTOR = 1.14
 """A part of a sector on the way out for a whole one: 25.6 to 28.4 cycles a store of 16 of them where all SMs write
 (the same data), for 25.0; the row kernels take 29.8 to 31.2."""
@@ -51,7 +52,7 @@ cycle, and 600 to 900 where all do, 20 B; behind narrow stores 1650 and 2000 to 
 (the same data)."""
 LINE_SECTORS = 4.0
 BULK_KINDS = {"UTMALDG": sm.BULK, "UTMASTG": sm.BULK_WRITE, "UTMACMDFLUSH": sm.FLUSH}
-SHARED_LINE_BYTES = 128.0
+SHARED_LINE_BYTES, WORD_BYTES = 128.0, 4.0
 """What shared memory moves in a cycle."""
 LSU_INTERVAL = 2.0
 """Cycles between two memory instructions of a sub-core; an estimate (Huerta et al. 2025: one every 2 cycles)."""
@@ -62,7 +63,27 @@ UNIFORM_INTERVAL = 1.0
 PRODUCT_LEAST = 13.0
 """wgmma m64n16k16 with A in registers takes 13.0 cycles, where N / 2 is 8: one H200, CUDA 13.0, 2026-11-21."""
 
-Row = tuple[float, float, float, float, float, float]
+BSYNC_CYCLES = 26
+"""From the end of a divergent branch to the next instruction: stall samples, HMMA kernels of flash2
+(docs/validation/stall-samples-h200-2026-11-22.json). Nearly all branches that the compiler guards so are divergent."""
+STORED_WORD = 3.0
+"""Cycles more for each further word that STS reads: an address may change 13 cycles after LDGSTS has issued, 21 after
+STS.128 (docs/validation/operand-read-h200-2026-11-22.json)."""
+SHFL_PASSES, MUFU_READS = 2.0, 2.0
+"""SHFL goes through shared memory twice (beside products that take all of it, see `core.sm_effects`); MUFU reads its
+operands in two halves: EX2 takes 10.6 cycles beside products, where others take 5.2."""
+
+
+class Row(NamedTuple):
+    """Real columns of an instruction, as in `core.sm_tables`."""
+
+    interval: float = 1.0
+    latency: float = 0.0
+    read: float = 0.0
+    smem: float = 0.0
+    tensor: float = 0.0
+    port: float = 0.0
+    passes: float = 0.0
 
 
 def lower_code(instructions: Sequence[Instruction], capability: int) -> tuple[np.ndarray, np.ndarray, Counter[str]]:
@@ -83,7 +104,8 @@ def lower_code(instructions: Sequence[Instruction], capability: int) -> tuple[np
         if rule is None:
             unknown[one.opcode] += 1
         kind, pipe, argument, rates[i] = _describe(one, rule)
-        waits = one.stall_cycles, one.write_barrier, one.read_barrier, one.wait_mask
+        stall = max(one.stall_cycles, BSYNC_CYCLES) if one.family == "BSYNC" else one.stall_cycles
+        waits = stall, one.write_barrier, one.read_barrier, one.wait_mask
         code[i] = (kind, pipe, *waits, argument, 0)
     return code, rates, unknown
 
@@ -92,32 +114,40 @@ def _describe(one: Instruction, rule: Rule | None) -> tuple[int, int, int, Row]:
     """Kind, pipe, argument, and the row of real numbers of an instruction."""
     # The compiler puts such loads in front of LDGSTS; they read nothing, but take their turn at shared memory.
     if one.predicate in NEVER and one.family in SHARED:
-        return sm.SHARED, sm.LSU, 0, (LSU_INTERVAL, 0.0, OPERAND_READ, 1.0, 0.0, 0.0)
+        return sm.SHARED, sm.LSU, 0, Row(interval=LSU_INTERVAL, read=OPERAND_READ, smem=1.0, passes=1.0)
     if one.predicate in NEVER or rule is None:
-        return sm.PLAIN, sm.NO_PIPE, 0, (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return sm.PLAIN, sm.NO_PIPE, 0, Row()
     product = product_of(one)
     if product and product.warps > 1:
         return sm.MATMUL, sm.NO_PIPE, _commits(one), _product_row(product, rule)
     pipe = PIPES.get(rule.pipe, sm.NO_PIPE)
-    port = float(rule.pipe in READS_REGISTERS)
+    port = MUFU_READS if rule.pipe == "mufu" else float(rule.pipe in READS_REGISTERS)
     latency = rule.latency_cycles if rule.scoreboard else 0.0
     lines = 32 * thread_bytes(one) / SHARED_LINE_BYTES
-    moving = (max(LSU_INTERVAL, lines), latency - 1.0, OPERAND_READ, lines, 0.0, port)
+    moving = Row(
+        interval=max(LSU_INTERVAL, lines),
+        latency=latency - 1.0,
+        read=OPERAND_READ,
+        smem=lines,
+        port=port,
+        passes=SHFL_PASSES if one.family == "SHFL" else max(1.0, lines),
+    )
+    sectors = next((NARROW[word] for word in one.modifiers if word in NARROW), 0.0)
     if one.family == "STL" or one.family in STORES:
-        sectors = next((NARROW[word] for word in one.modifiers if word in NARROW), 0.0)
-        waiting = WAITING_LINES
+        moved = moving._replace(tensor=WAITING_LINES)
         if one.family in STORES and sectors:
-            lines, waiting = sectors / LINE_SECTORS * PART_SECTOR, WAITING_NARROW
-        moved = max(LSU_INTERVAL, lines), latency - 1.0, OPERAND_READ, lines, waiting, port
+            lines = sectors / LINE_SECTORS * PART_SECTOR
+            moved = moving._replace(interval=max(LSU_INTERVAL, lines), smem=lines, tensor=WAITING_NARROW)
         return sm.WRITE, pipe, int(one.family == "STL"), moved
     if one.family == "LDL" or one.family in LOADS:
-        sectors = next((NARROW[word] for word in one.modifiers if word in NARROW), 0.0)
-        interval = max(moving[0], sectors / LINE_SECTORS * sm.SUB_CORES)
-        return sm.LOAD, pipe, int(one.family == "LDL"), (interval, *moving[1:])
+        return sm.LOAD, pipe, int(one.family == "LDL"), moving._replace(tensor=max(lines, sectors / LINE_SECTORS))
     if one.family in SHARED:
-        return sm.SHARED, pipe, int(one.family in SHARED_STORES), moving
+        if one.family not in SHARED_STORES:
+            return sm.SHARED, pipe, 0, moving
+        further = max(0.0, thread_bytes(one) / WORD_BYTES - 1.0)
+        return sm.SHARED, pipe, 1, moving._replace(read=OPERAND_READ + STORED_WORD * further)
     if one.family == "LDGSTS":
-        return sm.COPY, pipe, 0, moving
+        return sm.COPY, pipe, 0, moving._replace(tensor=lines)
     kind, argument = _waits(one)
     if rule.pipe in ("lsu", "tma"):
         interval = LSU_INTERVAL
@@ -125,7 +155,8 @@ def _describe(one: Instruction, rule: Rule | None) -> tuple[int, int, int, Row]:
         interval = UNIFORM_INTERVAL
     else:
         interval = interval_cycles(one, rule)
-    return kind, pipe, argument, (interval, latency, min(latency, OPERAND_READ), 0.0, 0.0, port)
+    read = min(latency, OPERAND_READ)
+    return kind, pipe, argument, Row(interval=interval, latency=latency, read=read, port=port)
 
 
 def _waits(one: Instruction) -> tuple[int, int]:
@@ -152,7 +183,7 @@ def _product_row(product: Product, rule: Rule) -> Row:
     cycles = max(product.n / 2.0, PRODUCT_LEAST)
     smem = product.smem_bytes / SHARED_LINE_BYTES
     whole = max(cycles, tensor_cycles(product, rule.interval_cycles))
-    return 1.0, 0.0, 0.0, smem, whole, product.n / 2.0
+    return Row(smem=smem, tensor=whole, port=product.n / 2.0)
 
 
 def _commits(one: Instruction) -> int:

@@ -15,10 +15,14 @@ from .core import sm_tables as tables
 from .device import Device
 from .sm_way import Ways
 
-BULK_CYCLES = 73.0
-"""What a bulk copy takes beyond an L2 hit of 280 cycles: 517 for 16 KiB, less the data's own 164."""
-FILL = 1.28
-"""Cycles of the way from L2 for one of shared memory: 443 cycles for an LDGSTS tile of 16 KiB, 280 before its data."""
+BULK_CYCLES = 103.0
+"""What a bulk copy takes beyond an L2 hit of 280 cycles: 517 for 16 KiB, less the data's own 134."""
+COPY_CYCLES = 30.0
+"""The same for LDGSTS: one of 512 B and the wait for it take 332 cycles in the mean of 132 SMs, 300 of them the hit and
+the instructions (docs/validation/sm-sharing-h200-2026-11-22.json)."""
+FILL = 1.05
+"""Cycles of the way from L2 for one of shared memory: LDGSTS tiles of 2 to 32 KiB take 1.05 to 1.06 cycles more for
+each 128 B, one SM (the same data); what all SMs together ask of L2 is the engine's."""
 OUT, OUT_ALONE = 6.26, 4.0
 """The same for what is written to L2, 20.45 B a cycle where all SMs write and 32 where few do (one H200, CUDA 13.0,
 2026-11-22, docs/validation/sm-sharing-h200-2026-11-22.json; 31.4 for each of 66, by the program before)."""
@@ -32,10 +36,14 @@ MATMUL_QUEUE = 4
 """Products of a warpgroup that wait in front of the tensor cores: fitted."""
 BARRIER_ARRIVAL_CYCLES, BARRIER_CYCLES = 2.0, 12.0
 """bar.sync after bar.sync: 20.6 cycles for 4 warps, 28.6 for 8, 44.6 for 16."""
-BURST_CYCLES, BURST_PERIOD_CYCLES, BURST_RUN = 4.33, 5.2, 8
-"""How a tensor core under wgmma takes the register port of its sub-core; set to what one instruction of each kind takes
-beside a stream of m64n128k16: 4.4 to 5.8 cycles where it takes 2 to 4.2 alone, EX2 10.6 for 8.0, FFMA without a gap
-1.3 to 1.8 while the products starve."""
+PORT_SHARE, PORT_RUN, PORT_HELD_UP = 1.0 - 1.0 / 5.2, 8, 1.4
+"""How much of the register port of its sub-core a tensor core under wgmma takes, after how many instructions without a
+gap it waits, and by how much longer than they take; set to what instructions take beside a stream of m64n128k16: 4.4 to
+5.8 cycles where it is 2 to 4.2 alone, EX2 10.6 for 8.0, FFMA without a gap 1.3 to 1.8, and then a product 1.1 to 1.5
+cycles more for each beyond its share."""
+PORT_SLACK = 2.0
+"""Instructions that may issue at once: stall samples of a lone CTA show hardly any that wait for the port beside a
+product, one in 7 cycles (docs/validation/stall-samples-h200-2026-11-22.json), and so it is here with 2 to 16."""
 DISPATCH_CYCLES = 321.0
 """From the end of a CTA to the begin of the next in its place."""
 LINE_BYTES = 128
@@ -44,7 +52,8 @@ LINE_BYTES = 128
 def latencies_of(device: Device, busy_sms: int) -> tables.Latencies:
     """What an SM of a device waits for, as `core.sm` takes it. Args: busy_sms: that share the way to L2."""
     return tables.Latencies(
-        copy=float(device.l2_latency_cycles),
+        load=float(device.l2_latency_cycles),
+        copy=device.l2_latency_cycles + COPY_CYCLES,
         bulk=device.l2_latency_cycles + BULK_CYCLES,
         fill=FILL,
         out=max(OUT_ALONE, OUT * busy_sms / device.sms),
@@ -53,9 +62,10 @@ def latencies_of(device: Device, busy_sms: int) -> tables.Latencies:
         barrier=BARRIER_CYCLES,
         matmul_wait=MATMUL_WAIT_CYCLES,
         matmul_queue=MATMUL_QUEUE,
-        burst=BURST_CYCLES,
-        period=BURST_PERIOD_CYCLES,
-        run=BURST_RUN,
+        port=PORT_SHARE,
+        slack=PORT_SLACK,
+        held_up=PORT_HELD_UP,
+        run=PORT_RUN,
         dispatch=DISPATCH_CYCLES,
     )
 
@@ -120,7 +130,8 @@ class Machine:
 
     def delayed(self, cycles: float) -> "Machine":
         """The same machine with data from beyond L1 so much later [cycles]."""
-        later = self.latencies._replace(copy=self.latencies.copy + cycles, bulk=self.latencies.bulk + cycles)
+        now = self.latencies
+        later = now._replace(load=now.load + cycles, copy=now.copy + cycles, bulk=now.bulk + cycles)
         return replace(self, latencies=later)
 
     def run(self, trips: Mapping[int, int], offsets: np.ndarray, rounds: int = 1) -> Run:

@@ -49,6 +49,7 @@ class UnderWay:
             fabric_cycles_per_byte=clock_hz / device.fabric_bytes_per_s,
             hbm_read_cycles_per_byte=clock_hz / device.hbm_read_bytes_per_s,
             hbm_write_cycles_per_byte=clock_hz / device.hbm_write_bytes_per_s,
+            hbm_channels=device.hbm_channels,
             hbm_mixing_cost=1.0 / device.hbm_mixed_fraction - 1.0,
             hbm_part_line_cost=1.0 / device.hbm_part_line_fraction - 1.0,
             hbm_piece_write_bytes=float(device.hbm_piece_write_bytes),
@@ -102,7 +103,8 @@ class UnderWay:
     @property
     def end(self) -> float:
         """When the newest event is over, and what it evicted has left for device memory [cycles]."""
-        return max(self.now, float(self.state.free[links.HBM]))
+        channels = self.state.free[links.first_channel(self.rates.partitions, self.rates.sms) :]
+        return self.now + float(np.mean(np.maximum(channels - self.now, 0.0)))
 
     def snapshot(self) -> np.ndarray:
         """Counters so far, then cycles so far; float64 of shape (COUNTERS + 1,)."""

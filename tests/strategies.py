@@ -46,6 +46,7 @@ TOY = Device(
     hbm_peak_bytes_per_s=1e11,
     hbm_read_bytes_per_s=9e10,
     hbm_write_bytes_per_s=9e10,
+    hbm_channels=1,
     hbm_mixed_fraction=1,
     hbm_part_line_fraction=1,
     hbm_piece_write_bytes=0,

@@ -14,6 +14,7 @@ import numpy as np
 from .compiled import compiled, inlined
 from .l1 import look_up
 from .links import (
+    CHANNEL_BYTES,
     FABRIC,
     FABRIC_LINK,
     FIRST_L2,
@@ -94,14 +95,16 @@ def _fetch(
     if home != near and entry[own, STATE] != ABSENT:
         touch(entry, len(entry) - len(lists) + group, own)
     else:
-        arrival = transfer(free, counter, rates, share, False, cost, time) + latency
+        # Lines that lie together come from one channel, as a chunk's do.
+        block = own if rates.interleaved else granule * LINE_BYTES // (parts * CHANNEL_BYTES) * parts + home
+        arrival = transfer(free, counter, rates, block, share, False, cost, time) + latency
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(entry, dirt, lists, group, own, share)
     if home != near and entry[own, STATE] != DIRTY:
         copies = _list_of(lists, parts, near, granule)
         written += insert(entry, dirt, lists, copies, (granule * parts + near) * parts + home, share)
     if written > 0:
-        transfer(free, counter, rates, written, True, 1.0, time)
+        transfer(free, counter, rates, own, written, True, 1.0, time)
     return done
 
 
@@ -125,7 +128,7 @@ def _renew(
             if entry[copy, STATE] != ABSENT:
                 written += drop(entry, dirt, lists, _list_of(lists, parts, partition, granule), copy)
     if written > 0:
-        transfer(free, counter, rates, written, True, 1.0, time)
+        transfer(free, counter, rates, granule, written, True, 1.0, time)
 
 
 @inlined
@@ -235,7 +238,7 @@ def _write_granule(
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
         written = keep_written(entry, dirt, lists, parts, granule, near, home, share)
         if written > 0:
-            transfer(free, counter, rates, written, True, cost, time)
+            transfer(free, counter, rates, granule * parts + home, written, True, cost, time)
 
 
 @inlined

@@ -7,8 +7,9 @@ Time is a real number of cycles, and goes from issue to issue: nothing happens i
 
 Fixed latencies are the compiler's (stall counts). What has no fixed latency releases a scoreboard here.
 A warpgroup's tile product starts when its four warps have issued it and the tensor cores are free, and runs on beside
-them: it reads operands from shared memory, and takes the register port of its sub-cores in bursts.
-Between bursts an instruction may issue; a long row of instructions without a gap holds the bursts up instead.
+them: it reads operands from shared memory, and takes most of the register port of its sub-cores.
+What it leaves adds up, so that a few instructions may issue at once, and more of them one by one;
+a long row of instructions without a gap holds the product up instead.
 Of warps that could issue at the same time, the one that issued last goes on, else the oldest does.
 """
 
@@ -17,7 +18,6 @@ import numpy as np
 from .compiled import compiled, inlined
 from .sm_effects import take_effect
 from .sm_tables import (
-    BURST,
     BUSY_PIPE,
     CLOCK,
     FIXED,
@@ -25,16 +25,16 @@ from .sm_tables import (
     HEAD,
     INTERVAL,
     KIND,
+    LENGTH,
     LOGGED,
     MATMUL,
-    MUFU,
     MULTIPLYING,
     NO_PIPE,
     NOT_SELECTED,
-    PERIOD,
     PIPE,
     PORT,
     PORT_BUSY,
+    PORT_LEFT,
     PRODUCTS,
     QUEUED,
     RING,
@@ -49,7 +49,7 @@ from .sm_tables import (
     Latencies,
     State,
 )
-from .sm_waits import find_ready, port_time
+from .sm_waits import find_ready, port_credit
 from .sm_walk import go_on, start_cta
 
 
@@ -62,11 +62,12 @@ def _start_product(state: State, rates: np.ndarray, latencies: Latencies, per_ct
     smem = rates[i, SMEM]
     length = max(rates[i, TENSOR], smem)
     links[SMEM_SHARE] = smem / length
-    links[BURST] = latencies.burst
-    links[PERIOD] = latencies.period * length / rates[i, PORT]
+    links[LENGTH] = length
+    links[PORT_LEFT] = 1.0 - latencies.port * rates[i, PORT] / length
     for core in range(SUB_CORES):
         state.product_end[core] = clock + length
-        state.burst_due[core] = max(state.burst_due[core], clock)
+        state.credit[core] = port_credit(state, core, clock, 1.0, latencies.slack)
+        state.credit_time[core] = clock
     state.queue[MULTIPLYING] = 1
     state.times[group, number % RING, 0] = clock
     state.started[group] = number + 1
@@ -77,10 +78,14 @@ def _start_product(state: State, rates: np.ndarray, latencies: Latencies, per_ct
 
 
 @inlined
-def _end_product(state: State, per_cta: int) -> None:
+def _end_product(state: State, latencies: Latencies, per_cta: int) -> None:
     head = state.queue[HEAD] % QUEUED
+    clock = state.links[CLOCK]
+    for core in range(SUB_CORES):
+        state.credit[core] = port_credit(state, core, clock, state.links[PORT_LEFT], latencies.slack)
+        state.credit_time[core] = clock
     group, number = state.queued[head, 0], state.queued[head, 1]
-    state.times[group, number % RING, 1] = state.links[CLOCK]
+    state.times[group, number % RING, 1] = clock
     state.finished[group] = number + 1
     state.queue[HEAD] += 1
     state.queue[MULTIPLYING] = 0
@@ -99,8 +104,8 @@ def _goes_first(state: State, warp: int, other: int, core: int) -> bool:
 def _choose(state: State, code: np.ndarray, rates: np.ndarray, latencies: Latencies, core: int) -> None:
     """Which warp of a sub-core issues next, and when."""
     chosen, when = -1, np.inf
-    burst, period = state.links[BURST], state.links[PERIOD]
-    beside = state.queue[MULTIPLYING] and state.product_end[core] > state.links[CLOCK]
+    now, left = state.links[CLOCK], state.links[PORT_LEFT]
+    beside = state.queue[MULTIPLYING] and state.product_end[core] > now
     for k in range(state.members.shape[1]):
         warp = state.members[core, k]
         if warp < 0:
@@ -109,12 +114,13 @@ def _choose(state: State, code: np.ndarray, rates: np.ndarray, latencies: Latenc
         if time == np.inf:
             continue
         i = state.pc[warp]
-        time = max(time, state.issue_free[core], state.pipe_free[core, code[i, PIPE]])
-        if beside and time < state.product_end[core] and rates[i, PORT] > 0.0:
-            if warp != state.latest[core] or time > state.issue_free[core]:
-                time = port_time(time, state.issue_free[core], state.burst_due[core], burst, period)
-            elif state.run[core] < latencies.run:
-                time = port_time(time + 1e-3, state.issue_free[core], state.burst_due[core], burst, period)
+        time = max(time, now, state.issue_free[core], state.pipe_free[core, code[i, PIPE]])
+        if beside and time < state.product_end[core] and rates[i, PORT] > 0.0 and code[i, KIND] != MATMUL:
+            goes_on = warp == state.latest[core] and time <= state.issue_free[core]
+            if not goes_on or state.run[core] < latencies.run:
+                lacks = rates[i, PORT] - port_credit(state, core, time, left, latencies.slack)
+                if lacks > 0.0:
+                    time = min(time + lacks / left, state.product_end[core])
         if time < when or (time == when and _goes_first(state, warp, chosen, core)):
             chosen, when = warp, time
     state.best_warp[core], state.best_time[core] = chosen, when
@@ -156,19 +162,10 @@ def _issue(
         else:
             state.run[core] = 1
         if state.queue[MULTIPLYING] and now < state.product_end[core]:
-            # Bursts that have begun by now are over; the next one waits for this instruction.
-            due, burst, period = state.burst_due[core], state.links[BURST], state.links[PERIOD]
-            if now > due:
-                due += np.ceil((now - due) / period) * period
-            after = now + port
-            if after > due:
-                state.product_end[core] += after - due
-                due = after
-            state.burst_due[core] = due
-            if pipe == MUFU:
-                # A quarter of the lanes at a time: the later half of the operands is read on its own.
-                half = now + interval / 2.0
-                interval += port_time(half, half, due, burst, period) - half
+            credit = port_credit(state, core, now, state.links[PORT_LEFT], latencies.slack) - port
+            state.product_end[core] += latencies.held_up * max(0.0, -credit)
+            state.credit[core] = max(0.0, credit)
+            state.credit_time[core] = now
     if pipe != NO_PIPE:
         state.pipe_free[core, pipe] = now + interval
         state.used[pipe] += interval
@@ -227,7 +224,7 @@ def simulate_sm(
         end = max(state.product_end[0], state.product_end[1], state.product_end[2], state.product_end[3])
         if state.queue[MULTIPLYING] and end <= state.best_time[core]:
             state.links[CLOCK] = end
-            _end_product(state, per_cta)
+            _end_product(state, latencies, per_cta)
             continue
         warp = state.best_warp[core]
         if warp < 0:

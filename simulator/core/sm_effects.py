@@ -21,14 +21,17 @@ from .sm_tables import (
     FETCHED,
     FLUSH,
     GROUP,
+    HEAD,
     KIND,
     LATENCY,
     LEADER,
+    LENGTH,
     LOAD,
     LSU,
     MATMUL,
     MULTIPLYING,
     OUT_FREE,
+    PASSES,
     QUEUED,
     READ,
     READS,
@@ -40,6 +43,8 @@ from .sm_tables import (
     SMEM_SHARE,
     SPILLED,
     SUB_CORES,
+    TAGS,
+    TAGS_FREE,
     TAIL,
     WAITING,
     WRITE,
@@ -57,6 +62,10 @@ TAKEN_FROM_READS = 0.74
 """What they take at least where others read: beside products with A in registers, which read half of the time, LDS and
 LDSM get 33.5 to 35.5 B a cycle and STS 56 to 58; with both operands in shared memory both get 34 to 36 (n = 128; the
 same data)."""
+WHOLE, LINE_HOLDS = 0.95, 0.5
+"""Where products take more than that of shared memory, the others go when one ends; each line holds one up so long.
+Beside m64n64k16 with both operands there, 34 cycles each, a warp's LDS or STS of four lines takes 138 cycles, its SHFL
+69, those of four warps 199 and 70; three lines a product make it 1.5 longer (the same data)."""
 COPY_ISSUE = 0.25
 """LDGSTS: its turn in cycles for one of its data; those are written when nobody stores. ncu counts a wavefront an
 instruction; LDGSTS and LDS together move 193 B a cycle, LDGSTS and STS 105 (the same data)."""
@@ -154,21 +163,27 @@ def take_effect(
     kind, argument = code[i, KIND], code[i, ARGUMENT]
     finish = now + rates[i, LATENCY]
     read = now + rates[i, READ]
-    smem = rates[i, SMEM]
+    smem, wait = rates[i, SMEM], 0.0
     if kind in (SHARED, WRITE):
         # Products come first: beside one that reads its operands, shared memory serves the others with what is left.
         stores = kind == WRITE or argument != 0
         if state.queue[MULTIPLYING]:
             share = state.links[SMEM_SHARE] if stores else max(state.links[SMEM_SHARE], TAKEN_FROM_READS)
             smem /= 1.0 - min(share, MOST_BUSY)
+            if state.links[SMEM_SHARE] >= WHOLE:
+                ends = min(rates[i, PASSES], float(state.queue[TAIL] - state.queue[HEAD]))
+                end = max(state.product_end[0], state.product_end[1], state.product_end[2], state.product_end[3])
+                wait = end - now + (ends - 1.0) * state.links[LENGTH]
+                for core in range(SUB_CORES):
+                    state.product_end[core] += rates[i, SMEM] * LINE_HOLDS
         begin = max(now, state.links[SMEM_FREE])
         if stores:
             begin = max(begin, state.links[WRITTEN])
             state.links[WRITTEN] = begin + smem
         state.links[SMEM_FREE] = begin + smem
         state.used[SHARED_MEMORY] += rates[i, SMEM]
-        finish += state.links[SMEM_FREE] - now
-        read += begin - now
+        finish += max(state.links[SMEM_FREE] - now, wait)
+        read += max(begin - now, wait)
         if kind == WRITE:
             if argument:
                 state.used[SPILLED] += rates[i, SMEM]
@@ -181,12 +196,16 @@ def take_effect(
     elif kind in (LOAD, COPY):
         # They leave behind what is written, but for spilled registers. What goes to registers waits for its turn at
         # shared memory; copies are written beside products.
-        sent = now if argument else max(now, state.links[OUT_FREE])
-        fill = latencies.fill
+        begin = max(now, state.links[TAGS_FREE])
+        state.links[TAGS_FREE] = begin + rates[i, TAGS]
+        read += begin - now
+        sent = begin if argument else max(begin, state.links[OUT_FREE])
+        fill, latency = latencies.fill, latencies.copy
         if kind == LOAD:
+            latency = latencies.load
             busy = (state.used[SHARED_MEMORY] - state.links[COPIED]) / max(now, BEGUN_CYCLES)
             fill = max(fill, 1.0 / (1.0 - min(MOST_BUSY, busy)))
-        finish = _fetch(state, sent, latencies.copy, smem, fill)
+        finish = _fetch(state, sent, latency, smem, fill)
         if kind == LOAD and argument:
             state.used[FETCHED] += smem
         if kind == COPY:

@@ -18,11 +18,12 @@ EXPECT, BULK, BULK_WAIT, ARRIVE, WRITE, BULK_WRITE, FLUSH = range(9, 16)
 KIND, PIPE, STALL, WRITES, READS, WAITS, ARGUMENT, LEADER = range(8)
 COLUMNS = 8
 # Real columns: cycles that its sub-core's pipe is taken; from issue to result; from issue to operands read; cycles of
-# shared memory; of the tensor cores (of a WRITE: lines that may wait to leave the SM before it); of the register port
-# (of a product: at full speed).
-INTERVAL, LATENCY, READ, SMEM, TENSOR, PORT = range(6)
-WAITING = TENSOR
-RATES = 6
+# shared memory; of the tensor cores (of a WRITE: lines that may wait to leave the SM before it; of LOAD and COPY: of
+# L1's tags); of the register port (of a product: at full speed); products that end before it is through shared memory
+# where they take all of it.
+INTERVAL, LATENCY, READ, SMEM, TENSOR, PORT, PASSES = range(7)
+WAITING = TAGS = TENSOR
+RATES = 7
 # Pipes of a sub-core. NO_PIPE never makes anybody wait.
 NO_PIPE, FMA, HEAVY, ALU, MUFU, HALF, TENSOR_PIPE, UNIFORM, LSU, FP64 = range(10)
 PIPES = 10
@@ -43,10 +44,11 @@ BARRIERS = CHANNELS = 16
 LOG_SLOT, LOG_MARK, LOG_TIME = range(3)
 START, EXIT = -1, -2
 # Elements of `State.links`: shared memory is free; data come from beyond L1 until; the share of shared memory
-# that the running product takes; the time; bursts of the running product; the way out to L2 is free; cycles of
-# shared memory that copies took; what was stored, or copied, is written.
-SMEM_FREE, COPY_FREE, SMEM_SHARE, CLOCK, BURST, PERIOD, OUT_FREE, COPIED, WRITTEN = range(9)
-LINKS = 9
+# that the running product takes; the time; the share of the register port that it leaves; the way out to L2 is free;
+# cycles of shared memory that copies took; what was stored, or copied, is written; L1's tags are free; cycles of the
+# running product.
+SMEM_FREE, COPY_FREE, SMEM_SHARE, CLOCK, PORT_LEFT, OUT_FREE, COPIED, WRITTEN, TAGS_FREE, LENGTH = range(10)
+LINKS = 10
 # Elements of `State.queue`: the product that runs next or now, one past the last, whether one runs; entries of the log;
 # warps that have begun.
 HEAD, TAIL, MULTIPLYING, LOGGED, BEGUN = range(5)
@@ -56,18 +58,20 @@ class Latencies(NamedTuple):
     """Latencies that belong to no single instruction [cycles].
 
     Args:
-        copy, bulk: of data from beyond L1, and of bulk copies (TMA); fill: by how much slower they come than shared
-            memory takes them; out: the same for what is written to L2; turn: how much later than what was written
-            before has left a bulk copy sets out.
+        load, copy, bulk: of data from beyond L1, to registers, by LDGSTS and by TMA; fill: by how much slower they
+            come than shared memory takes them; out: the same for what is written to L2; turn: how much later than what
+            was written before has left a bulk copy sets out.
         arrival, barrier: a barrier takes in arrivals one after the other, so long each, and releases its warps so long
             after the last.
         matmul_wait: from the end of a tile product to the release of who waits for it.
         matmul_queue: products that a warpgroup may have issued and not started.
-        burst, period: a tensor core under wgmma takes the register port in bursts, so long and so often;
-        run: after so many instructions of a warp without a gap, bursts wait.
+        port, slack: a tensor core under wgmma takes that share of the register port, and can wait for so many
+            instructions; run: after so many of a warp without a gap, it waits for all, held_up times as long as
+            they take.
         dispatch: from a CTA's end to the next one's start.
     """
 
+    load: float
     copy: float
     bulk: float
     fill: float
@@ -77,8 +81,9 @@ class Latencies(NamedTuple):
     barrier: float
     matmul_wait: float
     matmul_queue: int
-    burst: float
-    period: float
+    port: float
+    slack: float
+    held_up: float
     run: int
     dispatch: float
 
@@ -95,7 +100,8 @@ class State(NamedTuple):
     arrived, released: barriers; running: warps; done: CTAs; wake: whether its warps' times have to be looked at;
     starting: when the next CTA starts.
     Sub-cores: pipe_free, issue_free, latest: warp, run: its instructions without a gap; best_time, best_warp, dirty;
-    members: its warps; product_end, burst_due. Then: queued products; links and queue: see above.
+    members: its warps; product_end; credit: instructions that the running product can wait for, at credit_time.
+    Then: queued products; links and queue: see above.
     What comes out: log, counts, stalls, blames, used.
     """
 
@@ -139,7 +145,8 @@ class State(NamedTuple):
     dirty: np.ndarray
     members: np.ndarray
     product_end: np.ndarray
-    burst_due: np.ndarray
+    credit: np.ndarray
+    credit_time: np.ndarray
     queued: np.ndarray
     links: np.ndarray
     queue: np.ndarray
@@ -203,7 +210,8 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         dirty=whole(SUB_CORES) + 1,
         members=members,
         product_end=np.zeros(SUB_CORES),
-        burst_due=np.zeros(SUB_CORES),
+        credit=np.zeros(SUB_CORES),
+        credit_time=np.zeros(SUB_CORES),
         queued=whole(QUEUED, 3),
         links=np.zeros(LINKS),
         queue=whole(5),

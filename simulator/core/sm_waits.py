@@ -78,12 +78,7 @@ def find_ready(state: State, code: np.ndarray, warp: int, slot: int, group: int,
 
 
 @inlined
-def port_time(time: float, issue_free: float, due: float, burst: float, period: float) -> float:
-    """When an instruction that is ready at some time finds the register port free of the tensor core's bursts.
-
-    A burst begins when it is due and no instruction is ready; an instruction waits for the end of a burst only.
-    """
-    if time <= due:
-        return time
-    begun = due + np.floor((time - due) / period) * period
-    return max(time, begun + burst)
+def port_credit(state: State, core: int, time: float, left: float, slack: float) -> float:
+    """Instructions that a sub-core's tensor core can wait for: what it leaves of the register port adds up."""
+    credit: float = min(slack, state.credit[core] + (time - state.credit_time[core]) * left)
+    return credit

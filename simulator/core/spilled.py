@@ -41,9 +41,9 @@ def pass_spilled(
         for home in range(first, last):
             own = (granule * parts + home) * parts + home
             if i < kept and entry[own, STATE] == ABSENT and windows[granule] == 1:
-                done = max(done, transfer(free, counter, rates, share, False, 1.0, time) + rates.hbm_latency)
+                done = max(done, transfer(free, counter, rates, own, share, False, 1.0, time) + rates.hbm_latency)
             written = keep_written(entry, dirt, lists, parts, granule, near, home, share)
             if written > 0:
-                transfer(free, counter, rates, written, True, 1.0, time)
+                transfer(free, counter, rates, own, written, True, 1.0, time)
         windows[granule] = 1
     return done

@@ -18,7 +18,7 @@ from tilesight.simulator.simulate import simulate
 
 CYCLES, FILL, HBM_READ, HBM_WRITE, L2_READ, FABRIC = 0.01, 0.01, 0.01, 0.01, 0.015, 0.01
 H200 = load_device("h200")
-SLICE = replace(H200, name="16 SMs and 4 MiB of an H200", sms=16, l2_bytes=4 << 20, l2_set_spread=0)
+SLICE = replace(H200, name="16 SMs and 4 MiB of an H200", sms=16, l2_bytes=4 << 20, l2_set_spread=0, hbm_channels=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from tilesight.simulator.core import sm as engine
 from tilesight.simulator.core import sm_tables as sm
 
 LATENCIES = sm.Latencies(
+    load=300.0,
     copy=300.0,
     bulk=300.0,
     fill=1.0,
@@ -16,8 +17,9 @@ LATENCIES = sm.Latencies(
     barrier=10.0,
     matmul_wait=40.0,
     matmul_queue=4,
-    burst=0.0,
-    period=4.0,
+    port=0.0,
+    slack=2.0,
+    held_up=1.0,
     run=8,
     dispatch=100.0,
 )
@@ -47,11 +49,12 @@ class Code:
         smem: float = 0.0,
         tensor: float = 0.0,
         port: float = 0.0,
+        passes: float = 0.0,
         times: int = 1,
     ) -> "Code":
         """One instruction, or several alike."""
         self.rows += [(kind, pipe, stall, writes, reads, waits, argument, leader)] * times
-        self.rates += [(interval, latency, read, smem, tensor, port)] * times
+        self.rates += [(interval, latency, read, smem, tensor, port, passes)] * times
         return self
 
     def product(self, columns: int = 128, *, commits: bool = False, stall: int = 4) -> "Code":

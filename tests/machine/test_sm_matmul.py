@@ -1,12 +1,15 @@
-"""Tile products of a warpgroup run beside its warps, one after the other, and take the register port in bursts."""
+"""Tile products of a warpgroup run beside its warps, one after the other, and come first at what they need."""
 
 import pytest
 from machine.sm_toys import LATENCIES, Code, Seen, straight, walk
 from tilesight.simulator import sm_machine
 from tilesight.simulator.core import sm_tables as sm
 
-BURSTS = LATENCIES._replace(
-    burst=sm_machine.BURST_CYCLES, period=sm_machine.BURST_PERIOD_CYCLES, run=sm_machine.BURST_RUN
+PORT = LATENCIES._replace(
+    port=sm_machine.PORT_SHARE,
+    slack=sm_machine.PORT_SLACK,
+    held_up=sm_machine.PORT_HELD_UP,
+    run=sm_machine.PORT_RUN,
 )
 WAIT = {"kind": sm.MATMUL_WAIT, "stall": 2}
 
@@ -76,12 +79,12 @@ def test_instructions_beside_a_stream_of_products_are_as_slow_as_measured(
     for number in range(8):
         code.product(commits=number == 7)
     code.add(argument=1, **WAIT).add(stall=5)  # type: ignore[arg-type]
-    code.add(pipe=pipe, interval=interval, stall=stall, port=1.0, times=64)
+    code.add(pipe=pipe, interval=interval, stall=stall, port=2.0 if pipe == sm.MUFU else 1.0, times=64)
     products, others = [(0, 10, 0)] * 300, [(10, 74, 1)] * 200
-    slowed = walk(code, [others] * 4 + [products] * 4, latencies=BURSTS)
+    slowed = walk(code, [others] * 4 + [products] * 4, latencies=PORT)
     turns = slowed.times(1)
     assert (turns[150] - turns[50]) / 100 / 64 == pytest.approx(measured, rel=0.15)
-    intervals = walk(code, [products] * 4 + [others] * 4, latencies=BURSTS).times(0)
+    intervals = walk(code, [products] * 4 + [others] * 4, latencies=PORT).times(0)
     assert (intervals[20] - intervals[5]) / 15 / 8 == pytest.approx(64, rel=0.08)
 
 
@@ -92,13 +95,28 @@ def test_a_long_row_of_instructions_holds_products_up() -> None:
         code.product(commits=number == 7)
     code.add(argument=1, **WAIT).add(stall=5)  # type: ignore[arg-type]
     code.add(pipe=sm.FMA, port=1.0, times=64).add(pipe=sm.ALU, interval=2.0, stall=5, port=1.0, times=4)
-    intervals = walk(code, [[(0, 10, 0)] * 60] * 4 + [[(10, 78, 1)] * 900] * 4, latencies=BURSTS).times(0)
+    intervals = walk(code, [[(0, 10, 0)] * 60] * 4 + [[(10, 78, 1)] * 900] * 4, latencies=PORT).times(0)
     assert (intervals[20] - intervals[5]) / 15 / 8 == pytest.approx(161, rel=0.35)
+
+
+@pytest.mark.parametrize(("instructions", "waits"), [(2, False), (12, True)])
+def test_a_few_instructions_do_not_wait_for_the_port(instructions: int, waits: bool) -> None:
+    """A lone CTA's addresses would wait for gaps of its products, which stall samples do not show."""
+    code = Code()
+    for number in range(8):
+        code.product(commits=number == 7)
+    code.add(stall=15, times=4)
+    for _ in range(instructions):
+        code.add(pipe=sm.ALU, interval=2.0, stall=2, port=1.0)
+    seen = straight(code.add(), 4, latencies=PORT)
+    waited = seen.stalls[-1 - instructions :, sm.PORT_BUSY].sum() / 4
+    assert (waited > 15) if waits else (waited == 0)
 
 
 def _beside(kind: int, times: int, turns: int, smem: float = 32.0, argument: int = 0) -> Seen:
     """Eight warps that use shared memory for 512 B so many times, and four with turns of eight m64n64k16."""
-    code = Code().add(kind, sm.LSU, interval=4.0, smem=4.0, latency=22.0, writes=0, stall=15, argument=argument)
+    code = Code()
+    code.add(kind, sm.LSU, interval=4.0, smem=4.0, latency=22.0, writes=0, stall=15, argument=argument, passes=4.0)
     code.add(waits=1)
     for number in range(8):
         code.add(sm.MATMUL, argument=int(number == 7), stall=4, smem=smem, tensor=32.0, port=32.0)
@@ -120,3 +138,17 @@ def test_products_leave_others_what_they_do_not_take(smem: float, stores: int, m
     times = _beside(sm.SHARED, 500, 400, smem, stores).times(0)
     during = times[times < 8000]
     assert 8 * (len(during) - 1) / during[-1] == pytest.approx(measured, rel=0.3)
+
+
+@pytest.mark.parametrize(("lines", "passes", "measured"), [(4.0, 4.0, 138.0), (1.0, 2.0, 69.0)])
+def test_others_go_when_a_product_that_takes_all_of_shared_memory_ends(
+    lines: float, passes: float, measured: float
+) -> None:
+    """A warp's LDS.128, its SHFL beside m64n64k16 with both operands there; one H200, `sm_sharing`."""
+    code = Code().add(sm.SHARED, sm.LSU, interval=4.0, smem=lines, latency=22.0, writes=0, passes=passes).add(waits=1)
+    for number in range(8):
+        code.add(sm.MATMUL, argument=int(number == 7), stall=4, smem=32.0, tensor=32.0, port=32.0)
+    code.add(argument=1, **WAIT).add(stall=2)  # type: ignore[arg-type]
+    pad = [[(0, 1, -1)]] * 3
+    times = walk(code, [[(0, 2, 0)] * 60, *pad, *[[(2, len(code.rows), -1)] * 60] * 4]).times(0)
+    assert (times[50] - times[10]) / 40 == pytest.approx(measured, rel=0.2)

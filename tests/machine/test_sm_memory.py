@@ -143,7 +143,7 @@ def _waited(kind: int, shared: int, stored: int = 0, argument: int = 0) -> float
 def test_loads_come_more_slowly_the_busier_shared_memory_is() -> None:
     """Data for registers would come past loads and products that keep shared memory busy."""
     busy = 200 * 4 / (200 * 4 + 15 * 60)
-    assert _waited(sm.LOAD, 0) == pytest.approx(LATENCIES.copy + 15 * 60 + 100 * 4, abs=8)
+    assert _waited(sm.LOAD, 0) == pytest.approx(LATENCIES.load + 15 * 60 + 100 * 4, abs=8)
     assert _waited(sm.LOAD, 200) - _waited(sm.LOAD, 0) == pytest.approx(200 * 4 + 400 / (1 - busy) - 400, rel=0.2)
 
 
@@ -162,3 +162,11 @@ def test_spilled_registers_do_not_wait_behind_what_is_stored() -> None:
     """Launches with many spills would be 10 % too slow, in place of 7 (a fit)."""
     spilled, data = (_waited(sm.LOAD, 0, stored=10, argument=argument) for argument in (1, 0))
     assert data - spilled == pytest.approx(10 * 4 * LATENCIES.out - 40, rel=0.1)
+
+
+@pytest.mark.parametrize("warps", [1, 4, 8])
+def test_an_address_may_change_when_l1_has_taken_the_copies_before(warps: int) -> None:
+    """A row of LDGSTS would cost four warps 32 cycles; of a lone CTA on an H200, 64 of them take 240 in all."""
+    copy = {"kind": sm.COPY, "pipe": sm.LSU, "interval": 4.0, "smem": 4.0, "tensor": 4.0, "read": 13.0, "reads": 0}
+    row = Code().add(**copy, stall=4, times=8).add(waits=1)  # type: ignore[arg-type]
+    assert straight(row, warps).cycles == pytest.approx(8 * 4 * warps + 13, abs=8)

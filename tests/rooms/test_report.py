@@ -247,6 +247,7 @@ def test_every_key_with_a_suffix_has_a_unit() -> None:
         "l2_dirty_fraction",
         "l2_set_spread",
         "gpc_clock_spread",
+        "hbm_channels",
         "hbm_mixed_fraction",
         "hbm_part_line_fraction",
     }
