@@ -72,8 +72,9 @@ def test_h200_misses_a_shared_buffer_above_28_to_32_mb(mb: int, times_read: int)
 
 @pytest.mark.parametrize(("bytes_", "times_read"), [(39.9 * MIB, 1), (41.3 * MIB, 3), (48 * MB, 3)])
 def test_h200_misses_private_buffers_above_40_mib(bytes_: float, times_read: int) -> None:
-    """Three sweeps of each SM over a buffer of its own: read once up to two thirds of the L2."""
-    seen, size = every_sm_sweeps(H200, total_bytes=int(bytes_), shared=False, times=3)
+    """Three sweeps of each SM over a buffer of its own, in step: read once up to two thirds of the L2."""
+    gpu = replace(H200, hbm_channels=1)
+    seen, size = every_sm_sweeps(gpu, total_bytes=int(bytes_), shared=False, times=3)
     assert abs(size - bytes_) < 132 * 8 * KIB
     assert seen.hbm_read_bytes == times_read * size
     assert seen.fabric_bytes == seen.hbm_read_bytes / 2

@@ -6,7 +6,14 @@ import pytest
 from strategies import TOY
 from tilesight.simulator.core import sm_tables as sm
 from tilesight.simulator.sass.decode import Instruction
-from tilesight.simulator.sm_code import LSU_INTERVAL, PART_SECTOR, WAITING_LINES, WAITING_NARROW, lower_code
+from tilesight.simulator.sm_code import (
+    BSYNC_CYCLES,
+    LSU_INTERVAL,
+    PART_SECTOR,
+    WAITING_LINES,
+    WAITING_NARROW,
+    lower_code,
+)
 from tilesight.simulator.sm_machine import OUT, OUT_ALONE, latencies_of
 
 
@@ -53,7 +60,19 @@ def test_loads_from_l2_tell_spilled_registers_from_data(opcode: str) -> None:
 def test_loads_of_single_elements_take_a_cycle_a_line() -> None:
     """On an H200, 4.0 cycles of an SM for 32 elements of 2 B that lie 16 B apart."""
     (_, narrow), (_, wide) = row("LDG.E.U16", "R4", "[R2.64]"), row("LDG.E", "R4", "[R2.64]")
-    assert (narrow[sm.INTERVAL], wide[sm.INTERVAL]) == (4.0 * sm.SUB_CORES, LSU_INTERVAL)
+    assert (narrow[sm.TAGS], wide[sm.TAGS]) == (4.0, 1.0)
+    assert (narrow[sm.INTERVAL], wide[sm.INTERVAL]) == (LSU_INTERVAL, LSU_INTERVAL)
+
+
+def test_stores_to_shared_memory_hold_their_registers_by_their_number() -> None:
+    """On an H200, an address may change 21 cycles after STS.128, 13 after LDGSTS."""
+    (_, wide), (_, narrow) = row("STS.128", "[R2]", "R4"), row("STS", "[R2]", "R4")
+    assert (wide[sm.READ], narrow[sm.READ]) == (21.0, 12.0)
+
+
+def test_the_end_of_a_divergent_branch_takes_as_long_as_sampled() -> None:
+    """Reductions between warps would be 20 cycles too fast, four times an iteration of HMMA kernels."""
+    assert row("BSYNC", "B0")[0][sm.STALL] == BSYNC_CYCLES
 
 
 def test_stores_of_single_elements_take_the_way_of_whole_sectors() -> None:
