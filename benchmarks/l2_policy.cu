@@ -10,15 +10,7 @@
 #include <cstdlib>
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t error = (call);                                                \
-    if (error) {                                                               \
-      printf("%s, line %d\n", cudaGetErrorString(error), __LINE__);            \
-      exit(1);                                                                 \
-    }                                                                          \
-  } while (0)
+#include "check.cuh"
 
 constexpr size_t CHUNK = 256;  // 16-byte words that a CTA moves at a time: 4 KiB
 constexpr int CTAS = 264, SMS = 132;

@@ -11,20 +11,12 @@
 #include <cstdlib>
 #include <vector>
 #include <cuda_runtime.h>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t error = (call);                                                \
-    if (error) {                                                               \
-      fprintf(stderr, "%s, line %d\n", cudaGetErrorString(error), __LINE__);   \
-      exit(1);                                                                 \
-    }                                                                          \
-  } while (0)
+#include "check.cuh"
 
 constexpr int SMS = 132, THREADS = 128, PIECE = THREADS * 16, MOST = 2;
 constexpr size_t DATA = (size_t)32 << 30, IN_L2 = (size_t)16 << 20;
 
-struct Count { long long waited, cycles, tiles, clocks; };
+struct Count { long long waited, cycles, tiles; };
 extern __shared__ __align__(1024) char memory[];
 
 template <int PIECES>
@@ -50,7 +42,7 @@ stream(const char *data, size_t stretch, int rounds, int pause, Count *counts) {
     long long rest = pause * 3 / 4 + (pause ? (hash >> 8) % (pause / 2 + 1) : 0);
     while (clock64() - there < rest) {}
   }
-  if (threadIdx.x == 0) counts[blockIdx.x] = {waited, clock64() - start, rounds, 0};
+  if (threadIdx.x == 0) counts[blockIdx.x] = {waited, clock64() - start, rounds};
 }
 
 char *data;

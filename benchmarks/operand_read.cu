@@ -11,18 +11,10 @@
 #include <cstdlib>
 #include <vector>
 #include <cuda_runtime.h>
+#include "check.cuh"
 
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t error = (call);                                                \
-    if (error) {                                                               \
-      fprintf(stderr, "%s, line %d\n", cudaGetErrorString(error), __LINE__);   \
-      exit(1);                                                                 \
-    }                                                                          \
-  } while (0)
-
-enum Op { LDGSTS, LDGSTS_8, STS, STG, NOTHING };
-const char *OPS[] = {"LDGSTS.128", "LDGSTS.64", "STS.128", "STG.128", "none"};
+enum Op { LDGSTS, LDGSTS_8, STS, STG };
+const char *OPS[] = {"LDGSTS.128", "LDGSTS.64", "STS.128", "STG.128"};
 constexpr int SMS = 132, ROUNDS = 200, BURST = 8, ROW = 512, MOST = 16;
 constexpr size_t DATA = (size_t)SMS * MOST * BURST * ROW;
 
@@ -85,5 +77,5 @@ int main() {
   CHECK(cudaMalloc(&data, DATA));
   CHECK(cudaMemset(data, 0, DATA));
   CHECK(cudaMalloc(&counts, SMS * MOST * sizeof(Count)));
-  both<NOTHING>(), both<LDGSTS>(), both<LDGSTS_8>(), both<STS>(), both<STG>();
+  both<LDGSTS>(), both<LDGSTS_8>(), both<STS>(), both<STG>();
 }

@@ -15,15 +15,7 @@
 #include <cstdlib>
 #include <vector>
 #include <cuda_runtime.h>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t error = (call);                                                \
-    if (error) {                                                               \
-      fprintf(stderr, "%s, line %d\n", cudaGetErrorString(error), __LINE__);   \
-      exit(1);                                                                 \
-    }                                                                          \
-  } while (0)
+#include "check.cuh"
 
 enum Op { SS_64, RS_64, SS_128, RS_128, NONE, LDGSTS, BULK, LDS, STS, LDSM, LDG, SHFL };
 const char *OPS[] = {"m64n64k16 SS", "m64n64k16 RS", "m64n128k16 SS", "m64n128k16 RS", "none",

@@ -9,15 +9,7 @@
 #include <cstdlib>
 #include <vector>
 #include <cuda_runtime.h>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t error = (call);                                                \
-    if (error) {                                                               \
-      fprintf(stderr, "%s, line %d\n", cudaGetErrorString(error), __LINE__);   \
-      exit(1);                                                                 \
-    }                                                                          \
-  } while (0)
+#include "check.cuh"
 
 enum Op { NONE, LDS, STS, LDG, LDGSTS, STG };
 const char *OPS[] = {"none", "LDS", "STS", "LDG", "LDGSTS", "STG"};

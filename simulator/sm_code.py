@@ -52,17 +52,18 @@ cycle, and 600 to 900 where all do, 20 B; behind narrow stores 1650 and 2000 to 
 (the same data)."""
 LINE_SECTORS = 4.0
 BULK_KINDS = {"UTMALDG": sm.BULK, "UTMASTG": sm.BULK_WRITE, "UTMACMDFLUSH": sm.FLUSH}
-SHARED_LINE_BYTES, WORD_BYTES = 128.0, 4.0
+SHARED_LINE_BYTES = 128.0
 """What shared memory moves in a cycle."""
+WORD_BYTES = 4.0
 LSU_INTERVAL = 2.0
 """Cycles between two memory instructions of a sub-core; an estimate (Huerta et al. 2025: one every 2 cycles)."""
 OPERAND_READ = 12.0
-"""Until a memory instruction has read its registers; an estimate (Huerta et al. 2025: 7 to 14 on Ampere)."""
+"""Until a memory instruction has read its registers (Huerta et al. 2025: 7 to 14 on Ampere; LDGSTS on an H200: a cycle
+more than with 12, docs/validation/operand-read-h200-2026-11-22.json)."""
 UNIFORM_INTERVAL = 1.0
 """The compiler lets uniform instructions that do not need each other follow at once, and counts on it."""
 PRODUCT_LEAST = 13.0
 """wgmma m64n16k16 with A in registers takes 13.0 cycles, where N / 2 is 8: one H200, CUDA 13.0, 2026-11-21."""
-
 BSYNC_CYCLES = 26
 """From the end of a divergent branch to the next instruction: stall samples, HMMA kernels of flash2
 (docs/validation/stall-samples-h200-2026-11-22.json). Nearly all branches that the compiler guards so are divergent."""

@@ -89,15 +89,8 @@ def _mixed(number: int) -> int:
 
 
 @inlined
-def transfer(
-    free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, write: bool, cost: float, time: float
-) -> float:
-    """HBM reads or writes `size` bytes, `cost` times as long as in one long row. Returns: when it is done.
-
-    Args:
-        place: a number that tells what is read from all else: its channels follow from it, as if at random.
-            What is written can wait for a channel that has time.
-    """
+def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool, cost: float) -> float:
+    """Cycles of all of HBM for `size` bytes, `cost` times as long as in one long row; they are counted."""
     kept = max(0.0, 1.0 - size / LATE_BYTES)
     reads, writes = counter[LATE_READ] * kept, counter[LATE_WRITE] * kept
     if write:
@@ -110,14 +103,32 @@ def transfer(
         cost *= size * rates.hbm_read_cycles_per_byte
     counter[LATE_READ], counter[LATE_WRITE] = reads, writes
     mixed = min(1.0, min(reads, writes) / ((reads + writes) * MIXED_SHARE))
-    cost *= 1.0 + mixed * rates.hbm_mixing_cost
-    first, channels = first_channel(rates.partitions, rates.sms), rates.hbm_channels
+    return cost * (1.0 + mixed * rates.hbm_mixing_cost)
+
+
+@inlined
+def read_hbm(
+    free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, cost: float, time: float
+) -> float:
+    """HBM reads from the channels that follow, as if at random, from a number that no other place has.
+
+    Returns:
+        When it is done.
+    """
     pieces = (size + CHANNEL_BYTES - 1) // CHANNEL_BYTES
-    done = time
+    cycles = _hbm_cycles(counter, rates, size, False, cost) * rates.hbm_channels / pieces
+    first, done = first_channel(rates.partitions, rates.sms), time
     for piece in range(pieces):
-        if write:
-            channel = int(np.argmin(free[first : first + channels]))
-        else:
-            channel = _mixed(place * MOST_PIECES + piece) * channels >> 32
-        done = max(done, serve(free, first + channel, time, cost * channels / pieces))
+        channel = _mixed(place * MOST_PIECES + piece) * rates.hbm_channels >> 32
+        done = max(done, serve(free, first + channel, time, cycles))
     return done
+
+
+@inlined
+def write_hbm(free: np.ndarray, counter: np.ndarray, rates: Rates, size: int, cost: float, time: float) -> None:
+    """HBM writes: it can wait in L2 for a channel that has time, and nobody waits for it."""
+    pieces = (size + CHANNEL_BYTES - 1) // CHANNEL_BYTES
+    cycles = _hbm_cycles(counter, rates, size, True, cost) * rates.hbm_channels / pieces
+    first = first_channel(rates.partitions, rates.sms)
+    for _ in range(pieces):
+        serve(free, first + int(np.argmin(free[first : first + rates.hbm_channels])), time, cycles)

@@ -22,8 +22,9 @@ from .links import (
     L2_READ,
     L2_WRITE,
     Rates,
+    read_hbm,
     serve,
-    transfer,
+    write_hbm,
 )
 from .lru import ABSENT, DIRTY, STATE, drop, insert, soil, touch
 
@@ -97,14 +98,14 @@ def _fetch(
     else:
         # Lines that lie together come from one channel, as a chunk's do.
         block = own if rates.interleaved else granule * LINE_BYTES // (parts * CHANNEL_BYTES) * parts + home
-        arrival = transfer(free, counter, rates, block, share, False, cost, time) + latency
+        arrival = read_hbm(free, counter, rates, block, share, cost, time) + latency
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(entry, dirt, lists, group, own, share)
     if home != near and entry[own, STATE] != DIRTY:
         copies = _list_of(lists, parts, near, granule)
         written += insert(entry, dirt, lists, copies, (granule * parts + near) * parts + home, share)
     if written > 0:
-        transfer(free, counter, rates, own, written, True, 1.0, time)
+        write_hbm(free, counter, rates, written, 1.0, time)
     return done
 
 
@@ -128,7 +129,7 @@ def _renew(
             if entry[copy, STATE] != ABSENT:
                 written += drop(entry, dirt, lists, _list_of(lists, parts, partition, granule), copy)
     if written > 0:
-        transfer(free, counter, rates, granule, written, True, 1.0, time)
+        write_hbm(free, counter, rates, written, 1.0, time)
 
 
 @inlined
@@ -238,7 +239,7 @@ def _write_granule(
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
         written = keep_written(entry, dirt, lists, parts, granule, near, home, share)
         if written > 0:
-            transfer(free, counter, rates, granule * parts + home, written, True, cost, time)
+            write_hbm(free, counter, rates, written, cost, time)
 
 
 @inlined

@@ -49,7 +49,7 @@ from .sm_tables import (
     Latencies,
     State,
 )
-from .sm_waits import find_ready, port_credit
+from .sm_waits import end_of_product, find_ready, port_credit
 from .sm_walk import go_on, start_cta
 
 
@@ -221,7 +221,7 @@ def simulate_sm(
                 state.dirty[core] = 0
                 _choose(state, code, rates, latencies, core)
         core = int(np.argmin(state.best_time))
-        end = max(state.product_end[0], state.product_end[1], state.product_end[2], state.product_end[3])
+        end = end_of_product(state)
         if state.queue[MULTIPLYING] and end <= state.best_time[core]:
             state.links[CLOCK] = end
             _end_product(state, latencies, per_cta)

@@ -53,6 +53,7 @@ from .sm_tables import (
     Latencies,
     State,
 )
+from .sm_waits import end_of_product
 
 MOST_BUSY, BEGUN_CYCLES = 0.9, 1000.0
 """Share of shared memory that products take from others at most; cycles before which there is no share to speak of.
@@ -172,8 +173,7 @@ def take_effect(
             smem /= 1.0 - min(share, MOST_BUSY)
             if state.links[SMEM_SHARE] >= WHOLE:
                 ends = min(rates[i, PASSES], float(state.queue[TAIL] - state.queue[HEAD]))
-                end = max(state.product_end[0], state.product_end[1], state.product_end[2], state.product_end[3])
-                wait = end - now + (ends - 1.0) * state.links[LENGTH]
+                wait = end_of_product(state) - now + (ends - 1.0) * state.links[LENGTH]
                 for core in range(SUB_CORES):
                     state.product_end[core] += rates[i, SMEM] * LINE_HOLDS
         begin = max(now, state.links[SMEM_FREE])

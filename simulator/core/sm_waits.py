@@ -78,6 +78,13 @@ def find_ready(state: State, code: np.ndarray, warp: int, slot: int, group: int,
 
 
 @inlined
+def end_of_product(state: State) -> float:
+    """When the last sub-core has done with the product that runs."""
+    ends = state.product_end
+    return max(ends[0], ends[1], ends[2], ends[3])
+
+
+@inlined
 def port_credit(state: State, core: int, time: float, left: float, slack: float) -> float:
     """Instructions that a sub-core's tensor core can wait for: what it leaves of the register port adds up."""
     credit: float = min(slack, state.credit[core] + (time - state.credit_time[core]) * left)

@@ -8,7 +8,7 @@ drive out others, are driven out themselves, and come back from HBM.
 import numpy as np
 
 from .compiled import compiled
-from .links import Rates, transfer
+from .links import Rates, read_hbm, write_hbm
 from .lru import ABSENT, STATE
 from .memory import keep_written, scatter
 
@@ -41,9 +41,9 @@ def pass_spilled(
         for home in range(first, last):
             own = (granule * parts + home) * parts + home
             if i < kept and entry[own, STATE] == ABSENT and windows[granule] == 1:
-                done = max(done, transfer(free, counter, rates, own, share, False, 1.0, time) + rates.hbm_latency)
+                done = max(done, read_hbm(free, counter, rates, own, share, 1.0, time) + rates.hbm_latency)
             written = keep_written(entry, dirt, lists, parts, granule, near, home, share)
             if written > 0:
-                transfer(free, counter, rates, own, written, True, 1.0, time)
+                write_hbm(free, counter, rates, written, 1.0, time)
         windows[granule] = 1
     return done
