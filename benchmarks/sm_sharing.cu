@@ -7,18 +7,18 @@
 // Each line on stdout is a measurement. Rates and cycles are those of an SM: means over the CTAs,
 // one on an SM. Everything runs twice, and the second run counts.
 //
-// If ptxas warns (C7510 to C7519) that it serialises wgmma, the products' times mean nothing. So:
-// a fence before each batch, four different registers of A, no more than 384 threads, and as many
-// products for each of the four warps: the helpers stop by a flag, not the products by a clock.
+// ptxas would serialise wgmma (see wgmma.cuh) with more than 384 threads, or if products stopped by
+// a clock: the helpers stop by a flag.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 #include <cuda_runtime.h>
 #include "check.cuh"
+#include "wgmma.cuh"
 
-enum Op { SS_64, RS_64, SS_128, RS_128, NONE, LDGSTS, BULK, LDS, STS, LDSM, LDG, SHFL };
-const char *OPS[] = {"m64n64k16 SS", "m64n64k16 RS", "m64n128k16 SS", "m64n128k16 RS", "none",
+enum Op { SS_16, SS_32, SS_64, RS_64, SS_128, RS_128, NONE, LDGSTS, BULK, LDS, STS, LDSM, LDG, SHFL };
+const char *OPS[] = {"m64n16k16 SS", "m64n32k16 SS", "m64n64k16 SS", "m64n64k16 RS", "m64n128k16 SS", "m64n128k16 RS", "none",
                      "LDGSTS", "bulk", "LDS", "STS", "LDSM", "LDG", "SHFL"};
 
 constexpr int SMS = 132, WARPS = 12;
@@ -40,8 +40,6 @@ struct Task { const char *data; unsigned own, barriers; volatile int *stop; bool
 
 extern __shared__ __align__(1024) char memory[];
 __device__ unsigned sink;
-
-__device__ unsigned address(const void *at) { return __cvta_generic_to_shared(at); }
 
 #define LOAD(name, v, constraint, from)                                        \
   asm volatile(name " {%0, %1, %2, %3}, [%4];"                                 \
@@ -72,52 +70,25 @@ __device__ void copy_bulk(unsigned to, const char *from, unsigned bytes, unsigne
 
 // ---- products, copies, loads and stores beside each other
 
-#define NAMES_64                                                                                \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "  \
-  "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define NAMES_128                                                                               \
-  NAMES_64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define FLOATS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define FLOATS_16(i) FLOATS_4(i), FLOATS_4(i + 4), FLOATS_4(i + 8), FLOATS_4(i + 12)
-#define FLOATS_64 FLOATS_16(0), FLOATS_16(16)
-#define FLOATS_128 FLOATS_64, FLOATS_16(32), FLOATS_16(48)
-#define A_REGISTERS "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
-#define WGMMA(n, rest, ...)                                                                     \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" NAMES_##n "}, " rest  \
-               : FLOATS_##n : __VA_ARGS__)
-
-// Tiles of rows of 128 bytes, swizzled, 1024 bytes from one group of 8 rows to the next.
-constexpr size_t LAYOUT = 1ull << 16 | 64ull << 32 | 1ull << 62;
-
 template <Op OP> __device__ Count multiply(unsigned zero, volatile int *stop) {
-  constexpr int FLOATS = OP == SS_64 || OP == RS_64 ? 32 : 64;
+  constexpr int N = OP == SS_16 ? 16 : OP == SS_32 ? 32 : OP == SS_64 || OP == RS_64 ? 64 : 128;
+  constexpr int FLOATS = N / 2;
   unsigned a[4];  // zeros, but the compiler must keep them apart
   for (int i = 0; i < 4; ++i) a[i] = zero * (threadIdx.x * 4 + i + 1);
   float d[FLOATS] = {}, sum = 0;
   long long start = clock64();
 #pragma unroll 1
   for (int done = 0; done < PRODUCTS; done += BATCH) {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#pragma unroll
-    for (int i = 0; i < FLOATS; ++i) asm volatile("" : "+f"(d[i])::"memory");
+    begin_products();
+    fence_registers<FLOATS>(d);
 #pragma unroll
     for (int i = 0; i < BATCH; ++i) {
       size_t along = LAYOUT | i % 4 * 2;  // 32 bytes, 16 numbers, further along the rows
       size_t a_tile = along + (address(memory) >> 4), b_tile = a_tile + (8192 >> 4);
-      if constexpr (OP == SS_64)
-        WGMMA(64, "%32, %33, 1, 1, 1, 0, 0;", "l"(a_tile), "l"(b_tile));
-      else if constexpr (OP == RS_64)
-        WGMMA(64, "{%32, %33, %34, %35}, %36, 1, 1, 1, 0;", A_REGISTERS, "l"(b_tile));
-      else if constexpr (OP == SS_128)
-        WGMMA(128, "%64, %65, 1, 1, 1, 0, 0;", "l"(a_tile), "l"(b_tile));
-      else
-        WGMMA(128, "{%64, %65, %66, %67}, %68, 1, 1, 1, 0;", A_REGISTERS, "l"(b_tile));
+      multiply_tile<N, OP != RS_64 && OP != RS_128>(d, a, a_tile, b_tile);
     }
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#pragma unroll
-    for (int i = 0; i < FLOATS; ++i) asm volatile("" : "+f"(d[i])::"memory");
+    end_products();
+    fence_registers<FLOATS>(d);
   }
   Count count{clock64() - start, PRODUCTS};
   *stop = 1;
@@ -180,6 +151,8 @@ share_sm(Roles roles, const char *data, unsigned zero, Count *counts) {
   __syncthreads();
   Count count{};
   switch (roles.ops[warp]) {
+    case SS_16: count = multiply<SS_16>(zero, stop); break;
+    case SS_32: count = multiply<SS_32>(zero, stop); break;
     case SS_64: count = multiply<SS_64>(zero, stop); break;
     case RS_64: count = multiply<RS_64>(zero, stop); break;
     case SS_128: count = multiply<SS_128>(zero, stop); break;
@@ -381,8 +354,9 @@ int main() {
   CHECK(cudaMalloc(&written, WRITTEN));
   CHECK(cudaMalloc(&counts, SMS * 32 * sizeof(Count)));
   for (int ctas : {16, SMS}) {  // 16 do not keep L2 busy
-    for (Op product : {SS_64, RS_64, SS_128, RS_128}) {
+    for (Op product : {SS_16, SS_32, SS_64, RS_64, SS_128, RS_128}) {
       share(product, 4, NONE, 0, ctas);
+      for (int warps : {1, 4}) share(product, 8, SHFL, warps, ctas);  // of two warpgroups
       for (Op op : {LDGSTS, BULK, LDS, STS, LDSM, LDG, SHFL})
         for (int warps : {1, 4, 8}) share(product, 4, op, warps, ctas);
     }

@@ -3,6 +3,7 @@
 All launches share one numbering of granules, so that what one launch leaves in L2 the next one finds.
 A granule of a tensor is the largest rectangle that every tile of every launch covers as a whole (`chunk`),
 or one 128-byte line (`line`).
+Where these are too many and too small, one of a few, along diagonals, stands for its neighbours (decision 0017).
 Scratch tensors of millions of granules are folded: granule numbers repeat after a window of many L2 capacities,
 which such tensors, only streamed, outlive anyway. A number that comes to mean another granule leaves L2 first:
 CTAs that run together may lie windows apart, and find nothing of each other's.
@@ -23,6 +24,8 @@ from .walk import SECTOR_BYTES, pipelined_stages, steps
 
 SPILLED_BYTES, LEAST_BYTES = 1 << 16, 256
 """Granules of spilled registers: of one size, no larger than the first, a multiple of the second [B]."""
+SAMPLE_ABOVE_GRANULES, LEAST_SAMPLED = 1 << 17, 8
+"""Granules of a tensor of which a few stand for all, and how many of them every tile still has at least."""
 FOLD_ABOVE_GRANULES = 1 << 22
 FOLD_L2_CAPACITIES = 8
 
@@ -77,14 +80,16 @@ def lower_tensors(
             high, wide = _line_shape(tensor, merged, device.line_bytes)
         else:
             high, wide = _chunk_shape(tensor, tiles.get(name, []))
-        row_granules = cdiv(tensor.row_bytes, wide)
+        stands_for = 1 if resolution == "line" else _neighbours(tensor, tiles.get(name, []), high, wide)
+        row_granules = cdiv(cdiv(tensor.row_bytes, wide), stands_for)
         slab_granules = cdiv(tensor.rows, high) * row_granules
         total = slab_granules * tensor.slabs
         fold = total
         if tensor.role == "scratch" and total > FOLD_ABOVE_GRANULES:
-            window = max(FOLD_ABOVE_GRANULES // 4, FOLD_L2_CAPACITIES * device.l2_bytes // (high * wide))
+            window = max(FOLD_ABOVE_GRANULES // 4, FOLD_L2_CAPACITIES * device.l2_bytes // (high * wide * stands_for))
             fold = cdiv(total, max(1, total // window))
-        rows.append((base, slab_granules, row_granules, high, wide, tensor.rows, tensor.row_bytes, int(packed), fold))
+        shape = high, wide, tensor.rows, tensor.row_bytes
+        rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, stands_for))
         base += fold
     return np.array(rows, dtype=np.int64), {name: i for i, name in enumerate(tensors)}, base
 
@@ -108,6 +113,18 @@ def _chunk_shape(tensor: Tensor, tiles: list[Tile]) -> tuple[int, int]:
             for _, coefficient in tile.col:
                 wide = gcd(wide, coefficient * tensor.element_bytes)
     return high or tensor.rows, wide or tensor.row_bytes
+
+
+def _neighbours(tensor: Tensor, tiles: list[Tile], high: int, wide: int) -> int:
+    """How many granules one stands for: a power of two."""
+    count = cdiv(tensor.rows, high) * cdiv(tensor.row_bytes, wide) * tensor.slabs
+    if count <= SAMPLE_ABOVE_GRANULES:
+        return 1
+    covered = [
+        min(tile.rows, tensor.rows) * min(tile.cols, tensor.cols) * tensor.element_bytes // (high * wide)
+        for tile in tiles
+    ]
+    return 1 << max(0, (min(covered) // LEAST_SAMPLED).bit_length() - 1)
 
 
 def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, int]) -> LoweredLaunch:

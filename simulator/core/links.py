@@ -108,14 +108,17 @@ def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool, cost:
 
 @inlined
 def read_hbm(
-    free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, cost: float, time: float
+    free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, apart: int, cost: float, time: float
 ) -> float:
     """HBM reads from the channels that follow, as if at random, from a number that no other place has.
+
+    Args:
+        apart: places of equal size that lie apart; what lies together comes by `CHANNEL_BYTES`.
 
     Returns:
         When it is done.
     """
-    pieces = (size + CHANNEL_BYTES - 1) // CHANNEL_BYTES
+    pieces = apart * ((size + apart * CHANNEL_BYTES - 1) // (apart * CHANNEL_BYTES))
     cycles = _hbm_cycles(counter, rates, size, False, cost) * rates.hbm_channels / pieces
     first, done = first_channel(rates.partitions, rates.sms), time
     for piece in range(pieces):

@@ -1,6 +1,7 @@
 """The path of a tile: L1, coalescer, near L2 partition, fabric, far partition, HBM; and back.
 
 A *granule* is the unit of residency: a rectangle that all launches touch as a whole (chunks), or a 128-byte line.
+Of tensors with too many of them, one of a few along a row, the next one over in the next row, STANDS_FOR all.
 A granule is homed in every partition by an equal share (chunks: lines interleave finely) or in one by hash (lines).
 An SM reads through its own partition; what is homed elsewhere comes over the fabric and leaves a copy in the near one.
 Every link is a server: it takes requests in order of time, one after the other, at its bandwidth.
@@ -29,7 +30,8 @@ from .links import (
 from .lru import ABSENT, DIRTY, STATE, drop, insert, soil, touch
 
 # Columns of `tensors`.
-BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES, ROWS, ROW_BYTES, PACKED, FOLD = range(9)
+BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES = range(5)
+ROWS, ROW_BYTES, PACKED, FOLD, STANDS_FOR = range(5, 10)
 # Columns of `tiles`; affine origins are two (variable, coefficient) pairs each, columns in bytes.
 TENSOR, SLAB, TILE_ROWS, TILE_ROW_BYTES, ASYNCHRONOUS, ROW_TERMS, COL_TERMS = 0, 1, 2, 3, 4, 5, 9
 TILE_COLUMNS = 13
@@ -80,6 +82,7 @@ def _fetch(
     near: int,
     home: int,
     share: int,
+    apart: int,
     cost: float,
     latency: float,
     time: float,
@@ -98,7 +101,7 @@ def _fetch(
     else:
         # Lines that lie together come from one channel, as a chunk's do.
         block = own if rates.interleaved else granule * LINE_BYTES // (parts * CHANNEL_BYTES) * parts + home
-        arrival = read_hbm(free, counter, rates, block, share, cost, time) + latency
+        arrival = read_hbm(free, counter, rates, block, share, apart, cost, time) + latency
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(entry, dirt, lists, group, own, share)
     if home != near and entry[own, STATE] != DIRTY:
@@ -150,6 +153,7 @@ def _read_granule(
     rates: Rates,
     granule: int,
     size: int,
+    apart: int,
     cost: float,
     latency: float,
     sm: int,
@@ -175,9 +179,10 @@ def _read_granule(
             touch(entry, len(entry) - len(lists) + _list_of(lists, parts, near, granule), copy)
         else:
             fetched = True
-            done = max(
-                done, _fetch(entry, dirt, lists, free, counter, rates, granule, near, home, share, cost, latency, time)
+            arrival = _fetch(
+                entry, dirt, lists, free, counter, rates, granule, near, home, share, apart, cost, latency, time
             )
+            done = max(done, arrival)
     # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
     done = max(done, ready[granule])
     if fetched:
@@ -289,7 +294,7 @@ def access_tile(
     whole = tensors[which, PACKED] == 1 and width == tensors[which, ROW_BYTES]
     total = _sectors(rows * width) if whole else rows * _sectors(width)
     high, wide = tensors[which, GRANULE_ROWS], tensors[which, GRANULE_ROW_BYTES]
-    per_row, fold = tensors[which, ROW_GRANULES], tensors[which, FOLD]
+    per_row, fold, apart = tensors[which, ROW_GRANULES], tensors[which, FOLD], tensors[which, STANDS_FOR]
     slab = environment[slot, tiles[tile, SLAB]] * tensors[which, SLAB_GRANULES]
     base = tensors[which, BASE]
     first_row, first_col, last_col = row // high, 0, 0
@@ -311,10 +316,10 @@ def access_tile(
             cost += rates.hbm_part_line_cost
     for i in range(first_row, last_row + 1):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)
-        for j in range(first_col, last_col + 1):
+        for j in range(first_col + (-(i + first_col)) % apart, last_col + 1, apart):
             part_width = min((j + 1) * wide, col + width) - max(j * wide, col)
-            size = _sectors(part_rows * part_width) if whole else part_rows * _sectors(part_width)
-            granule = slab + i * per_row + j
+            size = apart * (_sectors(part_rows * part_width) if whole else part_rows * _sectors(part_width))
+            granule = slab + i * per_row + j // apart
             window = 0
             if granule >= fold:
                 window = granule // fold
@@ -327,7 +332,8 @@ def access_tile(
                 _write_granule(entry, dirt, lists, free, counter, rates, granule, size, cost, sm, time)
             else:
                 arrival = _read_granule(
-                    entry, dirt, lists, ready, free, pending, counter, rates, granule, size, cost, latency, sm, time
+                    entry, dirt, lists, ready, free, pending, counter, rates, granule, size, apart, cost, latency,
+                    sm, time,
                 )  # fmt: skip
                 if arrival > done:
                     done = arrival

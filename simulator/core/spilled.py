@@ -41,7 +41,7 @@ def pass_spilled(
         for home in range(first, last):
             own = (granule * parts + home) * parts + home
             if i < kept and entry[own, STATE] == ABSENT and windows[granule] == 1:
-                done = max(done, read_hbm(free, counter, rates, own, share, 1.0, time) + rates.hbm_latency)
+                done = max(done, read_hbm(free, counter, rates, own, share, 1, 1.0, time) + rates.hbm_latency)
             written = keep_written(entry, dirt, lists, parts, granule, near, home, share)
             if written > 0:
                 write_hbm(free, counter, rates, written, 1.0, time)

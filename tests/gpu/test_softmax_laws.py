@@ -26,7 +26,8 @@ Jobs = dict[tuple[str, str], tuple[Job, "Future[Checked]"]]
 @pytest.fixture(scope="module")
 def jobs(request: pytest.FixtureRequest) -> Iterator[Jobs]:
     """The chosen kernels under all laws, under way."""
-    chosen = [item.callspec.params for item in request.session.items if isinstance(item, pytest.Function)]
+    # Other files' tests may be chosen with these, some without parameters.
+    chosen = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
     asked = {(each.get("name"), each.get("dtype")) for each in chosen}
     patch = pytest.MonkeyPatch()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

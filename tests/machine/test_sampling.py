@@ -1,0 +1,41 @@
+"""Where granules are too many and too small, a few stand for all: bytes and cycles stay what they are."""
+
+import pytest
+from tilesight.simulator import lower
+from tilesight.simulator.core.memory import GRANULE_ROW_BYTES, ROW_BYTES, ROW_GRANULES, STANDS_FOR
+from tilesight.simulator.device import load_device
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.simulate import launches_of, simulate
+
+DEVICE = load_device("h200")
+PROBLEM = AttentionProblem(batch=1, heads=16, kv_heads=16, seqlen_q=2048, seqlen_k=2048, head_dim=64)
+UNALIGNED = AttentionProblem(batch=1, heads=16, kv_heads=4, seqlen_q=1000, seqlen_k=3000, head_dim=64)
+COUNTED = ("cycles", "hbm_read_bytes", "hbm_write_bytes", "l2_write_bytes", "fabric_bytes")
+
+
+@pytest.mark.parametrize("schedule", ["naive", "unfused"])
+@pytest.mark.parametrize("problem", [PROBLEM, UNALIGNED])
+def test_a_sample_counts_what_all_granules_do(
+    schedule: str, problem: AttentionProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores that overflow L2, and lines that are not aligned."""
+    told = []
+    for above in (1 << 60, 0):
+        monkeypatch.setattr(lower, "SAMPLE_ABOVE_GRANULES", above)
+        told.append(simulate(problem, schedule=schedule, device=DEVICE))
+    for whole, sampled in zip(told[0].launches, told[1].launches, strict=True):
+        for name in COUNTED:
+            expected = getattr(whole.traffic, name)
+            assert getattr(sampled.traffic, name) == pytest.approx(expected, rel=0.01, abs=2e5), (whole.name, name)
+
+
+def test_only_what_is_large_is_sampled_and_every_tile_keeps_enough() -> None:
+    """A tile of few granules would be all or nothing."""
+    launches = launches_of(PROBLEM, "naive", None, DEVICE)
+    tensors, index, _ = lower.lower_tensors(launches, DEVICE, "chunk")
+    scores, keys = tensors[index["S"]], tensors[index["K"]]
+    assert keys[STANDS_FOR] == 1
+    assert scores[STANDS_FOR] > 1
+    assert scores[ROW_GRANULES] * scores[STANDS_FOR] * scores[GRANULE_ROW_BYTES] == scores[ROW_BYTES]
+    assert scores[ROW_GRANULES] >= lower.LEAST_SAMPLED
+    assert lower.lower_tensors(launches, DEVICE, "line")[0][:, STANDS_FOR].max() == 1
