@@ -94,7 +94,7 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
     ways = find_ways(flow, paths(flow, followed, constants, cta))
     shares = match_steps(launch, ways.regions, executed)
     touched = find_spilled(launch, ways, shares)
-    serve_from_l1(launch, device, resident, cta, ways, shares, touched, code)
+    serve_from_l1(launch, device, resident, cta, ways, shares, code)
     join_mbarriers(launch, ways, code)
     fill_bulk_copies(launch, ways, shares, executed, code, rates)
     fill_stores(launch, ways, executed, code, rates)

@@ -1,12 +1,11 @@
-"""What L1 serves: the room that shared memory leaves it, and the share of a step's loads that it finds there.
+"""What L1 serves: the room that shared memory leaves it, and the share of a step's plain loads that it finds there.
 
-Plain loads and spilled registers pass L1, asynchronous copies and TMA do not; stores are written through,
+Plain loads pass L1, asynchronous copies and TMA do not; stores are written through,
 and what L1 has of them stays valid.
 What a CTA loads again, all CTAs of its SM load in between as well.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import islice
 from math import inf
 
@@ -23,15 +22,6 @@ PREFERS_SHARED_ABOVE_BYTES = 48 << 10
 (`CU_FUNC_CACHE_PREFER_SHARED` in the driver of triton 3.6); else the driver takes what as many CTAs need as fit."""
 MOST_LOADS = 1000
 """Loads of a CTA that are followed."""
-SPILLED = "spilled registers"
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """Shares of what a step loads that L1 serves. Args: plain: of plain loads; spilled: of spilled registers."""
-
-    plain: float = 0.0
-    spilled: float = 0.0
 
 
 def l1_room_bytes(launch: Launch, device: Device) -> int:
@@ -44,38 +34,25 @@ def l1_room_bytes(launch: Launch, device: Device) -> int:
     return max(0, device.l1_bytes - taken)
 
 
-def served_by_l1(
-    launch: Launch, device: Device, resident: int, item: int, spilled_bytes: Mapping[str, int]
-) -> dict[str, Served]:
-    """Share of each step's loads that hit.
-
-    Args:
-        resident: CTAs of an SM; item: whose steps are followed;
-        spilled_bytes: step name -> different bytes of spilled registers that it touches, of all its threads [B].
-    """
+def served_by_l1(launch: Launch, device: Device, resident: int, item: int) -> dict[str, float]:
+    """Share of each step's plain loads that hit. Args: resident: CTAs of an SM; item: whose steps are followed."""
     room = l1_room_bytes(launch, device)
-    held: list[tuple[Access | str, int]] = []
-    loaded: dict[tuple[str, bool], int] = {}
-    hits: dict[tuple[str, bool], float] = {}
-    for name, what, size in islice(_loads(launch, item, spilled_bytes), MOST_LOADS):
-        kind = name, what is SPILLED
+    held: list[tuple[Access, int]] = []
+    loaded: dict[str, int] = {}
+    hits: dict[str, float] = {}
+    for name, what, size in islice(_loads(launch, item), MOST_LOADS):
         distance, place = _look_up(held, what, size)
-        # The first registers that are fetched have been spilled in the same step.
-        if place < 0 and what is SPILLED and not any(spilled for _, spilled in loaded):
-            distance = size
         if place >= 0:
             del held[place]
         held.insert(0, (what, size))
         if place < 0:
             _forget(held, NONE_BEYOND * room / resident)
-        loaded[kind] = loaded.get(kind, 0) + size
-        hits[kind] = hits.get(kind, 0.0) + size * hit_share(float(distance * resident), float(room))
-    shares = {kind: hits[kind] / size for kind, size in loaded.items()}
-    names = {name for name, _ in loaded}
-    return {name: Served(shares.get((name, False), 0.0), shares.get((name, True), 0.0)) for name in names}
+        loaded[name] = loaded.get(name, 0) + size
+        hits[name] = hits.get(name, 0.0) + size * hit_share(float(distance * resident), float(room))
+    return {name: hits[name] / size for name, size in loaded.items()}
 
 
-def _look_up(held: list[tuple[Access | str, int]], what: Access | str, size: int) -> tuple[float, int]:
+def _look_up(held: list[tuple[Access, int]], what: Access, size: int) -> tuple[float, int]:
     """What was loaded since `what` was, and itself [B], and its place; infinity and -1 where it is not held."""
     distance = size
     for place, (other, other_bytes) in enumerate(held):
@@ -85,13 +62,13 @@ def _look_up(held: list[tuple[Access | str, int]], what: Access | str, size: int
     return inf, -1
 
 
-def _forget(held: list[tuple[Access | str, int]], reach_bytes: float) -> None:
+def _forget(held: list[tuple[Access, int]], reach_bytes: float) -> None:
     """Drop what lies so far back that nothing of it would hit."""
     while len(held) > 1 and sum(size for _, size in held[:-1]) > reach_bytes:
         held.pop()
 
 
-def _loads(launch: Launch, item: int, spilled_bytes: Mapping[str, int]) -> Iterator[tuple[str, Access | str, int]]:
+def _loads(launch: Launch, item: int) -> Iterator[tuple[str, Access, int]]:
     """Loads of an item in order: step, what is loaded, its size [B]."""
     for step, variables in executions(launch.program, item):
         for tile in step.loads:
@@ -99,5 +76,3 @@ def _loads(launch: Launch, item: int, spilled_bytes: Mapping[str, int]) -> Itera
             access = clipped(tensor, tile, "load", variables)
             if tile.path == "plain" and access.rows > 0 and access.cols > 0:
                 yield step.name, access, moved_bytes(tensor, access.rows, access.cols)
-        if spilled_bytes.get(step.name):
-            yield step.name, SPILLED, spilled_bytes[step.name]

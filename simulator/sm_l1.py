@@ -1,25 +1,28 @@
 """Which loads of compiled code L1 serves, and what the code spills: by region, for the steps that these belong to.
 
-Of a region's loads as large a share hits, evenly spread, as of its steps' tiles (`l1_reuse`).
+Of a region's plain loads as large a share hits, evenly spread, as of its steps' tiles (`l1_reuse`).
 Spilled registers lie at fixed places of the stack, so that the code tells how much of it a region touches,
-and what of that it reads before it has written it.
+what of that it reads before it has written it, and what L1 takes in between two uses of a place.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
 from .core import sm_tables as sm
+from .core.l1 import hit_share
 from .device import Device
-from .l1_reuse import Served, served_by_l1
+from .l1_reuse import l1_room_bytes, served_by_l1
 from .program import Launch
 from .sass.decode import Instruction
 from .sass.opcodes import thread_bytes
+from .sm_code import LOADS
 from .sm_steps import Part, Share
-from .sm_way import Ways
+from .sm_way import OUTSIDE, Ways
 
 WARP_THREADS = 32
 WORD_BYTES = 4
@@ -68,29 +71,79 @@ def serve_from_l1(
     item: int,
     ways: Ways,
     shares: Mapping[Part, Share],
-    spilled: Mapping[str, Spilled],
     code: np.ndarray,
 ) -> None:
     """Turn loads from L2 (LOAD) that hit L1 into reads of shared memory (SHARED), which is the same memory.
 
     Args:
         resident: CTAs of an SM; item: whose steps are followed; shares: who pays for which part of the code;
-        spilled: by step; code: as in `core.sm`.
+        code: as in `core.sm`.
     """
-    served = served_by_l1(launch, device, resident, item, {name: one.touched for name, one in spilled.items()})
+    served = served_by_l1(launch, device, resident, item)
+    fetched = _fetched_again(launch, device, resident, ways)
     region_of = _regions(ways)
     due: dict[tuple[int, int], float] = {}
     for place in np.flatnonzero(code[:, sm.KIND] == sm.LOAD):
         if place not in region_of:
             continue
         region, of_stack = region_of[place], int(code[place, sm.ARGUMENT])
-        steps = {name for part, share in shares.items() if part.region == region for name in share.steps}
-        hits = [served.get(name, Served()) for name in steps]
-        share = max((one.spilled if of_stack else one.plain for one in hits), default=0.0)
+        if of_stack:
+            share = fetched.get(int(place), 0.0)
+        else:
+            steps = {name for part, own in shares.items() if part.region == region for name in own.steps}
+            share = max((served.get(name, 0.0) for name in steps), default=0.0)
         due[region, of_stack] = due.get((region, of_stack), 0.5) + share
         if due[region, of_stack] >= 1.0:
             due[region, of_stack] -= 1.0
             code[place, sm.KIND], code[place, sm.ARGUMENT] = sm.SHARED, 0
+
+
+def _fetched_again(launch: Launch, device: Device, resident: int, ways: Ways) -> dict[int, float]:
+    """Place of a fetch of spilled registers -> share of it that hits, by what L1 has taken in since their last use."""
+    room = float(l1_room_bytes(launch, device))
+    distances: dict[int, float] = {}
+    threads: Counter[int] = Counter()
+    for way, warps in Counter(ways.warps).items():
+        inside: dict[int, list[tuple[int, Instruction]]] = defaultdict(list)
+        for number, region in dict.fromkeys(ways.executed(ways.warps.index(way))):
+            block = ways.flow.blocks[number]
+            around = [region]
+            while around[-1] != OUTSIDE:
+                around.append(ways.regions[around[-1]].parent)
+            for place in range(block.first, block.stop):
+                one = ways.flow.instructions[place]
+                if one.family in ("LDL", "STL") or one.family in LOADS:
+                    for each in around:
+                        inside[each].append((place, one))
+        # Those inside come after the ones around them, and know better.
+        for region in sorted(inside):
+            times = 1 if region == OUTSIDE else 2
+            distances |= _distances(inside[region] * times, launch.resources.spilled_bytes_per_thread)
+        threads.update({place: WARP_THREADS * warps * resident for place, _ in inside[OUTSIDE]})
+    return {place: hit_share(distance * threads[place], room) for place, distance in distances.items()}
+
+
+def _distances(accesses: list[tuple[int, Instruction]], stack_bytes: int) -> dict[int, float]:
+    """Place of a fetch -> bytes of a thread that were touched since its words were, themselves included, at the end."""
+    held: dict[object, int] = {}
+    found: dict[int, float] = {}
+    for turn, (place, one) in enumerate(accesses):
+        if one.family in LOADS:
+            held[turn, place] = thread_bytes(one)
+            continue
+        words = _words(one, stack_bytes)
+        if one.family == "LDL":
+            since, left = 0, len(words & held.keys())
+            for what in reversed(held):
+                since += held[what]
+                left -= what in words
+                if left == 0:
+                    break
+            found[place] = float(since) if words <= held.keys() else inf
+        for word in words:
+            held.pop(word, None)
+            held[word] = WORD_BYTES
+    return found
 
 
 def _regions(ways: Ways) -> dict[int, int]:

@@ -49,27 +49,16 @@ def test_shared_memory_takes_what_fits_the_ctas_or_all_it_can(smem_kib: int, roo
 )
 def test_a_state_that_comes_again_hits_by_how_much_lies_in_between(block_n: int, smem_kib: int, share: float) -> None:
     """ncu on an H200, 128 queries: O, L and MAX are all found again in 192 KiB, 0.54 to 0.62 of them in 28 KiB."""
-    served = served_by_l1(flash1(block_n=block_n, smem_kib=smem_kib), H200, 1, 0, {})
-    assert served["inner"].plain == pytest.approx(share, abs=0.08)
-    assert served["outer"].plain == 0.0
+    served = served_by_l1(flash1(block_n=block_n, smem_kib=smem_kib), H200, 1, 0)
+    assert served["inner"] == pytest.approx(share, abs=0.08)
+    assert served["outer"] == 0.0
 
 
 def test_all_ctas_of_an_sm_load_in_between() -> None:
     """L1 would serve each of eight CTAs as if it were alone."""
-    alone, eight = (served_by_l1(flash1(), H200, resident, 0, {})["inner"].plain for resident in (1, 8))
+    alone, eight = (served_by_l1(flash1(), H200, resident, 0)["inner"] for resident in (1, 8))
     assert alone > 0.9
     assert eight == pytest.approx(31 / 32 * (1.5 - 8 * 25 / 156), abs=0.05)
-
-
-@pytest.mark.parametrize(("spilled_kib", "share"), [(4, 1.0), (28, 0.5), (42, 0.0)])
-def test_spilled_registers_hit_by_how_many_there_are(spilled_kib: int, share: float) -> None:
-    """ncu on an H200: in 28 KiB all is found of 18, 0.59 of 28, 0.36 of 40, nothing of 64."""
-    problem = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=4096, head_dim=64)
-    (launch,) = find_schedule("flash2").launches(problem, Config(num_stages=3), H200)
-    launch = replace(launch, resources=replace(launch.resources, smem_bytes_per_cta=96 * KIB))
-    assert served_by_l1(launch, H200, 1, 0, {"inner": spilled_kib * KIB})["inner"].spilled == pytest.approx(
-        share, abs=0.02
-    )
 
 
 def code(*lines: tuple[str, str]) -> Flow:
@@ -100,16 +89,49 @@ def test_a_step_keeps_what_it_reads_before_it_writes() -> None:
     assert find_spilled(flash1(), ways, INNER)["inner"] == Spilled(touched=3 * 4 * 128, kept=2 * 4 * 128)
 
 
-def test_half_of_the_loads_hit_where_half_of_the_bytes_do() -> None:
-    """All of them, or none, would come from L2."""
-    ways = ways_of(*[("LDL", f"R{number},[R1+{16 * number:#x}]") for number in range(1, 9)])
-    table = np.zeros((len(ways.flow.instructions), sm.COLUMNS), dtype=np.int64)
-    table[:8, sm.KIND], table[:8, sm.ARGUMENT] = sm.LOAD, 1
-    launch = flash1(smem_kib=56)
-    serve_from_l1(launch, H200, 1, 0, ways, INNER, {"inner": Spilled(28 * KIB, 0)}, table)
-    hits = (table[:8, sm.KIND] == sm.SHARED).sum()
-    assert hits == pytest.approx(8 * (1.5 - (28 + 17) / 28), abs=2)
-    assert set(table[table[:, sm.KIND] == sm.SHARED, sm.ARGUMENT]) <= {0}
+def hits_of(ways: Ways, resident: int = 1) -> list[bool]:
+    """Which fetches of spilled registers L1 serves, 28 KiB of it, in order."""
+    table, _, _ = lower_code(ways.flow.instructions, 90)
+    fetches = [place for place, one in enumerate(ways.flow.instructions) if one.family == "LDL"]
+    assert (table[fetches, sm.KIND] == sm.LOAD).all()
+    serve_from_l1(flash1(smem_kib=56), H200, resident, 0, ways, INNER, table)
+    assert set(table[fetches, sm.ARGUMENT][table[fetches, sm.KIND] == sm.SHARED]) <= {0}
+    return [bool(hit) for hit in table[fetches, sm.KIND] == sm.SHARED]
+
+
+def fetches(words: int, first: int = 0) -> list[tuple[str, str]]:
+    return [("LDL", f"R4,[R1+{4 * word + 16:#x}]") for word in range(first, first + words)]
+
+
+@pytest.mark.parametrize(("words", "share"), [(28, 1.0), (56, 0.5), (84, 0.0)])
+def test_spilled_registers_hit_by_how_many_come_in_between(words: int, share: float) -> None:
+    """ncu on an H200: in 28 KiB all is found of 18, 0.59 of 28, 0.36 of 40, nothing of 64."""
+    assert np.mean(hits_of(ways_of(*fetches(words)))) == pytest.approx(share, abs=0.03)
+
+
+def test_a_register_that_is_fetched_soon_after_it_was_spilled_hits() -> None:
+    """However many there are in all, its line is still there; ncu on an H200: 2.3 % off became 0.9 % with this."""
+    soon = [("STL", "[R1+0x8],R5"), ("LDL", "R5,[R1+0x8]")]
+    assert hits_of(ways_of(*fetches(100), *soon)) == [False] * 100 + [True]
+
+
+def test_plain_loads_in_between_take_room() -> None:
+    """Spills of a kernel without stages would seem to have L1 for themselves."""
+    tiles = [("LDG.E.128", "R8,[R2.64]")] * 14
+    assert all(hits_of(ways_of(*fetches(28))))
+    assert not any(hits_of(ways_of(*fetches(28), *tiles)))
+
+
+def test_warps_that_go_ways_of_their_own_share_one_l1() -> None:
+    """A masked kernel's warps would each find all that they have spilled."""
+    flow = code(*fetches(84))
+    assert not any(hits_of(find_ways(flow, [[0] * trips + [1] for trips in (4, 5, 6, 7)])))
+
+
+def test_all_ctas_of_an_sm_spill_to_one_l1() -> None:
+    """Two CTAs would find what one does."""
+    assert all(hits_of(ways_of(*fetches(28))))
+    assert np.mean(hits_of(ways_of(*fetches(28)), resident=2)) == pytest.approx(0.5, abs=0.03)
 
 
 def test_what_was_stored_leaves_after_the_cta_has_ended() -> None:
