@@ -27,7 +27,7 @@ struct Count { long long cycles, issued; };
 
 extern __shared__ __align__(1024) char memory[];
 __device__ float sink;
-__shared__ float4 words[WARPS * 32];
+__shared__ float words[WARPS * 32];
 __shared__ volatile int stop;
 
 __device__ float mufu(float x) {
@@ -39,7 +39,7 @@ __device__ float shuffled(float x) {
   return x;
 }
 __device__ unsigned loaded(unsigned at) {
-  asm volatile("ld.shared.u32 %0, [%0];" : "+r"(at));
+  asm volatile("ld.volatile.shared.u32 %0, [%0];" : "+r"(at));
   return at;
 }
 
@@ -74,8 +74,8 @@ template <Op OP> __device__ Count load(float x) {
     for (int i = 0; i < ROW; ++i) {
       if (OP == MUFU) v[i] = mufu(v[i]);
       if (OP == SHFL) v[i] = shuffled(v[i]);
-      if (OP == LDS) asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v[i]) : "r"(own));
-      if (OP == STS) asm volatile("st.shared.f32 [%0], %1;" ::"r"(own), "f"(v[i]));
+      if (OP == LDS) asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(v[i]) : "r"(own));
+      if (OP == STS) asm volatile("st.volatile.shared.f32 [%0], %1;" ::"r"(own), "f"(v[i]));
       if (OP == FFMA) asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(v[i]));
       if (OP == HMMA && i % 4 == 0)
         asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "

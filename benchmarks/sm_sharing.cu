@@ -17,9 +17,9 @@
 #include "check.cuh"
 #include "wgmma.cuh"
 
-enum Op { SS_16, SS_32, SS_64, RS_64, SS_128, RS_128, NONE, LDGSTS, BULK, LDS, STS, LDSM, LDG, SHFL };
+enum Op { SS_16, SS_32, SS_64, RS_64, SS_128, RS_128, NONE, LDGSTS, BULK, LDS, STS, LDSM, LDG, SHFL, STSM };
 const char *OPS[] = {"m64n16k16 SS", "m64n32k16 SS", "m64n64k16 SS", "m64n64k16 RS", "m64n128k16 SS", "m64n128k16 RS", "none",
-                     "LDGSTS", "bulk", "LDS", "STS", "LDSM", "LDG", "SHFL"};
+                     "LDGSTS", "bulk", "LDS", "STS", "LDSM", "LDG", "SHFL", "STSM"};
 
 constexpr int SMS = 132, WARPS = 12;
 constexpr int ROW = 512, ROWS = 16;           // bytes a warp moves at a time; times between checks
@@ -126,6 +126,11 @@ template <Op OP> __device__ Count move(Task task) {
         asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
                      ::"r"(own + i * ROW), "r"(v[0].x), "r"(v[0].y), "r"(v[0].z), "r"(v[0].w));
     }
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i)
+      if (OP == STSM)
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                     ::"r"(own + i * ROW), "r"(v[0].x), "r"(v[0].y), "r"(v[0].z), "r"(v[0].w));
     if (OP == LDGSTS) asm volatile("cp.async.commit_group;\n cp.async.wait_group 1;" ::: "memory");
     if (OP == LDG || OP == LDS || OP == LDSM || OP == SHFL)
       for (int i = 0; i < ROWS; ++i) sum ^= fold(v[i]);
@@ -165,6 +170,7 @@ share_sm(Roles roles, const char *data, unsigned zero, Count *counts) {
     case LDSM: count = move<LDSM>(task); break;
     case LDG: count = move<LDG>(task); break;
     case SHFL: count = move<SHFL>(task); break;
+    case STSM: count = move<STSM>(task); break;
   }
   if (lane == 0) counts[blockIdx.x * WARPS + warp] = count;
 }
@@ -360,7 +366,9 @@ int main() {
       for (Op op : {LDGSTS, BULK, LDS, STS, LDSM, LDG, SHFL})
         for (int warps : {1, 4, 8}) share(product, 4, op, warps, ctas);
     }
-    for (Op op : {LDGSTS, BULK, LDS, STS, LDSM, LDG, SHFL}) share(op, 6, NONE, 0, ctas);
+    for (Op op : {LDGSTS, BULK, LDS, STS, LDSM, LDG, SHFL, STSM}) share(op, 6, NONE, 0, ctas);
+    share(STSM, 6, LDSM, 6, ctas), share(STSM, 6, LDS, 6, ctas), share(STS, 6, LDSM, 6, ctas);
+    share(SHFL, 6, LDSM, 6, ctas), share(STSM, 6, SHFL, 6, ctas);
     for (Op op : {LDS, STS, LDSM, SHFL}) share(LDGSTS, 6, op, 6, ctas);
     for (Op op : {LDS, STS}) share(SHFL, 6, op, 6, ctas);
     share(SHFL, 1, NONE, 0, ctas), share(LDGSTS, 8, SHFL, 1, ctas), share(STS, 8, SHFL, 1, ctas);
