@@ -15,18 +15,16 @@ import json
 import pickle
 import sys
 from collections import defaultdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tilesight.simulator.device import load_device
-from tilesight.simulator.pool import cores, run_all
-from tilesight.simulator.simulate import simulate
-from tilesight.validate.compare import COUNTED, LEAST_BYTES, QUANTITIES, compare, spearman
+from tilesight.simulator.pool import cores
+from tilesight.validate.compare import COUNTED, LEAST_BYTES, QUANTITIES, Comparison, spearman
 from tilesight.validate.recompile import with_code
 from tilesight.validate.results import Row, read_results
-from tilesight.validate.timing import OVERHEAD
+from tilesight.validate.validate import compare_rows
 
 DEVICE = load_device("h200")
 TILED = ("flash1", "flash2", "flash2_tma")
@@ -45,41 +43,18 @@ def code(results: Path, out: Path) -> None:
     print(f"{out}: {len(coded)} points; {note}")
 
 
-def pairs_of(row: Row) -> dict[str, Any]:
-    """A row and its prediction, as JSON."""
-    point = row.point
-    try:
-        told = simulate(
-            point.problem,
-            schedule=point.schedule,
-            config=point.config,
-            device=DEVICE,
-            l2=point.l2,
-            overhead=OVERHEAD,
-            resources=row.resources,
-        )
-    except ValueError as error:
-        return {"key": point.key, "objections": [str(error)]}
-    found = compare(row, told)
+def pairs_of(found: Comparison) -> dict[str, Any]:
+    """What the tables need of a point, as JSON."""
+    point, prediction = found.point, found.prediction
     return {
         "key": point.key,
         "schedule": point.schedule,
-        "shape": f"{point.schedule}/{point.shape}/{point.l2}",
+        "shape": point.shape,
+        "l2": point.l2,
         "config": point.config_dict,
-        "head_dim": point.problem.head_dim,
         "objections": list(found.objections),
         "pairs": {name: [pair.predicted, pair.measured] for name, pair in found.pairs.items()},
-        "launches": [
-            {
-                "name": name,
-                "pairs": {key: [pair.predicted, pair.measured] for key, pair in pairs.items()},
-                "ctas_per_sm": launch.ctas_per_sm,
-                "waves": launch.waves,
-                "spilled_bytes": launch.spilled_bytes_per_thread,
-                "bottleneck": launch.bottleneck,
-            }
-            for (name, pairs), launch in zip(found.launches, told.launches, strict=True)
-        ],
+        "ctas_per_sm": prediction.launches[0].ctas_per_sm if prediction else 0,
     }
 
 
@@ -88,21 +63,21 @@ def predict(rows: Path, out: Path, schedules: tuple[str, ...], keys: str, worker
     with gzip.open(rows, "rb") as file:
         every: list[Row] = pickle.load(file)
     chosen = [row for row in every if row.point.schedule in schedules and keys in row.point.key]
-    told = run_all(pairs_of, chosen, workers, partial(_show, len(chosen)))
+    told = [pairs_of(each) for each in compare_rows(chosen, DEVICE, workers=workers, progress=_show)]
     out.write_text(json.dumps(told))
     print(f"\n{out}: {len(told)} points")
 
 
-def _show(total: int, done: int, _: int) -> None:
+def _show(done: int, total: int) -> None:
     if done % 20 == 0 or done == total:
         print(f"\r{done} of {total}", end="", file=sys.stderr, flush=True)
 
 
 def read_pairs(paths: list[Path], unlike: Path | None) -> list[dict[str, Any]]:
     """Points that count. Args: unlike: results whose problems are left out."""
-    known = {f"{row.point.shape}" for row in read_results(unlike)[1]} if unlike else set()
+    known = {row.point.shape for row in read_results(unlike)[1]} if unlike else set()
     points = [each | {"draw": path.stem} for path in paths for each in json.loads(path.read_text())]
-    return [each for each in points if not each["objections"] and each["shape"].split("/")[1] not in known]
+    return [each for each in points if not each["objections"] and each["shape"] not in known]
 
 
 def error(point: dict[str, Any], quantity: str) -> float | None:
@@ -123,7 +98,7 @@ def time_line(title: str, points: list[dict[str, Any]]) -> str:
     shapes = defaultdict(list)
     for each in points:
         if "time_s" in each["pairs"]:
-            shapes[each["draw"], each["shape"]].append(each["pairs"]["time_s"])
+            shapes[each["draw"], each["schedule"], each["shape"], each["l2"]].append(each["pairs"]["time_s"])
     ranks, chosen = [], []
     for pairs in shapes.values():
         if len(pairs) >= LEAST_RANKED:
@@ -164,7 +139,7 @@ def tables(points: list[dict[str, Any]]) -> None:
     for schedule in (*TILED, "naive", "unfused"):
         print(time_line(f"`{schedule}`", [each for each in points if each["schedule"] == schedule]))
     for ctas in (1, 2, 3):
-        alike = [each for each in tiled if min(each["launches"][0]["ctas_per_sm"], 3) == ctas]
+        alike = [each for each in tiled if min(each["ctas_per_sm"], 3) == ctas]
         print(time_line(f"tiled, {ctas} CTAs an SM" + (" or more" if ctas == 3 else ""), alike))
     for stages in (1, 2, 3, 4):
         print(time_line(f"tiled, {stages} stages", [each for each in tiled if each["config"]["num_stages"] == stages]))

@@ -133,11 +133,7 @@ probe_beside_products(Op probed, bool row, int probes, float x, unsigned zero, C
       begin_products();
       fence_registers<N / 2>(d);
 #pragma unroll
-      for (int i = 0; i < ROW; ++i) {
-        size_t along = LAYOUT | i % 4 * 2;  // 32 bytes, 16 numbers, further along the rows
-        size_t a_tile = along + (address(memory) >> 4), b_tile = a_tile + (8192 >> 4);
-        multiply_tile<N, A_SHARED>(d, a, a_tile, b_tile);
-      }
+      for (int i = 0; i < ROW; ++i) multiply_next<N, A_SHARED>(d, a, memory, i);
       end_products();
       fence_registers<N / 2>(d);
     }

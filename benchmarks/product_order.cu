@@ -47,9 +47,7 @@ order(unsigned later, unsigned zero, Times *times) {
     fence_registers<N / 2>(d);
 #pragma unroll
     for (int i = 0; i < CHAIN; ++i) {
-      size_t along = LAYOUT | i % 4 * 2;  // 32 bytes, 16 numbers, further along the rows
-      size_t a_tile = along + (address(memory) >> 4), b_tile = a_tile + (8192 >> 4);
-      multiply_tile<N, A_SHARED>(d, a, a_tile, b_tile);
+      multiply_next<N, A_SHARED>(d, a, memory, i);
       issued[i] = now();
     }
     end_products();
@@ -86,9 +84,7 @@ __global__ void in_turns(unsigned pause, unsigned zero, Turn *turns) {
     fence_registers<N / 2>(d);
 #pragma unroll
     for (int i = 0; i < CHAIN; ++i) {
-      size_t along = LAYOUT | i % 4 * 2;  // 32 bytes, 16 numbers, further along the rows
-      size_t a_tile = along + (address(memory) >> 4), b_tile = a_tile + (8192 >> 4);
-      multiply_tile<N, A_SHARED>(d, a, a_tile, b_tile);
+      multiply_next<N, A_SHARED>(d, a, memory, i);
       if (i == 0) first = now();
     }
     last = now();

@@ -82,11 +82,8 @@ template <Op OP> __device__ Count multiply(unsigned zero, volatile int *stop) {
     begin_products();
     fence_registers<FLOATS>(d);
 #pragma unroll
-    for (int i = 0; i < BATCH; ++i) {
-      size_t along = LAYOUT | i % 4 * 2;  // 32 bytes, 16 numbers, further along the rows
-      size_t a_tile = along + (address(memory) >> 4), b_tile = a_tile + (8192 >> 4);
-      multiply_tile<N, OP != RS_64 && OP != RS_128>(d, a, a_tile, b_tile);
-    }
+    for (int i = 0; i < BATCH; ++i)
+      multiply_next<N, OP != RS_64 && OP != RS_128>(d, a, memory, i);
     end_products();
     fence_registers<FLOATS>(d);
   }

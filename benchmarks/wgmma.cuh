@@ -45,6 +45,14 @@ __device__ inline void multiply_tile(float *d, const unsigned *a, size_t a_tile,
     WGMMA(128, "{%64, %65, %66, %67}, %68, 1, 1, 1, 0;", A_REGISTERS, "l"(b_tile));
 }
 
+// The i-th of a row of products of the same tiles, A (64 x 64) at `tiles` and B (128 x 64) behind it.
+template <int N, bool A_SHARED>
+__device__ inline void multiply_next(float *d, const unsigned *a, const void *tiles, int i) {
+  size_t along = LAYOUT | i % 4 * 2;  // 32 bytes, 16 numbers, further along the rows
+  size_t a_tile = along + (address(tiles) >> 4);
+  multiply_tile<N, A_SHARED>(d, a, a_tile, a_tile + (8192 >> 4));
+}
+
 // Registers that products use are not touched before or after here.
 template <int FLOATS> __device__ inline void fence_registers(float *d) {
 #pragma unroll
