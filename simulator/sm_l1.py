@@ -104,6 +104,8 @@ def serve_from_l1(
 
 def _fetched_again(launch: Launch, device: Device, resident: int, ways: Ways) -> dict[int, float]:
     """Place of a fetch of spilled registers -> share of it that hits, by what L1 has taken in since their last use."""
+    if not any(one.family == "LDL" for one in ways.flow.instructions):
+        return {}
     room = float(l1_room_bytes(launch, device))
     distances: dict[int, float] = {}
     threads: Counter[int] = Counter()
@@ -124,11 +126,14 @@ def _fetched_again(launch: Launch, device: Device, resident: int, ways: Ways) ->
             times = 1 if region == OUTSIDE else 2
             distances |= _distances(inside[region] * times, launch.resources.spilled_bytes_per_thread)
         threads.update({place: WARP_THREADS * warps * resident for place, _ in inside[OUTSIDE]})
-    found = {}
-    for place, distance in distances.items():
-        beyond = (LOST_BEYOND - distance * threads[place] / room) / (LOST_BEYOND - KEPT_WITHIN) if room else 0.0
-        found[place] = min(1.0, max(0.0, beyond))
-    return found
+    return {place: _kept(distance * threads[place], room) for place, distance in distances.items()}
+
+
+def _kept(distance_bytes: float, room_bytes: float) -> float:
+    """Share of what was used so many bytes ago that an L1 of that room still has."""
+    if distance_bytes >= LOST_BEYOND * room_bytes:
+        return 0.0
+    return min(1.0, (LOST_BEYOND - distance_bytes / room_bytes) / (LOST_BEYOND - KEPT_WITHIN))
 
 
 def _distances(accesses: list[tuple[int, Instruction]], stack_bytes: int) -> dict[int, float]:
