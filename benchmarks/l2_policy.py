@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tilesight.simulator.clock import Clocks
 from tilesight.simulator.cost import PIPES, StepCost
 from tilesight.simulator.device import Device, load_device
 from tilesight.simulator.engine import LaunchRun, run_launches
@@ -76,7 +77,7 @@ def launch_of(told: dict[str, Any], sms: int) -> Launch:
 def replay(sequence: dict[str, Any], device: Device) -> list[LaunchRun]:
     """Launches of one sequence, from an empty L2."""
     launches = tuple(launch_of(told, device.sms) for told in sequence["launches"])
-    clocks = [device.boost_clock_hz] * len(launches)
+    clocks = [Clocks(device.boost_clock_hz, device.boost_clock_hz)] * len(launches)
     return run_launches(launches, [{"move": FREE}] * len(launches), clocks, device, steady_state=False)
 
 

@@ -7,7 +7,6 @@ Nothing is added up over resources, and latency, waves and launch overhead count
 from dataclasses import dataclass
 from typing import Literal
 
-from .clock import fastest_tensor_clock_hz
 from .closed_form import compulsory_hbm_bytes
 from .device import Device
 from .problem import AttentionProblem
@@ -75,7 +74,7 @@ def tensor_peak_flop_per_s(device: Device, dtype: str, clock_hz: float = 0.0) ->
     per_cycle = max(device.tensor_flop_per_cycle(instruction, dtype) for instruction in INSTRUCTIONS)
     if not per_cycle:
         raise ValueError(f"dtype = {dtype!r}: {device.name} has no tensor instruction for it")
-    return device.sms * per_cycle * (clock_hz or fastest_tensor_clock_hz(device))
+    return device.sms * per_cycle * (clock_hz or device.tensor_boost_clock_hz)
 
 
 def ridge_flop_per_byte(device: Device, dtype: str, clock_hz: float = 0.0) -> float:

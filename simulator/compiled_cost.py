@@ -113,7 +113,7 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
         for step, _ in steps(launch.program.body)
     }
     for name, paid in _paid(machine, shares, alone, full).items():
-        *pipes, fetched, spilled, shared, lone = paid.tolist()
+        *pipes, fetched, spilled, restarts, rested, shared, lone = paid.tolist()
         made[name] = replace(
             made[name],
             pipe_cycles=(*pipes, shared),
@@ -122,6 +122,8 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
             local_write_bytes=round(spilled),
             local_bytes=touched.get(name, Spilled()).touched,
             local_kept_bytes=touched.get(name, Spilled()).kept,
+            restarts=restarts,
+            rested_cycles=rested,
             slack_cycles=late.get(name, Lateness()).slack_cycles,
             waits=late.get(name, Lateness()).waits,
             paces=_ages_of(name, shares, ages),

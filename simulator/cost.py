@@ -49,6 +49,8 @@ class StepCost:
         matmul_flop, other_flop: [FLOP]; exp_count: MUFU operations.
         local_read_bytes, local_write_bytes: spilled registers that come from L2, and go there [B];
         local_bytes, local_kept_bytes: how many different ones, and those of them that are read before they are written.
+        restarts: of a lone CTA, how often its products begin after a pause in which the clock of its SM has risen,
+            short pauses in part; rested_cycles: for how long it had.
         covers_l2: whether the cycles hold the way of loaded data from L2: the latency of a hit, and the SM's port.
         slack_cycles: in a pipelined loop, by how much later than the step begins it needs the data that it then loads
             ahead of it were they later than from L2; below 0 where it would wait for them already [cycles].
@@ -68,6 +70,8 @@ class StepCost:
     local_write_bytes: int = 0
     local_bytes: int = 0
     local_kept_bytes: int = 0
+    restarts: float = 0.0
+    rested_cycles: float = 0.0
     covers_l2: bool = False
     slack_cycles: float = 0.0
     waits: int = 1

@@ -47,6 +47,8 @@ class Device:
         0, 0.1, doc="by how much the clocks of its clusters of SMs differ: standard deviation over mean"
     )
     tensor_boost_clock_hz: float = _number(1e8, 1e10, doc="the same for launches with tensor instructions")
+    tensor_rest_cycles: float = _number(1, 1e9, doc="without tensor instructions for so long, the SM clock rises again")
+    tensor_restart_s: float = _number(0, 1e-3, doc="time that the first of them then cost")
     tensor_clock_hz: float = _number(1e8, 1e10, doc="SM clock sustained while the tensor cores are busy all the time")
     mixed_clock_hz: float = _number(1e8, 1e10, doc="the same while device memory is busy as well")
     power_limit_w: float = _number(1, 1e4, doc="board power limit")

@@ -11,6 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from .clock import Clocks
 from .core import l1, links, machine, memory
 from .core.links import COUNTERS, STEPS
 from .core.lru import make_lru
@@ -56,7 +57,7 @@ def is_compiled() -> bool:
 def run_launches(
     launches: tuple[Launch, ...],
     costs: Sequence[dict[str, StepCost]],
-    clocks_hz: Sequence[float],
+    clocks: Sequence[Clocks],
     device: Device,
     *,
     warm: bool = False,
@@ -67,7 +68,7 @@ def run_launches(
     """Simulate the launches of a pipeline, one after the other on the same L2.
 
     Args:
-        costs: per launch, step name -> cost; clocks_hz: per launch, SM clock [Hz].
+        costs: per launch, step name -> cost; clocks: per launch.
         warm: whether the L2 starts as the same pipeline left it (else empty).
         resolution: `chunk` or `line`.
         steady_state: whether large grids may be continued from a steady state.
@@ -91,7 +92,7 @@ def run_launches(
         runs = []
         for number, (launch, low) in enumerate(zip(launches, lowered, strict=True)):
             last = number == len(launches) - 1 and not warm
-            run = UnderWay(launch, low, tensors, state, device, clocks_hz[number], resolution, begin, record, granules)
+            run = UnderWay(launch, low, tensors, state, device, clocks[number], resolution, begin, record, granules)
             runs.append(_finish(run, steady_state and not record, refresh=not last))
             begin = run.end
     return runs

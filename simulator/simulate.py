@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .allocator import allocated_bytes
-from .clock import clock_hz_of, sustained_clock_hz
+from .clock import clocks_of, sustained_clock_hz
 from .cost import PIPES, StepCost
 from .costing import COSTS, cost_notes, costs_of
 from .device import Device, load_device
@@ -208,7 +208,10 @@ def _simulate(
     costed = [costs_of(launch, gpu, element, cost) for launch in launches]
     costs = [own for own, _ in costed]
     tallies = [tally(launch.program) for launch in launches]
-    clocks = [clock_hz_of(*each, gpu) for each in zip(launches, costs, strict=True)]
+    clocks = [
+        clocks_of(launch, own, exact.executions, gpu)
+        for launch, own, exact in zip(launches, costs, tallies, strict=True)
+    ]
     runs = run_launches(
         launches,
         costs,
@@ -227,7 +230,8 @@ def _simulate(
         config=config or chosen.default,
         options=chosen.options,
         launches=tuple(
-            _predict(*each, gpu, overhead) for each in zip(launches, costed, tallies, clocks, runs, strict=True)
+            _predict(*each, gpu, overhead)
+            for each in zip(launches, costed, tallies, (each.counted_hz for each in clocks), runs, strict=True)
         ),
         peak_memory_bytes=peak,
         fits=peak <= gpu.hbm_bytes,

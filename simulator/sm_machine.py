@@ -67,6 +67,7 @@ def latencies_of(device: Device, busy_sms: int) -> tables.Latencies:
         held_up=PORT_HELD_UP,
         run=PORT_RUN,
         dispatch=DISPATCH_CYCLES,
+        rest=float(device.tensor_rest_cycles),
     )
 
 
@@ -102,7 +103,8 @@ class Run:
     def figures(self) -> np.ndarray:
         """Cycles of use of each of `cost.PIPES`; what each sub-core has of its own, averaged over them.
 
-        Then bytes of spilled registers that come from L2, and that go there [B].
+        Then bytes of spilled registers that come from L2, and that go there [B]; how often products begin after a pause
+        in which the clock has risen, and for how long it had.
         """
         own = self.used / tables.SUB_CORES
         return np.array(
@@ -115,6 +117,8 @@ class Run:
                 self.used[tables.SHARED_MEMORY],
                 LINE_BYTES * self.used[tables.FETCHED],
                 LINE_BYTES * self.used[tables.SPILLED],
+                self.used[tables.RESTARTS],
+                self.used[tables.RESTED],
             )
         )
 

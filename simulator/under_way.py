@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .clock import slowness_of_sms
-from .core import links, machine
+from .clock import Clocks, slowness_of_sms
+from .core import links, machine, sharing
 from .core.links import Rates
 from .core.memory import Memory
 from .device import Device
@@ -29,7 +29,7 @@ class UnderWay:
         tensors: np.ndarray,
         state: Memory,
         device: Device,
-        clock_hz: float,
+        clocks: Clocks,
         resolution: str,
         begin: float,
         record: bool,
@@ -38,6 +38,7 @@ class UnderWay:
         self.launch, self.lowered, self.tensors, self.state = launch, lowered, tensors, state
         self.begin = begin
         resident = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
+        clock_hz = clocks.counted_hz
         self.slot_count = slots_of(launch, device)
         self.rates = Rates(
             partitions=device.l2_partitions,
@@ -69,17 +70,19 @@ class UnderWay:
         self.paces = np.ones((len(lowered.costs), resident))
         for row, paces in zip(self.paces, lowered.paces, strict=True):
             row[: len(paces)] = paces
-        self.slots = np.zeros((count, machine.SLOT_COLUMNS), dtype=np.int64)
-        self.slots[:, machine.SM] = np.resize(_sm_order(device), count)
-        self.slots[:, machine.PENDING] = -1
+        self.slots = np.zeros((count, sharing.SLOT_COLUMNS), dtype=np.int64)
+        self.slots[:, sharing.SM] = np.resize(_sm_order(device), count)
+        self.slots[:, sharing.PENDING] = -1
         self.trips = np.zeros((count, max(1, 2 * len(lowered.loops))), dtype=np.int64)
         self.environment = np.zeros((count, lowered.environment_size), dtype=np.int64)
         self.ring = np.zeros((count, machine.RING))
         self.due, self.winner = _tournament(count, begin)
         self.clock = np.zeros(1, dtype=np.int64)
-        self.pipe_free = np.full((device.sms, lowered.costs.shape[1] - 1), begin)
-        self.queue = np.zeros(device.sms)
-        self.slowness = slowness_of_sms(clock_hz, device)
+        self.lengths = lowered.costs.max(axis=1)
+        self.uses = lowered.costs[:, :-1] / np.where(self.lengths > 0.0, self.lengths, 1.0)[:, None]
+        self.shares = np.zeros((count, sharing.SHARE_COLUMNS))
+        self.crowds = np.full(device.sms, sharing.UNKNOWN)
+        self.slowness = slowness_of_sms(clocks, device)
         self.record = np.zeros((launch.cta_count if record else 0, 4))
         self.now = begin
         state.free[:] = np.maximum(state.free, begin)
@@ -94,9 +97,9 @@ class UnderWay:
         table = np.ascontiguousarray(program.items(np.arange(start, stop, dtype=np.int64)), dtype=np.int64)
         low = self.lowered
         self.now = machine.run(
-            self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, low.costs,
-            self.paces, self.slots, self.trips, self.environment, self.ring, self.due, self.winner, self.clock,
-            self.pipe_free, self.queue, self.slowness, table, start, program.item_count, ctas,
+            self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, self.lengths,
+            self.uses, self.paces, self.slots, self.trips, self.environment, self.ring, self.shares, self.crowds,
+            self.due, self.winner, self.clock, self.slowness, table, start, program.item_count, ctas,
             item if item < program.item_count else ctas, self.record, self.now,
         )  # fmt: skip
 

@@ -12,12 +12,27 @@ import numpy as np
 from .compiled import compiled, inlined
 from .links import DISPATCH, STEPS, Rates
 from .memory import Memory, access_tile
+from .sharing import (
+    CTA,
+    CURRENT,
+    IDLE,
+    ITEM,
+    PC,
+    PENDING,
+    PHASE,
+    SM,
+    UNKNOWN,
+    begin_step,
+    end_step,
+    reschedule,
+)
 from .spilled import pass_spilled
 
 # Operations; columns of `code` are operation and argument (a step, or a loop).
 STEP, LOOP, END, HALT = 0, 1, 2, 3
-# Phases of a slot.
-IDLE, ADVANCE, COMPUTE, PREFETCH, ITERATE = range(5)
+# Phases of a slot beside `IDLE`: on its way; waiting for a step's data; for those of a loop's step that do not run
+# ahead; at the begin of an iteration; waiting for what ran ahead.
+ADVANCE, COMPUTE, BODY, PREFETCH, ITERATE = range(IDLE + 1, IDLE + 6)
 # Columns of `loops`: instruction after LOOP and after END; a variable v >= 0 or a constant c as c - CONSTANT; the
 # counter's variable; stages of a pipelined loop, else 0; by how many cycles its steps need their data later than
 # they begin.
@@ -26,78 +41,17 @@ LOOP_COLUMNS = 8
 # Columns of `steps`: tiles loaded, tiles stored, how often the step waits for loads one after the other, granules of
 # spilled registers that it writes to L2, and how many of them it reads before.
 LOAD_FROM, LOAD_TO, STORE_FROM, STORE_TO, WAITS, SPILLED, KEPT = range(7)
-# Columns of `slots`.
-SM, CTA, ITEM, PC, PHASE, CURRENT, PENDING = range(7)
-SLOT_COLUMNS = 7
 # Element of `clock`.
 NEXT_CTA = 0
 # Which loads of a step.
 PLAIN, PREFETCHED, ALL = 0, 1, 2
 RING = 16
-# Steps of an SM over which the mean of its queue fades: an assumption.
-QUEUE_STEPS = 8.0
 CONSTANT = 1 << 40
-
-
-@inlined
-def _reschedule(due: np.ndarray, winner: np.ndarray, slot: int, time: float) -> None:
-    """A slot's next event is due at `time`: replay its matches up to the root. Ties go to the lower slot."""
-    due[slot] = time
-    node = (slot + len(due)) >> 1
-    while node > 0:
-        left, right = winner[2 * node], winner[2 * node + 1]
-        winner[node] = left if due[left] <= due[right] else right
-        node >>= 1
 
 
 @inlined
 def _value(environment: np.ndarray, slot: int, reference: int) -> int:
     return environment[slot, reference] if reference >= 0 else reference + CONSTANT
-
-
-@inlined
-def _age(slots: np.ndarray, slot: int, sms: int) -> int:
-    """Older CTAs on the SM of a slot's. CTAs begin in the order of their numbers."""
-    older = 0
-    for other in range(slot % sms, len(slots), sms):
-        if slots[other, PHASE] != IDLE and slots[other, CTA] < slots[slot, CTA]:
-            older += 1
-    return older
-
-
-@inlined
-def _compute(
-    pipe_free: np.ndarray,
-    queue: np.ndarray,
-    slowness: np.ndarray,
-    costs: np.ndarray,
-    paces: np.ndarray,
-    slots: np.ndarray,
-    slot: int,
-    step: int,
-    time: float,
-) -> float:
-    """Reserve the SM's pipes for a step. Returns: when the step is done.
-
-    Where CTAs wait for each other, an older one takes a smaller part of the time. What it waits for is the queue as it
-    has been of late: behind the queue of the moment, CTAs of equal steps would take turns whatever their age.
-    """
-    sm, pipes = slots[slot, SM], pipe_free.shape[1]
-    alone = time + costs[step, pipes] * slowness[sm]
-    end, wait = alone, 0.0
-    for pipe in range(pipes):
-        cycles = costs[step, pipe] * slowness[sm]
-        if cycles > 0.0:
-            done = max(pipe_free[sm, pipe], time) + cycles
-            pipe_free[sm, pipe] = done
-            if done > end:
-                end, wait = done, done - cycles - time
-    if end > alone:
-        pace = paces[step, _age(slots, slot, len(slowness))]
-        if pace != 1.0:
-            queue[sm] += (wait - queue[sm]) / QUEUE_STEPS
-            end = max(alone, time + (end - time - wait + queue[sm]) * pace)
-    return end
 
 
 @compiled
@@ -151,17 +105,18 @@ def run(
     code: np.ndarray,
     loops: np.ndarray,
     steps: np.ndarray,
-    costs: np.ndarray,
+    lengths: np.ndarray,
+    uses: np.ndarray,
     paces: np.ndarray,
     slots: np.ndarray,
     trips: np.ndarray,
     environment: np.ndarray,
     ring: np.ndarray,
+    shares: np.ndarray,
+    crowds: np.ndarray,
     due: np.ndarray,
     winner: np.ndarray,
     clock: np.ndarray,
-    pipe_free: np.ndarray,
-    queue: np.ndarray,
     slowness: np.ndarray,
     table: np.ndarray,
     table_first: int,
@@ -175,13 +130,13 @@ def run(
 
     Args:
         tensors, tiles: as in `memory`; code, loops, steps: int64 tables with the columns above;
-        costs: float64 (steps, pipes + 1), cycles of each pipe, then the critical path;
-        paces: float64 (steps, CTAs of an SM), by a CTA's age, how much longer it waits for others than the mean;
+        lengths: float64 (steps,), cycles of a lone CTA; uses: float64 (steps, pipes), how long in each it wants a pipe;
+        paces: float64 (steps, CTAs of an SM), by a CTA's age, how much longer it takes beside others than the mean;
         slots: int64 (slots, SLOT_COLUMNS); trips: int64 (slots, 2 * loops), trip and trips of each loop;
         environment: int64 (slots, variables and counters); ring: float64 (slots, RING), arrival of prefetched tiles;
+        shares: float64 (slots, SHARE_COLUMNS), crowds: float64 (SMs,), as in `sharing`;
         due: float64, when each slot's next event is due, padded with infinity to a power of two;
         winner: int64 (2 * len(due),), the tournament over it, its root at 1; clock: int64, the next CTA;
-        pipe_free: float64 (SMs, pipes); queue: float64 (SMs,), how long CTAs have waited for pipes of late;
         slowness: float64 (SMs,), cycles of the fastest SM for one of each;
         table: int64 (items, variables), from item `table_first` on;
         record: float64 (CTAs, 4): SM, slot, start, end of each CTA, or of shape (0, 4) for no record;
@@ -202,7 +157,7 @@ def run(
         if phase == IDLE:
             cta = clock[NEXT_CTA]
             if cta >= cta_count:
-                _reschedule(due, winner, slot, np.inf)
+                reschedule(due, winner, slot, np.inf)
                 continue
             if cta >= pause_cta:
                 break
@@ -212,15 +167,15 @@ def run(
             for i in range(variables):
                 environment[slot, i] = table[cta - table_first, i]
             slots[slot, PC] = 0
-            slots[slot, PENDING] = -1
             slots[slot, PHASE] = ADVANCE
+            crowds[slot % len(crowds)] = UNKNOWN
             start = max(time, free[DISPATCH])
             free[DISPATCH] = start + rates.cta_dispatch
             if len(record) > 0:
                 record[cta, 0] = sm
                 record[cta, 1] = slot
                 record[cta, 2] = start
-            _reschedule(due, winner, slot, start)
+            reschedule(due, winner, slot, start)
             continue
         if time > now:
             now = time
@@ -231,16 +186,12 @@ def run(
                     entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, tile,
                     environment, slot, sm, time, True,
                 )  # fmt: skip
-            slots[slot, PENDING] = -1
-        after = time
+        after, begins = time, -1
         if phase == COMPUTE:
-            step = slots[slot, CURRENT]
-            after = _compute(pipe_free, queue, slowness, costs, paces, slots, slot, step, time)
-            counter[STEPS] += 1
-            slots[slot, PENDING] = step
+            begins = slots[slot, CURRENT]
             slots[slot, PC] += 1
             phase = ADVANCE
-        elif phase >= PREFETCH:
+        elif phase >= BODY:
             loop = slots[slot, CURRENT]
             trip, count, stages = trips[slot, 2 * loop], trips[slot, 2 * loop + 1], loops[loop, STAGES]
             step = code[loops[loop, START], 1]
@@ -255,18 +206,18 @@ def run(
                 )  # fmt: skip
                 ring[slot, ahead % RING] = arrival - loops[loop, SLACK]
             environment[slot, loops[loop, COUNTER]] = first + stride * trip
-            if ring[slot, trip % RING] > time:
+            if phase != BODY:
                 after = ring[slot, trip % RING]
                 phase = ITERATE
-            else:
-                there = _move(
-                    entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, steps, step,
-                    environment, slot, sm, time, PLAIN,
-                )  # fmt: skip
-                there = time + steps[step, WAITS] * (there - time)
-                after = _compute(pipe_free, queue, slowness, costs, paces, slots, slot, step, there)
-                counter[STEPS] += 1
-                slots[slot, PENDING] = step
+                if after <= time:
+                    there = _move(
+                        entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, steps,
+                        step, environment, slot, sm, time, PLAIN,
+                    )  # fmt: skip
+                    after = time + steps[step, WAITS] * (there - time)
+                    phase = BODY
+            if phase == BODY and after <= time:
+                begins = step
                 trips[slot, 2 * loop] = trip + 1
                 phase = PREFETCH
                 if trip + 1 == count:
@@ -286,9 +237,7 @@ def run(
                         slots[slot, CURRENT] = arg
                         phase = COMPUTE
                         break
-                    after = _compute(pipe_free, queue, slowness, costs, paces, slots, slot, arg, time)
-                    counter[STEPS] += 1
-                    slots[slot, PENDING] = arg
+                    begins = arg
                     pc += 1
                     break
                 if op == LOOP:
@@ -335,5 +284,10 @@ def run(
                 break
             slots[slot, PC] = pc
         slots[slot, PHASE] = phase
-        _reschedule(due, winner, slot, after)
+        if begins >= 0:
+            counter[STEPS] += 1
+            begin_step(lengths, uses, paces, slowness, slots, shares, crowds, due, winner, slot, begins, time)
+        else:
+            end_step(uses, paces, slots, shares, crowds, due, winner, slot, time)
+            reschedule(due, winner, slot, after)
     return now

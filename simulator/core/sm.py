@@ -25,6 +25,7 @@ from .sm_tables import (
     HEAD,
     INTERVAL,
     KIND,
+    LAST,
     LENGTH,
     LOGGED,
     MATMUL,
@@ -37,6 +38,8 @@ from .sm_tables import (
     PORT_LEFT,
     PRODUCTS,
     QUEUED,
+    RESTARTS,
+    RESTED,
     RING,
     SHARED_MEMORY,
     SLOTS,
@@ -46,11 +49,27 @@ from .sm_tables import (
     SUB_CORES,
     TAIL,
     TENSOR,
+    TENSOR_PIPE,
     Latencies,
     State,
 )
 from .sm_waits import end_of_product, find_ready, port_credit
 from .sm_walk import go_on, start_cta
+
+SHORT_REST, LONG_REST = 0.6, 1000.0
+"""What a restart costs after a pause in which the clock has only just risen, of one so many cycles later: 118 to 139 ns
+for 200 cycles more than it takes to rise, 146 to 169 for 500, 169 to 185 for 950, 177 to 190 for 1,400 and more
+(4 to 16 products each, docs/validation/sm-clocks-h200-2026-11-22.json)."""
+
+
+@inlined
+def _multiply(state: State, begin: float, end: float, rest: float) -> None:
+    """Tensor cores work from `begin` to `end`: how long have they rested before?"""
+    pause = begin - state.links[LAST] - rest
+    if pause > 0.0:
+        state.used[RESTARTS] += SHORT_REST + (1.0 - SHORT_REST) * min(1.0, pause / LONG_REST)
+        state.used[RESTED] += pause
+    state.links[LAST] = max(state.links[LAST], end)
 
 
 @inlined
@@ -69,6 +88,7 @@ def _start_product(state: State, rates: np.ndarray, latencies: Latencies, per_ct
         state.credit[core] = port_credit(state, core, clock, 1.0, latencies.slack)
         state.credit_time[core] = clock
     state.queue[MULTIPLYING] = 1
+    _multiply(state, clock, clock + length, latencies.rest)
     state.times[group, number % RING, 0] = clock
     state.started[group] = number + 1
     state.used[PRODUCTS] += rates[i, TENSOR]
@@ -167,6 +187,8 @@ def _issue(
             state.credit[core] = max(0.0, credit)
             state.credit_time[core] = now
     if pipe != NO_PIPE:
+        if pipe == TENSOR_PIPE:
+            _multiply(state, now, now + interval, latencies.rest)
         state.pipe_free[core, pipe] = now + interval
         state.used[pipe] += interval
     state.earliest[warp] = now + code[i, STALL]

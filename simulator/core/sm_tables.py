@@ -28,9 +28,10 @@ RATES = 7
 NO_PIPE, FMA, HEAVY, ALU, MUFU, HALF, TENSOR_PIPE, UNIFORM, LSU, FP64 = range(10)
 PIPES = 10
 # Beyond them in `State.used`: tensor cores under wgmma, shared memory, issue slots; lines of spilled registers that
-# come from L2 (LOAD with an ARGUMENT), and that go there (WRITE with one).
-PRODUCTS, SHARED_MEMORY, SLOTS, FETCHED, SPILLED = range(PIPES, PIPES + 5)
-USES = PIPES + 5
+# come from L2 (LOAD with an ARGUMENT), and that go there (WRITE with one); how often products begin after a pause in
+# which the clock has risen, and for how long it had.
+PRODUCTS, SHARED_MEMORY, SLOTS, FETCHED, SPILLED, RESTARTS, RESTED = range(PIPES, PIPES + 7)
+USES = PIPES + 7
 # Why a warp did not issue.
 FIXED, SCOREBOARD, COPIES, MATMULS, QUEUE, AT_BARRIER, BUSY_PIPE, NOT_SELECTED, PORT_BUSY = range(9)
 REASONS = 9
@@ -46,9 +47,9 @@ START, EXIT = -1, -2
 # Elements of `State.links`: shared memory is free; data come from beyond L1 until; the share of shared memory
 # that the running product takes; the time; the share of the register port that it leaves; the way out to L2 is free;
 # cycles of shared memory that copies took; what was stored, or copied, is written; L1's tags are free; cycles of the
-# running product.
-SMEM_FREE, COPY_FREE, SMEM_SHARE, CLOCK, PORT_LEFT, OUT_FREE, COPIED, WRITTEN, TAGS_FREE, LENGTH = range(10)
-LINKS = 10
+# running product; the last product's end.
+SMEM_FREE, COPY_FREE, SMEM_SHARE, CLOCK, PORT_LEFT, OUT_FREE, COPIED, WRITTEN, TAGS_FREE, LENGTH, LAST = range(11)
+LINKS = 11
 # Elements of `State.queue`: the product that runs next or now, one past the last, whether one runs; entries of the log;
 # warps that have begun.
 HEAD, TAIL, MULTIPLYING, LOGGED, BEGUN = range(5)
@@ -69,6 +70,7 @@ class Latencies(NamedTuple):
             instructions; run: after so many of a warp without a gap, it waits for all, held_up times as long as
             they take.
         dispatch: from a CTA's end to the next one's start.
+        rest: after so long without products the clock rises.
     """
 
     load: float
@@ -86,6 +88,7 @@ class Latencies(NamedTuple):
     held_up: float
     run: int
     dispatch: float
+    rest: float
 
 
 class State(NamedTuple):

@@ -22,6 +22,7 @@ LATENCIES = sm.Latencies(
     held_up=1.0,
     run=8,
     dispatch=100.0,
+    rest=1e9,
 )
 
 

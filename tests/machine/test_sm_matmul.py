@@ -124,6 +124,28 @@ def _beside(kind: int, times: int, turns: int, smem: float = 32.0, argument: int
     return walk(code, [[(0, 2, 0)] * times] * 8 + [[(2, len(code.rows), -1)] * turns] * 4)
 
 
+@pytest.mark.parametrize(
+    ("pause", "restarts", "rested"), [(900, 0.0, 0.0), (1500, 9 * (0.6 + 0.4 * 0.5), 9 * 500), (3000, 9.0, 9 * 2000)]
+)
+@pytest.mark.parametrize("warp", [False, True], ids=["warpgroup", "warp"])
+def test_pauses_between_products_count_from_where_the_clock_rises(
+    pause: int, restarts: float, rested: float, warp: bool
+) -> None:
+    """After 1,000 cycles without products; a restart after 500 cycles more costs four fifths of a late one."""
+    code = Code()
+    if warp:
+        code.add(pipe=sm.TENSOR_PIPE, interval=16.0, stall=16)
+    else:
+        code.product(commits=True).add(**WAIT)  # type: ignore[arg-type]
+    first = len(code.rows)
+    code.add(stall=15, times=pause // 15)
+    turns = [(0, first, -1), (first, first + pause // 15, -1)] * 10
+    warps = 1 if warp else 4
+    used = walk(code, [turns] * warps, latencies=LATENCIES._replace(rest=1000.0)).pipes
+    assert used[sm.RESTARTS] == pytest.approx(restarts, rel=0.1)
+    assert used[sm.RESTED] == pytest.approx(rested, rel=0.2)
+
+
 @pytest.mark.parametrize("kind", [sm.COPY, sm.BULK])
 def test_products_are_as_fast_while_tiles_arrive(kind: int) -> None:
     """With both operands in shared memory, on an H200: 33.9 cycles each alone, 34.3 beside 92 B a cycle of LDGSTS."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 from strategies import TOY
+from tilesight.simulator.clock import Clocks
 from tilesight.simulator.cost import StepCost
 from tilesight.simulator.device import Device
 from tilesight.simulator.engine import LaunchRun, run_launches
@@ -151,7 +152,7 @@ def run_all(
     return run_launches(
         launches,
         [{name: (costs or {}).get(name, cost()) for name in each} for each in names],
-        [clock_hz or gpu.boost_clock_hz] * len(launches),
+        [Clocks(clock_hz or gpu.boost_clock_hz, clock_hz or gpu.boost_clock_hz)] * len(launches),
         gpu,
         warm=warm,
         resolution=resolution,

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 from made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
+from tilesight.simulator.clock import Clocks
 from tilesight.simulator.compiled_cost import COMPILED_PIPES, CompiledCost, compiled_costs
 from tilesight.simulator.core import sm_tables as sm
 from tilesight.simulator.device import load_device
@@ -113,7 +114,7 @@ def test_the_cycles_of_a_kernel_are_near_the_measured_ones() -> None:
     (launch,) = find_schedule("flash2").launches(problem, CODE_CONFIG, H200)
     launch = replace(launch, resources=coded_launch().resources)
     without_waits = replace(H200, l2_latency_cycles=1.0, sm_fill_bytes_per_cycle=1e4)
-    (run,) = run_launches((launch,), [found().steps], [1.7e9], without_waits, warm=True)
+    (run,) = run_launches((launch,), [found().steps], [Clocks(1.7e9, 1.7e9)], without_waits, warm=True)
     assert run.cycles / 1.70e9 == pytest.approx(1.282e-3, rel=0.15)
 
 
@@ -198,7 +199,7 @@ def test_the_engine_takes_as_long_for_late_data_as_the_sm(later: float) -> None:
     for each in (problem, longer):
         (launch,) = find_schedule("flash2").launches(each, CODE_CONFIG, late)
         launch = replace(launch, resources=launch_of(200_000).resources)
-        cycles.append(run_launches((launch,), [cost.steps], [1.7e9], late, steady_state=False)[0].cycles)
+        cycles.append(run_launches((launch,), [cost.steps], [Clocks(1.7e9, 1.7e9)], late, steady_state=False)[0].cycles)
     slow_l2 = replace(H200, l2_latency_cycles=H200.l2_latency_cycles + later)
     alone = compiled_costs(launch_of(200_000), slow_l2, 2).steps["inner"].critical_path_cycles
     assert (cycles[1] - cycles[0]) / 128 == pytest.approx(alone, rel=0.05)

@@ -1,0 +1,107 @@
+"""CTAs share an SM: how fast each goes on while others compute beside it.
+
+A step takes a lone CTA its length, and keeps each pipe of the SM busy for a part of it.
+While the CTAs that compute want no pipe for more than all of the time, each goes at its own speed;
+where they want one for longer, all are slower by that much, older ones less than younger ones.
+So whenever a CTA begins a step, or waits for data, the others' ends move.
+"""
+
+import numpy as np
+
+from .compiled import inlined
+
+# Columns of `slots`; PENDING is the step that the slot's CTA computes, or -1.
+SM, CTA, ITEM, PC, PHASE, CURRENT, PENDING = range(7)
+SLOT_COLUMNS = 7
+IDLE = 0
+"""Phase of a slot without a CTA."""
+# Columns of `shares`: cycles of the step that a lone CTA had left at a time, that time, and the speed since.
+LEFT, SINCE, SPEED = range(3)
+SHARE_COLUMNS = 3
+UNKNOWN = -1.0
+"""Crowd of an SM whose CTAs' speeds have to be looked at."""
+
+
+@inlined
+def reschedule(due: np.ndarray, winner: np.ndarray, slot: int, time: float) -> None:
+    """A slot's next event is due at `time`: replay its matches up to the root. Ties go to the lower slot."""
+    due[slot] = time
+    node = (slot + len(due)) >> 1
+    while node > 0:
+        left, right = winner[2 * node], winner[2 * node + 1]
+        winner[node] = left if due[left] <= due[right] else right
+        node >>= 1
+
+
+@inlined
+def _age(slots: np.ndarray, slot: int, sms: int) -> int:
+    """Older CTAs on the SM of a slot's. CTAs begin in the order of their numbers."""
+    older = 0
+    for other in range(slot % sms, len(slots), sms):
+        if slots[other, PHASE] != IDLE and slots[other, CTA] < slots[slot, CTA]:
+            older += 1
+    return older
+
+
+@inlined
+def _crowd(uses: np.ndarray, slots: np.ndarray, slot: int, sms: int) -> float:
+    """How long in a cycle the CTAs that compute beside a slot's, and it, want the pipe that they want most."""
+    crowd = 1.0
+    for pipe in range(uses.shape[1]):
+        wanted = 0.0
+        for other in range(slot % sms, len(slots), sms):
+            if slots[other, PENDING] >= 0:
+                wanted += uses[slots[other, PENDING], pipe]
+        crowd = max(crowd, wanted)
+    return crowd
+
+
+@inlined
+def share_out(
+    uses: np.ndarray, paces: np.ndarray, slots: np.ndarray, shares: np.ndarray, crowds: np.ndarray, due: np.ndarray,
+    winner: np.ndarray, slot: int, time: float,
+) -> None:  # fmt: skip
+    """A CTA has begun to compute beside others, or has stopped: all go on at new speeds."""
+    sms = len(crowds)
+    crowd = _crowd(uses, slots, slot, sms)
+    if crowd == crowds[slot % sms]:
+        return
+    crowds[slot % sms] = crowd
+    for other in range(slot % sms, len(slots), sms):
+        step = slots[other, PENDING]
+        if step < 0:
+            continue
+        speed = 1.0
+        if crowd > 1.0:
+            speed = 1.0 / max(1.0, crowd * paces[step, _age(slots, other, sms)])
+        left = max(0.0, shares[other, LEFT] - (time - shares[other, SINCE]) * shares[other, SPEED])
+        shares[other, LEFT], shares[other, SINCE], shares[other, SPEED] = left, time, speed
+        reschedule(due, winner, other, time + left / speed)
+
+
+@inlined
+def begin_step(
+    lengths: np.ndarray, uses: np.ndarray, paces: np.ndarray, slowness: np.ndarray, slots: np.ndarray,
+    shares: np.ndarray, crowds: np.ndarray, due: np.ndarray, winner: np.ndarray, slot: int, step: int, time: float,
+) -> None:  # fmt: skip
+    """A slot's CTA begins to compute a step; its next event is the step's end."""
+    sms = len(crowds)
+    same = slots[slot, PENDING] == step and crowds[slot % sms] != UNKNOWN
+    slots[slot, PENDING] = step
+    shares[slot, LEFT], shares[slot, SINCE] = lengths[step] * slowness[slots[slot, SM]], time
+    if not same:
+        crowds[slot % sms] = UNKNOWN
+        share_out(uses, paces, slots, shares, crowds, due, winner, slot, time)
+    else:
+        reschedule(due, winner, slot, time + shares[slot, LEFT] / shares[slot, SPEED])
+
+
+@inlined
+def end_step(
+    uses: np.ndarray, paces: np.ndarray, slots: np.ndarray, shares: np.ndarray, crowds: np.ndarray, due: np.ndarray,
+    winner: np.ndarray, slot: int, time: float,
+) -> None:  # fmt: skip
+    """A slot's CTA computes no more for now."""
+    if slots[slot, PENDING] >= 0:
+        slots[slot, PENDING] = -1
+        share_out(uses, paces, slots, shares, crowds, due, winner, slot, time)

@@ -1,0 +1,78 @@
+"""CTAs that compute on one SM at the same time share its pipes, and only for as long as they do."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from machine.toys import KIB, ONE_PARTITION, cost, launch, run, tensor, tile
+from tilesight.simulator.cost import StepCost
+from tilesight.simulator.program import Loop, Step
+
+PIPE = 100
+LATENCY = 300
+"""Of a tile: 100 cycles of L2 and 200 of HBM, and what moving it takes."""
+
+
+def ends(items: Sequence[Mapping[str, int]], costs: dict[str, StepCost]) -> list[float]:
+    """When CTAs of one SM end, each of which takes every step so many times, in the order of `costs`."""
+    gpu = replace(ONE_PARTITION, sms=1)
+    body = tuple(Loop(counter=f"at {name}", trips=name, body=(Step(name=name),)) for name in costs)
+    table = [(0, *(each.get(name, 0) for name in costs)) for each in items]
+    smem_bytes = gpu.smem_per_sm_bytes // len(items) - 2 * KIB
+    toy = launch(body, (tensor("X", 1),), table, ("slab", *costs), smem_bytes=smem_bytes)
+    return list(run(toy, gpu=gpu, costs=costs, record=True).timeline[:, 3])
+
+
+@pytest.mark.parametrize("paces", [(), (1.0, 1.0, 1.0, 1.0)])
+@pytest.mark.parametrize("steps", [1, 50])
+def test_ctas_of_one_pace_end_together(paces: tuple[float, ...], steps: int) -> None:
+    """Four CTAs want the same pipe for all of their 100 cycles: each step takes all of them 400."""
+    step = cost(critical_path=10, tensor=PIPE, paces=paces)
+    assert ends([{"work": steps}] * 4, {"work": step}) == pytest.approx([400 * steps] * 4)
+
+
+def test_pipes_that_nobody_else_wants_slow_nobody_down() -> None:
+    """Products of one CTA and exponentials of another take as long as each alone."""
+    costs = {"multiply": cost(tensor=PIPE), "exponentiate": cost(mufu=2 * PIPE)}
+    assert ends([{"multiply": 1}, {"exponentiate": 1}], costs) == [PIPE, 2 * PIPE]
+
+
+def test_ctas_slow_each_other_down_by_what_they_want_together() -> None:
+    """Half of a pipe and all of it: both take 1.5 times as long, until one is done and the other goes on alone."""
+    costs = {"half": cost(critical_path=2 * PIPE, tensor=PIPE), "all": cost(tensor=PIPE)}
+    assert ends([{"half": 1}, {"all": 1}], costs) == pytest.approx([1.5 * PIPE + PIPE, 1.5 * PIPE])
+
+
+def test_a_cta_goes_faster_while_the_other_s_step_wants_less() -> None:
+    """Beside a step that wants no pipe the other takes its 100 cycles, and twice as long before."""
+    costs = {"all": cost(tensor=PIPE), "idle": cost(critical_path=PIPE)}
+    assert ends([{"all": 1, "idle": 1}, {"all": 2}], costs) == pytest.approx([3 * PIPE, 3 * PIPE])
+
+
+def sweep_ends(slabs: Sequence[int], later: int, tiles: int = 50) -> list[float]:
+    """When two CTAs of an SM end that load tile after tile of HBM, and work 250 cycles on each, 200 of them in a pipe.
+
+    Args:
+        later: cycles by which the second one begins later.
+    """
+    fast = {"hbm_peak_bytes_per_s": 64e12, "hbm_read_bytes_per_s": 64e12, "l2_bytes_per_s": 256e12}
+    gpu = replace(ONE_PARTITION, sms=1, sm_fill_bytes_per_cycle=1e4, **fast)
+    body = (
+        Loop(counter="pause", trips="pauses", body=(Step(name="pause"),)),
+        Loop(counter="i", trips=tiles, body=(Step(name="load", loads=(tile("X", i=1),)),)),
+    )
+    smem_bytes = gpu.smem_per_sm_bytes // 2 - 2 * KIB
+    items = [(slabs[0], 0), (slabs[1], 1)]
+    toy = launch(body, (tensor("X", tiles, slabs=2),), items, ("slab", "pauses"), smem_bytes=smem_bytes)
+    costs = {"pause": cost(critical_path=later), "load": cost(critical_path=250, tensor=200)}
+    return list(run(toy, gpu=gpu, costs=costs, record=True).timeline[:, 3])
+
+
+def test_ctas_that_wait_for_the_same_data_keep_step() -> None:
+    """The second, 275 cycles behind, has caught up soon; then both work at once, 400 cycles, and wait at once."""
+    assert sweep_ends((0, 0), 275) == pytest.approx([50 * (LATENCY + 400)] * 2, rel=0.01)
+
+
+def test_while_one_waits_the_other_goes_on() -> None:
+    """With data of its own the second stays 275 cycles behind: neither is ever in the other's way."""
+    assert sweep_ends((0, 1), 275) == pytest.approx([50 * (LATENCY + 250), 275 + 50 * (LATENCY + 250)], rel=0.01)
