@@ -3,7 +3,7 @@
 Every resident CTA (a *slot*) has one next event; a tournament finds the earliest, the lower slot on a tie.
 An event moves a CTA on by one step or one loop iteration:
 stores of the step before, loads of this one (or of a later one, where a loop is pipelined), then compute.
-Compute reserves each pipe of the SM, first come first served, and lasts at least its critical path,
+A step takes a lone CTA its critical path; CTAs that compute at the same time share the SM's pipes (`sharing`),
 so that a lone CTA alternates between pipes and several overlap.
 """
 
