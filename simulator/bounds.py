@@ -81,7 +81,7 @@ def ridge_flop_per_byte(device: Device, dtype: str, clock_hz: float = 0.0) -> fl
     """Intensity at which tensor cores and device-memory reads take equally long.
 
     Args:
-        dtype: of the operands; clock_hz: SM clock, 0 for the boost clock [Hz].
+        dtype: of the operands; clock_hz: SM clock, 0 for the tensor boost clock [Hz].
 
     Source: Williams, Waterman, Patterson, Roofline (2009), ridge point.
     """

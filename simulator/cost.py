@@ -56,7 +56,7 @@ class StepCost:
             ahead of it were they later than from L2; below 0 where it would wait for them already [cycles].
         waits: how often, one after the other, the step waits for what it loads.
         paces: by the age of its CTA among those of a full SM, the oldest first: how many times as long as the mean it
-            takes where they wait for each other; empty: all the same.
+            takes where they want a pipe for longer than there is; empty: all the same.
     """
 
     pipe_cycles: tuple[float, ...]

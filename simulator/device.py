@@ -48,7 +48,7 @@ class Device:
     )
     tensor_boost_clock_hz: float = _number(1e8, 1e10, doc="the same for launches with tensor instructions")
     tensor_rest_cycles: float = _number(1, 1e9, doc="without tensor instructions for so long, the SM clock rises again")
-    tensor_restart_s: float = _number(0, 1e-3, doc="time that the first of them then cost")
+    tensor_restart_s: float = _number(0, 1e-3, doc="time that the first of them then costs")
     tensor_clock_hz: float = _number(1e8, 1e10, doc="SM clock sustained while the tensor cores are busy all the time")
     mixed_clock_hz: float = _number(1e8, 1e10, doc="the same while device memory is busy as well")
     power_limit_w: float = _number(1, 1e4, doc="board power limit")

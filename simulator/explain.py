@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .clock import clocks_of
 from .compiled_cost import COMPILED_PIPES, CompiledCost, compiled_costs
 from .cost import PIPES
 from .device import Device
@@ -178,6 +179,9 @@ def _executed(flow: Flow, launch: Launch) -> np.ndarray | None:
 
 def _steps(launch: Launch, cost: CompiledCost, cycles: float, device: Device) -> tuple[StepShare, ...]:
     counts = tally(launch.program).executions
+    clocks = clocks_of(launch, cost.steps, counts, device)
+    # The launch's cycles are those of the fastest SM, which may be one that has nothing to do.
+    cycles *= clocks.busy_hz / clocks.counted_hz
     busy_sms = min(device.sms, launch.cta_count)
     beside = max(1.0, min(cost.resident, launch.cta_count / device.sms))
     found = []

@@ -2,7 +2,7 @@
 
 launches   what runs                 (schedule)
 costs      what a step takes an SM   (costing)
-clock      how fast the SM ticks     (estimate from how busy the tensor cores can be)
+clock      how fast the SM ticks     (from what it executes)
 run        cycles and bytes          (engine)
 prediction every figure, per launch and in total
 """

@@ -137,7 +137,7 @@ def run(
         shares: float64 (slots, SHARE_COLUMNS), crowds: float64 (SMs,), as in `sharing`;
         due: float64, when each slot's next event is due, padded with infinity to a power of two;
         winner: int64 (2 * len(due),), the tournament over it, its root at 1; clock: int64, the next CTA;
-        slowness: float64 (SMs,), cycles of the fastest SM for one of each;
+        slowness: float64 (SMs,), counted cycles for one of each SM;
         table: int64 (items, variables), from item `table_first` on;
         record: float64 (CTAs, 4): SM, slot, start, end of each CTA, or of shape (0, 4) for no record;
         now: time of the newest event so far.

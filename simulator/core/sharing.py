@@ -19,7 +19,7 @@ IDLE = 0
 LEFT, SINCE, SPEED = range(3)
 SHARE_COLUMNS = 3
 UNKNOWN = -1.0
-"""Crowd of an SM whose CTAs' speeds have to be looked at."""
+"""Crowd of an SM whose CTAs' speeds have to be looked at; all others are 1 or more."""
 
 
 @inlined

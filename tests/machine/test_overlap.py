@@ -23,7 +23,7 @@ def cycles(ctas: int, step: StepCost, ctas_per_sm: int = 8) -> float:
 
 @pytest.mark.parametrize(("ctas", "iteration"), [(1, 200), (2, 200), (3, 300), (4, 400), (8, 800)])
 def test_ctas_of_an_sm_share_its_pipes(ctas: int, iteration: float) -> None:
-    """One CTA leaves each pipe idle half of the time; a second takes that half; more have to queue."""
+    """One CTA leaves each pipe idle half of the time; a second takes that half; more share it."""
     assert cycles(2 * ctas, BOTH) == TRIPS * iteration
 
 

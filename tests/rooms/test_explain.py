@@ -48,6 +48,17 @@ def test_steps_on_all_sms_take_most_of_a_launch_that_computes() -> None:
     assert sum(step.cycles_fraction for step in steps.values()) <= 1.01
 
 
+def test_steps_of_few_ctas_are_held_against_the_cycles_of_their_own_sms() -> None:
+    """Eight CTAs leave SMs idle that tick 10 % faster: a tenth of the launch would look as if nobody computed."""
+    few = replace(CODE_PROBLEM, heads=1, kv_heads=1, seqlen_q=512)
+    resources = (replace(CODE_RESOURCES, code=CODE),)
+    found = explain(few, schedule="flash2", config=CODE_CONFIG, device=H200, resources=resources).launches[0]
+    assert found.prediction.clock_hz == H200.boost_clock_hz
+    computed = sum(step.executions * step.alone_cycles for step in found.steps) / (few.seqlen_q // CODE_CONFIG.block_m)
+    share = computed * H200.boost_clock_hz / H200.tensor_boost_clock_hz / found.prediction.traffic.cycles
+    assert sum(step.cycles_fraction for step in found.steps) == pytest.approx(share, rel=0.02)
+
+
 def test_a_pipe_is_never_busier_than_the_step_is_long() -> None:
     """A share above one has no meaning."""
     assert all(0.0 <= share <= 1.0 for step in only().steps for share in step.pipes.values())
