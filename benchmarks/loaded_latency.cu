@@ -12,11 +12,11 @@
 #include <vector>
 #include <cuda_runtime.h>
 #include "check.cuh"
+#include "tiles.cuh"
 
-constexpr int SMS = 132, THREADS = 128, PIECE = THREADS * 16, MOST = 2;
+constexpr int MOST = 2;
 constexpr size_t DATA = (size_t)32 << 30, IN_L2 = (size_t)16 << 20;
 
-struct Count { long long waited, cycles, tiles; };
 extern __shared__ __align__(1024) char memory[];
 
 template <int PIECES>
@@ -27,15 +27,7 @@ stream(const char *data, size_t stretch, int rounds, int pause, Count *counts) {
   long long waited = 0, start = clock64();
 #pragma unroll 1
   for (int round = 0; round < rounds; ++round) {
-    __syncthreads();
-    long long begin = clock64();
-#pragma unroll
-    for (int i = 0; i < PIECES; ++i)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * PIECE),
-                   "l"(from + (size_t)i * PIECE) : "memory");
-    asm volatile("cp.async.wait_all;" ::: "memory");
-    __syncthreads();
-    long long there = clock64();
+    auto [begin, there] = load_tile<PIECES>(to, from);
     waited += there - begin;
     from += PIECES * PIECE;
     hash = hash * 1664525u + 1013904223u;

@@ -11,11 +11,11 @@
 #include <cstdio>
 #include <vector>
 #include "check.cuh"
+#include "tiles.cuh"
 
-constexpr int SMS = 132, MOST = 2, THREADS = 128, PIECE = THREADS * 16, ROUNDS = 3000;
+constexpr int MOST = 2, ROUNDS = 3000;
 constexpr size_t DATA = (size_t)16 << 30, IN_L2 = (size_t)16 << 20;
 
-struct Count { long long waited, cycles, tiles; };
 extern __shared__ __align__(1024) char memory[];
 
 template <int PIECES>
@@ -30,15 +30,7 @@ stream(const char *data, size_t stretch, int tiles, int rounds, int pause, bool 
   for (int round = 0; round < rounds; ++round) {
     if (round == rounds / 4) start = clock64(), waited = counted = 0;
     const char *from = base + (size_t)tile * PIECES * PIECE;
-    __syncthreads();
-    long long begin = clock64();
-#pragma unroll
-    for (int i = 0; i < PIECES; ++i)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * PIECE),
-                   "l"(from + (size_t)i * PIECE) : "memory");
-    asm volatile("cp.async.wait_all;" ::: "memory");
-    __syncthreads();
-    long long there = clock64();
+    auto [begin, there] = load_tile<PIECES>(to, from);
     waited += there - begin, ++counted;
     tile = tile + 1 == tiles ? 0 : tile + 1;
     hash = hash * 1664525u + 1013904223u;

@@ -57,7 +57,7 @@ def _crowd(uses: np.ndarray, slots: np.ndarray, slot: int, sms: int) -> float:
 
 
 @inlined
-def share_out(
+def _share_out(
     uses: np.ndarray, paces: np.ndarray, slots: np.ndarray, shares: np.ndarray, crowds: np.ndarray, due: np.ndarray,
     winner: np.ndarray, slot: int, time: float,
 ) -> None:  # fmt: skip
@@ -91,7 +91,7 @@ def begin_step(
     shares[slot, LEFT], shares[slot, SINCE] = lengths[step] * slowness[slots[slot, SM]], time
     if not same:
         crowds[slot % sms] = UNKNOWN
-        share_out(uses, paces, slots, shares, crowds, due, winner, slot, time)
+        _share_out(uses, paces, slots, shares, crowds, due, winner, slot, time)
     else:
         reschedule(due, winner, slot, time + shares[slot, LEFT] / shares[slot, SPEED])
 
@@ -104,4 +104,4 @@ def end_step(
     """A slot's CTA computes no more for now."""
     if slots[slot, PENDING] >= 0:
         slots[slot, PENDING] = -1
-        share_out(uses, paces, slots, shares, crowds, due, winner, slot, time)
+        _share_out(uses, paces, slots, shares, crowds, due, winner, slot, time)
