@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tilesight.simulator.device import load_device
+from tilesight.simulator.device import Device, load_device
 from tilesight.simulator.pool import cores
 from tilesight.validate.compare import COUNTED, LEAST_BYTES, QUANTITIES, Comparison, spearman
 from tilesight.validate.recompile import with_code
 from tilesight.validate.results import Row, read_results
 from tilesight.validate.validate import compare_rows
 
-DEVICE = load_device("h200")
 TILED = ("flash1", "flash2", "flash2_tma")
 LEAST_RANKED = 6
 """Configurations of a shape that are ranked."""
@@ -34,10 +33,10 @@ WITHIN = 0.12
 """Error of time that nineteen in twenty points are to keep."""
 
 
-def code(results: Path, out: Path) -> None:
+def code(results: Path, out: Path, device: Device) -> None:
     """Compile what was measured."""
     header, rows = read_results(results)
-    coded, note = with_code(rows, DEVICE, header.machine.triton)
+    coded, note = with_code(rows, device, header.machine.triton)
     with gzip.open(out, "wb", compresslevel=6) as file:
         pickle.dump(coded, file)
     print(f"{out}: {len(coded)} points; {note}")
@@ -58,12 +57,12 @@ def pairs_of(found: Comparison) -> dict[str, Any]:
     }
 
 
-def predict(rows: Path, out: Path, schedules: tuple[str, ...], keys: str, workers: int) -> None:
+def predict(rows: Path, out: Path, device: Device, schedules: tuple[str, ...], keys: str, workers: int) -> None:
     """Predict the rows of some schedules."""
     with gzip.open(rows, "rb") as file:
         every: list[Row] = pickle.load(file)
     chosen = [row for row in every if row.point.schedule in schedules and keys in row.point.key]
-    told = [pairs_of(each) for each in compare_rows(chosen, DEVICE, workers=workers, progress=_show)]
+    told = [pairs_of(each) for each in compare_rows(chosen, device, workers=workers, progress=_show)]
     out.write_text(json.dumps(told))
     print(f"\n{out}: {len(told)} points")
 
@@ -174,9 +173,11 @@ def main() -> None:
     step = steps.add_parser("code")
     step.add_argument("results", type=Path)
     step.add_argument("out", type=Path)
+    step.add_argument("--device", default="h200", help="name, or a device file; default: %(default)s")
     step = steps.add_parser("predict")
     step.add_argument("rows", type=Path)
     step.add_argument("out", type=Path)
+    step.add_argument("--device", default="h200", help="name, or a device file; default: %(default)s")
     step.add_argument("--schedules", default=",".join(TILED), help="comma separated; default: %(default)s")
     step.add_argument("--keys", default="", help="text that a point's key must hold")
     step.add_argument("--workers", type=int, default=cores())
@@ -188,9 +189,10 @@ def main() -> None:
     step.add_argument("new", type=Path, nargs="+")
     options = parser.parse_args()
     if options.step == "code":
-        code(options.results, options.out)
+        code(options.results, options.out, load_device(options.device))
     elif options.step == "predict":
-        predict(options.rows, options.out, tuple(options.schedules.split(",")), options.keys, options.workers)
+        device, schedules = load_device(options.device), tuple(options.schedules.split(","))
+        predict(options.rows, options.out, device, schedules, options.keys, options.workers)
     elif options.step == "tables":
         tables(read_pairs(options.pairs, options.unlike))
     else:

@@ -239,7 +239,7 @@ def peak_memory_bytes(problem: AttentionProblem, schedule: str) -> int:
     }
     if schedule not in held:
         raise ValueError(f"schedule = {schedule!r}: must be one of {', '.join(held)}")
-    return sum(allocated_bytes(size) for size in held[schedule])
+    return allocated_bytes(held[schedule])
 
 
 def longest_seqlen(problem: AttentionProblem, schedule: str, capacity_bytes: int) -> int:

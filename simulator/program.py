@@ -229,6 +229,11 @@ class Resources:
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "code"}
 
 
+DESCRIPTOR_BYTES = 128
+"""Of the descriptor that Triton 3.6 has each CTA of a warp-specialised launch write to device memory, by which it
+stores its tile (all 79 such launches of docs/validation, seeds 0 to 8) [B]."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """One kernel launch, as the engine simulates it and the Triton launcher runs it.
@@ -264,6 +269,11 @@ class Launch:
     def cta_count(self) -> int:
         """CTAs of the grid."""
         return prod(self.grid)
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Device memory that the launch takes while it runs, beside its tensors [B]."""
+        return DESCRIPTOR_BYTES * self.cta_count if self.consumer_warps else 0
 
     @property
     def compute_warps(self) -> int:

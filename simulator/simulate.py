@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .allocator import allocated_bytes
+from .allocator import Allocator
 from .clock import clocks_of, sustained_clock_hz
 from .cost import PIPES, StepCost
 from .costing import COSTS, cost_notes, costs_of
@@ -164,19 +164,20 @@ def peak_memory_bytes(problem: AttentionProblem, schedule: str, config: Config |
 
 
 def _peak_memory_bytes(launches: tuple[Launch, ...]) -> int:
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    sizes: dict[str, int] = {}
+    """As `kernels` and `validate` allocate: inputs and outputs first, then each launch's scratch before it runs."""
+    allocator = Allocator()
+    every = [tensor for launch in launches for tensor in launch.program.tensors]
+    kept = {tensor.name: tensor for tensor in every if tensor.role != "scratch"}
+    blocks = {name: allocator.take(tensor.size_bytes) for name, tensor in kept.items()}
     for number, launch in enumerate(launches):
         for tensor in launch.program.tensors:
-            scratch = tensor.role == "scratch"
-            first.setdefault(tensor.name, number if scratch else 0)
-            last[tensor.name] = number if scratch else len(launches) - 1
-            sizes[tensor.name] = allocated_bytes(tensor.size_bytes)
-    return max(
-        sum(size for name, size in sizes.items() if first[name] <= number <= last[name])
-        for number in range(len(launches))
-    )
+            if tensor.name not in blocks:
+                blocks[tensor.name] = allocator.take(tensor.size_bytes)
+        allocator.free(allocator.take(launch.workspace_bytes))
+        later = {tensor.name for each in launches[number + 1 :] for tensor in each.program.tensors}
+        for name in [name for name in blocks if name not in kept and name not in later]:
+            allocator.free(blocks.pop(name))
+    return allocator.peak_bytes
 
 
 def _simulate(

@@ -41,6 +41,9 @@ PORT_SHARE, PORT_RUN, PORT_HELD_UP = 1.0 - 1.0 / 5.2, 8, 1.4
 gap it waits, and by how much longer than they take; set to what instructions take beside a stream of m64n128k16: 4.4 to
 5.8 cycles where it is 2 to 4.2 alone, EX2 10.6 for 8.0, FFMA without a gap 1.3 to 1.8, and then a product 1.1 to 1.5
 cycles more for each beyond its share."""
+PRODUCT_JITTER = 0.1
+"""Nothing on a GPU takes as long each time, and CTAs that run beside each other do not lock in step: fitted on how
+differently fast CTAs of an SM are by age (decision 0020)."""
 PORT_SLACK = 2.0
 """Instructions that may issue at once: stall samples of a lone CTA show hardly any that wait for the port beside a
 product, one in 7 cycles (docs/validation/stall-samples-h200-2026-11-22.json), and so it is here with 2 to 16."""
@@ -68,6 +71,7 @@ def latencies_of(device: Device, busy_sms: int) -> tables.Latencies:
         run=PORT_RUN,
         dispatch=DISPATCH_CYCLES,
         rest=float(device.tensor_rest_cycles),
+        jitter=PRODUCT_JITTER,
     )
 
 

@@ -81,6 +81,7 @@ class UnderWay:
         self.lengths = lowered.costs.max(axis=1)
         self.uses = lowered.costs[:, :-1] / np.where(self.lengths > 0.0, self.lengths, 1.0)[:, None]
         self.shares = np.zeros((count, sharing.SHARE_COLUMNS))
+        self.shares[:, sharing.PACE] = 1.0
         self.crowds = np.full(device.sms, sharing.UNKNOWN)
         self.slowness = slowness_of_sms(clocks, device)
         self.record = np.zeros((launch.cta_count if record else 0, 4))

@@ -169,10 +169,16 @@ def reason_of(error: Exception) -> str:
 @cache
 def track_and_tare() -> tuple["Track", float]:
     """The track of this process, and its tare [s]."""
+    import torch
+
     from .timing import tare_s
     from .track import Track
 
     track = Track("cuda")
+    # cuBLAS keeps a workspace for good. Now it gets a segment of its own; in the middle of a job it may share that of
+    # the job's tensors, and leaves a part of it to later jobs, which then hold less than they would by themselves.
+    one = torch.ones((1, 1), device="cuda")
+    torch.mm(one, one)
     return track, tare_s(track)
 
 

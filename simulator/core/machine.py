@@ -279,6 +279,7 @@ def run(
                     pc = 0
                     continue
                 phase = IDLE
+                crowds[slot % len(crowds)] = UNKNOWN  # the younger CTAs are older now
                 if len(record) > 0:
                     record[slots[slot, CTA], 3] = time
                 break

@@ -2,7 +2,7 @@
 
 A step takes a lone CTA its length, and keeps each pipe of the SM busy for a part of it.
 While the CTAs that compute want no pipe for more than all of the time, each goes at its own speed;
-where they want one for longer, all are slower by that much, older ones less than younger ones.
+where they want one for longer, they are slowed until their shares of it add up to one, the older ones less.
 So whenever a CTA begins a step, or waits for data, the others' ends move.
 """
 
@@ -15,9 +15,10 @@ SM, CTA, ITEM, PC, PHASE, CURRENT, PENDING = range(7)
 SLOT_COLUMNS = 7
 IDLE = 0
 """Phase of a slot without a CTA."""
-# Columns of `shares`: cycles of the step that a lone CTA had left at a time, that time, and the speed since.
-LEFT, SINCE, SPEED = range(3)
-SHARE_COLUMNS = 3
+# Columns of `shares`: cycles of the step that a lone CTA had left at a time, that time, and the speed since;
+# and how much longer the CTA, being as old as it is, takes beside others than their mean.
+LEFT, SINCE, SPEED, PACE = range(4)
+SHARE_COLUMNS = 4
 UNKNOWN = -1.0
 """Crowd of an SM whose CTAs' speeds have to be looked at; all others are 1 or more."""
 
@@ -57,6 +58,30 @@ def _crowd(uses: np.ndarray, slots: np.ndarray, slot: int, sms: int) -> float:
 
 
 @inlined
+def _slowed_to(uses: np.ndarray, slots: np.ndarray, shares: np.ndarray, slot: int, sms: int) -> float:
+    """Speed times pace of the CTAs that are slowed beside a slot's, so that no pipe gives more than all of its time."""
+    least = np.inf
+    for pipe in range(uses.shape[1]):
+        level, slowed = 0.0, -1
+        while True:
+            # CTAs of lower paces than the level are not slowed, and take what they want; the others share what is left.
+            before, left, wanted, slowed = slowed, 1.0, 0.0, 0
+            for other in range(slot % sms, len(slots), sms):
+                step = slots[other, PENDING]
+                if step >= 0 and shares[other, PACE] <= level:
+                    left -= uses[step, pipe]
+                elif step >= 0:
+                    wanted += uses[step, pipe] / shares[other, PACE]
+                    slowed += 1
+            if slowed == before or wanted == 0.0:
+                break
+            level = left / wanted
+        if wanted > 0.0:
+            least = min(least, level)
+    return least
+
+
+@inlined
 def _share_out(
     uses: np.ndarray, paces: np.ndarray, slots: np.ndarray, shares: np.ndarray, crowds: np.ndarray, due: np.ndarray,
     winner: np.ndarray, slot: int, time: float,
@@ -67,14 +92,17 @@ def _share_out(
     if crowd == crowds[slot % sms]:
         return
     crowds[slot % sms] = crowd
+    level = np.inf
+    if crowd > 1.0:
+        for other in range(slot % sms, len(slots), sms):
+            if slots[other, PENDING] >= 0:
+                shares[other, PACE] = paces[slots[other, PENDING], _age(slots, other, sms)]
+        level = _slowed_to(uses, slots, shares, slot, sms)
     for other in range(slot % sms, len(slots), sms):
-        step = slots[other, PENDING]
-        if step < 0:
+        if slots[other, PENDING] < 0:
             continue
-        speed = 1.0
-        if crowd > 1.0:
-            speed = 1.0 / max(1.0, crowd * paces[step, _age(slots, other, sms)])
         left = max(0.0, shares[other, LEFT] - (time - shares[other, SINCE]) * shares[other, SPEED])
+        speed = min(1.0, level / shares[other, PACE])
         shares[other, LEFT], shares[other, SINCE], shares[other, SPEED] = left, time, speed
         reschedule(due, winner, other, time + left / speed)
 

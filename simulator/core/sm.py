@@ -16,7 +16,7 @@ Of warps that could issue at the same time, the one that issued last goes on, el
 import numpy as np
 
 from .compiled import compiled, inlined
-from .sm_effects import take_effect
+from .sm_effects import push_back, take_effect
 from .sm_tables import (
     BUSY_PIPE,
     CLOCK,
@@ -73,16 +73,23 @@ def _multiply(state: State, begin: float, end: float, rest: float) -> None:
 
 
 @inlined
+def _evenly(number: int) -> float:
+    """A number between -1 and 1 for each, as if by chance: Knuth's multiplicative hash."""
+    return ((number * 2654435761 >> 12) & 255) / 127.5 - 1.0
+
+
+@inlined
 def _start_product(state: State, rates: np.ndarray, latencies: Latencies, per_cta: int) -> None:
     """The next product begins; it lasts longer where shared memory cannot bring its operands in time."""
     head, links = state.queue[HEAD] % QUEUED, state.links
     group, number, i = state.queued[head, 0], state.queued[head, 1], state.queued[head, 2]
     clock = links[CLOCK]
     smem = rates[i, SMEM]
-    length = max(rates[i, TENSOR], smem)
-    links[SMEM_SHARE] = smem / length
+    mean = max(rates[i, TENSOR], smem)
+    length = mean * (1.0 + latencies.jitter * _evenly(state.queue[HEAD]))
+    links[SMEM_SHARE] = smem / mean
     links[LENGTH] = length
-    links[PORT_LEFT] = 1.0 - latencies.port * rates[i, PORT] / length
+    links[PORT_LEFT] = 1.0 - latencies.port * rates[i, PORT] / mean
     for core in range(SUB_CORES):
         state.product_end[core] = clock + length
         state.credit[core] = port_credit(state, core, clock, 1.0, latencies.slack)
@@ -230,6 +237,7 @@ def simulate_sm(
             to_start -= 1
         if not state.queue[MULTIPLYING] and state.queue[HEAD] < state.queue[TAIL]:
             _start_product(state, rates, latencies, per_cta)
+            push_back(state, code, rates, width)
         for slot in range(slots):
             if state.wake[slot]:
                 state.wake[slot] = 0

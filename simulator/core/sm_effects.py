@@ -13,6 +13,7 @@ from .sm_tables import (
     BULK_WAIT,
     BULK_WRITE,
     CHANNELS,
+    CLOCK,
     COPIED,
     COPY,
     COPY_COMMIT,
@@ -36,6 +37,7 @@ from .sm_tables import (
     READ,
     READS,
     RING,
+    SCOREBOARDS,
     SHARED,
     SHARED_MEMORY,
     SMEM,
@@ -55,7 +57,7 @@ from .sm_tables import (
 )
 from .sm_waits import end_of_product
 
-MOST_BUSY, BEGUN_CYCLES = 0.9, 1000.0
+MOST_BUSY, BEGUN_CYCLES = 0.92, 1000.0
 """Share of shared memory that products take from others at most; cycles before which there is no share to speak of.
 Beside m64n64k16 with both operands there, which take all of it, LDS, LDSM and STS get 10 to 12 of 128 B a cycle, loads
 9 (one H200, CUDA 13.0, 2026-11-22, docs/validation/sm-sharing-h200-2026-11-22.json)."""
@@ -82,6 +84,50 @@ def _fetch(state: State, sent: float, latency: float, smem: float, fill: float) 
     links[COPIED] += smem
     state.used[SHARED_MEMORY] += smem
     return links[COPY_FREE]
+
+
+@inlined
+def _share_taken(state: State, stores: bool) -> float:
+    """Of shared memory, by the product that runs, from others' stores or from their reads."""
+    share = state.links[SMEM_SHARE] if stores else max(state.links[SMEM_SHARE], TAKEN_FROM_READS)
+    return min(share, MOST_BUSY)
+
+
+@inlined
+def _beside_product(smem: float, beside: float, share: float) -> float:
+    """How long lines take, for so many cycles beside a product that takes a share of shared memory, then without."""
+    return min(smem / (1.0 - share), smem + beside * share)
+
+
+@inlined
+def push_back(state: State, code: np.ndarray, rates: np.ndarray, width: int) -> None:
+    """A product begins, and comes before the lines that wait for shared memory."""
+    links = state.links
+    clock, length = links[CLOCK], links[LENGTH]
+    waiting = links[SMEM_FREE] - clock
+    if waiting <= 0.0:
+        return
+    for warp in range(len(state.pc)):
+        if state.place[warp] < 0:
+            continue
+        for board in range(SCOREBOARDS):
+            i = int(state.boards[warp, board, 1])
+            if state.boards[warp, board, 0] <= clock or code[i, KIND] not in (SHARED, WRITE):
+                continue
+            after = rates[i, LATENCY] if board == code[i, WRITES] else rates[i, READ]
+            before = min(state.boards[warp, board, 0] - after - clock, waiting)
+            if before > 0.0:
+                share = _share_taken(state, code[i, KIND] == WRITE or code[i, ARGUMENT] != 0)
+                late = _beside_product(before, length, share) - before
+                if links[SMEM_SHARE] >= WHOLE:
+                    late = max(late, length - 1.0)
+                state.boards[warp, board, 0] += late
+                state.wake[warp // width] = 1
+    stored = min(max(0.0, links[WRITTEN] - clock), waiting)
+    reads, stores = _share_taken(state, False), _share_taken(state, True)
+    share = reads + (stores - reads) * stored / waiting
+    links[SMEM_FREE] = clock + _beside_product(waiting, length, share)
+    links[WRITTEN] += _beside_product(stored, length, stores) - stored
 
 
 @inlined
@@ -169,8 +215,8 @@ def take_effect(
         # Products come first: beside one that reads its operands, shared memory serves the others with what is left.
         stores = kind == WRITE or argument != 0
         if state.queue[MULTIPLYING]:
-            share = state.links[SMEM_SHARE] if stores else max(state.links[SMEM_SHARE], TAKEN_FROM_READS)
-            smem /= 1.0 - min(share, MOST_BUSY)
+            beside = max(0.0, end_of_product(state) - max(now, state.links[SMEM_FREE]))
+            smem = _beside_product(smem, beside, _share_taken(state, stores))
             if state.links[SMEM_SHARE] >= WHOLE:
                 ends = min(rates[i, PASSES], float(state.queue[TAIL] - state.queue[HEAD]))
                 wait = end_of_product(state) - now + (ends - 1.0) * state.links[LENGTH]

@@ -71,6 +71,7 @@ class Latencies(NamedTuple):
             they take.
         dispatch: from a CTA's end to the next one's start.
         rest: after so long without products the clock rises.
+        jitter: by which part of its length a product lasts longer or shorter at most, all in between alike often.
     """
 
     load: float
@@ -89,6 +90,7 @@ class Latencies(NamedTuple):
     run: int
     dispatch: float
     rest: float
+    jitter: float
 
 
 class State(NamedTuple):

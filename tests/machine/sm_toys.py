@@ -23,6 +23,7 @@ LATENCIES = sm.Latencies(
     run=8,
     dispatch=100.0,
     rest=1e9,
+    jitter=0.0,
 )
 
 

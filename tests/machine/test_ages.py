@@ -67,9 +67,9 @@ def test_a_cta_that_waits_for_nobody_has_no_pace_but_its_own(paces: tuple[float,
     assert ends([50, 50], cost(critical_path=250, tensor=PIPE, paces=paces), 2) == [50 * 250] * 2
 
 
-def test_no_pace_is_faster_than_a_cta_alone() -> None:
-    """A tenth of 200 cycles would be less than the 100 that a step takes without anybody else."""
-    assert ends([1, 1], cost(critical_path=10, tensor=PIPE, paces=(0.1, 0.1)), 2) == [PIPE, PIPE]
+def test_paces_that_are_no_mean_share_a_pipe_no_more_than_once() -> None:
+    """By a tenth of the mean each, both would be done after 20 cycles of a pipe that either wants for 100."""
+    assert ends([1, 1], cost(critical_path=10, tensor=PIPE, paces=(0.1, 0.1)), 2) == pytest.approx([2 * PIPE] * 2)
 
 
 def test_paces_of_the_first_wave_give_the_second_of_an_h200() -> None:

@@ -49,6 +49,23 @@ def test_a_cta_goes_faster_while_the_other_s_step_wants_less() -> None:
     assert ends([{"all": 1, "idle": 1}, {"all": 2}], costs) == pytest.approx([3 * PIPE, 3 * PIPE])
 
 
+def test_an_older_cta_is_never_faster_than_alone_and_a_younger_one_has_what_it_leaves() -> None:
+    """The older wants half of the pipe and gets it; the younger, four times as slow as the mean, has the other half."""
+    costs = {
+        "half": cost(critical_path=2 * PIPE, tensor=PIPE, paces=(0.1, 4.0)),
+        "all": cost(tensor=PIPE, paces=(0.1, 4.0)),
+    }
+    assert ends([{"half": 1}, {"all": 1}], costs) == pytest.approx([2 * PIPE, 2 * PIPE])
+
+
+@pytest.mark.parametrize("busy", [(0, 1), (2, 3), (0, 3)])
+def test_a_pipe_is_never_idle_nor_given_twice_whoever_of_four_computes(busy: tuple[int, ...]) -> None:
+    """Two CTAs that want it for 100 cycles are done after 200, be they the oldest of the four or the youngest."""
+    costs = {"work": cost(tensor=PIPE, paces=(0.77, 0.89, 1.03, 1.52)), "pause": cost(critical_path=5 * PIPE)}
+    items = [{"work" if each in busy else "pause": 1} for each in range(4)]
+    assert max(ends(items, costs)[each] for each in busy) == pytest.approx(2 * PIPE)
+
+
 def sweep_ends(slabs: Sequence[int], later: int, tiles: int = 50) -> list[float]:
     """When two CTAs of an SM end that load tile after tile of HBM, and work 250 cycles on each, 200 of them in a pipe.
 

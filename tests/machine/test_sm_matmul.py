@@ -4,6 +4,7 @@ import pytest
 from machine.sm_toys import LATENCIES, Code, Seen, straight, walk
 from tilesight.simulator import sm_machine
 from tilesight.simulator.core import sm_tables as sm
+from tilesight.simulator.core.sm_effects import TAKEN_FROM_READS
 
 PORT = LATENCIES._replace(
     port=sm_machine.PORT_SHARE,
@@ -174,6 +175,27 @@ def test_others_go_when_a_product_that_takes_all_of_shared_memory_ends(
     pad = [[(0, 1, -1)]] * 3
     times = walk(code, [[(0, 2, 0)] * 60, *pad, *[[(2, len(code.rows), -1)] * 60] * 4]).times(0)
     assert (times[50] - times[10]) / 40 == pytest.approx(measured, rel=0.2)
+
+
+def _reads_end(reads: int, smem: float) -> float:
+    """When a warp has its data, of four that each read 512 B so many times; a product begins 20 cycles after them."""
+    code = Code()
+    code.add(sm.SHARED, sm.LSU, interval=4.0, smem=4.0, latency=22.0, writes=0, times=reads)
+    code.add(waits=1).add()
+    code.add(stall=10, times=2).add(sm.MATMUL, argument=1, stall=4, smem=smem, tensor=32.0, port=32.0)
+    multiplies = [(reads + 2, reads + (5 if smem else 4), -1)]
+    seen = walk(code, [[(0, reads + 1, -1), (reads + 1, reads + 2, 0)]] * 4 + [multiplies] * 4)
+    return float(seen.times(0)[0])
+
+
+def test_lines_that_wait_when_a_product_begins_are_pushed_back() -> None:
+    """All have issued when it begins; where it reads half of the time, reads have a quarter of its 32 cycles."""
+    assert _reads_end(5, 16.0) - _reads_end(5, 0.0) == pytest.approx(32 * TAKEN_FROM_READS, abs=1)
+
+
+def test_lines_that_outlast_a_product_go_on_as_if_there_were_none() -> None:
+    """Behind one product that takes all of shared memory 1,600 lines are late by its length, not twelve times."""
+    assert _reads_end(100, 32.0) - _reads_end(100, 0.0) == pytest.approx(32, rel=0.5)
 
 
 def test_a_product_that_takes_all_of_shared_memory_is_held_up_by_who_passes() -> None:

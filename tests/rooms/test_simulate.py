@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import TOY, TOY_WGMMA, configs, dtypes_of, problems, toys
 from tilesight.simulator import closed_form
+from tilesight.simulator.allocator import allocated_bytes
 from tilesight.simulator.device import load_device
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.program import Resources
@@ -97,14 +98,15 @@ def test_given_resources_replace_the_estimates() -> None:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_peak_memory_is_that_of_the_closed_form(schedule: str, data: st.DataObject) -> None:
-    """What launches keep alive, against the formula, to the byte."""
+    """What launches keep alive, against the formula, to the byte; specialised warps take some beside."""
     config = data.draw(configs(all_schedules()[schedule]))
     problem = data.draw(problems(dtypes=dtypes_of(config)))
     if schedule == "unfused" and not (problem.causal and problem.dropout):
         return
-    assert peak_memory_bytes(problem, schedule, config, toys(schedule)[0]) == closed_form.peak_memory_bytes(
-        problem, schedule
-    )
+    device = toys(schedule)[0]
+    beside = allocated_bytes([launches_of(problem, schedule, config, device)[-1].workspace_bytes])
+    told = peak_memory_bytes(problem, schedule, config, device)
+    assert told == closed_form.peak_memory_bytes(problem, schedule) + beside
 
 
 def test_the_clock_lies_between_tensor_and_boost() -> None:
