@@ -20,8 +20,10 @@ SCATTERED = ("time_s", "cycles", "hbm_read_bytes", "hbm_write_bytes", "smem_fill
 WORST = 3
 """Points whose names a scatter shows."""
 BAND = 0.10
-RATIOS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-"""Where the axis of predicted over measured has ticks."""
+RATIOS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+NEAR_RATIOS, NEAR = (0.7, 0.8, 0.9, 1.1, 1.25, 1.5), 2.5
+"""Where the axis of predicted over measured has ticks, and the others that it has where it reaches no further than so
+many times."""
 MEASURED_COLOR, PREDICTED_COLOR = "#D55E00", "#0072B2"
 
 
@@ -79,7 +81,8 @@ def _scatter(name: str, compared: Sequence[Comparison]) -> str:
             hovertemplate="%{customdata}<extra></extra>",
         )
     reach = max(log10(1.3), *(abs(log10(_ratio(each, name))) for each in some)) * 1.15
-    ratios = [ratio for ratio in RATIOS if abs(log10(ratio)) <= reach]
+    offered = sorted(RATIOS + NEAR_RATIOS) if reach <= log10(NEAR) else RATIOS
+    ratios = [ratio for ratio in offered if abs(log10(ratio)) <= reach]
     laid_out(
         figure,
         NAMES[name],
