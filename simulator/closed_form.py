@@ -210,6 +210,7 @@ def peak_memory_bytes(problem: AttentionProblem, schedule: str) -> int:
 
     Q, K, V and O always; beside them naive holds S and P during its softmax; unfused the mask, P before and after
     dropout and the dropout mask during its dropout; flash1 l and m; flash2 and flash2_tma the log-sum-exp.
+    In blocks of torch's allocator, in this order; without the descriptors of specialised warps.
     Scratch is freed after its last use; rows of M x N matrices start at line boundaries.
     online_softmax holds X and Y and nothing else, their rows packed.
 

@@ -42,8 +42,8 @@ gap it waits, and by how much longer than they take; set to what instructions ta
 5.8 cycles where it is 2 to 4.2 alone, EX2 10.6 for 8.0, FFMA without a gap 1.3 to 1.8, and then a product 1.1 to 1.5
 cycles more for each beyond its share."""
 PRODUCT_JITTER = 0.1
-"""Nothing on a GPU takes as long each time, and CTAs that run beside each other do not lock in step: fitted on how
-differently fast CTAs of an SM are by age (decision 0020)."""
+"""Nothing on a GPU takes as long each time, and CTAs that run beside each other do not lock in step: an assumption, of
+5, 10 and 30 %, with eyes on paces by age and on times of seed 0 (decision 0020)."""
 PORT_SLACK = 2.0
 """Instructions that may issue at once: stall samples of a lone CTA show hardly any that wait for the port beside a
 product, one in 7 cycles (docs/validation/stall-samples-h200-2026-11-22.json), and so it is here with 2 to 16."""

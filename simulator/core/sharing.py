@@ -19,6 +19,8 @@ IDLE = 0
 # and how much longer the CTA, being as old as it is, takes beside others than their mean.
 LEFT, SINCE, SPEED, PACE = range(4)
 SHARE_COLUMNS = 4
+ENOUGH = 1.0 + 1e-9
+"""A pipe that is wanted for no longer in a cycle slows nobody down."""
 UNKNOWN = -1.0
 """Crowd of an SM whose CTAs' speeds have to be looked at; all others are 1 or more."""
 
@@ -45,15 +47,23 @@ def _age(slots: np.ndarray, slot: int, sms: int) -> int:
 
 
 @inlined
+def _wanted(uses: np.ndarray, slots: np.ndarray, slot: int, sms: int, pipe: int) -> float:
+    """How long in a cycle the CTAs that compute beside a slot's, and it, want a pipe."""
+    wanted = 0.0
+    for other in range(slot % sms, len(slots), sms):
+        if slots[other, PENDING] >= 0:
+            wanted += uses[slots[other, PENDING], pipe]
+    return wanted
+
+
+@inlined
 def _crowd(uses: np.ndarray, slots: np.ndarray, slot: int, sms: int) -> float:
     """How long in a cycle the CTAs that compute beside a slot's, and it, want the pipe that they want most."""
     crowd = 1.0
     for pipe in range(uses.shape[1]):
-        wanted = 0.0
-        for other in range(slot % sms, len(slots), sms):
-            if slots[other, PENDING] >= 0:
-                wanted += uses[slots[other, PENDING], pipe]
-        crowd = max(crowd, wanted)
+        wanted = _wanted(uses, slots, slot, sms, pipe)
+        if wanted > ENOUGH:
+            crowd = max(crowd, wanted)
     return crowd
 
 
@@ -62,6 +72,8 @@ def _slowed_to(uses: np.ndarray, slots: np.ndarray, shares: np.ndarray, slot: in
     """Speed times pace of the CTAs that are slowed beside a slot's, so that no pipe gives more than all of its time."""
     least = np.inf
     for pipe in range(uses.shape[1]):
+        if _wanted(uses, slots, slot, sms, pipe) <= ENOUGH:
+            continue
         level, slowed = 0.0, -1
         while True:
             # CTAs of lower paces than the level are not slowed, and take what they want; the others share what is left.
@@ -89,8 +101,8 @@ def _share_out(
     """A CTA has begun to compute beside others, or has stopped: all go on at new speeds."""
     sms = len(crowds)
     crowd = _crowd(uses, slots, slot, sms)
-    if crowd == crowds[slot % sms]:
-        return
+    if crowd == crowds[slot % sms] == 1.0:
+        return  # nobody was slowed, and nobody is
     crowds[slot % sms] = crowd
     level = np.inf
     if crowd > 1.0:

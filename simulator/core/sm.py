@@ -74,7 +74,7 @@ def _multiply(state: State, begin: float, end: float, rest: float) -> None:
 
 @inlined
 def _evenly(number: int) -> float:
-    """A number between -1 and 1 for each, as if by chance: Knuth's multiplicative hash."""
+    """A number between -1 and 1 for each: steps of a multiplicative hash, evenly spread, which balance."""
     return ((number * 2654435761 >> 12) & 255) / 127.5 - 1.0
 
 

@@ -66,6 +66,15 @@ def test_a_pipe_is_never_idle_nor_given_twice_whoever_of_four_computes(busy: tup
     assert max(ends(items, costs)[each] for each in busy) == pytest.approx(2 * PIPE)
 
 
+def test_a_pipe_that_one_cta_wants_all_the_time_slows_nobody_down_that_does_not_use_it() -> None:
+    """Whatever its pace: the first alone wants exponentials; it leaves half of the tensor cores for 200 cycles."""
+    costs = {
+        "half": cost(critical_path=200, tensor=100, mufu=200, paces=(1.5558267369136416, 4.0)),
+        "all": cost(tensor=PIPE, paces=(1.5558267369136416, 4.0)),
+    }
+    assert max(ends([{"half": 1}, {"all": 2}], costs)) == pytest.approx(300, rel=0.01)
+
+
 def sweep_ends(slabs: Sequence[int], later: int, tiles: int = 50) -> list[float]:
     """When two CTAs of an SM end that load tile after tile of HBM, and work 250 cycles on each, 200 of them in a pipe.
 

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from tilesight.simulator.allocator import Allocator, allocated_bytes
 from tilesight.simulator.device import load_device
-from tilesight.simulator.simulate import peak_memory_bytes
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.schedule import Config
+from tilesight.simulator.simulate import launches_of, peak_memory_bytes
 from tilesight.validate.measurement import Measurement
 from tilesight.validate.results import read_results
 
@@ -58,7 +60,17 @@ def test_peak_memory_of_measured_points_is_right_to_the_byte() -> None:
     device = load_device("h200")
     measured = [row for row in read_results(ROWS)[1] if isinstance(row.outcome, Measurement)]
     assert len(measured) > 350
+    assert sum(dict(row.point.config_dict).get("warp_specialize") == 1 for row in measured) >= 5
     for row in measured:
         point = row.point
         told = peak_memory_bytes(point.problem, point.schedule, point.config, device)
         assert told == row.outcome.peak_memory_bytes, point.key
+
+
+def test_a_specialised_launch_takes_a_descriptor_for_each_cta() -> None:
+    """128 B each, beside 4096 x 4096 keys and queries of 32 heads; others take nothing."""
+    problem = AttentionProblem(batch=1, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
+    for specialised, ctas in ((0, 0), (1, 32 * 4096 // 128)):
+        config = Config(block_m=128, block_n=64, num_warps=4, num_stages=2, warp_specialize=specialised)
+        (launch,) = launches_of(problem, "flash2_tma", config, load_device("h200"))
+        assert launch.workspace_bytes == 128 * ctas
