@@ -10,7 +10,7 @@ from .schedule import Config
 ERROR_FRACTIONS = {"compiled": 0.05, "tiles": 0.15}
 """Where the cycles of a step come from -> mean absolute error of the time, from which bands are drawn.
 
-`compiled`: 4.9 % over 1,694 points of problems that no constant of time was fitted on; `tiles`: over 249 of them.
+`compiled`: 4.9 % over 1,781 points of problems that no constant of time was fitted on; `tiles`: over 249 of them.
 Source: docs/accuracy.md (H200).
 """
 TOTAL_KEYS = (
