@@ -26,13 +26,13 @@ from .program import Launch
 from .sass.decode import decode
 from .sass.executions import paths
 from .sass.flow import Flow, find_flow
+from .sm_accesses import enter_accesses
 from .sm_code import lower_code
 from .sm_l1 import Spilled, find_spilled, serve_from_l1
 from .sm_lateness import Lateness, latenesses
 from .sm_machine import DISPATCH_CYCLES, Machine, Run, latencies_of
-from .sm_mbarriers import fill_bulk_copies, join_mbarriers
+from .sm_mbarriers import fill_bulk_copies, fill_bulk_stores, join_mbarriers
 from .sm_steps import Part, Share, few_items, find_cta, match_steps
-from .sm_stores import fill_stores
 from .sm_way import OUTSIDE, find_ways
 from .tiling import cdiv
 from .walk import steps
@@ -94,10 +94,11 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
     ways = find_ways(flow, paths(flow, followed, constants, cta))
     shares = match_steps(launch, ways.regions, executed)
     touched = find_spilled(launch, ways, shares)
-    serve_from_l1(launch, device, resident, cta, ways, shares, code)
+    enter_accesses(followed, ways, constants, code, rates)
+    serve_from_l1(launch, device, resident, cta, ways, shares, code, rates)
     join_mbarriers(launch, ways, code)
     fill_bulk_copies(launch, ways, shares, executed, code, rates)
-    fill_stores(launch, ways, executed, code, rates)
+    fill_bulk_stores(launch, ways, executed, code, rates)
     latencies = latencies_of(device, min(launch.cta_count, device.sms))
     machine = Machine(ways=ways, code=code, rates=rates, latencies=latencies)
     alone = _lone(machine)

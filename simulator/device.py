@@ -88,6 +88,7 @@ class Device:
     hbm_piece_write_bytes: float = _number(0, 1024, doc="bytes more that HBM takes to write a piece of a row")
     hbm_latency_s: float = _number(1e-8, 1e-4, doc="what device memory adds to an L2 miss, its translation known")
     hbm_piece_latency_s: float = _number(0, 1e-4, doc="what it adds for a tile of pieces of rows")
+    hbm_turn_s: float = _number(0, 1e-4, doc="how long a read waits where it meets device memory writing")
 
     mma_fp16_flop_per_cycle: float = _number(0, 1e6, doc="mma.sync, fp16 or bf16, fp32 sums, per SM")
     mma_tf32_flop_per_cycle: float = _number(0, 1e6, doc="mma.sync, tf32, per SM")

@@ -31,6 +31,9 @@ PIPES = {
 """Pipes of a sub-core; others take an issue slot alone."""
 SHARED = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "MOVM", "SHFL"})
 SHARED_STORES = frozenset({"STS", "STSM"})
+FENCES = frozenset({"MEMBAR", "FENCE"})
+"""They wait until what was stored before has passed shared memory: a lone CTA 15 to 40 and 26 to 30 cycles, 59 to 107
+and 48 to 151 where others store as well (stall samples of eight kernels, one H200, 2026-11-22)."""
 STORES = frozenset({"STG", "ST", "RED", "ATOMG", "ATOM"})
 LOADS = frozenset({"LDG", "LD"})
 READS_REGISTERS = frozenset({"fma", "fma_heavy", "half", "alu", "mufu", "fp64", "lsu"})
@@ -147,6 +150,8 @@ def _describe(one: Instruction, rule: Rule | None) -> tuple[int, int, int, Row]:
             return sm.SHARED, pipe, 0, moving
         further = max(0.0, thread_bytes(one) / WORD_BYTES - 1.0)
         return sm.SHARED, pipe, 1, moving._replace(read=OPERAND_READ + STORED_WORD * further)
+    if one.family in FENCES:
+        return sm.SHARED, sm.NO_PIPE, 1, Row(latency=latency - 1.0, read=latency - 1.0, passes=1.0)
     if one.family == "LDGSTS":
         return sm.COPY, pipe, 0, moving._replace(tensor=lines)
     kind, argument = _waits(one)

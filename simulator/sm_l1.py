@@ -76,16 +76,17 @@ def serve_from_l1(
     ways: Ways,
     shares: Mapping[Part, Share],
     code: np.ndarray,
+    rates: np.ndarray,
 ) -> None:
     """Turn loads from L2 (LOAD) that hit L1 into reads of shared memory (SHARED), which is the same memory.
 
     Args:
         resident: CTAs of an SM; item: whose steps are followed; shares: who pays for which part of the code;
-        code: as in `core.sm`.
+        code, rates: as in `core.sm`.
     """
     served = served_by_l1(launch, device, resident, item)
     fetched = _fetched_again(launch, device, resident, ways)
-    region_of = _regions(ways)
+    region_of = ways.first_regions()
     due: dict[tuple[int, int], float] = {}
     for place in np.flatnonzero(code[:, sm.KIND] == sm.LOAD):
         if place not in region_of:
@@ -100,6 +101,7 @@ def serve_from_l1(
         if due[region, of_stack] >= 1.0:
             due[region, of_stack] -= 1.0
             code[place, sm.KIND], code[place, sm.ARGUMENT] = sm.SHARED, 0
+            rates[place, sm.SMEM] = max(rates[place, sm.SMEM], rates[place, sm.TAGS])
 
 
 def _fetched_again(launch: Launch, device: Device, resident: int, ways: Ways) -> dict[int, float]:
@@ -156,17 +158,6 @@ def _distances(accesses: list[tuple[int, Instruction]], stack_bytes: int) -> dic
         for word in words:
             held.pop(word, None)
             held[word] = WORD_BYTES
-    return found
-
-
-def _regions(ways: Ways) -> dict[int, int]:
-    """Instruction -> region in which a warp runs it first."""
-    found: dict[int, int] = {}
-    for way in dict.fromkeys(ways.warps):
-        for number, region in dict.fromkeys(ways.executed(ways.warps.index(way))):
-            block = ways.flow.blocks[number]
-            for place in range(block.first, block.stop):
-                found.setdefault(place, region)
     return found
 
 

@@ -106,3 +106,23 @@ def fill_bulk_copies(
             rates[place, sm.SMEM] = total / sum(places.values()) / SHARED_LINE_BYTES
     for place in straight:
         rates[place, sm.SMEM] = max(0.0, rest) / sum(straight.values()) / SHARED_LINE_BYTES
+
+
+def fill_bulk_stores(
+    launch: Launch, ways: Ways, executed: Mapping[str, int], code: np.ndarray, rates: np.ndarray
+) -> None:
+    """The same for bulk stores: what a kernel stores is known."""
+    wanted = 0
+    for step, _ in steps(launch.program.body):
+        for tile in step.stores:
+            tensor = launch.program.tensor(tile.tensor)
+            elements = min(tile.rows, tensor.rows) * min(tile.cols, tensor.cols)
+            wanted += executed[step.name] * elements * tensor.element_bytes
+    stores = code[:, sm.KIND] == sm.BULK_WRITE
+    issued = 0
+    for place in np.flatnonzero(stores):
+        leader = int(code[place, sm.LEADER])
+        block = next(number for number, one in enumerate(ways.flow.blocks) if one.first <= place < one.stop)
+        issued += sum(number == block for number, _ in ways.executed(leader)) if leader >= 0 else 0
+    if issued:
+        rates[stores, sm.SMEM] = wanted / issued / SHARED_LINE_BYTES

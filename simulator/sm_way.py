@@ -61,6 +61,16 @@ class Ways:
         """All blocks that a warp runs, each with the region that it belongs to."""
         yield from _executed(self.warps[warp], self.region_of[warp], OUTSIDE)
 
+    def first_regions(self) -> dict[int, int]:
+        """Instruction -> region in which a warp runs it first."""
+        found: dict[int, int] = {}
+        for way in dict.fromkeys(self.warps):
+            for number, region in dict.fromkeys(self.executed(self.warps.index(way))):
+                block = self.flow.blocks[number]
+                for place in range(block.first, block.stop):
+                    found.setdefault(place, region)
+        return found
+
     def traces(self, trips: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray, Counter[int]]:
         """Stretches of code that the warps walk.
 

@@ -61,6 +61,7 @@ class UnderWay:
             fabric_latency=float(device.fabric_latency_cycles),
             hbm_latency=device.hbm_latency_s * clock_hz,
             hbm_piece_latency=device.hbm_piece_latency_s * clock_hz,
+            hbm_turn=device.hbm_turn_s * clock_hz,
             cta_dispatch=float(device.cta_dispatch_cycles),
             spilled_first=spilled_first,
             spilled_granules=lowered.spilled_granules,

@@ -54,6 +54,7 @@ TOY = Device(
     hbm_piece_write_bytes=0,
     hbm_latency_s=2e-7,
     hbm_piece_latency_s=0,
+    hbm_turn_s=0,
     mma_fp16_flop_per_cycle=2048,
     mma_tf32_flop_per_cycle=1024,
     fma_per_cycle=64,

@@ -20,10 +20,12 @@ FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2
 CHANNEL_BYTES = 4096
 # Pieces of something that is read, more than there are.
 MOST_PIECES = 1 << 16
-# Behind the counters: bytes that HBM read and wrote of late, which fade over so many bytes.
-LATE_READ, LATE_WRITE = COUNTERS, COUNTERS + 1
-COUNTER_ELEMENTS = COUNTERS + 2
+# Behind the counters: bytes that HBM read and wrote of late, which fade over so many bytes; the share of the time in
+# which it has been writing of late, which fades over so many cycles, and until when that is known.
+LATE_READ, LATE_WRITE, WRITING, WRITING_AT = range(COUNTERS, COUNTERS + 4)
+COUNTER_ELEMENTS = COUNTERS + 4
 LATE_BYTES = 1 << 20
+LATE_CYCLES = 20000.0
 MIXED_SHARE = 0.33
 """Share of the rarer direction from which mixing costs HBM all that it can cost."""
 
@@ -33,7 +35,8 @@ class Rates(NamedTuple):
 
     hbm_channels: servers that share the bandwidth of HBM.
     hbm_mixing_cost, hbm_part_line_cost: what reads and writes in turn add to a transfer's time, and reads of less than
-    a line, as shares of it; hbm_piece_write_bytes: how many bytes more a piece takes to write than it has.
+    a line, as shares of it; hbm_piece_write_bytes: how many bytes more a piece takes to write than it has;
+    hbm_turn: cycles that a read waits where it meets HBM writing.
     spilled_first, spilled_granules, spilled_bytes: granule of the first slot's spilled registers, granules of each
     slot, and bytes of one.
     """
@@ -58,6 +61,7 @@ class Rates(NamedTuple):
     fabric_latency: float
     hbm_latency: float
     hbm_piece_latency: float
+    hbm_turn: float
     cta_dispatch: float
     spilled_first: int
     spilled_granules: int
@@ -107,6 +111,13 @@ def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool, cost:
 
 
 @inlined
+def _writing(counter: np.ndarray, time: float) -> float:
+    """In which share of the time HBM has been writing of late."""
+    share: float = counter[WRITING] * np.exp(min(0.0, counter[WRITING_AT] - time) / LATE_CYCLES)
+    return share
+
+
+@inlined
 def read_hbm(
     free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, apart: int, cost: float, time: float
 ) -> float:
@@ -124,14 +135,17 @@ def read_hbm(
     for piece in range(pieces):
         channel = _mixed(place * MOST_PIECES + piece) * rates.hbm_channels >> 32
         done = max(done, serve(free, first + channel, time, cycles))
-    return done
+    return done + rates.hbm_turn * min(1.0, _writing(counter, time))
 
 
 @inlined
 def write_hbm(free: np.ndarray, counter: np.ndarray, rates: Rates, size: int, cost: float, time: float) -> None:
-    """HBM writes: it can wait in L2 for a channel that has time, and nobody waits for it."""
+    """HBM writes: it can wait in L2 for a channel that has time; reads wait for a turn of many writes."""
     pieces = (size + CHANNEL_BYTES - 1) // CHANNEL_BYTES
-    cycles = _hbm_cycles(counter, rates, size, True, cost) * rates.hbm_channels / pieces
+    whole = _hbm_cycles(counter, rates, size, True, cost)
+    counter[WRITING] = _writing(counter, time) + whole / LATE_CYCLES
+    counter[WRITING_AT] = max(time, counter[WRITING_AT])
+    cycles = whole * rates.hbm_channels / pieces
     first = first_channel(rates.partitions, rates.sms)
     for _ in range(pieces):
         serve(free, first + int(np.argmin(free[first : first + rates.hbm_channels])), time, cycles)

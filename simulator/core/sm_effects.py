@@ -75,14 +75,14 @@ instruction; LDGSTS and LDS together move 193 B a cycle, LDGSTS and STS 105 (the
 
 
 @inlined
-def _fetch(state: State, sent: float, latency: float, smem: float, fill: float) -> float:
-    """Data from beyond L1: they come one after the other. Returns: when all are there."""
+def _fetch(state: State, sent: float, latency: float, smem: float, fill: float, taken: float) -> float:
+    """Data from beyond L1 come one after the other, and take so much of shared memory. Returns: when all are there."""
     links, arrival = state.links, sent + latency
     if arrival > links[COPY_FREE]:
         links[COPY_FREE] = arrival
     links[COPY_FREE] += smem * fill
-    links[COPIED] += smem
-    state.used[SHARED_MEMORY] += smem
+    links[COPIED] += taken
+    state.used[SHARED_MEMORY] += taken
     return links[COPY_FREE]
 
 
@@ -159,7 +159,7 @@ def _mbarrier(
         sent = now
         if state.links[OUT_FREE] > now:
             sent = state.links[OUT_FREE] + latencies.turn
-        arrival = _fetch(state, sent, latencies.bulk, smem, latencies.fill)
+        arrival = _fetch(state, sent, latencies.bulk, smem, latencies.fill, smem)
         number = state.announced[slot, channel] % RING
         state.channel_time[slot, channel, number] = max(state.channel_time[slot, channel, number], arrival)
         state.coming[slot, channel] -= 1
@@ -240,18 +240,21 @@ def take_effect(
             core = warp % SUB_CORES
             state.pipe_free[core, LSU] = max(state.pipe_free[core, LSU], late)
     elif kind in (LOAD, COPY):
-        # They leave behind what is written, but for spilled registers. What goes to registers waits for its turn at
-        # shared memory; copies are written beside products.
+        # They leave behind what is written, but for spilled registers. What goes to registers passes shared memory line
+        # by line, like what is there, and waits for its turn when it comes; copies are written beside products.
         begin = max(now, state.links[TAGS_FREE])
+        fill, latency, taken = latencies.fill, latencies.copy, smem
+        if kind == LOAD:
+            latency, taken = latencies.load, rates[i, TAGS]
+            begin = max(begin, state.links[SMEM_FREE])
+            beside = max(0.0, end_of_product(state) - begin) if state.queue[MULTIPLYING] else 0.0
+            state.links[SMEM_FREE] = begin + _beside_product(taken, beside, _share_taken(state, False))
+            busy = (state.used[SHARED_MEMORY] - state.links[COPIED]) / max(now, BEGUN_CYCLES)
+            fill = max(fill, 1.0 / (1.0 - min(MOST_BUSY, busy)))
         state.links[TAGS_FREE] = begin + rates[i, TAGS]
         read += begin - now
         sent = begin if argument else max(begin, state.links[OUT_FREE])
-        fill, latency = latencies.fill, latencies.copy
-        if kind == LOAD:
-            latency = latencies.load
-            busy = (state.used[SHARED_MEMORY] - state.links[COPIED]) / max(now, BEGUN_CYCLES)
-            fill = max(fill, 1.0 / (1.0 - min(MOST_BUSY, busy)))
-        finish = _fetch(state, sent, latency, smem, fill)
+        finish = _fetch(state, sent, latency, smem, fill, taken)
         if kind == LOAD and argument:
             state.used[FETCHED] += smem
         if kind == COPY:

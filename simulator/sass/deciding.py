@@ -9,6 +9,7 @@ Source: strong liveness; Nielson, Nielson and Hankin, "Principles of Program Ana
 """
 
 import re
+from collections.abc import Mapping
 
 from .decode import Instruction
 from .flow import BLOCK_ENDS, Flow
@@ -23,11 +24,13 @@ COMMON_ADDRESS = re.compile(r"^\[UR(?:\d+|Z)(?:\+0x[0-9a-f]+)?\]$")
 
 def deciding(flow: Flow) -> tuple[tuple[int, ...], ...]:
     """Block -> places of its deciding instructions in the code, in order."""
-    roots = {place for place, one in enumerate(flow.instructions) if one.family in BLOCK_ENDS}
-    found = _slice(flow, roots)
+    roots = {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BLOCK_ENDS}
+    found = slice_of(flow, roots)
     if any(flow.instructions[place].family in SHARED_LOADS for block in found for place in block):
-        roots |= {place for place, one in enumerate(flow.instructions) if one.family in BARRIERS or is_shared(one)}
-        found = _slice(flow, roots)
+        roots |= {
+            place: read(one) for place, one in enumerate(flow.instructions) if one.family in BARRIERS or is_shared(one)
+        }
+        found = slice_of(flow, roots)
     return found
 
 
@@ -36,7 +39,12 @@ def is_shared(instruction: Instruction) -> bool:
     return instruction.family == "STS" and bool(COMMON_ADDRESS.match(instruction.operands[0]))
 
 
-def _slice(flow: Flow, roots: set[int]) -> tuple[tuple[int, ...], ...]:
+def slice_of(flow: Flow, roots: Mapping[int, tuple[str, ...]]) -> tuple[tuple[int, ...], ...]:
+    """Block -> places of the instructions that some are for, and of these, in order.
+
+    Args:
+        roots: place of what is wanted -> registers that it is wanted for.
+    """
     numbers: dict[str, int] = {}
 
     def bits(names: tuple[str, ...]) -> int:
@@ -46,7 +54,10 @@ def _slice(flow: Flow, roots: set[int]) -> tuple[tuple[int, ...], ...]:
         return value
 
     written_bits = [bits(written(one)) for one in flow.instructions]
-    read_bits = [bits(guard_of(one) if is_try(one.opcode) else read(one)) for one in flow.instructions]
+    read_bits = [
+        bits(roots[place] if place in roots else guard_of(one) if is_try(one.opcode) else read(one))
+        for place, one in enumerate(flow.instructions)
+    ]
     wanted_at_start = [0] * len(flow.blocks)
     above = predecessors([block.successors for block in flow.blocks])
     waiting = list(range(len(flow.blocks)))

@@ -95,7 +95,7 @@ def _follow(
 ) -> tuple[Array, Array]:
     """Counts and rejoins as in `Executions`; appends to `order` which warps run what, in order."""
     warps = launch.warps_per_cta
-    threads = Threads(constants=constants, special=_special(launch.grid, ctas, warps))
+    threads = Threads(constants=constants, special=special_registers(launch.grid, ctas, warps))
     code = prepare(flow)
     counts, rejoins = ([np.zeros(SHAPE, dtype=np.int64) for _ in flow.blocks] for _ in range(2))
     meetings = {number for number in range(len(flow.blocks)) if flow.code(number)[0].family == "BSYNC"}
@@ -146,7 +146,9 @@ def _join(groups: dict[tuple[int, int], Array], place: tuple[int, int], mask: Ar
     groups[place] = np.ones(SHAPE, dtype=np.bool_) if mask.all() else small(mask)
 
 
-def _special(grid: tuple[int, int, int], ctas: Array, warps: int) -> dict[str, Value]:
+def special_registers(grid: tuple[int, int, int], ctas: Array, warps: int) -> dict[str, Value]:
+    """What threads know of themselves. Args: grid: CTAs along x, y, z; ctas: their numbers; warps: of a CTA."""
+
     def along(values: Array, axis: int) -> Value:
         shape = [1, 1, 1]
         shape[axis] = -1

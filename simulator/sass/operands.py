@@ -16,6 +16,7 @@ PREDICATE = re.compile(r"^(!?)(U?P)(\d|T)$")
 NUMBER = re.compile(r"^(-?)0x([0-9a-f]+)$")
 CONSTANT = re.compile(r"^([-~]?)c\[0x0\]\[0x([0-9a-f]+)\]$")
 ADDRESS = re.compile(r"^\[([^\]]*)\]$")
+SCALED = re.compile(r"^(\w+)\.X(\d+)$")
 
 
 @dataclass(slots=True)
@@ -121,15 +122,18 @@ def constant_at(threads: Threads, address: int) -> Value:
 
 
 def address_of(operand: str) -> Callable[[Threads], Value]:
-    """Reads an address: a sum of registers and numbers in brackets."""
+    """Reads an address: a sum of registers, some of them scaled, and numbers in brackets."""
     found = ADDRESS.match(operand)
-    parts = [number_of(part.removesuffix(".X4")) for part in found[1].split("+")] if found else []
+    parts = []
+    for part in found[1].split("+") if found else ():
+        scaled = SCALED.match(part)
+        parts.append((number_of(scaled[1]), int(scaled[2])) if scaled else (number_of(part), 1))
 
     def read(threads: Threads) -> Value:
         total, known = (word(0), True) if parts else UNKNOWN
-        for part in parts:
+        for part, scale in parts:
             number, one_known = part(threads)
-            total, known = total + number, both(known, one_known)
+            total, known = total + scale * number, both(known, one_known)
         return total & WORD_MASK, known
 
     return read

@@ -170,3 +170,12 @@ def test_an_address_may_change_when_l1_has_taken_the_copies_before(warps: int) -
     copy = {"kind": sm.COPY, "pipe": sm.LSU, "interval": 4.0, "smem": 4.0, "tensor": 4.0, "read": 13.0, "reads": 0}
     row = Code().add(**copy, stall=4, times=8).add(waits=1)  # type: ignore[arg-type]
     assert straight(row, warps).cycles == pytest.approx(8 * 4 * warps + 13, abs=8)
+
+
+@pytest.mark.parametrize("tags", [1, 4, 8])
+def test_loads_pass_shared_memory_line_by_line(tags: int) -> None:
+    """The output kernel of N = 3000, eight lines a load of 64 B, would be 50 % too fast."""
+    load = {"kind": sm.LOAD, "pipe": sm.LSU, "interval": 2.0, "smem": 0.5, "tensor": float(tags)}
+    read = {**LOAD_128, "writes": 0}
+    code = Code().add(**load, times=50).add(**read).add(waits=1)  # type: ignore[arg-type]
+    assert straight(code, 4).cycles == pytest.approx(max(50 * 4 * tags, 50 * 2) + 4 * 4 + 22, abs=8)

@@ -6,14 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_code import coded_launch, made_instruction
-from tilesight.simulator.core import sm_tables as sm
-from tilesight.simulator.program import Launch, Loop, Step, Tensor, Tile
+from tilesight.simulator.program import Launch, Loop, Step
 from tilesight.simulator.sass.decode import Instruction, decode
 from tilesight.simulator.sass.executions import paths
 from tilesight.simulator.sass.flow import Flow, find_flow
-from tilesight.simulator.sm_code import lower_code
 from tilesight.simulator.sm_steps import Part, few_items, find_cta, match_steps
-from tilesight.simulator.sm_stores import fill_stores
 from tilesight.simulator.sm_way import OUTSIDE, Region, Ways, find_ways
 
 
@@ -184,16 +181,3 @@ def test_a_ctas_items_are_followed_as_far_as_they_tell_something() -> None:
     assert (followed.grid, constants) == ((16, 1, 1), {0xC: 16, 0x0: 128})
     launch = coded_launch()
     assert few_items(launch, {}, 90)[0] is launch
-
-
-def test_lanes_without_an_element_store_nothing() -> None:
-    """Rows of 3000 in a block of 4096 would take the stores of 4096."""
-    flow = find_flow([replace(branch(0, "STG.E.U16"), operands=("desc[UR4][R2.64]", "R0")), branch(16, "EXIT")])
-    launch = coded_launch()
-    tensor = Tensor(name="P", role="output", slabs=1, rows=1, cols=96, element_bytes=2)
-    step = Step(name="rows", stores=(Tile(tensor="P", slab="slab", rows=1, cols=96),))
-    launch = replace(launch, program=replace(launch.program, tensors=(tensor,), body=(step,)))
-    code, rates, _ = lower_code(flow.instructions, 90)
-    before = rates[0, sm.SMEM]
-    fill_stores(launch, find_ways(flow, [[0]] * 4), {"rows": 1}, code, rates)
-    assert rates[0, sm.SMEM] == before * 96 / 128

@@ -1,0 +1,201 @@
+"""What a warp's memory instructions touch: lines, sectors, banks, from the addresses of its lanes.
+
+The code computes the addresses: each block that a warp runs is gone through once, in the order in which the warp comes
+there first, with the launch's own arguments; tensors begin at multiples of whatever matters.
+So what stands in a loop is seen in its first iteration. Addresses that depend on data are not known.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .deciding import slice_of
+from .decode import Instruction
+from .flow import Flow
+from .operands import Threads, address_of, number_of, pair_of, predicate_of
+from .registers import ANY_NAME, written
+from .threads import step_of
+from .values import TRUE, UNKNOWN, Array, Value, both
+
+GLOBAL = frozenset({"LDG", "LD", "STG", "ST"})
+SHARED = frozenset({"LDS", "STS", "LDSM", "STSM"})
+COPY = "LDGSTS"
+GLOBAL_ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(R\d+)\.64(?:\+(UR\d+)(?:\.64)?)?(?:\+(-?0x[0-9a-f]+))?\]$")
+ONLY_GUARDED = frozenset({"UTMALDG", "SYNCS"})
+ARRIVAL = "SYNCS.ARRIVE"
+"""Of a bulk copy, and of the announcement of its bytes, all that is asked is who takes part."""
+ROWS = frozenset({"LDSM", "STSM"})
+LANES = 32
+LINE_BYTES, SECTOR_BYTES, WORD_BYTES = 128, 32, 4
+"""Of a cache line, and of what shared memory moves in a cycle; of a sector; of a bank."""
+BANK_BYTES = 0x1000
+"""More than constant bank 0 holds of a launch."""
+BEGIN = 1 << 40
+"""Where tensors begin: some code starts out in front of them."""
+BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
+ROW_BYTES, ROW_LANES = 16, 8
+"""LDSM and STSM: of a row of a matrix, whose address a lane gives; rows of a matrix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What an instruction touches, in the mean of the warps that run it.
+
+    Args:
+        lines, sectors, moved_bytes: of global memory, different ones of each.
+        passes: cycles that it takes shared memory, with what banks conflict; lanes: that take part.
+    """
+
+    lanes: float
+    lines: float = 0.0
+    sectors: float = 0.0
+    moved_bytes: float = 0.0
+    passes: float = 0.0
+
+
+def accesses(
+    flow: Flow, ways: Sequence[Sequence[int]], constants: Mapping[int, int], special: Mapping[str, Value]
+) -> dict[int, Access]:
+    """Follow the warps of some CTAs, all of which go the same ways.
+
+    Args:
+        ways: per warp the blocks that it runs, each once, in the order in which it comes there first;
+        constants: address in constant bank 0 [B] -> 32-bit word; what is missing (pointers) is taken for 0;
+        special: registers by name, as in `Threads`.
+
+    Returns:
+        Place in the code -> what is touched there; places whose addresses are not known are missing.
+    """
+    touching = {place: _Touch(one) for place, one in enumerate(flow.instructions) if _touches(one)}
+    wanted = slice_of(flow, {place: touch.names for place, touch in touching.items()})
+    steps = {place: step_of(flow.instructions[place]) for block in wanted for place in block if place not in touching}
+    bank = dict.fromkeys(range(0, BANK_BYTES, WORD_BYTES), 0) | dict(constants)
+    seen: dict[int, list[tuple[Array, ...] | None]] = defaultdict(list)
+    for way, warps in _alike(ways).items():
+        threads = Threads(constants=bank, special=_of_warps(special, warps))
+        shape = (*np.broadcast_shapes(*(value[0].shape for value in threads.special.values()))[:1], len(warps), LANES)
+        for block in way:
+            for place in wanted[block]:
+                if place in touching:
+                    seen[place].append(touching[place].lanes(threads, shape))
+                    for name in written(flow.instructions[place]):
+                        threads.registers[name] = UNKNOWN
+                else:
+                    steps[place](threads, TRUE[0])
+    known = {place: [part for part in parts if part] for place, parts in seen.items()}
+    return {
+        place: _touched(flow.instructions[place], parts)
+        for place, parts in known.items()
+        if len(parts) == len(seen[place])
+    }
+
+
+def _alike(ways: Sequence[Sequence[int]]) -> dict[tuple[int, ...], list[int]]:
+    """Way -> the warps that go it."""
+    found: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for warp, way in enumerate(ways):
+        found[tuple(way)].append(warp)
+    return found
+
+
+def _of_warps(special: Mapping[str, Value], warps: list[int]) -> dict[str, Value]:
+    return {name: (array[:, warps] if array.shape[1] > 1 else array, known) for name, (array, known) in special.items()}
+
+
+def _touches(one: Instruction) -> bool:
+    never = one.predicate in ("!PT", "!UPT")
+    return not never and (one.family in GLOBAL | SHARED | {COPY, "UTMALDG"} or one.opcode.startswith(ARRIVAL))
+
+
+class _Touch:
+    """Reads the addresses of an instruction (in shared memory first, for a copy), and which lanes take part.
+
+    Args of `lanes`: shape: CTAs, warps, lanes. It returns arrays of (warps of all CTAs, lanes): addresses, then whether
+    a lane takes part, as those do of whom it is not known; None where an address is not known.
+    """
+
+    def __init__(self, one: Instruction) -> None:
+        operands = [operand for operand in one.operands if operand.endswith("]") and one.family not in ONLY_GUARDED]
+        guards = [one.predicate] if one.predicate else []
+        if one.family == COPY:
+            guards += one.operands[2:3]
+        self.names = (*(guard.lstrip("!") for guard in guards), *(name for each in operands for name in _names(each)))
+        self._addresses = [_address_of(operand) for operand in operands]
+        self._guards = [predicate_of(guard) for guard in guards]
+
+    def lanes(self, threads: Threads, shape: tuple[int, ...]) -> tuple[Array, ...] | None:
+        active: Array = TRUE[0]
+        for guard in self._guards:
+            holds, known = guard(threads)
+            active = active & (holds | ~np.asarray(known))
+        found = []
+        for address in self._addresses:
+            array, known = address(threads)
+            if not np.all(np.asarray(known) | ~active):
+                return None
+            found.append(array)
+        return tuple(np.broadcast_to(array, shape).reshape(-1, LANES) for array in (*found, active))
+
+
+def _names(operand: str) -> list[str]:
+    """Registers of an address, those of a descriptor aside."""
+    found = ANY_NAME.findall(operand[operand.index("[", len("desc[")) :] if operand.startswith("desc[") else operand)
+    return [f"{kind}{int(number) + extra}" for kind, number, pair in found for extra in range(2 if pair else 1)]
+
+
+def _address_of(operand: str) -> Callable[[Threads], Value]:
+    found = GLOBAL_ADDRESS.match(operand)
+    if not found:
+        return address_of(operand)
+    pair, uniform, offset = pair_of(found[1]), number_of(found[2] or "RZ"), int(found[3] or "0", 16)
+
+    def read(threads: Threads) -> Value:
+        (address, known), (more, more_known) = pair(threads), uniform(threads)
+        return address + more + offset, both(known, more_known)
+
+    return read
+
+
+def _touched(one: Instruction, parts: list[tuple[Array, ...]]) -> Access:
+    *addresses, active = (np.concatenate(each) for each in zip(*parts, strict=True))
+    size, lanes = bytes_of(one), float(active.sum(axis=1).mean())
+    if not addresses:
+        return Access(lanes=lanes)
+    if one.family in ROWS:
+        matrices = next((int(word) for word in one.modifiers if word in ("2", "4")), 1)
+        given = active & (np.arange(LANES) < ROW_LANES * matrices)
+        return Access(lanes=lanes, passes=_passes(addresses[0], given, ROW_BYTES))
+    passes = _passes(addresses[0], active, size) if one.family not in GLOBAL else 0.0
+    if one.family in SHARED:
+        return Access(lanes=lanes, passes=passes)
+    places = np.where(active, addresses[-1] + BEGIN, -1)
+    lines, sectors, moved = (float(_distinct(places // unit).mean()) for unit in (LINE_BYTES, SECTOR_BYTES, size))
+    return Access(lanes=lanes, lines=lines, sectors=sectors, moved_bytes=moved * size, passes=passes)
+
+
+def bytes_of(one: Instruction) -> int:
+    """What a lane moves [B]."""
+    return next((BYTES[word] for word in one.modifiers if word in BYTES), WORD_BYTES)
+
+
+def _distinct(numbers: Array) -> Array:
+    """How many different numbers from 0 on stand in each row."""
+    ordered = np.sort(numbers, axis=-1)
+    new = np.ones(ordered.shape, dtype=np.bool_)
+    new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    counted: Array = (new & (ordered >= 0)).sum(axis=-1)
+    return counted
+
+
+def _passes(addresses: Array, active: Array, size: int) -> float:
+    """Cycles of shared memory in the mean: lanes go in groups that a line could serve, a bank serves one word each."""
+    unit = max(size, WORD_BYTES)
+    places = LINE_BYTES // unit
+    grouped = np.where(active, addresses // unit, -1).reshape(len(addresses), -1, min(32, places))
+    worst = np.zeros(grouped.shape[:2], dtype=np.int64)
+    for place in range(places):
+        worst = np.maximum(worst, _distinct(np.where(grouped % places == place, grouped, -1)))
+    return float(worst.sum(axis=1).mean())
