@@ -91,10 +91,10 @@ def test_a_step_keeps_what_it_reads_before_it_writes() -> None:
 
 def hits_of(ways: Ways, resident: int = 1) -> list[bool]:
     """Which fetches of spilled registers L1 serves, 28 KiB of it, in order."""
-    table, _, _ = lower_code(ways.flow.instructions, 90)
+    table, rates, _ = lower_code(ways.flow.instructions, 90)
     fetches = [place for place, one in enumerate(ways.flow.instructions) if one.family == "LDL"]
     assert (table[fetches, sm.KIND] == sm.LOAD).all()
-    serve_from_l1(flash1(smem_kib=56), H200, resident, 0, ways, INNER, table)
+    serve_from_l1(flash1(smem_kib=56), H200, resident, 0, ways, INNER, table, rates)
     assert set(table[fetches, sm.ARGUMENT][table[fetches, sm.KIND] == sm.SHARED]) <= {0}
     return [bool(hit) for hit in table[fetches, sm.KIND] == sm.SHARED]
 
