@@ -40,6 +40,9 @@ from .walk import steps
 COMPILED_PIPES = (*PIPES, "sm")
 LONE_TRIPS, SETTLED, SHARED_TRIPS, SHORT_TRIPS = 8, 4, 24, 6
 """Iterations of a loop run by a lone CTA; until its pace has settled; by CTAs together; by CTAs that follow others."""
+LONGER = (1, 2, 4)
+"""Multiples of the iterations by CTAs together: where the youngest hardly gets on, the oldest would be done before it
+has settled."""
 ROUNDS = 4
 """CTAs that a slot runs one after the other."""
 APART = (0.4, 1.0, 1.6)
@@ -223,14 +226,17 @@ def _pace(machine: Machine, alone: dict[int, _Cost], number: int, resident: int,
     if resident == 1:
         return np.array([alone[number].cycles])
     trips = {other: SETTLED if region.leaf else 1 for other, region in enumerate(machine.ways.regions)}
-    trips[number] = SHARED_TRIPS + resident
-    run = machine.run(trips, alone[number].cycles * apart * np.arange(resident) / resident)
-    begins = [run.times(slot, number)[: trips[number]] for slot in range(resident)]
-    start = max(times[SETTLED] for times in begins)
-    stop = min(times[-1] for times in begins)
-    done = [np.interp(stop, times, range(len(times))) - np.interp(start, times, range(len(times))) for times in begins]
+    for longer in LONGER:
+        trips[number] = longer * SHARED_TRIPS + resident
+        run = machine.run(trips, alone[number].cycles * apart * np.arange(resident) / resident)
+        begins = [run.times(slot, number)[: trips[number]] for slot in range(resident)]
+        start = max(times[SETTLED] for times in begins)
+        stop = min(times[-1] for times in begins)
+        done = [np.interp((start, stop), times, range(len(times))) for times in begins]
+        if stop > start and max(last - first for first, last in done) >= SETTLED:
+            break
     # One that the older ones leave nothing is on its way all the same.
-    cycles: np.ndarray = (stop - start) / np.maximum(done, 1.0)
+    cycles: np.ndarray = max(stop - start, 1.0) / np.array([max(last - first, 1.0) for first, last in done])
     return cycles
 
 

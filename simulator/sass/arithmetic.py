@@ -108,17 +108,18 @@ def shift(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
 def logic(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     """LOP3: any function of three bits, by its truth table."""
     a, b, c, table = sources[:4]
-    result = _looked_up(int(table.flat[0]), a, b, c, WORD_MASK)
+    result = looked_up(int(table.flat[0]), a, b, c, WORD_MASK)
     return (result,), (result != 0,)
 
 
 def predicate_logic(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     """PLOP3: two functions of three predicates."""
     a, b, c = (one.astype(np.int64) for one in sources[:3])
-    return (), tuple(_looked_up(int(table.flat[0]), a, b, c, 1) != 0 for table in sources[3:5])
+    return (), tuple(looked_up(int(table.flat[0]), a, b, c, 1) != 0 for table in sources[3:5])
 
 
-def _looked_up(table: int, a: Array, b: Array, c: Array, mask: int) -> Array:
+def looked_up(table: int, a: Array, b: Array, c: Array, mask: int) -> Array:
+    """Bits of three words through a truth table. Args: mask: bits that there are."""
     result = np.zeros(SHAPE, dtype=np.int64)
     for row in range(8):
         if table >> row & 1:

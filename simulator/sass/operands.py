@@ -28,12 +28,14 @@ class Threads:
         special: special registers by name, e.g. `SR_TID.X`.
         registers: by name, predicates too; those that nothing has been written to are missing, and read as 0.
         shared: byte address in shared memory -> what some instruction of a `deciding` slice has stored.
+        doubts: by name of a register that is not known: bits of it that are not (see `bits`).
     """
 
     constants: Mapping[int, int]
     special: Mapping[str, Value]
     registers: dict[str, Value] = field(default_factory=dict)
     shared: dict[int, Value] = field(default_factory=dict)
+    doubts: dict[str, Array] = field(default_factory=dict)
 
 
 Step = Callable[[Threads, Array], None]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .bits import logic_of
 from .decode import Instruction
 from .flow import BRANCHES
 from .operands import (
@@ -26,6 +27,7 @@ from .registers import PREDICATES, result_operands, source_registers, spilled, w
 from .shared_memory import load_of, store_of
 from .values import FALSE, TRUE, UNKNOWN, UNKNOWN_FLAG, UNSET, Array, Known, Value, both, merged, word
 
+LOGIC = frozenset({"LOP3", "ULOP3"})
 Results = Callable[[Threads, Array], list[Value]]
 """The values that an instruction writes, of threads that a mask selects."""
 
@@ -43,6 +45,8 @@ def step_of(instruction: Instruction) -> Step:
         for name, flag in zip(written(instruction), flags, strict=True)
     ]
 
+    moved = () if guard else _moved(instruction)
+
     def step(threads: Threads, mask: Array) -> None:
         if guard:
             holds, known = guard(threads)
@@ -54,8 +58,22 @@ def step_of(instruction: Instruction) -> Step:
             if guard and known is not True:
                 value = value[0], value[1] & known
             threads.registers[name] = merged(mask, value, threads.registers.get(name, unset))
+            threads.doubts.pop(name, None)
+        for name, source in moved:
+            if source in threads.doubts:
+                threads.doubts[name] = threads.doubts[source]
 
-    return step
+    return logic_of(instruction, guard, step) if family in LOGIC else step
+
+
+def _moved(instruction: Instruction) -> tuple[tuple[str, str], ...]:
+    """Registers that get the word of another one: of the stack, or from there."""
+    if instruction.family == "LDL":
+        return tuple(zip(written(instruction), spilled(instruction, instruction.operands[-1]), strict=False))
+    if instruction.family == "STL":
+        names = written(instruction)
+        return tuple(zip(names, following(instruction.operands[-1], len(names)), strict=False))
+    return ()
 
 
 def condition_of(instruction: Instruction) -> Callable[[Threads], Value]:

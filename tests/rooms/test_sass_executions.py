@@ -278,3 +278,33 @@ def test_code_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("tilesight.simulator.sass.executions.MAX_STEPS", 100)
     with pytest.raises(ValueError, match="code does not end"):
         executions(flow_of("BRA 0x0", "EXIT"), launch_of(), {})
+
+
+def packed(bit: int) -> tuple[str, ...]:
+    """Bit 5 of a spilled word depends on data, bit 6 on the first parameter; a bit decides about one instruction."""
+    return (
+        "LDG.E R9, desc[UR4][R2.64]",
+        "ISETP.LT.AND P2, PT, R9, RZ, PT",
+        f"ISETP.LT.AND P3, PT, RZ, {A}, PT",
+        "LOP3.LUT R7, R7, 0xffffffbf, RZ, 0xc0, !PT",
+        "@P2 LOP3.LUT R7, R7, 0x20, RZ, 0xfc, !PT",
+        "@P3 LOP3.LUT R7, R7, 0x40, RZ, 0xfc, !PT",
+        "STL [R1+0x10], R7",
+        "LDL R8, [R1+0x10]",
+        f"LOP3.LUT P1, RZ, R8, {1 << bit:#x}, RZ, 0xc0, !PT",
+        "@P1 BRA 0xb0",
+        "FADD R4, R4, R5",
+        "EXIT",
+    )
+
+
+@pytest.mark.parametrize(("parameter", "executed"), [(1, 11), (0, 12)])
+def test_bits_beside_one_that_depends_on_data_are_known(parameter: int, executed: int) -> None:
+    """Predicates that are spilled in one word: kernels with 256 x 128 tiles, persistent, could not be followed."""
+    assert executed_instructions(flow_of(*packed(6)), launch_of(), words({0x210: parameter})) == executed
+
+
+def test_a_bit_that_depends_on_data_is_not_known() -> None:
+    """A way that nobody knows would be taken."""
+    with pytest.raises(ValueError, match="depends on data"):
+        executed_instructions(flow_of(*packed(5)), launch_of(), words({0x210: 1}))
