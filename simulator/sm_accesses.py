@@ -11,15 +11,15 @@ import numpy as np
 
 from .core import sm_tables as sm
 from .program import Launch
-from .sass.accesses import LANES, LINE_BYTES, SECTOR_BYTES, Access, accesses, bytes_of
+from .sass.accesses import LANES, LINE_BYTES, SECTOR_BYTES, Access, accesses
 from .sass.executions import special_registers
 from .sm_code import LINE_SECTORS, LSU_INTERVAL, PART_SECTOR
 from .sm_way import OUTSIDE, Ways
 
-LOOKED_AT = 16
-"""CTAs, evenly spread over the grid: tiles at edges count as often as they are there, about."""
-WHOLE = 0.999
-"""Sectors are whole where so much of them is moved."""
+LOOKED_AT, APART = 16, 0.6180339887
+"""CTAs that are looked at, and how far apart, in grids: tiles at edges count about as often as they are there."""
+ELEMENT_SHARE = 0.125
+"""Of a sector's bytes that a store of single elements moves, 16 B apart: what `PART_SECTOR` was measured with."""
 
 
 def enter_accesses(
@@ -28,17 +28,20 @@ def enter_accesses(
     """Enter lines, sectors and bank conflicts.
 
     Args:
-        launch: with the grid that `constants` tell of; constants: as in `program.Code`; code, rates: as in `core.sm`.
+        launch: with the grid that `constants` tell of; ways: of one of its CTAs; constants: as in `program.Code`;
+        code, rates: as in `core.sm`.
     """
-    ctas = np.unique(np.linspace(0, launch.cta_count - 1, LOOKED_AT).astype(np.int64))
+    ctas = np.unique((np.arange(LOOKED_AT) * APART % 1.0 * launch.cta_count).astype(np.int64))
     once = [tuple(dict.fromkeys(block for block, _ in ways.executed(warp))) for warp in range(len(ways.warps))]
     special = special_registers(launch.grid, ctas, launch.warps_per_cta)
     region_of = ways.first_regions()
     for place, access in accesses(ways.flow, once, constants, special).items():
         kind, row, region = code[place, sm.KIND], rates[place], region_of[place]
-        # In a loop, copies run ahead: how far it goes on decides whether they do, not where the CTA is.
-        ahead = region != OUTSIDE and ways.regions[region].leaf
-        if kind in (sm.COPY, sm.BULK, sm.EXPECT) and not access.lanes and not ahead:
+        # Only the first iteration is seen: in an innermost loop, what does not run there, or runs ahead, may in others.
+        inside = region != OUTSIDE and ways.regions[region].leaf
+        if not access.lanes and inside:
+            continue
+        if kind in (sm.COPY, sm.BULK, sm.EXPECT) and not access.lanes:
             code[place, sm.KIND] = sm.PLAIN
         elif kind == sm.SHARED:
             row[sm.SMEM] = access.passes
@@ -49,13 +52,14 @@ def enter_accesses(
             row[sm.INTERVAL] = max(LSU_INTERVAL, row[sm.SMEM])
         elif kind == sm.LOAD:
             row[sm.SMEM], row[sm.TAGS] = access.moved_bytes / LINE_BYTES, access.lines
-        elif kind == sm.COPY and access.moved_bytes:
-            share = access.moved_bytes / (LANES * bytes_of(ways.flow.instructions[place]))
-            row[sm.TAGS] = access.lines / share if ahead else access.lines
-            row[sm.SMEM] *= 1.0 if ahead else share
+        elif kind == sm.COPY:
+            share = access.lanes / LANES if inside else 1.0
+            row[sm.SMEM], row[sm.TAGS] = access.passes / share, access.lines / share
 
 
 def _lines_out(access: Access) -> float:
-    """Lines that leave the SM; a sector in parts takes longer than a whole one."""
-    whole = access.moved_bytes >= WHOLE * access.sectors * SECTOR_BYTES
-    return access.sectors / LINE_SECTORS * (1.0 if whole else PART_SECTOR)
+    """Lines that leave the SM; the less of its sectors is moved, the longer they take."""
+    if not access.sectors:
+        return 0.0
+    left = 1.0 - access.moved_bytes / (access.sectors * SECTOR_BYTES)
+    return access.sectors / LINE_SECTORS * (1.0 + (PART_SECTOR - 1.0) * min(1.0, left / (1.0 - ELEMENT_SHARE)))

@@ -42,8 +42,9 @@ ARRIVALS = frozenset({"ART0", "A1T0"})
 """Of an mbarrier: threads report, and announce no copy."""
 
 NARROW = {"U16": 16.0, "S16": 16.0, "U8": 8.0, "S8": 8.0}
-"""Sectors that a warp's load or store of less than a word a thread touches. Triton gives a thread eight elements in a
-row, so lanes lie 8 elements apart; it moves one at a time where it cannot tell that rows are aligned.
+"""Sectors that a warp's load or store of less than a word a thread touches, where its addresses are not known.
+Triton gives a thread eight elements in a row, so lanes lie 8 elements apart; it moves one at a time where it cannot
+tell that rows are aligned.
 ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1's tags take 4.0
 cycles for such a load, one a line (docs/validation/store-queue-h200-2026-11-22.json)."""
 PART_SECTOR = 1.14

@@ -1,4 +1,4 @@
-"""Which mbarrier waits are for which arrivals, and what bulk copies bring, as far as the code and its ways tell.
+"""Which mbarrier waits are for which arrivals, and what bulk copies and stores move, as far as code and ways tell.
 
 The copies that a kernel without specialised warps announces are waited for one after the other, in that order.
 Specialised warps have a ring of mbarriers for each thing that they pass on: a *channel*, told by the offset in shared
@@ -111,7 +111,7 @@ def fill_bulk_copies(
 def fill_bulk_stores(
     launch: Launch, ways: Ways, executed: Mapping[str, int], code: np.ndarray, rates: np.ndarray
 ) -> None:
-    """The same for bulk stores: what a kernel stores is known."""
+    """The same for bulk stores: what a kernel stores is known. Args: executed: step -> executions in the CTA."""
     wanted = 0
     for step, _ in steps(launch.program.body):
         for tile in step.stores:

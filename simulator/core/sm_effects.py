@@ -225,10 +225,12 @@ def take_effect(
         begin = max(now, state.links[SMEM_FREE])
         if stores:
             begin = max(begin, state.links[WRITTEN])
-            state.links[WRITTEN] = begin + smem
-        state.links[SMEM_FREE] = begin + smem
+        if smem > 0.0:  # a fence waits, and holds up nobody
+            state.links[SMEM_FREE] = begin + smem
+            if stores:
+                state.links[WRITTEN] = begin + smem
         state.used[SHARED_MEMORY] += rates[i, SMEM]
-        finish += max(state.links[SMEM_FREE] - now, wait)
+        finish += max(begin + smem - now, wait)
         read += max(begin - now, wait)
         if kind == WRITE:
             if argument:

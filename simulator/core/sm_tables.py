@@ -18,9 +18,9 @@ EXPECT, BULK, BULK_WAIT, ARRIVE, WRITE, BULK_WRITE, FLUSH = range(9, 16)
 KIND, PIPE, STALL, WRITES, READS, WAITS, ARGUMENT, LEADER = range(8)
 COLUMNS = 8
 # Real columns: cycles that its sub-core's pipe is taken; from issue to result; from issue to operands read; cycles of
-# shared memory; of the tensor cores (of a WRITE: lines that may wait to leave the SM before it; of LOAD and COPY: of
-# L1's tags); of the register port (of a product: at full speed); products that end before it is through shared memory
-# where they take all of it.
+# shared memory (of a LOAD: lines that are fetched); of the tensor cores (of a WRITE: lines that may wait to leave the
+# SM before it; of LOAD and COPY: of L1's tags, and of a LOAD of shared memory); of the register port (of a product: at
+# full speed); products that end before it is through shared memory where they take all of it.
 INTERVAL, LATENCY, READ, SMEM, TENSOR, PORT, PASSES = range(7)
 WAITING = TAGS = TENSOR
 RATES = 7
@@ -46,8 +46,8 @@ LOG_SLOT, LOG_MARK, LOG_TIME = range(3)
 START, EXIT = -1, -2
 # Elements of `State.links`: shared memory is free; data come from beyond L1 until; the share of shared memory
 # that the running product takes; the time; the share of the register port that it leaves; the way out to L2 is free;
-# cycles of shared memory that copies took; what was stored, or copied, is written; L1's tags are free; cycles of the
-# running product; the last product's end.
+# cycles of shared memory that copies and loads took; what was stored, or copied, is written; L1's tags are free; cycles
+# of the running product; the last product's end.
 SMEM_FREE, COPY_FREE, SMEM_SHARE, CLOCK, PORT_LEFT, OUT_FREE, COPIED, WRITTEN, TAGS_FREE, LENGTH, LAST = range(11)
 LINKS = 11
 # Elements of `State.queue`: the product that runs next or now, one past the last, whether one runs; entries of the log;

@@ -2,7 +2,8 @@
 
 The code computes the addresses: each block that a warp runs is gone through once, in the order in which the warp comes
 there first, with the launch's own arguments; tensors begin at multiples of whatever matters.
-So what stands in a loop is seen in its first iteration. Addresses that depend on data are not known.
+So what stands in a loop is seen in its first iteration, what stands behind it as if there had been no other, and lanes
+of a warp that go apart all run both sides. Addresses that depend on data are not known.
 """
 
 import re
@@ -35,7 +36,7 @@ BANK_BYTES = 0x1000
 """More than constant bank 0 holds of a launch."""
 BEGIN = 1 << 40
 """Where tensors begin: some code starts out in front of them."""
-BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
+BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 ROW_BYTES, ROW_LANES = 16, 8
 """LDSM and STSM: of a row of a matrix, whose address a lane gives; rows of a matrix."""
 
@@ -194,7 +195,7 @@ def _passes(addresses: Array, active: Array, size: int) -> float:
     """Cycles of shared memory in the mean: lanes go in groups that a line could serve, a bank serves one word each."""
     unit = max(size, WORD_BYTES)
     places = LINE_BYTES // unit
-    grouped = np.where(active, addresses // unit, -1).reshape(len(addresses), -1, min(32, places))
+    grouped = np.where(active, addresses // unit, -1).reshape(len(addresses), -1, places)
     worst = np.zeros(grouped.shape[:2], dtype=np.int64)
     for place in range(places):
         worst = np.maximum(worst, _distinct(np.where(grouped % places == place, grouped, -1)))

@@ -25,6 +25,15 @@ def doubts_of(threads: Threads, name: str, known: bool | Array) -> Array:
     return missing if doubts is None else missing & doubts
 
 
+def _filled(values: list[Value], doubts: list[Array], bits: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """Three words, all that is not known of each being set, or not."""
+    filled = (
+        array & ~doubt | (doubt if bit else 0) for (array, _), doubt, bit in zip(values, doubts, bits, strict=True)
+    )
+    first, second, third = filled
+    return first, second, third
+
+
 def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
     """LOP3 bit by bit where its sources, or its guard, are not known. Args: whole: what it does where they are."""
     results = instruction.operands[: result_operands(instruction)]
@@ -41,15 +50,7 @@ def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
             return
         doubts = [doubts_of(threads, name, known) for name, (_, known) in zip(names, values, strict=True)]
         first, *others = (
-            looked_up(
-                table,
-                *(
-                    array & ~doubt | (doubt if bit else 0)
-                    for (array, _), doubt, bit in zip(values, doubts, bits, strict=True)
-                ),
-                WORD_MASK,
-            )
-            for bits in product((0, 1), repeat=3)
+            looked_up(table, *_filled(values, doubts, bits), WORD_MASK) for bits in product((0, 1), repeat=3)
         )
         doubt = np.bitwise_or.reduce(np.broadcast_arrays(*(first ^ other for other in others)))
         runs = mask & (holds | ~np.asarray(sure))

@@ -101,3 +101,11 @@ def test_stores_of_single_elements_take_the_way_of_whole_sectors() -> None:
 def test_the_way_out_is_wider_where_few_sms_share_it(busy: int, cycles: float) -> None:
     """On an H200, 32 B a cycle leave an SM that writes alone, 31 each of 66, 20 each of all."""
     assert latencies_of(replace(TOY, sms=132), busy).out == pytest.approx(cycles)
+
+
+@pytest.mark.parametrize(("opcode", "cycles"), [("MEMBAR.ALL.CTA", 20), ("FENCE.VIEW.ASYNC.S", 29)])
+def test_fences_wait_at_shared_memory(opcode: str, cycles: int) -> None:
+    """They would cost the same however much was stored before: 14 and 22 cycles for 79 and 151."""
+    code, rates = row(opcode)
+    assert (code[sm.KIND], code[sm.ARGUMENT], rates[sm.SMEM]) == (sm.SHARED, 1, 0.0)
+    assert rates[sm.LATENCY] == rates[sm.READ] == cycles - 1
