@@ -14,8 +14,6 @@ from .program import Launch
 from .schedule import Computes
 from .walk import steps, tally
 
-INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
@@ -71,7 +69,7 @@ def tensor_peak_flop_per_s(device: Device, dtype: str, clock_hz: float = 0.0) ->
 
     Source: rates per cycle from the device file.
     """
-    per_cycle = max(device.tensor_flop_per_cycle(instruction, dtype) for instruction in INSTRUCTIONS)
+    per_cycle = device.fastest_flop_per_cycle(dtype)
     if not per_cycle:
         raise ValueError(f"dtype = {dtype!r}: {device.name} has no tensor instruction for it")
     return device.sms * per_cycle * (clock_hz or device.tensor_boost_clock_hz)

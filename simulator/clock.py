@@ -17,6 +17,16 @@ the fastest SM: all 23 launches with products of 1 to 12 CTAs were above 1.93 GH
 LONE_CTAS = 4
 """Up to so many have a cluster each: 1, 2 and 4 CTAs slow 9, 22 and 33 to 36 % of the SMs down, 8 no more than 4."""
 
+POWER_EXPONENT = 3.75
+"""Power goes with this power of the clock, since the voltage rises with it. Fitted, as the next, on the 60 points of
+seeds 0 and 1 that were measured for longer than 0.15 s; no static power fits best, exponents of 3.4 to 3.9 as well."""
+FILL_SHARE = 0.88
+"""Power of what all SMs take in from L2 at full rate, of that of all tensor cores."""
+MIXED_TENSOR, MIXED_HBM = 0.93, 0.93
+"""Shares of tensor cores and HBM in the mixed load of `tilesight calibrate` (93 %, 4.46 of 4.8 TB/s on an H200)."""
+ROUNDS = 8
+"""Until the clock and the traffic of HBM agree."""
+
 CLUSTERS = (0, 4, 2, 6, 1, 5, 3, 7)
 """Rank of each of the 8 clusters of SMs (GPCs) by its clock: slow and fast ones on either side of L2."""
 
@@ -53,19 +63,41 @@ def clocks_of(launch: Launch, costs: Mapping[str, StepCost], executions: Mapping
     return Clocks(boost if launch.cta_count <= FEW_CTAS else busy, busy)
 
 
-def sustained_clock_hz(clock_hz: float, utilisation: Mapping[str, float], device: Device) -> float:
-    """What power leaves of the clock of a launch that is repeated: two slopes, over the shares of tensor cores and HBM.
+class Activity(NamedTuple):
+    """What a launch asks of the GPU, as shares of what it can do.
 
-    Without products the clock stays.
-
-    Source: `tilesight calibrate`, at 0 and 100 % of each; 73 points of `docs/validation/` that ran longer than 0.1 s
-    are off by 4 % in the mean (6 % at the clock of a burst): other pipes take power too.
+    Args:
+        tensor: products, per cycle; fill: what goes from L2 to the SMs, per cycle;
+        hbm: traffic, per second at the clock of a burst.
     """
-    if not utilisation["tensor"]:
+
+    tensor: float
+    fill: float
+    hbm: float
+
+
+def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> float:
+    """What power leaves of the clock of a launch that is repeated: all of it up to a limit, and then less and less.
+
+    Power goes with activity and with a power of the clock. What the tensor cores and HBM take follows from the two
+    clocks under load that `tilesight calibrate` measures. What has no products keeps its clock.
+
+    Source: 60 points of seeds 0 and 1 of `docs/validation/` that ran longer than 0.15 s (docs/decisions/0009).
+    """
+    if not activity.tensor:
         return clock_hz
-    tensor = (device.tensor_boost_clock_hz - device.tensor_clock_hz) * utilisation["tensor"]
-    memory = (device.tensor_clock_hz - device.mixed_clock_hz) * utilisation["hbm"]
-    return clock_hz - tensor - memory
+    boost = device.tensor_boost_clock_hz
+    tensor_load = (boost / device.tensor_clock_hz) ** POWER_EXPONENT
+    # In the mixed load, what comes from HBM goes to the SMs.
+    mixed_fill = MIXED_HBM * device.hbm_peak_bytes_per_s / device.mixed_clock_hz / device.sms
+    mixed_cores = MIXED_TENSOR + FILL_SHARE * mixed_fill / device.sm_fill_bytes_per_cycle
+    mixed_load = (boost / device.mixed_clock_hz) ** POWER_EXPONENT
+    hbm_load = max(0.0, mixed_load - tensor_load * mixed_cores) / MIXED_HBM
+    slower = 1.0
+    for _ in range(ROUNDS):
+        load = tensor_load * (activity.tensor + FILL_SHARE * activity.fill) + hbm_load * activity.hbm * slower
+        slower = min(1.0, load ** (-1.0 / POWER_EXPONENT))
+    return clock_hz * slower
 
 
 def slowness_of_sms(clocks: Clocks, device: Device) -> np.ndarray:

@@ -29,7 +29,7 @@ from .sass.flow import Flow, find_flow
 from .sm_accesses import enter_accesses
 from .sm_code import lower_code
 from .sm_l1 import Spilled, find_spilled, serve_from_l1
-from .sm_lateness import Lateness, latenesses
+from .sm_lateness import Lateness, latenesses, usual_lateness
 from .sm_machine import DISPATCH_CYCLES, Machine, Run, latencies_of
 from .sm_mbarriers import fill_bulk_copies, fill_bulk_stores, join_mbarriers
 from .sm_steps import Part, Share, few_items, find_cta, match_steps
@@ -43,8 +43,8 @@ LONE_TRIPS, SETTLED, SHARED_TRIPS, SHORT_TRIPS = 8, 4, 24, 6
 LONGER = (1, 2, 4)
 """Multiples of the iterations by CTAs together: where the youngest hardly gets on, the oldest would be done before it
 has settled."""
-ROUNDS = 4
-"""CTAs that a slot runs one after the other."""
+ROUNDS, STRAIGHT_ROUNDS = 4, 10
+"""CTAs that a slot runs one after the other; of code without loops, where they are all there is."""
 APART = (0.4, 1.0, 1.6)
 """Spans over which the starts of a full SM's CTAs are spread, in iterations of a lone CTA: between 0.2 and 0.8 of one
 from the first to the second of two. Two CTAs settle in step or out of step, at paces of their own, and where they
@@ -60,7 +60,7 @@ class CompiledCost:
         resident: CTAs that run on an SM at a time.
         unknown: opcodes that no rule knows -> how often they stand in the code.
         flow: the code; trips: loop -> iterations in the run that the tables show.
-        issues: int64 (instructions,), issues on a full SM until every slot had finished `ROUNDS` CTAs;
+        issues: int64 (instructions,), issues on a full SM until every slot had finished `ROUNDS` CTAs (or more);
         stalls: float64 (instructions, reasons of `core.sm_tables`), cycles that warps waited before each, in that run;
         blames: float64 (instructions,), cycles of others that waited for its scoreboard.
     """
@@ -105,7 +105,7 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
     latencies = latencies_of(device, min(launch.cta_count, device.sms))
     machine = Machine(ways=ways, code=code, rates=rates, latencies=latencies)
     alone = _lone(machine)
-    full, ages, run, trips = _full(machine, alone, resident)
+    full, ages, run, trips = _full(machine, alone, resident, usual_lateness(launch, device))
     late = latenesses(launch, machine, shares, {number: cost.cycles for number, cost in alone.items()})
     made = {
         step.name: replace(
@@ -193,9 +193,13 @@ def _beyond(more: Run, less: Run | None, inner: Mapping[int, _Cost], number: int
 
 
 def _full(
-    machine: Machine, alone: dict[int, _Cost], resident: int
+    machine: Machine, alone: dict[int, _Cost], resident: int, late: float
 ) -> tuple[dict[int, float], dict[int, np.ndarray], Run, dict[int, int]]:
-    """By how much each region holds up a full SM: the cycles after which it finishes another CTA's."""
+    """By how much each region holds up a full SM: the cycles after which it finishes another CTA's.
+
+    Args:
+        late: how much later than from L2 data come to code without loops, whose CTAs wait together for long [cycles].
+    """
     regions = machine.ways.regions
     leaves = [number for number, region in enumerate(regions) if region.leaf]
     together = {
@@ -210,12 +214,17 @@ def _full(
     inside = sum(counts[number] * pace for number, pace in paces.items())
     straight = sum(counts.get(number, 1) * cost.cycles for number, cost in alone.items() if number not in paces)
     expected = inside * resident + straight
-    run = machine.run(trips, expected * np.arange(resident) / resident, ROUNDS)
+    # Without loops a turn is what the SM takes for as many CTAs, waits and starts included.
+    rounds, apart, seen = ROUNDS, DISPATCH_CYCLES, machine
+    if not leaves:
+        rounds, apart, seen = STRAIGHT_ROUNDS, 0.0, machine.delayed(late)
+    run = seen.run(trips, expected * np.arange(resident) / resident, rounds)
     ends = [run.times(slot, tables.EXIT) for slot in range(resident)]
-    turn = float(np.mean([(end[ROUNDS - 1] - end[0]) / (ROUNDS - 1) for end in ends])) - DISPATCH_CYCLES
+    turn = float(np.mean([(end[rounds - 1] - end[0]) / (rounds - 1) for end in ends])) - apart
     # A CTA holds up no longer than it takes alone, until what it has stored has left.
-    drained = machine.run(trips, np.zeros(1)).drain
-    rest = min(max(turn / resident - inside, straight / resident), straight + drained)
+    one = seen.run(trips, np.zeros(1))
+    most = one.drain + (straight if leaves else one.end)
+    rest = min(max(turn / resident - inside, straight / resident), most)
     scale = rest / straight if straight > 0 else 0.0
     full = {number: paces.get(number, scale * cost.cycles) for number, cost in alone.items()}
     return full, ages, run, trips

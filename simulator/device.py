@@ -133,7 +133,12 @@ class Device:
         kind = {"fp32": "tf32", "bf16": "fp16"}.get(dtype, dtype)
         return float(getattr(self, f"{instruction}_{kind}_flop_per_cycle"))
 
+    def fastest_flop_per_cycle(self, dtype: str) -> float:
+        """The same of the fastest class that the device has [FLOP]; 0 where it has none for the type."""
+        return max(self.tensor_flop_per_cycle(instruction, dtype) for instruction in INSTRUCTIONS)
 
+
+INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
 _ORDERED = (
     ("mixed_clock_hz", "tensor_clock_hz"),
     ("tensor_clock_hz", "tensor_boost_clock_hz"),

@@ -1,7 +1,7 @@
 """What L1 serves: the room that shared memory leaves it, and the share of a step's plain loads that it finds there.
 
-Plain loads pass L1, asynchronous copies and TMA do not; stores are written through,
-and what L1 has of them stays valid.
+Plain loads go through L1, asynchronous copies of 16 B a thread and TMA do not; stores are written through,
+and what L1 has of them stays.
 What a CTA loads again, all CTAs of its SM load in between as well.
 """
 
@@ -12,16 +12,18 @@ from math import inf
 from .core.l1 import NONE_BEYOND, hit_share
 from .device import Device
 from .occupancy import occupancy
-from .program import Launch
+from .program import THROUGH_L1, Launch
 from .walk import Access, clipped, executions, moved_bytes
 
-CARVE_OUTS_KIB = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
-"""What shared memory may take of L1 (CUDA C++ Programming Guide, compute capabilities 8.0 to 12.0)."""
+CARVE_OUTS_KIB = (0, 8, 16, 32, 64, 132, 164, 196, 228)
+"""What shared memory may take of L1 (CUDA C++ Programming Guide, compute capabilities 8.0 to 12.0); the driver passes
+100 by: six kernels of 65 to 99 KiB get 132 (`carve_outs` in docs/validation/l1-hits-h200-2026-11-23.json)."""
 PREFERS_SHARED_ABOVE_BYTES = 48 << 10
 """Shared memory of a CTA above which Triton asks for the largest part that shared memory may take
 (`CU_FUNC_CACHE_PREFER_SHARED` in the driver of triton 3.6); else the driver takes what as many CTAs need as fit."""
-MOST_LOADS = 1000
-"""Loads of a CTA that are followed."""
+STORED = ""
+MOST_TILES = 2000
+"""Loads and stores of a CTA that are followed."""
 
 
 def l1_room_bytes(launch: Launch, device: Device) -> int:
@@ -40,13 +42,15 @@ def served_by_l1(launch: Launch, device: Device, resident: int, item: int) -> di
     held: list[tuple[Access, int]] = []
     loaded: dict[str, int] = {}
     hits: dict[str, float] = {}
-    for name, what, size in islice(_loads(launch, item), MOST_LOADS):
+    for name, what, size in islice(_tiles(launch, item), MOST_TILES):
         distance, place = _look_up(held, what, size)
         if place >= 0:
             del held[place]
         held.insert(0, (what, size))
         if place < 0:
             _forget(held, NONE_BEYOND * room / resident)
+        if name == STORED:
+            continue
         loaded[name] = loaded.get(name, 0) + size
         hits[name] = hits.get(name, 0.0) + size * hit_share(float(distance * resident), float(room))
     return {name: hits[name] / size for name, size in loaded.items()}
@@ -68,11 +72,12 @@ def _forget(held: list[tuple[Access, int]], reach_bytes: float) -> None:
         held.pop()
 
 
-def _loads(launch: Launch, item: int) -> Iterator[tuple[str, Access, int]]:
-    """Loads of an item in order: step, what is loaded, its size [B]."""
+def _tiles(launch: Launch, item: int) -> Iterator[tuple[str, Access, int]]:
+    """What an item moves through L1, in order: the step that loads it, or `STORED`; what it is; its size [B]."""
     for step, variables in executions(launch.program, item):
-        for tile in step.loads:
-            tensor = launch.program.tensor(tile.tensor)
-            access = clipped(tensor, tile, "load", variables)
-            if tile.path == "plain" and access.rows > 0 and access.cols > 0:
-                yield step.name, access, moved_bytes(tensor, access.rows, access.cols)
+        for tiles, name in ((step.loads, step.name), (step.stores, STORED)):
+            for tile in tiles:
+                tensor = launch.program.tensor(tile.tensor)
+                what = clipped(tensor, tile, "load", variables)
+                if tile.path in THROUGH_L1 and what.rows > 0 and what.cols > 0:
+                    yield name, what, moved_bytes(tensor, what.rows, what.cols)

@@ -15,10 +15,10 @@ from math import gcd
 import numpy as np
 
 from .core.machine import CONSTANT, END, HALT, LOOP, LOOP_COLUMNS, STEP
-from .core.memory import COL_TERMS, ROW_TERMS, TILE_COLUMNS
+from .core.memory import COL_TERMS, PASSES_L1, ROW_TERMS, TILE_COLUMNS
 from .cost import StepCost
 from .device import Device
-from .program import Launch, Loop, Step, Tensor, Tile
+from .program import THROUGH_L1, Launch, Loop, Step, Tensor, Tile
 from .tiling import cdiv
 from .walk import SECTOR_BYTES, pipelined_stages, steps
 
@@ -200,4 +200,5 @@ def _lower_tiles(launch: Launch, tiles: list[Tile], variables: dict[str, int], i
         for column, terms, factor in ((ROW_TERMS, tile.row, 1), (COL_TERMS, tile.col, element)):
             for i, (name, coefficient) in enumerate(terms):
                 row[column + 2 * i : column + 2 * i + 2] = variables[name], coefficient * factor
+        row[PASSES_L1] = tile.path in THROUGH_L1
     return table

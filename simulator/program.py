@@ -17,7 +17,9 @@ from typing import Literal
 
 import numpy as np
 
-Path = Literal["plain", "async", "tma"]
+Path = Literal["plain", "async", "cached", "tma"]
+THROUGH_L1 = frozenset({"plain", "cached"})
+"""Paths on which L1 keeps what passes."""
 Affine = tuple[tuple[str, int], ...]
 
 
@@ -72,7 +74,8 @@ class Tile:
         slab: variable that holds the matrix's index.
         row: affine row of the origin; col: affine column of the origin (elements).
         rows, cols: extent before clipping at the tensor's edge.
-        path: how a load travels: `plain` (ld.global, through L1), `async` (cp.async) or `tma`, both past L1.
+        path: how a load travels: `plain` (ld.global) or `cached` (cp.async of less than 16 B a thread, which cannot
+            do otherwise), both through L1, `async` (cp.async) or `tma`, both past it.
     """
 
     tensor: str

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .allocator import Allocator
-from .clock import clocks_of, sustained_clock_hz
+from .clock import Activity, clocks_of, sustained_clock_hz
 from .cost import PIPES, StepCost
 from .costing import COSTS, cost_notes, costs_of
 from .device import Device, load_device
@@ -297,7 +297,7 @@ def _predict(
         grid=launch.grid,
         traffic=traffic,
         clock_hz=clock_hz,
-        sustained_clock_hz=sustained_clock_hz(clock_hz, utilisation, device),
+        sustained_clock_hz=sustained_clock_hz(clock_hz, _activity(traffic, launch, clock_hz, device), device),
         overhead_s=time_s - kernel_s,
         bottleneck=bottleneck,
         utilisation=utilisation,
@@ -314,6 +314,18 @@ def _predict(
         resources=launch.resources.origin,
         cost=origin,
         simulated_fraction=run.simulated_fraction,
+    )
+
+
+def _activity(traffic: Traffic, launch: Launch, clock_hz: float, device: Device) -> Activity:
+    """What draws power. A product counts by its operations, however long its tile keeps a tensor core."""
+    if not traffic.matmul_flop:
+        return Activity(0.0, 0.0, 0.0)
+    time_s = traffic.cycles / clock_hz
+    return Activity(
+        tensor=traffic.matmul_flop / (traffic.cycles * device.sms * device.fastest_flop_per_cycle(launch.dtype)),
+        fill=traffic.smem_fill_bytes / (traffic.cycles * device.sms * device.sm_fill_bytes_per_cycle),
+        hbm=(traffic.hbm_read_bytes + traffic.hbm_write_bytes) / (device.hbm_peak_bytes_per_s * time_s),
     )
 
 

@@ -11,13 +11,14 @@ import numpy as np
 
 from .core import sm_tables as sm
 from .program import Launch
-from .sass.accesses import LANES, LINE_BYTES, SECTOR_BYTES, Access, accesses
+from .sass.accesses import LANES, SECTOR_BYTES, Access, accesses
 from .sass.executions import special_registers
 from .sm_code import LINE_SECTORS, LSU_INTERVAL, PART_SECTOR
 from .sm_way import OUTSIDE, Ways
 
 LOOKED_AT, APART = 16, 0.6180339887
 """CTAs that are looked at, and how far apart, in grids: tiles at edges count about as often as they are there."""
+HALF = 0.5
 ELEMENT_SHARE = 0.125
 """Of a sector's bytes that a store of single elements moves, 16 B apart: what `PART_SECTOR` was measured with."""
 
@@ -50,8 +51,11 @@ def enter_accesses(
         elif kind == sm.WRITE:
             row[sm.SMEM] = _lines_out(access)
             row[sm.INTERVAL] = max(LSU_INTERVAL, row[sm.SMEM])
+        elif kind == sm.LOAD and access.again > HALF:
+            code[place, sm.KIND] = sm.AGAIN
+            row[sm.SMEM] = access.lines
         elif kind == sm.LOAD:
-            row[sm.SMEM], row[sm.TAGS] = access.moved_bytes / LINE_BYTES, access.lines
+            row[sm.SMEM], row[sm.TAGS] = access.sectors / LINE_SECTORS, access.lines
         elif kind == sm.COPY:
             share = access.lanes / LANES if inside else 1.0
             row[sm.SMEM], row[sm.TAGS] = access.passes / share, access.lines / share

@@ -47,7 +47,7 @@ Triton gives a thread eight elements in a row, so lanes lie 8 elements apart; it
 tell that rows are aligned.
 ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1's tags take 4.0
 cycles for such a load, one a line (docs/validation/store-queue-h200-2026-11-22.json)."""
-PART_SECTOR = 1.14
+PART_SECTOR = 1.22
 """A part of a sector on the way out for a whole one: 25.6 to 28.4 cycles a store of 16 of them where all SMs write
 (the same data), for 25.0; the row kernels take 29.8 to 31.2."""
 WAITING_LINES, WAITING_NARROW = 70.0, 360.0

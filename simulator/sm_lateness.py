@@ -1,7 +1,8 @@
 """How late data may come to a loop: what the SM's simulation tells the memory engine about latency.
 
 In: a machine, and what a lone CTA's iterations take when data come from L2.
-Out: for each step of a loop how often it waits for plain loads, and, where loads run ahead, its slack.
+Out: for each step of a loop, and of code without one, how often it waits for plain loads, and, where loads run ahead,
+its slack; and how late data are where CTAs that share an SM are measured.
 
 A step loads its tiles at its begin and waits for all of them; code may wait for K, go on, and wait for V.
 An iteration whose data come far beyond reach is so many latencies longer as it waits one after the other.
@@ -17,9 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .device import Device
 from .program import Launch
 from .sm_machine import Machine
 from .sm_steps import Part, Share
+from .sm_way import OUTSIDE
 from .walk import pipelined_stages, steps
 
 FAR_CYCLES = 8192.0
@@ -39,15 +42,19 @@ class Lateness:
 def latenesses(
     launch: Launch, machine: Machine, shares: Mapping[Part, Share], cycles: Mapping[int, float]
 ) -> dict[str, Lateness]:
-    """Step name -> what late data do to it, for the steps of loops.
+    """Step name -> what late data do to it, for the steps of loops, or of code that has none.
 
     Args:
         cycles: region -> an iteration of a lone CTA, data from L2.
     """
+    far = machine.delayed(FAR_CYCLES)
+    if not machine.ways.regions:
+        late = far.run({}, np.zeros(1)).end - cycles[OUTSIDE]
+        waiting_steps = [step.name for step, _ in steps(launch.program.body) if step.loads]
+        return {name: Lateness(waits=max(1, round(late / FAR_CYCLES / len(waiting_steps)))) for name in waiting_steps}
     looped = {step.name: (step, around[-1]) for step, around in steps(launch.program.body) if around}
     regions = machine.ways.regions
     base = {number: FILLED_TRIPS if region.leaf else 1 for number, region in enumerate(regions)}
-    far = machine.delayed(FAR_CYCLES)
     found: dict[str, Lateness] = {}
     for part, share in shares.items():
         waiting = [looped[name] for name in share.steps if name in looped]
@@ -69,3 +76,16 @@ def latenesses(
                 # Code whose loads do not run ahead after all waits as if it had waited for data from L2 already.
                 found[step.name] = Lateness(slack_cycles=min(whole, max(slack, -(deep - 2) * whole)))
     return found
+
+
+def usual_lateness(launch: Launch, device: Device) -> float:
+    """How much later than from L2 data come that L2 cannot hold, while the launch reads and writes [cycles]."""
+    read, written = set[str](), set[str]()
+    for step, _ in steps(launch.program.body):
+        read.update(tile.tensor for tile in step.loads)
+        written.update(tile.tensor for tile in step.stores)
+    sizes = [sum(launch.program.tensor(name).size_bytes for name in names) for names in (read, written)]
+    if sizes[0] <= device.l2_bytes:
+        return 0.0
+    turns = sizes[1] / sum(sizes) if sizes[1] > device.l2_bytes else 0.0
+    return (device.hbm_latency_s + turns * device.hbm_turn_s) * device.boost_clock_hz

@@ -1,10 +1,9 @@
 """What an SM's L1 holds: a ring of tiles, in order of use.
 
-What lies nearer than half of its room is found again, what lies beyond one and a half is not, and of what is between
-a share that falls evenly: sets fill unevenly, and the cache does not quite drop what it used longest ago.
-Source: ncu on an H200, seeds 0, 1, 3 and 4 of `validate --full`: of what flash1 and launches with spills load again
-beyond r times the room, 0.97 hits at r = 0.5, 0.73 to 0.89 at 0.8, 0.4 to 0.6 at 1.0, 0.25 to 0.4 at 1.2, 0 to 0.36
-at 1.4, 0.08 at 1.75.
+What lies nearer than half of its room is found again, and of what lies farther back an ever smaller share:
+sets fill unevenly, and what was stored to stays longer than what was only loaded.
+Source: ncu on an H200, what flash1 loads again in seeds 0, 1, 3 and 4 of `validate --full`; `benchmarks/l1_hits.cu` has
+the same shape for lines that are loaded and stored to (docs/validation/l1-hits-h200-2026-11-23.json).
 """
 
 import numpy as np
@@ -12,23 +11,31 @@ import numpy as np
 from .compiled import compiled, inlined
 
 TAG, BYTES = 0, 1
-"""Columns of `l1`; behind the ring the newest element, and hits that are due, in `WHOLE` parts."""
+"""Columns of `l1`; behind the ring the newest element, and bytes that are due to be found."""
 L1_ENTRIES = 256
-WHOLE = 1 << 20
-NONE_BEYOND = 1.5
+REACH = (0.5, 0.9, 1.2, 1.45, 1.75, 2.3, 2.9)
+FOUND = (1.0, 0.61, 0.26, 0.08, 0.07, 0.025, 0.0)
+"""Share of a load that hits, by how many times the room was loaded since, and itself."""
+NONE_BEYOND = REACH[-1]
 
 
 @inlined
 def hit_share(distance: float, room: float) -> float:
     """Share of a load that hits. Args: distance: what was loaded since, and itself [B]; room: of the L1 [B]."""
-    if distance >= NONE_BEYOND * room:
-        return 0.0
-    return min(1.0, NONE_BEYOND - distance / room)
+    reach = distance / max(room, 1.0)
+    share = 1.0 if reach <= REACH[0] else 0.0
+    for i in range(1, len(REACH)):
+        if REACH[i - 1] < reach <= REACH[i]:
+            share = FOUND[i] + (FOUND[i - 1] - FOUND[i]) * (REACH[i] - reach) / (REACH[i] - REACH[i - 1])
+    return share
 
 
 @compiled
-def look_up(l1: np.ndarray, room: float, tag: int, size: int, sm: int) -> bool:
-    """Look a tile up in an SM's L1 and make it the newest. A tile is the unit: a CTA sweeps whole tiles."""
+def look_up(l1: np.ndarray, room: float, tag: int, size: int, sm: int, store: bool) -> bool:
+    """Look a tile up in an SM's L1 and make it the newest. Returns: whether it is found; what is stored never is.
+
+    A tile is the unit: a CTA sweeps whole tiles. Stores are written through, and L1 keeps what it has of them.
+    """
     newest = l1[sm, L1_ENTRIES, TAG]
     total = size
     for age in range(L1_ENTRIES):
@@ -41,9 +48,12 @@ def look_up(l1: np.ndarray, room: float, tag: int, size: int, sm: int) -> bool:
                 l1[sm, at, TAG], l1[sm, at, BYTES] = l1[sm, after, TAG], l1[sm, after, BYTES]
                 at = after
             l1[sm, newest, TAG], l1[sm, newest, BYTES] = tag, size
-            due = l1[sm, L1_ENTRIES, BYTES] + int(hit_share(total, room) * WHOLE)
-            l1[sm, L1_ENTRIES, BYTES] = due % WHOLE
-            return due >= WHOLE
+            if store:
+                return False
+            due = l1[sm, L1_ENTRIES, BYTES] + int(hit_share(total, room) * size)
+            found = due >= size
+            l1[sm, L1_ENTRIES, BYTES] = due - size if found else due
+            return found
         total += l1[sm, at, BYTES]
     newest = (newest + 1) % L1_ENTRIES
     l1[sm, newest, TAG] = tag

@@ -33,8 +33,8 @@ from .lru import ABSENT, DIRTY, STATE, drop, insert, soil, touch
 BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES = range(5)
 ROWS, ROW_BYTES, PACKED, FOLD, STANDS_FOR = range(5, 10)
 # Columns of `tiles`; affine origins are two (variable, coefficient) pairs each, columns in bytes.
-TENSOR, SLAB, TILE_ROWS, TILE_ROW_BYTES, ASYNCHRONOUS, ROW_TERMS, COL_TERMS = 0, 1, 2, 3, 4, 5, 9
-TILE_COLUMNS = 13
+TENSOR, SLAB, TILE_ROWS, TILE_ROW_BYTES, ASYNCHRONOUS, ROW_TERMS, COL_TERMS, PASSES_L1 = 0, 1, 2, 3, 4, 5, 9, 13
+TILE_COLUMNS = 14
 TERMS = 2
 # Columns of `pending`.
 GRANULE, UNTIL = 0, 1
@@ -302,7 +302,7 @@ def access_tile(
     if wide < tensors[which, ROW_BYTES]:
         first_col, last_col = col // wide, (col + width - 1) // wide
     tag = (slab + first_row * per_row + first_col) * len(tensors) + which
-    if not store and tiles[tile, ASYNCHRONOUS] == 0 and look_up(l1, rates.l1_bytes, tag, total, sm):
+    if tiles[tile, PASSES_L1] == 1 and look_up(l1, rates.l1_bytes, tag, total, sm, store):
         counter[L1_HIT] += total
         return time + rates.l1_latency
     done = time

@@ -4,6 +4,7 @@ import numpy as np
 
 from .compiled import inlined
 from .sm_tables import (
+    AGAIN,
     ARGUMENT,
     ARRIVE,
     AT_BARRIER,
@@ -211,7 +212,10 @@ def take_effect(
     finish = now + rates[i, LATENCY]
     read = now + rates[i, READ]
     smem, wait = rates[i, SMEM], 0.0
-    if kind in (SHARED, WRITE):
+    if kind == AGAIN and state.fetched[warp] > finish:
+        # L1 serves what is under way when it comes, line by line.
+        finish = _fetch(state, state.fetched[warp], 0.0, smem, 1.0, smem)
+    elif kind in (SHARED, WRITE, AGAIN):
         # Products come first: beside one that reads its operands, shared memory serves the others with what is left.
         stores = kind == WRITE or argument != 0
         if state.queue[MULTIPLYING]:
@@ -259,6 +263,8 @@ def take_effect(
         finish = _fetch(state, sent, latency, smem, fill, taken)
         if kind == LOAD and argument:
             state.used[FETCHED] += smem
+        elif kind == LOAD:
+            state.fetched[warp] = max(state.fetched[warp], finish)
         if kind == COPY:
             state.links[SMEM_FREE] = max(now, state.links[SMEM_FREE]) + smem * COPY_ISSUE
             state.links[WRITTEN] = max(now, state.links[WRITTEN]) + smem * (1.0 + COPY_ISSUE)

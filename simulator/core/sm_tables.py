@@ -8,7 +8,7 @@ import numpy as np
 # announced by EXPECT; BULK_WAIT waits for those, or for an ARRIVE. BULK_WRITE is one to L2; FLUSH commits those
 # before it, as COPY_COMMIT does copies, until they have left shared memory.
 PLAIN, SHARED, LOAD, COPY, COPY_COMMIT, COPY_WAIT, MATMUL, MATMUL_WAIT, BARRIER = range(9)
-EXPECT, BULK, BULK_WAIT, ARRIVE, WRITE, BULK_WRITE, FLUSH = range(9, 16)
+EXPECT, BULK, BULK_WAIT, ARRIVE, WRITE, BULK_WRITE, FLUSH, AGAIN = range(9, 17)
 # Integer columns of an instruction. ARGUMENT: groups left pending (waits), whether it commits (MATMUL), whether it
 # stores (SHARED), or a barrier's number plus 16 times the warps that it waits for (0: all), negative where the warp
 # itself does not wait.
@@ -98,7 +98,8 @@ class State(NamedTuple):
 
     Warps: place: stretch, -1: none; pc; earliest: by stall counts and barriers; ready: when it may issue, infinity:
     nobody knows; age: warps that began before it; why: reasons for those two; blamed: who set the scoreboard;
-    boards: when they are free, and who set them; pending, committed, commits: copies;
+    boards: when they are free, and who set them; fetched: when what was loaded is there;
+    pending, committed, commits: copies;
     issued, product_commits: products; at_barrier; waited: on each channel.
     Groups: started, finished: products; times of both; joined: warps that have issued a product.
     Slots: announced, complete, coming, channel_time: mbarriers; channel: the last announced on;
@@ -119,6 +120,7 @@ class State(NamedTuple):
     why: np.ndarray
     blamed: np.ndarray
     boards: np.ndarray
+    fetched: np.ndarray
     pending: np.ndarray
     committed: np.ndarray
     commits: np.ndarray
@@ -184,6 +186,7 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         why=whole(warps, 2),
         blamed=whole(warps),
         boards=np.zeros((warps, SCOREBOARDS, 2)),
+        fetched=np.zeros(warps),
         pending=np.zeros(warps),
         committed=np.zeros((warps, RING)),
         commits=whole(warps),

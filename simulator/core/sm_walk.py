@@ -53,7 +53,7 @@ def start_cta(state: State, trace: np.ndarray, roles: np.ndarray, slot: int) -> 
         state.at_barrier[warp] = -1
         state.commits[warp] = state.issued[warp] = 0
         state.waited[warp] = 0
-        state.pending[warp] = 0.0
+        state.pending[warp] = state.fetched[warp] = 0.0
         state.product_commits[warp] = 0
         state.boards[warp] = 0.0
         if member == 0 and trace[state.place[warp], 2] >= 0:

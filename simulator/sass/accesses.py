@@ -23,6 +23,7 @@ from .values import TRUE, UNKNOWN, Array, Value, both
 
 GLOBAL = frozenset({"LDG", "LD", "STG", "ST"})
 SHARED = frozenset({"LDS", "STS", "LDSM", "STSM"})
+LOADS = frozenset({"LDG", "LD"})
 COPY = "LDGSTS"
 GLOBAL_ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(R\d+)\.64(?:\+(UR\d+)(?:\.64)?)?(?:\+(-?0x[0-9a-f]+))?\]$")
 ONLY_GUARDED = frozenset({"UTMALDG", "SYNCS"})
@@ -34,8 +35,12 @@ LINE_BYTES, SECTOR_BYTES, WORD_BYTES = 128, 32, 4
 """Of a cache line, and of what shared memory moves in a cycle; of a sector; of a bank."""
 BANK_BYTES = 0x1000
 """More than constant bank 0 holds of a launch."""
+FIRST_ARGUMENT, POINTER_BYTES = 0x140, 8
+"""Before that stand the grid and other things, which are known or not asked for."""
 BEGIN = 1 << 40
 """Where tensors begin: some code starts out in front of them."""
+WARP_SHIFT = 48
+"""Above the bits of a sector's number."""
 BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 ROW_BYTES, ROW_LANES = 16, 8
 """LDSM and STSM: of a row of a matrix, whose address a lane gives; rows of a matrix."""
@@ -48,6 +53,7 @@ class Access:
     Args:
         lines, sectors, moved_bytes: of global memory, different ones of each.
         passes: cycles that it takes shared memory, with what banks conflict; lanes: that take part.
+        again: share of the warps that have loaded all of its sectors before, in the same block.
     """
 
     lanes: float
@@ -55,6 +61,7 @@ class Access:
     sectors: float = 0.0
     moved_bytes: float = 0.0
     passes: float = 0.0
+    again: float = 0.0
 
 
 def accesses(
@@ -64,7 +71,8 @@ def accesses(
 
     Args:
         ways: per warp the blocks that it runs, each once, in the order in which it comes there first;
-        constants: address in constant bank 0 [B] -> 32-bit word; what is missing (pointers) is taken for 0;
+        constants: address in constant bank 0 [B] -> 32-bit word; arguments that are missing are taken for pointers,
+        each to a tensor of its own, all else for 0;
         special: registers by name, as in `Threads`.
 
     Returns:
@@ -73,25 +81,38 @@ def accesses(
     touching = {place: _Touch(one) for place, one in enumerate(flow.instructions) if _touches(one)}
     wanted = slice_of(flow, {place: touch.names for place, touch in touching.items()})
     steps = {place: step_of(flow.instructions[place]) for block in wanted for place in block if place not in touching}
-    bank = dict.fromkeys(range(0, BANK_BYTES, WORD_BYTES), 0) | dict(constants)
+    bank = _pointers() | dict(constants)
     seen: dict[int, list[tuple[Array, ...] | None]] = defaultdict(list)
+    again: dict[int, list[Array]] = defaultdict(list)
     for way, warps in _alike(ways).items():
         threads = Threads(constants=bank, special=_of_warps(special, warps))
         shape = (*np.broadcast_shapes(*(value[0].shape for value in threads.special.values()))[:1], len(warps), LANES)
         for block in way:
+            loaded: dict[int, Array] = {}
             for place in wanted[block]:
                 if place in touching:
-                    seen[place].append(touching[place].lanes(threads, shape))
+                    lanes = touching[place].lanes(threads, shape)
+                    seen[place].append(lanes)
+                    if lanes and flow.instructions[place].family in LOADS:
+                        loaded[place] = _sectors(*lanes)
                     for name in written(flow.instructions[place]):
                         threads.registers[name] = UNKNOWN
                 else:
                     steps[place](threads, TRUE[0])
+            for place, share in _loaded_again(loaded).items():
+                again[place].append(share)
     known = {place: [part for part in parts if part] for place, parts in seen.items()}
     return {
-        place: _touched(flow.instructions[place], parts)
+        place: _touched(flow.instructions[place], parts, again.get(place, []))
         for place, parts in known.items()
         if len(parts) == len(seen[place])
     }
+
+
+def _pointers() -> dict[int, int]:
+    """Constant bank 0 of a launch whose arguments are pointers to tensors far from each other."""
+    upper = {at: at // POINTER_BYTES for at in range(FIRST_ARGUMENT + WORD_BYTES, BANK_BYTES, POINTER_BYTES)}
+    return dict.fromkeys(range(0, BANK_BYTES, WORD_BYTES), 0) | upper
 
 
 def _alike(ways: Sequence[Sequence[int]]) -> dict[tuple[int, ...], list[int]]:
@@ -160,7 +181,26 @@ def _address_of(operand: str) -> Callable[[Threads], Value]:
     return read
 
 
-def _touched(one: Instruction, parts: list[tuple[Array, ...]]) -> Access:
+def _sectors(addresses: Array, active: Array) -> Array:
+    return np.where(active, (addresses + BEGIN) // SECTOR_BYTES, -1)
+
+
+def _loaded_again(loaded: Mapping[int, Array]) -> dict[int, Array]:
+    """Whether each warp that takes part has loaded all of it before, by place. Args: loaded: place -> sectors."""
+    if not loaded:
+        return {}
+    sectors = np.stack(list(loaded.values()))
+    inside = sectors >= 0
+    # The first to touch a sector brings it to all that follow; warps do not count on each other.
+    _, first = np.unique(sectors + (np.arange(sectors.shape[1]) << WARP_SHIFT)[:, None], return_index=True)
+    new = np.zeros(sectors.size, dtype=np.bool_)
+    new[first] = True
+    missing = np.asarray((new.reshape(sectors.shape) & inside).any(axis=2))
+    takes_part = np.asarray(inside.any(axis=2))
+    return {place: ~missing[i][takes_part[i]] for i, place in enumerate(loaded)}
+
+
+def _touched(one: Instruction, parts: list[tuple[Array, ...]], again: list[Array]) -> Access:
     *addresses, active = (np.concatenate(each) for each in zip(*parts, strict=True))
     size, lanes = bytes_of(one), float(active.sum(axis=1).mean())
     if not addresses:
@@ -174,7 +214,9 @@ def _touched(one: Instruction, parts: list[tuple[Array, ...]]) -> Access:
         return Access(lanes=lanes, passes=passes)
     places = np.where(active, addresses[-1] + BEGIN, -1)
     lines, sectors, moved = (float(_distinct(places // unit).mean()) for unit in (LINE_BYTES, SECTOR_BYTES, size))
-    return Access(lanes=lanes, lines=lines, sectors=sectors, moved_bytes=moved * size, passes=passes)
+    warps = np.concatenate(again) if again else np.zeros(0)
+    share = float(warps.mean()) if warps.size else 0.0
+    return Access(lanes=lanes, lines=lines, sectors=sectors, moved_bytes=moved * size, passes=passes, again=share)
 
 
 def bytes_of(one: Instruction) -> int:

@@ -38,6 +38,9 @@ from ..schedule import Config, Schedule, frozen
 from ..tiling import cdiv, key_tensor, padded_head_dim, query_tensor, statistic_tensor
 
 VARIABLES = ("slab", "kv_slab")
+WARP_THREADS = 32
+COPIED_BYTES = 16
+"""What cp.async moves of a thread at once where it passes L1 by (PTX ISA, cp.async.cg)."""
 
 
 def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
@@ -51,7 +54,9 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
         return Tile(tensor=name, slab="slab", row=affine(i=block_m), rows=block_m, cols=cols, path=path)
 
     # Triton copies asynchronously only what feeds a product; O, L and MAX are added to.
-    queries = rows_of("Q", dim, "async" if config.num_stages > 1 else "plain")
+    bytes_per_thread = block_m * dim * problem.element_bytes / (WARP_THREADS * config.num_warps)
+    copied: Path = "async" if bytes_per_thread >= COPIED_BYTES else "cached"
+    queries = rows_of("Q", dim, copied if config.num_stages > 1 else "plain")
     state = (rows_of("O", dim), rows_of("L", 1), rows_of("MAX", 1))
     keys_and_values = tuple(
         Tile(tensor=name, slab="kv_slab", row=affine(j=block_n), rows=block_n, cols=dim) for name in "KV"

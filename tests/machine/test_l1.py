@@ -19,12 +19,18 @@ def gpu_with_l1(kib: int) -> Device:
     return replace(GPU, smem_per_sm_bytes=110 * KIB, smem_per_cta_bytes=110 * KIB, l1_bytes=(110 + kib) * KIB)
 
 
-@pytest.mark.parametrize(("kib", "hits"), [(24, 24), (12, 12), (8, 0)])
+@pytest.mark.parametrize(("kib", "hits"), [(24, 24), (12, 11), (8, 1), (4, 0)])
 def test_a_plain_sweep_hits_the_more_the_smaller_it_is_beside_l1(kib: int, hits: int) -> None:
-    """Three sweeps over 12 tiles: all of the later ones in twice the room, half in as much, none in two thirds."""
+    """Three sweeps over 12 tiles: both later ones hit in twice the room, half of them in as much, few in less."""
     seen = run(sweeps(tiles=12, times=3, slabs=(0,), path="plain", **ALONE), gpu=gpu_with_l1(kib))
     assert seen.l2_read_bytes == (36 - hits) * TILE_BYTES
     assert seen.l1_hit_bytes == hits * TILE_BYTES
+
+
+def test_copies_of_few_bytes_a_thread_go_through_l1() -> None:
+    """cp.async moves 4 or 8 bytes a thread through L1 only: flash1, 16 rows, 8 warps: fill up to 188 % off."""
+    seen = run(sweeps(tiles=12, times=3, slabs=(0,), path="cached", **ALONE), gpu=gpu_with_l1(24))
+    assert seen.l1_hit_bytes == 24 * TILE_BYTES
 
 
 @pytest.mark.parametrize("path", ["async", "tma"])
@@ -63,9 +69,9 @@ def test_a_hit_takes_the_latency_of_l1() -> None:
 
 
 def test_what_a_cta_stores_it_finds_again_in_l1() -> None:
-    """FlashAttention-1 loads and stores O and statistics once per key tile: stores leave what L1 has of them valid."""
+    """FlashAttention-1 loads and stores O and statistics once per key tile: L1 keeps what is stored, at once."""
     problem = AttentionProblem(batch=1, heads=2, seqlen_q=128, seqlen_k=512, head_dim=64)
     config = Config(block_m=64, block_n=32, num_warps=4, num_stages=3, warp_split="q")
     total = simulate(problem, schedule="flash1", config=config).total
     state = sum(flash1_fill_bytes(problem, 64, 32)[name] for name in ("O", "L", "MAX"))
-    assert total.l1_hit_bytes == pytest.approx(state * 15 / 16, rel=0.02)
+    assert total.l1_hit_bytes == pytest.approx(state, rel=0.02)

@@ -192,3 +192,14 @@ def test_a_fence_waits_for_what_was_stored_and_holds_up_nobody(stores: int) -> N
     apart = Code().add(**copy).add(**LOAD_128, writes=0).add(waits=1)  # type: ignore[arg-type]
     beside = Code().add(**copy).add(**{**fence, "writes": -1}).add(**LOAD_128, writes=0).add(waits=1)  # type: ignore[arg-type]
     assert straight(beside, 4).cycles == pytest.approx(straight(apart, 4).cycles, abs=8)
+
+
+@pytest.mark.parametrize(("between", "cycles"), [(0, 300 + 4), (40, 15 * 40 + 32)])
+def test_l1_serves_what_is_under_way_when_it_comes(between: int, cycles: float) -> None:
+    """Eight loads of the same lines would be there before the lines are; or each would take as long as the first."""
+    load = {"pipe": sm.LSU, "interval": 2.0, "smem": 4.0, "tensor": 4.0, "latency": 32.0}
+    code = Code().add(sm.LOAD, **load)  # type: ignore[arg-type]
+    if between:
+        code.add(stall=15, times=between)
+    code.add(sm.AGAIN, writes=0, **load).add(waits=1)  # type: ignore[arg-type]
+    assert straight(code).cycles == pytest.approx(cycles, abs=12)

@@ -15,8 +15,10 @@ from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.program import Launch
 from tilesight.simulator.registry import find_schedule
 from tilesight.simulator.sass.decode import decode
+from tilesight.simulator.schedule import Config
 from tilesight.simulator.simulate import simulate
 from tilesight.simulator.sm_code import lower_code
+from tilesight.simulator.sm_lateness import usual_lateness
 
 H200 = load_device("h200")
 
@@ -212,3 +214,15 @@ def test_a_loop_that_waits_for_l2_already_has_no_slack() -> None:
     slow = compiled_costs(launch_of(), replace(H200, l2_latency_cycles=5000), 2).steps["inner"]
     assert slow.slack_cycles == pytest.approx(-slow.critical_path_cycles, rel=0.01)
     assert found().steps["prologue"].slack_cycles == 0
+
+
+def row_softmax(seqlen_k: int, heads: int = 64) -> Launch:
+    problem = AttentionProblem(batch=1, heads=heads, seqlen_q=4096, seqlen_k=seqlen_k, head_dim=64)
+    return find_schedule("naive").launches(problem, Config(block_m=64, block_n=64), H200)[1]
+
+
+def test_data_that_l2_cannot_hold_come_later_to_rows() -> None:
+    """Two CTAs an SM would seem to hide what they wait for: softmax of 12,288 keys, 19 % too fast."""
+    assert usual_lateness(row_softmax(256, heads=1), H200) == 0.0
+    far = usual_lateness(row_softmax(12288), H200)
+    assert far == pytest.approx((H200.hbm_latency_s + H200.hbm_turn_s / 2) * H200.boost_clock_hz)

@@ -130,3 +130,20 @@ def test_arguments_decide_where_rows_begin() -> None:
     rows = {bytes_apart: touched(*pitch, constants={0x218: bytes_apart})[6] for bytes_apart in (6000, 6016)}
     assert (rows[6016].lines, rows[6016].sectors) == (8, 16)
     assert rows[6000].sectors == 20
+
+
+def test_tensors_lie_apart() -> None:
+    """V would be in L1 as soon as K is loaded, and a kernel without stages would be 5 % too fast."""
+    lane = "IMAD.SHL.U32 R1, R0, 0x4, RZ"
+    k = ("IADD3 R2, P0, R1, c[0x0][0x210], RZ", "IADD3.X R3, RZ, c[0x0][0x214], RZ, P0, !PT")
+    v = ("IADD3 R4, P0, R1, c[0x0][0x218], RZ", "IADD3.X R5, RZ, c[0x0][0x21c], RZ, P0, !PT")
+    loads = [f"LDG.E R8, desc[UR4][R{pointer}.64]" for pointer in (2, 4, 2)]
+    told = touched(TID, lane, *k, *v, *loads)
+    assert [told[place].again for place in sorted(told)] == [0.0, 0.0, 1.0]
+
+
+def test_a_load_of_one_sector_more_is_not_there_already() -> None:
+    """The first lines of the next row would come for nothing."""
+    wide = [f"LDG.E.U16 R4, desc[UR4][R2.64+{offset:#x}]" for offset in (0, 2, 32, 0x200)]
+    told = touched(TID, TO_BYTES.format(size="0x10"), *wide)
+    assert [told[place].again for place in sorted(told)] == [0.0, 1.0, 0.0, 0.0]

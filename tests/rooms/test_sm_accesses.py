@@ -26,10 +26,18 @@ def entered(*lines: str, size: int, lanes: int = 32, warps: int = 1, ctas: int =
 
 
 def test_a_load_takes_the_tags_of_the_lines_that_it_touches() -> None:
-    """A column of a tile would be as cheap as a row."""
-    for size, tags, lines in ((16, 4, 4), (64, 16, 4)):
+    """A column of a tile would be as cheap as a row, and half sectors would come alone."""
+    for size, tags, lines in ((16, 4, 4), (64, 16, 8)):
         _, rates = entered("LDG.E.128 R4, desc[UR4][R2.64]", size=size)
         assert (rates[0, sm.TAGS], rates[0, sm.SMEM]) == (tags, lines)
+
+
+def test_l1_has_what_the_warp_has_loaded() -> None:
+    """Eight loads of single elements would fetch the same sectors eight times: row softmax 17 % too slow."""
+    elements = [f"LDG.E.U16 R{4 + at}, desc[UR4][R2.64+{2 * at:#x}]" for at in range(8)]
+    code, rates = entered(*elements, "LDG.E.U16 R12, desc[UR4][R2.64+0x200]", size=16)
+    assert code[:9, sm.KIND].tolist() == [sm.LOAD, *[sm.AGAIN] * 7, sm.LOAD]
+    assert rates[:9, sm.SMEM].tolist() == [4.0] * 9
 
 
 @pytest.mark.parametrize(("lanes", "lines"), [(32, 4.0), (24, 3.0), (0, 0.0)])

@@ -101,7 +101,7 @@ def test_warps_that_share_rows_exchange_a_number_a_row(
 @variants
 def test_what_stays_in_l1_is_read_once(variant: str) -> None:
     """A strip of 4 KiB survives its passes: they ask for it again, and nobody beyond the SM notices."""
-    total = _simulated(PROBLEM, variant).total
+    total = _simulated(PROBLEM, variant, l1_bytes=2 * TOY.l1_bytes).total
     matrix = closed_form.score_matrix_bytes(PROBLEM)
     assert total.hbm_read_bytes == total.l2_read_bytes == matrix
     assert total.l1_hit_bytes == (ACCESSES[variant] - 2) * matrix
