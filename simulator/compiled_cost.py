@@ -214,17 +214,19 @@ def _full(
     inside = sum(counts[number] * pace for number, pace in paces.items())
     straight = sum(counts.get(number, 1) * cost.cycles for number, cost in alone.items() if number not in paces)
     expected = inside * resident + straight
-    # Without loops a turn is what the SM takes for as many CTAs, waits and starts included.
-    rounds, apart, seen = ROUNDS, DISPATCH_CYCLES, machine
-    if not leaves:
-        rounds, apart, seen = STRAIGHT_ROUNDS, 0.0, machine.delayed(late)
+    rounds, seen = (ROUNDS, machine) if leaves else (STRAIGHT_ROUNDS, machine.delayed(late))
     run = seen.run(trips, expected * np.arange(resident) / resident, rounds)
     ends = [run.times(slot, tables.EXIT) for slot in range(resident)]
-    turn = float(np.mean([(end[rounds - 1] - end[0]) / (rounds - 1) for end in ends])) - apart
-    # A CTA holds up no longer than it takes alone, until what it has stored has left.
+    turn = float(np.mean([(end[rounds - 1] - end[0]) / (rounds - 1) for end in ends]))
     one = seen.run(trips, np.zeros(1))
-    most = one.drain + (straight if leaves else one.end)
-    rest = min(max(turn / resident - inside, straight / resident), most)
+    if leaves:
+        mean = (turn - DISPATCH_CYCLES) / resident - inside
+    else:
+        # While a CTA waits, or starts, which the engine sees to, it holds up nobody; else the others that do not wait.
+        busy = max(1.0, turn - DISPATCH_CYCLES - (one.end - straight))
+        mean = busy / (1.0 + (resident - 1) * busy / turn)
+    # A CTA holds up no longer than it takes alone, until what it has stored has left.
+    rest = min(max(mean, straight / resident), straight + one.drain)
     scale = rest / straight if straight > 0 else 0.0
     full = {number: paces.get(number, scale * cost.cycles) for number, cost in alone.items()}
     return full, ages, run, trips
