@@ -97,6 +97,8 @@ def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> f
     for _ in range(ROUNDS):
         load = tensor_load * (activity.tensor + FILL_SHARE * activity.fill) + hbm_load * activity.hbm * slower
         slower = min(1.0, load ** (-1.0 / POWER_EXPONENT))
+    if device.mixed_clock_hz == device.tensor_clock_hz:  # one load is known, and nothing beyond it
+        slower = max(slower, device.tensor_clock_hz / boost)
     return clock_hz * slower
 
 
