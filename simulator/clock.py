@@ -93,11 +93,14 @@ def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> f
     mixed_cores = MIXED_TENSOR + FILL_SHARE * mixed_fill / device.sm_fill_bytes_per_cycle
     mixed_load = (boost / device.mixed_clock_hz) ** POWER_EXPONENT
     hbm_load = max(0.0, mixed_load - tensor_load * mixed_cores) / MIXED_HBM
+    one_load = device.mixed_clock_hz == device.tensor_clock_hz  # is known, and nothing of HBM or beyond it
+    if one_load:
+        hbm_load = 0.0
     slower = 1.0
     for _ in range(ROUNDS):
         load = tensor_load * (activity.tensor + FILL_SHARE * activity.fill) + hbm_load * activity.hbm * slower
         slower = min(1.0, load ** (-1.0 / POWER_EXPONENT))
-    if device.mixed_clock_hz == device.tensor_clock_hz:  # one load is known, and nothing beyond it
+    if one_load:
         slower = max(slower, device.tensor_clock_hz / boost)
     return clock_hz * slower
 

@@ -13,7 +13,6 @@ time is.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +26,7 @@ from .sass.decode import decode
 from .sass.executions import paths
 from .sass.flow import Flow, find_flow
 from .sm_accesses import enter_accesses
+from .sm_alone import SETTLED, Cost, lone_costs
 from .sm_code import lower_code
 from .sm_l1 import Spilled, find_spilled, serve_from_l1
 from .sm_lateness import Lateness, latenesses, usual_lateness
@@ -38,8 +38,8 @@ from .tiling import cdiv
 from .walk import steps
 
 COMPILED_PIPES = (*PIPES, "sm")
-LONE_TRIPS, SETTLED, SHARED_TRIPS, SHORT_TRIPS = 8, 4, 24, 6
-"""Iterations of a loop run by a lone CTA; until its pace has settled; by CTAs together; by CTAs that follow others."""
+SHARED_TRIPS, SHORT_TRIPS = 24, 6
+"""Iterations of a loop run by CTAs together; by CTAs that follow others."""
 LONGER = (1, 2, 4)
 """Multiples of the iterations by CTAs together: where the youngest hardly gets on, the oldest would be done before it
 has settled."""
@@ -104,9 +104,9 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
     fill_bulk_stores(launch, ways, executed, code, rates)
     latencies = latencies_of(device, min(launch.cta_count, device.sms))
     machine = Machine(ways=ways, code=code, rates=rates, latencies=latencies)
-    alone = _lone(machine)
+    alone = lone_costs(machine)
     full, ages, run, trips = _full(machine, alone, resident, usual_lateness(launch, device))
-    late = latenesses(launch, machine, shares, {number: cost.cycles for number, cost in alone.items()})
+    late = latenesses(launch, machine, shares, executed, {number: cost.cycles for number, cost in alone.items()})
     made = {
         step.name: replace(
             step_cost(step, launch, device, element_bytes),
@@ -145,55 +145,8 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cost:
-    """One execution of a region by a lone CTA, without the regions inside.
-
-    Args:
-        cycles: how long it takes; before: of them, until the first region inside begins; figures: as in `Run`.
-    """
-
-    cycles: float
-    before: float
-    figures: np.ndarray
-
-
-def _lone(machine: Machine) -> dict[int, _Cost]:
-    """What each region takes a CTA that has the SM for itself."""
-    regions = machine.ways.regions
-    base = {number: LONE_TRIPS if region.leaf else 1 for number, region in enumerate(regions)}
-    first = machine.run(base, np.zeros(1))
-    found: dict[int, _Cost] = {}
-    # Those inside come after the ones around them.
-    for number in reversed(range(len(regions))):
-        more = machine.run(base | {number: base[number] + SETTLED}, np.zeros(1))
-        found[number] = _beyond(more, first, found, number, regions[number].leaf)
-    found[OUTSIDE] = _beyond(first, None, found, OUTSIDE, not regions)
-    return found
-
-
-def _beyond(more: Run, less: Run | None, inner: Mapping[int, _Cost], number: int, leaf: bool) -> _Cost:
-    """What one run takes beyond another, and what is inside, for one execution of a region."""
-    cycles, figures, counts = more.end, more.figures, dict(more.counts)
-    if less:
-        cycles, figures = cycles - less.end, figures - less.figures
-        counts = {region: count - less.counts[region] for region, count in counts.items()}
-    times = counts.get(number, 0) if number != OUTSIDE else 1
-    for region, cost in inner.items():
-        if region != number:
-            cycles = cycles - counts.get(region, 0) * cost.cycles
-            figures = figures - counts.get(region, 0) * cost.figures
-    own = max(0.0, cycles / times)
-    before = own
-    if not leaf:
-        begins = more.times(0, number)[-1] if number != OUTSIDE else 0.0
-        inside = [time for region in inner for time in more.times(0, region) if time > begins]
-        before = min(own, min(inside, default=begins + own) - begins)
-    return _Cost(cycles=own, before=before, figures=np.maximum(figures / times, 0.0))
-
-
 def _full(
-    machine: Machine, alone: dict[int, _Cost], resident: int, late: float
+    machine: Machine, alone: dict[int, Cost], resident: int, late: float
 ) -> tuple[dict[int, float], dict[int, np.ndarray], Run, dict[int, int]]:
     """By how much each region holds up a full SM: the cycles after which it finishes another CTA's.
 
@@ -232,7 +185,7 @@ def _full(
     return full, ages, run, trips
 
 
-def _pace(machine: Machine, alone: dict[int, _Cost], number: int, resident: int, apart: float) -> np.ndarray:
+def _pace(machine: Machine, alone: dict[int, Cost], number: int, resident: int, apart: float) -> np.ndarray:
     """Cycles from iteration to iteration of each slot of a full SM, all its CTAs in a region; the oldest first."""
     if resident == 1:
         return np.array([alone[number].cycles])
@@ -260,7 +213,7 @@ def _ages_of(name: str, shares: dict[Part, Share], ages: dict[int, np.ndarray]) 
 
 
 def _paid(
-    machine: Machine, shares: dict[Part, Share], alone: dict[int, _Cost], full: dict[int, float]
+    machine: Machine, shares: dict[Part, Share], alone: dict[int, Cost], full: dict[int, float]
 ) -> dict[str, np.ndarray]:
     """Step name -> what it pays: figures as in `Run`, cycles of a full SM, cycles of a lone CTA."""
     regions = machine.ways.regions

@@ -1,13 +1,14 @@
 """What L1 serves: the room that shared memory leaves it, and the share of a step's plain loads that it finds there.
 
 Plain loads go through L1, asynchronous copies of 16 B a thread and TMA do not; stores are written through,
-and what L1 has of them stays.
+and L1 keeps what is stored.
 What a CTA loads again, all CTAs of its SM load in between as well.
 """
 
 from collections.abc import Iterator
 from itertools import islice
 from math import inf
+from typing import NamedTuple
 
 from .core.l1 import NONE_BEYOND, hit_share
 from .device import Device
@@ -36,12 +37,31 @@ def l1_room_bytes(launch: Launch, device: Device) -> int:
     return max(0, device.l1_bytes - taken)
 
 
-def served_by_l1(launch: Launch, device: Device, resident: int, item: int) -> dict[str, float]:
-    """Share of each step's plain loads that hit. Args: resident: CTAs of an SM; item: whose steps are followed."""
+class Served(NamedTuple):
+    """Of plain loads: all of them, and those that hit [B]."""
+
+    loaded_bytes: int = 0
+    hit_bytes: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Of the loads that hit."""
+        return self.hit_bytes / self.loaded_bytes if self.loaded_bytes else 0.0
+
+    def beside(self, other: "Served") -> "Served":
+        """Both together."""
+        return Served(self.loaded_bytes + other.loaded_bytes, self.hit_bytes + other.hit_bytes)
+
+
+def served_by_l1(launch: Launch, device: Device, resident: int, item: int) -> dict[str, Served]:
+    """What each step loads plainly, and how much of it hits, in all its executions by one CTA.
+
+    Args:
+        resident: CTAs of an SM; item: whose steps are followed.
+    """
     room = l1_room_bytes(launch, device)
     held: list[tuple[Access, int]] = []
-    loaded: dict[str, int] = {}
-    hits: dict[str, float] = {}
+    served: dict[str, Served] = {}
     for name, what, size in islice(_tiles(launch, item), MOST_TILES):
         distance, place = _look_up(held, what, size)
         if place >= 0:
@@ -51,13 +71,13 @@ def served_by_l1(launch: Launch, device: Device, resident: int, item: int) -> di
             _forget(held, NONE_BEYOND * room / resident)
         if name == STORED:
             continue
-        loaded[name] = loaded.get(name, 0) + size
-        hits[name] = hits.get(name, 0.0) + size * hit_share(float(distance * resident), float(room))
-    return {name: hits[name] / size for name, size in loaded.items()}
+        hit = Served(size, size * hit_share(float(distance * resident), float(room)))
+        served[name] = served.get(name, Served()).beside(hit)
+    return served
 
 
 def _look_up(held: list[tuple[Access, int]], what: Access, size: int) -> tuple[float, int]:
-    """What was loaded since `what` was, and itself [B], and its place; infinity and -1 where it is not held."""
+    """What was moved since `what` was, and itself [B], and its place; infinity and -1 where it is not held."""
     distance = size
     for place, (other, other_bytes) in enumerate(held):
         if other == what:

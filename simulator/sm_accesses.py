@@ -5,6 +5,7 @@ from the addresses of lanes in CTAs all over the grid (`sass.accesses`), and cop
 What is not known keeps what the opcode says.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -19,6 +20,7 @@ from .sm_way import OUTSIDE, Ways
 LOOKED_AT, APART = 16, 0.6180339887
 """CTAs that are looked at, and how far apart, in grids: tiles at edges count about as often as they are there."""
 HALF = 0.5
+COPIES = frozenset({sm.COPY, sm.BULK, sm.EXPECT})
 ELEMENT_SHARE = 0.125
 """Of a sector's bytes that a store of single elements moves, 16 B apart: what `PART_SECTOR` was measured with."""
 
@@ -33,18 +35,21 @@ def enter_accesses(
         code, rates: as in `core.sm`.
     """
     ctas = np.unique((np.arange(LOOKED_AT) * APART % 1.0 * launch.cta_count).astype(np.int64))
-    once = [tuple(dict.fromkeys(block for block, _ in ways.executed(warp))) for warp in range(len(ways.warps))]
     special = special_registers(launch.grid, ctas, launch.warps_per_cta)
     region_of = ways.first_regions()
-    for place, access in accesses(ways.flow, once, constants, special).items():
-        kind, row, region = code[place, sm.KIND], rates[place], region_of[place]
-        # Only the first iteration is seen: in an innermost loop, what does not run there, or runs ahead, may in others.
-        inside = region != OUTSIDE and ways.regions[region].leaf
-        if not access.lanes and inside:
+    found = accesses(ways.flow, _visits(ways, 1), constants, special)
+    # What does not run in the first iteration of an innermost loop, or runs ahead there, may in others.
+    inside = {place for place, region in region_of.items() if region != OUTSIDE and ways.regions[region].leaf}
+    idle = {place for place, access in found.items() if not access.lanes and code[place, sm.KIND] in COPIES}
+    if idle & inside:
+        again = accesses(ways.flow, _visits(ways, 2), constants, special)
+        idle -= {place for place in inside if place in again and again[place].lanes}
+    code[list(idle), sm.KIND] = sm.PLAIN
+    for place, access in found.items():
+        kind, row = code[place, sm.KIND], rates[place]
+        if place in inside and not access.lanes:
             continue
-        if kind in (sm.COPY, sm.BULK, sm.EXPECT) and not access.lanes:
-            code[place, sm.KIND] = sm.PLAIN
-        elif kind == sm.SHARED:
+        if kind == sm.SHARED:
             row[sm.SMEM] = access.passes
             row[sm.INTERVAL] = max(LSU_INTERVAL, access.passes)
             row[sm.PASSES] = max(1.0, access.passes)
@@ -57,8 +62,22 @@ def enter_accesses(
         elif kind == sm.LOAD:
             row[sm.SMEM], row[sm.TAGS] = access.sectors / LINE_SECTORS, access.lines
         elif kind == sm.COPY:
-            share = access.lanes / LANES if inside else 1.0
+            share = access.lanes / LANES if place in inside else 1.0
             row[sm.SMEM], row[sm.TAGS] = access.passes / share, access.lines / share
+
+
+def _visits(ways: Ways, most: int) -> list[tuple[int, ...]]:
+    """Per warp the blocks that it runs, each so often at most."""
+    found = []
+    for warp in range(len(ways.warps)):
+        seen: Counter[int] = Counter()
+        blocks = []
+        for block, _ in ways.executed(warp):
+            seen[block] += 1
+            if seen[block] <= most:
+                blocks.append(block)
+        found.append(tuple(blocks))
+    return found
 
 
 def _lines_out(access: Access) -> float:

@@ -50,7 +50,7 @@ cycles for such a load, one a line (docs/validation/store-queue-h200-2026-11-22.
 PART_SECTOR = 1.22
 """A part of a sector on the way out for a whole one: 25.6 to 28.4 cycles a store of 16 of them where all SMs write
 (the same data), for 25.0; the row kernels take 29.8 to 31.2."""
-WAITING_LINES, WAITING_NARROW = 70.0, 360.0
+WAITING_LINES, WAITING_NARROW = 52.0, 146.0
 """Lines that may wait to leave an SM: loads behind many stores come 170 to 340 cycles later where one SM writes, 32 B a
 cycle, and 600 to 900 where all do, 20 B; behind narrow stores 1650 and 2000 to 2500, at 18 and 26 cycles each
 (the same data)."""
@@ -75,7 +75,7 @@ STORED_WORD = 3.0
 """Cycles more for each further word that STS reads: an address may change 13 cycles after LDGSTS has issued, 21 after
 STS.128 (docs/validation/operand-read-h200-2026-11-22.json)."""
 SHFL_PASSES, MUFU_READS = 2.0, 2.0
-"""SHFL goes through shared memory twice (beside products that take all of it, see `core.sm_effects`); MUFU reads its
+"""SHFL goes through shared memory twice (beside products that take all of it, see `core.sm_memory`); MUFU reads its
 operands in two halves: EX2 takes 10.6 cycles beside products, where others take 5.2."""
 
 

@@ -1,13 +1,14 @@
 """Which loads of compiled code L1 serves, and what the code spills: by region, for the steps that these belong to.
 
-Of a region's plain loads as large a share hits, evenly spread, as of its steps' tiles (`l1_reuse`).
+Of a region's plain loads as large a share hits, evenly spread, as of its steps' tiles (`l1_reuse`); where several steps
+run one after the other in a region, the first of its loads are the first one's.
 Spilled registers lie at fixed places of the stack, so that the code tells how much of it a region touches,
 what of that it reads before it has written it, and what L1 takes in between two uses of a place.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -15,13 +16,14 @@ import numpy as np
 
 from .core import sm_tables as sm
 from .device import Device
-from .l1_reuse import l1_room_bytes, served_by_l1
+from .l1_reuse import Served, l1_room_bytes, served_by_l1
 from .program import Launch
 from .sass.decode import Instruction
 from .sass.opcodes import thread_bytes
 from .sm_code import LOADS
 from .sm_steps import Part, Share
 from .sm_way import OUTSIDE, Ways
+from .walk import steps
 
 WARP_THREADS = 32
 WORD_BYTES = 4
@@ -84,24 +86,55 @@ def serve_from_l1(
         resident: CTAs of an SM; item: whose steps are followed; shares: who pays for which part of the code;
         code, rates: as in `core.sm`.
     """
-    served = served_by_l1(launch, device, resident, item)
+    loaders = _loaders(launch, shares, served_by_l1(launch, device, resident, item))
     fetched = _fetched_again(launch, device, resident, ways)
     region_of = ways.first_regions()
+    loads = [int(place) for place in np.flatnonzero(code[:, sm.KIND] == sm.LOAD) if place in region_of]
+    plain: dict[int, list[int]] = defaultdict(list)
+    for place in loads:
+        if not code[place, sm.ARGUMENT]:
+            plain[region_of[place]].append(place)
+    hits = {place: share for region, places in plain.items() for place, share in _shares(places, loaders[region], ways)}
     due: dict[tuple[int, int], float] = {}
-    for place in np.flatnonzero(code[:, sm.KIND] == sm.LOAD):
-        if place not in region_of:
-            continue
-        region, of_stack = region_of[place], int(code[place, sm.ARGUMENT])
-        if of_stack:
-            share = fetched.get(int(place), 0.0)
-        else:
-            steps = {name for part, own in shares.items() if part.region == region for name in own.steps}
-            share = max((served.get(name, 0.0) for name in steps), default=0.0)
-        due[region, of_stack] = due.get((region, of_stack), 0.5) + share
-        if due[region, of_stack] >= 1.0:
-            due[region, of_stack] -= 1.0
+    for place in loads:
+        key = region_of[place], int(code[place, sm.ARGUMENT])
+        share = fetched.get(place, 0.0) if code[place, sm.ARGUMENT] else hits[place]
+        due[key] = due.get(key, 0.5) + share
+        if due[key] >= 1.0:
+            due[key] -= 1.0
             code[place, sm.KIND], code[place, sm.ARGUMENT] = sm.SHARED, 0
             rates[place, sm.SMEM] = max(rates[place, sm.SMEM], rates[place, sm.TAGS])
+
+
+def _loaders(launch: Launch, shares: Mapping[Part, Share], served: Mapping[str, Served]) -> dict[int, list[Served]]:
+    """Region -> what its steps load, one after the other; together, where they run the same code by turns.
+
+    A step that pays for no part runs as often as the one before, in the same region.
+    """
+    found: dict[int, dict[tuple[str, ...], Served]] = defaultdict(dict)
+    where: list[tuple[int, tuple[str, ...]]] = []
+    for step, _ in steps(launch.program.body):
+        if step.name not in served:
+            continue
+        paid = [(part.region, own.steps) for part, own in shares.items() if step.name in own.steps]
+        where = paid or [(region, (step.name,)) for region, _ in where]
+        for region, names in dict.fromkeys(where):
+            found[region][names] = found[region].get(names, Served()).beside(served[step.name])
+    return defaultdict(list, {region: list(groups.values()) for region, groups in found.items()})
+
+
+def _shares(places: list[int], loaders: list[Served], ways: Ways) -> Iterator[tuple[int, float]]:
+    """Share of each load that hits. Args: places: of loads, in order; loaders: who makes them, in order."""
+    sizes = [thread_bytes(ways.flow.instructions[place]) for place in places]
+    whole, before = sum(one.loaded_bytes for one in loaders), 0
+    for place, size in zip(places, sizes, strict=True):
+        at, passed, share = (before + size / 2) / sum(sizes) * whole, 0, 0.0
+        for one in loaders:
+            if passed <= at:
+                share = one.share
+            passed += one.loaded_bytes
+        before += size
+        yield place, share
 
 
 def _fetched_again(launch: Launch, device: Device, resident: int, ways: Ways) -> dict[int, float]:

@@ -1,8 +1,8 @@
 """How late data may come to a loop: what the SM's simulation tells the memory engine about latency.
 
 In: a machine, and what a lone CTA's iterations take when data come from L2.
-Out: for each step of a loop, and of code without one, how often it waits for plain loads, and, where loads run ahead,
-its slack; and how late data are where CTAs that share an SM are measured.
+Out: for each step of a loop, and of code without one, how often it waits for what it loads itself, and, where loads
+run ahead, its slack; and how late data are where CTAs that share an SM are measured.
 
 A step loads its tiles at its begin and waits for all of them; code may wait for K, go on, and wait for V.
 An iteration whose data come far beyond reach is so many latencies longer as it waits one after the other.
@@ -16,10 +16,9 @@ whose latencies are run far beyond reach shows it, whether or not it waits for d
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from .device import Device
 from .program import Launch
+from .sm_alone import lone_costs
 from .sm_machine import Machine
 from .sm_steps import Part, Share
 from .sm_way import OUTSIDE
@@ -27,8 +26,8 @@ from .walk import pipelined_stages, steps
 
 FAR_CYCLES = 8192.0
 """Beyond what any loop hides."""
-FILLED_TRIPS, MEASURED_TRIPS = 8, 12
-"""Iterations until a loop's pace has settled; and then, a multiple of the 2 to 5 that may be under way."""
+MEASURED_TRIPS = 12
+"""Iterations beyond those until a loop's pace has settled: a multiple of the 2 to 5 that may be under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,37 +39,34 @@ class Lateness:
 
 
 def latenesses(
-    launch: Launch, machine: Machine, shares: Mapping[Part, Share], cycles: Mapping[int, float]
+    launch: Launch,
+    machine: Machine,
+    shares: Mapping[Part, Share],
+    executed: Mapping[str, int],
+    cycles: Mapping[int, float],
 ) -> dict[str, Lateness]:
     """Step name -> what late data do to it, for the steps of loops, or of code that has none.
 
     Args:
+        executed: step name -> executions in the CTA that is followed;
         cycles: region -> an iteration of a lone CTA, data from L2.
     """
-    far = machine.delayed(FAR_CYCLES)
-    if not machine.ways.regions:
-        late = far.run({}, np.zeros(1)).end - cycles[OUTSIDE]
-        waiting_steps = [step.name for step, _ in steps(launch.program.body) if step.loads]
-        return {name: Lateness(waits=max(1, round(late / FAR_CYCLES / len(waiting_steps)))) for name in waiting_steps}
-    looped = {step.name: (step, around[-1]) for step, around in steps(launch.program.body) if around}
+    far = lone_costs(machine.delayed(FAR_CYCLES), MEASURED_TRIPS)
     regions = machine.ways.regions
-    base = {number: FILLED_TRIPS if region.leaf else 1 for number, region in enumerate(regions)}
+    if not regions:
+        loading = [step for step, _ in steps(launch.program.body) if step.loads and executed[step.name]]
+        each = (far[OUTSIDE].cycles - cycles[OUTSIDE]) / max(1, sum(executed[step.name] for step in loading))
+        return {step.name: _waiting(each, len(step.loads)) for step in loading}
+    looped = {step.name: (step, around[-1]) for step, around in steps(launch.program.body) if around}
     found: dict[str, Lateness] = {}
     for part, share in shares.items():
-        waiting = [looped[name] for name in share.steps if name in looped]
-        if part.after or not waiting or part.region < 0 or not regions[part.region].leaf:
+        if part.after or part.region == OUTSIDE:
             continue
-        more = {part.region: base[part.region] + MEASURED_TRIPS}
-        runs = [far.run(base | trips, np.zeros(1)) for trips in ({}, more)]
-        times = runs[1].counts[part.region] - runs[0].counts[part.region]
         # An iteration of the code may be part of a step, or several of them.
-        late = share.times * (runs[1].end - runs[0].end) / times
-        whole = share.times * cycles[part.region]
-        for step, loop in waiting:
+        late, whole = (share.times * one for one in (far[part.region].cycles, cycles[part.region]))
+        for step, loop in (looped[name] for name in share.steps if name in looped):
             if any(tile.path == "plain" for tile in step.loads):
-                # Beyond one wait for each tile it is spilled registers that the code waits for.
-                waits = round((late - whole) / FAR_CYCLES)
-                found[step.name] = Lateness(waits=min(max(1, waits), len(step.loads)))
+                found[step.name] = _waiting(late - whole, len(step.loads))
             elif deep := pipelined_stages(loop, launch):
                 slack = whole + FAR_CYCLES - (deep - 1) * late
                 # Code whose loads do not run ahead after all waits as if it had waited for data from L2 already.
@@ -78,8 +74,16 @@ def latenesses(
     return found
 
 
+def _waiting(late: float, tiles: int) -> Lateness:
+    """What data come too late by in one execution [cycles]; beyond one wait for each tile it is spilled registers."""
+    return Lateness(waits=min(max(1, round(late / FAR_CYCLES)), tiles))
+
+
 def usual_lateness(launch: Launch, device: Device) -> float:
-    """How much later than from L2 data come that L2 cannot hold, while the launch reads and writes [cycles]."""
+    """How much later than from L2 data come where L2 cannot hold what the launch reads [cycles].
+
+    Reads meet writes where L2 cannot hold those either, the more the larger their part of both.
+    """
     read, written = set[str](), set[str]()
     for step, _ in steps(launch.program.body):
         read.update(tile.tensor for tile in step.loads)
@@ -88,4 +92,6 @@ def usual_lateness(launch: Launch, device: Device) -> float:
     if sizes[0] <= device.l2_bytes:
         return 0.0
     turns = sizes[1] / sum(sizes) if sizes[1] > device.l2_bytes else 0.0
-    return (device.hbm_latency_s + turns * device.hbm_turn_s) * device.boost_clock_hz
+    multiplies = any(step.work.matmuls for step, _ in steps(launch.program.body))
+    clock_hz = device.tensor_boost_clock_hz if multiplies else device.boost_clock_hz
+    return (device.hbm_latency_s + turns * device.hbm_turn_s) * clock_hz

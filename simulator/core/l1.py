@@ -12,16 +12,17 @@ from .compiled import compiled, inlined
 
 TAG, BYTES = 0, 1
 """Columns of `l1`; behind the ring the newest element, and bytes that are due to be found."""
-L1_ENTRIES = 256
+L1_ENTRIES = 1024
+"""Beyond the reach of 228 KiB of L1 in tiles of 16 rows of 64 elements of a byte, the smallest."""
 REACH = (0.5, 0.9, 1.2, 1.45, 1.75, 2.3, 2.9)
 FOUND = (1.0, 0.61, 0.26, 0.08, 0.07, 0.025, 0.0)
-"""Share of a load that hits, by how many times the room was loaded since, and itself."""
+"""Share of a load that hits, by how many times the room was loaded or stored to since, and itself."""
 NONE_BEYOND = REACH[-1]
 
 
 @inlined
 def hit_share(distance: float, room: float) -> float:
-    """Share of a load that hits. Args: distance: what was loaded since, and itself [B]; room: of the L1 [B]."""
+    """Share of a load that hits. Args: distance: what was moved since, and itself [B]; room: of the L1 [B]."""
     reach = distance / max(room, 1.0)
     share = 1.0 if reach <= REACH[0] else 0.0
     for i in range(1, len(REACH)):
@@ -32,9 +33,9 @@ def hit_share(distance: float, room: float) -> float:
 
 @compiled
 def look_up(l1: np.ndarray, room: float, tag: int, size: int, sm: int, store: bool) -> bool:
-    """Look a tile up in an SM's L1 and make it the newest. Returns: whether it is found; what is stored never is.
+    """Look a tile up in an SM's L1 and make it the newest. Returns: whether it is found; stores never look for it.
 
-    A tile is the unit: a CTA sweeps whole tiles. Stores are written through, and L1 keeps what it has of them.
+    A tile is the unit: a CTA sweeps whole tiles. Stores are written through, and L1 keeps what is stored.
     """
     newest = l1[sm, L1_ENTRIES, TAG]
     total = size

@@ -16,7 +16,8 @@ Of warps that could issue at the same time, the one that issued last goes on, el
 import numpy as np
 
 from .compiled import compiled, inlined
-from .sm_effects import push_back, take_effect
+from .sm_effects import take_effect
+from .sm_memory import push_back
 from .sm_tables import (
     BUSY_PIPE,
     CLOCK,
@@ -28,6 +29,7 @@ from .sm_tables import (
     LAST,
     LENGTH,
     LOGGED,
+    LSU_QUEUED,
     MATMUL,
     MULTIPLYING,
     NO_PIPE,
@@ -121,8 +123,13 @@ def _end_product(state: State, latencies: Latencies, per_cta: int) -> None:
 
 
 @inlined
-def _goes_first(state: State, warp: int, other: int, core: int) -> bool:
-    """Greedy, then oldest: on an H200, CTAs of one SM are the faster the older they are (decision 0011)."""
+def _goes_first(state: State, warp: int, other: int, core: int, queues: bool) -> bool:
+    """Greedy, then oldest: on an H200, CTAs of one SM are the faster the older they are (decision 0011).
+
+    But in front of a full queue of memory instructions warps take turns: two of a sub-core store at the same pace.
+    """
+    if queues:
+        return state.last_issue[warp] < state.last_issue[other]
     last = state.latest[core]
     return other != last and (warp == last or state.age[warp] < state.age[other])
 
@@ -133,6 +140,7 @@ def _choose(state: State, code: np.ndarray, rates: np.ndarray, latencies: Latenc
     chosen, when = -1, np.inf
     now, left = state.links[CLOCK], state.links[PORT_LEFT]
     beside = state.queue[MULTIPLYING] and state.product_end[core] > now
+    queue_free = state.gone[core, state.sent[core] % LSU_QUEUED]
     for k in range(state.members.shape[1]):
         warp = state.members[core, k]
         if warp < 0:
@@ -148,7 +156,7 @@ def _choose(state: State, code: np.ndarray, rates: np.ndarray, latencies: Latenc
                 lacks = rates[i, PORT] - port_credit(state, core, time, left, latencies.slack)
                 if lacks > 0.0:
                     time = min(time + lacks / left, state.product_end[core])
-        if time < when or (time == when and _goes_first(state, warp, chosen, core)):
+        if time < when or (time == when and _goes_first(state, warp, chosen, core, time == queue_free)):
             chosen, when = warp, time
     state.best_warp[core], state.best_time[core] = chosen, when
 

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# What an instruction is; LOAD and COPY come from beyond L1, WRITE holds up the way there. BULK is a copy by TMA,
+# What an instruction is; LOAD and COPY come from beyond L1, WRITE holds up the way there; AGAIN is a load of what its
+# warp has loaded, which L1 has, or is under way. BULK is a copy by TMA,
 # announced by EXPECT; BULK_WAIT waits for those, or for an ARRIVE. BULK_WRITE is one to L2; FLUSH commits those
 # before it, as COPY_COMMIT does copies, until they have left shared memory.
 PLAIN, SHARED, LOAD, COPY, COPY_COMMIT, COPY_WAIT, MATMUL, MATMUL_WAIT, BARRIER = range(9)
@@ -41,15 +42,19 @@ SCOREBOARDS = 6
 RING = 64
 QUEUED = 1024
 BARRIERS = CHANNELS = 16
+LSU_QUEUED = 10
+"""Memory instructions of a sub-core that wait in front of L1, in order: behind stores that fill the way out, a read of
+shared memory waits for 9 to 10 stores of its sub-core, of 512 B each, and for 11 to 12 narrower ones, by one warp or
+by two (docs/validation/lsu-queue-h200-2026-11-23.json)."""
 # Columns of `log`.
 LOG_SLOT, LOG_MARK, LOG_TIME = range(3)
 START, EXIT = -1, -2
 # Elements of `State.links`: shared memory is free; data come from beyond L1 until; the share of shared memory
 # that the running product takes; the time; the share of the register port that it leaves; the way out to L2 is free;
 # cycles of shared memory that copies and loads took; what was stored, or copied, is written; L1's tags are free; cycles
-# of the running product; the last product's end.
-SMEM_FREE, COPY_FREE, SMEM_SHARE, CLOCK, PORT_LEFT, OUT_FREE, COPIED, WRITTEN, TAGS_FREE, LENGTH, LAST = range(11)
-LINKS = 11
+# of the running product; the last product's end; how long what waits to leave may take.
+SMEM_FREE, COPY_FREE, SMEM_SHARE, CLOCK, PORT_LEFT, OUT_FREE, COPIED, WRITTEN, TAGS_FREE, LENGTH, LAST, ROOM = range(12)
+LINKS = 12
 # Elements of `State.queue`: the product that runs next or now, one past the last, whether one runs; entries of the log;
 # warps that have begun.
 HEAD, TAIL, MULTIPLYING, LOGGED, BEGUN = range(5)
@@ -106,7 +111,8 @@ class State(NamedTuple):
     arrived, released: barriers; running: warps; done: CTAs; wake: whether its warps' times have to be looked at;
     starting: when the next CTA starts.
     Sub-cores: pipe_free, issue_free, latest: warp, run: its instructions without a gap; best_time, best_warp, dirty;
-    members: its warps; product_end; credit: instructions that the running product can wait for, at credit_time.
+    members: its warps; gone: when its last memory instructions were through the queue in front of L1, sent: how many;
+    product_end; credit: instructions that the running product can wait for, at credit_time.
     Then: queued products; links and queue: see above.
     What comes out: log, counts, stalls, blames, used.
     """
@@ -151,6 +157,8 @@ class State(NamedTuple):
     best_warp: np.ndarray
     dirty: np.ndarray
     members: np.ndarray
+    gone: np.ndarray
+    sent: np.ndarray
     product_end: np.ndarray
     credit: np.ndarray
     credit_time: np.ndarray
@@ -217,6 +225,8 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         best_warp=whole(SUB_CORES) - 1,
         dirty=whole(SUB_CORES) + 1,
         members=members,
+        gone=np.zeros((SUB_CORES, LSU_QUEUED)),
+        sent=whole(SUB_CORES),
         product_end=np.zeros(SUB_CORES),
         credit=np.zeros(SUB_CORES),
         credit_time=np.zeros(SUB_CORES),

@@ -1,7 +1,7 @@
 """What a warp's memory instructions touch: lines, sectors, banks, from the addresses of its lanes.
 
-The code computes the addresses: each block that a warp runs is gone through once, in the order in which the warp comes
-there first, with the launch's own arguments; tensors begin at multiples of whatever matters.
+The code computes the addresses: each block that a warp runs is gone through once (or as often as is asked for), in the
+order in which the warp comes there first, with the launch's own arguments; tensors begin at multiples of what matters.
 So what stands in a loop is seen in its first iteration, what stands behind it as if there had been no other, and lanes
 of a warp that go apart all run both sides. Addresses that depend on data are not known.
 """
@@ -24,6 +24,8 @@ from .values import TRUE, UNKNOWN, Array, Value, both
 GLOBAL = frozenset({"LDG", "LD", "STG", "ST"})
 SHARED = frozenset({"LDS", "STS", "LDSM", "STSM"})
 LOADS = frozenset({"LDG", "LD"})
+BEYOND_L1 = frozenset({"GPU", "SYS"})
+"""Loads that must see what other SMs have written."""
 COPY = "LDGSTS"
 GLOBAL_ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(R\d+)\.64(?:\+(UR\d+)(?:\.64)?)?(?:\+(-?0x[0-9a-f]+))?\]$")
 ONLY_GUARDED = frozenset({"UTMALDG", "SYNCS"})
@@ -36,7 +38,7 @@ LINE_BYTES, SECTOR_BYTES, WORD_BYTES = 128, 32, 4
 BANK_BYTES = 0x1000
 """More than constant bank 0 holds of a launch."""
 FIRST_ARGUMENT, POINTER_BYTES = 0x140, 8
-"""Before that stand the grid and other things, which are known or not asked for."""
+"""Before that stand the grid and other things, or those come with `constants`, or nobody asks for them."""
 BEGIN = 1 << 40
 """Where tensors begin: some code starts out in front of them."""
 WARP_SHIFT = 48
@@ -70,7 +72,7 @@ def accesses(
     """Follow the warps of some CTAs, all of which go the same ways.
 
     Args:
-        ways: per warp the blocks that it runs, each once, in the order in which it comes there first;
+        ways: per warp the blocks that it runs, in order, each once, or a few times;
         constants: address in constant bank 0 [B] -> 32-bit word; arguments that are missing are taken for pointers,
         each to a tensor of its own, all else for 0;
         special: registers by name, as in `Threads`.
@@ -93,7 +95,7 @@ def accesses(
                 if place in touching:
                     lanes = touching[place].lanes(threads, shape)
                     seen[place].append(lanes)
-                    if lanes and flow.instructions[place].family in LOADS:
+                    if lanes and _stays_in_l1(flow.instructions[place]):
                         loaded[place] = _sectors(*lanes)
                     for name in written(flow.instructions[place]):
                         threads.registers[name] = UNKNOWN
@@ -125,6 +127,10 @@ def _alike(ways: Sequence[Sequence[int]]) -> dict[tuple[int, ...], list[int]]:
 
 def _of_warps(special: Mapping[str, Value], warps: list[int]) -> dict[str, Value]:
     return {name: (array[:, warps] if array.shape[1] > 1 else array, known) for name, (array, known) in special.items()}
+
+
+def _stays_in_l1(one: Instruction) -> bool:
+    return one.family in LOADS and BEYOND_L1.isdisjoint(one.modifiers)
 
 
 def _touches(one: Instruction) -> bool:

@@ -39,8 +39,9 @@ from ..tiling import cdiv, key_tensor, padded_head_dim, query_tensor, statistic_
 
 VARIABLES = ("slab", "kv_slab")
 WARP_THREADS = 32
-COPIED_BYTES = 16
-"""What cp.async moves of a thread at once where it passes L1 by (PTX ISA, cp.async.cg)."""
+PAST_L1_BYTES, LEAST_COPIED_BYTES = 16, 4
+"""What cp.async moves of a thread at once where it passes L1 by, and at least (PTX ISA, cp.async); with less, Triton
+loads plainly."""
 
 
 def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
@@ -55,7 +56,8 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
 
     # Triton copies asynchronously only what feeds a product; O, L and MAX are added to.
     bytes_per_thread = block_m * dim * problem.element_bytes / (WARP_THREADS * config.num_warps)
-    copied: Path = "async" if bytes_per_thread >= COPIED_BYTES else "cached"
+    paths: tuple[tuple[float, Path], ...] = ((PAST_L1_BYTES, "async"), (LEAST_COPIED_BYTES, "cached"))
+    copied = next((path for least, path in paths if bytes_per_thread >= least), "plain")
     queries = rows_of("Q", dim, copied if config.num_stages > 1 else "plain")
     state = (rows_of("O", dim), rows_of("L", 1), rows_of("MAX", 1))
     keys_and_values = tuple(

@@ -4,7 +4,7 @@ import pytest
 from machine.sm_toys import LATENCIES, Code, Seen, straight, walk
 from tilesight.simulator import sm_machine
 from tilesight.simulator.core import sm_tables as sm
-from tilesight.simulator.core.sm_effects import TAKEN_FROM_READS
+from tilesight.simulator.core.sm_memory import TAKEN_FROM_READS
 
 PORT = LATENCIES._replace(
     port=sm_machine.PORT_SHARE,

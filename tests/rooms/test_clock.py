@@ -1,10 +1,9 @@
 """What power leaves of the clock, between the two loads that were measured."""
 
-from dataclasses import replace
 
 import pytest
 from tilesight.simulator.clock import MIXED_HBM, MIXED_TENSOR, Activity, sustained_clock_hz
-from tilesight.simulator.device import load_device
+from tilesight.simulator.device import Device, catalogue, load_device
 
 H200 = load_device("h200")
 BURST_HZ = H200.tensor_boost_clock_hz
@@ -44,8 +43,18 @@ def test_the_clock_that_is_counted_falls_as_much() -> None:
     assert both[0] == pytest.approx(both[1])
 
 
-def test_a_device_of_which_one_load_is_known_has_no_term_for_hbm() -> None:
-    """Its file says the same clock for both; HBM would raise it."""
-    one = replace(H200, mixed_clock_hz=H200.tensor_clock_hz)
-    clocks = {sustained_clock_hz(BURST_HZ, Activity(0.8, 0.2, hbm), one) for hbm in (0.0, 1.0)}
-    assert len(clocks) == 1
+ONE_LOAD = [device for device in map(load_device, catalogue()) if device.mixed_clock_hz == device.tensor_clock_hz]
+
+
+@pytest.mark.parametrize("device", ONE_LOAD, ids=lambda device: device.name)
+def test_a_device_of_which_one_load_is_known_has_no_term_for_hbm(device: Device) -> None:
+    """Its file says the same clock for both; HBM would lower it, or traffic lower it beyond what is known."""
+    boost = device.tensor_boost_clock_hz
+    assert len({sustained_clock_hz(boost, Activity(0.8, 0.2, hbm), device) for hbm in (0.0, 1.0)}) == 1
+    for activity in (Activity(1.0, 1.0, 1.0), Activity(0.9, 0.2, 0.3)):
+        assert device.tensor_clock_hz <= sustained_clock_hz(boost, activity, device) <= boost
+
+
+def test_most_of_the_catalogue_knows_one_load() -> None:
+    """The tests above would hold for nothing."""
+    assert len(ONE_LOAD) > len(catalogue()) / 2

@@ -85,11 +85,11 @@ def test_a_bulk_copy_that_nobody_makes_is_not_announced() -> None:
     assert code[1, sm.KIND] == sm.EXPECT
 
 
-@pytest.mark.parametrize("lanes", [0, 16])
-def test_copies_that_run_ahead_in_a_loop_are_whole(lanes: int) -> None:
-    """A CTA with few key tiles has nothing to copy ahead in its first iteration, others have."""
+def copying(guard: str, lanes: int = 32) -> tuple[int, float, float]:
+    """Kind, lines and tags of a copy in a loop over R5, under P0, or what `guard` makes of it."""
     code, rates = entered(
         "IMAD.MOV R5, RZ, RZ, RZ",
+        guard,
         "LDGSTS.E.BYPASS.128 [R2], desc[UR4][R2.64], P0",
         "IADD3 R5, R5, 0x1, RZ",
         "ISETP.LT.AND P1, PT, R5, 0x4, PT",
@@ -97,7 +97,25 @@ def test_copies_that_run_ahead_in_a_loop_are_whole(lanes: int) -> None:
         size=16,
         lanes=lanes,
     )
-    assert (code[1, sm.KIND], rates[1, sm.SMEM], rates[1, sm.TAGS]) == (sm.COPY, 4.0, 4.0)
+    return code[2, sm.KIND], rates[2, sm.SMEM], rates[2, sm.TAGS]
+
+
+def test_copies_that_run_ahead_in_a_loop_are_whole() -> None:
+    """A CTA with few key tiles has nothing to copy ahead in its first iteration, others have."""
+    assert copying("NOP", lanes=16) == (sm.COPY, 4.0, 4.0)
+    assert copying("ISETP.GT.AND P0, PT, R5, RZ, PT") == (sm.COPY, 4.0, 4.0)
+
+
+def test_copies_that_two_iterations_do_not_make_are_none() -> None:
+    """flash1 with one tile of queries would wait 400 cycles for a second each time: 15 to 30 % too slow."""
+    assert copying("NOP", lanes=0)[0] == sm.PLAIN
+
+
+def test_a_load_that_must_see_other_sms_is_not_served_by_l1() -> None:
+    """Counters in device memory would seem to be read at once."""
+    for strong, kind in (("", sm.AGAIN), (".STRONG.SM", sm.AGAIN), (".STRONG.GPU", sm.LOAD), (".STRONG.SYS", sm.LOAD)):
+        line = f"LDG.E{strong} R4, desc[UR4][R2.64]"
+        assert entered(line, line, size=16)[0][1, sm.KIND] == kind
 
 
 def test_ctas_all_over_the_grid_are_looked_at() -> None:

@@ -1,0 +1,86 @@
+"""Memory instructions in front of L1: a queue for each sub-core, in order, as deep as on an H200.
+
+Held against `lsu-queue-h200-2026-11-23.json`: warps store so many times, and then read shared memory.
+"""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from machine.sm_toys import LATENCIES, Code, straight, walk
+from tilesight.simulator.core import sm_tables as sm
+from tilesight.simulator.sm_code import OPERAND_READ, WAITING_LINES
+from tilesight.simulator.sm_machine import OUT, OUT_ALONE
+
+STORE: dict[str, Any] = {
+    "kind": sm.WRITE,
+    "pipe": sm.LSU,
+    "interval": 4.0,
+    "smem": 4.0,
+    "tensor": WAITING_LINES,
+    "read": OPERAND_READ,
+}
+READ: dict[str, Any] = {"kind": sm.SHARED, "pipe": sm.LSU, "interval": 2.0, "latency": 22.0, "smem": 1.0}
+SMS = 132
+DATA = Path(__file__).parents[2] / "docs/validation/lsu-queue-h200-2026-11-23.json"
+
+
+@cache
+def _rows() -> tuple[dict[str, Any], ...]:
+    rows = json.loads(DATA.read_text("utf-8"))["rows"]
+    return tuple(
+        row for row in rows if row["what"] == "after" and (row["store"], row["op"], row["in_l1"]) == ("512 B", "LDS", 0)
+    )
+
+
+def _measured(stores: int, warps: int, ctas: int) -> float:
+    """Cycles from a warp's last store until its read of shared memory is done; the mean of two warps."""
+    (row,) = (row for row in _rows() if (row["ctas"], row["warps"], row["stores"]) == (ctas, warps, stores))
+    return float(np.mean([row[f"{which}_done"] - row[f"{which}_issued"] for which in ("first", "last")]))
+
+
+def _simulated(stores: int, warps: int, ctas: int) -> float:
+    latencies = LATENCIES._replace(out=OUT_ALONE if ctas == 1 else OUT)
+    code = Code().add(**STORE, times=stores).add(**READ, writes=0).add(waits=1)
+    return float(straight(code, warps, latencies=latencies).stalls[stores + 1, sm.SCOREBOARD]) / warps
+
+
+@pytest.mark.parametrize(("ctas", "stores", "within"), [(1, 12, 0.3), (1, 16, 0.15), (1, 24, 0.25), (SMS, 24, 0.35)])
+@pytest.mark.parametrize("warps", [4, 8])
+def test_reads_of_shared_memory_wait_behind_stores_as_long_as_measured(
+    ctas: int, stores: int, within: float, warps: int
+) -> None:
+    """Kernels with spilled registers would be too fast: LDS and LDL stand behind others' stores."""
+    measured, simulated = (seen(stores, warps, ctas) - seen(1, warps, ctas) for seen in (_measured, _simulated))
+    assert simulated == pytest.approx(measured, rel=within)
+
+
+def test_a_warp_stores_on_while_the_queue_takes_what_it_stores() -> None:
+    """Stores would hold up what comes after them from the first that finds the way out full."""
+    slow = LATENCIES._replace(out=100.0)
+    stored = {**STORE, "tensor": 0.0}
+    few, many = (
+        straight(Code().add(**stored, times=times).add(), latencies=slow).cycles
+        for times in (sm.LSU_QUEUED, sm.LSU_QUEUED + 2)
+    )
+    assert few < 100
+    assert many == pytest.approx(2 * 400, rel=0.1)
+
+
+def test_warps_of_a_sub_core_store_at_the_same_pace() -> None:
+    """On an H200 two warps that store 20 times each come to their last store together, not one after the other."""
+    code = Code().add(**STORE, times=100).add()
+    ways = [[(0, 100, 0), (100, 101, 1)]] + [[(0, 101, -1)]] * 7
+    seen = walk(code, ways)
+    assert seen.times(1)[0] > 0.9 * seen.cycles
+
+
+def test_a_sub_core_that_queues_leaves_shared_memory_to_the_others() -> None:
+    """Reads of three sub-cores would wait for a fourth that stores."""
+    code = Code().add(**STORE, times=200).add(stall=15, times=10).add(**READ, writes=0).add(waits=1)
+    ways = [[(0, 200, -1)], *[[(200, 212, -1)]] * 3]
+    seen = walk(code, ways, latencies=LATENCIES._replace(out=50.0))
+    assert seen.stalls[211, sm.SCOREBOARD] / 3 == pytest.approx(READ["latency"], abs=5)

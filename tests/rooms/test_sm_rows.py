@@ -1,0 +1,99 @@
+"""Code without loops: how often it waits for late data, and what its CTAs take from each other."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from made_code import made_instruction
+from tilesight.simulator.compiled_cost import _full
+from tilesight.simulator.device import load_device
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.program import Launch, Step
+from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.sass.decode import Instruction
+from tilesight.simulator.sass.flow import find_flow
+from tilesight.simulator.schedule import Config
+from tilesight.simulator.sm_alone import lone_costs
+from tilesight.simulator.sm_code import lower_code
+from tilesight.simulator.sm_lateness import latenesses
+from tilesight.simulator.sm_machine import Machine, latencies_of
+from tilesight.simulator.sm_steps import Part, Share
+from tilesight.simulator.sm_way import OUTSIDE, find_ways
+
+H200 = load_device("h200")
+LATE = 20_000.0
+
+
+def load(**waits: int) -> Instruction:
+    one = made_instruction(0, "LDG.E", "R4", "desc[UR4][R2.64]")
+    return replace(one, write_barrier=0, **waits)  # type: ignore[arg-type]
+
+
+def work(times: int) -> list[Instruction]:
+    return [replace(made_instruction(0, "FFMA", "R5", "R5", "R5", "R5"), stall_cycles=4)] * times
+
+
+def waiting(one: Instruction) -> Instruction:
+    return replace(one, wait_mask=1)
+
+
+def machine_of(code: Sequence[Instruction]) -> Machine:
+    placed = [replace(one, address=16 * place) for place, one in enumerate([*code, made_instruction(0, "EXIT")])]
+    ways = find_ways(find_flow(placed), [[0]] * 4)
+    table, rates, _ = lower_code(ways.flow.instructions, 90)
+    return Machine(ways=ways, code=table, rates=rates, latencies=latencies_of(H200, H200.sms))
+
+
+def rows(tiles: int) -> tuple[Launch, str]:
+    """Row softmax whose one step loads so many tiles."""
+    problem = AttentionProblem(batch=1, heads=1, seqlen_q=4096, seqlen_k=1024, head_dim=64)
+    launch = find_schedule("naive").launches(problem, Config(block_m=64, block_n=64), H200)[1]
+    (step,) = (one for one in launch.program.body if isinstance(one, Step) and one.loads)
+    body = tuple(replace(one, loads=step.loads * tiles) if one is step else one for one in launch.program.body)
+    return replace(launch, program=replace(launch.program, body=body)), step.name
+
+
+def waits_of(code: Sequence[Instruction], tiles: int = 4, times: int = 1) -> int:
+    launch, name = rows(tiles)
+    machine = machine_of(code)
+    shares = {Part(OUTSIDE): Share(steps=(name,), times=1.0, left=0.0)}
+    cycles = {OUTSIDE: lone_costs(machine)[OUTSIDE].cycles}
+    return latenesses(launch, machine, shares, {name: times}, cycles)[name].waits
+
+
+def test_loads_that_wait_for_each_other_are_late_one_after_the_other() -> None:
+    """Rows of 12,288 keys that need a second look would come as early as those that do not."""
+    first, apart = [load(), load(), waiting(work(1)[0])], [load(), load(wait_mask=1), waiting(work(1)[0])]
+    assert waits_of(first) == 1
+    assert waits_of(apart) == 2
+    assert waits_of(apart * 2) == 4
+
+
+def test_no_step_waits_more_often_than_it_loads_tiles() -> None:
+    """Spilled registers that the code waits for would come from device memory."""
+    assert waits_of([load(wait_mask=1)] * 5 + [waiting(work(1)[0])], tiles=2) == 2
+
+
+def test_a_step_that_runs_twice_waits_half_as_often_each_time() -> None:
+    """A step that the code has unrolled would wait twice for all of it."""
+    assert waits_of([load(wait_mask=1)] * 4 + [waiting(work(1)[0])], times=2) == 2
+
+
+def held_up(late: float, resident: int = 2) -> tuple[float, float]:
+    """Cycles by which a CTA that loads and computes holds up a full SM, and how long it takes alone."""
+    machine = machine_of([load(), *work(400), waiting(work(1)[0]), *work(1000)])
+    alone = lone_costs(machine)
+    full, *_ = _full(machine, alone, resident, late)
+    return full[OUTSIDE], alone[OUTSIDE].cycles
+
+
+def test_a_cta_that_waits_for_device_memory_holds_up_nobody_meanwhile() -> None:
+    """A row kernel's CTAs would be charged the latency of device memory, which the engine charges as well."""
+    (none, alone), (late, _) = held_up(0.0), held_up(LATE)
+    assert none < late < alone
+
+
+def test_alone_on_its_sm_it_is_charged_what_it_does() -> None:
+    """One CTA an SM meets nobody."""
+    charged, alone = held_up(LATE, resident=1)
+    assert charged == pytest.approx(alone, rel=0.05)
