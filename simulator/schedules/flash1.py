@@ -56,8 +56,9 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
 
     # Triton copies asynchronously only what feeds a product; O, L and MAX are added to.
     bytes_per_thread = block_m * dim * problem.element_bytes / (WARP_THREADS * config.num_warps)
-    paths: tuple[tuple[float, Path], ...] = ((PAST_L1_BYTES, "async"), (LEAST_COPIED_BYTES, "cached"))
-    copied = next((path for least, path in paths if bytes_per_thread >= least), "plain")
+    copied: Path = "async" if bytes_per_thread >= PAST_L1_BYTES else "cached"
+    if bytes_per_thread < LEAST_COPIED_BYTES:
+        copied = "plain"
     queries = rows_of("Q", dim, copied if config.num_stages > 1 else "plain")
     state = (rows_of("O", dim), rows_of("L", 1), rows_of("MAX", 1))
     keys_and_values = tuple(

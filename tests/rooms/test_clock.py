@@ -1,6 +1,5 @@
 """What power leaves of the clock, between the two loads that were measured."""
 
-
 import pytest
 from tilesight.simulator.clock import MIXED_HBM, MIXED_TENSOR, Activity, sustained_clock_hz
 from tilesight.simulator.device import Device, catalogue, load_device
