@@ -2,14 +2,15 @@
 
 In: a launch, with the code in its resources. Out: a `StepCost` for each step, of the same form as the estimate from
 tiles, with one pipe more, `sm`: the cycles after which a full SM finishes another CTA's step. The lone CTA's time is
-the critical path. Data come after the latency of an L2 hit, so that what the code hides of it is hidden:
-a memory engine that uses these costs must charge only what goes beyond (misses, queues), neither that latency
-nor the SM's own port; and of that only what exceeds a step's slack (`sm_lateness`).
+the critical path. Data come after the latency of an L2 hit, so that what the code hides of it is hidden (to a full SM
+of code without loops as late as from HBM, since its CTAs wait together for most of their time): a memory engine that
+uses these costs must charge only what goes beyond (misses, queues), neither that latency nor the SM's own port; and of
+that only what exceeds a step's slack (`sm_lateness`).
 
 One CTA is followed through its code (`sm_way`); what repeats there is measured on the simulated SM, alone and with
 as many CTAs as the SM holds, and paid for by the steps that run as often (`sm_steps`).
 A full SM's share of straight code is what CTAs that follow each other take beyond their loops, divided as a lone CTA's
-time is.
+time is; of code without loops, what a CTA holds up the others by while it does not wait itself.
 """
 
 from collections import Counter

@@ -22,7 +22,7 @@ LOOKED_AT, APART = 16, 0.6180339887
 HALF = 0.5
 COPIES = frozenset({sm.COPY, sm.BULK, sm.EXPECT})
 ELEMENT_SHARE = 0.125
-"""Of a sector's bytes that a store of single elements moves, 16 B apart: what `PART_SECTOR` was measured with."""
+"""Of a sector's bytes that a store of single elements moves, 16 B apart: what `PART_SECTOR` is about."""
 
 
 def enter_accesses(

@@ -48,12 +48,13 @@ tell that rows are aligned.
 ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1's tags take 4.0
 cycles for such a load, one a line (docs/validation/store-queue-h200-2026-11-22.json)."""
 PART_SECTOR = 1.22
-"""A part of a sector on the way out for a whole one: 25.6 to 28.4 cycles a store of 16 of them where all SMs write
-(the same data), for 25.0; the row kernels take 29.8 to 31.2."""
+"""A part of a sector on the way out for a whole one: fitted on row kernels of seed 0, which take 29.8 to 31.2 cycles a
+store of 16 of them, where whole ones take 25.0; stores alone take 25 to 39, by where they go and how many warps take
+turns (docs/validation/narrow-stores-h200-2026-11-23.json)."""
 WAITING_LINES, WAITING_NARROW = 52.0, 146.0
-"""Lines that may wait to leave an SM: loads behind many stores come 170 to 340 cycles later where one SM writes, 32 B a
-cycle, and 600 to 900 where all do, 20 B; behind narrow stores 1650 and 2000 to 2500, at 18 and 26 cycles each
-(the same data)."""
+"""Lines that may wait to leave an SM, behind L1. A load waits for 53 stores of four lines, 850 cycles where one SM
+writes, 40 of which stand in front of L1; for 71 to 75 stores of single elements (4.88 lines each, at 20 cycles), 40 of
+them there as well (docs/validation/lsu-queue-h200-2026-11-23.json)."""
 LINE_SECTORS = 4.0
 BULK_KINDS = {"UTMALDG": sm.BULK, "UTMASTG": sm.BULK_WRITE, "UTMACMDFLUSH": sm.FLUSH}
 SHARED_LINE_BYTES = 128.0

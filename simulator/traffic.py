@@ -15,7 +15,7 @@ class Traffic:
         l2_hit_bytes: of `l2_read_bytes`, those that no device memory read had to fetch [B].
         fabric_bytes: bytes between the L2 partitions [B].
         smem_fill_bytes: bytes arriving at SMs from L2 [B].
-        l1_hit_bytes: bytes of plain loads that L1 served [B].
+        l1_hit_bytes: bytes of loads that L1 served [B].
         smem_read_bytes, smem_write_bytes: bytes through shared memory inside the SMs,
             operand re-reads by the warps included [B].
         matmul_flop: of tile products, masked parts of a tile included [FLOP].
