@@ -1,6 +1,7 @@
 """Every kernel of the project keeps the laws of online softmax, compiled, on a GPU: a thousand inputs for each law.
 
-All kernels and element types that are asked for (`-k`) run side by side, each in a process of its own;
+All kernels and element types that are asked for (`-k`) run side by side, each in a process of its own (with xdist, give
+the file to one worker: `--dist loadfile`);
 `-rP` shows their tables.
 """
 
