@@ -9,7 +9,7 @@
 // or not.
 // "behind": how long one instruction takes that needs the result of the one before, while other warps store; null where
 // they were done before.
-// LDG of "behind" hits L1, LDG of "after" comes from L2.
+// LDG of "behind" hits L1, LDG of "after" comes from L2; STS is one with an LDS of the same place behind it.
 // Nothing waits for a clock: no register that a store reads is written again.
 #include <algorithm>
 #include <cstdio>
@@ -192,9 +192,11 @@ template <int OP, int WIDTH, int STORES> void then(int ctas, bool held) {
     auto all = measure(after<OP, WIDTH, STORES>, ctas, warps * 32, warps * 2, written, times, 0u, held, VALUE);
     printf("{\"what\": \"after\", \"op\": \"%s\", \"store\": \"%s\", \"ctas\": %d, \"in_l1\": %d, \"warps\": %d, \"stores\": %d",
            OPS[OP], WIDTHS[WIDTH], ctas, held, warps, STORES);
-    for (int warp : {0, warps - 1})
+    for (int warp : {0, warps - 1}) {
       printf(", \"%s_issued\": %.0f, \"%s_done\": %.0f", warp ? "last" : "first", median(all, warps * 2, warp * 2),
              warp ? "last" : "first", median(all, warps * 2, warp * 2 + 1));
+      if (warps == 1) break;
+    }
     printf("}\n");
   }
 }

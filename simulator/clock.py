@@ -93,7 +93,8 @@ def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> f
     mixed_cores = MIXED_TENSOR + FILL_SHARE * mixed_fill / device.sm_fill_bytes_per_cycle
     mixed_load = (boost / device.mixed_clock_hz) ** POWER_EXPONENT
     hbm_load = max(0.0, mixed_load - tensor_load * mixed_cores) / MIXED_HBM
-    one_load = device.mixed_clock_hz == device.tensor_clock_hz  # is known, and nothing of HBM or beyond it
+    # A device file with one clock for both knows one load: nothing of HBM, and nothing beyond that clock.
+    one_load = device.mixed_clock_hz == device.tensor_clock_hz
     if one_load:
         hbm_load = 0.0
     slower = 1.0

@@ -45,7 +45,7 @@ class Served(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of the loads that hit."""
+        """Share of these loads that hits."""
         return self.hit_bytes / self.loaded_bytes if self.loaded_bytes else 0.0
 
     def beside(self, other: "Served") -> "Served":
@@ -54,7 +54,7 @@ class Served(NamedTuple):
 
 
 def served_by_l1(launch: Launch, device: Device, resident: int, item: int) -> dict[str, Served]:
-    """What each step loads plainly, and how much of it hits, in all its executions by one CTA.
+    """What each step loads plainly, and how much of it hits, in its executions by one CTA: of its first `MOST_TILES`.
 
     Args:
         resident: CTAs of an SM; item: whose steps are followed.

@@ -43,7 +43,7 @@ def enter_accesses(
     idle = {place for place, access in found.items() if not access.lanes and code[place, sm.KIND] in COPIES}
     if idle & inside:
         again = accesses(ways.flow, _visits(ways, 2), constants, special)
-        idle -= {place for place in inside if place in again and again[place].lanes}
+        idle -= {place for place in inside if place not in again or again[place].lanes}
     code[list(idle), sm.KIND] = sm.PLAIN
     for place, access in found.items():
         kind, row = code[place, sm.KIND], rates[place]

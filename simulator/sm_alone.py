@@ -13,7 +13,7 @@ from .sm_machine import Machine, Run
 from .sm_way import OUTSIDE
 
 LONE_TRIPS, SETTLED = 8, 4
-"""Iterations of a loop; until its pace has settled, and beyond those."""
+"""Iterations of a loop that are run first; until its pace has settled, and so many more are measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

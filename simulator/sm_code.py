@@ -53,7 +53,7 @@ store of 16 of them, where whole ones take 25.0; stores alone take 25 to 39, by 
 turns (docs/validation/narrow-stores-h200-2026-11-23.json)."""
 WAITING_LINES, WAITING_NARROW = 52.0, 146.0
 """Lines that may wait to leave an SM, behind L1. A load waits for 53 stores of four lines, 850 cycles where one SM
-writes, 40 of which stand in front of L1; for 71 to 75 stores of single elements (4.88 lines each, at 20 cycles), 40 of
+writes, 40 of which stand in front of L1; for 68 to 72 stores of single elements (4.88 lines each, at 20 cycles), 40 of
 them there as well (docs/validation/lsu-queue-h200-2026-11-23.json)."""
 LINE_SECTORS = 4.0
 BULK_KINDS = {"UTMALDG": sm.BULK, "UTMASTG": sm.BULK_WRITE, "UTMACMDFLUSH": sm.FLUSH}

@@ -114,10 +114,10 @@ def _loaders(launch: Launch, shares: Mapping[Part, Share], served: Mapping[str, 
     found: dict[int, dict[tuple[str, ...], Served]] = defaultdict(dict)
     where: list[tuple[int, tuple[str, ...]]] = []
     for step, _ in steps(launch.program.body):
-        if step.name not in served:
-            continue
         paid = [(part.region, own.steps) for part, own in shares.items() if step.name in own.steps]
         where = paid or [(region, (step.name,)) for region, _ in where]
+        if step.name not in served:
+            continue
         for region, names in dict.fromkeys(where):
             found[region][names] = found[region].get(names, Served()).beside(served[step.name])
     return defaultdict(list, {region: list(groups.values()) for region, groups in found.items()})

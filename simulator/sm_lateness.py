@@ -27,7 +27,7 @@ from .walk import pipelined_stages, steps
 FAR_CYCLES = 8192.0
 """Beyond what any loop hides."""
 MEASURED_TRIPS = 12
-"""Iterations beyond those until a loop's pace has settled: a multiple of the 2 to 5 that may be under way."""
+"""Iterations beyond the first ones: a multiple of the 2, 3 or 4 that may be under way."""
 
 
 @dataclass(frozen=True, slots=True)

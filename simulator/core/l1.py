@@ -13,7 +13,7 @@ from .compiled import compiled, inlined
 TAG, BYTES = 0, 1
 """Columns of `l1`; behind the ring the newest element, and bytes that are due to be found."""
 L1_ENTRIES = 1024
-"""Beyond the reach of 228 KiB of L1 in tiles of 16 rows of 64 elements of a byte, the smallest."""
+"""Beyond the reach of 228 KiB of L1 in tiles of 1 KiB: 16 rows of 64 elements of a byte."""
 REACH = (0.5, 0.9, 1.2, 1.45, 1.75, 2.3, 2.9)
 FOUND = (1.0, 0.61, 0.26, 0.08, 0.07, 0.025, 0.0)
 """Share of a load that hits, by how many times the room was loaded or stored to since, and itself."""

@@ -10,7 +10,8 @@ A warpgroup's tile product starts when its four warps have issued it and the ten
 them: it reads operands from shared memory, and takes most of the register port of its sub-cores.
 What it leaves adds up, so that a few instructions may issue at once, and more of them one by one;
 a long row of instructions without a gap holds the product up instead.
-Of warps that could issue at the same time, the one that issued last goes on, else the oldest does.
+Of warps that could issue at the same time, the one that issued last goes on, else the oldest does; in front of a full
+queue of memory instructions they take turns.
 """
 
 import numpy as np
@@ -29,6 +30,7 @@ from .sm_tables import (
     LAST,
     LENGTH,
     LOGGED,
+    LSU,
     LSU_QUEUED,
     MATMUL,
     MULTIPLYING,
@@ -127,6 +129,9 @@ def _goes_first(state: State, warp: int, other: int, core: int, queues: bool) ->
     """Greedy, then oldest: on an H200, CTAs of one SM are the faster the older they are (decision 0011).
 
     But in front of a full queue of memory instructions warps take turns: two of a sub-core store at the same pace.
+
+    Args:
+        queues: both wait for a place there.
     """
     if queues:
         return state.last_issue[warp] < state.last_issue[other]
@@ -137,7 +142,7 @@ def _goes_first(state: State, warp: int, other: int, core: int, queues: bool) ->
 @inlined
 def _choose(state: State, code: np.ndarray, rates: np.ndarray, latencies: Latencies, core: int) -> None:
     """Which warp of a sub-core issues next, and when."""
-    chosen, when = -1, np.inf
+    chosen, when, chosen_to_memory = -1, np.inf, False
     now, left = state.links[CLOCK], state.links[PORT_LEFT]
     beside = state.queue[MULTIPLYING] and state.product_end[core] > now
     queue_free = state.gone[core, state.sent[core] % LSU_QUEUED]
@@ -156,8 +161,10 @@ def _choose(state: State, code: np.ndarray, rates: np.ndarray, latencies: Latenc
                 lacks = rates[i, PORT] - port_credit(state, core, time, left, latencies.slack)
                 if lacks > 0.0:
                     time = min(time + lacks / left, state.product_end[core])
-        if time < when or (time == when and _goes_first(state, warp, chosen, core, time == queue_free)):
-            chosen, when = warp, time
+        to_memory = code[i, PIPE] == LSU
+        queues = to_memory and chosen_to_memory and time == queue_free
+        if time < when or (time == when and _goes_first(state, warp, chosen, core, queues)):
+            chosen, when, chosen_to_memory = warp, time, to_memory
     state.best_warp[core], state.best_time[core] = chosen, when
 
 

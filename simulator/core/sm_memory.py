@@ -1,4 +1,4 @@
-"""What memory instructions do on an SM: in order of their sub-core they come to L1, and beside products through it."""
+"""What memory instructions do on an SM: they come to L1 in order, sub-core by sub-core, and pass it beside products."""
 
 import numpy as np
 
@@ -94,11 +94,15 @@ def push_back(state: State, code: np.ndarray, rates: np.ndarray, width: int) -> 
     if waiting <= 0.0:
         return
     for warp in range(len(state.pc)):
-        if state.place[warp] < 0:
+        core = warp % SUB_CORES
+        # What still queues in front of L1, behind stores, has not come to shared memory.
+        if state.place[warp] < 0 or state.gone[core, (state.sent[core] - 1) % LSU_QUEUED] > links[SMEM_FREE]:
             continue
         for board in range(SCOREBOARDS):
             i = int(state.boards[warp, board, 1])
             if state.boards[warp, board, 0] <= clock or code[i, KIND] not in (SHARED, WRITE, AGAIN):
+                continue
+            if code[i, KIND] == AGAIN and state.fetched[warp] > links[SMEM_FREE]:
                 continue
             after = rates[i, LATENCY] if board == code[i, WRITES] else rates[i, READ]
             before = min(state.boards[warp, board, 0] - after - clock, waiting)
@@ -124,7 +128,10 @@ def _turn(state: State, core: int, now: float) -> float:
 
 @inlined
 def _come(state: State, core: int, turn: float, pipe: int) -> None:
-    """An instruction comes to L1; as long as the queue in front of it is full, no other issues."""
+    """An instruction comes to L1; as long as the queue in front of it is full, no other of its pipe issues.
+
+    What goes elsewhere by that pipe (TMA, mbarriers) is held up with them, and does not wait in line.
+    """
     if pipe == LSU:
         state.gone[core, state.sent[core] % LSU_QUEUED] = turn
         state.sent[core] += 1
@@ -208,4 +215,4 @@ def come_from_beyond(
         state.links[WRITTEN] = max(now, state.links[WRITTEN]) + smem * (1.0 + COPY_ISSUE)
         state.pending[warp] = max(state.pending[warp], finish)
     _come(state, core, begin, code[i, PIPE])
-    return finish, now + rates[i, READ] + begin - now
+    return finish, begin + rates[i, READ]

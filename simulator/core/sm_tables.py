@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 # What an instruction is; LOAD and COPY come from beyond L1, WRITE holds up the way there; AGAIN is a load of what its
-# warp has loaded, which L1 has, or is under way. BULK is a copy by TMA,
+# warp has loaded, which L1 has or which is under way. BULK is a copy by TMA,
 # announced by EXPECT; BULK_WAIT waits for those, or for an ARRIVE. BULK_WRITE is one to L2; FLUSH commits those
 # before it, as COPY_COMMIT does copies, until they have left shared memory.
 PLAIN, SHARED, LOAD, COPY, COPY_COMMIT, COPY_WAIT, MATMUL, MATMUL_WAIT, BARRIER = range(9)
@@ -52,7 +52,8 @@ START, EXIT = -1, -2
 # Elements of `State.links`: shared memory is free; data come from beyond L1 until; the share of shared memory
 # that the running product takes; the time; the share of the register port that it leaves; the way out to L2 is free;
 # cycles of shared memory that copies and loads took; what was stored, or copied, is written; L1's tags are free; cycles
-# of the running product; the last product's end; how long what waits to leave may take.
+# of the running product; the last product's end; how long what waits to
+# leave may take [cycles], infinity after a bulk store.
 SMEM_FREE, COPY_FREE, SMEM_SHARE, CLOCK, PORT_LEFT, OUT_FREE, COPIED, WRITTEN, TAGS_FREE, LENGTH, LAST, ROOM = range(12)
 LINKS = 12
 # Elements of `State.queue`: the product that runs next or now, one past the last, whether one runs; entries of the log;

@@ -1,9 +1,9 @@
 """What a warp's memory instructions touch: lines, sectors, banks, from the addresses of its lanes.
 
-The code computes the addresses: each block that a warp runs is gone through once (or as often as is asked for), in the
-order in which the warp comes there first, with the launch's own arguments; tensors begin at multiples of what matters.
-So what stands in a loop is seen in its first iteration, what stands behind it as if there had been no other, and lanes
-of a warp that go apart all run both sides. Addresses that depend on data are not known.
+The code computes the addresses: each block that a warp runs is gone through in the warp's order, once or the first two
+times, with the launch's own arguments; tensors begin at multiples of what matters.
+So what stands in a loop is seen in its first iterations, what stands behind it as if there had been no others, and
+lanes of a warp that go apart all run both sides. Addresses that depend on data are not known.
 """
 
 import re
@@ -25,7 +25,7 @@ GLOBAL = frozenset({"LDG", "LD", "STG", "ST"})
 SHARED = frozenset({"LDS", "STS", "LDSM", "STSM"})
 LOADS = frozenset({"LDG", "LD"})
 BEYOND_L1 = frozenset({"GPU", "SYS"})
-"""Loads that must see what other SMs have written."""
+"""Scopes of loads that must see what other SMs have written."""
 COPY = "LDGSTS"
 GLOBAL_ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(R\d+)\.64(?:\+(UR\d+)(?:\.64)?)?(?:\+(-?0x[0-9a-f]+))?\]$")
 ONLY_GUARDED = frozenset({"UTMALDG", "SYNCS"})
@@ -38,7 +38,7 @@ LINE_BYTES, SECTOR_BYTES, WORD_BYTES = 128, 32, 4
 BANK_BYTES = 0x1000
 """More than constant bank 0 holds of a launch."""
 FIRST_ARGUMENT, POINTER_BYTES = 0x140, 8
-"""Before that stand the grid and other things, or those come with `constants`, or nobody asks for them."""
+"""Before that stand the grid and other things (from sm_100 on, behind it too): `constants` has what is asked for."""
 BEGIN = 1 << 40
 """Where tensors begin: some code starts out in front of them."""
 WARP_SHIFT = 48

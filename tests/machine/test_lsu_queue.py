@@ -84,3 +84,21 @@ def test_a_sub_core_that_queues_leaves_shared_memory_to_the_others() -> None:
     ways = [[(0, 200, -1)], *[[(200, 212, -1)]] * 3]
     seen = walk(code, ways, latencies=LATENCIES._replace(out=50.0))
     assert seen.stalls[211, sm.SCOREBOARD] / 3 == pytest.approx(READ["latency"], abs=5)
+
+
+def test_products_push_back_nothing_that_still_waits_for_the_way_out() -> None:
+    """LDS behind stores would wait once more for each product that begins, though none of them keeps it."""
+    code = Code().add(**STORE, times=16).add(**READ, writes=0).add(waits=1)
+    for _ in range(5):
+        code.add(sm.MATMUL, argument=1, smem=34.0, tensor=32.0, port=32.0, stall=4).add(sm.MATMUL_WAIT)
+    products = len(code.rows)
+    code.add(**{**READ, "smem": 4.0}, times=80)
+    store, multiply, read = (0, 18, -1), (18, products, -1), (products, len(code.rows), -1)
+
+    def waited(*fourth: tuple[int, int, int]) -> float:
+        """Three sub-cores store, then read; beside them a warpgroup multiplies, and the fourth reads (or not)."""
+        ways = [*[[store]] * 3, list(fourth), *[[multiply]] * 4]
+        return float(walk(code, ways, latencies=LATENCIES._replace(out=12.0)).stalls[17, sm.SCOREBOARD]) / 3
+
+    assert waited((17, 18, -1)) > 300
+    assert waited(read) == pytest.approx(waited((17, 18, -1)), rel=0.02)

@@ -111,7 +111,22 @@ def test_copies_that_two_iterations_do_not_make_are_none() -> None:
     assert copying("NOP", lanes=0)[0] == sm.PLAIN
 
 
-def test_a_load_that_must_see_other_sms_is_not_served_by_l1() -> None:
+def test_a_copy_from_an_address_that_is_not_known_is_made() -> None:
+    """Pages of a cache, whose numbers are loaded, would never be copied."""
+    code, _ = entered(
+        "IMAD.MOV R5, RZ, RZ, RZ",
+        "ISETP.GT.AND P0, PT, R5, RZ, PT",
+        "LDGSTS.E.BYPASS.128 [R2], desc[UR4][R2.64], P0",
+        "LDG.E.64 R2, desc[UR4][R2.64]",
+        "IADD3 R5, R5, 0x1, RZ",
+        "ISETP.LT.AND P1, PT, R5, 0x4, PT",
+        "@P1 BRA 0x40",
+        size=16,
+    )
+    assert code[2, sm.KIND] == sm.COPY
+
+
+def test_a_load_that_must_see_other_sms_is_not_taken_for_what_the_warp_has() -> None:
     """Counters in device memory would seem to be read at once."""
     for strong, kind in (("", sm.AGAIN), (".STRONG.SM", sm.AGAIN), (".STRONG.GPU", sm.LOAD), (".STRONG.SYS", sm.LOAD)):
         line = f"LDG.E{strong} R4, desc[UR4][R2.64]"
