@@ -92,17 +92,14 @@ def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> f
     mixed_fill = MIXED_HBM * device.hbm_peak_bytes_per_s / device.mixed_clock_hz / device.sms
     mixed_cores = MIXED_TENSOR + FILL_SHARE * mixed_fill / device.sm_fill_bytes_per_cycle
     mixed_load = (boost / device.mixed_clock_hz) ** POWER_EXPONENT
-    hbm_load = max(0.0, mixed_load - tensor_load * mixed_cores) / MIXED_HBM
     # A device file with one clock for both knows one load: nothing of HBM, and nothing beyond that clock.
     one_load = device.mixed_clock_hz == device.tensor_clock_hz
-    if one_load:
-        hbm_load = 0.0
+    hbm_load = 0.0 if one_load else max(0.0, mixed_load - tensor_load * mixed_cores) / MIXED_HBM
+    least = device.tensor_clock_hz / boost if one_load else 0.0
     slower = 1.0
     for _ in range(ROUNDS):
         load = tensor_load * (activity.tensor + FILL_SHARE * activity.fill) + hbm_load * activity.hbm * slower
-        slower = min(1.0, load ** (-1.0 / POWER_EXPONENT))
-    if one_load:
-        slower = max(slower, device.tensor_clock_hz / boost)
+        slower = min(1.0, max(least, load ** (-1.0 / POWER_EXPONENT)))
     return clock_hz * slower
 
 

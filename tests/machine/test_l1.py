@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from machine.toys import GPU, KIB, TILE_BYTES, Tensor, Tile, launch, run, sweeps
 from tilesight.simulator.closed_form_fill import flash1_fill_bytes
+from tilesight.simulator.core.l1 import L1_ENTRIES, look_up
 from tilesight.simulator.device import Device
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.program import Step, affine
@@ -75,3 +77,10 @@ def test_what_a_cta_stores_it_finds_again_in_l1() -> None:
     total = simulate(problem, schedule="flash1", config=config).total
     state = sum(flash1_fill_bytes(problem, 64, 32)[name] for name in ("O", "L", "MAX"))
     assert total.l1_hit_bytes == pytest.approx(state, rel=0.02)
+
+
+def test_l1_remembers_small_tiles_as_far_back_as_large_ones() -> None:
+    """Tiles of 16 rows would be forgotten after 256 of them, in a quarter of the room."""
+    l1 = np.zeros((1, L1_ENTRIES + 1, 2), dtype=np.int64)
+    found = [look_up(l1, 2048.0 * KIB, tag, KIB, 0, False) for _ in range(2) for tag in range(600)]
+    assert found == [False] * 600 + [True] * 600

@@ -102,3 +102,12 @@ def test_products_push_back_nothing_that_still_waits_for_the_way_out() -> None:
 
     assert waited((17, 18, -1)) > 300
     assert waited(read) == pytest.approx(waited((17, 18, -1)), rel=0.02)
+
+
+def test_loads_of_a_sub_core_that_stores_nothing_wait_for_what_is_behind_l1_alone() -> None:
+    """They would wait for stores that still queue on other sub-cores: three times as long."""
+    load = {"kind": sm.LOAD, "pipe": sm.LSU, "interval": 2.0, "smem": 1.0, "tensor": 1.0}
+    code = Code().add(**STORE, times=14).add(stall=15, times=10).add(**load, writes=0).add(waits=1)
+    seen = walk(code, [*[[(0, 14, -1)]] * 3, [(14, 26, -1)]], latencies=LATENCIES._replace(out=20.0))
+    behind_l1 = WAITING_LINES * 20.0
+    assert seen.stalls[25, sm.SCOREBOARD] == pytest.approx(LATENCIES.load + behind_l1, rel=0.05)

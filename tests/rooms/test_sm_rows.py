@@ -1,4 +1,4 @@
-"""Code without loops: how often it waits for late data, and what its CTAs take from each other."""
+"""Code without loops, and around them: how often it waits for late data, and what its CTAs take from each other."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -77,6 +77,27 @@ def test_no_step_waits_more_often_than_it_loads_tiles() -> None:
 def test_a_step_that_runs_twice_waits_half_as_often_each_time() -> None:
     """A step that the code has unrolled would wait twice for all of it."""
     assert waits_of([load(wait_mask=1)] * 4 + [waiting(work(1)[0])], times=2) == 2
+
+
+def test_code_around_a_loop_waits_as_often_as_its_loads_need_each_other() -> None:
+    """flash1 loads K and V in front of its inner loop: they would be late together where one waits for the other."""
+    problem = AttentionProblem(batch=1, heads=1, seqlen_q=256, seqlen_k=1024, head_dim=64)
+    (launch,) = find_schedule("flash1").launches(problem, Config(block_m=64, block_n=64), H200)
+    body = [*work(1), load(), load(wait_mask=1), waiting(work(1)[0]), *work(1)]
+    code = [
+        *(replace(one, address=16 * place) for place, one in enumerate(body)),
+        made_instruction(5 * 16, "BRA", target=4 * 16, predicate="P0"),
+        made_instruction(6 * 16, "BRA", target=1 * 16, predicate="P1"),
+        made_instruction(7 * 16, "EXIT"),
+    ]
+    ways = find_ways(find_flow(code), [[0, *[1, *[2] * 4, 3] * 3, 4]] * 4)
+    table, rates, _ = lower_code(ways.flow.instructions, 90)
+    machine = Machine(ways=ways, code=table, rates=rates, latencies=latencies_of(H200, H200.sms))
+    owners = {Part(OUTSIDE): "prologue", Part(0): "outer", Part(1): "inner", Part(0, after=True): "outer"}
+    shares = {part: Share(steps=(name,), times=1.0, left=0.0) for part, name in owners.items()}
+    cycles = {region: cost.cycles for region, cost in lone_costs(machine).items()}
+    late = latenesses(launch, machine, shares, {"prologue": 1, "outer": 3, "inner": 12}, cycles)
+    assert (late["outer"].waits, late["inner"].waits) == (2, 1)
 
 
 def held_up(late: float, resident: int = 2) -> tuple[float, float]:

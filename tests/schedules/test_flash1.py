@@ -61,6 +61,15 @@ def test_a_causal_mask_saves_no_byte_and_costs_comparisons() -> None:
     assert _step(causal, "inner").work.alu_count - _step(full, "inner").work.alu_count == 2 * 64 * 64
 
 
+def test_copies_of_less_than_16_bytes_a_thread_pass_through_l1_or_are_plain_loads() -> None:
+    """Triton cannot copy less than 4 B of a thread, and cp.async of less than 16 goes through L1."""
+    paths = {}
+    for head_dim in (16, 64, 128):
+        launch = _launch(replace(PROBLEM, head_dim=head_dim), block_m=16, num_warps=8, num_stages=2)
+        paths[head_dim] = {tile.tensor: tile.path for tile in _step(launch, "inner").loads}["Q"]
+    assert paths == {16: "plain", 64: "cached", 128: "async"}
+
+
 @pytest.mark.parametrize(("num_stages", "path"), [(1, "plain"), (2, "async")])
 def test_only_q_is_copied_asynchronously(num_stages: int, path: str) -> None:
     """It alone feeds a product in the pipelined loop."""
