@@ -14,9 +14,8 @@ from ..simulator.device import Device
 from ..simulator.problem import AttentionProblem
 from ..simulator.program import Launch
 from ..simulator.schedule import Config
-from ..simulator.tiling import padded_head_dim
 from .launch import Twin, check_runnable, launches_for, problem_of, run_all
-from .numbers import LN_2, LOG2_E
+from .numbers import LN_2
 
 
 @triton.jit
@@ -123,20 +122,7 @@ def _store_state(
 def twin(launch: Launch, problem: AttentionProblem) -> Twin:
     """The kernel of a flash1 launch and its arguments. Raises: ValueError: a launch that Triton cannot follow."""
     check_runnable(launch)
-    block_m, block_n = int(launch.constants["block_m"]), int(launch.constants["block_n"])
-    arguments: dict[str, int | float | bool | str] = {
-        "seqlen_q": problem.seqlen_q,
-        "seqlen_k": problem.seqlen_k,
-        "scale_log2": LOG2_E.value / problem.head_dim**0.5,
-        "head_dim": problem.head_dim,
-        "padded_dim": padded_head_dim(problem),
-        "head_group": problem.head_group,
-        "causal": problem.causal,
-        "whole_m": problem.seqlen_q % block_m == 0,
-        "whole_n": problem.seqlen_k % block_n == 0,
-        **launch.constants,
-    }
-    return Twin(flash1_kernel, MappingProxyType(arguments))
+    return Twin(flash1_kernel, launch.kernel_arguments)
 
 
 TWINS = MappingProxyType({"flash1": twin})

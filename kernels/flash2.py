@@ -14,8 +14,8 @@ from ..simulator.device import Device
 from ..simulator.problem import AttentionProblem
 from ..simulator.program import Launch
 from ..simulator.schedule import Config
-from .launch import Twin
-from .query_tile import arguments_of, finish, forward, key_tiles, online_softmax, place
+from .launch import Twin, check_runnable
+from .query_tile import finish, forward, key_tiles, online_softmax, place
 
 
 @triton.jit
@@ -121,7 +121,8 @@ def _stream(
 
 def twin(launch: Launch, problem: AttentionProblem) -> Twin:
     """The kernel of a flash2 launch and its arguments. Raises: ValueError: a launch that Triton cannot follow."""
-    return Twin(flash2_kernel, arguments_of(launch, problem))
+    check_runnable(launch)
+    return Twin(flash2_kernel, launch.kernel_arguments)
 
 
 TWINS = MappingProxyType({"flash2": twin})

@@ -20,8 +20,8 @@ import triton.language as tl
 
 from ..simulator.problem import AttentionProblem
 from ..simulator.program import Launch
-from .launch import Twin
-from .query_tile import arguments_of, finish, forward, key_tiles, online_softmax, place
+from .launch import Twin, check_runnable
+from .query_tile import finish, forward, key_tiles, online_softmax, place
 
 
 @triton.jit
@@ -122,7 +122,8 @@ def _stream(
 
 def twin(launch: Launch, problem: AttentionProblem) -> Twin:
     """The kernel of a flash2_tma launch, its arguments, and the tiles that it copies."""
-    arguments = arguments_of(launch, problem)
+    check_runnable(launch)
+    arguments = launch.kernel_arguments
     k_tile = (int(arguments["block_n"]), int(arguments["padded_dim"]))
     blocks = {"K": k_tile, "V": k_tile}
     if not arguments["warp_specialize"]:

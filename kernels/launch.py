@@ -223,14 +223,9 @@ def torch_dtype(tensor: Tensor, problem: AttentionProblem) -> torch.dtype:
     return SPECIAL_DTYPES.get(tensor.name) or DTYPES[problem.dtype]
 
 
-def pitch_elements(tensor: Tensor) -> int:
-    """Distance from row to row of a tensor, in elements."""
-    return tensor.pitch_bytes // tensor.element_bytes
-
-
 def allocate(tensor: Tensor, problem: AttentionProblem, device: torch.device) -> torch.Tensor:
     """Device memory for a tensor of a program: (slabs, rows, pitch), the padding of its rows included."""
-    shape = (tensor.slabs, tensor.rows, pitch_elements(tensor))
+    shape = (tensor.slabs, tensor.rows, tensor.pitch_elements)
     return torch.empty(shape, dtype=torch_dtype(tensor, problem), device=device)
 
 
@@ -240,7 +235,7 @@ def descriptor(tensor: Tensor, memory: Any, block: tuple[int, int]) -> TensorDes
     Args:
         memory: holds the tensor; block: rows and columns of a tile.
     """
-    pitch = pitch_elements(tensor)
+    pitch = tensor.pitch_elements
     return TensorDescriptor(
         memory, [tensor.slabs, tensor.rows, tensor.cols], [tensor.rows * pitch, pitch, 1], [1, *block]
     )

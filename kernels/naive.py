@@ -14,8 +14,7 @@ from ..simulator.device import Device
 from ..simulator.problem import AttentionProblem
 from ..simulator.program import Launch
 from ..simulator.schedule import Config
-from ..simulator.tiling import padded_head_dim
-from .launch import Twin, launches_for, pitch_elements, problem_of, run_all
+from .launch import Twin, launches_for, problem_of, run_all
 from .numbers import LOG2_E
 
 
@@ -179,47 +178,21 @@ def output_kernel(
 
 
 def scores_twin(launch: Launch, problem: AttentionProblem) -> Twin:
-    """The kernel of S = Q K^T and its arguments."""
-    arguments = _product_arguments(launch, problem)
-    arguments |= {"pitch": pitch_elements(launch.program.tensors[2]), "scale": problem.head_dim**-0.5}
+    """The kernel of S = Q K^T, its arguments, and the tiles that it copies."""
     block_m, block_n = int(launch.constants["block_m"]), int(launch.constants["block_n"])
-    blocks = {"K": (block_n, padded_head_dim(problem)), "S": (block_m, block_n)} if launch.constants["tma"] else {}
-    return Twin(scores_kernel, MappingProxyType(arguments), MappingProxyType(blocks))
+    padded_dim = int(launch.constants["padded_dim"])
+    blocks = {"K": (block_n, padded_dim), "S": (block_m, block_n)} if launch.constants["tma"] else {}
+    return Twin(scores_kernel, launch.kernel_arguments, MappingProxyType(blocks))
 
 
 def softmax_twin(launch: Launch, problem: AttentionProblem) -> Twin:
     """The kernel of P = softmax(S) and its arguments."""
-    rows, cols = int(launch.constants["block_rows"]), int(launch.constants["block_cols"])
-    arguments: dict[str, int | float | bool | str] = {
-        "seqlen_q": problem.seqlen_q,
-        "seqlen_k": problem.seqlen_k,
-        "pitch": pitch_elements(launch.program.tensors[0]),
-        "whole": problem.seqlen_q % rows == 0 and problem.seqlen_k == cols,
-        "guarded": problem.causal and problem.seqlen_q > problem.seqlen_k,
-        **launch.constants,
-    }
-    return Twin(softmax_kernel, MappingProxyType(arguments))
+    return Twin(softmax_kernel, launch.kernel_arguments)
 
 
 def output_twin(launch: Launch, problem: AttentionProblem) -> Twin:
     """The kernel of O = P V and its arguments."""
-    arguments = _product_arguments(launch, problem)
-    arguments |= {"pitch": pitch_elements(launch.program.tensors[0])}
-    return Twin(output_kernel, MappingProxyType(arguments))
-
-
-def _product_arguments(launch: Launch, problem: AttentionProblem) -> dict[str, int | float | bool | str]:
-    block_m, block_n = int(launch.constants["block_m"]), int(launch.constants["block_n"])
-    return {
-        "seqlen_q": problem.seqlen_q,
-        "seqlen_k": problem.seqlen_k,
-        "head_dim": problem.head_dim,
-        "padded_dim": padded_head_dim(problem),
-        "head_group": problem.head_group,
-        "whole_m": problem.seqlen_q % block_m == 0,
-        "whole_n": problem.seqlen_k % block_n == 0,
-        **launch.constants,
-    }
+    return Twin(output_kernel, launch.kernel_arguments)
 
 
 TWINS = MappingProxyType({"scores": scores_twin, "softmax": softmax_twin, "output": output_twin})

@@ -118,14 +118,7 @@ KERNELS = MappingProxyType(
 
 def softmax_twin(launch: Launch, problem: AttentionProblem) -> Twin:
     """The kernel of Y = softmax(X) and its arguments."""
-    block_m, block_n = int(launch.constants["block_m"]), int(launch.constants["block_n"])
-    arguments: dict[str, int | float | bool | str] = {
-        "seqlen_q": problem.seqlen_q,
-        "seqlen_k": problem.seqlen_k,
-        "whole": problem.seqlen_q % block_m == 0 and problem.seqlen_k % block_n == 0,
-        **launch.constants,
-    }
-    return Twin(KERNELS[launch.name], MappingProxyType(arguments))
+    return Twin(KERNELS[launch.name], launch.kernel_arguments)
 
 
 TWINS = MappingProxyType(dict.fromkeys(KERNELS, softmax_twin))

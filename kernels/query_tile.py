@@ -1,14 +1,13 @@
 """What kernels share in which a CTA keeps a query tile on chip, and keys stream past it: `flash2` and `flash2_tma`.
 
 Where an item stands, which key tiles it needs, the online softmax of a tile of scores, and the end, in Triton;
-and, on the host, the arguments of such a kernel and the way from tensors to its outputs.
+and, on the host, the way from tensors to its outputs.
 
 Exponentials are powers of two: exp(x * scale - max) = 2^(x * scale * log2(e) - max'), one FMA and one EX2 an element,
 with the running maximum max' kept in units of log2.
 """
 
 from collections.abc import Callable
-from types import MappingProxyType
 
 import torch
 import triton
@@ -18,12 +17,8 @@ from ..simulator.device import Device
 from ..simulator.problem import AttentionProblem
 from ..simulator.program import Launch
 from ..simulator.schedule import Config
-from ..simulator.tiling import padded_head_dim
-from .launch import Twin, allocate, check_launch_fits, check_runnable, launches_for, problem_of, run
-from .numbers import LN_2, LOG2_E
-
-FP8_P_LOG2 = 8
-"""P is rounded to fp8 (e4m3) times 2^8: the largest are 256 of 448, and those above 2^-18 are not yet 0."""
+from .launch import Twin, allocate, check_launch_fits, launches_for, problem_of, run
+from .numbers import LN_2
 
 
 @triton.jit
@@ -119,36 +114,6 @@ def finish(
         tl.store(lse_tile_ptr, lse)
     else:
         tl.store(lse_tile_ptr, lse, mask=rows < rows_left)
-
-
-def arguments_of(launch: Launch, problem: AttentionProblem) -> MappingProxyType[str, int | float | bool | str]:
-    """All arguments but the tensors of a launch in which keys stream past query tiles.
-
-    Raises:
-        ValueError: a launch that Triton cannot follow.
-    """
-    check_runnable(launch)
-    block_m, block_n = int(launch.constants["block_m"]), int(launch.constants["block_n"])
-    sawtooth = launch.constants["kv_order"] == "sawtooth"
-    arguments: dict[str, int | float | bool | str] = {
-        "seqlen_q": problem.seqlen_q,
-        "seqlen_k": problem.seqlen_k,
-        "slabs": problem.batch * problem.heads,
-        "items": launch.program.item_count,
-        "scale_log2": LOG2_E.value / problem.head_dim**0.5,
-        "head_dim": problem.head_dim,
-        "padded_dim": padded_head_dim(problem),
-        "head_group": problem.head_group,
-        "causal": problem.causal,
-        "whole_m": problem.seqlen_q % block_m == 0,
-        "whole_n": problem.seqlen_k % block_n == 0,
-        # Rows meet a tile of which they see nothing, before any other, where they see no key or walk backwards.
-        "guarded": problem.causal and (problem.seqlen_q > problem.seqlen_k or sawtooth),
-        "p_log2": FP8_P_LOG2 if problem.dtype == "fp8" else 0,
-        "persistent": launch.cta_count < launch.program.item_count,
-        **launch.constants,
-    }
-    return MappingProxyType(arguments)
 
 
 def forward(

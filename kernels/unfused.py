@@ -14,7 +14,7 @@ from ..simulator.device import Device
 from ..simulator.problem import AttentionProblem
 from ..simulator.program import Launch
 from ..simulator.schedule import Config
-from .launch import Twin, allocate, launches_for, pitch_elements, problem_of, run_all
+from .launch import Twin, allocate, launches_for, problem_of, run_all
 from .naive import TWINS as NAIVE_TWINS
 
 
@@ -119,31 +119,17 @@ def _uniform(slab, row, key, seqlen_q, seqlen_k, seed, block_rows: tl.constexpr,
 
 def scale_twin(launch: Launch, problem: AttentionProblem) -> Twin:
     """The kernel that divides scores by sqrt(D), and its arguments."""
-    return Twin(scale_kernel, MappingProxyType(_arguments(launch, problem) | {"scale": problem.head_dim**-0.5}))
+    return Twin(scale_kernel, launch.kernel_arguments)
 
 
 def mask_twin(launch: Launch, problem: AttentionProblem) -> Twin:
     """The kernel that masks scores, and its arguments."""
-    mask_pitch = pitch_elements(launch.program.tensors[1])
-    return Twin(mask_kernel, MappingProxyType(_arguments(launch, problem) | {"mask_pitch": mask_pitch}))
+    return Twin(mask_kernel, launch.kernel_arguments)
 
 
 def dropout_twin(launch: Launch, problem: AttentionProblem, seed: int = 0) -> Twin:
     """The kernel that drops elements of P, and its arguments."""
-    arguments = _arguments(launch, problem)
-    arguments |= {"keep_pitch": pitch_elements(launch.program.tensors[2]), "probability": problem.dropout, "seed": seed}
-    return Twin(dropout_kernel, MappingProxyType(arguments))
-
-
-def _arguments(launch: Launch, problem: AttentionProblem) -> dict[str, int | float | bool | str]:
-    rows, cols = int(launch.constants["block_rows"]), int(launch.constants["block_cols"])
-    return {
-        "seqlen_q": problem.seqlen_q,
-        "seqlen_k": problem.seqlen_k,
-        "pitch": pitch_elements(launch.program.tensors[0]),
-        "whole": problem.seqlen_q % rows == 0 and problem.seqlen_k % cols == 0,
-        **launch.constants,
-    }
+    return Twin(dropout_kernel, MappingProxyType({**launch.kernel_arguments, "seed": seed}))
 
 
 TWINS = MappingProxyType({**NAIVE_TWINS, "scale": scale_twin, "mask": mask_twin, "dropout": dropout_twin})

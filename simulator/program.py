@@ -55,6 +55,11 @@ class Tensor:
             object.__setattr__(self, "pitch_bytes", self.cols * self.element_bytes)
 
     @property
+    def pitch_elements(self) -> int:
+        """Distance from row to row, in elements."""
+        return self.pitch_bytes // self.element_bytes
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of one row that hold elements [B]."""
         return self.cols * self.element_bytes
@@ -254,7 +259,8 @@ class Launch:
         resources: registers and shared memory of a CTA.
         dtype: element type of the matmul operands: fp32, fp16, bf16 or fp8.
         warp_split: how warps divide a tile product: `q` (rows of A) or `k` (columns of B).
-        constants: compile-time arguments of the kernel (block_m, block_n, ...).
+        constants: compile-time arguments of the kernel (block_m, block_n, head_dim, causal, ...).
+        arguments: its run-time arguments but the tensors (seqlen_q, scale, ...).
     """
 
     name: str
@@ -267,6 +273,12 @@ class Launch:
     dtype: str
     warp_split: Literal["q", "k"] = "q"
     constants: MappingProxyType[str, int | bool | str] = field(default_factory=lambda: MappingProxyType({}))
+    arguments: MappingProxyType[str, int | float] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def kernel_arguments(self) -> MappingProxyType[str, int | float | bool | str]:
+        """All arguments of the kernel but its tensors, by name."""
+        return MappingProxyType({**self.arguments, **self.constants})
 
     @property
     def cta_count(self) -> int:

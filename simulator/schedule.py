@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from .device import Device
 from .problem import AttentionProblem
@@ -153,6 +153,9 @@ class Schedule:
                 raise ValueError(f"{name}: schedule {self.name} does not take it; it takes {', '.join(self.options)}")
 
 
-def frozen(**constants: int | str | bool) -> MappingProxyType[str, int | str | bool]:
-    """A read-only mapping, for `Launch.constants`."""
-    return MappingProxyType(constants)
+Argument = TypeVar("Argument", bound=int | float | str)
+
+
+def frozen(**arguments: Argument) -> MappingProxyType[str, Argument]:
+    """A read-only mapping, for `Launch.constants` and `Launch.arguments`."""
+    return MappingProxyType(arguments)

@@ -1,7 +1,9 @@
 """Tiles of attention: the arithmetic that schedules share, so that each is written once."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import e, log2
 
 import numpy as np
 
@@ -10,6 +12,8 @@ from .problem import AttentionProblem
 from .program import Launch, Loop, Resources, Step, Tensor, Tile, TileProgram, affine
 from .schedule import frozen
 
+LOG2_E = log2(e)
+"""Exponentials are powers of two: exp(x) = 2^(x log2 e)."""
 STATISTIC_BYTES = 4
 """Size of a row's running maximum, sum or log-sum-exp: always fp32 [B]."""
 SCORE_PITCH_BYTES = 128
@@ -216,12 +220,14 @@ def tile_launch(
     num_warps: int,
     resources: Resources,
     num_stages: int = 1,
+    arguments: Mapping[str, int | float] | None = None,
     **constants: int | bool,
 ) -> Launch:
     """A launch with one CTA for each item of `tile_items`.
 
     Args:
-        tile: rows and columns of an item; inner: of the tiles it takes in turn (0: one); the rest as in `Launch`.
+        tile: rows and columns of an item; inner: of the tiles it takes in turn (0: one);
+        arguments: beside the two lengths; the rest as in `Launch`.
     """
     rows, cols = tile
     item_count = problem.batch * problem.heads * cdiv(problem.seqlen_q, rows) * cdiv(problem.seqlen_k, cols)
@@ -241,6 +247,7 @@ def tile_launch(
         resources=resources,
         dtype=problem.dtype,
         constants=frozen(**constants),
+        arguments=frozen(seqlen_q=problem.seqlen_q, seqlen_k=problem.seqlen_k, **arguments or {}),
     )
 
 
@@ -264,3 +271,16 @@ def visible_key_tiles(
     else:
         seen_by_first = seen_by_last = np.full_like(q_tile, n)
     return seen_by_first // block_n, -(-seen_by_last // block_n)
+
+
+def product_constants(problem: AttentionProblem, block_m: int, block_n: int) -> dict[str, int | bool]:
+    """Compile-time arguments that kernels of tile products share."""
+    return {
+        "block_m": block_m,
+        "block_n": block_n,
+        "head_dim": problem.head_dim,
+        "padded_dim": padded_head_dim(problem),
+        "head_group": problem.head_group,
+        "whole_m": problem.seqlen_q % block_m == 0,
+        "whole_n": problem.seqlen_k % block_n == 0,
+    }

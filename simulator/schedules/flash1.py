@@ -35,7 +35,7 @@ from ..problem import AttentionProblem
 from ..program import Launch, Loop, Matmul, Path, Resources, Step, Tile, TileProgram, Work, affine
 from ..resources import estimate_resources, exchanged_bytes, tensor_instruction
 from ..schedule import Config, Schedule, frozen
-from ..tiling import cdiv, key_tensor, padded_head_dim, query_tensor, statistic_tensor
+from ..tiling import LOG2_E, cdiv, key_tensor, padded_head_dim, query_tensor, statistic_tensor
 
 VARIABLES = ("slab", "kv_slab")
 WARP_THREADS = 32
@@ -115,7 +115,19 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
             resources=_resources(problem, config, device),
             dtype=problem.dtype,
             warp_split=config.warp_split,  # type: ignore[arg-type]
-            constants=frozen(block_m=block_m, block_n=block_n),
+            constants=frozen(
+                block_m=block_m,
+                block_n=block_n,
+                head_dim=problem.head_dim,
+                padded_dim=dim,
+                head_group=problem.head_group,
+                causal=problem.causal,
+                whole_m=problem.seqlen_q % block_m == 0,
+                whole_n=problem.seqlen_k % block_n == 0,
+            ),
+            arguments=frozen(
+                seqlen_q=problem.seqlen_q, seqlen_k=problem.seqlen_k, scale_log2=LOG2_E / problem.head_dim**0.5
+            ),
         ),
     )
 

@@ -31,8 +31,10 @@ from ..problem import AttentionProblem
 from ..program import Launch, Loop, Matmul, Path, Resources, Step, Tile, TileProgram, Work, affine
 from ..resources import estimate_resources, exchanged_bytes, tensor_instruction
 from ..schedule import Config, Schedule, frozen
-from ..tiling import cdiv, key_tensor, padded_head_dim, query_tensor, statistic_tensor, visible_key_tiles
+from ..tiling import LOG2_E, cdiv, key_tensor, padded_head_dim, query_tensor, statistic_tensor, visible_key_tiles
 
+FP8_P_LOG2 = 8
+"""P is rounded to fp8 (e4m3) times 2^8: the largest are 256 of 448, and those above 2^-18 are not yet 0."""
 VARIABLES = ("slab", "kv_slab", "q_tile", "step", "first", "trips", "masked_first", "masked_trips")
 
 
@@ -153,7 +155,6 @@ def launch_of(
         ),
     )
     ctas = min(item_count, device.sms * config.persistent) if config.persistent else item_count
-    orders = {"cta_order": config.cta_order, "kv_order": config.kv_order}
     return Launch(
         name=name,
         grid=(ctas, 1, 1),
@@ -164,7 +165,30 @@ def launch_of(
         resources=resources,
         dtype=problem.dtype,
         warp_split=config.warp_split,  # type: ignore[arg-type]
-        constants=frozen(block_m=block_m, block_n=block_n, **orders, **constants),
+        constants=frozen(
+            block_m=block_m,
+            block_n=block_n,
+            cta_order=config.cta_order,
+            kv_order=config.kv_order,
+            head_dim=problem.head_dim,
+            padded_dim=dim,
+            head_group=problem.head_group,
+            causal=problem.causal,
+            whole_m=problem.seqlen_q % block_m == 0,
+            whole_n=problem.seqlen_k % block_n == 0,
+            # Rows meet a tile of which they see nothing, before any other, where they see no key or walk backwards.
+            guarded=problem.causal and (problem.seqlen_q > problem.seqlen_k or config.kv_order == "sawtooth"),
+            p_log2=FP8_P_LOG2 if problem.dtype == "fp8" else 0,
+            persistent=ctas < item_count,
+            **constants,
+        ),
+        arguments=frozen(
+            seqlen_q=problem.seqlen_q,
+            seqlen_k=problem.seqlen_k,
+            slabs=slabs,
+            items=item_count,
+            scale_log2=LOG2_E / problem.head_dim**0.5,
+        ),
     )
 
 

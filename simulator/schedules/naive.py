@@ -55,6 +55,7 @@ from ..tiling import (
     copied_by_tma,
     key_tensor,
     padded_head_dim,
+    product_constants,
     query_tensor,
     row_tile,
     row_tiling,
@@ -153,17 +154,17 @@ def scores_launch(problem: AttentionProblem, config: Config, device: Device, *, 
         num_warps=config.num_warps,
         num_stages=config.num_stages,
         resources=resources,
-        block_m=block_m,
-        block_n=block_n,
+        arguments={"pitch": score.pitch_elements, "scale": problem.head_dim**-0.5},
         strip_tiles=strip,
         scaled=scaled,
         tma=tma,
+        **product_constants(problem, block_m, block_n),
     )
 
 
 def softmax_launch(problem: AttentionProblem, device: Device, *, source: str, causal: bool) -> Launch:
     """P = softmax of the rows of a score tensor. Args: source: its name; causal: whether the kernel masks."""
-    tiling = row_tiling(problem)
+    tiling, scores = row_tiling(problem), score_tensor(problem, source)
     whole, sweep, normalise = (_softmax_work(problem, tiling, part, causal) for part in ("whole", "sweep", "normalise"))
     counter = "k_tile" if tiling.blocks == 1 else "block"
     read, write = row_tile(source, tiling, counter), row_tile("P", tiling, counter)
@@ -178,15 +179,18 @@ def softmax_launch(problem: AttentionProblem, device: Device, *, source: str, ca
         "softmax",
         problem,
         tile=(tiling.rows, problem.seqlen_k),
-        tensors=(score_tensor(problem, source), score_tensor(problem, "P")),
+        tensors=(scores, score_tensor(problem, "P")),
         body=body,
         num_warps=tiling.num_warps,
         # The maximum first, then the sum.
         resources=row_resources(device, tiling, scratch_bytes=whole.smem_write_bytes // 2),
+        arguments={"pitch": scores.pitch_elements},
         block_rows=tiling.rows,
         block_cols=tiling.cols,
         sweeps=1 if tiling.blocks == 1 else 2,
+        whole=problem.seqlen_q % tiling.rows == 0 and problem.seqlen_k == tiling.cols,
         causal=causal,
+        guarded=problem.causal and problem.seqlen_q > problem.seqlen_k,
     )
 
 
@@ -195,6 +199,7 @@ def output_launch(problem: AttentionProblem, config: Config, device: Device, *, 
     block_m, block_n = config.block_m, config.block_n
     dim, element = padded_head_dim(problem), problem.element_bytes
     operand_bytes = (block_m + dim) * block_n * element
+    probabilities = score_tensor(problem, source)
     out_bytes = block_m * dim * element
     pipelined = config.num_stages > 1
     path: Path = "async" if pipelined else "plain"
@@ -243,7 +248,7 @@ def output_launch(problem: AttentionProblem, config: Config, device: Device, *, 
         "output",
         problem,
         tile=(block_m, problem.seqlen_k),
-        tensors=(score_tensor(problem, source), key_tensor(problem, "V"), query_tensor(problem, "O", "output")),
+        tensors=(probabilities, key_tensor(problem, "V"), query_tensor(problem, "O", "output")),
         body=(
             Loop(counter="j", trips=cdiv(problem.seqlen_k, block_n), stages=config.num_stages, body=(inner,)),
             epilogue,
@@ -251,8 +256,8 @@ def output_launch(problem: AttentionProblem, config: Config, device: Device, *, 
         num_warps=config.num_warps,
         num_stages=config.num_stages,
         resources=resources,
-        block_m=block_m,
-        block_n=block_n,
+        arguments={"pitch": probabilities.pitch_elements},
+        **product_constants(problem, block_m, block_n),
     )
 
 

@@ -78,6 +78,7 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
             ),
             block_m=tiling.rows,
             block_n=tiling.cols,
+            whole=problem.seqlen_q % tiling.rows == 0 and problem.seqlen_k % tiling.cols == 0,
         ),
     )
 

@@ -60,6 +60,8 @@ DROP_MASK, kept for a backward pass, is one such matrix a head.)
 Source: Dao et al., FlashAttention (2022), section 2.2 (standard attention, with masking applied to S and dropout to P).
 """
 
+from collections.abc import Mapping
+
 from ..device import Device
 from ..problem import AttentionProblem
 from ..program import Launch, Step, Tensor, Tile, Work
@@ -89,6 +91,7 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
             device,
             reads=(scores,),
             writes=(scaled,),
+            arguments={"pitch": scores.pitch_elements, "scale": problem.head_dim**-0.5},
             # conversion to fp32 and back, two a lane operation
             work=Work(fma_count=elements, fma_flop=elements, alu_count=elements),
         ),
@@ -98,6 +101,7 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
             device,
             reads=(scaled, mask),
             writes=(masked,),
+            arguments={"pitch": scaled.pitch_elements, "mask_pitch": mask.pitch_elements},
             # compare and select
             work=Work(alu_count=2 * elements),
         ),
@@ -108,6 +112,12 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
             device,
             reads=(p,),
             writes=(dropped, drop_mask),
+            arguments={
+                "pitch": p.pitch_elements,
+                "keep_pitch": drop_mask.pitch_elements,
+                "probability": problem.dropout,
+                "seed": 0,
+            },
             work=_dropout_work(elements),
             numbers=3,  # P, its random number, and what that is drawn from
         ),
@@ -123,6 +133,7 @@ def _elementwise(
     reads: tuple[Tensor, ...],
     writes: tuple[Tensor, ...],
     work: Work,
+    arguments: Mapping[str, int | float],
     numbers: int = 1,
 ) -> Launch:
     """A launch that maps score-shaped tensors element by element. Args: numbers: as in `row_resources`."""
@@ -149,8 +160,10 @@ def _elementwise(
         ),
         num_warps=tiling.num_warps,
         resources=row_resources(device, tiling, scratch_bytes, numbers),
+        arguments=arguments,
         block_rows=tiling.rows,
         block_cols=tiling.cols,
+        whole=problem.seqlen_q % tiling.rows == 0 and problem.seqlen_k % tiling.cols == 0,
     )
 
 
