@@ -7,13 +7,14 @@ of code without loops as late as from HBM, since its CTAs wait together for most
 uses these costs must charge only what goes beyond (misses, queues), neither that latency nor the SM's own port; and of
 that only what exceeds a step's slack (`sm_lateness`).
 
-One CTA is followed through its code (`sm_way`); what repeats there is measured on the simulated SM, alone and with
+One CTA is followed through its code (`sm_followed`); what repeats there is measured on the simulated SM, alone and with
 as many CTAs as the SM holds, and paid for by the steps that run as often (`sm_steps`).
 A full SM's share of straight code is what CTAs that follow each other take beyond their loops, divided as a lone CTA's
 time is; of code without loops, what a CTA holds up the others by while it does not wait itself.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,18 +24,14 @@ from .cost import PIPES, StepCost, step_cost
 from .device import Device
 from .occupancy import occupancy
 from .program import Launch
-from .sass.decode import decode
-from .sass.executions import paths
-from .sass.flow import Flow, find_flow
-from .sm_accesses import enter_accesses
+from .sass.flow import Flow
 from .sm_alone import SETTLED, Cost, lone_costs
-from .sm_code import lower_code
-from .sm_l1 import Spilled, find_spilled, serve_from_l1
+from .sm_followed import Followed, follow
+from .sm_l1 import Spilled, serve_from_l1
 from .sm_lateness import Lateness, latenesses, usual_lateness
 from .sm_machine import DISPATCH_CYCLES, Machine, Run, latencies_of
-from .sm_mbarriers import fill_bulk_copies, fill_bulk_stores, join_mbarriers
-from .sm_steps import Part, Share, few_items, find_cta, match_steps
-from .sm_way import OUTSIDE, find_ways
+from .sm_steps import Part, Share
+from .sm_way import OUTSIDE
 from .tiling import cdiv
 from .walk import steps
 
@@ -76,33 +73,33 @@ class CompiledCost:
     blames: np.ndarray
 
 
-def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> CompiledCost:
+def compiled_costs(
+    launch: Launch,
+    device: Device,
+    element_bytes: int,
+    *,
+    resident: int | None = None,
+    followed: Followed | None = None,
+) -> CompiledCost:
     """Simulate an SM with one CTA of a launch, and with as many as it holds.
 
     Args:
         launch: with compiled resources, and the code in them; element_bytes: of the matmul operands [B].
+        resident: CTAs that share an SM; as many as it holds and the grid has where None.
+        followed: what `follow` found for this launch, where that is known already.
 
     Raises:
         ValueError: there is no code, or it cannot be followed; one line.
         DoesNotFit: a CTA needs more than an SM has.
     """
-    if launch.resources.code is None:
-        raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
-    flow = find_flow(decode(launch.resources.code.sass))
-    room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
-    resident = min(room, cdiv(launch.cta_count, device.sms))
     capability = int(device.compute_capability.replace(".", ""))
-    code, rates, unknown = lower_code(flow.instructions, capability)
-    followed, constants = few_items(launch, launch.resources.code.constants, capability)
-    cta, executed = find_cta(followed)
-    ways = find_ways(flow, paths(flow, followed, constants, cta))
-    shares = match_steps(launch, ways.regions, executed)
-    touched = find_spilled(launch, ways, shares)
-    enter_accesses(followed, ways, constants, code, rates)
-    serve_from_l1(launch, device, resident, cta, ways, shares, code, rates)
-    join_mbarriers(launch, ways, code)
-    fill_bulk_copies(launch, ways, shares, executed, code, rates)
-    fill_bulk_stores(launch, ways, executed, code, rates)
+    seen = followed or follow(launch, capability)
+    if resident is None:
+        room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
+        resident = min(room, cdiv(launch.cta_count, device.sms))
+    ways, shares, executed, touched = seen.ways, seen.shares, seen.executed, seen.touched
+    code, rates = seen.code.copy(), seen.rates.copy()
+    serve_from_l1(launch, device, resident, seen.cta, ways, shares, code, rates)
     latencies = latencies_of(device, min(launch.cta_count, device.sms))
     machine = Machine(ways=ways, code=code, rates=rates, latencies=latencies)
     alone = lone_costs(machine)
@@ -137,8 +134,8 @@ def compiled_costs(launch: Launch, device: Device, element_bytes: int) -> Compil
     return CompiledCost(
         steps=made,
         resident=resident,
-        unknown=unknown,
-        flow=flow,
+        unknown=seen.unknown,
+        flow=seen.flow,
         trips={loop: trips[region] for loop, region in loops.items()},
         issues=run.issues,
         stalls=run.stalls,
@@ -205,7 +202,7 @@ def _pace(machine: Machine, alone: dict[int, Cost], number: int, resident: int, 
     return cycles
 
 
-def _ages_of(name: str, shares: dict[Part, Share], ages: dict[int, np.ndarray]) -> tuple[float, ...]:
+def _ages_of(name: str, shares: Mapping[Part, Share], ages: dict[int, np.ndarray]) -> tuple[float, ...]:
     """Paces of a step by age: those of the region that it runs in."""
     for part, share in shares.items():
         if name in share.steps and part.region in ages:
@@ -214,7 +211,7 @@ def _ages_of(name: str, shares: dict[Part, Share], ages: dict[int, np.ndarray]) 
 
 
 def _paid(
-    machine: Machine, shares: dict[Part, Share], alone: dict[int, Cost], full: dict[int, float]
+    machine: Machine, shares: Mapping[Part, Share], alone: dict[int, Cost], full: dict[int, float]
 ) -> dict[str, np.ndarray]:
     """Step name -> what it pays: figures as in `Run`, cycles of a full SM, cycles of a lone CTA."""
     regions = machine.ways.regions
