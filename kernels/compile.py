@@ -60,9 +60,14 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A launch that does not compile, or not into something that the device can run. Args: reason: one line."""
+    """A launch that does not compile, or not into something that the device can run.
+
+    Args:
+        reason: one line; resources: what it would take, where it does compile.
+    """
 
     reason: str
+    resources: Resources | None = None
 
 
 Outcome = Compiled | Failure
@@ -198,7 +203,7 @@ def _outcome(answer: dict[str, Any], launch: Launch, job: dict[str, Any], device
     try:
         occupancy(resources, resources.warps_per_cta, device)
     except DoesNotFit as error:
-        return Failure(reason=str(error))
+        return Failure(reason=str(error), resources=resources)
     if answer["tmem_columns"] > TMEM_COLUMNS:
         columns = answer["tmem_columns"]
         return Failure(reason=f"tensor memory: a CTA needs {columns} columns, {device.name} has {TMEM_COLUMNS}")

@@ -1,0 +1,173 @@
+"""Builds the library of kept kernels: compiles the common space, simulates an SM with each, writes the files.
+
+    python -m tilesight.kernels.build_library [CAPABILITY ...]
+
+Compiling takes hours on two cores the first time; it continues where it was stopped, since the compiler's answers are
+kept (`compile_cache`), and takes nothing where only the simulator has changed. Needs torch and triton, no GPU.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import triton
+
+from ..simulator.device import Device, catalogue, load_device
+from ..simulator.library import keys, lookup
+from ..simulator.library.files import Kernel, pack
+from ..simulator.occupancy import DoesNotFit, occupancy
+from ..simulator.pool import cores, run_all
+from ..simulator.problem import AttentionProblem
+from ..simulator.program import Launch, Resources
+from ..simulator.registry import find_schedule
+from ..simulator.schedule import Config
+from .compile import Compiled, Outcome, compile_many
+
+ROOM = Path(lookup.__file__).parent
+CAPABILITIES = (80, 90)
+HEAD_DIMS = (64, 128)
+LONG, RAGGED, ALIGNED = 4096, 4001, 4016
+"""Lengths whose tiles are all whole; are not, with rows that are aligned, and that are not."""
+SLABS = {"batch": 4, "heads": 32}
+"""Enough CTAs for any GPU, several times over."""
+ROW_LENGTHS = tuple(1 << power for power in range(6, 16))
+ROW_ELEMENTS = (1 << 22, 1 << 27)
+"""Elements of score matrices that L2 holds, and that it does not."""
+Wanted = tuple[Launch, AttentionProblem]
+
+
+def attention_problems(head_dim: int) -> Iterator[tuple[AttentionProblem, tuple[str, ...]]]:
+    """Problems that stand for all others in kernels that stream keys past queries, with the orders of CTAs for each."""
+    for causal, orders in ((False, ("m-fast", "head-fast")), (True, ("m-fast", "longest-first"))):
+        yield _problem(LONG, LONG, head_dim, causal=causal), orders
+        yield _problem(RAGGED, RAGGED, head_dim, causal=causal), orders if causal else orders[:1]
+    yield _problem(1, LONG, head_dim, batch=64), ("m-fast",)
+
+
+def _problem(seqlen_q: int, seqlen_k: int, head_dim: int, **others: Any) -> AttentionProblem:
+    return AttentionProblem(seqlen_q=seqlen_q, seqlen_k=seqlen_k, head_dim=head_dim, **(SLABS | others))
+
+
+def wanted(device: Device) -> Iterator[Wanted]:
+    """Launches of the common space on a device, those first that are asked for most."""
+    for head_dim in HEAD_DIMS:
+        for name in ("flash2", "flash2_tma"):
+            for problem, orders in attention_problems(head_dim):
+                for config, order in product(find_schedule(name).configs(), orders):
+                    yield from _launches(name, problem, replace(config, cta_order=order), device)
+        for length in (LONG, RAGGED, ALIGNED):
+            problem = _problem(length, length, head_dim)
+            for config in find_schedule("naive").configs():
+                yield from (one for one in _launches("naive", problem, config, device) if one[0].name != "softmax")
+    for length, elements, causal in product(_row_lengths(), ROW_ELEMENTS, (False, True)):
+        rows = min(length, LONG, elements // length)
+        problem = _problem(rows, length, 64, batch=max(1, elements // (rows * length)), heads=1, causal=causal)
+        for name in ("naive", "unfused"):
+            launches = _launches(name, problem, find_schedule(name).default, device)
+            yield from (one for one in launches if one[0].name not in ("scores", "output"))
+
+
+def _row_lengths() -> Iterator[int]:
+    """Rows that fill their tiles; that do not, aligned and not."""
+    for length in ROW_LENGTHS:
+        yield from (length, length - length // 4, length - length // 4 + 1)
+
+
+def _launches(name: str, problem: AttentionProblem, config: Config, device: Device) -> list[Wanted]:
+    schedule = find_schedule(name)
+    try:
+        return [(launch, problem) for launch in schedule.launches(problem, config, device)]
+    except ValueError:
+        return []  # the device has no instruction for it
+
+
+def compile_wanted(pairs: Sequence[Wanted], device: Device, tell: bool = True) -> list[Outcome]:
+    """Compile launches, as many at a time as there are cores."""
+
+    def progress(done: int, total: int) -> None:
+        if tell and (done % 100 == 0 or done == total):
+            print(f"{device.name}: {done} of {total} launches compiled", file=sys.stderr, flush=True)
+
+    return compile_many(pairs, device, code=True, progress=progress)
+
+
+def build(capability: int, workers: int) -> None:
+    """Write the files of an architecture."""
+    devices = tuple(one for one in map(load_device, catalogue()) if lookup.capability_of(one) == capability)
+    pairs = list(wanted(devices[0]))
+    outcomes = compile_wanted(pairs, devices[0])
+    grouped: dict[tuple[str, str], list[tuple[Launch, Outcome]]] = {}
+    for (launch, _), outcome in zip(pairs, outcomes, strict=True):
+        name = keys.file_of(launch, capability), next(keys.keys_of(launch))
+        grouped.setdefault(name, []).append((launch, outcome))
+    found = run_all(partial(kept_kernel, devices), list(grouped.values()), workers, _told)
+    kernels: dict[str, dict[str, Kernel]] = {}
+    for (file, key), kernel in zip(grouped, found, strict=True):
+        kernels.setdefault(file, {})[key] = kernel
+    for file, some in kernels.items():
+        path = ROOM / (file + lookup.SUFFIX)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(pack(some, {"triton": triton.__version__}))
+        print(f"wrote {path.name}: {len(some)} kernels, {path.stat().st_size} B", file=sys.stderr, flush=True)
+
+
+def _told(done: int, total: int) -> None:
+    if done % 100 == 0 or done == total:
+        print(f"{done} of {total} kernels simulated", file=sys.stderr, flush=True)
+
+
+def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome]]) -> Kernel:
+    """What is kept of a kernel.
+
+    Args:
+        devices: of its architecture; group: launches that it stands for, with what the compiler made of them.
+    """
+    outcome = group[0][1]
+    if not isinstance(outcome, Compiled):
+        return Kernel(resources=_numbers(outcome.resources), reason=outcome.reason)
+    from ..simulator.kept_cost import figures_of
+
+    made = [replace(one, resources=each.resources) for one, each in group if isinstance(each, Compiled)]
+    try:
+        conditions = [each for one in made for each in _conditions(one, devices)]
+    except ValueError as error:
+        return Kernel(resources=_numbers(outcome.resources), reason=str(error))
+    unique = {condition: costs for condition, costs in conditions if len(costs) == len(conditions[0][1])}
+    figures = figures_of(list(unique), list(unique.values()))
+    return Kernel(resources=_numbers(outcome.resources), figures=figures)
+
+
+def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[tuple[float, float], list[Any]]]:
+    """Costs of a launch's steps on each device, for 1, 2, ... CTAs that share an SM."""
+    from ..simulator.compiled_cost import compiled_costs
+    from ..simulator.kept_cost import condition_of
+    from ..simulator.sm_followed import follow
+
+    followed = follow(launch, lookup.capability_of(devices[0]))
+    for device in devices:
+        try:
+            room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
+        except DoesNotFit:
+            continue
+        element_bytes = launch.program.tensors[0].element_bytes
+        costs = [
+            compiled_costs(launch, device, element_bytes, resident=resident, followed=followed).steps
+            for resident in range(1, room + 1)
+        ]
+        yield condition_of(launch, device), costs
+
+
+def _numbers(resources: Resources | None) -> Mapping[str, int]:
+    if resources is None:
+        return {}
+    names = ("registers_per_thread", "smem_bytes_per_cta", "spilled_bytes_per_thread", "warps_per_cta")
+    return {name: getattr(resources, name) for name in names}
+
+
+if __name__ == "__main__":
+    for chosen in [int(one) for one in sys.argv[1:]] or CAPABILITIES:
+        build(chosen, cores())

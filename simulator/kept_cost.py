@@ -1,0 +1,99 @@
+"""Costs of steps as rows of numbers that can be kept, and back: the same `StepCost` as from the code itself.
+
+The rows hold what the simulation of an SM found; what a step computes and moves is counted from its tile program.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .cost import PIPES, StepCost, step_cost
+from .device import Device
+from .occupancy import occupancy
+from .program import Figures, Launch, Loop
+from .sm_lateness import usual_lateness
+from .tiling import cdiv
+from .walk import steps
+
+PIPE_COUNT = len(PIPES) + 1
+FIELDS = (
+    "critical_path_cycles",
+    "local_read_bytes",
+    "local_write_bytes",
+    "local_bytes",
+    "local_kept_bytes",
+    "restarts",
+    "rested_cycles",
+    "slack_cycles",
+    "waits",
+)
+"""Fields of a row, behind the cycles on each pipe; as in `StepCost`."""
+WHOLE = frozenset({"local_read_bytes", "local_write_bytes", "local_bytes", "local_kept_bytes", "waits"})
+
+
+def condition_of(launch: Launch, device: Device) -> tuple[float, float]:
+    """What a launch's costs depend on beside its code and the CTAs that share an SM: a row of `Figures.conditions`."""
+    looped = any(isinstance(node, Loop) for node in launch.program.body)
+    return float(device.l2_latency_cycles), 0.0 if looped else usual_lateness(launch, device)
+
+
+def rows_of(costs: Mapping[str, StepCost]) -> np.ndarray:
+    """The numbers of simulated costs, float64 (steps, fields)."""
+    return np.array([[*cost.pipe_cycles, *(getattr(cost, name) for name in FIELDS)] for cost in costs.values()])
+
+
+def figures_of(conditions: Sequence[tuple[float, float]], costs: Sequence[Sequence[Mapping[str, StepCost]]]) -> Figures:
+    """Costs to keep.
+
+    Args:
+        conditions: as in `Figures`; costs: for each of them, step name -> cost, for 1, 2, ... CTAs that share an SM.
+    """
+    names, residents = tuple(costs[0][0]), len(costs[0])
+    paces = np.zeros((len(conditions), residents, len(names), residents))
+    for own, some in zip(paces, costs, strict=True):
+        for row, found in zip(own, some, strict=True):
+            for ages, cost in zip(row, found.values(), strict=True):
+                ages[: len(cost.paces)] = cost.paces
+    values = np.array([[rows_of(found) for found in some] for some in costs])
+    return Figures(steps=names, conditions=np.array(conditions), values=values, paces=paces)
+
+
+def kept_costs(launch: Launch, device: Device, element_bytes: int) -> dict[str, StepCost]:
+    """Costs of a launch's steps on a device, from the figures in its resources.
+
+    The condition counts whose L2 is nearest, and of these the one whose lateness is; and the most CTAs of an SM that
+    figures are at hand for.
+
+    Args:
+        element_bytes: of the matmul operands [B].
+
+    Raises:
+        ValueError: the figures are of other steps.
+        DoesNotFit: a CTA needs more than an SM has.
+    """
+    figures = launch.resources.figures
+    names = tuple(step.name for step, _ in steps(launch.program.body))
+    if figures is None or figures.steps != names:
+        raise ValueError(f"kernel {launch.name}: no costs of its steps are kept")
+    room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
+    resident = min(room, cdiv(launch.cta_count, device.sms), figures.values.shape[1])
+    latency, lateness = np.abs(figures.conditions - condition_of(launch, device)).T
+    condition = int(np.lexsort((lateness, latency))[0])
+    values, paces = figures.values[condition, resident - 1], figures.paces[condition, resident - 1]
+    return {
+        step.name: _cost(step_cost(step, launch, device, element_bytes), row, ages[:resident])
+        for (step, _), row, ages in zip(steps(launch.program.body), values, paces, strict=True)
+    }
+
+
+def _cost(counted: StepCost, row: np.ndarray, ages: np.ndarray) -> StepCost:
+    told = dict(zip(FIELDS, row[PIPE_COUNT:].tolist(), strict=True))
+    told |= {name: round(told[name]) for name in WHOLE}
+    return replace(
+        counted,
+        pipe_cycles=tuple(row[:PIPE_COUNT].tolist()),
+        covers_l2=True,
+        paces=tuple(ages.tolist()) if ages.any() else (),
+        **told,
+    )

@@ -1,0 +1,53 @@
+"""Which kept kernel stands for a launch: the one of the same code, or of code that differs only in where a CTA begins.
+
+A key names what decides the code. Left out is what hardly does:
+fp16 and bf16 compile to the same instructions but for their types, with equal costs;
+how many query heads share a KV head, how many score tiles a strip has, and whether scores are scaled,
+are a few instructions of hundreds.
+Where no kernel of the same key is kept, others stand in: the code that masks ragged tiles for one that masks less,
+and the code of another order of CTAs. docs/accuracy.md says what that costs.
+"""
+
+from collections.abc import Iterator
+
+from ..program import Launch
+
+HALF = frozenset({"fp16", "bf16"})
+LEFT_OUT = frozenset({"head_group", "strip_tiles", "scaled"})
+ORDERS = {
+    "head-fast": ("m-fast",),
+    "m-reversed": ("longest-first", "m-fast"),
+    "longest-first": ("m-reversed", "m-fast"),
+}
+"""Order of CTAs -> those whose code stands in for it."""
+RAGGED = {"whole_m": False, "whole_n": False}
+ALIGNED = 16
+"""Triton moves several scores at a time where it sees that rows of them are so many elements long, or a multiple."""
+
+
+def keys_of(launch: Launch) -> Iterator[str]:
+    """Keys of the kernels that can stand for a launch, the best first."""
+    constants = dict(launch.constants)
+    order = constants.get("cta_order")
+    for own in ({}, *({"cta_order": other} for other in ORDERS.get(str(order), ()))):
+        yield _key(launch, constants | own)
+        if any(constants.get(name) for name in RAGGED):
+            yield _key(launch, constants | own | RAGGED)
+
+
+def file_of(launch: Launch, capability: int) -> str:
+    """File in which kernels of a launch's kind are kept, without suffix: e.g. `sm_90/flash2-64`."""
+    dim = launch.constants.get("head_dim")
+    return f"sm_{capability}/{launch.name}" + (f"-{dim}" if dim else "")
+
+
+def _key(launch: Launch, constants: dict[str, int | bool | str]) -> str:
+    if "pitch" in launch.arguments:
+        constants = {**constants, "aligned": launch.arguments["seqlen_k"] % ALIGNED == 0}
+    dtype = "half" if launch.dtype in HALF else launch.dtype
+    told = " ".join(f"{name}={_text(value)}" for name, value in sorted(constants.items()) if name not in LEFT_OUT)
+    return f"{dtype} {launch.num_warps} {launch.num_stages} {told}"
+
+
+def _text(value: int | bool | str) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)

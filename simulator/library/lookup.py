@@ -1,0 +1,57 @@
+"""Resources of launches from the library: what the compiler made of them, and the costs of their steps."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+
+from ..device import Device
+from ..program import Launch, Resources
+from .files import Kernel, unpack
+from .keys import file_of, keys_of
+
+SUFFIX = ".xz"
+
+
+def capability_of(device: Device) -> int:
+    """Compute capability as a number, e.g. 90."""
+    return int(device.compute_capability.replace(".", ""))
+
+
+def find_kernel(launch: Launch, device: Device) -> Kernel | None:
+    """The kept kernel that stands for a launch on a device; None where there is none."""
+    if launch.warp_split != "q":
+        return None  # no Triton kernel divides keys among warps
+    kernels = _kernels(file_of(launch, capability_of(device)))
+    return next((kernels[key] for key in keys_of(launch) if key in kernels), None)
+
+
+def resources_of(launch: Launch, device: Device) -> Resources | str | None:
+    """Resources of a launch, why the compiler refuses it, in one line, or None where the library does not know it."""
+    kernel = find_kernel(launch, device)
+    if kernel is None:
+        return None
+    if not kernel.resources:
+        return kernel.reason
+    return Resources(**kernel.resources, origin="compiled", figures=kernel.figures)  # type: ignore[arg-type]
+
+
+def resources_of_all(launches: Sequence[Launch], device: Device) -> tuple[Resources, ...] | str | None:
+    """The same for launches that run one after the other; None where one of them is not known."""
+    found: list[Resources] = []
+    for launch in launches:
+        own = resources_of(launch, device)
+        if not isinstance(own, Resources):
+            return own
+        found.append(own)
+    return tuple(found)
+
+
+def made_by(name: str) -> Mapping[str, str]:
+    """What made a file of the library. Args: name: as in `keys.file_of`. Raises: FileNotFoundError: there is none."""
+    return unpack(files(__package__).joinpath(name + SUFFIX).read_bytes())[1]
+
+
+@cache
+def _kernels(name: str) -> dict[str, Kernel]:
+    path = files(__package__).joinpath(name + SUFFIX)
+    return unpack(path.read_bytes())[0] if path.is_file() else {}
