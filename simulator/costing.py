@@ -1,10 +1,11 @@
-"""Where the cost of a launch's steps comes from: its machine code, where that is at hand, or its tile program."""
+"""Where the cost of a launch's steps comes from: its machine code, or figures kept of it, or its tile program."""
 
 from collections.abc import Iterable
 
 from .compiled_cost import compiled_costs
 from .cost import StepCost, step_cost
 from .device import Device
+from .kept_cost import kept_costs
 from .program import Launch
 from .walk import steps
 
@@ -19,9 +20,12 @@ def costs_of(launch: Launch, device: Device, element_bytes: int, kind: str) -> t
         element_bytes: of the matmul operands [B]; kind: one of `COSTS`; code that is not at hand is no reason.
     """
     origin = "tiles"
-    if kind == "compiled" and launch.resources.code is not None:
+    resources = launch.resources
+    if kind == "compiled" and (resources.code is not None or resources.figures is not None):
         try:
-            return compiled_costs(launch, device, element_bytes).steps, "compiled"
+            if resources.code is not None:
+                return compiled_costs(launch, device, element_bytes).steps, "compiled"
+            return kept_costs(launch, device, element_bytes), "compiled"
         except ValueError as error:
             origin = f"tiles: {error}"
     return {step.name: step_cost(step, launch, device, element_bytes) for step, _ in steps(launch.program.body)}, origin

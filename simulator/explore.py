@@ -23,8 +23,9 @@ SCHEMA = "tilesight.explore/1"
 BASELINE = "naive"
 
 Settings = Mapping[str, str | int | None]
-ResourcesOf = Callable[[Sequence[tuple[Launch, ...]]], Sequence[tuple[Resources, ...] | str]]
-"""Launches of each configuration -> resources of each of its launches, or why they cannot run, in one line."""
+ResourcesOf = Callable[[Sequence[tuple[Launch, ...]]], Sequence[tuple[Resources, ...] | str | None]]
+"""Launches of each configuration -> resources of each of its launches; why they cannot run, in one line; or None, which
+leaves it to `simulate`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,8 @@ def explore(
         schedule: a name, several names, or `all` that compute attention; all must compute the same.
         device: a `Device`, a catalogue name or a path to a TOML file.
         l2, overhead, resolution, registers, smem_bytes, cost: as `simulate`.
-        resources_of: called once, here, with the launches of all configurations; what it says replaces the estimates.
+        resources_of: called once, here, with the launches of all configurations; what it says comes in the place of
+            what `simulate` knows of them.
         workers: processes at most; in a script of your own, more than one needs the usual `__main__` guard.
         progress: called with (configurations done, configurations in all).
         fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.

@@ -18,6 +18,7 @@ from .cost import PIPES, StepCost
 from .costing import COSTS, cost_notes, costs_of
 from .device import Device, load_device
 from .engine import LaunchRun, run_launches
+from .library.lookup import resources_of_all
 from .occupancy import DoesNotFit, occupancy
 from .prediction import LaunchPrediction, Prediction
 from .problem import DTYPE_BYTES, AttentionProblem
@@ -70,12 +71,14 @@ def simulate(
         steady_state: whether a large grid may be continued from a steady state (see `engine`).
         overhead: launches follow each other in a `stream` or in a replayed CUDA `graph`.
         registers, smem_bytes: replace the estimates per thread, and per CTA [B].
-        resources: replace the estimates of each launch, e.g. by what `kernels.compile.compile_pipelines` finds.
-        cost: of steps: `compiled` (simulated from machine code, where the resources bring it) or `tiles` (estimated).
+        resources: of each launch, e.g. what `kernels.compile.compile_pipelines` finds; where None, those of the library
+            of compiled kernels (unless registers or smem_bytes is given), and estimates of what it does not hold.
+        cost: of steps: `compiled` (simulated from machine code, where the resources bring it or the library holds it)
+            or `tiles` (resources and costs estimated).
 
     Raises:
         ValueError: a name or value is not allowed, or the schedule cannot do the problem (one line).
-        DoesNotFit: a CTA needs more than an SM has.
+        DoesNotFit: a CTA needs more than an SM has, or the compiler refuses a kernel.
     """
     given = registers, smem_bytes, resources
     prediction, _ = _simulate(
@@ -158,6 +161,21 @@ def launches_of(
     return tuple(replace(launch, resources=given(launch.resources)) for launch in launches)
 
 
+def with_kept(launches: tuple[Launch, ...], device: Device) -> tuple[tuple[Launch, ...], str]:
+    """Launches with resources and costs from the library; or as they are, and why, in one line, if it lacks one.
+
+    Raises:
+        DoesNotFit: the compiler refuses one of them.
+    """
+    kept = resources_of_all(launches, device)
+    if isinstance(kept, str):
+        raise DoesNotFit(kept)
+    if kept is None:
+        names = ", ".join(dict.fromkeys(launch.name for launch in launches))
+        return launches, f"the library of compiled kernels does not hold {names} as asked for on {device.name}"
+    return tuple(replace(launch, resources=own) for launch, own in zip(launches, kept, strict=True)), ""
+
+
 def peak_memory_bytes(problem: AttentionProblem, schedule: str, config: Config | None, device: Device) -> int:
     """Most device memory held at once: inputs and outputs always, scratch from first to last use [B]."""
     return _peak_memory_bytes(launches_of(problem, schedule, config, device))
@@ -205,8 +223,13 @@ def _simulate(
     gpu = load_device(device) if isinstance(device, str) else device
     chosen = find_schedule(schedule)
     launches = launches_of(problem, schedule, config, gpu, *given)
+    missing = ""
+    if cost == "compiled" and given == (None, None, None):
+        launches, missing = with_kept(launches, gpu)
     element = DTYPE_BYTES[problem.dtype]
     costed = [costs_of(launch, gpu, element, cost) for launch in launches]
+    if missing:
+        costed = [(own, f"tiles: {missing}") for own, _ in costed]
     costs = [own for own, _ in costed]
     tallies = [tally(launch.program) for launch in launches]
     clocks = [

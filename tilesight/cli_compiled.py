@@ -1,17 +1,83 @@
-"""`--compiled`: registers and shared memory from Triton's compiler in place of the estimates; needs no GPU.
+"""Where the resources and costs of launches come from: the library, Triton's compiler, or estimates from tiles.
 
-torch and triton are imported only where the option is given.
+The library is asked first. What it does not hold is compiled on the spot where torch and triton are installed
+(`--compiled` has everything compiled so), and estimated where they are not. No GPU is needed for any of it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from math import ceil
 
-from .cli_output import BadInput, progress
+from .cli_output import BadInput, progress, say
+from .simulator import units
 from .simulator.device import Device
+from .simulator.explore import ResourcesOf
+from .simulator.library.lookup import origin_text, resources_of_all
+from .simulator.pool import cores
 from .simulator.problem import AttentionProblem
 from .simulator.program import Launch, Resources
 from .simulator.registry import find_schedule
 
-ResourcesOf = Callable[[Sequence[tuple[Launch, ...]]], Sequence[tuple[Resources, ...] | str]]
+COMPILE_S = 2.0
+"""Time of a core for a kernel: 1.5 to 2.5 s, Triton 3.6.0, two cores of a cloud machine, 2026-11-23 [s]."""
+
+
+def source_of_costs(
+    problem: AttentionProblem,
+    device: Device,
+    given: dict[str, int | None],
+    cost: str,
+    *,
+    compiled: bool = False,
+    workers: int | None = None,
+) -> tuple[ResourcesOf | None, tuple[str, ...]]:
+    """What a command asks for resources, beside the library, and remarks for the reader of the result.
+
+    Args:
+        given: values of `--registers` and `--smem-bytes`; cost: value of `--cost`;
+        compiled: whether all is compiled anew.
+        workers: compiler processes, one per core where None.
+
+    Returns:
+        A function as `simulator.explore` takes for its `resources_of`, None where the library and estimates do;
+        and lines for the reader of the result.
+
+    Raises:
+        BadInput: something that compiling needs is missing, or the resources are given as well.
+    """
+    if compiled:
+        compile_, remark = compiler_for(problem, device, given, workers)
+        return compile_, (remark,)
+    if cost == "tiles" or any(value is not None for value in given.values()):
+        return None, ()
+    notes = (text,) if (text := origin_text(device)) else ()
+    if why_not():
+        return None, notes
+
+    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | str | None]:
+        answers: list[tuple[Resources, ...] | str | None] = [None] * len(pipelines)
+        missing = [number for number, chain in enumerate(pipelines) if resources_of_all(chain, device) is None]
+        if missing:
+            compile_, _ = compiler_for(problem, device, given, workers)
+            seconds = ceil(sum(len(pipelines[number]) for number in missing) / (workers or cores())) * COMPILE_S
+            say(f"compiling what the library does not hold: about {units.duration(seconds)} the first time, then kept")
+            found = compile_([pipelines[number] for number in missing])
+            for number, answer in zip(missing, found, strict=True):
+                answers[number] = answer
+        return answers
+
+    return resources_of, notes
+
+
+def why_not() -> str | None:
+    """Why nothing can be compiled here, in one line; None where it can."""
+    from .kernels.availability import missing_package
+
+    reason = missing_package()
+    if reason:
+        return reason
+    from .kernels.launch import interpreted
+
+    return "TRITON_INTERPRET is set, and Triton interprets or compiles, never both; unset it" if interpreted() else None
 
 
 def compiler_for(
@@ -33,25 +99,19 @@ def compiler_for(
     Raises:
         BadInput: something that compiling needs is missing, or the resources are given as well.
     """
-    from .kernels.availability import missing_package
-
     for name, value in given.items():
         if value is not None:
             raise BadInput(f"--compiled and --{name.replace('_', '-')} {value}: each replaces the estimate; give one")
-    reason = missing_package()
+    reason = why_not()
     if reason:
         raise BadInput(f"{wanted_by}: {reason}")
     from .kernels.compile import compile_pipelines, compiler_text
-    from .kernels.launch import interpreted
-
-    if interpreted():
-        raise BadInput(f"{wanted_by}: TRITON_INTERPRET is set, and Triton interprets or compiles, never both; unset it")
 
     def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | str]:
         with progress("kernels compiled") as tick:
             return compile_pipelines(pipelines, problem, device, workers=workers, progress=tick)
 
-    return resources_of, f"registers and shared memory are compiled: {compiler_text(device)}"
+    return resources_of, f"registers, shared memory and code are compiled here: {compiler_text(device)}"
 
 
 def rows_split(schedules: Sequence[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from .cli_compiled import compiler_for, rows_split
+from .cli_compiled import rows_split, source_of_costs
 from .cli_options import (
     CONFIG_OPTIONS,
     Compiled,
@@ -62,21 +62,19 @@ def explore(
     asked, device = problem.build(), machine.build()
     fixed: dict[str, Any] = dict(space.lists())
     given, notes = resources_given(registers, smem_bytes), machine.notes()
-    kind, processes, schedules = cost_given(cost, compiled), workers_given(workers), schedule or ["flash2"]
+    kind, processes, schedules = cost_given(cost, given), workers_given(workers), schedule or ["flash2"]
     if top is not None and top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
     from .simulator import explore as door
     from .simulator import report
     from .simulator.report_explore import explore_rows, explore_text
 
-    resources_of = None
     with bad_input("schedule", *CONFIG_OPTIONS):
-        if compiled:
+        if compiled or kind == "compiled":
             fixed = rows_split(schedules) | fixed
         door.plan(asked, schedules, fixed)
-    if compiled:
-        resources_of, remark = compiler_for(asked, device, given, processes)
-        notes = (*notes, remark)
+    resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled, workers=processes)
+    notes = (*notes, *remarks)
     settings: dict[str, Any] = {**given, **fixed}
     announce_compiler()
     with progress("configurations") as tick:

@@ -233,14 +233,14 @@ Registers = Annotated[int | None, option("--registers", "Registers per thread, i
 SmemBytes = Annotated[int | None, option("--smem-bytes", "Shared memory per CTA, in place of the estimate.")]
 Compiled = Annotated[
     bool,
-    flag("--compiled", "Take registers, shared memory and machine code from Triton's compiler; needs no GPU."),
+    flag("--compiled", "Compile all kernels here, with this machine's Triton, in place of the library's; no GPU."),
 ]
 COSTS = ("compiled", "tiles")
 Cost = Annotated[
     str | None,
     option(
         "--cost",
-        "Cycles of a step: simulated from machine code, or estimated from tiles.  [default: compiled with --compiled]",
+        "Resources and cycles of a step: from machine code, or estimated from tiles.  [default: compiled]",
         "|".join(COSTS),
         one_of(*COSTS),
     ),
@@ -259,11 +259,16 @@ def workers_given(workers: int | None) -> int:
     return workers or cores()
 
 
-def cost_given(cost: str | None, compiled: bool) -> str:
-    """Where the cycles of a step come from. Raises: BadInput: from machine code, and none is asked for."""
-    if cost == "compiled" and not compiled:
-        raise BadInput("--cost compiled: needs machine code; give --compiled as well, or --cost tiles")
-    return cost or ("compiled" if compiled else "tiles")
+def cost_given(cost: str | None, given: dict[str, int | None]) -> str:
+    """Where resources and cycles of a step come from. Args: cost: of `--cost`; given: `--registers`, `--smem-bytes`.
+
+    Raises:
+        BadInput: from machine code, and resources are given.
+    """
+    named = [f"--{name.replace('_', '-')} {value}" for name, value in given.items() if value is not None]
+    if cost == "compiled" and named:
+        raise BadInput(f"--cost compiled and {named[0]}: code has resources of its own; give one")
+    return "tiles" if named else cost or "compiled"
 
 
 def resources_given(registers: int | None, smem_bytes: int | None) -> dict[str, int | None]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from .cli_compiled import ResourcesOf, compiler_for, rows_split
+from .cli_compiled import rows_split, source_of_costs
 from .cli_options import (
     CONFIG_OPTIONS,
     Compiled,
@@ -23,6 +23,7 @@ from .cli_options import (
 )
 from .cli_output import BadInput, announce_compiler, bad_input, check_outputs, say, show, write_file
 from .simulator.device import Device
+from .simulator.explore import ResourcesOf
 from .simulator.problem import AttentionProblem
 from .simulator.program import Resources
 from .simulator.schedule import Config
@@ -61,16 +62,16 @@ def simulate(
     """Predict one configuration: bytes at every level, time, bottleneck; all figures explained."""
     check_outputs(trace=trace)
     asked, device = problem.build(), machine.build()
-    given, kind = resources_given(registers, smem_bytes), cost_given(cost, compiled)
+    given = resources_given(registers, smem_bytes)
+    kind = cost_given(cost, given)
     from .simulator.registry import find_schedule
 
     with bad_input("schedule", *CONFIG_OPTIONS):
-        chosen = find_schedule(schedule).config(**(rows_split([schedule]) if compiled else {}) | config.chosen())
-    resources_of, notes = None, machine.notes()
-    if compiled:
-        resources_of, remark = compiler_for(asked, device, given)
-        notes = (*notes, remark)
-    resources = checked_resources(asked, schedule, chosen, device, given, resources_of)
+        split = rows_split([schedule]) if compiled or kind == "compiled" else {}
+        chosen = find_schedule(schedule).config(**split | config.chosen())
+    resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled)
+    notes = (*machine.notes(), *remarks)
+    resources = checked_resources(asked, schedule, chosen, device, given, resources_of, kind)
     announce_compiler()
     from .simulator import report
     from .simulator import simulate as door
@@ -98,17 +99,22 @@ def checked_resources(
     device: Device,
     given: dict[str, int | None],
     resources_of: ResourcesOf | None,
-) -> tuple[Resources, ...]:
+    cost: str = "tiles",
+) -> tuple[Resources, ...] | None:
     """What each launch takes of an SM; with it, that the schedule can do the problem, and that a CTA fits.
 
     Args:
-        given: values of `--registers` and `--smem-bytes`; resources_of: compiles launches, None where estimates do.
+        given: values of `--registers` and `--smem-bytes`; resources_of: compiles launches, None where nothing does.
+        cost: as in `simulate`.
+
+    Returns:
+        Resources, or None where it is left to `simulate` to find or estimate them.
 
     Raises:
         BadInput: it cannot, or does not; the text names the options that decide it.
     """
     from .simulator.occupancy import DoesNotFit, occupancy
-    from .simulator.simulate import launches_of
+    from .simulator.simulate import launches_of, with_kept
 
     with bad_input("schedule", "dtype", *CONFIG_OPTIONS):
         launches = launches_of(problem, schedule, config, device, given["registers"], given["smem_bytes"])
@@ -116,13 +122,19 @@ def checked_resources(
         (compiled,) = resources_of([launches])
         if isinstance(compiled, str):
             raise misfit(compiled, config, given)
-        return compiled
+        if compiled:
+            return compiled
+    if cost == "compiled":
+        try:
+            launches, _ = with_kept(launches, device)
+        except DoesNotFit as error:
+            raise misfit(str(error), config, given) from None
     for launch in launches:
         try:
             occupancy(launch.resources, launch.warps_per_cta, device)
         except DoesNotFit as error:
             raise misfit(str(error), config, given) from None
-    return tuple(launch.resources for launch in launches)
+    return None if cost == "compiled" else tuple(launch.resources for launch in launches)
 
 
 def misfit(reason: str, config: Config, given: dict[str, int | None]) -> BadInput:
@@ -131,4 +143,4 @@ def misfit(reason: str, config: Config, given: dict[str, int | None]) -> BadInpu
     names = (own,) if own and given.get(own) is not None else options
     values = {name: given.get(name) or getattr(config, name) for name in names}
     said = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
-    return BadInput(f"{said}: does not fit: {reason}" if said else f"--compiled: {reason}")
+    return BadInput(f"{said}: does not fit: {reason}" if said else reason)

@@ -1,7 +1,7 @@
-"""Machine code for what was measured: compiled again, so that predictions can look at it; results hold none.
+"""Machine code for what was measured, so that predictions can look at it; results hold none.
 
 In: rows of a results file; out: the same rows, their resources with code, where the compiler of this machine
-makes of every launch what ran. Needs torch and triton, no GPU.
+makes of every launch what ran; or, where there is no such compiler, with what the library keeps of it.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ..kernels.availability import missing_package
 from ..simulator.device import Device
+from ..simulator.library.lookup import resources_of_all
 from .results import Row
 
 
@@ -25,7 +26,7 @@ def with_code(
     """
     reason = _hindrance(triton)
     if reason:
-        return list(rows), f"costs are estimated from tile programs: {reason}"
+        return _with_figures(rows, device, reason)
     from ..kernels.compile import Compiled, compile_many
 
     pipelines = [row.point.launches(device) if row.resources else () for row in rows]
@@ -40,6 +41,21 @@ def with_code(
         found.append(replace(row, resources=resources) if same else row)
     note = "costs come from compiled code"
     return found, note + (f"; the compiler makes something else of {other} points here" if other else "")
+
+
+def _with_figures(rows: Sequence[Row], device: Device, reason: str) -> tuple[list[Row], str]:
+    """Attach what the library keeps of the code, to resources that stay as they were measured."""
+    found, estimated = [], 0
+    for row in rows:
+        kept = resources_of_all(row.point.launches(device), device) if row.resources else None
+        if isinstance(kept, tuple):
+            pairs = zip(row.resources, kept, strict=True)
+            row = replace(row, resources=tuple(replace(own, figures=other.figures) for own, other in pairs))
+        else:
+            estimated += bool(row.resources)
+        found.append(row)
+    note = f"costs come from the library of compiled kernels ({reason})"
+    return found, note + (f"; those of {estimated} points are estimated from tile programs" if estimated else "")
 
 
 def _hindrance(triton: str) -> str:

@@ -1,8 +1,9 @@
 """Resources of launches from the library: what the compiler made of them, and the costs of their steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from ..device import Device
 from ..program import Launch, Resources
@@ -46,9 +47,18 @@ def resources_of_all(launches: Sequence[Launch], device: Device) -> tuple[Resour
     return tuple(found)
 
 
-def made_by(name: str) -> Mapping[str, str]:
-    """What made a file of the library. Args: name: as in `keys.file_of`. Raises: FileNotFoundError: there is none."""
-    return unpack(files(__package__).joinpath(name + SUFFIX).read_bytes())[1]
+def origin_text(device: Device) -> str:
+    """Who made the kernels that are kept for a device, in one line; empty where there are none."""
+    folder = files(__package__).joinpath(f"sm_{capability_of(device)}")
+    if not folder.is_dir():
+        return ""
+    triton = made_by(next(folder.iterdir()))["triton"]
+    return f"registers, shared memory and cycles are of code that Triton {triton} compiled for {folder.name}"
+
+
+def made_by(file: Traversable) -> dict[str, str]:
+    """What made a file of the library."""
+    return unpack(file.read_bytes())[1]
 
 
 @cache

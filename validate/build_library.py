@@ -1,21 +1,26 @@
 """Builds the library of kept kernels: compiles the common space, simulates an SM with each, writes the files.
 
-    python -m tilesight.kernels.build_library [CAPABILITY ...]
+    python -m tilesight.validate.build_library [--recorded FOLDER] [CAPABILITY ...]
 
-Compiling takes hours on two cores the first time; it continues where it was stopped, since the compiler's answers are
-kept (`compile_cache`), and takes nothing where only the simulator has changed. Needs torch and triton, no GPU.
+The common space is what `explore` looks at for usual problems; beside it are kept the kernels of results files in a
+folder, so that measured points can be predicted where there is no compiler.
+Compiling takes hours on two cores the first time; it continues where it was stopped, since the compiler's answers
+are kept (`compile_cache`), and takes nothing where only the simulator has changed. Needs torch and triton, no GPU.
 """
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import triton
 
+from ..kernels.compile import Compiled, Outcome, compile_many
 from ..simulator.device import Device, catalogue, load_device
 from ..simulator.library import keys, lookup
 from ..simulator.library.files import Kernel, pack
@@ -25,10 +30,12 @@ from ..simulator.problem import AttentionProblem
 from ..simulator.program import Launch, Resources
 from ..simulator.registry import find_schedule
 from ..simulator.schedule import Config
-from .compile import Compiled, Outcome, compile_many
+from .results import read_results
 
 ROOM = Path(lookup.__file__).parent
 CAPABILITIES = (80, 90)
+RECORDED_ON = 90
+"""Architecture of the GPUs that results files are of."""
 HEAD_DIMS = (64, 128)
 LONG, RAGGED, ALIGNED = 4096, 4001, 4016
 """Lengths whose tiles are all whole; are not, with rows that are aligned, and that are not."""
@@ -37,6 +44,10 @@ SLABS = {"batch": 4, "heads": 32}
 ROW_LENGTHS = tuple(1 << power for power in range(6, 16))
 ROW_ELEMENTS = (1 << 22, 1 << 27)
 """Elements of score matrices that L2 holds, and that it does not."""
+SAME_CYCLES = 2.0
+"""Devices whose latencies differ by less share figures [cycles]."""
+SLICE = 100
+"""Kernels that a process takes at a time."""
 Wanted = tuple[Launch, AttentionProblem]
 
 
@@ -71,6 +82,14 @@ def wanted(device: Device) -> Iterator[Wanted]:
             yield from (one for one in launches if one[0].name not in ("scores", "output"))
 
 
+def recorded(folder: Path, device: Device) -> Iterator[Wanted]:
+    """Launches of the points that the results files of a folder hold, on a device."""
+    for path in sorted(folder.glob("*.jsonl")):
+        for row in read_results(path)[1]:
+            if row.resources:
+                yield from ((launch, row.point.problem) for launch in row.point.launches(device))
+
+
 def _row_lengths() -> Iterator[int]:
     """Rows that fill their tiles; that do not, aligned and not."""
     for length in ROW_LENGTHS:
@@ -85,39 +104,65 @@ def _launches(name: str, problem: AttentionProblem, config: Config, device: Devi
         return []  # the device has no instruction for it
 
 
-def compile_wanted(pairs: Sequence[Wanted], device: Device, tell: bool = True) -> list[Outcome]:
-    """Compile launches, as many at a time as there are cores."""
+@cache
+def groups(capability: int, folder: Path | None) -> tuple[tuple[tuple[str, str], tuple[Wanted, ...]], ...]:
+    """Kernels to keep: file and key, and the launches that each stands for, which have the same code.
 
-    def progress(done: int, total: int) -> None:
-        if tell and (done % 100 == 0 or done == total):
-            print(f"{device.name}: {done} of {total} launches compiled", file=sys.stderr, flush=True)
+    Args:
+        folder: of results files; their launches count where no other stands in for them.
+    """
+    found: dict[tuple[str, str], list[Wanted]] = {}
+    device = devices_of(capability)[0]
+    for launch, problem in wanted(device):
+        key = keys.file_of(launch, capability), next(keys.keys_of(launch))
+        found.setdefault(key, []).append((launch, problem))
+    for launch, problem in recorded(folder, device) if folder else ():
+        names = [(keys.file_of(launch, capability), key) for key in keys.keys_of(launch)]
+        if not any(name in found for name in names):
+            found[names[0]] = [(launch, problem)]
+    return tuple((key, tuple(pairs)) for key, pairs in found.items())
 
-    return compile_many(pairs, device, code=True, progress=progress)
+
+@cache
+def devices_of(capability: int) -> tuple[Device, ...]:
+    """Devices of the catalogue of an architecture."""
+    return tuple(one for one in map(load_device, catalogue()) if lookup.capability_of(one) == capability)
 
 
-def build(capability: int, workers: int) -> None:
-    """Write the files of an architecture."""
-    devices = tuple(one for one in map(load_device, catalogue()) if lookup.capability_of(one) == capability)
-    pairs = list(wanted(devices[0]))
-    outcomes = compile_wanted(pairs, devices[0])
-    grouped: dict[tuple[str, str], list[tuple[Launch, Outcome]]] = {}
-    for (launch, _), outcome in zip(pairs, outcomes, strict=True):
-        name = keys.file_of(launch, capability), next(keys.keys_of(launch))
-        grouped.setdefault(name, []).append((launch, outcome))
-    found = run_all(partial(kept_kernel, devices), list(grouped.values()), workers, _told)
+def build(capability: int, folder: Path | None, workers: int) -> None:
+    """Write the files of an architecture. Args: folder: of results files, for what was measured there."""
+    count = len(groups(capability, folder))
+    firsts = range(0, count, SLICE)
+    for first in firsts:
+        some = groups(capability, folder)[first : first + SLICE]
+        compile_many([pair for _, pairs in some for pair in pairs], devices_of(capability)[0], code=True)
+        _say(f"sm_{capability}: {min(first + SLICE, count)} of {count} kernels compiled")
     kernels: dict[str, dict[str, Kernel]] = {}
-    for (file, key), kernel in zip(grouped, found, strict=True):
-        kernels.setdefault(file, {})[key] = kernel
+    jobs = [(capability, folder, first) for first in firsts]
+    for slice_ in run_all(kept_slice, jobs, workers, lambda done, total: _say(f"{done} of {total} slices simulated")):
+        for (file, key), kernel in slice_.items():
+            kernels.setdefault(file, {})[key] = kernel
     for file, some in kernels.items():
         path = ROOM / (file + lookup.SUFFIX)
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(pack(some, {"triton": triton.__version__}))
-        print(f"wrote {path.name}: {len(some)} kernels, {path.stat().st_size} B", file=sys.stderr, flush=True)
+        _say(f"wrote {file}: {len(some)} kernels, {path.stat().st_size} B")
 
 
-def _told(done: int, total: int) -> None:
-    if done % 100 == 0 or done == total:
-        print(f"{done} of {total} kernels simulated", file=sys.stderr, flush=True)
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def kept_slice(job: tuple[int, Path | None, int]) -> dict[tuple[str, str], Kernel]:
+    """Kernels of an architecture from one on. Args: job: capability, folder as in `groups`, number of the first."""
+    capability, folder, first = job
+    devices = devices_of(capability)
+    found = {}
+    for key, pairs in groups(capability, folder)[first : first + SLICE]:
+        outcomes = compile_many(pairs, devices[0], code=True, workers=1)
+        launches = [launch for launch, _ in pairs]
+        found[key] = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
+    return found
 
 
 def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome]]) -> Kernel:
@@ -148,7 +193,12 @@ def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[tup
     from ..simulator.sm_followed import follow
 
     followed = follow(launch, lookup.capability_of(devices[0]))
+    seen: list[tuple[float, float]] = []
     for device in devices:
+        condition = condition_of(launch, device)
+        if any(np.allclose(condition, other, rtol=0.0, atol=SAME_CYCLES) for other in seen):
+            continue
+        seen.append(condition)
         try:
             room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
         except DoesNotFit:
@@ -158,7 +208,7 @@ def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[tup
             compiled_costs(launch, device, element_bytes, resident=resident, followed=followed).steps
             for resident in range(1, room + 1)
         ]
-        yield condition_of(launch, device), costs
+        yield condition, costs
 
 
 def _numbers(resources: Resources | None) -> Mapping[str, int]:
@@ -168,6 +218,17 @@ def _numbers(resources: Resources | None) -> Mapping[str, int]:
     return {name: getattr(resources, name) for name in names}
 
 
+def main(arguments: Sequence[str]) -> None:
+    """Build what the command line asks for."""
+    parser = ArgumentParser(prog="build_library", description="Build the library of kept kernels.")
+    parser.add_argument(
+        "capability", nargs="*", type=int, choices=CAPABILITIES, help="e.g. 90; all where none is given"
+    )
+    parser.add_argument("--recorded", type=Path, metavar="FOLDER", help="of results files whose kernels are kept too")
+    chosen = parser.parse_args(arguments)
+    for capability in chosen.capability or CAPABILITIES:
+        build(capability, chosen.recorded if capability == RECORDED_ON else None, cores())
+
+
 if __name__ == "__main__":
-    for chosen in [int(one) for one in sys.argv[1:]] or CAPABILITIES:
-        build(chosen, cores())
+    main(sys.argv[1:])
