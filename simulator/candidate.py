@@ -70,6 +70,12 @@ class Candidate:
         return not self.reason
 
     @property
+    def may_spill(self) -> bool:
+        """Whether it spills by the estimate from tiles, which does not know how much that costs."""
+        launches = self.prediction.launches if self.prediction else ()
+        return any(one.resources == "estimated" and one.spilled_bytes_per_thread > 0 for one in launches)
+
+    @property
     def costs(self) -> tuple[float, int, int]:
         """What Pareto marks weigh: time [s], bytes into the SMs [B], bytes at HBM [B]."""
         if self.prediction is None:

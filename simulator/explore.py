@@ -151,9 +151,13 @@ def plan(
 
 
 def _rank(candidate: Candidate) -> tuple[object, ...]:
-    """Those that fit first; by time, then bytes, then name and options, so that the order is always the same."""
+    """Those that fit first; by time, then bytes, then name and options, so that the order is always the same.
+
+    Where tiles alone say that a configuration spills, its time is worth little, and it stands behind the others.
+    """
     choices = tuple(candidate.config_dict().values())
-    return not candidate.fits, candidate.prediction is None, candidate.costs, candidate.schedule, choices
+    without = candidate.prediction is None
+    return not candidate.fits, without, candidate.may_spill, candidate.costs, candidate.schedule, choices
 
 
 def _cost_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:

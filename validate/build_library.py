@@ -8,6 +8,7 @@ Compiling takes hours on two cores the first time; it continues where it was sto
 are kept (`compile_cache`), and takes nothing where only the simulator has changed. Needs torch and triton, no GPU.
 """
 
+import random
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,13 +24,14 @@ import triton
 from ..kernels.compile import Compiled, Outcome, compile_many
 from ..simulator.device import Device, catalogue, load_device
 from ..simulator.library import keys, lookup
-from ..simulator.library.files import Kernel, pack
+from ..simulator.library.files import Kernel, pack, unpack
 from ..simulator.occupancy import DoesNotFit, occupancy
 from ..simulator.pool import cores, run_all
 from ..simulator.problem import AttentionProblem
 from ..simulator.program import Launch, Resources
 from ..simulator.registry import find_schedule
 from ..simulator.schedule import Config
+from .library_sources import digest
 from .results import read_results
 
 ROOM = Path(lookup.__file__).parent
@@ -143,10 +145,46 @@ def build(capability: int, folder: Path | None, workers: int) -> None:
         for (file, key), kernel in slice_.items():
             kernels.setdefault(file, {})[key] = kernel
     for file, some in kernels.items():
-        path = ROOM / (file + lookup.SUFFIX)
+        path = path_of(file)
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(pack(some, {"triton": triton.__version__}))
+        path.write_bytes(pack(some, made_here()))
         _say(f"wrote {file}: {len(some)} kernels, {path.stat().st_size} B")
+
+
+def made_here() -> dict[str, str]:
+    """What the header of a file says of who made it."""
+    return {"triton": triton.__version__, "sources": digest()}
+
+
+def check(capability: int, folder: Path | None, count: int, seed: int) -> list[str]:
+    """Make a sample of the kernels anew; where all come out as they are kept, say in the files that they are of today.
+
+    Args:
+        folder: as in `build`; count: kernels of the sample; seed: of their choice.
+
+    Returns:
+        The kernels that come out otherwise, a line each.
+    """
+    known = {key: pairs for key, pairs in groups(capability, folder)}
+    contents = {file: unpack(path_of(file).read_bytes())[0] for file in {file for file, _ in known}}
+    sample = random.Random(seed).sample(sorted(known), min(count, len(known)))
+    devices = devices_of(capability)
+    others = []
+    for file, key in sample:
+        pairs = known[file, key]
+        outcomes = compile_many(pairs, devices[0], code=True)
+        made = kept_kernel(devices, [(launch, one) for (launch, _), one in zip(pairs, outcomes, strict=True)])
+        if pack({key: made}, {}) != pack({key: contents[file][key]}, {}):
+            others.append(f"{file}: {key}")
+    if not others:
+        for file, kernels in contents.items():
+            path_of(file).write_bytes(pack(kernels, made_here()))
+    return others
+
+
+def path_of(file: str) -> Path:
+    """Where a file of the library lies. Args: file: as in `keys.file_of`."""
+    return ROOM / (file + lookup.SUFFIX)
 
 
 def _say(text: str) -> None:
@@ -225,9 +263,15 @@ def main(arguments: Sequence[str]) -> None:
         "capability", nargs="*", type=int, choices=CAPABILITIES, help="e.g. 90; all where none is given"
     )
     parser.add_argument("--recorded", type=Path, metavar="FOLDER", help="of results files whose kernels are kept too")
+    parser.add_argument("--check", type=int, metavar="N", help="make N kernels anew and compare, in place of all")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of those")
     chosen = parser.parse_args(arguments)
     for capability in chosen.capability or CAPABILITIES:
-        build(capability, chosen.recorded if capability == RECORDED_ON else None, cores())
+        folder = chosen.recorded if capability == RECORDED_ON else None
+        if chosen.check is None:
+            build(capability, folder, cores())
+        elif others := check(capability, folder, chosen.check, chosen.seed):
+            sys.exit("\n".join(["not as kept:", *others]))
 
 
 if __name__ == "__main__":

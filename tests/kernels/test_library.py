@@ -1,0 +1,22 @@
+"""The library of compiled kernels against the compiler: a sample, compiled and simulated anew, gives the same."""
+
+import random
+
+import pytest
+from tilesight.kernels.compile import compile_many
+from tilesight.simulator.library.files import pack, unpack
+from tilesight.validate.build_library import devices_of, groups, kept_kernel, path_of
+
+SAMPLE = 4
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+def test_a_sample_compiled_anew_gives_the_same_numbers(capability):
+    """Registers, shared memory, spills, and every figure of every step, in the units in which they are kept."""
+    known = dict(groups(capability, None))
+    for file, key in random.Random(capability).sample(sorted(known), SAMPLE):
+        launches = [launch for launch, _ in known[file, key]]
+        outcomes = compile_many(known[file, key], devices_of(capability)[0], code=True, workers=1)
+        made = kept_kernel(devices_of(capability), list(zip(launches, outcomes, strict=True)))
+        kept = unpack(path_of(file).read_bytes())[0][key]
+        assert pack({key: made}, {}) == pack({key: kept}, {}), f"{file}: {key}"
