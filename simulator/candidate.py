@@ -85,8 +85,8 @@ class Candidate:
 
     @property
     def band_s(self) -> tuple[float, float] | None:
-        """Times that the mean error leaves open [s]; None where no compiled code was at hand."""
-        if self.prediction is None or all(launch.cost == "tiles" for launch in self.prediction.launches):
+        """Times that the mean error leaves open [s]; None where it does not run."""
+        if self.prediction is None:
             return None
         times_s = [launch.traffic.time_s for launch in self.prediction.launches]
         errors = [ERROR_FRACTIONS[launch.cost.split(":")[0]] for launch in self.prediction.launches]
