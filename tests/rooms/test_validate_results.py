@@ -225,8 +225,8 @@ def test_a_run_killed_anywhere_continues(tmp_path: Path) -> None:
         kept.append(len(rows_of(path, points)))
         validate(path, FakeGpu(), points)
         assert len(rows_of(path, points)) == len(points)
-    header, rows = [0, 0, 0, 0, 0, 0], [[n, n, n + 1, n + 1] for n in range(3)]
-    assert kept == header + sum(rows, [])
+    header, rows = [0] * 6, [row for n in range(3) for row in (n, n, n + 1, n + 1)]
+    assert kept == header + rows
 
 
 def test_a_run_killed_again_and_again_goes_on_where_it_stopped(tmp_path: Path) -> None:
