@@ -12,7 +12,7 @@ PURE = "simulator imports neither torch nor triton"
 DOOR = "only engine with its helpers, and cache, open the doors to core"
 APART = "closed_form and engine never import each other"
 
-# Sets of imports against the arrows that do not hide each other: place, line, the contract that forbids it, how it says so.
+# Imports against the arrows: place, line, the contract that forbids it, how it says so. Those of a set hide none.
 ABOVE = [
     ("simulator/units.py", "from .. import kernels", PACKAGES, "simulator.units -> tilesight.kernels (l"),
     ("simulator/units.py", "from .. import validate", PACKAGES, "simulator.units -> tilesight.validate (l"),
