@@ -1,6 +1,7 @@
 # make explore   a block-size table for a real problem, from nothing but Python 3.11 or newer
 # make test      everything that is checked without a GPU
 # make test-kernels  the Triton kernels in Triton's interpreter, and compiled without a GPU (installs torch and triton)
+# make test-random  the property tests with examples that nobody has tried yet, others each time
 # make help      this list
 #
 # Variables: PYTHON (interpreter that makes .venv), EXPLORE (options of the table), PYTEST (options for pytest),
@@ -17,7 +18,7 @@ RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 TOO_OLD := Tilesight needs Python 3.11 or newer; name one with: make PYTHON=python3.12
 
-.PHONY: help explore test test-kernels lint types floors pytest install clean
+.PHONY: help explore test test-random test-kernels lint types floors pytest install clean
 .DELETE_ON_ERROR:
 
 help:
@@ -40,6 +41,9 @@ floors: $(VENV)/installed-test
 
 pytest: $(VENV)/installed-test
 	$(RUN) -m pytest -m "not gpu" $(PYTEST)
+
+test-random: $(VENV)/installed-test
+	$(RUN) -m pytest -m "hypothesis and not gpu" --hypothesis-profile=random $(PYTEST)
 
 test-kernels: $(VENV)/installed-test
 	@$(INSTALL) $(KERNEL_TOOLS)

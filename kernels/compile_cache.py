@@ -1,13 +1,20 @@
 """Answers of compilers on disk: one JSON file for each key.
 
 They lie in `$TILESIGHT_CACHE_DIR`, else in `$XDG_CACHE_HOME/tilesight`, else in `~/.cache/tilesight`.
+Where none of these can be written, nothing is kept, which only costs time; a warning says so once.
 """
 
+import atexit
 import json
+import logging
 import os
+import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+_LOG = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
@@ -15,8 +22,9 @@ def cache_folder() -> Path:
     chosen = os.environ.get("TILESIGHT_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tilesight"
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    # A user without a home keeps a `~`, which would become a folder where the command runs.
+    return Path(os.devnull if base.startswith("~") else base) / "tilesight"
 
 
 def read(path: Path) -> dict[str, Any] | None:
@@ -32,8 +40,38 @@ def write(path: Path, answer: dict[str, Any]) -> None:
     """Whole or not at all: other processes may be reading. A cache that cannot be written only costs time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
-            json.dump(answer, file)
-        Path(file.name).replace(path)
+        with tempfile.TemporaryDirectory(prefix=".", dir=path.parent) as folder:
+            whole = Path(folder) / path.name
+            whole.write_text(json.dumps(answer), encoding="utf-8")
+            whole.replace(path)
+    except OSError as error:
+        _cannot_write(path.parent, error.strerror)
+
+
+@cache
+def _cannot_write(folder: Path, why: str) -> None:
+    """Say so, once for each folder."""
+    _LOG.warning(
+        "tilesight: %s cannot be written (%s), so kernels are compiled again in each run; "
+        "set TILESIGHT_CACHE_DIR to a folder that can",
+        folder,
+        why,
+    )
+
+
+@cache
+def triton_cache() -> dict[str, str]:
+    """Variables that give Triton a cache until this process ends, where its own cannot be written.
+
+    Triton compiles nothing without one.
+    """
+    home = os.environ.get("TRITON_HOME") or os.path.expanduser("~")
+    folder = os.environ.get("TRITON_CACHE_DIR") or os.path.join(home, ".triton", "cache")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+        return {}
     except OSError:
-        return
+        ours = tempfile.mkdtemp(prefix="tilesight-triton-")
+        atexit.register(shutil.rmtree, ours, ignore_errors=True)
+        return {"TRITON_CACHE_DIR": ours}

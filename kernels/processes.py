@@ -15,6 +15,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
+from .compile_cache import triton_cache
+
 TELLING = re.compile(r"error:|fatal|Assertion|LLVM ERROR", re.IGNORECASE)
 """Lines of a process's output that say why it stopped."""
 LONGEST_REASON = 300
@@ -106,7 +108,7 @@ class Answerer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=self._environment,
+            env=self._environment | triton_cache(),
             process_group=0,  # ctrl-C is for the process that asks, which then ends this one
         )
         return self._process

@@ -5,6 +5,7 @@ Device files are TOML, one line a number: `l2_bytes = { value = 62914560, kind =
 A what-if is `dataclasses.replace(device, l2_bytes=...)` or `--set l2_bytes=...`.
 """
 
+import re
 import tomllib
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -15,6 +16,8 @@ from typing import Any
 from . import units
 
 KINDS = ("datasheet", "measured", "fitted")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that would give orders to a terminal; lines and tabs are text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +208,7 @@ def _device_of(table: dict[str, Any]) -> Device:
     for key in ("name", "compute_capability"):
         if not isinstance(table.get(key), str):
             raise ValueError(f"key {key!r} is missing or no text")
-        values[key] = table[key]
+        values[key] = _plain(key, table[key])
     provenance = {}
     for key, item in known.items():
         if key not in table:
@@ -220,8 +223,15 @@ def _device_of(table: dict[str, Any]) -> Device:
         if not isinstance(entry["source"], str) or not entry["source"].strip():
             raise ValueError(f"{key}: source is empty; say where the number is from")
         values[key] = entry["value"]
-        provenance[key] = Provenance(entry["kind"], entry["source"])
+        provenance[key] = Provenance(entry["kind"], _plain(f"{key}: source", entry["source"]))
     return Device(**values, provenance=provenance)  # type: ignore[arg-type]
+
+
+def _plain(what: str, text: str) -> str:
+    """A text of a file, for people to read. Raises: ValueError: it holds what only a terminal understands."""
+    if found := CONTROL.search(text):
+        raise ValueError(f"{what} holds the control character {found[0]!r}: must be plain text")
+    return text
 
 
 def override(device: Device, settings: list[str]) -> Device:

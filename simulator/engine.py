@@ -6,13 +6,13 @@ Launches of a pipeline follow each other on the same L2.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
 
 from .clock import Clocks
 from .core import l1, links, machine, memory
+from .core.compiled import can_keep, is_kept
 from .core.links import COUNTERS, STEPS
 from .core.lru import make_lru
 from .core.memory import Memory
@@ -50,8 +50,12 @@ class LaunchRun:
 
 def is_compiled() -> bool:
     """Whether numba finds the engine compiled on disk, so that a first call need not wait for the compiler."""
-    cache = Path(machine.run._cache.cache_path)
-    return any(cache.glob("machine.run-*.nbi")) or bool(machine.run.signatures)
+    return is_kept(machine.run)
+
+
+def keeps_code() -> bool:
+    """Whether what numba compiles stays on disk; else a warning has said that every run has to wait for it."""
+    return can_keep()
 
 
 def run_launches(

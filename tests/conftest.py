@@ -1,20 +1,12 @@
-"""What every test relies on: repeatable examples, a numba cache without races, a reason for each skipped GPU test."""
-
-import os
-from pathlib import Path
+"""What every test relies on: examples that no clock decides about, a reason for each skipped GPU test."""
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("house", derandomize=True, deadline=None)
+# The same examples each time; `make test-random` draws others. Neither gives up what a slow machine takes long for.
+settings.register_profile("house", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("random", settings.get_profile("house"), derandomize=False, print_blob=True)
 settings.load_profile("house")
-
-# numba's on-disk cache is not safe for two processes that compile one function for different types at the same time
-# (both pick the same data file), so each xdist worker keeps its own. It must be set before numba is imported.
-_worker = os.environ.get("PYTEST_XDIST_WORKER")
-if _worker:
-    _cache = Path(__file__).parents[1] / ".pytest_cache" / "numba" / _worker
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(_cache))
 
 
 def _why_no_gpu() -> str | None:

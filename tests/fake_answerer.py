@@ -26,5 +26,9 @@ for line in sys.stdin.buffer:
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         with open(job["file"], "w") as file:
             file.write(str(child.pid))
+        open(job["hanging"], "w").close()
+        time.sleep(600)
+    elif job["do"] == "wait":
+        open(job["asked"], "w").close()
         time.sleep(600)
     sys.stdout.flush()

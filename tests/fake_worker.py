@@ -1,6 +1,8 @@
 """A worker without a GPU: answers every job with made-up numbers, or fails as $FAKE_FAULTS (key -> fault) says.
 
 Its process number stands in place of the peak memory, its GPU's number in place of the fastest time.
+Before it hangs it leaves the file $FAKE_HANGING. Where $FAKE_MEET says `folder:3`, good answers wait until three GPUs
+have come to give one.
 """
 
 import ctypes
@@ -9,12 +11,15 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
+import waiting
 from tilesight.kernels.processes import serve
 
 FAULTS = json.loads(os.environ.get("FAKE_FAULTS", "{}"))
-SLOW_S = float(os.environ.get("FAKE_SLOW_S", "0"))
+HANGING = os.environ.get("FAKE_HANGING", os.devnull)
+MEET, _, GPUS = os.environ.get("FAKE_MEET", "").rpartition(":")
 GPU = sys.argv[sys.argv.index("--gpu") + 1]
 MACHINE = {
     "gpu": "a GPU that is none",
@@ -34,6 +39,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         return MACHINE
     fault = FAULTS.get(job["key"])
     if fault == "hang":
+        Path(HANGING).touch()
         time.sleep(3600)
     elif fault == "abort":
         print("Assertion `layout == expected' failed.", file=sys.stderr, flush=True)
@@ -46,7 +52,9 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         sys.exit("no more")
     elif fault:
         return {"key": job["key"], "lost": fault}
-    time.sleep(SLOW_S)
+    if MEET:
+        Path(MEET, GPU).touch()
+        waiting.until(lambda: len(os.listdir(MEET)) >= int(GPUS))
     launches = [
         {
             "name": f"launch {number}",

@@ -127,7 +127,7 @@ def announce_compiler() -> None:
     """Say so when numba has to compile the engine first."""
     from .simulator import engine
 
-    if not engine.is_compiled():
+    if engine.keeps_code() and not engine.is_compiled():
         say("compiling the engine, once, up to a minute ...")
 
 

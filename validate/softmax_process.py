@@ -14,6 +14,8 @@ from ..kernels.processes import how_ended, telling_line
 
 LAST_WORDS_BYTES = 4000
 POLL_S = 0.5
+LAST_WORDS_S = 30.0
+"""What a dead process has said is there to be read; only a child that left its group can hold the pipes open longer."""
 
 
 class Died(Exception):
@@ -72,18 +74,16 @@ class Process:
             except queue.Empty:
                 waited_s += POLL_S
                 if self._process.poll() is not None:
-                    # What it said last may be on its way; its children may keep the pipe open for good.
-                    self._listeners[0].join(timeout=POLL_S)
+                    # What it said last may be on its way; its children would keep the pipe open for good.
+                    self._end_group()
+                    self._listeners[0].join(timeout=LAST_WORDS_S)
                     if self._lines.empty():
                         raise Died(self._reason()) from None
         raise Died(f"hung: no answer in {limit_s:g} s")
 
     def end(self) -> None:
         """End it, and all that it has started."""
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            self._process.kill()
+        self._end_group()
         self._process.wait()
         if self._process.stdin:
             self._process.stdin.close()
@@ -92,9 +92,16 @@ class Process:
             if stream and not listener.is_alive():
                 stream.close()
 
+    def _end_group(self) -> None:
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            self._process.kill()
+
     def _reason(self) -> str:
         status = self._process.wait()
-        self._listeners[1].join(timeout=POLL_S)
+        self._end_group()
+        self._listeners[1].join(timeout=LAST_WORDS_S)
         said = telling_line(self._tail.decode(errors="replace"))
         return f"the process ended ({how_ended(status)})" + (f": {said}" if said else "")
 

@@ -1,5 +1,6 @@
 """Imports go one way, and the checker catches one that does not."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,23 +12,26 @@ PURE = "simulator imports neither torch nor triton"
 DOOR = "only engine with its helpers, and cache, open the doors to core"
 APART = "closed_form and engine never import each other"
 
-PLANTED = [
-    ("simulator/units.py", "from .. import kernels", PACKAGES),
-    ("simulator/units.py", "from .. import validate", PACKAGES),
-    ("simulator/units.py", "from ..cli import main", PACKAGES),
-    ("kernels/__init__.py", "from .. import validate", PACKAGES),
-    ("validate/__init__.py", "from ..cli import main", PACKAGES),
-    ("simulator/problem.py", "from .schedule import Config", INSIDE),
-    ("simulator/schedules/flash2.py", "from .. import engine", INSIDE),
-    ("simulator/core/__init__.py", "from .. import units", INSIDE),
-    ("simulator/new_room.py", "import math", INSIDE),
-    ("simulator/units.py", "from . import device", "no circles"),
-    ("simulator/occupancy.py", "from . import core", DOOR),
-    ("simulator/closed_form.py", "from . import engine", APART),
-    ("simulator/engine.py", "from . import closed_form", APART),
-    ("simulator/units.py", "import torch", PURE),
-    ("simulator/schedules/flash2.py", "def _late():\n    import triton.language", PURE),
+# Imports against the arrows: place, line, the contract that forbids it, how it says so. Those of a set hide none.
+ABOVE = [
+    ("simulator/units.py", "from .. import kernels", PACKAGES, "simulator.units -> tilesight.kernels (l"),
+    ("simulator/units.py", "from .. import validate", PACKAGES, "simulator.units -> tilesight.validate (l"),
+    ("simulator/units.py", "from ..cli import main", PACKAGES, "simulator.units -> tilesight.cli (l"),
+    ("kernels/__init__.py", "from .. import validate", PACKAGES, "kernels -> tilesight.validate (l"),
+    ("validate/__init__.py", "from ..cli import main", PACKAGES, "validate -> tilesight.cli (l"),
 ]
+INSIDE_AND_OUT = [
+    ("simulator/problem.py", "from .schedule import Config", INSIDE, "problem -> tilesight.simulator.schedule (l"),
+    ("simulator/schedules/flash2.py", "from .. import engine", INSIDE, "flash2 -> tilesight.simulator.engine (l"),
+    ("simulator/core/__init__.py", "from .. import units", INSIDE, "core -> tilesight.simulator.units (l"),
+    ("simulator/new_room.py", "import math", INSIDE, "- tilesight.simulator.new_room"),
+    ("simulator/occupancy.py", "from . import core", DOOR, "occupancy -> tilesight.simulator.core (l"),
+    ("simulator/closed_form.py", "from . import engine", APART, "closed_form -> tilesight.simulator.engine (l"),
+    ("simulator/engine.py", "from . import closed_form", APART, "engine -> tilesight.simulator.closed_form (l"),
+    ("simulator/units.py", "import torch", PURE, "simulator.units -> torch (l"),
+    ("simulator/schedules/flash2.py", "def _late():\n    import triton.language", PURE, "flash2 -> triton (l"),
+]
+CIRCLE = [("simulator/units.py", "from . import device", "no circles inside a floor", "tilesight.simulator")]
 
 
 def test_floors_hold() -> None:
@@ -36,13 +40,20 @@ def test_floors_hold() -> None:
     assert finished.returncode == 0, finished.stdout
 
 
-@pytest.mark.parametrize(("place", "line", "contract"), PLANTED)
-def test_a_planted_import_is_caught(place: str, line: str, contract: str, tmp_path: Path) -> None:
-    """One import against the arrows breaks the contract that forbids it."""
+@pytest.mark.parametrize("planted", [ABOVE, INSIDE_AND_OUT, CIRCLE], ids=["above", "inside and out", "circle"])
+def test_planted_imports_are_caught(planted: list[tuple[str, str, str, str]], tmp_path: Path) -> None:
+    """Each import against the arrows is named by the contract that forbids it."""
     root = farm.copy(farm.ROOT, tmp_path)
-    with (root / place).open("a", encoding="utf-8") as file:
-        file.write(f"\n{line}\n")
+    for place, line, _, _ in planted:
+        with (root / place).open("a", encoding="utf-8") as file:
+            file.write(f"\n{line}\n")
     finished = farm.run("floors", root)
-    broken = [said for said in finished.stdout.splitlines() if said.endswith(" BROKEN")]
     assert finished.returncode == 1, finished.stdout
-    assert any(said.startswith(contract) for said in broken), finished.stdout
+    for place, line, contract, says in planted:
+        assert says in _complaint(finished.stdout, contract), f"{place}: {line}\n{finished.stdout}"
+
+
+def _complaint(report: str, contract: str) -> str:
+    """What a report says of a contract that is broken; nothing of one that is kept."""
+    found = re.search(rf"^{re.escape(contract)}.*\n-+\n\n((?:.*\n)*?)(?=.*\n-+\n|\Z)", report, re.MULTILINE)
+    return found[1] if found else ""

@@ -168,6 +168,7 @@ def test_missing_key_is_named_with_its_meaning() -> None:
 def test_name_and_compute_capability_are_required() -> None:
     """Both are texts and must be there."""
     assert "key 'name' is missing" in message(with_line("name", ""))
+    assert "name holds the control character '\\x9b'" in message(with_line("name", 'name = "a\\u009b31m"'))
     assert "key 'compute_capability' is missing or no text" in message(
         with_line("compute_capability", "compute_capability = 9.0")
     )
@@ -213,6 +214,10 @@ def test_non_physical_value_is_named_with_its_range(key: str, value: str, expect
         ('sms = { value = 132, kind = "measured" }', "my.toml: sms: must be { value = ..., kind = ..., source = ... }"),
         ("sms = 132", "my.toml: sms: must be { value = ..., kind = ..., source = ... }"),
         ("sms = { value = 132", "my.toml: is not TOML: "),
+        (
+            'sms = { value = 132, kind = "measured", source = "\\u001b[2J" }',
+            "my.toml: sms: source holds the control character '\\x1b'",
+        ),
     ],
 )
 def test_incomplete_entry_is_named(line: str, expected: str) -> None:

@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from itertools import count
 from pathlib import Path
 
 import pytest
 from tilesight.simulator import pool
 from tilesight.simulator.pool import run_all
+from waiting import HANG_S, ended, until
 
 
 def test_results_come_in_the_order_of_the_jobs() -> None:
@@ -29,8 +30,10 @@ def test_several_processes_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) 
     assert run_all(abs, range(-9, 0), workers=2) == list(range(9, 0, -1))
 
 
-def test_short_work_stays_in_this_process() -> None:
+def test_short_work_stays_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Starting others would take longer."""
+    clock = count(0, 0.01)
+    monkeypatch.setattr(pool, "monotonic", lambda: next(clock))
     assert set(run_all(_process, range(20), workers=8)) == {os.getpid()}
 
 
@@ -57,33 +60,34 @@ def test_ctrl_c_works_again_after_the_processes_have_started(monkeypatch: pytest
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_ctrl_c_ends_the_processes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs of a minute do not keep the user waiting."""
+def test_ctrl_c_ends_the_processes_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Jobs that take long do not keep the user waiting: none of them comes to its end."""
     monkeypatch.setattr(pool, "PAYS_AFTER_S", 0.0)
-    begin = time.monotonic()
+    end = tmp_path / "end"
+    long = f"__import__('time').sleep({HANG_S}) or open({str(end)!r}, 'w').close()"
 
     def interrupt(done: int, total: int) -> None:
         if done == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_all(time.sleep, [0.0, 0.0, 60.0, 60.0], workers=2, progress=interrupt)
-    assert time.monotonic() - begin < 30
+        run_all(eval, ["0", "0", long, long], workers=2, progress=interrupt)
+    assert not end.exists()
 
 
 KILLED = """
-import os, sys, time
+import multiprocessing, os, sys, time
 from tilesight.simulator import pool
 
-def note(number):
-    with open(sys.argv[1], "a") as file:
-        file.write(f"{os.getpid()}\\n")
-    time.sleep(1.0)
-    return number
+def stay(number):
+    if multiprocessing.parent_process():
+        with open(sys.argv[1], "a") as file:
+            file.write(f"{os.getpid()}\\n")
+        time.sleep(float(sys.argv[2]))
 
 if __name__ == "__main__":
     pool.PAYS_AFTER_S = 0.0
-    pool.run_all(note, range(10_000), workers=2)
+    pool.run_all(stay, range(10_000), workers=2)
 """
 
 
@@ -91,17 +95,12 @@ def test_workers_end_when_the_one_that_started_them_is_killed(tmp_path: Path) ->
     """They would keep the machine busy with the jobs that they have been given."""
     program, seen = tmp_path / "killed.py", tmp_path / "seen"
     program.write_text(KILLED, encoding="utf-8")
-    started = subprocess.Popen([sys.executable, "-P", str(program), str(seen)])
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (seen.exists() and len(set(seen.read_text().split())) >= 3):
-        time.sleep(0.1)
+    seen.touch()
+    started = subprocess.Popen([sys.executable, "-P", str(program), str(seen), str(2 * HANG_S)])
+    until(lambda: seen.read_text().count("\n") == 2)
     started.kill()
     started.wait()
-    time.sleep(0.3)
-    before = seen.read_text()
-    assert len(set(before.split())) >= 3
-    time.sleep(2.5)
-    assert seen.read_text() == before
+    assert all(ended(int(worker)) for worker in seen.read_text().split())
 
 
 def test_less_than_one_worker_is_an_error() -> None:

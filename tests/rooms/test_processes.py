@@ -2,14 +2,14 @@
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from tilesight.kernels import processes
 from tilesight.kernels.processes import Answerer, Died, how_ended, telling_line
-
-LONG_S = 60.0
+from waiting import HANG_S, ended, patient_timer
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def answerer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answerer]:
 
 def test_a_process_answers_many_jobs(answerer: Answerer) -> None:
     """The same process each time, with the arguments and the environment that it was given."""
-    first, second = (answerer.ask({"do": "echo", "say": text}, LONG_S) for text in ("a\nb", "ü"))
+    first, second = (answerer.ask({"do": "echo", "say": text}, HANG_S) for text in ("a\nb", "ü"))
     assert (first["said"], second["said"]) == ("a\nb", "ü")
     assert first["pid"] == second["pid"]
     assert (first["mood"], first["arguments"]) == ("fair", ["--gpu", "3"])
@@ -39,48 +39,46 @@ def test_a_process_answers_many_jobs(answerer: Answerer) -> None:
 )
 def test_a_death_says_why_and_the_next_job_is_answered(answerer: Answerer, job: str, reason: str) -> None:
     """In one line, by another process."""
-    before = answerer.ask({"do": "echo", "say": ""}, LONG_S)["pid"]
+    before = answerer.ask({"do": "echo", "say": ""}, HANG_S)["pid"]
     with pytest.raises(Died) as death:
-        answerer.ask({"do": job}, LONG_S)
+        answerer.ask({"do": job}, HANG_S)
     assert str(death.value) == reason
-    assert answerer.ask({"do": "echo", "say": ""}, LONG_S)["pid"] != before
+    assert answerer.ask({"do": "echo", "say": ""}, HANG_S)["pid"] != before
 
 
-def test_a_hang_ends_with_all_that_it_started(answerer: Answerer, tmp_path: Path) -> None:
+def test_a_hang_ends_with_all_that_it_started(
+    answerer: Answerer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After the time it was given; a child of the hanging process does not live on."""
-    file = tmp_path / "child"
-    with pytest.raises(Died, match=r"hang: the helper gave no answer in 1.5 s"):
-        answerer.ask({"do": "child", "file": str(file)}, 1.5)
-    child = int(file.read_text())
-    deadline = time.monotonic() + 10
-    while _alive(child) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not _alive(child)
+    file, hanging = tmp_path / "child", tmp_path / "hanging"
+    timers = SimpleNamespace(Timer=patient_timer(hanging), Event=threading.Event)
+    monkeypatch.setattr(processes, "threading", timers)
+    with pytest.raises(Died, match=r"hang: the helper gave no answer in 0.1 s"):
+        answerer.ask({"do": "child", "file": str(file), "hanging": str(hanging)}, 0.1)
+    assert ended(int(file.read_text()))
 
 
-def _alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and waits for its parent does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def test_a_kill_from_another_thread_ends_the_wait(answerer: Answerer) -> None:
+def test_a_kill_from_another_thread_ends_the_wait(answerer: Answerer, tmp_path: Path) -> None:
     """Whoever waits for the answer learns that the process died."""
-    answerer.ask({"do": "echo", "say": ""}, LONG_S)
-    timer = threading.Timer(0.2, answerer.kill)
-    timer.start()
+    asked = tmp_path / "asked"
+    os.mkfifo(asked)
+
+    def kill() -> None:
+        asked.read_bytes()
+        answerer.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
     with pytest.raises(Died, match=r"the helper died \(signal 9, SIGKILL\)"):
-        answerer.ask({"do": "sleep"}, LONG_S)
-    timer.join()
+        answerer.ask({"do": "wait", "asked": str(asked)}, HANG_S)
+    killer.join()
 
 
 def test_stopping_twice_is_harmless(answerer: Answerer) -> None:
     """Also before anything was asked, and the pipes are closed."""
     answerer.stop()
     before = len(os.listdir("/proc/self/fd"))
-    answerer.ask({"do": "echo", "say": ""}, LONG_S)
+    answerer.ask({"do": "echo", "say": ""}, HANG_S)
     answerer.stop()
     answerer.stop()
     assert len(os.listdir("/proc/self/fd")) == before

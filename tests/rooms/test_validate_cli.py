@@ -13,6 +13,7 @@ from tilesight.validate import gpus as gpu_room
 from tilesight.validate.measurement import Measurement
 from tilesight.validate.results import Row, appending, read_results
 from tilesight.validate.workers import Lane
+from waiting import HANG_S
 
 from tilesight.cli import main
 
@@ -44,7 +45,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("tilesight.kernels.availability.missing_gpu", lambda: None)
     monkeypatch.setattr("tilesight.cli_validate.compiler", compiler)
     monkeypatch.setattr(gpu_room, "visible_gpus", lambda: visible)
-    monkeypatch.setattr(gpu_room, "Lane", partial(Lane, module="fake_worker", timeout_s=20))
+    monkeypatch.setattr(gpu_room, "Lane", partial(Lane, module="fake_worker", timeout_s=HANG_S))
     return visible
 
 
@@ -241,9 +242,10 @@ def test_points_are_spread_over_gpus(
     capsys: pytest.CaptureFixture[str], gpus: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`all` uses every one, a number the first so many."""
-    monkeypatch.setenv("FAKE_SLOW_S", "0.05")
     for number, (chosen, expected) in enumerate((("all", {0.0, 1.0, 2.0}), ("2", {0.0, 1.0}))):
-        file = tmp_path / f"{number}.jsonl"
+        file, met = tmp_path / f"{number}.jsonl", tmp_path / f"{number} met"
+        met.mkdir()
+        monkeypatch.setenv("FAKE_MEET", f"{met}:{len(expected)}")
         arguments = ["--device", "h200", "--no-counters", "--workers", "1", "--schedule", "flash2"]
         arguments += ["--only", "flash2/*N4096*", "--only", "flash2/*N1000*", "--only", "flash2/*N2048*"]
         assert main(["validate", *arguments, "--gpus", chosen, "--results", str(file)]) == 0

@@ -9,6 +9,7 @@ import pytest
 from fake_ncu import QUERY, VALUES, printed
 from tilesight.validate import ncu as room
 from tilesight.validate.ncu import VARIABLE, Ncu, NcuFailed, copy_doubt, count, doubt, find_ncu, reason_in, version_of
+from waiting import HANG_S
 
 DENIED = (
     "==PROF== Connected to process 1 (/usr/bin/python3)\n"
@@ -83,14 +84,14 @@ def test_a_version_is_read_from_what_ncu_says() -> None:
 
 def test_counting_returns_the_launches_of_the_table(install: Install) -> None:
     """In order, as the table has them."""
-    (launch,) = count(found(install(table=printed(*VALUES))), ["true"], timeout_s=30)
+    (launch,) = count(found(install(table=printed(*VALUES))), ["true"], timeout_s=HANG_S)
     assert launch.kernel == "flash2_kernel"
 
 
 def test_the_call_leaves_clocks_and_caches_alone_and_repeats_the_program(install: Install) -> None:
     """Caches are flushed by the program where a point is cold, and every set of counters sees the whole pipeline."""
     program = install(table=printed(*VALUES))
-    count(found(program), ["python", "work.py"], timeout_s=30)
+    count(found(program), ["python", "work.py"], timeout_s=HANG_S)
     words = fake_ncu.command_of(program)
     pairs = set(pairwise(words))
     assert {("--clock-control", "none"), ("--cache-control", "none"), ("--replay-mode", "application")} <= pairs
@@ -102,25 +103,25 @@ def test_the_call_leaves_clocks_and_caches_alone_and_repeats_the_program(install
 def test_missing_permission_is_told_with_the_remedy(install: Install) -> None:
     """The reason names the error and what the administrator can do; nobody asks for more rights."""
     with pytest.raises(NcuFailed, match=r"ERR_NVGPUCTRPERM.*NVreg_RestrictProfilingToAdminUsers=0"):
-        count(found(install(table=DENIED, status=9)), ["true"], timeout_s=30)
+        count(found(install(table=DENIED, status=9)), ["true"], timeout_s=HANG_S)
 
 
 def test_an_ncu_that_hangs_is_ended(install: Install) -> None:
     """The reason says how long it was waited for."""
     with pytest.raises(NcuFailed, match=r"ncu did not end within 0.5 s"):
-        count(found(install(sleep_s=60)), ["true"], timeout_s=0.5)
+        count(found(install(sleep_s=HANG_S)), ["true"], timeout_s=0.5)
 
 
 def test_a_program_that_dies_under_ncu_is_told(install: Install) -> None:
     """The status, and the last thing that was said."""
     with pytest.raises(NcuFailed, match="ncu ended with status 1: RuntimeError: illegal address"):
-        count(found(install(status=1, stderr="Traceback\nRuntimeError: illegal address")), ["true"], timeout_s=30)
+        count(found(install(status=1, stderr="Traceback\nRuntimeError: illegal address")), ["true"], timeout_s=HANG_S)
 
 
 def test_a_run_without_a_table_is_told(install: Install) -> None:
     """A program that launched nothing gives no counters."""
     with pytest.raises(NcuFailed, match="ncu printed no table of counters"):
-        count(found(install(table="==WARNING== No kernels were profiled.\n")), ["true"], timeout_s=30)
+        count(found(install(table="==WARNING== No kernels were profiled.\n")), ["true"], timeout_s=HANG_S)
 
 
 def test_an_unforeseen_error_is_told_in_its_own_words() -> None:

@@ -12,6 +12,7 @@ from tilesight.validate.page import page_text
 from tilesight.validate.report import error_text, short_config, validate_text, value_text
 from tilesight.validate.report_html import validate_html
 from tilesight.validate.validate import Validation
+from waiting import HANG_S
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -179,7 +180,7 @@ def test_the_html_opens(found: Validation, tmp_path: Path) -> None:
     file.write_text(validate_html(found).replace("</body>", click), "utf-8")
     command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     command += ["--virtual-time-budget=10000", "--dump-dom", file.as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=True).stdout
     assert "<title>Tilesight validated on NVIDIA H200</title>" in dom
     pictures = re.findall(r'<div id="([\w-]+)"[^>]*class="plotly-graph-div', dom)
     assert {"levels", "roofline", "scatter-time_s", "scatter-cycles"} <= set(pictures)

@@ -1,14 +1,14 @@
 """The results file: appended, synced, continued; no row lost, none twice, no half line."""
 
-import fcntl
 import json
 import os
-import random
 import signal
-import time
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_up_measurements import H200, HEADER, MACHINE, a_timing, some_points
@@ -18,8 +18,8 @@ from tilesight.validate.points import Point
 from tilesight.validate.results import Header, Row, appending, read_results
 from tilesight.validate.validate import measure_points
 from tilesight.validate.workers import Lane
+from waiting import ended
 
-KILLS = 100
 POINTS = some_points(40)
 RESOURCES = Resources(registers_per_thread=168, smem_bytes_per_cta=49152, origin="compiled")
 
@@ -119,51 +119,142 @@ def test_another_file_is_refused(tmp_path: Path, text: str, reason: str) -> None
     assert path.read_text() == text
 
 
-def validate_in_child(path: Path) -> int:
-    """A validation run with a fake worker, in a process of its own. Returns: its number."""
+class Killing:
+    """Stands in for what writes a results file, and ends the process, as SIGKILL does, at the n-th moment of a run.
+
+    The moments are named by what has happened to the file, so that they are the same on every machine: the file cut to
+    whole lines, before a line, within it, after it, once it is synced, and once the new file's folder is.
+    """
+
+    def __init__(self, at: int) -> None:
+        self._left = at
+        self._write, self._sync, self._cut = os.write, os.fsync, os.ftruncate
+
+    def here(self) -> None:
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._left -= 1
+
+    def write(self, descriptor: int, line: bytes) -> int:
+        self.here()
+        if self._left == 0:
+            self._write(descriptor, line[: len(line) // 2])
+        self.here()
+        written = self._write(descriptor, line)
+        self.here()
+        return written
+
+    def sync(self, descriptor: int) -> None:
+        self._sync(descriptor)
+        self.here()
+
+    def cut(self, descriptor: int, length: int) -> None:
+        self._cut(descriptor, length)
+        self.here()
+
+
+class FakeGpu(Lane):
+    """A lane whose worker is this process."""
+
+    def __init__(self) -> None:
+        super().__init__("0", H200, {"name": "h200", "set": []}, "none")
+
+    def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        outcome = a_row(Point.from_dict(job["point"])).outcome
+        assert isinstance(outcome, Measurement)
+        return {"measurement": outcome.to_dict(), "kernels": []}
+
+
+def validate(path: Path, lane: Lane, points: Sequence[Point], keep: Callable[[Row], None] = lambda row: None) -> None:
+    """A whole validation run. Args: keep: called with each row once it is in the file."""
+    with appending(path, HEADER) as (known, append):
+        measure_points(
+            points,
+            H200,
+            [lane],
+            lambda wanted: [RESOURCES for _ in wanted],
+            known=known,
+            keep=lambda row: (append(row), keep(row))[1],
+        )
+    lane.close()
+
+
+def killed(run: Callable[[], None]) -> bool:
+    """Run something in a process of its own. Returns: whether it was killed; else it went through."""
     with warnings.catch_warnings():
         # Forking is deprecated beside threads; the child uses nothing that a thread of pytest may hold.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        lane = Lane("0", H200, {"name": "h200", "set": []}, "not asked for", module="fake_worker")
-        with appending(path, HEADER) as (known, keep):
-            measure_points(POINTS, H200, [lane], lambda wanted: [RESOURCES for _ in wanted], known=known, keep=keep)
-        lane.close()
-        code = 0
-    finally:
-        os._exit(code)
+    if not child:
+        code = 1
+        try:
+            run()
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)
 
 
-def test_a_run_killed_anywhere_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGKILL at 100 random moments: every row once, none half, and each run goes on where the last one stopped."""
+def killed_at(moment: int, path: Path, points: Sequence[Point]) -> bool:
+    """Validate in a process that is killed at a moment. Returns: whether the run came that far."""
+
+    def run() -> None:
+        killing = Killing(moment)
+        os.write, os.fsync, os.ftruncate = killing.write, killing.sync, killing.cut
+        validate(path, FakeGpu(), points)
+
+    return killed(run)
+
+
+def rows_of(path: Path, points: Sequence[Point]) -> list[Row]:
+    """Rows of a file, each of which must be that of its point, measured."""
+    rows = read_results(path)[1]
+    assert rows == [a_row(point) for point in points[: len(rows)]]
+    return rows
+
+
+def test_a_run_killed_anywhere_continues(tmp_path: Path) -> None:
+    """Before, within and after every write and sync: a row that was written whole stays; each point gets one row."""
+    points, kept = POINTS[:3], []
+    for moment in count():
+        path = tmp_path / f"{moment}.jsonl"
+        if not killed_at(moment, path, points):
+            break
+        kept.append(len(rows_of(path, points)))
+        validate(path, FakeGpu(), points)
+        assert len(rows_of(path, points)) == len(points)
+    header, rows = [0] * 6, [row for n in range(3) for row in (n, n, n + 1, n + 1)]
+    assert kept == header + rows
+
+
+def test_a_run_killed_again_and_again_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """Each time at a later moment: rows stay as they were, new ones follow, and the last run ends."""
+    path, before = tmp_path / "results.jsonl", 0
+    for moment in count():
+        if not killed_at(moment, path, POINTS[:10]):
+            break
+        rows = rows_of(path, POINTS)
+        assert len(rows) >= before
+        before = len(rows)
+    assert len(rows_of(path, POINTS)) == 10
+
+
+def test_a_killed_run_leaves_no_worker_and_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker, a process of its own, ends; another run may have the file at once."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
-    generator = random.Random(4)
-    kills = finished = files = 0
-    path = tmp_path / "0.jsonl"
-    seen: list[Row] = []
-    while kills < KILLS or finished < files + 1:
-        child = validate_in_child(path)
-        if kills < KILLS:
-            time.sleep(generator.uniform(0.0, 0.3))
-            os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        kills += os.WIFSIGNALED(status)
-        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-        rows = read_results(path)[1] if path.exists() else []
-        assert rows[: len(seen)] == seen
-        assert [row.point for row in rows] == POINTS[: len(rows)]
-        assert all(isinstance(row.outcome, Measurement) for row in rows)
-        seen = rows
-        if len(rows) == len(POINTS):
-            finished += 1
-            if kills < KILLS:
-                files += 1
-                path, seen = tmp_path / f"{files}.jsonl", []
-    assert kills == KILLS
-    assert files >= 3
-    with path.open() as file:  # nobody holds the lock of a dead run
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    path = tmp_path / "results.jsonl"
+
+    def die(row: Row) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def run() -> None:
+        lane = Lane("0", H200, {"name": "h200", "set": []}, "not asked for", module="fake_worker")
+        validate(path, lane, POINTS[:2], die)
+
+    assert killed(run)
+    with appending(path, HEADER) as (known, _):
+        (row,) = known
+    assert isinstance(row.outcome, Measurement)
+    assert ended(row.outcome.peak_memory_bytes)  # where the fake worker tells its process number

@@ -1,0 +1,123 @@
+"""What is compiled is kept on disk, whole, for several processes at once; where it cannot be, one line says so."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from house import farm
+from tilesight.simulator.core import compiled
+from tilesight.simulator.core.compiled import SharedCacheFile
+
+NOWHERE = f"{os.devnull}/home"
+"""Below what is no folder nobody can make one, not even root."""
+
+
+def kept(folder: Path, stamp: str = "today") -> SharedCacheFile:
+    return SharedCacheFile(str(folder), "room.function-1.py311", stamp)
+
+
+def test_code_is_kept_under_its_types(tmp_path: Path) -> None:
+    """And comes back to another process, which has its own view of the folder."""
+    kept(tmp_path).save("float", "float's code")
+    kept(tmp_path).save("int", "int's code")
+    assert [kept(tmp_path).load(key) for key in ("float", "int", "bool")] == ["float's code", "int's code", None]
+
+
+def test_code_of_changed_files_is_not_taken(tmp_path: Path) -> None:
+    """Nor left lying, once the new one is there."""
+    kept(tmp_path).save("float", "old")
+    assert kept(tmp_path, "tomorrow").load("float") is None
+    kept(tmp_path, "tomorrow").save("float", "new")
+    assert kept(tmp_path, "tomorrow").load("float") == "new"
+    assert len(list(tmp_path.glob("*.nbc"))) == 1
+
+
+@pytest.mark.parametrize("moment", ["_load_index", "_save_data", "_save_index"])
+def test_two_first_runs_never_take_each_others_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Wherever the one is when the other saves: its code, or none and it is compiled anew."""
+    one, other = kept(tmp_path), kept(tmp_path)
+    step = getattr(one, moment)
+
+    def interrupted(*given: Any) -> Any:
+        done = step(*given) if moment == "_load_index" else None
+        other.save("int", "int's code")
+        return done if moment == "_load_index" else step(*given)
+
+    monkeypatch.setattr(one, moment, interrupted)
+    monkeypatch.setattr(other, "_load_index", dict)  # it has looked before the one began
+    one.save("float", "float's code")
+    assert kept(tmp_path).load("float") in ("float's code", None)
+    assert kept(tmp_path).load("int") in ("int's code", None)
+    for key in ("float", "int"):
+        kept(tmp_path).save(key, f"{key}'s code")
+    assert [kept(tmp_path).load(key) for key in ("float", "int")] == ["float's code", "int's code"]
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_a_damaged_file_is_compiled_anew(tmp_path: Path, suffix: str) -> None:
+    """As a full disk or a pulled plug may leave it."""
+    kept(tmp_path).save("float", "code")
+    (file,) = tmp_path.glob(f"*.{suffix}")
+    for damage in (b"", b"\x80\x05nonsense", file.read_bytes()[:-3]):
+        file.write_bytes(damage)
+        assert kept(tmp_path).load("float") is None
+    kept(tmp_path).save("float", "code")
+    assert kept(tmp_path).load("float") == "code"
+
+
+@pytest.fixture
+def unwritable(tmp_path: Path) -> dict[str, str]:
+    """Variables for a run of an install whose folders nobody can write to, by a user without a home."""
+    for package, folder in farm.folders().items():
+        if package.count(".") < 2:
+            to = tmp_path / package.replace(".", "/")
+            shutil.copytree(farm.ROOT / folder, to, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    for folder in [path for path in tmp_path.rglob("*") if path.is_dir()]:
+        (folder / "__pycache__").touch()
+    gone = {"NUMBA_CACHE_DIR", "TILESIGHT_CACHE_DIR", "XDG_CACHE_HOME"}
+    kept = {name: value for name, value in os.environ.items() if name not in gone}
+    return kept | {"HOME": NOWHERE, "PYTHONPATH": str(tmp_path)}
+
+
+def _run(code: str, environment: dict[str, str]) -> tuple[str, str]:
+    finished = subprocess.run(
+        [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout, finished.stderr
+
+
+def test_an_install_that_cannot_be_written_compiles_for_itself(unwritable: dict[str, str]) -> None:
+    """Uncached, with one line on stderr; and the command does not promise that it is for once."""
+    code = (
+        "import numpy\n"
+        "from tilesight.cli_output import announce_compiler\n"
+        "from tilesight.simulator.cache import run_cache\n"
+        "announce_compiler()\n"
+        "print(run_cache(numpy.arange(9), capacity_bytes=128 * 4, ways=4).misses)"
+    )
+    out, err = _run(code, unwritable)
+    assert out == "9\n"
+    assert err.count("\n") == 1
+    assert err.startswith("tilesight: the compiled engine cannot be kept")
+    assert "set NUMBA_CACHE_DIR to a folder" in err
+
+
+def test_a_folder_that_is_lost_costs_no_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the disk is full: what was compiled runs all the same, and one line says that it was not kept."""
+    monkeypatch.setattr(compiled, "_told", [])
+    file = tmp_path / "file"
+    file.touch()
+    for key in ("float", "int"):
+        kept(file).save(key, "code")
+        assert kept(file).load(key) is None
+    (said,) = caplog.messages
+    assert f"{file} cannot be written (Not a directory)" in said
