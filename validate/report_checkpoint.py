@@ -17,9 +17,7 @@ from .checkpoint_values import SPEEDUP_LENGTHS, STANDARD, TILED, Beside, Checkpo
 
 NAMES = {STANDARD: f"standard attention ({STANDARD})", TILED: f"tiled attention ({TILED})"}
 NO_VALUE = "-"
-UNMEASURED = (
-    "Nothing was measured; the same command on a machine with a GPU puts what it measures beside each prediction"
-)
+UNMEASURED = "Predictions alone; the same command measures, too, on a machine with a GPU, torch and triton"
 
 
 def checkpoint_text(found: Checkpoint, width: int = 120, color: bool = False) -> str:
