@@ -166,6 +166,21 @@ def test_what_was_not_tested_comes_last(tmp_path: Path, capsys: pytest.CaptureFi
     assert last.endswith("more than 3 rows.")
 
 
+def test_the_lesson_shows_what_its_function_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page's own code fails with the page's own lines, and with -inf the law holds."""
+    page = (Path(__file__).parents[2] / "docs" / "lesson.md").read_text("utf-8")
+    code, shown = (page.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("python", "text"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(code, "utf-8")
+    assert main(["check-softmax", "mine.py:attention", "--law", "low scores"]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert [line for line in shown.splitlines() if line not in told] == []
+    (tmp_path / "mine.py").write_text(code.replace("np.float32(-1e6)", "-np.inf"), "utf-8")
+    assert main(["check-softmax", "mine.py:attention", "--law", "low scores"]) == 0
+
+
 REFUSED = [
     (("nothing",), "TARGET: 'nothing': must be package.module:function"),
     ((f"{EXAMPLES}:soft",), "it has inner"),
