@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .cli_gpu import Named, compiler, need_gpu
+from .cli_gpu import DOCTOR, Named, compiler, gpu_missing, need_gpu
 from .cli_output import announce_compiler, progress, show, text_color, text_width, write_file
 from .cli_points import problem_given
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from .validate.points import Point
 
 STDOUT = Path("-")
+WITHOUT_GPU = "h200"
+"""What the checkpoint predicts for where there is no GPU and no --device."""
 ANSWER_S = 300.0
 """No question takes a process on the GPU longer [s]."""
 
@@ -42,17 +45,23 @@ def peers_of(points: "Sequence[Point]", device: Named) -> "list[PeerRow]":
 
 
 def checkpoint(problem: Sequence[str], device: Named, workers: int, json: Path | None, html: Path | None) -> None:
-    """Answer what a person learning FlashAttention is asked, predicted and measured."""
+    """Answer what a person learning FlashAttention is asked: predicted, and measured where there is a GPU."""
     from .validate import checkpoint as room
     from .validate.report_checkpoint import checkpoint_html, checkpoint_text
 
-    asked, compiled = problem_given(problem), compiler(device.device, workers, code=True)
-    with asking() as ask:
-        announce_compiler()
+    asked, missing = problem_given(problem), gpu_missing()
+    if missing:
         with progress("predictions") as tick:
-            found = room.predict(asked, device.device, compiler=compiled, workers=workers, progress=tick)
-        with progress("shapes") as tick:
-            found = room.measure(found, device.told, ask, progress=tick)
+            found = room.predict(asked, device.device, workers=workers, progress=tick)
+        found = replace(found, unmeasured=f"{missing}; {DOCTOR}")
+    else:
+        compiled = compiler(device.device, workers, code=True)
+        with asking() as ask:
+            announce_compiler()
+            with progress("predictions") as tick:
+                found = room.predict(asked, device.device, compiler=compiled, workers=workers, progress=tick)
+            with progress("shapes") as tick:
+                found = room.measure(found, device.told, ask, progress=tick)
     if html:
         write_file(html, checkpoint_html(found))
     tell(found.to_dict(), json, lambda: checkpoint_text(found, text_width(), text_color()))

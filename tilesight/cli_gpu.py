@@ -34,21 +34,31 @@ class Named:
         return tuple(f"device changed by --set {setting}" for setting in self.settings)
 
 
-def need_gpu() -> None:
-    """Raises: BadInput: no kernel can run here."""
+def gpu_missing() -> str | None:
+    """Why no kernel can run here; None where one can."""
     from .kernels.availability import missing_gpu
 
-    reason = missing_gpu()
+    return missing_gpu()
+
+
+def need_gpu() -> None:
+    """Raises: BadInput: no kernel can run here."""
+    reason = gpu_missing()
     if reason:
         raise BadInput(f"{reason}; {DOCTOR}")
 
 
-def device_named(name: str | None, settings: Sequence[str] | None) -> Named:
+def device_named(name: str | None, settings: Sequence[str] | None, *, without_gpu: str | None = None) -> Named:
     """The device of that name; where it is None, the one of this machine's GPU.
+
+    Args:
+        without_gpu: name of the device where there is no GPU; a GPU is needed where None.
 
     Raises:
         BadInput: it is unknown, or there is no GPU or no device file for it.
     """
+    if name is None and without_gpu and gpu_missing():
+        name = without_gpu
     if name is None:
         need_gpu()
         import torch

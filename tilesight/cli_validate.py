@@ -70,7 +70,7 @@ def validate(
     ] = None,
     peers: Annotated[bool, flag("--peers", "Also time SDPA's backends, flash-attn and eager attention.")] = False,
     checkpoint: Annotated[
-        bool, flag("--checkpoint", "Answer what learners of FlashAttention are asked; nothing else.")
+        bool, flag("--checkpoint", "Answer what learners of FlashAttention are asked; without a GPU by predictions.")
     ] = False,
     launches: Annotated[
         bool, flag("--launches", "Say what each way of computing a problem launches; nothing else.")
@@ -96,7 +96,8 @@ def validate(
         {"--problem": problem, "--full": full},
     )
     if checkpoint:
-        cli_bench.checkpoint(problem or [], device_named(device, set_), processes, json, html)
+        named = device_named(device, set_, without_gpu=cli_bench.WITHOUT_GPU)
+        cli_bench.checkpoint(problem or [], named, processes, json, html)
         return
     if launches:
         cli_bench.launches(problem or [], device_named(device, set_), processes, json)

@@ -79,6 +79,7 @@ class Checkpoint:
         longest: schedule -> the longest sequence that fits.
         lengths: both schedules over `LENGTHS`, at the problem's batch; cells: over `MAP_BATCHES` x `MAP_LENGTHS`.
         notes: what could not be measured, one line each.
+        unmeasured: why nothing was measured; empty where something was, or where nobody asked.
     """
 
     problem: AttentionProblem
@@ -89,6 +90,12 @@ class Checkpoint:
     cells: tuple[Grown, ...]
     gpu: str = ""
     notes: tuple[str, ...] = ()
+    unmeasured: str = ""
+
+    @property
+    def measured(self) -> bool:
+        """Whether a GPU was asked."""
+        return bool(self.gpu)
 
     def speedup(self, batch: int, seqlen: int) -> Beside:
         """Time of standard attention over that of the tiled kernel."""
@@ -129,6 +136,7 @@ class Checkpoint:
             ],
             "worst_memory_error": self.worst_memory_error,
             "notes": list(self.notes),
+            "unmeasured": self.unmeasured or None,
         }
 
     @property

@@ -17,17 +17,20 @@ from .checkpoint_values import SPEEDUP_LENGTHS, STANDARD, TILED, Beside, Checkpo
 
 NAMES = {STANDARD: f"standard attention ({STANDARD})", TILED: f"tiled attention ({TILED})"}
 NO_VALUE = "-"
+UNMEASURED = "Predictions alone; the same command measures, too, on a machine with a GPU, torch and triton"
 
 
 def checkpoint_text(found: Checkpoint, width: int = 120, color: bool = False) -> str:
-    """What `tilesight validate --checkpoint` prints; p: predicted, m: measured."""
-    lines = [_title(found), "p: predicted, m: measured; warm L2, kernel times with the gap between launches", ""]
+    """What `tilesight validate --checkpoint` prints; p: predicted, m: measured, where something was."""
+    lines = [_title(found), f"{_sides(found)}; warm L2, kernel times with the gap between launches", ""]
     lines += [f"{name:<58} {value}" for name, value in _answers(found)]
     lines += ["", "Memory and time over length", _lengths_table(found, width, color)]
     lines += ["", "How many times faster the tiled kernel is, and what binds it, over batch and length"]
     lines += [_map_table(found, width, color)]
     lost = {f"{one.schedule} at B={one.batch} N={one.seqlen}: {one.reason}" for one in _all(found) if _was_lost(one)}
     lines += [f"Not measured: {line}" for line in (*found.notes, *sorted(lost))]
+    if not found.measured:
+        lines += ["", UNMEASURED + (f": {found.unmeasured}" if found.unmeasured else "")]
     return "\n".join(piece for line in lines for piece in (wrapped([line], width) if "\n" not in line else [line]))
 
 
@@ -60,7 +63,7 @@ def checkpoint_png(found: Checkpoint) -> bytes:
             ax.grid(which="major")
             ax.set_xlabel("sequence length N (queries and keys)")
             ax.set_ylabel(f"{label} (logarithmic)")
-            ax.set_title(f"{title} (lines: predicted, dots: measured)")
+            ax.set_title(f"{title} ({'lines: predicted, dots: measured' if found.measured else 'predicted'})")
             ax.legend(loc="upper left")
         capacity = found.memory_bytes.measured or found.memory_bytes.predicted
         right.axhline(capacity, color="#333333", lw=1.1, ls=(0, (4, 3)))
@@ -100,17 +103,22 @@ def _title(found: Checkpoint) -> str:
     return f"{shape} on {found.gpu or found.device.name}"
 
 
+def _sides(found: Checkpoint) -> str:
+    return "p: predicted, m: measured" if found.measured else "predicted"
+
+
 def _answers(found: Checkpoint) -> list[tuple[str, str]]:
     standard, tiled = found.longest[STANDARD], found.longest[TILED]
     answers = [
-        ("Device memory that a process can take", _both(found.memory_bytes, units.capacity)),
-        (f"{NAMES[STANDARD].capitalize()} runs out of memory beyond", _both(standard, _length)),
-        (f"Longest sequence that {NAMES[TILED]} takes", _both(tiled, _length)),
+        ("Device memory that a process can take", _both(found, found.memory_bytes, units.capacity)),
+        (f"{NAMES[STANDARD].capitalize()} runs out of memory beyond", _both(found, standard, _length)),
+        (f"Longest sequence that {NAMES[TILED]} takes", _both(found, tiled, _length)),
     ]
     for length in SPEEDUP_LENGTHS:
-        answers.append((f"Speed-up at N = {length}", _both(found.speedup(found.problem.batch, length), times)))
-    worst = found.worst_memory_error
-    answers.append(("Worst error of peak memory", NO_VALUE if worst is None else f"{worst:.2%}"))
+        answers.append((f"Speed-up at N = {length}", _both(found, found.speedup(found.problem.batch, length), times)))
+    if found.measured:
+        worst = found.worst_memory_error
+        answers.append(("Worst error of peak memory", NO_VALUE if worst is None else f"{worst:.2%}"))
     return answers
 
 
@@ -118,7 +126,9 @@ def _length(length: float) -> str:
     return f"N = {length:,.0f}" + (" (the longest that can be asked for)" if length >= MAX_SEQLEN else "")
 
 
-def _both(value: Beside, text: Callable[[float], str]) -> str:
+def _both(found: Checkpoint, value: Beside, text: Callable[[float], str]) -> str:
+    if not found.measured:
+        return _cell(value.predicted, text)
     told = [NO_VALUE if one is None else text(one) for one in (value.predicted, value.measured)]
     error = value.relative_error
     return f"p {told[0]}   m {told[1]}" + ("" if error is None else f"   ({error:+.1%})")
@@ -129,20 +139,26 @@ def _lengths_table(found: Checkpoint, width: int, color: bool) -> str:
     columns = [Column(title="N", cells=[f"{length:,}" for length in lengths])]
     for schedule in (STANDARD, TILED):
         own = {one.seqlen: one for one in found.lengths if one.schedule == schedule}
-        columns += _pair(f"{schedule} memory", [own[length].memory_bytes for length in lengths], units.capacity)
-        times_s = _pair(f"{schedule} time", [own[length].time_s for length in lengths], units.duration)
+        columns += _pair(found, f"{schedule} memory", [own[length].memory_bytes for length in lengths], units.capacity)
+        times_s = _pair(found, f"{schedule} time", [own[length].time_s for length in lengths], units.duration)
         lost = [own[length].reason == OUT_OF_MEMORY for length in lengths]
         cells = [OUT_OF_MEMORY if out else cell for out, cell in zip(lost, times_s[0].cells, strict=True)]
-        columns += [replace(times_s[0], cells=cells), times_s[1]]
-    columns += _pair("speed-up", [found.speedup(found.problem.batch, length) for length in lengths], times)
+        columns += [replace(times_s[0], cells=cells), *times_s[1:]]
+    columns += _pair(found, "speed-up", [found.speedup(found.problem.batch, length) for length in lengths], times)
     return table(columns, width, color)
 
 
-def _pair(title: str, figures: Sequence[Beside], text: Callable[[float], str]) -> list[Column]:
-    return [
-        Column(title=f"{title} p", cells=[_cell(each.predicted, text) for each in figures]),
-        Column(title="m", cells=[_cell(each.measured, text) for each in figures]),
-    ]
+def _pair(found: Checkpoint, title: str, figures: Sequence[Beside], text: Callable[[float], str]) -> list[Column]:
+    cells = ([_cell(value, text) for value in values]
+             for values in ([each.predicted for each in figures], [each.measured for each in figures]))  # fmt: skip
+    return _beside(found, title, *cells)
+
+
+def _beside(found: Checkpoint, title: str, predicted: Sequence[str], measured: Sequence[str]) -> list[Column]:
+    """Two columns, or that of predictions alone where nothing was measured."""
+    if not found.measured:
+        return [Column(title=title, cells=list(predicted))]
+    return [Column(title=f"{title} p", cells=list(predicted)), Column(title="m", cells=list(measured))]
 
 
 def _map_table(found: Checkpoint, width: int, color: bool) -> str:
@@ -151,12 +167,12 @@ def _map_table(found: Checkpoint, width: int, color: bool) -> str:
     columns = [Column(title="N", cells=[f"{length:,}" for length in lengths])]
     for batch in batches:
         own = [(cells[batch, length], found.speedup(batch, length)) for length in lengths]
-        columns += [
-            Column(title=f"B={batch} p", cells=[f"{_cell(gain.predicted, times)} {one.regime}" for one, gain in own]),
-            Column(
-                title="m", cells=[f"{_cell(gain.measured, times)} {one.measured_regime}".rstrip() for one, gain in own]
-            ),
-        ]
+        columns += _beside(
+            found,
+            f"B={batch}",
+            [f"{_cell(gain.predicted, times)} {one.regime}" for one, gain in own],
+            [f"{_cell(gain.measured, times)} {one.measured_regime}".rstrip() for one, gain in own],
+        )
     return table(columns, width, color)
 
 

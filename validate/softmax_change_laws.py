@@ -47,7 +47,7 @@ def _draw_shift(declaration: Declaration, case: Case) -> st.SearchStrategy[Any]:
     x = case.x if case.x is not None else case.k
     assert x is not None
     size = float(np.abs(x[np.isfinite(x)]).max(initial=0.0))
-    limit = min(EXACT / declaration.element.eps, declaration.largest_score)
+    limit = min(EXACT / declaration.element.eps, declaration.farthest_score)
     shifts = (1.0, -1.0, 16.0, -16.0, 100.0, -100.0, 1000.0, -1000.0, 0.0)
     return st.sampled_from([shift for shift in shifts if size + abs(shift) <= limit] or [0.0])
 
@@ -113,6 +113,8 @@ def _parts(subject: Subject, case: Case, knob: int) -> None:
     lse = top + np.log(shares.sum(axis=0))
     shares /= shares.sum(axis=0)
     errors = np.stack([np.expm1(lse_bound(one, out)) for one, out in zip(truths, outputs, strict=True)])
+    # By more than that the parts' shares are anybody's guess.
+    errors = np.where(errors < 0.5, errors, np.inf)
     mean = (shares * errors).sum(axis=0)
     o = [share[..., None] * out.o for share, out in zip(shares, outputs, strict=True)]
     bound = [

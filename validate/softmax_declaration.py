@@ -38,6 +38,11 @@ ALLOWED: MappingProxyType[str, tuple[Any, ...]] = MappingProxyType(
 """Fields that hold one of a few words."""
 
 
+FARTHEST_SCORE = 1e7
+"""Beyond the -1e6 that some mask with. Not farther, since a maximum that is rounded once it is scaled, as in
+FlashAttention-2, is then off by more than exp takes in fp32 and weights in fp16."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
     """A declaration; None means that the value is found by trying.
@@ -62,7 +67,7 @@ class Declaration:
         weights: format that weights are rounded to before they meet V; dtype for fp16 and bf16 attention where None.
         score_roundings: how often scores are rounded to dtype before the softmax.
         output_block: keys after which a partial output is rounded to dtype; 0 for once, at the end.
-        largest_score: magnitude of scores up to which the implementation answers.
+        largest_score: magnitude of scores up to which the implementation answers; `farthest_score` where None.
     """
 
     adapter: str | None = None
@@ -88,7 +93,7 @@ class Declaration:
     weights: str | None = None
     score_roundings: int = 0
     output_block: int = 0
-    largest_score: float = 65504.0
+    largest_score: float | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in ALLOWED.items():
@@ -109,15 +114,27 @@ class Declaration:
             raise ValueError("blocks, head_dims, shapes: must be whole numbers of 1 or more")
         if not self.blocks or not self.head_dims or any(len(shape) != 2 for shape in self.shapes):
             raise ValueError("blocks, head_dims, shapes: must be lists of numbers, numbers, and pairs M, N; not empty")
-        if self.score_roundings < 0 or self.output_block < 0 or not 1 <= self.largest_score < FORMATS["bf16"].largest:
+        if self.score_roundings < 0 or self.output_block < 0:
             raise ValueError(
-                f"score_roundings = {self.score_roundings}, output_block = {self.output_block}, "
-                f"largest_score = {self.largest_score:g}: must be 0 or more, 0 or more, and 1 to 3e38"
+                f"score_roundings = {self.score_roundings}, output_block = {self.output_block}: must be 0 or more"
             )
+        if self.largest_score is not None and not 1 <= self.largest_score < FORMATS["bf16"].largest:
+            raise ValueError(f"largest_score = {self.largest_score:g}: must be from 1 to 3e38")
 
     def allows(self, rows: int, keys: int) -> bool:
         """Whether the implementation takes so many rows and keys."""
         return not self.shapes or (rows, keys) in self.shapes
+
+    @property
+    def farthest_score(self) -> float:
+        """Magnitude of scores up to which the implementation is held to answer.
+
+        As declared; else as far as the format goes that holds its scores, up to `FARTHEST_SCORE`.
+        """
+        if self.largest_score is not None:
+            return self.largest_score
+        held = self.inner if self.adapter == "attention" and not self.score_roundings else self.element
+        return min(held.largest, FARTHEST_SCORE)
 
     @property
     def element(self) -> Format:

@@ -45,11 +45,11 @@ def fit(
         raise ValueError(f"{_name(function)} is a {type(function).__name__}: must be a function or a class")
     adapter = declaration.adapter or _adapter(function)
     declaration = replace(declaration, adapter=adapter, dtype=declaration.dtype or declaration.dtypes[0])
-    causal_name = None
+    causal_name, aligned = None, True
     if adapter == "attention":
         takes, causal_name = takes_causal(function)
-        if declaration.causal is None or not takes:
-            declaration = replace(declaration, causal="square" if takes else "none")
+        aligned = declaration.causal is not None or not takes
+        declaration = replace(declaration, causal=(declaration.causal or "square") if takes else "none")
     if declaration.block is None:
         known = inspect.signature(function).parameters
         declaration = replace(declaration, block=next((name for name in BLOCK_NAMES if name in known), ""))
@@ -73,7 +73,7 @@ def fit(
     if not fitting:
         shown = "; ".join(list(reasons)[:3])
         raise ValueError(f"{_name(function)}, called as {adapter} {FORMS[adapter]}, fails on a plain input: {shown}")
-    return _observed(fitting[0])
+    return _observed(fitting[0] if aligned else _aligned(fitting[0], trying, skip))
 
 
 def _name(function: Any) -> str:
@@ -112,19 +112,41 @@ def _candidates(declaration: Declaration) -> Iterator[Declaration]:
                 yield replace(declaration, arrays=kind, rank=rank, lse=base)
 
 
-def plain_case(declaration: Declaration) -> Case:
-    """An input that nobody finds hard, of lengths that tell the axes apart."""
+def plain_case(declaration: Declaration, *, causal: bool = False) -> Case:
+    """An input that nobody finds hard, of lengths that tell the axes apart. Args: causal: under a mask."""
     rows, keys = next((shape for shape in declaration.shapes if min(shape) > 1), (3, 5))
     if declaration.shapes and not declaration.allows(rows, keys):
         rows, keys = declaration.shapes[0]
+    if causal:
+        rows, keys = next((shape for shape in declaration.shapes if shape[0] < shape[1]), (rows, keys))
     dims = declaration.head_dims[0]
     if declaration.adapter == "attention":
         q, k = normal(1, (2, rows, dims)), normal(2, (2, keys, dims))
-        return case_of(declaration, q=q, k=k, v=np.stack([counting(keys, dims)] * 2))
+        return case_of(declaration, q=q, k=k, v=np.stack([counting(keys, dims)] * 2), causal=causal)
     x = normal(3, (rows, keys))
     if declaration.adapter == "softmax":
         return case_of(declaration, x=x)
     return case_of(declaration, x=x, v=counting(keys, 2), cuts=(2,) if keys > 2 else ())
+
+
+def _aligned(subject: Subject, trying: Callable[[str], None] | None, skip: Sequence[str]) -> Subject:
+    """The same, with the alignment of its mask, as fewer rows than keys show it; for M = N alone where they do not."""
+    declaration, kind = subject.declaration, f"{subject.declaration.arrays}, causal with M < N"
+    rows, keys = plain_case(declaration, causal=True).rows, plain_case(declaration, causal=True).keys
+    if rows >= keys or kind in skip:
+        return subject
+    if trying:
+        trying(kind)
+    for alignment in ("last", "first"):
+        candidate = replace(declaration, causal=alignment)
+        case = plain_case(candidate, causal=True)
+        try:
+            output = forward(subject, case)
+        except Violation:
+            return subject
+        if np.abs(output.o - truth(case, candidate).o).max() <= ROUGHLY:
+            return replace(subject, declaration=candidate)
+    return subject
 
 
 def _observed(subject: Subject) -> Subject:

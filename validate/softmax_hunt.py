@@ -12,9 +12,11 @@ from .softmax_calls import Subject, Violation
 from .softmax_case import Case
 from .softmax_change_laws import CHANGE_LAWS
 from .softmax_gradient import GRADIENT_LAWS
+from .softmax_inputs import Ease
 from .softmax_key_laws import KEY_LAWS
 from .softmax_law import Law, hold
 from .softmax_result_laws import RESULT_LAWS
+from .softmax_scope import waiver
 from .softmax_state_laws import ANY_ORDER, STATE_LAWS, run_machine
 
 EXAMPLES = 200
@@ -31,6 +33,7 @@ class Result:
         law: name; outcome: `passed`, `failed` or `not applicable`; examples: inputs that were tried.
         reason: what is wrong, or why the law does not apply.
         case, knob: shortest counter-example, where there is one.
+        unless: declaration by which an implementation does not promise what failed; empty where there is none.
     """
 
     law: str
@@ -39,6 +42,7 @@ class Result:
     reason: str = ""
     case: Case | None = None
     knob: Any = None
+    unless: str = ""
 
 
 def find_law(name: str) -> Law:
@@ -62,21 +66,23 @@ def hunt(
 
     Args:
         examples: inputs to try; seed: of what is drawn.
-        shrink: whether to go on to the shortest, among inputs with few keys and easy values where such fail too.
+        shrink: whether to go on to the shortest, among inputs with few keys or plain values where such fail too.
         watch: called with every input before it is tried.
     """
     reason = law.missing(subject.declaration)
     if reason is not None:
         return Result(law=law.name, outcome="not applicable", reason=reason)
-    first = _search(law, subject, examples, seed, shrink, False, watch)
+    first = _search(law, subject, examples, seed, shrink, Ease.ALL, watch)
     if first.outcome == "failed" and shrink:
-        readable = _search(law, subject, examples, seed, shrink, True, watch)
-        return replace(readable, examples=first.examples) if readable.outcome == "failed" else first
+        for ease in (Ease.FEW, Ease.PLAIN):
+            readable = _search(law, subject, examples, seed, shrink, ease, watch)
+            if readable.outcome == "failed":
+                return replace(readable, examples=first.examples)
     return first
 
 
 def _search(
-    law: Law, subject: Subject, examples: int, seed: int, shrink: bool, few: bool, watch: Watch | None
+    law: Law, subject: Subject, examples: int, seed: int, shrink: bool, ease: Ease, watch: Watch | None
 ) -> Result:
     last: list[Any] = [None, None]
     count = failed_at = 0
@@ -110,12 +116,12 @@ def _search(
     )
     try:
         if law.name == ANY_ORDER:
-            run_machine(subject, chosen, seed, few, begin, attempt)
+            run_machine(subject, chosen, seed, ease, begin, attempt)
         else:
 
             @seeded(seed)
             @chosen
-            @given(law.draw(subject.declaration, few))
+            @given(law.draw(subject.declaration, ease))
             def holds(drawn: tuple[Case, Any]) -> None:
                 begin(*drawn)
                 attempt(lambda: hold(law, subject, *drawn))
@@ -125,7 +131,13 @@ def _search(
         return Result(law=law.name, outcome="not applicable", reason="no input of its kind fits the declaration")
     except (Violation, Flaky) as error:
         return Result(
-            law=law.name, outcome="failed", examples=failed_at, reason=_told(error), case=last[0], knob=last[1]
+            law=law.name,
+            outcome="failed",
+            examples=failed_at,
+            reason=_told(error),
+            case=last[0],
+            knob=last[1],
+            unless=waiver(law, subject.declaration, last[0]),
         )
     return Result(law=law.name, outcome="passed", examples=count)
 

@@ -5,6 +5,7 @@ Lengths are drawn apart from values, and easy values come first, so that counter
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 
 import numpy as np
@@ -23,6 +24,18 @@ LONG_EDGES = (511, 512, 513, 1023, 1024, 1025)
 """For softmax of rows, whose blocks are longer."""
 LARGEST_VALUE = 2.0**17
 MOST_CUTS = 6
+MOST_ROWS = 3
+"""Of scores that are given."""
+STRETCH = 64.0
+"""Queries so many times longer give scores that are out of reach of keys of the format alone."""
+
+
+class Ease(IntEnum):
+    """What is drawn: all there is; plain values alone, for readable counter-examples; few keys too, for short ones."""
+
+    ALL = 0
+    PLAIN = 1
+    FEW = 2
 
 
 def anything(_declaration: Declaration, _rows: int, _keys: int) -> bool:
@@ -32,9 +45,9 @@ def anything(_declaration: Declaration, _rows: int, _keys: int) -> bool:
 
 def has_blind_rows(declaration: Declaration) -> bool:
     """Whether the first rows of attention may see no key: more rows than keys, under a mask aligned to the last key."""
-    return declaration.causal == "last" and (
-        not declaration.shapes or any(rows > keys for rows, keys in declaration.shapes)
-    )
+    if declaration.causal != "last" or declaration.masking != "rows":
+        return False
+    return not declaration.shapes or any(rows > keys for rows, keys in declaration.shapes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +61,8 @@ class Wanted:
         exact: if not 0, scores are multiples of it, and queries point at columns of K.
         only: which numbers of rows and keys will do.
         largest: magnitude of given scores and of values.
-        few: only a few keys and easy values, for a readable counter-example.
+        low: whether all scores of a row are one low number.
+        ease: whether all values will do, and any number of keys.
     """
 
     causal: bool | None = None
@@ -57,7 +71,18 @@ class Wanted:
     exact: float = 0.0
     only: Callable[[Declaration, int, int], bool] = anything
     largest: float = np.inf
-    few: bool = False
+    low: bool = False
+    ease: Ease = Ease.ALL
+
+    @property
+    def few(self) -> bool:
+        """Whether a few keys are wanted."""
+        return self.ease >= Ease.FEW
+
+    @property
+    def plain(self) -> bool:
+        """Whether plain values are wanted."""
+        return self.ease >= Ease.PLAIN
 
 
 FEW_LENGTHS = tuple(range(1, 9))
@@ -88,7 +113,7 @@ def cuts(keys: int) -> st.SearchStrategy[tuple[int, ...]]:
 def _largest_score(declaration: Declaration, wanted: Wanted) -> float:
     """Magnitude of scores to draw; a quarter of what the format holds exactly in steps of `exact`, to leave room."""
     element = declaration.element
-    largest = min(declaration.largest_score, element.largest, wanted.largest)
+    largest = min(declaration.farthest_score, element.largest, wanted.largest)
     if rounded(np.array(largest), declaration.dtype or declaration.dtypes[0]) > largest:
         largest *= 1.0 - element.eps
     return min(largest, wanted.exact / element.eps / 4) if wanted.exact else largest
@@ -119,16 +144,16 @@ def _shape(draw: st.DrawFn, declaration: Declaration, fits: Callable[[int, int],
 def _score_cases(draw: st.DrawFn, declaration: Declaration, wanted: Wanted) -> Case:
     softmax = declaration.adapter == "softmax"
     shape = _shape(draw, declaration, lambda rows, keys: wanted.only(declaration, rows, keys))
-    rows, keys = shape or (draw(st.integers(1, 3)), draw(_lengths(softmax, wanted.few)))
+    rows, keys = shape or (draw(st.integers(1, MOST_ROWS)), draw(_lengths(softmax, wanted.few)))
     if not wanted.only(declaration, rows, keys):
         keys += 1
     hidden = wanted.hidden and declaration.masking != "none"
-    row = scores_row(keys, _largest_score(declaration, wanted), hidden, wanted.exact, wanted.few)
+    row = scores_row(keys, _largest_score(declaration, wanted), hidden, wanted.exact, wanted.plain, wanted.low)
     x = _spelt_out(stacked([draw(row) for _ in range(rows)]), declaration)
     if softmax:
         return case_of(declaration, x=x)
     dims = draw(st.sampled_from((1, 2, 5)))
-    v = draw(values_matrix(keys, dims, _largest_value(declaration, wanted), wanted.few))
+    v = draw(values_matrix(keys, dims, _largest_value(declaration, wanted), wanted.plain))
     return case_of(declaration, x=x, v=v, cuts=draw(_cuts(keys)))
 
 
@@ -158,12 +183,13 @@ def _attention_cases(draw: st.DrawFn, declaration: Declaration, wanted: Wanted) 
     q, k, v = (stacked(part) for part in zip(*drawn, strict=True))
     case = case_of(declaration, q=q, k=k, v=v, causal=masked)
     scores = case.scores()
-    if np.abs(np.where(scores > -np.inf, scores, 0.0)).max() > declaration.largest_score:
+    if np.abs(np.where(scores > -np.inf, scores, 0.0)).max() > declaration.farthest_score:
         reject()
     return case
 
 
 QUERIES = st.sampled_from(["pointers", "pointers", "equal", "normal", "outliers"])
+STRETCHES = st.sampled_from([1.0, STRETCH])
 SEEDS_AND_SIZES = st.tuples(st.integers(0, 999), st.sampled_from([1.0, 4.0, 0.1, 16.0]))
 
 
@@ -173,13 +199,15 @@ def _heads(
     draw: st.DrawFn, declaration: Declaration, rows: int, keys: int, dims: int, wanted: Wanted
 ) -> tuple[Made, Made, Made]:
     """Q, K and V of one head: queries that point at rows of scores in K, or numbers at random."""
-    v = draw(values_matrix(keys, dims, _largest_value(declaration, wanted), wanted.few))
-    kind = "pointers" if wanted.exact or wanted.few else draw(QUERIES)
+    v = draw(values_matrix(keys, dims, _largest_value(declaration, wanted), wanted.plain))
+    kind = "pointers" if wanted.exact or wanted.plain or wanted.low else draw(QUERIES)
     if kind == "pointers":
-        count = draw(st.integers(1, min(3, dims, rows)))
-        row = scores_row(keys, _largest_score(declaration, wanted), False, wanted.exact, wanted.few)
-        x = _spelt_out(stacked([draw(row) for _ in range(count)]), declaration)
         length = dims**0.5 if declaration.scale == "sqrt" else 1.0
+        if min(declaration.farthest_score, wanted.largest) > declaration.element.largest and not wanted.exact:
+            length *= draw(STRETCHES)
+        count = draw(st.integers(1, min(3, dims, rows)))
+        row = scores_row(keys, _largest_score(declaration, wanted), False, wanted.exact, wanted.plain, wanted.low)
+        x = _spelt_out(stacked([draw(row) for _ in range(count)]), declaration)
         return made("pointers", rows, count, dims, length), made("keys_of", x, dims), v
     if kind == "equal":
         return full((rows, dims), 0.5), full((keys, dims), 0.5), v

@@ -166,7 +166,8 @@ KEY_LAWS = (
     Law(name="repeated keys", statement="every key k times leaves the output, adds log k to LSE",
         missing=_no_repeats, draw=with_knob(_draw_times, causal=False, only=_repeatable), check=_repeat),
     Law(name="hidden keys", statement="a key at -inf might as well be gone", missing=_no_hiding,
-        draw=with_knob(_draw_hidden, hidden=False, only=_can_hide), check=_hidden_keys),
+        draw=with_knob(_draw_hidden, hidden=False, only=_can_hide), check=_hidden_keys,
+        unless="masking=none"),
     Law(name="causal prefix", statement="under a causal mask a row sees its prefix, all of it and no more",
         missing=_no_causal, draw=with_knob(_draw_future, causal=True), check=_causal),
 )  # fmt: skip

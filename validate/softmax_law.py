@@ -11,11 +11,11 @@ from .softmax_calls import Output, Subject, Violation
 from .softmax_case import Case
 from .softmax_declaration import Declaration
 from .softmax_formats import Array
-from .softmax_inputs import Wanted, cases
+from .softmax_inputs import Ease, Wanted, cases
 from .softmax_oracle import Truth
 
 Drawn = tuple[Case, Any]
-Draws = Callable[[Declaration, bool], st.SearchStrategy[Drawn]]
+Draws = Callable[[Declaration, Ease], st.SearchStrategy[Drawn]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +25,10 @@ class Law:
     Args:
         name: as in tables; statement: what must be, in one line.
         missing: why it does not apply to an implementation; None where it does.
-        draw: strategy of pairs (case, knob) for an implementation, where True with few keys and easy values alone;
+        draw: strategy of pairs (case, knob) for an implementation, as easy as asked for;
             a knob is what the law changes, in plain values.
         check: raises `Violation` where the law does not hold for an implementation, a case and a knob.
+        unless: declaration by which an implementation does not promise the law; empty where there is none.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Law:
     missing: Callable[[Declaration], str | None]
     draw: Draws
     check: Callable[[Subject, Case, Any], None]
+    unless: str = ""
 
 
 def hold(law: Law, subject: Subject, case: Case, knob: Any) -> None:
@@ -94,15 +96,15 @@ def needs_lse(declaration: Declaration) -> str | None:
 
 def no_knob(**wanted: Any) -> Draws:
     """A law's `draw` that needs a case alone. Args: wanted: fields of `Wanted`."""
-    return lambda declaration, few: cases(declaration, Wanted(few=few, **wanted)).map(lambda case: (case, None))
+    return lambda declaration, ease: cases(declaration, Wanted(ease=ease, **wanted)).map(lambda case: (case, None))
 
 
 def with_knob(knob: Callable[[Declaration, Case], st.SearchStrategy[Any]], **wanted: Any) -> Draws:
     """A law's `draw` whose knob depends on the case. Args: wanted: fields of `Wanted`."""
 
     @st.composite
-    def drawn(draw: st.DrawFn, declaration: Declaration, few: bool) -> Drawn:
-        case = draw(cases(declaration, Wanted(few=few, **wanted)))
+    def drawn(draw: st.DrawFn, declaration: Declaration, ease: Ease) -> Drawn:
+        case = draw(cases(declaration, Wanted(ease=ease, **wanted)))
         return case, draw(knob(declaration, case))
 
     return drawn

@@ -27,8 +27,9 @@ earlier rounding of a partial output. What underflows is lost: `Format.lost`.
 4 e (|m| + |log(sum)|) for the change of base, 2 e |LSE| for the last addition, and e' |LSE| where it is returned in a
 format of eps e'.
 
-Errors of first order are divided by one minus the relative error of the sum; where that reaches one half, scores are
-too coarse for any statement, the bound is infinite, and only the convex hull and finiteness are left to check.
+Errors of first order are divided by one minus the relative error of the sum. Where that reaches one half, scores are
+too coarse to tell weights, and less is known: outputs lie among the values that a row sees, LSE is off by no more than
+the worst of its scores, and the weight of a hidden key is 0. Where sums alone are so coarse, the bound is infinite.
 For fp64 the oracle is as wrong as the implementation, and e is doubled.
 """
 
@@ -43,6 +44,8 @@ from .softmax_formats import FORMATS, Array
 
 EXP_EPS = 4.0
 STEP_EPS = 8.0
+VAGUE_STEPS = 0.25
+"""Where sums are off by less, a row too coarse to tell its weights is so by its scores."""
 TINY = 1e-300
 """Keeps a bound of 0 from becoming no number where it is divided by 0."""
 
@@ -92,35 +95,56 @@ def _truth(case: Case, declaration: Declaration) -> Truth:
     steps = STEP_EPS * count * e
     coarse = mean + steps
     second_order = np.where(coarse < 0.5, 1.0 / (1.0 - coarse), np.inf)
+    vague = (coarse >= 0.5) & (steps < VAGUE_STEPS)
 
     weight, element = declaration.weight, declaration.element
     share = 2.0 * weight.eps if weight is FORMATS["tf32"] else 0.5 * weight.eps
     lost = weight.smallest + declaration.inner.lost
     if v is None:
-        o, size, spread = p, p, p * z
+        o, size, spread, reach = p, p, p * z, np.where(finite, np.inf, 0.0)
+        length = np.abs(o)
         rounding = share * p + lost
     else:
         absolute = np.abs(v)
         o, size, spread = p @ v, p @ absolute, (p * z) @ absolute
+        low, high, reach = _hull(v, finite, o) if vague.any() else (o, o, np.zeros_like(o))
+        # What a coarse row puts weight on, and rounds, may be its largest value.
+        top = np.maximum(np.abs(low), np.abs(high))
+        size, length = (np.where(vague[..., None], top, each) for each in (size, np.abs(o)))
         rounding = share * size + lost * finite.astype(float) @ absolute
-    rounding += steps * (size + np.abs(o)) + 4 * e * np.abs(o)
-    by_scores = spread + mean[..., None] * np.abs(o)
+    rounding += steps * (size + length) + 4 * e * length
+    by_scores = spread + mean[..., None] * length
     times = np.ceil(count / declaration.output_block) - 1 if declaration.output_block else 0.0
-    stored = 0.5 * element.eps * (np.abs(o) + times * size) + element.lost
+    stored = 0.5 * element.eps * (length + times * size) + element.lost
+    rounding_bound = rounding / (1.0 - min(steps, 0.5)) * (1.0 + element.eps) + stored
     o_bound = (rounding + by_scores + TINY) * second_order[..., None] * (1.0 + element.eps) + stored
+    o_bound = np.where(vague[..., None], reach + rounding_bound, o_bound)
     log_total = np.abs(np.log(total))
     finite_lse = np.where(seen, np.abs(lse), 0.0)
-    lse_bound = coarse * second_order + 4 * e * (1.0 + np.abs(maximum) + log_total) + 2 * e * finite_lse
+    sum_error = np.where(
+        vague, np.where(finite, exponent_error, 0.0).max(axis=-1) + 2 * (steps + EXP_EPS * e), coarse * second_order
+    )
+    lse_bound = sum_error + 4 * e * (1.0 + np.abs(maximum) + log_total) + 2 * e * finite_lse
     return Truth(
         o=np.where(seen[..., None], o, 0.0),
         lse=lse,
         o_bound=np.where(seen[..., None], o_bound, 0.0),
         lse_bound=np.where(seen, lse_bound, 0.0),
-        rounding_bound=rounding / (1.0 - min(steps, 0.5)) * (1.0 + element.eps) + stored,
+        rounding_bound=rounding_bound,
         weights=p,
         seen=seen,
         weight_error=(z + mean[..., None] + 2 * steps) * second_order[..., None],
     )
+
+
+def _hull(v: Array, finite: NDArray[np.bool_], o: Array) -> tuple[Array, Array, Array]:
+    """Least and largest value that a row sees, and how far from its output they lie (H, M, C each)."""
+    seen = finite[..., None]
+    low = np.where(seen, v[:, None], np.inf).min(axis=2)
+    high = np.where(seen, v[:, None], -np.inf).max(axis=2)
+    blind = ~np.isfinite(low)
+    low, high = np.where(blind, 0.0, low), np.where(blind, 0.0, high)
+    return low, high, np.maximum(high - o, o - low)
 
 
 def _score_error(case: Case, declaration: Declaration, magnitude: Array, e: float) -> Array:

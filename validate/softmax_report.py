@@ -10,11 +10,13 @@ from .softmax_case import ARRAYS, Case
 from .softmax_fit import FORMS
 from .softmax_hunt import LAWS, Result
 from .softmax_runner import Checked, Found, Job
+from .softmax_scope import not_tested
 from .softmax_target import importing
 
 SCHEMA = "tilesight.check-softmax/1"
 STATEMENTS = {law.name: law.statement for law in LAWS}
 OUTCOMES = ("passed", "failed", "not applicable")
+UNLESS = "If your function does not promise this"
 FOUND = ("arrays", "dtype", "rank", "lse", "causal", "block", "gradient", "observes")
 """Declarations that are found by trying, and so worth showing."""
 
@@ -64,7 +66,8 @@ def failures_text(results: Sequence[Result], function: Callable[..., Any], given
     for result in results:
         shown = "" if result.case is None else snippet(
             result.law, lines, name, given, arguments(result.case, result.knob, dtype))  # fmt: skip
-        parts.append(f"{result.law}: {result.reason}\n\n{shown}")
+        promise = f"\n\n{UNLESS}: declare {result.unless}" if result.unless else ""
+        parts.append(f"{result.law}: {result.reason}\n\n{shown}{promise}")
     return "\n\n".join(parts)
 
 
@@ -88,10 +91,12 @@ def to_dict(checked: Checked, job: Job) -> dict[str, Any]:
                 "examples": found.examples,
                 "reason": found.reason or None,
                 "snippet": _snippet(found, job),
+                "unless": found.unless or None,
             }
             for found in checked.found
         ],
         **{outcome.replace(" ", "_"): _count(checked, outcome) for outcome in OUTCOMES},
+        "not_tested": _not_tested(checked),
     }
 
 
@@ -116,9 +121,16 @@ def to_text(checked: Checked, job: Job, width: int, color: bool = False) -> str:
         if found.outcome == "failed" and checked.declaration is not None:
             lines += ["", *wrapped([f"{found.law} failed: {found.reason}"], width)]
             shown = _snippet(found, job)
-            lines += ["", *(f"    {line}".rstrip() for line in shown.splitlines())] if shown else []
+            # As it is, so that it can be pasted.
+            lines += ["", *shown.splitlines()] if shown else []
+            lines += ["", f"{UNLESS}: --declare {found.unless}"] if found.unless else []
     counts = ", ".join(f"{_count(checked, outcome)} {outcome}" for outcome in OUTCOMES)
-    return "\n".join([*lines, "", f"{counts}."])
+    return "\n".join([*lines, "", f"{counts}.", *wrapped([f"Not tested: {'; '.join(_not_tested(checked))}."], width)])
+
+
+def _not_tested(checked: Checked) -> list[str]:
+    tried = {found.law: found.outcome != "not applicable" for found in checked.found}
+    return not_tested(checked.declaration, tried, len(LAWS) - len(checked.found))
 
 
 def _tested(checked: Checked, job: Job) -> str:

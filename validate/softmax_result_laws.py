@@ -26,6 +26,16 @@ def _oracle(subject: Subject, case: Case, _knob: Any) -> None:
     compare(forward(subject, case), truth(case, subject.declaration))
 
 
+def _hides_nothing(declaration: Declaration) -> str | None:
+    if declaration.adapter == "attention":
+        return "it takes no causal mask, so it hides no key" if declaration.causal == "none" else None
+    return "it declares masking=none" if declaration.masking == "none" else None
+
+
+def _two_keys(_declaration: Declaration, _rows: int, keys: int) -> bool:
+    return keys > 1
+
+
 def _hull(subject: Subject, case: Case, _knob: Any) -> None:
     o, true, v = forward(subject, case).o, truth(case, subject.declaration), case.values()
     slack = true.rounding_bound
@@ -64,8 +74,17 @@ def _determinism(subject: Subject, case: Case, _knob: Any) -> None:
 
 def _no_masked_rows(declaration: Declaration) -> str | None:
     if declaration.adapter == "attention":
-        return None if has_blind_rows(declaration) else "every row sees a key (declare causal=last if not)"
+        return None if has_blind_rows(declaration) else _EVERY_ROW_SEES[declaration.causal or "none"]
     return None if declaration.masking == "rows" else f"it declares masking={declaration.masking}"
+
+
+_EVERY_ROW_SEES = {
+    "none": "it takes no causal mask, so every row sees a key",
+    "square": "its mask is for M = N, where every row sees a key (declare causal=last if not)",
+    "first": "its mask lets every row see key 0",
+    "last": "it declares that every row sees a key, by masking or by shapes",
+}
+"""By the alignment of the mask: why there are no rows without keys."""
 
 
 def _draw_rows(_declaration: Declaration, case: Case) -> st.SearchStrategy[Any]:
@@ -134,12 +153,16 @@ RESULT_LAWS = (
         check=_oracle),
     Law(name="convex hull", statement="outputs lie among the values seen; weights are >= 0 and add up to 1",
         missing=always, draw=no_knob(), check=_hull),
+    Law(name="low scores", statement="what is hidden stays so, however low the scores of what is not",
+        missing=_hides_nothing, draw=no_knob(low=True, causal=True, only=_two_keys), check=_oracle),
     Law(name="LSE and output", statement="the LSE gives the weights of the output beside it", missing=needs_lse,
         draw=no_knob(), check=_lse_fits),
     Law(name="determinism", statement="equal inputs give equal bits", missing=_not_deterministic, draw=no_knob(),
-        check=_determinism),
+        check=_determinism, unless="deterministic=false"),
     Law(name="masked rows", statement="a row that sees no key gives 0, and LSE -inf", missing=_no_masked_rows,
-        draw=with_knob(_draw_rows, causal=True, blind_rows=True), check=_masked_rows),
+        draw=with_knob(_draw_rows, causal=True, blind_rows=True), check=_masked_rows,
+        unless="masking=entries"),
     Law(name="NaN and +inf", statement="NaN in a row gives NaN there and nowhere else; +inf NaN or the limit",
-        missing=_undefined, draw=with_knob(_draw_poison, blind_rows=None), check=_nonfinite),
+        missing=_undefined, draw=with_knob(_draw_poison, blind_rows=None), check=_nonfinite,
+        unless="nonfinite=undefined"),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from .softmax_hunt import EXAMPLES, LAWS
+from .softmax_hunt import EXAMPLES, LAWS, find_law
 from .softmax_process import Died, Process
 
 WORKER = f"{__package__}.softmax_worker"
@@ -41,6 +41,7 @@ class Found:
     outcome: str
     examples: int = 0
     reason: str = ""
+    unless: str = ""
     inputs: dict[str, str] = field(default_factory=dict)
 
 
@@ -95,7 +96,9 @@ def _run(job: Job, notes: str, progress: Callable[[int, int], None] | None) -> C
                         progress(len(found), len(job.laws))
         except Died as death:
             if law:
-                found.append(Found(law=law, outcome="failed", reason=str(death), inputs=inputs))
+                found.append(
+                    Found(law=law, outcome="failed", reason=str(death), unless=find_law(law).unless, inputs=inputs)
+                )
             elif declaration is None and trying:
                 deadly[trying] = str(death)
             else:

@@ -13,7 +13,7 @@ from .softmax_adapters import State, blocks, empty_state, finished, forward, mer
 from .softmax_calls import Subject
 from .softmax_case import Case
 from .softmax_declaration import Declaration
-from .softmax_inputs import Wanted, cases
+from .softmax_inputs import Ease, Wanted, cases
 from .softmax_law import Law, compare, lse_bound, near, needs_lse, no_knob, with_knob
 from .softmax_oracle import truth
 from .softmax_parts import Parts, replay
@@ -132,14 +132,14 @@ def run_machine(
     subject: Subject,
     settings: hypothesis_settings,
     seed: int,
-    few: bool,
+    ease: Ease,
     begin: Callable[[Case, list[Any]], None],
     attempt: Callable[[Callable[[], None]], None],
 ) -> None:
     """Let Hypothesis feed, join and finish parts as it likes.
 
     Args:
-        few: whether to draw few keys and easy values alone.
+        ease: of what is drawn.
         begin: called with the case and the steps so far, before each step; attempt: takes it.
 
     Raises:
@@ -149,7 +149,7 @@ def run_machine(
     class Machine(RuleBasedStateMachine):
         """Parts of one case."""
 
-        @initialize(case=cases(subject.declaration, Wanted(few=few)))
+        @initialize(case=cases(subject.declaration, Wanted(ease=ease)))
         def prepare(self, case: Case) -> None:
             self.parts, self.whole = Parts(subject, case), True
             for part, keys in enumerate((range(0, case.keys, 2), range(1, case.keys, 2))):

@@ -50,6 +50,7 @@ P = "p = np.exp(scores - base[:, None])"
 SUM = "self.sum * alpha + p.sum(axis=1)"
 OUTPUT = "self.output * alpha[:, None] + p @ values"
 LSE = "log_sum_exp(self.max, self.sum)"
+HIDDEN = "count - rows, scores, -np.inf)"
 RANGE = "range(0, count, block_n)"
 KEY = "key = np.arange(first, min(first + block_n, count))"
 SCALE = "(scale * log2_e)"
@@ -78,6 +79,8 @@ MUTANTS = tuple(_mutant(*one) for one in (
     ("Stream", "maximum begins at -100", BEGIN, "np.full(len(scores), -100.0, scores.dtype)"),
     ("Stream", "-1e6 in place of -inf", HIGHER, f"scores = np.maximum(scores, np.float32(-1e6))\n        {HIGHER}",
      "masked rows"),
+    ("Stream", "-1e6 in place of -inf, seen by low scores", HIGHER,
+     f"scores = np.maximum(scores, np.float32(-1e6))\n        {HIGHER}", "low scores"),
     ("Stream", "maximum of the block alone", HIGHER, "higher = scores.max(axis=1)", "running maximum"),
     ("Stream", "maximum of all rows", HIGHER, "higher = np.maximum(self.max, scores.max())"),
     ("Stream", "no maximum", HIGHER, "higher = np.zeros(len(scores), scores.dtype)"),
@@ -117,6 +120,15 @@ MUTANTS = tuple(_mutant(*one) for one in (
     ("attention", "causal aligned to the first key", "[:, None] + count - rows", "[:, None]", "causal prefix"),
     ("attention", "mask forgotten after the first block", "if causal:", "if causal and first == 0:", "causal prefix"),
     ("attention", "masked with -1e6", "count - rows, scores, -np.inf)", "count - rows, scores, -1e6)", "masked rows"),
+    ("attention", "masked with -1e6, seen by low scores", HIDDEN, HIDDEN.replace("-np.inf", "-1e6"), "low scores"),
+    ("attention", "masked with -1e6 in fp16", HIDDEN, HIDDEN.replace("-np.inf", "-1e6 - 0.0"), "low scores", "fp16"),
+    ("attention", "masked with -1e4", HIDDEN, HIDDEN.replace("-np.inf", "-1e4"), "low scores"),
+    ("attention", "masked with -1e4, seen by the prefix", HIDDEN, HIDDEN.replace("-np.inf", "-1e4"), "causal prefix"),
+    ("attention", "masked with the least of fp16", HIDDEN, HIDDEN.replace("-np.inf", "-65504.0"), "low scores", "fp16"),
+    ("attention", "masked with the least of fp32", HIDDEN,
+     HIDDEN.replace("-np.inf", "np.finfo(np.float32).min"), "masked rows"),
+    ("attention", "no guard for rows without keys", "np.where(higher == -np.inf, 0.0, higher)", "higher",
+     "masked rows"),
     ("attention", "NaN passes for hidden", HIGHEST,
      f"scores = np.where(np.isnan(scores), -np.inf, scores)\n        {HIGHEST}", "NaN and +inf"),
     ("attention", "weights rounded before the sum", ".astype(queries.dtype)\n        total",
@@ -147,6 +159,8 @@ MUTANTS = tuple(_mutant(*one) for one in (
      "convex hull"),
     ("softmax", "-inf is not 0", "weights = ratio(", "scores = np.maximum(scores, -1e4)\n    weights = ratio(",
      "hidden keys"),
+    ("softmax", "-inf is not 0 beside low scores", "weights = ratio(",
+     "scores = np.maximum(scores, -1e6)\n    weights = ratio(", "low scores"),
     ("softmax", "computed in fp16", "scores = inner(x)", "scores = x", "oracle", "fp16"),
     ("softmax", "weights rounded before they are divided", "ratio(np.exp(scores - base[..., None]), total)",
      "ratio(np.exp(scores - base[..., None]).astype(x.dtype).astype(scores.dtype), total)", "oracle", "fp16"),

@@ -46,9 +46,32 @@ def test_axes_are_found_by_what_is_right() -> None:
 
 
 def test_a_fourth_argument_is_the_mask() -> None:
-    """Whatever its name; without a declaration masks are tried for M = N alone, where alignments agree."""
-    found = fit(_positional)
-    assert (found.declaration.causal, found.causal_name) == ("square", None)
+    """Whatever its name."""
+    assert fit(_positional).causal_name is None
+    assert fit(attention).causal_name == "causal"
+
+
+def _first(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
+    """A mask that begins at the first key, as torch's scaled_dot_product_attention has it."""
+    seen = np.tril(np.ones((q.shape[-2], k.shape[-2]), bool)) if causal else True
+    scores = np.where(seen, q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True)) @ v
+
+
+def _square(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
+    """One that refuses a mask where lengths differ."""
+    assert not causal or q.shape == k.shape
+    return _first(q, k, v, causal)
+
+
+@pytest.mark.parametrize(("function", "alignment"), [(_positional, "last"), (_first, "first"), (_square, "square")])
+def test_the_alignment_of_a_mask_is_found_by_trying(function: Callable[..., Any], alignment: str) -> None:
+    """With fewer rows than keys, where alignments differ; `square` where that shows none."""
+    assert fit(function).declaration.causal == alignment
+    assert fit(function, causal="square").declaration.causal == "square"
+    kinds = ["numpy, causal with M < N"]
+    assert fit(function, skip=kinds).declaration.causal == "square"
 
 
 @needs_torch

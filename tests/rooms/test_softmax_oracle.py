@@ -100,9 +100,20 @@ def test_a_declaration_of_coarser_arithmetic_widens_the_bound(
 
 
 def test_scores_that_are_too_coarse_leave_only_the_hull() -> None:
-    """Scores of 10,000 in bf16 are off by 20: no output can be told, but it lies among the values."""
+    """Scores of 10,000 in bf16 are off by 20: no output can be told, but it lies among the values, and LSE near."""
     declaration = Declaration(adapter="attention", dtype="bf16", score_roundings=1)
     q, k = np.full((1, 1, 16), 128.0), np.stack([np.full(16, 24.0), np.full(16, 24.5)])[None]
     true = truth(case_of(declaration, q=q, k=k, v=np.eye(2, 16)[None]), declaration)
-    assert np.isinf(true.o_bound[0, 0, 0])
+    assert (true.o_bound[0, 0, :2] >= 1.0).all()
+    assert (true.o_bound < 1.05).all()
+    assert (true.o_bound[0, 0, 2:] < 1e-30).all()
+    assert 30.0 < true.lse_bound[0, 0] < 300.0
     assert (true.rounding_bound < 0.05).all()
+
+
+def test_hidden_keys_have_no_weight_beside_coarse_scores() -> None:
+    """Scores of -1e7 in fp32 tell no weights, but those of keys at -inf: a mask of -1e6 would give them all."""
+    declaration = Declaration(adapter="softmax", dtype="fp32")
+    true = truth(case_of(declaration, x=np.array([[-1e7, -1e7, -np.inf]])), declaration)
+    assert np.isinf(true.o_bound[0, 0, :2]).all()
+    assert true.o_bound[0, 0, 2] < 1e-37
