@@ -184,7 +184,7 @@ def launches_for(
 @lru_cache(maxsize=1024)
 def _launches(schedule: str, problem: AttentionProblem, config: Config | None, device: Device) -> tuple[Launch, ...]:
     chosen = find_schedule(schedule)
-    reason = chosen.supports(problem)
+    reason = chosen.why_not(problem)
     if reason is not None:
         raise ValueError(f"schedule {schedule}: {reason}")
     if config is None:

@@ -1,21 +1,24 @@
 """A GPU as the engine sees it: one frozen value, every number with a unit, a source and a kind.
 
 Device files are TOML, one line a number: `l2_bytes = { value = 62914560, kind = "measured", source = "..." }`.
-`load_device("h200")` reads the catalogue in `devices/`, `load_device("path/to/file.toml")` any other file.
+`load_device("h200")` reads the catalogue in `devices/`, `load_device("path/to/file.toml")` any other file;
+names may be short and in any case: `H100` is `h100-sxm`.
 A what-if is `dataclasses.replace(device, l2_bytes=...)` or `--set l2_bytes=...`.
 """
 
 import re
 import tomllib
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from . import units
+from .names import unknown
 
 KINDS = ("datasheet", "measured", "fitted")
+ALIASES = {"h100": "h100-sxm", "a100": "a100-sxm-80gb"}
+"""Short name -> the one in the catalogue that people mostly mean."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that would give orders to a terminal; lines and tabs are text."""
 
@@ -141,6 +144,8 @@ class Device:
         return max(self.tensor_flop_per_cycle(instruction, dtype) for instruction in INSTRUCTIONS)
 
 
+DEVICE_KEYS = "`tilesight devices h200`"
+"""The command that lists the keys of a device."""
 INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
 _ORDERED = (
     ("mixed_clock_hz", "tensor_clock_hz"),
@@ -165,11 +170,30 @@ def catalogue() -> list[str]:
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
+def device_name(name: str) -> str:
+    """A device's name in the catalogue; a path that ends in `.toml` as it is.
+
+    Args:
+        name: in any case, or one of `ALIASES`.
+
+    Raises:
+        ValueError: there is none of that name; the text names the nearest.
+    """
+    if name.endswith(".toml"):
+        return name
+    plain = name.strip().lower()
+    known = catalogue()
+    if ALIASES.get(plain, plain) not in known:
+        where = "`tilesight devices`"
+        raise ValueError(f"device {unknown(name, known, where)} (or give a path that ends in .toml)")
+    return ALIASES.get(plain, plain)
+
+
 def load_device(name: str) -> Device:
     """Read a device by catalogue name, or from a TOML file.
 
     Args:
-        name: e.g. `h200`, or a path that ends in `.toml`.
+        name: e.g. `h200` (see `device_name`), or a path that ends in `.toml`.
 
     Raises:
         ValueError: unknown name, unreadable file, or a missing, misspelt or non-physical value
@@ -181,10 +205,8 @@ def load_device(name: str) -> Device:
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{name}: cannot be read ({error.__class__.__name__})") from None
         return parse_device(text, name)
-    if name not in catalogue():
-        known = ", ".join(catalogue())
-        raise ValueError(f"device {name!r} is unknown; known are {known}, or a path that ends in .toml")
-    return parse_device((resources.files(__package__) / "devices" / f"{name}.toml").read_text("utf-8"), f"{name}.toml")
+    file = f"{device_name(name)}.toml"
+    return parse_device((resources.files(__package__) / "devices" / file).read_text("utf-8"), file)
 
 
 def parse_device(text: str, file: str) -> Device:
@@ -203,7 +225,7 @@ def _device_of(table: dict[str, Any]) -> Device:
     known = {item.name: item for item in number_fields()}
     for key in table:
         if key not in known and key not in ("name", "compute_capability"):
-            raise ValueError(f"key {key!r} is unknown; allowed are {', '.join(known)}")
+            raise ValueError(f"key {unknown(key, known, DEVICE_KEYS)}")
     values: dict[str, object] = {}
     for key in ("name", "compute_capability"):
         if not isinstance(table.get(key), str):
@@ -246,12 +268,10 @@ def override(device: Device, settings: list[str]) -> Device:
     known = {item.name: item for item in number_fields()}
     for setting in settings:
         key, separator, text = setting.partition("=")
-        if not separator or key not in known:
-            near = ", ".join(get_close_matches(key, known, n=5, cutoff=0.4)) or ", ".join(list(known)[:5])
-            raise ValueError(
-                f"--set {setting!r}: must be key=value with the key of a number, such as {near}; "
-                "`tilesight devices h200` lists all"
-            )
+        if not separator:
+            raise ValueError(f"--set {setting!r}: must be key=value, such as l2_bytes=30MiB; {DEVICE_KEYS} lists all keys")
+        if key not in known:
+            raise ValueError(f"--set {setting!r}: key {unknown(key, known, DEVICE_KEYS)}")
         try:
             value: float = units.parse_quantity(text)
             if known[key].metadata["whole"] and value.is_integer():

@@ -9,14 +9,14 @@ from functools import partial
 
 from . import units
 from .candidate import Candidate, mark_like_best, mark_pareto
-from .device import Device, load_device
+from .device import Device, device_name, load_device
 from .occupancy import DoesNotFit
 from .pool import Progress, run_all
 from .prediction import Prediction
 from .problem import AttentionProblem
 from .program import Launch, Resources
 from .registry import find_schedule
-from .simulate import launches_of, simulate
+from .simulate import default_config, launches_of, simulate
 from .space import Options, configs_of, schedules_named, those_able, unlike
 
 SCHEMA = "tilesight.explore/1"
@@ -33,9 +33,9 @@ class Exploration:
     """A ranked configuration space.
 
     Args:
-        device: the GPU; device_name: as the user gave it.
+        device: the GPU; device_name: its name in the catalogue, or a path.
         candidates: those that fit by time, then those that do not.
-        baseline: naive attention in its default configuration; None where it cannot run, or is not the same work.
+        baseline: naive attention in its default configuration, made to fit; None where it cannot run, or is not the same work.
         left_out: schedule -> why it cannot compute the problem at all.
         notes: remarks for the user, one line each.
     """
@@ -113,14 +113,15 @@ def explore(
     }
     naive = find_schedule(BASELINE)
     other = unlike([naive, *schedules_named(schedule)])
-    baseline = Candidate(schedule=BASELINE, config=naive.default, options=naive.options, reason=other)
+    config, _ = default_config(problem, BASELINE, gpu, cost)
+    baseline = Candidate(schedule=BASELINE, config=config, options=naive.options, reason=other)
     if resources_of:
         *jobs, baseline = _with_resources([*jobs, baseline], problem, gpu, resources_of)
     done = run_all(partial(_simulate_one, problem, gpu, settings), jobs, workers, progress)
     return Exploration(
         problem=problem,
         device=gpu,
-        device_name=device if isinstance(device, str) else device.name,
+        device_name=device_name(device) if isinstance(device, str) else device.name,
         candidates=tuple(mark_like_best(mark_pareto(sorted(done, key=_rank)))),
         baseline=_simulate_one(problem, gpu, {"l2": l2, "overhead": overhead, "cost": cost}, baseline).prediction,
         left_out=left_out,

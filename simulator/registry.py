@@ -5,6 +5,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from . import schedules
+from .names import unknown
 from .schedule import Schedule
 
 
@@ -19,8 +20,8 @@ def find_schedule(name: str) -> Schedule:
     """The schedule of that name.
 
     Raises:
-        ValueError: there is none; the text lists those that exist.
+        ValueError: there is none; the text names the nearest, or lists those that exist.
     """
     if name not in all_schedules():
-        raise ValueError(f"schedule {name!r} is unknown; known are {', '.join(all_schedules())}")
+        raise ValueError(f"schedule {unknown(name, all_schedules())}")
     return all_schedules()[name]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
-from .device import Device, load_device
+from .device import Device, device_name, load_device
 from .explore import BASELINE, memory_reason
 from .occupancy import DoesNotFit
 from .pool import Progress, run_all
@@ -91,7 +91,8 @@ class Scaling:
     """Schedules over sequence lengths.
 
     Args:
-        problem: the first of the problems, the others differ in length; device_name: as the user gave it.
+        problem: the first of the problems, the others differ in length.
+        device_name: its name in the catalogue, or a path.
         configs: schedule -> the options that it reads, with their values.
         points: by schedule, then length; limits: by schedule.
         left_out: schedule -> why it cannot compute the problem at all.
@@ -175,7 +176,7 @@ def compare(
     return Scaling(
         problem=problems[0],
         device=gpu,
-        device_name=device if isinstance(device, str) else device.name,
+        device_name=device_name(device) if isinstance(device, str) else device.name,
         configs={item.name: {name: getattr(configs[item.name], name) for name in item.options} for item in able},
         seqlens=tuple(one.seqlen_q for one in problems),
         points=tuple(points),

@@ -75,6 +75,10 @@ class Config:
                 raise ValueError(f"{name} = {getattr(self, name)!r}: must be one of {', '.join(allowed)}")
 
 
+NOTHING_ASKED = {"causal": False, "dropout": 0.0}
+"""Fields of a problem that ask for something more -> the value that asks for nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """One way to compute attention, or the row softmax alone.
@@ -88,6 +92,8 @@ class Schedule:
         space: values to try per option in `explore`.
         launches: builds the kernel launches; raises ValueError for a combination that it cannot do.
         supports: None where the schedule can compute the problem, else the reason why not, in one line.
+        unread: fields of the problem that it does not look at; where one of them asks for more than nothing (a mask,
+            dropout), it cannot compute the problem.
         computes: `attention`, or `softmax` (of the rows of a given score matrix); only like is held against like.
         least_block_m: fewest rows of a tile; a tile product takes 16 or more.
         conflict: None where the options of a configuration go together, else which do not, in one line.
@@ -101,9 +107,17 @@ class Schedule:
     space: dict[str, tuple[int | str | bool, ...]]
     launches: Callable[[AttentionProblem, Config, Device], tuple[Launch, ...]]
     supports: Callable[[AttentionProblem], str | None] = lambda problem: None
+    unread: tuple[str, ...] = ("dropout",)
     computes: Computes = "attention"
     least_block_m: int = 16
     conflict: Callable[[Config], str | None] = lambda config: None
+
+    def why_not(self, problem: AttentionProblem) -> str | None:
+        """None where the schedule can compute the problem, else the reason why not, in one line."""
+        for name in self.unread:
+            if name in NOTHING_ASKED and getattr(problem, name) != NOTHING_ASKED[name]:
+                return f"{name} = {getattr(problem, name)}: this schedule has none"
+        return self.supports(problem)
 
     def configs(self, **fixed: int | str | Sequence[int | str]) -> Iterator[Config]:
         """The configuration space, in a stable order, without options that do not go together.

@@ -16,8 +16,9 @@ from .allocator import Allocator
 from .clock import Activity, clocks_of, sustained_clock_hz
 from .cost import PIPES, StepCost
 from .costing import COSTS, cost_notes, costs_of
-from .device import Device, load_device
+from .device import Device, device_name, load_device
 from .engine import LaunchRun, run_launches
+from .fit import shrunk_note, smaller
 from .library.lookup import resources_of_all
 from .occupancy import DoesNotFit, occupancy
 from .prediction import LaunchPrediction, Prediction
@@ -64,7 +65,8 @@ def simulate(
     """Predict bytes at every level, cycles and time of one attention forward pass.
 
     Args:
-        problem: what to compute; schedule: name; config: choices, the schedule's default where None.
+        problem: what to compute; schedule: name; config: choices; where None, the schedule's default, made smaller
+            until it fits, and a note says so.
         device: a `Device`, a catalogue name or a path to a TOML file.
         l2: `cold` (empty) or `warm` (as the same pipeline left it).
         resolution: `chunk` (fast) or `line` (128-byte lines).
@@ -135,7 +137,7 @@ def launches_of(
         ValueError: unknown schedule, or a problem that it or the device cannot do.
     """
     chosen = find_schedule(schedule)
-    reason = chosen.supports(problem)
+    reason = chosen.why_not(problem)
     if reason is not None:
         raise ValueError(f"schedule {schedule}: {reason}")
     launches = chosen.launches(problem, chosen.checked(config or chosen.default), device)
@@ -159,6 +161,37 @@ def launches_of(
         )
 
     return tuple(replace(launch, resources=given(launch.resources)) for launch in launches)
+
+
+def misfit(problem: AttentionProblem, schedule: str, config: Config, device: Device, cost: str) -> str:
+    """Why a CTA of a configuration does not fit on a device, by the library or the estimates; empty where it does.
+
+    Args:
+        cost: as in `simulate`.
+    """
+    try:
+        launches = launches_of(problem, schedule, config, device)
+        if cost == "compiled":
+            launches, _ = with_kept(launches, device)
+        for launch in launches:
+            occupancy(launch.resources, launch.warps_per_cta, device)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def default_config(problem: AttentionProblem, schedule: str, device: Device, cost: str) -> tuple[Config, str]:
+    """A schedule's default configuration, made smaller until a CTA fits; and a remark where it was.
+
+    Where nothing smaller fits either, it is the default, and simulating it says why.
+    """
+    chosen = find_schedule(schedule)
+    reasons = []
+    for config in smaller(chosen, chosen.default):
+        if not (reason := misfit(problem, schedule, config, device, cost)):
+            return config, shrunk_note(chosen.default, config, reasons[0]) if reasons else ""
+        reasons.append(reason)
+    return chosen.default, ""
 
 
 def with_kept(launches: tuple[Launch, ...], device: Device) -> tuple[tuple[Launch, ...], str]:
@@ -219,9 +252,10 @@ def _simulate(
     ):
         if value not in allowed:
             raise ValueError(f"{name} = {value!r}: must be one of {', '.join(allowed)}")
-    device_name = device if isinstance(device, str) else device.name
+    name = device_name(device) if isinstance(device, str) else device.name
     gpu = load_device(device) if isinstance(device, str) else device
     chosen = find_schedule(schedule)
+    config, shrunk = (config, "") if config else default_config(problem, schedule, gpu, cost)
     launches = launches_of(problem, schedule, config, gpu, *given)
     missing = ""
     if cost == "compiled" and given == (None, None, None):
@@ -248,10 +282,10 @@ def _simulate(
     )
     peak = _peak_memory_bytes(launches)
     prediction = Prediction(
-        device=device_name,
+        device=name,
         schedule=schedule,
         problem=problem,
-        config=config or chosen.default,
+        config=config,
         options=chosen.options,
         launches=tuple(
             _predict(*each, gpu, overhead)
@@ -259,7 +293,7 @@ def _simulate(
         ),
         peak_memory_bytes=peak,
         fits=peak <= gpu.hbm_bytes,
-        notes=cost_notes(origin for _, origin in costed),
+        notes=(*([shrunk] if shrunk else ()), *cost_notes(origin for _, origin in costed)),
     )
     return prediction, runs
 

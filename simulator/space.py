@@ -16,10 +16,13 @@ def schedules_named(names: str | Sequence[str]) -> list[Schedule]:
     """The schedules of that name or names; `all` is all that compute attention.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: there is none of that name, or `all` has it already.
     """
     listed = [names] if isinstance(names, str) else list(names)
     if "all" in listed:
+        for name in listed:
+            if name != "all" and find_schedule(name).computes == "attention":
+                raise ValueError(f"schedule {name!r}: is among `all` already; give one of the two")
         return [item for item in all_schedules().values() if item.computes == "attention" or item.name in listed]
     return [find_schedule(name) for name in dict.fromkeys(listed)]
 
@@ -37,7 +40,7 @@ def unlike(chosen: Sequence[Schedule]) -> str:
 
 def those_able(chosen: Sequence[Schedule], problem: AttentionProblem) -> tuple[list[Schedule], dict[str, str]]:
     """The schedules that can compute a problem; and name -> why not, for the others."""
-    left_out = {item.name: reason for item in chosen if (reason := item.supports(problem)) is not None}
+    left_out = {item.name: reason for item in chosen if (reason := item.why_not(problem)) is not None}
     return [item for item in chosen if item.name not in left_out], left_out
 
 

@@ -15,14 +15,15 @@ from .cli_devices import devices
 from .cli_doctor import doctor
 from .cli_explain import explain
 from .cli_explore import explore
-from .cli_output import BadInput, one_line
+from .cli_given import Command
+from .cli_output import BadInput, one_line, show
 from .cli_simulate import simulate
 from .cli_validate import validate
 
 INTERRUPTED = 130
 
 app = typer.Typer(
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Where every byte and cycle of an attention kernel goes, before you own the GPU.",
@@ -39,7 +40,7 @@ for command, summary in (
     (check_softmax, "Hold a softmax or attention function of yours to the laws of online softmax."),
     (validate, "Run the kernels on this GPU; predicted beside measured."),
 ):
-    app.command(short_help=summary, context_settings={"max_content_width": 110})(command)
+    app.command(cls=Command, short_help=summary, context_settings={"max_content_width": 110})(command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -48,13 +49,15 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _tilesight(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        show(context.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

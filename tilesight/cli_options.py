@@ -5,16 +5,17 @@ Values are read here, not by typer, so that every message names option, value an
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from .cli_given import Given, refuse_unread
 from .cli_output import BadInput, bad_input
-from .simulator.device import Device, load_device, override
+from .simulator.device import Device, catalogue, device_name, load_device, override
 from .simulator.problem import DTYPE_BYTES, AttentionProblem
-from .simulator.schedule import CTA_ORDERS, KV_ORDERS, SOFTMAX_VARIANTS, WARP_SPLITS
+from .simulator.schedule import CTA_ORDERS, KV_ORDERS, SOFTMAX_VARIANTS, WARP_SPLITS, Schedule
 
 
 def whole(text: str) -> int:
@@ -44,9 +45,20 @@ def one_of(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
-def option(name: str, doc: str, metavar: str = "INT", parser: Callable[[str], Any] | None = None) -> Any:
-    """A typer option; a whole number where nothing else is said."""
-    return typer.Option(name, help=doc, metavar=metavar, parser=parser or (whole if metavar == "INT" else None))
+def option(
+    name: str,
+    doc: str,
+    metavar: str = "INT",
+    parser: Callable[[str], Any] | None = None,
+    words: Callable[[], Iterable[str]] | None = None,
+) -> Any:
+    """A typer option; a whole number where nothing else is said. Args: words: what a shell completes it by."""
+
+    def completed(incomplete: str) -> list[str]:
+        return [word for word in words() if word.startswith(incomplete)] if words else []
+
+    reader = parser or (whole if metavar == "INT" else None)
+    return typer.Option(name, help=doc, metavar=metavar, parser=reader, autocompletion=completed if words else None)
 
 
 def flag(name: str, doc: str) -> Any:
@@ -54,34 +66,36 @@ def flag(name: str, doc: str) -> Any:
     return typer.Option(name, help=doc)
 
 
+def schedule_names() -> list[str]:
+    """What `--schedule` can name."""
+    from .simulator.registry import all_schedules
+
+    return ["all", *all_schedules()]
+
+
 @dataclass(frozen=True, kw_only=True)
-class ProblemOptions:
-    """What to compute."""
+class ShapeOptions:
+    """What to compute, but for its lengths."""
 
     batch: Annotated[int, option("--batch", "Sequences (B).")] = 4
     heads: Annotated[int, option("--heads", "Query heads (H).")] = 32
     kv_heads: Annotated[int | None, option("--kv-heads", "KV heads (G); must divide H.  [default: H]")] = None
-    seqlen: Annotated[int, option("--seqlen", "Length of queries and keys.")] = 4096
-    seqlen_q: Annotated[int | None, option("--seqlen-q", "Query length (M).  [default: --seqlen]")] = None
-    seqlen_k: Annotated[int | None, option("--seqlen-k", "Key length (N).  [default: --seqlen]")] = None
     head_dim: Annotated[int, option("--head-dim", "Head dimension (D).")] = 64
     dtype: Annotated[str, option("--dtype", "Element type.", "|".join(DTYPE_BYTES), one_of(*DTYPE_BYTES))] = "fp16"
     causal: Annotated[bool, flag("--causal", "Causal mask, aligned to the last key.")] = False
     dropout: Annotated[float, option("--dropout", "Dropout probability (unfused only).", "P", number)] = 0.0
 
-    def build(self) -> AttentionProblem:
+    def of_lengths(self, seqlen_q: int, seqlen_k: int) -> AttentionProblem:
         """The problem. Raises: BadInput: a value is not allowed."""
-        with bad_input("seqlen", *(item.name for item in fields(AttentionProblem))):
+        with bad_input(*(item.name for item in fields(AttentionProblem))):
             if self.kv_heads is not None and self.kv_heads < 1:
                 raise ValueError(f"kv_heads = {self.kv_heads}: must be an integer of 1 or more")
-            if self.seqlen < 1:
-                raise ValueError(f"seqlen = {self.seqlen}: must be an integer of 1 or more")
             return AttentionProblem(
                 batch=self.batch,
                 heads=self.heads,
                 kv_heads=self.kv_heads or 0,
-                seqlen_q=self.seqlen if self.seqlen_q is None else self.seqlen_q,
-                seqlen_k=self.seqlen if self.seqlen_k is None else self.seqlen_k,
+                seqlen_q=seqlen_q,
+                seqlen_k=seqlen_k,
                 head_dim=self.head_dim,
                 dtype=self.dtype,
                 causal=self.causal,
@@ -89,13 +103,40 @@ class ProblemOptions:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class MachineOptions:
-    """What to run it on, and how."""
+DEFAULT_SEQLEN = 4096
 
-    device: Annotated[
-        str, option("--device", "Name (see `tilesight devices`), or a path that ends in .toml.", "NAME|FILE")
-    ] = "h200"
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemOptions(ShapeOptions):
+    """What to compute."""
+
+    seqlen: Annotated[
+        int | None, option("--seqlen", f"Length of queries and keys.  [default: {DEFAULT_SEQLEN}]")
+    ] = None
+    seqlen_q: Annotated[int | None, option("--seqlen-q", "Query length (M).  [default: --seqlen]")] = None
+    seqlen_k: Annotated[int | None, option("--seqlen-k", "Key length (N).  [default: --seqlen]")] = None
+
+    def build(self) -> AttentionProblem:
+        """The problem. Raises: BadInput: a value is not allowed, or changes nothing."""
+        if self.seqlen is not None and self.seqlen < 1:
+            raise BadInput(f"--seqlen = {self.seqlen}: must be an integer of 1 or more")
+        if None not in (self.seqlen, self.seqlen_q, self.seqlen_k):
+            raise BadInput(f"--seqlen {self.seqlen}: changes nothing beside --seqlen-q and --seqlen-k; leave it out")
+        both = DEFAULT_SEQLEN if self.seqlen is None else self.seqlen
+        with bad_input("seqlen"):
+            return self.of_lengths(
+                both if self.seqlen_q is None else self.seqlen_q, both if self.seqlen_k is None else self.seqlen_k
+            )
+
+
+DEFAULT_DEVICE = "h200"
+DEVICE_DOC = "Name (see `tilesight devices`), or a path that ends in .toml."
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How to run it, and on what but for the device."""
+
     set_: Annotated[
         list[str] | None, option("--set", "What if: replace a number of the device; repeatable.", "KEY=VALUE")
     ] = None
@@ -106,17 +147,58 @@ class MachineOptions:
         str, option("--overhead", "How kernels are launched.", "stream|graph", one_of("stream", "graph"))
     ] = "stream"
 
-    def build(self) -> Device:
-        """The device, with what `--set` replaces. Raises: BadInput: unknown name, key, or a value out of range."""
-        try:
-            return override(load_device(self.device), self.set_ or [])
-        except ValueError as error:
-            text = str(error)
-            raise BadInput(text if text.startswith("--set") else f"--device: {text}") from None
-
     def notes(self) -> tuple[str, ...]:
         """A remark on every number that `--set` replaced."""
         return tuple(f"device changed by --set {setting}" for setting in self.set_ or [])
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineOptions(RunOptions):
+    """What to run it on, and how."""
+
+    device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE
+
+    def build(self) -> tuple[str, Device]:
+        """The device, with what `--set` replaces. Raises: BadInput: as `device_given`."""
+        return device_given(self.device, self.set_)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachinesOptions(RunOptions):
+    """What to run it on, one device or several, and how."""
+
+    device: Annotated[
+        list[str] | None,
+        option(
+            "--device",
+            f"{DEVICE_DOC} Given twice: compares them.  [default: {DEFAULT_DEVICE}]",
+            "NAME|FILE",
+            words=catalogue,
+        ),
+    ] = None
+
+    def build(self) -> dict[str, Device]:
+        """The devices by name. Raises: BadInput: as `device_given`, or one is named twice."""
+        found: dict[str, Device] = {}
+        for each in self.device or [DEFAULT_DEVICE]:
+            name, device = device_given(each, self.set_)
+            if name in found:
+                raise BadInput(f"--device {each}: is {name}, which is given already; give it once")
+            found[name] = device
+        return found
+
+
+def device_given(name: str, settings: Sequence[str] | None) -> tuple[str, Device]:
+    """A device's full name, and the device with what `--set` replaces.
+
+    Raises:
+        BadInput: unknown name, key, or a value out of range.
+    """
+    try:
+        return device_name(name), override(load_device(name), list(settings or []))
+    except ValueError as error:
+        text = str(error)
+        raise BadInput(text if text.startswith("--set") else f"--device: {text}") from None
 
 
 CONFIG_OPTIONS = {
@@ -203,7 +285,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     groups: dict[str, Any] = {}
     for parameter in inspect.signature(command).parameters.values():
         group = hints[parameter.name]
-        if not (inspect.isclass(group) and issubclass(group, (ProblemOptions, MachineOptions, ConfigOptions))):
+        if not (inspect.isclass(group) and issubclass(group, (ShapeOptions, RunOptions, ConfigOptions))):
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=group))
             continue
         groups[parameter.name] = group
@@ -246,8 +328,20 @@ Cost = Annotated[
     ),
 ]
 
-Schedules = Annotated[list[str] | None, option("--schedule", "Name, or `all` of attention; repeatable.", "NAME")]
+OneSchedule = Annotated[str, option("--schedule", "How to compute it.", "NAME", words=schedule_names)]
+Schedules = Annotated[
+    list[str] | None,
+    option("--schedule", "Name, or `all` of attention; repeatable.", "NAME", words=schedule_names),
+]
 Workers = Annotated[int | None, option("--workers", "Processes at most.  [default: one per core]")]
+
+
+def refuse_unread_shape(typed: Given, schedules: Sequence[Schedule]) -> None:
+    """See that what is computed depends on every option of the problem. Raises: BadInput: on one it does not."""
+    unread = set(schedules[0].unread).intersection(*(item.unread for item in schedules))
+    options = [f"--{item.name.replace('_', '-')}" for item in fields(ShapeOptions) if item.name in unread]
+    named = ", ".join(item.name for item in schedules)
+    refuse_unread(typed, options, f"for schedule{'s' if len(schedules) > 1 else ''} {named}")
 
 
 def workers_given(workers: int | None) -> int:

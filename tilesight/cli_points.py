@@ -98,7 +98,7 @@ def asked_points(
     if problem:
         asked = problem_given(problem)
         points = [Point(schedule=name, problem=asked, config=runnable_config(name), l2=l2) for name in names]
-        reasons = {name: find_schedule(name).supports(asked) for name in names}
+        reasons = {name: find_schedule(name).why_not(asked) for name in names}
         points = [point for point in points if reasons[point.schedule] is None]
         if not points:
             raise BadInput(f"--problem: schedule {names[0]}: {reasons[names[0]]}")

@@ -156,6 +156,7 @@ SCHEDULE = Schedule(
     },
     launches=launches,
     supports=supports,
+    unread=("kv_heads", "head_dim", "causal", "dropout"),
     computes="softmax",
     least_block_m=1,
 )

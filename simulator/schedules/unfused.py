@@ -188,4 +188,5 @@ SCHEDULE = Schedule(
     space=NAIVE.space,
     launches=launches,
     supports=supports,
+    unread=(),
 )

@@ -94,7 +94,7 @@ def points(schedule: str, dtype: str, device: Device) -> Iterator[Point]:
     chosen = find_schedule(schedule)
     own = CONFIGS.get(schedule, ()) if dtype == "fp16" else CONFIGS.get(schedule, ())[:1]
     for problem, all_configs in _problems(dtype):
-        if chosen.supports(problem) is not None:
+        if chosen.why_not(problem) is not None:
             continue
         for options in own if all_configs else own[:1]:
             try:
