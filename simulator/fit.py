@@ -11,7 +11,9 @@ SHRINKING = {"num_stages": 1, "block_n": 16, "block_m": 16}
 
 
 def smaller(schedule: Schedule, asked: Config, kept: Collection[str] = ()) -> Iterator[Config]:
-    """The configuration asked for, then those with fewer stages or smaller blocks, fewest halvings first.
+    """The configuration asked for, then those with fewer stages or smaller blocks, the nearest first.
+
+    Those whose options do not go together are left out.
 
     Args:
         kept: options that keep their value.
@@ -25,7 +27,7 @@ def smaller(schedule: Schedule, asked: Config, kept: Collection[str] = ()) -> It
     for steps in sorted(ways, key=lambda steps: (sum(steps), [-step for step in steps])):
         chosen = {name: values[step] for (name, values), step in zip(space.items(), steps, strict=True)}
         config = replace(asked, **chosen)  # type: ignore[arg-type]
-        if config == asked or schedule.conflict(config) is None:
+        if schedule.conflict(config) is None:
             yield config
 
 
@@ -46,4 +48,4 @@ def changes(asked: Config, found: Config) -> dict[str, tuple[int, int]]:
 def shrunk_note(asked: Config, found: Config, reason: str) -> str:
     """A line for the user: what is smaller than the default, and why. Args: reason: why the default does not fit."""
     told = ", ".join(f"{name} {new} in place of {old}" for name, (old, new) in changes(asked, found).items())
-    return f"{told}: the default does not fit ({reason})"
+    return f"{told}, the default: {reason}"

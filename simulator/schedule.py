@@ -143,8 +143,20 @@ class Schedule:
         Raises:
             ValueError: a chosen option is not one of this schedule's, or its value is not allowed.
         """
+        return self.checked(self.asked(**chosen))
+
+    def asked(self, **chosen: Any) -> Config:
+        """The same, whether its options go together or not.
+
+        Raises:
+            ValueError: as `config`.
+        """
         self.check_options(**chosen)
-        return self.checked(replace(self.default, **chosen))
+        config = replace(self.default, **chosen)
+        if config.block_m < self.least_block_m:
+            least = self.least_block_m
+            raise ValueError(f"block_m = {config.block_m}: schedule {self.name} takes {least} or more")
+        return config
 
     def checked(self, config: Config) -> Config:
         """The same configuration.

@@ -47,7 +47,6 @@ def calibrate(
     calibration = room.settle(records, facts, load_device(base_name), groups, seconds)
     if output is not None:
         write_file(output, calibrate_report.toml_text(calibration))
-        say(f"wrote {output}")
     show(
         report.to_json(calibrate_report.calibration_dict(calibration, base_name))
         if json

@@ -4,14 +4,18 @@ from typing import Annotated
 
 import typer
 
-from .cli_options import MachineOptions, flag, option
+from .cli_options import device_given, flag, option
 from .cli_output import BadInput, show, text_color, text_width
 from .simulator.device import catalogue, load_device
 
 
+def _names(incomplete: str) -> list[str]:
+    return [name for name in catalogue() if name.startswith(incomplete)]
+
+
 def devices(
     name: Annotated[
-        str | None, typer.Argument(help="One device: name, or a path that ends in .toml.", metavar="[NAME|FILE]")
+        str | None, typer.Argument(help="One device: name, or a path that ends in .toml.", metavar="[NAME|FILE]", autocompletion=_names)
     ] = None,
     set_: Annotated[
         list[str] | None, option("--set", "What if: replace a number of the device; repeatable.", "KEY=VALUE")
@@ -31,9 +35,9 @@ def devices(
             else report_devices.devices_text(known, text_width(), text_color())
         )
         return
-    device = MachineOptions(device=name, set_=set_).build()
+    full_name, device = device_given(name, set_)
     show(
-        report.to_json(report_devices.device_dict(name, device))
+        report.to_json(report_devices.device_dict(full_name, device))
         if json
-        else report_devices.device_text(name, device, text_width())
+        else report_devices.device_text(full_name, device, text_width())
     )

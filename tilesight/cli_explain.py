@@ -3,16 +3,27 @@
 from dataclasses import replace
 from typing import Annotated
 
+import typer
+
 from .cli_compiled import compiler_for, rows_split
-from .cli_options import CONFIG_OPTIONS, ConfigOptions, MachineOptions, ProblemOptions, flag, option, spread
+from .cli_given import given as typed_options
+from .cli_options import (
+    ConfigOptions,
+    MachineOptions,
+    OneSchedule,
+    ProblemOptions,
+    flag,
+    refuse_unread_shape,
+    spread,
+)
 from .cli_output import announce_compiler, bad_input, show, text_color, text_width
-from .cli_simulate import checked_resources
 
 
 @spread
 def explain(
+    context: typer.Context,
     *,
-    schedule: Annotated[str, option("--schedule", "How to compute it.", "NAME")] = "flash2",
+    schedule: OneSchedule = "flash2",
     problem: ProblemOptions,
     config: ConfigOptions,
     machine: MachineOptions,
@@ -20,14 +31,17 @@ def explain(
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
 ) -> None:
     """Compile one configuration and say where its cycles go: per step, per loop of the code, per instruction."""
-    asked, device = problem.build(), machine.build()
+    asked, (name, device) = problem.build(), machine.build()
     from .simulator.registry import find_schedule
 
-    with bad_input("schedule", *CONFIG_OPTIONS):
-        chosen = find_schedule(schedule).config(**rows_split([schedule]) | config.chosen())
+    with bad_input("schedule"):
+        refuse_unread_shape(typed_options(context), [find_schedule(schedule)])
+        split = rows_split([schedule])
     given: dict[str, int | None] = {"registers": None, "smem_bytes": None}
     resources_of, remark = compiler_for(asked, device, given, wanted_by="explain")
-    resources = checked_resources(asked, schedule, chosen, device, given, resources_of)
+    from .cli_fit import fitted
+
+    chosen, resources, shrunk = fitted(asked, schedule, split, config.chosen(), device, given, resources_of)
     announce_compiler()
     from .simulator import explain as door
     from .simulator import report
@@ -42,8 +56,8 @@ def explain(
         l2=machine.l2,
         overhead=machine.overhead,
     )
-    notes = (*machine.notes(), remark, *found.prediction.notes)
-    found = replace(found, prediction=replace(found.prediction, device=machine.device, notes=notes))
+    notes = (*machine.notes(), *shrunk, remark, *found.prediction.notes)
+    found = replace(found, prediction=replace(found.prediction, device=name, notes=notes))
     if json:
         show(report.to_json(explain_dict(found, sass)))
     else:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .cli_options import device_given
 from .cli_output import BadInput, progress
-from .simulator.device import Device, load_device, override
+from .simulator.device import Device
 
 if TYPE_CHECKING:
     from .simulator.problem import AttentionProblem
@@ -69,12 +70,8 @@ def device_named(name: str | None, settings: Sequence[str] | None, *, without_gp
         name = catalogue_device(product)
         if name is None:
             raise BadInput(f"--device: none is known for {product!r}; name one, or make one with `tilesight calibrate`")
-    try:
-        device = override(load_device(name), list(settings or []))
-    except ValueError as error:
-        text = str(error)
-        raise BadInput(text if text.startswith("--set") else f"--device: {text}") from None
-    return Named(device=device, name=name, settings=tuple(settings or ()))
+    full_name, device = device_given(name, settings)
+    return Named(device=device, name=full_name, settings=tuple(settings or ()))
 
 
 def compiler(device: Device, workers: int, *, code: bool = False) -> "Compiler":

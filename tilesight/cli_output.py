@@ -84,7 +84,7 @@ def _beside(target: str) -> Path:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all; what is no ordinary file (a pipe, a terminal) is written in place.
+    """Write a file whole or not at all, and say so; what is no ordinary file (a pipe, a terminal) is written in place.
 
     Raises:
         OSError: it cannot be written; what was there before is still there.
@@ -94,6 +94,7 @@ def write_file(path: Path, content: str | bytes) -> None:
     if os.path.exists(target) and not os.path.isfile(target):
         with open(target, "wb") as stream:
             stream.write(data)
+        say(f"wrote {path}")
         return
     temporary = _beside(target)
     try:
@@ -105,6 +106,7 @@ def write_file(path: Path, content: str | bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    say(f"wrote {path}")
 
 
 def show(text: str) -> None:

@@ -4,13 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
 from .cli_compiled import rows_split, source_of_costs
+from .cli_given import given as typed_options
+from .cli_given import refuse_unread
 from .cli_options import (
-    CONFIG_OPTIONS,
     Compiled,
     ConfigOptions,
     Cost,
     MachineOptions,
+    OneSchedule,
     ProblemOptions,
     Registers,
     SmemBytes,
@@ -18,31 +22,18 @@ from .cli_options import (
     flag,
     one_of,
     option,
+    refuse_unread_shape,
     resources_given,
     spread,
 )
-from .cli_output import BadInput, announce_compiler, bad_input, check_outputs, say, show, write_file
-from .simulator.device import Device
-from .simulator.explore import ResourcesOf
-from .simulator.problem import AttentionProblem
-from .simulator.program import Resources
-from .simulator.schedule import Config
-
-CAUSES = {
-    "shared memory": ("smem_bytes", ("block_m", "block_n", "num_stages")),
-    "smem": ("smem_bytes", ("block_m", "block_n", "num_stages")),
-    "registers": ("registers", ("block_m", "block_n", "num_warps")),
-    "tensor memory": (None, ("block_m", "block_n")),
-    "num_warps": (None, ("num_warps",)),
-    "warps": (None, ("num_warps",)),
-}
-"""What a CTA has too much of -> the option that gives it, and those that decide it where the user did not give it."""
+from .cli_output import announce_compiler, bad_input, check_outputs, show, write_file
 
 
 @spread
 def simulate(
+    context: typer.Context,
     *,
-    schedule: Annotated[str, option("--schedule", "How to compute it.", "NAME")] = "flash2",
+    schedule: OneSchedule = "flash2",
     problem: ProblemOptions,
     config: ConfigOptions,
     machine: MachineOptions,
@@ -56,22 +47,28 @@ def simulate(
     full: Annotated[bool, flag("--full", "Step through every CTA; no steady state.")] = False,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     trace: Annotated[
-        Path | None, option("--trace", "Write a timeline of CTAs on SMs, for Perfetto or chrome://tracing.", "FILE")
+        Path | None,
+        option("--trace", "Write a timeline of CTAs on SMs, for https://ui.perfetto.dev or chrome://tracing.", "FILE"),
     ] = None,
 ) -> None:
     """Predict one configuration: bytes at every level, time, bottleneck; all figures explained."""
     check_outputs(trace=trace)
-    asked, device = problem.build(), machine.build()
+    asked, (name, device) = problem.build(), machine.build()
     given = resources_given(registers, smem_bytes)
     kind = cost_given(cost, given)
+    typed = typed_options(context)
+    if trace:
+        refuse_unread(typed, ["--full"], "with --trace, which steps through every CTA")
     from .simulator.registry import find_schedule
 
-    with bad_input("schedule", *CONFIG_OPTIONS):
+    with bad_input("schedule"):
+        refuse_unread_shape(typed, [find_schedule(schedule)])
         split = rows_split([schedule]) if compiled or kind == "compiled" else {}
-        chosen = find_schedule(schedule).config(**split | config.chosen())
     resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled)
-    notes = (*machine.notes(), *remarks)
-    resources = checked_resources(asked, schedule, chosen, device, given, resources_of, kind)
+    from .cli_fit import fitted
+
+    chosen, resources, shrunk = fitted(asked, schedule, split, config.chosen(), device, given, resources_of, kind)
+    notes = (*machine.notes(), *shrunk, *remarks)
     announce_compiler()
     from .simulator import report
     from .simulator import simulate as door
@@ -86,61 +83,5 @@ def simulate(
         write_file(trace, trace_json(timeline))
     else:
         prediction = door.simulate(asked, **settings)
-    prediction = replace(prediction, device=machine.device, notes=(*notes, *prediction.notes))
+    prediction = replace(prediction, device=name, notes=(*notes, *prediction.notes))
     show(report.to_json(prediction.to_dict()) if json else simulate_text(prediction, device))
-    if trace:
-        say(f"timeline written to {trace}; open it at https://ui.perfetto.dev")
-
-
-def checked_resources(
-    problem: AttentionProblem,
-    schedule: str,
-    config: Config,
-    device: Device,
-    given: dict[str, int | None],
-    resources_of: ResourcesOf | None,
-    cost: str = "tiles",
-) -> tuple[Resources, ...] | None:
-    """What each launch takes of an SM; with it, that the schedule can do the problem, and that a CTA fits.
-
-    Args:
-        given: values of `--registers` and `--smem-bytes`; resources_of: compiles launches, None where nothing does.
-        cost: as in `simulate`.
-
-    Returns:
-        Resources, or None where it is left to `simulate` to find or estimate them.
-
-    Raises:
-        BadInput: it cannot, or does not; the text names the options that decide it.
-    """
-    from .simulator.occupancy import DoesNotFit, occupancy
-    from .simulator.simulate import launches_of, with_kept
-
-    with bad_input("schedule", "dtype", *CONFIG_OPTIONS):
-        launches = launches_of(problem, schedule, config, device, given["registers"], given["smem_bytes"])
-    if resources_of:
-        (compiled,) = resources_of([launches])
-        if isinstance(compiled, str):
-            raise misfit(compiled, config, given)
-        if compiled:
-            return compiled
-    if cost == "compiled":
-        try:
-            launches, _ = with_kept(launches, device)
-        except DoesNotFit as error:
-            raise misfit(str(error), config, given) from None
-    for launch in launches:
-        try:
-            occupancy(launch.resources, launch.warps_per_cta, device)
-        except DoesNotFit as error:
-            raise misfit(str(error), config, given) from None
-    return None if cost == "compiled" else tuple(launch.resources for launch in launches)
-
-
-def misfit(reason: str, config: Config, given: dict[str, int | None]) -> BadInput:
-    """The answer to a configuration that cannot run. Args: reason: opens with what a CTA has too much of."""
-    own, options = CAUSES.get(reason.split(":")[0], (None, ()))
-    names = (own,) if own and given.get(own) is not None else options
-    values = {name: given.get(name) or getattr(config, name) for name in names}
-    said = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
-    return BadInput(f"{said}: does not fit: {reason}" if said else reason)
