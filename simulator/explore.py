@@ -117,12 +117,12 @@ def explore(
     baseline = Candidate(schedule=BASELINE, config=config, options=naive.options, reason=other)
     if resources_of:
         *jobs, baseline = _with_resources([*jobs, baseline], problem, gpu, resources_of)
-    done = run_all(partial(_simulate_one, problem, gpu, settings), jobs, workers, progress)
+    done = ranking(problem, gpu, jobs, settings, workers, progress)
     return Exploration(
         problem=problem,
         device=gpu,
         device_name=device_name(device) if isinstance(device, str) else device.name,
-        candidates=tuple(mark_like_best(mark_pareto(sorted(done, key=_rank)))),
+        candidates=tuple(mark_like_best(mark_pareto(done))),
         baseline=_simulate_one(problem, gpu, {"l2": l2, "overhead": overhead, "cost": cost}, baseline).prediction,
         left_out=left_out,
         notes=_cost_notes(done),
@@ -149,6 +149,22 @@ def plan(
         for config in configs_of(item, chosen, fixed)
     ]
     return jobs, left_out
+
+
+def ranking(
+    problem: AttentionProblem,
+    device: Device,
+    jobs: Sequence[Candidate],
+    settings: Settings,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> list[Candidate]:
+    """Candidates with what became of them: those that fit by time, then those that do not.
+
+    Args:
+        settings: keywords of `simulate`; workers, progress: as `explore`.
+    """
+    return sorted(run_all(partial(_simulate_one, problem, device, settings), jobs, workers, progress), key=_rank)
 
 
 def _rank(candidate: Candidate) -> tuple[object, ...]:

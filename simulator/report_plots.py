@@ -219,7 +219,7 @@ def compare_png(found: Scaling) -> bytes:
         figure.suptitle(f"{shape} on {found.device.name}", x=0.01, ha="left", fontsize=13)
         left, right = figure.subplots(1, 2)
         # Where two lines coincide, the gaps of the upper one show the lower one.
-        for name, dashes, marker in zip(found.configs, cycle(DASHES), cycle(MARKERS), strict=False):
+        for name, dashes, marker in zip(found.chosen, cycle(DASHES), cycle(MARKERS), strict=False):
             points = [point for point in found.points if point.schedule == name]
             ran = [(point.seqlen, point.prediction.time_s) for point in points if point.prediction]
             held = [(point.seqlen, point.peak_memory_bytes) for point in points if point.peak_memory_bytes]

@@ -1,21 +1,32 @@
-"""Holds schedules against each other over sequence lengths: time, bytes, device memory, and where memory runs out."""
+"""Holds schedules against each other over sequence lengths: time, bytes, device memory, and where memory runs out.
+
+Each schedule runs in its fastest configuration, of all that the options leave: at each length the fastest there,
+up to a length beyond which trying all takes too long, and the choice hardly moves.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
+from .candidate import Candidate
 from .device import Device, device_name, load_device
-from .explore import BASELINE, memory_reason
+from .explore import BASELINE, Settings, memory_reason, ranking
 from .occupancy import DoesNotFit
 from .pool import Progress, run_all
 from .prediction import Prediction
 from .problem import MAX_SEQLEN, AttentionProblem
 from .registry import find_schedule
 from .schedule import Config, Schedule
-from .simulate import launches_of, peak_memory_bytes, simulate
-from .space import options_taken, schedules_named, those_able, unlike
+from .simulate import default_config, launches_of, peak_memory_bytes, simulate
+from .space import configs_of, schedules_named, those_able, unlike
 
 SCHEMA = "tilesight.compare/1"
+SEARCH_SCORES = 1 << 26
+"""Scores of the longest problem that all configurations are tried at, unless all are longer.
+
+More would take minutes: of a schedule that stores its scores, 128 configurations take 12 to 19 s of a core at half of
+that (a cloud machine, 2026-11-23).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +52,11 @@ class Point:
         """Whether it runs on the device."""
         return not self.reason
 
+    @property
+    def time_s(self) -> float:
+        """Predicted time [s]; infinite where it does not run."""
+        return self.prediction.time_s if self.prediction else float("inf")
+
     def to_dict(self, speedup: float | None) -> dict[str, object]:
         """The object in `compare --json`. Args: speedup: over naive attention, None where one of them does not run."""
         told: dict[str, object] = {
@@ -48,6 +64,7 @@ class Point:
             "seqlen": self.seqlen,
             "fits": self.fits,
             "reason": self.reason,
+            "config": {name: getattr(self.config, name) for name in find_schedule(self.schedule).options},
             "peak_memory_bytes": self.peak_memory_bytes,
             "speedup": speedup,
         }
@@ -93,7 +110,8 @@ class Scaling:
     Args:
         problem: the first of the problems, the others differ in length.
         device_name: its name in the catalogue, or a path.
-        configs: schedule -> the options that it reads, with their values.
+        chosen: schedule -> length -> the fastest configuration there, which stands for longer ones as well, up to the
+            next length; tried: schedule -> of how many.
         points: by schedule, then length; limits: by schedule.
         left_out: schedule -> why it cannot compute the problem at all.
         notes: remarks for the user, one line each.
@@ -102,12 +120,23 @@ class Scaling:
     problem: AttentionProblem
     device: Device
     device_name: str
-    configs: dict[str, dict[str, object]]
+    chosen: dict[str, dict[int, Config]]
+    tried: dict[str, int]
     seqlens: tuple[int, ...]
     points: tuple[Point, ...]
     limits: tuple[Limit, ...]
     left_out: dict[str, str]
     notes: tuple[str, ...] = ()
+
+    def point(self, schedule: str, seqlen: int) -> Point | None:
+        """A schedule at a length; None where it was left out."""
+        return next((one for one in self.points if (one.schedule, one.seqlen) == (schedule, seqlen)), None)
+
+    def best(self, seqlen: int) -> Point | None:
+        """The fastest at a length of those that compute attention, or of all where none does; None where none runs."""
+        ran = [one for one in self.points if one.seqlen == seqlen and one.prediction]
+        alike = [one for one in ran if find_schedule(one.schedule).computes == "attention"] or ran
+        return min(alike, key=lambda one: one.time_s, default=None)
 
     def speedup(self, point: Point) -> float | None:
         """Time of naive attention at the same length over this point's time.
@@ -128,7 +157,7 @@ class Scaling:
             "schema": SCHEMA,
             "device": self.device_name,
             "problem": shape,
-            "configs": self.configs,
+            "tried": self.tried,
             "seqlens": list(self.seqlens),
             "points": [point.to_dict(self.speedup(point)) for point in self.points],
             "limits": [asdict(limit) for limit in self.limits],
@@ -145,19 +174,21 @@ def compare(
     device: Device | str = "h200",
     l2: str = "cold",
     overhead: str = "stream",
+    cost: str = "compiled",
     workers: int = 1,
     progress: Progress | None = None,
     **fixed: int | str,
 ) -> Scaling:
-    """Simulate schedules over sequence lengths, each in its default configuration.
+    """Simulate schedules over sequence lengths, each in its fastest configuration.
 
     Args:
         problem: everything but the lengths, which replace both of its own.
-        seqlens: lengths; sorted, repeats left out.
+        seqlens: lengths; sorted, repeats left out. All configurations are tried where scores are at most
+            `SEARCH_SCORES`, and at the shortest; what is longer takes the choice of the last that is not.
         schedule: a name, several names, or `all` that compute attention; a note says so where they compute
             different things.
         device: a `Device`, a catalogue name or a path to a TOML file.
-        l2, overhead: as `simulate`.
+        l2, overhead, cost: as `simulate`.
         workers, progress: as `explore`.
         fixed: options of the configuration, for the schedules that take them.
 
@@ -168,20 +199,34 @@ def compare(
         raise ValueError("seqlens: must hold at least one length")
     gpu = load_device(device) if isinstance(device, str) else device
     problems = [replace(problem, seqlen_q=length, seqlen_k=length) for length in sorted(set(seqlens))]
-    configs, left_out = plan(problems[0], schedule, fixed)
-    able = [find_schedule(name) for name in configs]
+    space, left_out = plan(problems[0], schedule, fixed)
+    able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
-    jobs = [(item.name, configs[item.name], one) for item in able for one in problems]
-    points = run_all(partial(_point, gpu, l2, overhead), jobs, workers, progress)
+    tried_at = [one for one in problems if one.scores <= SEARCH_SCORES] or problems[:1]
+    settings: Settings = {"l2": l2, "overhead": overhead, "cost": cost}
+    jobs = [job for some in space.values() if len(some) > 1 for job in some]
+    total = len(jobs) * len(tried_at) + len(able) * len(problems)
+    chosen: dict[str, dict[int, Config]] = {name: {} for name in space}
+    for number, one in enumerate(tried_at):
+        ranked = ranking(one, gpu, jobs, settings, workers, _part(progress, number * len(jobs), total))
+        for name, some in space.items():
+            chosen[name][one.seqlen_q] = _fastest(name, some, ranked, one, gpu, cost)
+    points = run_all(
+        partial(_point, gpu, settings),
+        [(item.name, config_at(chosen[item.name], one.seqlen_q), one) for item in able for one in problems],
+        workers,
+        _part(progress, len(jobs) * len(tried_at), total),
+    )
     return Scaling(
         problem=problems[0],
         device=gpu,
         device_name=device_name(device) if isinstance(device, str) else device.name,
-        configs={item.name: {name: getattr(configs[item.name], name) for name in item.options} for item in able},
+        chosen=chosen,
+        tried={name: len(some) for name, some in space.items()},
         seqlens=tuple(one.seqlen_q for one in problems),
         points=tuple(points),
         limits=tuple(
-            memory_limit(problem, item, configs[item.name], gpu)
+            memory_limit(problem, item, config_at(chosen[item.name], problems[-1].seqlen_q), gpu)
             for item in able
             if any(point.schedule == item.name and point.peak_memory_bytes for point in points)
         ),
@@ -190,20 +235,51 @@ def compare(
     )
 
 
+def config_at(chosen: Mapping[int, Config], seqlen: int) -> Config:
+    """The configuration at a length. Args: chosen: as `Scaling` holds it for a schedule."""
+    return chosen[max((length for length in chosen if length <= seqlen), default=min(chosen))]
+
+
+def _part(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Progress of a part of the work. Args: before: jobs of earlier parts; total: of all parts."""
+    return None if progress is None else lambda done, _: progress(before + done, total)
+
+
 def plan(
     problem: AttentionProblem, schedule: str | Sequence[str], fixed: Mapping[str, int | str]
-) -> tuple[dict[str, Config], dict[str, str]]:
-    """What `compare` will simulate: schedule -> configuration; and schedule -> why it cannot compute the problem.
+) -> tuple[dict[str, list[Candidate]], dict[str, str]]:
+    """What `compare` chooses from: schedule -> configurations; and schedule -> why it cannot compute the problem.
 
     Raises:
         ValueError: as `compare`.
     """
     chosen = schedules_named(schedule)
     able, left_out = those_able(chosen, problem)
-    return {item.name: item.config(**options_taken(item, chosen, fixed)) for item in able}, left_out
+    return {
+        item.name: [
+            Candidate(schedule=item.name, config=config, options=item.options)
+            for config in configs_of(item, chosen, fixed)
+        ]
+        for item in able
+    }, left_out
 
 
-def _point(device: Device, l2: str, overhead: str, job: tuple[str, Config, AttentionProblem]) -> Point:
+def _fastest(
+    schedule: str,
+    space: Sequence[Candidate],
+    ranked: Sequence[Candidate],
+    problem: AttentionProblem,
+    device: Device,
+    cost: str,
+) -> Config:
+    """The best that fits; where none does, the only one there is, or the default, whose points then say why not."""
+    best = next((item.config for item in ranked if item.schedule == schedule and item.fits), None)
+    if best is None:
+        best = space[0].config if len(space) == 1 else default_config(problem, schedule, device, cost)[0]
+    return best
+
+
+def _point(device: Device, settings: Settings, job: tuple[str, Config, AttentionProblem]) -> Point:
     schedule, config, problem = job
     point = Point(schedule=schedule, seqlen=problem.seqlen_q, config=config)
     try:
@@ -214,7 +290,7 @@ def _point(device: Device, l2: str, overhead: str, job: tuple[str, Config, Atten
     if point.peak_memory_bytes > device.hbm_bytes:
         return replace(point, reason=memory_reason(point.peak_memory_bytes, device))
     try:
-        prediction = simulate(problem, schedule=schedule, config=config, device=device, l2=l2, overhead=overhead)
+        prediction = simulate(problem, schedule=schedule, config=config, device=device, **settings)  # type: ignore[arg-type]
     except DoesNotFit as error:
         return replace(point, reason=str(error))
     return replace(point, prediction=prediction)

@@ -1,18 +1,23 @@
-"""`tilesight compare`: schedules over sequence lengths."""
+"""`tilesight compare`: schedules over sequence lengths, and devices."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
+from .cli_given import given as typed_options
 from .cli_options import (
     CONFIG_OPTIONS,
     ConfigOptions,
-    MachineOptions,
-    ProblemOptions,
+    MachinesOptions,
     Schedules,
+    ShapeOptions,
     Workers,
     flag,
+    one_device,
     option,
+    refuse_unread_shape,
     spread,
     workers_given,
 )
@@ -34,12 +39,13 @@ DEFAULT_SEQLENS = "512,1024,2048,4096,8192"
 
 @spread
 def compare(
+    context: typer.Context,
     *,
     schedule: Schedules = None,
     seqlens: Annotated[str, option("--seqlens", "Lengths of queries and keys.", "INT,...")] = DEFAULT_SEQLENS,
-    problem: ProblemOptions,
+    problem: ShapeOptions,
     config: ConfigOptions,
-    machine: MachineOptions,
+    machine: MachinesOptions,
     workers: Workers = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all points as CSV.", "FILE")] = None,
@@ -47,44 +53,47 @@ def compare(
 ) -> None:
     """Hold schedules against each other over sequence lengths: time, speed-up, bytes, peak memory, out of memory.
 
-    Each schedule runs in its default configuration, or with the options given here that it takes.
+    Each schedule runs in its fastest configuration, found by trying all at one length; options given here are pinned.
     """
     check_outputs(csv=csv, plot=plot)
-    lengths = _lengths(seqlens, problem)
-    asked, device = replace(problem, seqlen=lengths[0]).build(), machine.build()
+    lengths, devices = _lengths(seqlens), machine.build()
+    one_device(devices, plot=plot)
+    asked = problem.of_lengths(lengths[0], lengths[0])
     chosen: dict[str, Any] = {**config.chosen()}
     processes, schedules = workers_given(workers), schedule or ["all"]
     from .simulator import report, scaling
-    from .simulator.report_compare import compare_rows, compare_text
+    from .simulator.report_compare import compare_dict, compare_rows, compare_text
+    from .simulator.space import schedules_named
 
     with bad_input("schedule", *CONFIG_OPTIONS):
+        refuse_unread_shape(typed_options(context), schedules_named(schedules))
         scaling.plan(asked, schedules, chosen)
     announce_compiler()
-    with progress("points") as tick:
-        found = scaling.compare(
-            asked,
-            lengths,
-            schedule=schedules,
-            device=device,
-            l2=machine.l2,
-            overhead=machine.overhead,
-            workers=processes,
-            progress=tick,
-            **chosen,
-        )
-    found = replace(found, device_name=machine.device, notes=(*machine.notes(), *found.notes))
+    found = []
+    for name, device in devices.items():
+        with progress(f"simulations for {name}" if len(devices) > 1 else "simulations") as tick:
+            one = scaling.compare(
+                asked,
+                lengths,
+                schedule=schedules,
+                device=device,
+                l2=machine.l2,
+                overhead=machine.overhead,
+                workers=processes,
+                progress=tick,
+                **chosen,
+            )
+        found.append(replace(one, device_name=name, notes=(*machine.notes(), *one.notes)))
     if csv:
-        write_file(csv, report.to_csv(compare_rows(found)))
+        write_file(csv, report.to_csv(compare_rows(*found)))
     if plot:
         from .simulator.report_plots import compare_png
 
-        write_file(plot, compare_png(found))
-    show(report.to_json(found.to_dict()) if json else compare_text(found, text_width(), text_color()))
+        write_file(plot, compare_png(found[0]))
+    show(report.to_json(compare_dict(*found)) if json else compare_text(*found, width=text_width(), color=text_color()))
 
 
-def _lengths(text: str, problem: ProblemOptions) -> list[int]:
-    if problem.seqlen_q is not None or problem.seqlen_k is not None:
-        raise BadInput("--seqlen-q, --seqlen-k: compare sets both lengths; use --seqlens 512,1024,...")
+def _lengths(text: str) -> list[int]:
     try:
         lengths = [int(part) for part in text.split(",")]
     except ValueError:

@@ -336,6 +336,14 @@ Schedules = Annotated[
 Workers = Annotated[int | None, option("--workers", "Processes at most.  [default: one per core]")]
 
 
+def one_device(devices: Sequence[str] | dict[str, Device], **files: object) -> None:
+    """See that no file of one device is asked for where there are several. Raises: BadInput: one is."""
+    for name, file in files.items():
+        if file is not None and len(devices) > 1:
+            given = ", ".join(devices)
+            raise BadInput(f"--{name} {str(file)!r}: shows one device, not {given}; run once for each --device")
+
+
 def refuse_unread_shape(typed: Given, schedules: Sequence[Schedule]) -> None:
     """See that what is computed depends on every option of the problem. Raises: BadInput: on one it does not."""
     unread = set(schedules[0].unread).intersection(*(item.unread for item in schedules))
