@@ -45,7 +45,8 @@ def config_title(found: Scaling) -> str:
     """How the configurations were chosen."""
     if max(found.tried.values(), default=0) < 2:
         return "Configurations"
-    return "Configurations, at each length the fastest of those tried there"
+    last = max(length for chosen in found.chosen.values() for length in chosen)
+    return f"Configurations: the fastest at each N up to {last:,}, of those that your options leave"
 
 
 def config_lines(found: Scaling) -> list[str]:
@@ -54,9 +55,9 @@ def config_lines(found: Scaling) -> list[str]:
     for name, chosen in found.chosen.items():
         options = find_schedule(name).options
         starts = [now for now, before in zip(chosen, [0, *chosen], strict=False) if chosen[now] != chosen.get(before)]
-        for start, end in zip(starts, [*starts[1:], None], strict=True):
+        for start in starts:
             config = config_text({option: getattr(chosen[start], option) for option in options})
-            where = "" if len(starts) == 1 else f"N from {start:,}: " if end is None else f"N below {end:,}: "
+            where = "" if len(starts) == 1 else f"N from {start:,}: "
             of = f" (of {found.tried[name]:,})" if found.tried[name] > 1 else ""
             lines.append(f"{name:<{_names_width(found)}} {where}{config}{of}")
     return lines

@@ -225,12 +225,12 @@ def left_out_lines(found: Exploration) -> list[str]:
 
 
 def explore_rows(found: Exploration) -> list[dict[str, object]]:
-    """All candidates as rows for CSV: rank, schedule, options, figures."""
+    """All candidates as rows for CSV: device, rank, schedule, options, figures."""
     names = [name for name in TITLES if any(name in item.options for item in found.candidates)]
     rows = []
     for rank, item in enumerate(found.candidates, 1):
         told = item.to_dict()
         del told["config"]
         config: dict[str, object] = {name: item.config_dict().get(name) for name in names}
-        rows.append({"rank": rank, "schedule": told.pop("schedule")} | config | told)
+        rows.append({"device": found.device_name, "rank": rank, "schedule": told.pop("schedule")} | config | told)
     return rows

@@ -4,12 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
 from .cli_compiled import rows_split, source_of_costs
+from .cli_given import given as typed_options
 from .cli_options import (
     CONFIG_OPTIONS,
     Compiled,
     Cost,
-    MachineOptions,
+    MachinesOptions,
     ProblemOptions,
     Registers,
     Schedules,
@@ -18,7 +21,9 @@ from .cli_options import (
     Workers,
     cost_given,
     flag,
+    one_device,
     option,
+    refuse_unread_shape,
     resources_given,
     spread,
     workers_given,
@@ -38,16 +43,17 @@ from .cli_output import (
 
 @spread
 def explore(
+    context: typer.Context,
     *,
     schedule: Schedules = None,
     problem: ProblemOptions,
     space: SpaceOptions,
-    machine: MachineOptions,
+    machine: MachinesOptions,
     registers: Registers = None,
     smem_bytes: SmemBytes = None,
     compiled: Compiled = False,
     cost: Cost = None,
-    top: Annotated[int | None, option("--top", "Show the best so many.  [default: 15; all in files]")] = None,
+    top: Annotated[int | None, option("--top", "Show the best so many.  [default: 15, of several devices 5 each; all in files]")] = None,
     workers: Workers = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
@@ -57,9 +63,11 @@ def explore(
     """Rank the configuration space of one or several schedules: time, bytes per level, occupancy, bottleneck.
 
     Block sizes, warps, stages and orders that you give are pinned; a comma list keeps several of them.
+    With --device given several times, the devices are held against each other.
     """
     check_outputs(csv=csv, html=html, plot=plot)
-    asked, device = problem.build(), machine.build()
+    asked, devices = problem.build(), machine.build()
+    one_device(devices, html=html, plot=plot)
     fixed: dict[str, Any] = dict(space.lists())
     given, notes = resources_given(registers, smem_bytes), machine.notes()
     kind, processes, schedules = cost_given(cost, given), workers_given(workers), schedule or ["flash2"]
@@ -67,32 +75,37 @@ def explore(
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
     from .simulator import explore as door
     from .simulator import report
-    from .simulator.report_explore import explore_rows, explore_text
+    from .simulator.report_explore import explore_text
+    from .simulator.report_explore_devices import devices_dict, devices_rows, devices_text
+    from .simulator.space import schedules_named
 
     with bad_input("schedule", *CONFIG_OPTIONS):
+        refuse_unread_shape(typed_options(context), schedules_named(schedules))
         if compiled or kind == "compiled":
             fixed = rows_split(schedules) | fixed
         door.plan(asked, schedules, fixed)
-    resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled, workers=processes)
-    notes = (*notes, *remarks)
     settings: dict[str, Any] = {**given, **fixed}
-    announce_compiler()
-    with progress("configurations") as tick:
-        found = door.explore(
-            asked,
-            schedule=schedules,
-            device=device,
-            l2=machine.l2,
-            overhead=machine.overhead,
-            resources_of=resources_of,
-            cost=kind,
-            workers=processes,
-            progress=tick,
-            **settings,
-        )
-    found = replace(found, device_name=machine.device, notes=(*notes, *found.notes))
+    every = []
+    for name, device in devices.items():
+        resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled, workers=processes)
+        announce_compiler()
+        with progress(f"configurations on {name}" if len(devices) > 1 else "configurations") as tick:
+            one = door.explore(
+                asked,
+                schedule=schedules,
+                device=device,
+                l2=machine.l2,
+                overhead=machine.overhead,
+                resources_of=resources_of,
+                cost=kind,
+                workers=processes,
+                progress=tick,
+                **settings,
+            )
+        every.append(replace(one, device_name=name, notes=(*notes, *remarks, *one.notes)))
+    found = every[0]
     if csv:
-        write_file(csv, report.to_csv(explore_rows(found)))
+        write_file(csv, report.to_csv(devices_rows(every)))
     if html:
         from .simulator.report_html import explore_html
 
@@ -101,7 +114,9 @@ def explore(
         from .simulator.report_plots import explore_png
 
         write_file(plot, explore_png(found))
-    if json:
+    if len(every) > 1:
+        show(report.to_json(devices_dict(every, top)) if json else devices_text(every, top or 5, text_width(), text_color()))
+    elif json:
         show(report.to_json(found.to_dict(top)))
     else:
         show(explore_text(found, top or 15, text_width(), text_color()))
