@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from .validate.peer_rows import PeerRow
     from .validate.points import Point
 
-STDOUT = Path("-")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Where JSON goes. Args: printed: on stdout, in place of the text; file: to this file."""
+
+    printed: bool
+    file: Path | None
+
+
 WITHOUT_GPU = "h200"
 """What the checkpoint predicts for where there is no GPU and no --device."""
 ANSWER_S = 300.0
@@ -44,7 +52,7 @@ def peers_of(points: "Sequence[Point]", device: Named) -> "list[PeerRow]":
         return measure_peers(points, device.told, ask, progress=tick)
 
 
-def checkpoint(problem: Sequence[str], device: Named, workers: int, json: Path | None, html: Path | None) -> None:
+def checkpoint(problem: Sequence[str], device: Named, workers: int, wanted: Wanted, html: Path | None) -> None:
     """Answer what a person learning FlashAttention is asked: predicted, and measured where there is a GPU."""
     from .validate import checkpoint as room
     from .validate.report_checkpoint import checkpoint_html, checkpoint_text
@@ -64,10 +72,10 @@ def checkpoint(problem: Sequence[str], device: Named, workers: int, json: Path |
                 found = room.measure(found, device.told, ask, progress=tick)
     if html:
         write_file(html, checkpoint_html(found))
-    tell(found.to_dict(), json, lambda: checkpoint_text(found, text_width(), text_color()))
+    tell(found.to_dict(), wanted, lambda: checkpoint_text(found, text_width(), text_color()))
 
 
-def launches(problem: Sequence[str], device: Named, workers: int, json: Path | None) -> None:
+def launches(problem: Sequence[str], device: Named, workers: int, wanted: Wanted) -> None:
     """Say what each way of computing a problem launches, predicted and profiled."""
     from .validate import launches as room
     from .validate.report_launches import launches_text
@@ -79,13 +87,13 @@ def launches(problem: Sequence[str], device: Named, workers: int, json: Path | N
             found = room.predict_launches(asked, device.device, compiler=compiled, workers=workers, progress=tick)
         with progress("profiles") as tick:
             found = room.profile_launches(found, device.told, ask, progress=tick)
-    tell(found.to_dict(), json, lambda: launches_text(found, text_width(), text_color()))
+    tell(found.to_dict(), wanted, lambda: launches_text(found, text_width(), text_color()))
 
 
-def tell(value: Mapping[str, Any], json: Path | None, text: Callable[[], str]) -> None:
-    """Print the text, or JSON in its place where it is asked for on stdout; write JSON where it is a file."""
+def tell(value: Mapping[str, Any], wanted: Wanted, text: Callable[[], str]) -> None:
+    """Print the text, or JSON in its place where it is asked for; write JSON where there is a file for it."""
     from .simulator import report
 
-    if json and json != STDOUT:
-        write_file(json, report.to_json(value))
-    show(report.to_json(value) if json == STDOUT else text())
+    if wanted.file:
+        write_file(wanted.file, report.to_json(value))
+    show(report.to_json(value) if wanted.printed else text())

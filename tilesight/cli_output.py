@@ -10,6 +10,8 @@ from pathlib import Path
 from time import monotonic
 
 SHOW_PROGRESS_AFTER_S = 1.0
+SAY_PROGRESS_EVERY_S = 15.0
+"""Where stderr is no terminal, a line so often: a log is read later."""
 
 
 class BadInput(Exception):
@@ -134,8 +136,8 @@ def announce_compiler() -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on stderr, once the work takes long, where stderr is a terminal.
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on stderr, once the work takes long; where stderr is no terminal, a line now and then.
 
     Args:
         what: plural noun of the things counted.
@@ -144,7 +146,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
         A function of (done, all) to call on the way.
     """
     if not sys.stderr.isatty():
-        yield None
+        yield _plain_progress(what)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -165,3 +167,21 @@ def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
     finally:
         if display.live.is_started:
             display.stop()
+
+
+def _plain_progress(what: str) -> Callable[[int, int], None]:
+    begin = last = monotonic()
+
+    def tick(done: int, total: int) -> None:
+        nonlocal last
+        now = monotonic()
+        if now - last >= SAY_PROGRESS_EVERY_S and done < total:
+            last = now
+            left = f", about {_minutes((now - begin) / done * (total - done))} left" if done else ""
+            say(f"{done} of {total} {what}{left}")
+
+    return tick
+
+
+def _minutes(time_s: float) -> str:
+    return f"{time_s / 60:.0f} min" if time_s >= 90 else f"{time_s:.0f} s"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from .cli_options import CONFIG_OPTIONS, ProblemOptions
 from .cli_output import BadInput, bad_input
 from .simulator.device import Device
+from .simulator.names import unknown
 from .simulator.problem import AttentionProblem
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def problem_given(given: Sequence[str]) -> AttentionProblem:
     known = ProblemOptions.__dataclass_fields__
     for key, value in settings_given("problem", given).items():
         if key not in known:
-            raise BadInput(f"--problem {key}={value}: key must be one of {', '.join(known)}")
+            raise BadInput(f"--problem {key}={value}: key {unknown(key, known)}")
         if key == "dtype":
             fields[key] = value
         elif key == "causal":
@@ -52,7 +53,7 @@ def options_given(given: Sequence[str] | None) -> dict[str, int | str]:
     found: dict[str, int | str] = {}
     for key, value in settings_given("config", given).items():
         if key not in CONFIG_OPTIONS:
-            raise BadInput(f"--config {key}={value}: key must be one of {', '.join(CONFIG_OPTIONS)}")
+            raise BadInput(f"--config {key}={value}: key {unknown(key, CONFIG_OPTIONS)}")
         if CONFIG_OPTIONS[key][0] == "INT":
             try:
                 found[key] = int(value)

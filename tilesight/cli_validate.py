@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import cli_bench
-from .cli_bench import STDOUT
+from .cli_bench import Wanted
+from .cli_given import Given, refuse_unread
+from .cli_given import given as typed_options
 from .cli_gpu import DOCTOR, Named, compiler, device_named, need_gpu
 from .cli_options import Workers, flag, one_of, option, workers_given
 from .cli_output import (
@@ -31,7 +33,19 @@ if TYPE_CHECKING:
     from .validate.validate import Validation
 
 
+MODES = {
+    "--checkpoint": {"--problem", "--device", "--set", "--workers", "--json", "--json-file", "--html"},
+    "--launches": {"--problem", "--device", "--set", "--workers", "--json", "--json-file"},
+    "--read": {
+        *("--schedule", "--config", "--only", "--device", "--set", "--fail-on"),
+        *("--json", "--json-file", "--html", "--page", "--workers"),
+    },
+}
+"""What replaces the default work -> the other options that it reads."""
+
+
 def validate(
+    context: typer.Context,
     *,
     schedule: Annotated[
         list[str] | None, option("--schedule", "Only this schedule; repeatable.  [default: all of attention]", "NAME")
@@ -75,7 +89,8 @@ def validate(
     launches: Annotated[
         bool, flag("--launches", "Say what each way of computing a problem launches; nothing else.")
     ] = False,
-    json: Annotated[Path | None, option("--json", "Write JSON; - prints it in place of the tables.", "FILE|-")] = None,
+    json: Annotated[bool, flag("--json", "Print JSON in place of the tables.")] = False,
+    json_file: Annotated[Path | None, option("--json-file", "Write JSON as well.", "FILE")] = None,
     html: Annotated[Path | None, option("--html", "Write a report that opens in a browser, offline.", "FILE")] = None,
     page: Annotated[Path | None, option("--page", "Write the tables as a Markdown page.", "FILE.md")] = None,
     workers: Workers = None,
@@ -84,23 +99,16 @@ def validate(
 
     The default set takes less than five minutes. Without ncu, or its permission, only times are compared.
     """
-    check_outputs(results=results, json=None if json == STDOUT else json, html=html, page=page)
+    check_outputs(results=results, **{"json-file": json_file}, html=html, page=page)
     limits, processes = limits_given(fail_on), workers_given(workers)
-    check_together(
-        {"--checkpoint": checkpoint, "--launches": launches, "--read": read},
-        {"--checkpoint": checkpoint, "--launches": launches, "--results": results},
-        {"--checkpoint": checkpoint, "--launches": launches, "--page": page},
-        {"--launches": launches, "--html": html},
-        {"--read": read, "--results": results},
-        {"--read": read, "--peers": peers},
-        {"--problem": problem, "--full": full},
-    )
+    check_modes(typed_options(context))
+    wanted = Wanted(printed=json, file=json_file)
     if checkpoint:
         named = device_named(device, set_, without_gpu=cli_bench.WITHOUT_GPU)
-        cli_bench.checkpoint(problem or [], named, processes, json, html)
+        cli_bench.checkpoint(problem or [], named, processes, wanted, html)
         return
     if launches:
-        cli_bench.launches(problem or [], device_named(device, set_), processes, json)
+        cli_bench.launches(problem or [], device_named(device, set_), processes, wanted)
         return
     notes: tuple[str, ...] = ()
     if read:
@@ -122,16 +130,23 @@ def validate(
         from .validate.page import page_text
 
         write_file(page, page_text(found, read or results))
-    tell_all(found, rows, others, json)
+    tell_all(found, rows, others, wanted)
+    if results:
+        say(f"wrote {results}")
     judge(found, limits)
 
 
-def check_together(*exclusive: dict[str, object]) -> None:
-    """Options that do not go together. Raises: BadInput: two of one group are given."""
-    for group in exclusive:
-        given = [name for name, value in group.items() if value]
-        if len(given) > 1:
-            raise BadInput(f"{given[0]} and {given[1]}: do not go together; give one")
+def check_modes(typed: Given) -> None:
+    """Options that do not go together. Raises: BadInput: two modes, or an option that a mode does not read."""
+    modes = [mode for mode in MODES if mode in typed]
+    if len(modes) > 1:
+        raise BadInput(f"{modes[0]} and {modes[1]}: do not go together; give one")
+    for mode in modes:
+        refuse_unread(typed, sorted(set(typed) - MODES[mode] - {mode}), f"with {mode}")
+    if "--problem" in typed and "--full" in typed:
+        raise BadInput("--problem and --full: do not go together; give one")
+    if "--full" not in typed:
+        refuse_unread(typed, ["--seed"], "without --full, whose points it draws")
 
 
 def limits_given(text: str | None) -> dict[str, float]:
@@ -222,7 +237,7 @@ def compared(
     return Validation(header=header, device=device.device, comparisons=comparisons, notes=notes)
 
 
-def tell_all(found: "Validation", rows: Sequence["Row"], others: "Sequence[PeerRow]", json: Path | None) -> None:
+def tell_all(found: "Validation", rows: Sequence["Row"], others: "Sequence[PeerRow]", wanted: Wanted) -> None:
     """Print the tables, and where there are peers, ours among them; or JSON."""
     from .validate.peer_rows import ours, peers_dict, peers_text
     from .validate.report import validate_text
@@ -234,7 +249,7 @@ def tell_all(found: "Validation", rows: Sequence["Row"], others: "Sequence[PeerR
         own = validate_text(found, text_width(), text_color())
         return f"{own}\n{peers_text(beside, text_width(), text_color())}" if others else own
 
-    cli_bench.tell(told, json, text)
+    cli_bench.tell(told, wanted, text)
 
 
 def judge(found: "Validation", limits: dict[str, float]) -> None:

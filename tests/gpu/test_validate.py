@@ -93,7 +93,7 @@ def test_the_command_runs_and_continues(tmp_path: Path, capsys: pytest.CaptureFi
     """One problem, all schedules, with counters where the machine allows them; a second call measures nothing."""
     results = tmp_path / "results.jsonl"
     settings = [f"--problem={key}={value}" for key, value in {"batch": 2, "heads": 8, "seqlen": 1024}.items()]
-    arguments = ["validate", *settings, "--results", str(results), "--json", "-"]
+    arguments = ["validate", *settings, "--results", str(results), "--json"]
     assert main(arguments) == 0
     first = json.loads(capsys.readouterr().out)
     size = results.stat().st_size
