@@ -28,6 +28,7 @@ def explain(
     given: dict[str, int | None] = {"registers": None, "smem_bytes": None}
     resources_of, remark = compiler_for(asked, device, given, wanted_by="explain")
     resources = checked_resources(asked, schedule, chosen, device, given, resources_of)
+    assert resources is not None, "all launches are compiled"
     announce_compiler()
     from .simulator import explain as door
     from .simulator import report

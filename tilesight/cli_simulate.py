@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from .cli_compiled import rows_split, source_of_costs
 from .cli_options import (
@@ -23,10 +23,12 @@ from .cli_options import (
 )
 from .cli_output import BadInput, announce_compiler, bad_input, check_outputs, say, show, write_file
 from .simulator.device import Device
-from .simulator.explore import ResourcesOf
 from .simulator.problem import AttentionProblem
 from .simulator.program import Resources
 from .simulator.schedule import Config
+
+if TYPE_CHECKING:
+    from .simulator.explore import ResourcesOf
 
 CAUSES = {
     "shared memory": ("smem_bytes", ("block_m", "block_n", "num_stages")),
@@ -98,7 +100,7 @@ def checked_resources(
     config: Config,
     device: Device,
     given: dict[str, int | None],
-    resources_of: ResourcesOf | None,
+    resources_of: "ResourcesOf | None",
     cost: str = "tiles",
 ) -> tuple[Resources, ...] | None:
     """What each launch takes of an SM; with it, that the schedule can do the problem, and that a CTA fits.
