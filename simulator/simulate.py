@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .activity import activity_of, utilisation_of
 from .allocator import Allocator
-from .clock import Activity, clocks_of, sustained_clock_hz
-from .cost import PIPES, StepCost
+from .binding import LAUNCH, TAIL, causes_of
+from .clock import clocks_of, sustained_clock_hz
+from .cost import StepCost
 from .costing import COSTS, cost_notes, costs_of
 from .device import Device, load_device
 from .engine import LaunchRun, run_launches
@@ -27,12 +29,9 @@ from .registry import find_schedule
 from .resources import tensor_instruction
 from .schedule import Config
 from .traffic import Traffic
-from .walk import Tally, steps, tally
+from .walk import Tally, products_of, steps, tally
 
 __all__ = ["DoesNotFit", "Timeline", "launches_of", "peak_memory_bytes", "simulate", "simulate_with_timeline"]
-
-LATENCY_BOUND_BELOW = 0.6
-"""A launch whose busiest resource is busy less than this share of the time waits for latencies, not for a resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +253,7 @@ def _simulate(
         config=config or chosen.default,
         options=chosen.options,
         launches=tuple(
-            _predict(*each, gpu, overhead)
+            _predict(problem, *each, gpu, overhead)
             for each in zip(launches, costed, tallies, (each.counted_hz for each in clocks), runs, strict=True)
         ),
         peak_memory_bytes=peak,
@@ -272,6 +271,7 @@ def _pipe_cycles(costs: dict[str, StepCost], executions: dict[str, int]) -> np.n
 
 
 def _predict(
+    problem: AttentionProblem,
     launch: Launch,
     costed: tuple[dict[str, StepCost], str],
     exact: Tally,
@@ -304,15 +304,15 @@ def _predict(
         l1_hit_bytes=run.l1_hit_bytes,
         smem_read_bytes=total("smem_read_bytes"),
         smem_write_bytes=total("smem_write_bytes"),
-        matmul_flop=total("matmul_flop"),
+        matmul_flop=products_of(launch) * problem.product_flop,
+        executed_flop=total("executed_flop"),
         other_flop=total("other_flop"),
         exp_count=total("exp_count"),
     )
-    utilisation = _utilisation(traffic, _pipe_cycles(costs, exact.executions), cycles, clock_hz, device)
-    busiest = max(utilisation, key=lambda name: utilisation[name])
-    bottleneck = busiest if utilisation[busiest] >= LATENCY_BOUND_BELOW else "latency"
-    if time_s > 2 * kernel_s:
-        bottleneck = "launch"
+    pipes = _pipe_cycles(costs, exact.executions)
+    utilisation = utilisation_of(traffic, pipes, clock_hz, device)
+    spent_s = {name: share * kernel_s for name, share in utilisation.items()}
+    spent_s |= {TAIL: run.idle_cycles / clock_hz, LAUNCH: time_s - run.cycles / clock_hz}
     residency = occupancy(launch.resources, launch.warps_per_cta, device)
     waves = launch.cta_count / (device.sms * residency.ctas_per_sm)
     return LaunchPrediction(
@@ -320,9 +320,9 @@ def _predict(
         grid=launch.grid,
         traffic=traffic,
         clock_hz=clock_hz,
-        sustained_clock_hz=sustained_clock_hz(clock_hz, _activity(traffic, launch, clock_hz, device), device),
+        sustained_clock_hz=sustained_clock_hz(clock_hz, activity_of(traffic, launch, clock_hz, device), device),
         overhead_s=time_s - kernel_s,
-        bottleneck=bottleneck,
+        causes=causes_of(spent_s, time_s),
         utilisation=utilisation,
         ctas_per_sm=residency.ctas_per_sm,
         occupancy_fraction=residency.occupancy_fraction,
@@ -338,34 +338,3 @@ def _predict(
         cost=origin,
         simulated_fraction=run.simulated_fraction,
     )
-
-
-def _activity(traffic: Traffic, launch: Launch, clock_hz: float, device: Device) -> Activity:
-    """What draws power. A product counts by its operations, however long its tile keeps a tensor core."""
-    if not traffic.matmul_flop:
-        return Activity(0.0, 0.0, 0.0)
-    time_s = traffic.cycles / clock_hz
-    return Activity(
-        tensor=traffic.matmul_flop / (traffic.cycles * device.sms * device.fastest_flop_per_cycle(launch.dtype)),
-        fill=traffic.smem_fill_bytes / (traffic.cycles * device.sms * device.sm_fill_bytes_per_cycle),
-        hbm=(traffic.hbm_read_bytes + traffic.hbm_write_bytes) / (device.hbm_peak_bytes_per_s * time_s),
-    )
-
-
-def _utilisation(
-    traffic: Traffic, pipe_cycles: np.ndarray, cycles: float, clock_hz: float, device: Device
-) -> dict[str, float]:
-    """Busy share of each resource. `fma` covers the FP32 and the ALU pipe, `l2` its links to the SMs and within."""
-    # Compiled costs have one pipe more, which stands for how the others hinder each other.
-    pipes = dict(zip(PIPES, pipe_cycles[: len(PIPES)] / (cycles * device.sms), strict=True))
-    pipes["fma"] = max(pipes["fma"], pipes.pop("alu"))
-    time_s = cycles / clock_hz
-    l2 = (traffic.l2_read_bytes + traffic.l2_write_bytes) / device.l2_bytes_per_s
-    fabric = traffic.fabric_bytes / device.fabric_bytes_per_s
-    port = traffic.smem_fill_bytes / (device.sm_fill_bytes_per_cycle * device.sms * clock_hz)
-    hbm = traffic.hbm_read_bytes / device.hbm_read_bytes_per_s + traffic.hbm_write_bytes / device.hbm_write_bytes_per_s
-    return {name: float(share) for name, share in pipes.items()} | {
-        # Nobody waits for stores: the last of them may still be on their way to L2 when the launch ends.
-        "l2": min(1.0, max(l2, fabric, port) / time_s),
-        "hbm": hbm / time_s,
-    }
