@@ -26,6 +26,8 @@ class LaunchPrediction:
         sustained_clock_hz: what power leaves of it where the launch is repeated for longer than `BURST_S` [Hz].
         overhead_s: launch overhead within `traffic.time_s` [s].
         causes: what the time goes to -> share of it, as `binding.causes_of` divides it.
+        kv_under_way_bytes: K and V of all heads that the CTAs which run at a time read [B].
+        l2_fit: `near` or `beyond` where they crowd a partition of L2 and HBM reads them again, else empty (`remarks`).
         utilisation: resource name -> busy fraction of the launch's cycles.
         ctas_per_sm: residency; occupancy_fraction: active warps / max warps.
         occupancy_limit: what keeps one more CTA off an SM: registers, smem, warps or ctas.
@@ -46,6 +48,8 @@ class LaunchPrediction:
     overhead_s: float
     causes: dict[str, float]
     utilisation: dict[str, float]
+    kv_under_way_bytes: int
+    l2_fit: str
     ctas_per_sm: int
     occupancy_fraction: float
     occupancy_limit: str
@@ -122,6 +126,16 @@ class Prediction:
     def longest_launch(self) -> LaunchPrediction:
         """The launch that takes longest; the first of equals."""
         return max(self.launches, key=lambda launch: launch.traffic.time_s)
+
+    @property
+    def spilled_bytes_per_thread(self) -> int:
+        """Most that a thread of any launch spills [B]."""
+        return max(launch.spilled_bytes_per_thread for launch in self.launches)
+
+    @property
+    def l2_fit(self) -> str:
+        """How K and V fit into L2 in the launch that they crowd it most; empty where they do, or are read once."""
+        return max(self.launches, key=lambda launch: bool(launch.l2_fit) * launch.kv_under_way_bytes).l2_fit
 
     @property
     def clock_hz(self) -> float:

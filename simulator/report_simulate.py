@@ -1,12 +1,13 @@
 """One prediction in words: every figure, what it means and what it is measured against."""
 
 from . import units
+from .binding import LAUNCH, TAIL, WAIT
 from .bounds import roofline
 from .closed_form import compulsory_hbm_bytes
 from .device import Device
 from .prediction import LaunchPrediction, Prediction
 from .registry import find_schedule
-from .report import RESOURCES, bar, config_text, flop, percent, plural, problem_text, times
+from .report import RESOURCES, bar, bound_text, config_text, flop, percent, plural, problem_text, times
 from .traffic import Traffic
 
 LIMITS = {
@@ -53,7 +54,7 @@ def launch_lines(launch: LaunchPrediction, device: Device) -> list[str]:
     lines = [
         f"  Time         {units.duration(traffic.time_s)} = {kernel} + {units.duration(launch.overhead_s)} to launch",
         *([f"  Power        repeated, it runs at {units.clock(slower)}"] if slower < 0.99 * launch.clock_hz else []),
-        f"  Bound by     {launch.bottleneck}: {RESOURCES[launch.bottleneck]}",
+        f"  Bound by     {bound_text(launch)}: {RESOURCES[launch.bottleneck]}; {other_causes(launch)}",
         *traffic_lines(traffic, device),
         f"  Waves        {plural(_ctas(launch), 'CTA')} on {places} = {launch.waves:.2f} waves, {last}",
         f"  Occupancy    {plural(launch.ctas_per_sm, 'CTA')} of {plural(launch.num_warps, 'warp')} at most on each SM:"
@@ -71,6 +72,12 @@ def launch_lines(launch: LaunchPrediction, device: Device) -> list[str]:
     return lines
 
 
+def other_causes(launch: LaunchPrediction) -> str:
+    """What the time goes to that no resource is busy for, without what binds, e.g. `wait 12 %, launch 7.0 %`."""
+    shares = {name: launch.causes[name] for name in (WAIT, TAIL, LAUNCH) if name != launch.bottleneck}
+    return ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
+
+
 def _ctas(launch: LaunchPrediction) -> int:
     x, y, z = launch.grid
     return x * y * z
@@ -79,7 +86,6 @@ def _ctas(launch: LaunchPrediction) -> int:
 def traffic_lines(traffic: Traffic, device: Device) -> list[str]:
     """Where bytes and operations went: HBM, L2, fabric, SRAM, work."""
     achieved, peak = traffic.hbm_bytes_per_s, device.hbm_peak_bytes_per_s
-    rate = traffic.matmul_flop / traffic.time_s if traffic.time_s else 0.0
     lines = [
         f"  HBM          {units.traffic(traffic.hbm_read_bytes)} read,"
         f" {units.traffic(traffic.hbm_write_bytes)} written;"
@@ -88,7 +94,8 @@ def traffic_lines(traffic: Traffic, device: Device) -> list[str]:
         f" {percent(traffic.l2_hit_fraction)} of it without HBM; {units.traffic(traffic.l2_write_bytes)} written",
         f"  SRAM         {units.traffic(traffic.smem_fill_bytes)} arrive at the SMs; inside them, shared memory gives"
         f" {units.traffic(traffic.smem_read_bytes)} and takes {units.traffic(traffic.smem_write_bytes)}",
-        f"  Work         {flop(traffic.matmul_flop)} of matrix products ({units.rate(rate)}),"
+        f"  Work         {flop(traffic.matmul_flop)} of matrix products ({units.rate(traffic.matmul_flop_per_s)}),"
+        f" {flop(traffic.executed_flop)} with padding and mask;"
         f" {flop(traffic.other_flop)} besides, {units.count(traffic.exp_count)} exponentials",
     ]
     if device.l2_partitions > 1:
@@ -102,7 +109,7 @@ def total_lines(prediction: Prediction, device: Device) -> list[str]:
     """All launches together, held against what no schedule can beat."""
     total = prediction.total
     heading = "Total" if len(prediction.launches) == 1 else f"Total of {len(prediction.launches)} launches"
-    lines = [heading, f"  Time         {units.duration(total.time_s)}, bound by {prediction.bottleneck}"]
+    lines = [heading, f"  Time         {units.duration(total.time_s)}, bound by {bound_text(prediction)}"]
     if len(prediction.launches) > 1:
         lines += traffic_lines(total, device)
     computes = find_schedule(prediction.schedule).computes

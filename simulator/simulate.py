@@ -26,6 +26,7 @@ from .prediction import LaunchPrediction, Prediction
 from .problem import DTYPE_BYTES, AttentionProblem
 from .program import Launch, Resources
 from .registry import find_schedule
+from .remarks import kv_under_way_bytes, l2_fit_of, l2_notes, tile_notes
 from .resources import tensor_instruction
 from .schedule import Config
 from .traffic import Traffic
@@ -246,19 +247,24 @@ def _simulate(
         record=record,
     )
     peak = _peak_memory_bytes(launches)
+    predicted = tuple(
+        _predict(problem, *each, gpu, overhead)
+        for each in zip(launches, costed, tallies, (each.counted_hz for each in clocks), runs, strict=True)
+    )
     prediction = Prediction(
         device=device_name,
         schedule=schedule,
         problem=problem,
         config=config or chosen.default,
         options=chosen.options,
-        launches=tuple(
-            _predict(problem, *each, gpu, overhead)
-            for each in zip(launches, costed, tallies, (each.counted_hz for each in clocks), runs, strict=True)
-        ),
+        launches=predicted,
         peak_memory_bytes=peak,
         fits=peak <= gpu.hbm_bytes,
-        notes=cost_notes(origin for _, origin in costed),
+        notes=(
+            *cost_notes(origin for _, origin in costed),
+            *tile_notes(problem, launches, gpu),
+            *l2_notes(predicted, gpu),
+        ),
     )
     return prediction, runs
 
@@ -314,7 +320,9 @@ def _predict(
     spent_s = {name: share * kernel_s for name, share in utilisation.items()}
     spent_s |= {TAIL: run.idle_cycles / clock_hz, LAUNCH: time_s - run.cycles / clock_hz}
     residency = occupancy(launch.resources, launch.warps_per_cta, device)
-    waves = launch.cta_count / (device.sms * residency.ctas_per_sm)
+    places = device.sms * residency.ctas_per_sm
+    waves = launch.cta_count / places
+    kv_bytes = kv_under_way_bytes(launch, places)
     return LaunchPrediction(
         name=launch.name,
         grid=launch.grid,
@@ -324,6 +332,8 @@ def _predict(
         overhead_s=time_s - kernel_s,
         causes=causes_of(spent_s, time_s),
         utilisation=utilisation,
+        kv_under_way_bytes=kv_bytes,
+        l2_fit=l2_fit_of(launch, exact, kv_bytes, run.hbm_read_bytes, device),
         ctas_per_sm=residency.ctas_per_sm,
         occupancy_fraction=residency.occupancy_fraction,
         occupancy_limit=residency.limit,

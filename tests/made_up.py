@@ -34,6 +34,7 @@ def a_launch(
     overhead_s: float = 1e-6,
     bottleneck: str = "tensor",
     spilled_bytes: int = 0,
+    l2_fit: str = "",
 ) -> LaunchPrediction:
     """One launch, with what the test is about chosen."""
     return LaunchPrediction(
@@ -45,6 +46,8 @@ def a_launch(
         overhead_s=overhead_s,
         causes={bottleneck: 0.6, "tail": 0.1, "launch": 0.1, "wait": 0.2} | {bottleneck: 0.6},
         utilisation={"tensor": 0.6, "mufu": 0.5, "hbm": 0.04},
+        kv_under_way_bytes=1 << 20,
+        l2_fit=l2_fit,
         ctas_per_sm=2,
         occupancy_fraction=0.125,
         occupancy_limit="registers",
