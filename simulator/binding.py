@@ -3,7 +3,7 @@
     resource    its busy time at full rate
     tail        SMs that have run out of CTAs while others still compute, in the mean over SMs
     launch      launch overhead, and the ramps before the first CTA and after the last one
-    wait        the rest: time in which CTAs are there and the busiest resource rests, as warps wait for results and data
+    wait        the rest: CTAs are there and even the busiest resource rests, as warps wait for results and data
 
 The busiest resource, tail, launch and wait add up to the time; where SMs without CTAs still leave L2 or HBM no rest,
 they add up to more. The largest of all causes binds.

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from . import units
 from .candidate import Candidate
+from .device import Device
+from .remarks import l2_notes
 from .report import config_text
 from .schedule import CTA_ORDERS
 
@@ -12,7 +14,9 @@ FEWER = 0.5
 """A configuration avoids it where HBM reads at most this share of what it reads in the crowded one."""
 
 
-def crowded_notes(ranked: Sequence[Candidate], tried: Callable[[Candidate], Candidate]) -> tuple[str, ...]:
+def crowded_notes(
+    ranked: Sequence[Candidate], device: Device, tried: Callable[[Candidate], Candidate]
+) -> tuple[str, ...]:
     """Why K and V crowd L2 in the first configuration that they do, and the fastest way out; nothing where in none.
 
     Args:
@@ -21,7 +25,7 @@ def crowded_notes(ranked: Sequence[Candidate], tried: Callable[[Candidate], Cand
     first = next((item for item in ranked if item.prediction and item.prediction.l2_fit), None)
     if first is None or first.prediction is None:
         return ()
-    why = [note for note in first.prediction.notes if note.startswith("K and V")]
+    why = l2_notes(first.prediction.launches, device)
     read_bytes = first.prediction.total.hbm_read_bytes
     others = [*ranked, *(tried(one) for one in _other_orders(first, ranked))]
     ways = [
@@ -34,7 +38,7 @@ def crowded_notes(ranked: Sequence[Candidate], tried: Callable[[Candidate], Cand
     time_s, _, less_bytes, item = min(ways)
     return (
         *why,
-        f"{item.schedule} {config_text(item.config_dict())} has HBM read {units.traffic(less_bytes)}"
+        f"Instead, {item.schedule} {config_text(item.config_dict())} has HBM read {units.traffic(less_bytes)}"
         f" and takes {units.duration(time_s)}.",
     )
 

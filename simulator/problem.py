@@ -97,9 +97,9 @@ class AttentionProblem:
 
     @property
     def matmul_flop(self) -> int:
-        """Useful floating-point operations of both matrix products [FLOP]: 4 D for each score that the mask lets through.
+        """Useful floating-point operations of both matrix products [FLOP]: 4 D for each score that is not masked.
 
-        FlashAttention, FlashInfer and Triton count so; they take half of all scores for a causal mask.
+        FlashAttention, FlashInfer and Triton count so; for a causal mask they take half of all scores.
         """
         return 2 * self.product_flop
 

@@ -88,9 +88,9 @@ def l2_notes(predicted: Sequence[LaunchPrediction], device: Device) -> tuple[str
     """Why HBM reads so much where K and V of the heads under way do not stay in L2, and how sure that is."""
     room = units.capacity(device.l2_bytes // device.l2_partitions)
     where = "a partition of L2" if device.l2_partitions > 1 else "L2"
-    verb = {NEAR: "nearly fill", BEYOND: "exceed"}
+    crowd = {NEAR: f"nearly fill {where}", BEYOND: f"exceed {where}"}
     return tuple(
-        f"K and V of the heads under way ({units.capacity(one.kv_under_way_bytes)}) {verb[one.l2_fit]} {where} ({room}):"
+        f"K and V of the heads under way ({units.capacity(one.kv_under_way_bytes)}) {crowd[one.l2_fit]} ({room}):"
         " CTAs drift apart, and late ones have HBM read again what L2 held for early ones,"
         f" {units.traffic(one.traffic.hbm_read_bytes)} in all. {BAND} {WAY_OUT}"
         for one in predicted

@@ -10,7 +10,19 @@ from .candidate import ERROR_FRACTIONS, Candidate
 from .explore import Exploration
 from .prediction import LaunchPrediction, Prediction
 from .registry import find_schedule
-from .report import RESOURCES, Column, bound_text, config_text, flop, percent, plural, problem_text, table, times, wrapped
+from .report import (
+    RESOURCES,
+    Column,
+    bound_text,
+    config_text,
+    flop,
+    percent,
+    plural,
+    problem_text,
+    table,
+    times,
+    wrapped,
+)
 
 AS_FAST = 1.02
 """Times closer than this are told as equal: the order within it is not reliable."""
@@ -226,9 +238,7 @@ def left_out_lines(found: Exploration) -> list[str]:
         for kind, number in sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0])):
             one = next(item for item in misfits if item.reason.split(":")[0] == kind)
             lines.append(f"  {number:>4}  {kind}, e.g. {short_text(found, one)}: {one.reason}")
-    spilling = sum(
-        bool(item.prediction and item.prediction.spilled_bytes_per_thread) for item in found.ranked
-    )
+    spilling = sum(bool(item.prediction and item.prediction.spilled_bytes_per_thread) for item in found.ranked)
     if spilling:
         lines.append(f"{plural(spilling, 'configuration')} that fit spill registers to local memory, which costs time.")
     return lines

@@ -70,7 +70,9 @@ def explore_png(found: Exploration) -> bytes:
         rows: Any = figure.subfigures(2, 1, height_ratios=(1, 1.05)) if maps else [figure]
         if maps:
             spills = f"; {SPILL_MARK}: spills registers" if any(one.any_spills for one in maps) else ""
-            rows[0].suptitle(f"Best time for each pair of block sizes (dark: fast{spills})", x=0.01, ha="left", fontsize=11)
+            rows[0].suptitle(
+                f"Best time for each pair of block sizes (dark: fast{spills})", x=0.01, ha="left", fontsize=11
+            )
             axes = rows[0].subplots(1, max(2, len(maps)), squeeze=False)[0]
             for ax, one in zip(axes, maps, strict=False):
                 _draw_heat_map(ax, one)

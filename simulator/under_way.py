@@ -114,7 +114,7 @@ class UnderWay:
 
     @property
     def idle_cycles(self) -> float:
-        """Time of an SM from the end of its last CTA to that of the launch's last one, in the mean over SMs [cycles]."""
+        """Time from the end of an SM's last CTA to that of the launch's last one, in the mean over SMs [cycles]."""
         ended = np.full(len(self.crowds), self.begin)
         np.maximum.at(ended, self.slots[:, sharing.SM], self.shares[:, sharing.ENDED])
         return float(np.mean(self.now - ended))
