@@ -34,12 +34,12 @@ def crowded_notes(
         if item.prediction and item.fits and item.prediction.total.hbm_read_bytes <= FEWER * read_bytes
     ]
     if not ways:
-        return (*why, "No configuration of these, and no other CTA order, has HBM read half as much.")
+        return (*why, "no other configuration or CTA order has HBM read half as much")
     time_s, _, less_bytes, item = min(ways)
     return (
         *why,
-        f"Instead, {item.schedule} {config_text(item.config_dict())} has HBM read {units.traffic(less_bytes)}"
-        f" and takes {units.duration(time_s)}.",
+        f"{item.schedule} {config_text(item.config_dict())} has HBM read {units.traffic(less_bytes)}"
+        f" and takes {units.duration(time_s)}",
     )
 
 

@@ -21,12 +21,12 @@ NEAR_FRACTION = 0.75
 LEAST_EXCESS = 1.1
 """Where HBM reads less than so many times what the launch must read, L2 has held what it had to."""
 BAND = (
-    "Here HBM reads are uncertain: on an H200 they were predicted 22 % too low to 17 % too high"
-    " (89 % too high with one query head), times within 4 %."
+    "HBM reads are uncertain there: measured on an H200, they were predicted 22 % too low to 17 % too high"
+    " (89 % too high with one query head), times within 4 %"
 )
 """128 x 64, 8 warps, 3 stages, causal, D = 128, one KV head: reads at N = 64k, 96k and 128k are off by -5, -22 and
 +17 %, times by +3.5, +1.9 and -0.7 %; one query head at 128k by +89 %."""
-WAY_OUT = "CTA orders longest-first and m-reversed (causal masks) or a larger block_m may keep CTAs closer together."
+WAY_OUT = "CTA order longest-first or m-reversed (under a causal mask) and a larger block_m keep CTAs closer together"
 KEYS_AND_VALUES = ("K", "V")
 
 
@@ -85,14 +85,18 @@ def tile_notes(problem: AttentionProblem, launches: Sequence[Launch], device: De
 
 
 def l2_notes(predicted: Sequence[LaunchPrediction], device: Device) -> tuple[str, ...]:
-    """Why HBM reads so much where K and V of the heads under way do not stay in L2, and how sure that is."""
+    """Why HBM reads so much where K and V of the heads under way do not stay in L2, and how sure that is.
+
+    Returns: a line for each launch where they do not, and one on how sure that is; nothing where they do.
+    """
     room = units.capacity(device.l2_bytes // device.l2_partitions)
     where = "a partition of L2" if device.l2_partitions > 1 else "L2"
     crowd = {NEAR: f"nearly fill {where}", BEYOND: f"exceed {where}"}
-    return tuple(
+    found = tuple(
         f"K and V of the heads under way ({units.capacity(one.kv_under_way_bytes)}) {crowd[one.l2_fit]} ({room}):"
-        " CTAs drift apart, and late ones have HBM read again what L2 held for early ones,"
-        f" {units.traffic(one.traffic.hbm_read_bytes)} in all. {BAND} {WAY_OUT}"
+        " CTAs drift apart, and late ones have HBM read again what L2 held for early ones:"
+        f" {units.traffic(one.traffic.hbm_read_bytes)} in all"
         for one in predicted
         if one.l2_fit
     )
+    return (*found, BAND) if found else ()

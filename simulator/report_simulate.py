@@ -1,5 +1,8 @@
 """One prediction in words: every figure, what it means and what it is measured against."""
 
+from collections.abc import Sequence
+from textwrap import wrap
+
 from . import units
 from .binding import LAUNCH, TAIL, WAIT
 from .bounds import roofline
@@ -10,6 +13,7 @@ from .registry import find_schedule
 from .report import RESOURCES, bar, bound_text, config_text, flop, percent, plural, problem_text, times
 from .traffic import Traffic
 
+WIDTH = 120
 LIMITS = {
     "registers": "more would need more registers",
     "smem": "more would need more shared memory",
@@ -31,7 +35,7 @@ def simulate_text(prediction: Prediction, device: Device) -> str:
         f"{prediction.schedule} on {prediction.device} ({device.name})",
         f"  Problem      {problem_text(prediction.problem)}",
         f"  Configured   {config_text(prediction.config_dict())}",
-        *(f"  Note         {note}" for note in prediction.notes),
+        *note_lines(prediction.notes),
     ]
     count = len(prediction.launches)
     for number, launch in enumerate(prediction.launches, 1):
@@ -39,6 +43,12 @@ def simulate_text(prediction: Prediction, device: Device) -> str:
         lines += ["", f"Launch {number} of {count}: {launch.name}, grid {grid}", *launch_lines(launch, device)]
     lines += ["", *total_lines(prediction, device)]
     return "\n".join(lines)
+
+
+def note_lines(notes: Sequence[str]) -> list[str]:
+    """Remarks under each other, broken where they are long."""
+    texts = (wrap(f"  Note         {note}", WIDTH, subsequent_indent=" " * 15) for note in notes)
+    return [line for lines in texts for line in lines]
 
 
 def launch_lines(launch: LaunchPrediction, device: Device) -> list[str]:
@@ -94,14 +104,14 @@ def traffic_lines(traffic: Traffic, device: Device) -> list[str]:
         f" {percent(traffic.l2_hit_fraction)} of it without HBM; {units.traffic(traffic.l2_write_bytes)} written",
         f"  SRAM         {units.traffic(traffic.smem_fill_bytes)} arrive at the SMs; inside them, shared memory gives"
         f" {units.traffic(traffic.smem_read_bytes)} and takes {units.traffic(traffic.smem_write_bytes)}",
-        f"  Work         {flop(traffic.matmul_flop)} of matrix products ({units.rate(traffic.matmul_flop_per_s)}),"
-        f" {flop(traffic.executed_flop)} with padding and mask;"
-        f" {flop(traffic.other_flop)} besides, {units.count(traffic.exp_count)} exponentials",
+        f"  Work         {flop(traffic.matmul_flop)} of matrix products ({units.rate(traffic.matmul_flop_per_s)});"
+        f" tiles execute {flop(traffic.executed_flop)}, with padding and what is masked",
+        f"  Besides      {flop(traffic.other_flop)}, {units.count(traffic.exp_count)} exponentials",
     ]
     if device.l2_partitions > 1:
         lines.insert(2, f"  Fabric       {units.traffic(traffic.fabric_bytes)} between the L2 partitions")
     if traffic.l1_hit_bytes:
-        lines.insert(-1, f"  L1           {units.traffic(traffic.l1_hit_bytes)} of loads served without L2")
+        lines.insert(-2, f"  L1           {units.traffic(traffic.l1_hit_bytes)} of loads served without L2")
     return lines
 
 

@@ -24,7 +24,7 @@ from .prediction import Prediction
 from .problem import DTYPE_BYTES, AttentionProblem
 from .program import Launch, Resources
 from .registry import find_schedule
-from .remarks import l2_notes, tile_notes
+from .remarks import WAY_OUT, l2_notes, tile_notes
 from .resources import tensor_instruction
 from .schedule import Config
 from .walk import steps, tally
@@ -248,6 +248,7 @@ def _simulate(
         predict_launch(problem, *each, gpu, overhead)
         for each in zip(launches, costed, tallies, (each.counted_hz for each in clocks), runs, strict=True)
     )
+    crowded = l2_notes(predicted, gpu)
     prediction = Prediction(
         device=device_name,
         schedule=schedule,
@@ -260,7 +261,7 @@ def _simulate(
         notes=(
             *cost_notes(origin for _, origin in costed),
             *tile_notes(problem, launches, gpu),
-            *l2_notes(predicted, gpu),
+            *((*crowded, WAY_OUT) if crowded else ()),
         ),
     )
     return prediction, runs

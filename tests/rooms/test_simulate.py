@@ -24,6 +24,7 @@ from tilesight.simulator.simulate import (
 
 H200 = load_device("h200")
 SMALL = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)
+ONE_CTA_AN_SM = AttentionProblem(batch=1, heads=132, seqlen_q=64, seqlen_k=2048, head_dim=64)
 LARGE = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
 every_schedule = pytest.mark.parametrize("schedule", all_schedules())
 
@@ -148,13 +149,14 @@ def test_time_is_cycles_over_the_clock_and_overhead() -> None:
 
 @every_schedule
 def test_shares_of_time_lie_between_nothing_and_all(schedule: str) -> None:
-    """No resource is busier than the launch is long, and the bottleneck is the busiest, latency or launch."""
+    """No resource is busier than the launch is long; what binds is the largest of all causes."""
     for launch in simulate(LARGE, schedule=schedule, config=Config(block_m=64)).launches:
         shares = launch.utilisation
         assert set(shares) == {"tensor", "mufu", "fma", "issue", "smem", "l2", "hbm"}
         assert all(0 <= share <= 1.001 for share in shares.values())
-        busiest = max(shares, key=lambda name: shares[name])
-        assert launch.bottleneck in (busiest, "latency", "launch")
+        assert set(launch.causes) == {*shares, "wait", "tail", "launch"}
+        assert all(0 <= share <= 1 for share in launch.causes.values())
+        assert launch.bottleneck_share == max(launch.causes.values()) == launch.causes[launch.bottleneck]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,8 @@ def test_shares_of_time_lie_between_nothing_and_all(schedule: str) -> None:
         (replace(H200, l2_bytes_per_s=2e11), LARGE, {}, "l2"),
         (replace(H200, issue_per_cycle=1), LARGE, {}, "issue"),
         (replace(H200, launch_ramp_cycles=0), replace(SMALL, seqlen_k=64), {}, "launch"),
-        (H200, replace(SMALL, seqlen_k=65536), {}, "latency"),
+        (H200, replace(SMALL, seqlen_k=65536), {}, "tail"),
+        (H200, ONE_CTA_AN_SM, {"config": Config(block_m=64, block_n=64, num_stages=1)}, "wait"),
     ],
 )
 def test_the_slowest_resource_is_the_bottleneck(
