@@ -10,6 +10,7 @@ from .remarks import l2_notes
 from .report import config_text
 from .schedule import CTA_ORDERS
 
+TOLD = ("block_m", "block_n", "num_warps", "num_stages", "cta_order")
 FEWER = 0.5
 """A configuration avoids it where HBM reads at most this share of what it reads in the crowded one."""
 
@@ -38,9 +39,14 @@ def crowded_notes(
     time_s, _, less_bytes, item = min(ways)
     return (
         *why,
-        f"{item.schedule} {config_text(item.config_dict())} has HBM read {units.traffic(less_bytes)}"
+        f"{item.schedule} {config_text(_told(item))} has HBM read {units.traffic(less_bytes)}"
         f" and takes {units.duration(time_s)}",
     )
+
+
+def _told(item: Candidate) -> dict[str, object]:
+    """The options that matter here, with their values."""
+    return {name: value for name, value in item.config_dict().items() if name in TOLD}
 
 
 def _other_orders(first: Candidate, ranked: Sequence[Candidate]) -> list[Candidate]:

@@ -13,7 +13,7 @@ from tilesight.simulator.walk import tally
 
 H200 = load_device("h200")
 DECODE = AttentionProblem(batch=1, heads=32, kv_heads=8, seqlen_q=1, seqlen_k=4096, head_dim=128)
-LONG = AttentionProblem(batch=1, heads=4, kv_heads=1, seqlen_q=8192, seqlen_k=8192, head_dim=64, causal=True)
+LONG = AttentionProblem(batch=1, heads=16, kv_heads=1, seqlen_q=8192, seqlen_k=8192, head_dim=64, causal=True)
 SMALL_L2 = replace(H200, l2_bytes=2 << 20)
 """K and V of `LONG` are 2 MiB, a partition is 1 MiB."""
 TILES = {"block_m": 128, "block_n": 64, "num_warps": 4, "num_stages": 2}

@@ -148,6 +148,24 @@ def test_time_is_cycles_over_the_clock_and_overhead() -> None:
 
 
 @every_schedule
+def test_useful_operations_are_those_of_the_problem(schedule: str) -> None:
+    """Whatever tiles execute beyond them: rows and keys that pad a tile, and what the mask hides."""
+    computes = all_schedules()[schedule].computes
+    for problem in (SMALL, replace(SMALL, seqlen_q=1), replace(SMALL, seqlen_q=300, causal=True, head_dim=72)):
+        total = simulate(problem, schedule=schedule).total
+        assert total.matmul_flop == (problem.matmul_flop if computes == "attention" else 0)
+        assert total.executed_flop >= total.matmul_flop
+        assert total.matmul_flop_per_s == total.matmul_flop / total.time_s
+
+
+def test_padded_work_is_executed_and_not_useful() -> None:
+    """One query in a tile of 64 rows: 64 times the operations, at a 64th of the rate."""
+    seen = simulate(replace(SMALL, seqlen_q=1), config=Config(block_m=64, block_n=64)).total
+    assert seen.matmul_flop == 4 * 4 * 1 * 512 * 64
+    assert seen.executed_flop == 4 * 4 * 64 * 512 * 64
+
+
+@every_schedule
 def test_shares_of_time_lie_between_nothing_and_all(schedule: str) -> None:
     """No resource is busier than the launch is long; what binds is the largest of all causes."""
     for launch in simulate(LARGE, schedule=schedule, config=Config(block_m=64)).launches:
