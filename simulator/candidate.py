@@ -16,6 +16,9 @@ Source: docs/accuracy.md (H200).
 TOTAL_KEYS = (
     "time_s",
     "bottleneck",
+    "bottleneck_share",
+    "matmul_flop",
+    "executed_flop",
     "matmul_flop_per_s",
     "hbm_read_bytes",
     "hbm_write_bytes",
@@ -35,6 +38,8 @@ LAUNCH_KEYS = (
     "waves",
     "registers_per_thread",
     "spilled_bytes_per_thread",
+    "kv_under_way_bytes",
+    "l2_fit",
     "smem_bytes_per_cta",
     "resources",
     "cost",

@@ -33,12 +33,14 @@ class LaunchRun:
 
     Args:
         cycles: from start to the end of the last CTA [cycles].
+        idle_cycles: of these, after its last CTA, in the mean over SMs; all of them where it got none [cycles].
         hbm_read_bytes, hbm_write_bytes, l2_read_bytes, fabric_bytes, l1_hit_bytes: see `traffic.Traffic` [B].
         simulated_fraction: share of the launch's steps that were stepped through.
         timeline: float64 of shape (CTAs, 4): SM, slot, start and end cycle; or of shape (0, 4).
     """
 
     cycles: float
+    idle_cycles: float
     hbm_read_bytes: int
     hbm_write_bytes: int
     l2_read_bytes: int
@@ -145,6 +147,7 @@ def _finish(run: UnderWay, steady_state: bool, refresh: bool) -> LaunchRun:
     total = run.snapshot() + skipped
     return LaunchRun(
         cycles=float(total[-1]),
+        idle_cycles=run.idle_cycles,
         hbm_read_bytes=round(total[links.HBM_READ]),
         hbm_write_bytes=round(total[links.HBM_WRITE]),
         l2_read_bytes=round(total[links.L2_READ]),

@@ -83,6 +83,7 @@ class UnderWay:
         self.uses = lowered.costs[:, :-1] / np.where(self.lengths > 0.0, self.lengths, 1.0)[:, None]
         self.shares = np.zeros((count, sharing.SHARE_COLUMNS))
         self.shares[:, sharing.PACE] = 1.0
+        self.shares[:, sharing.ENDED] = begin
         self.crowds = np.full(device.sms, sharing.UNKNOWN)
         self.slowness = slowness_of_sms(clocks, device)
         self.record = np.zeros((launch.cta_count if record else 0, 4))
@@ -110,6 +111,13 @@ class UnderWay:
         """When the newest event is over, and what it evicted has left for device memory [cycles]."""
         channels = self.state.free[links.first_channel(self.rates.partitions, self.rates.sms) :]
         return self.now + float(np.mean(np.maximum(channels - self.now, 0.0)))
+
+    @property
+    def idle_cycles(self) -> float:
+        """Time from the end of an SM's last CTA to that of the launch's last one, in the mean over SMs [cycles]."""
+        ended = np.full(len(self.crowds), self.begin)
+        np.maximum.at(ended, self.slots[:, sharing.SM], self.shares[:, sharing.ENDED])
+        return float(np.mean(self.now - ended))
 
     def snapshot(self) -> np.ndarray:
         """Counters so far, then cycles so far; float64 of shape (COUNTERS + 1,)."""

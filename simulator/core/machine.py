@@ -15,6 +15,7 @@ from .memory import Memory, access_tile
 from .sharing import (
     CTA,
     CURRENT,
+    ENDED,
     IDLE,
     ITEM,
     PC,
@@ -279,6 +280,7 @@ def run(
                     pc = 0
                     continue
                 phase = IDLE
+                shares[slot, ENDED] = time
                 crowds[slot % len(crowds)] = UNKNOWN  # the younger CTAs are older now
                 if len(record) > 0:
                     record[slots[slot, CTA], 3] = time

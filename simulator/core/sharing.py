@@ -16,9 +16,9 @@ SLOT_COLUMNS = 7
 IDLE = 0
 """Phase of a slot without a CTA."""
 # Columns of `shares`: cycles of the step that a lone CTA had left at a time, that time, and the speed since;
-# and how much longer the CTA, being as old as it is, takes beside others than their mean.
-LEFT, SINCE, SPEED, PACE = range(4)
-SHARE_COLUMNS = 4
+# how much longer the CTA, being as old as it is, takes beside others than their mean; when the slot's last CTA ended.
+LEFT, SINCE, SPEED, PACE, ENDED = range(5)
+SHARE_COLUMNS = 5
 ENOUGH = 1.0 + 1e-9
 """A pipe that is wanted for no longer in a cycle slows nobody down."""
 UNKNOWN = -1.0

@@ -11,7 +11,15 @@ from tilesight.simulator.registry import all_schedules
 laws = settings(max_examples=100)
 MADE_ONCE = ("l2_write_bytes", "smem_read_bytes", "smem_write_bytes")
 """Of the mask of `unfused`, which is the same for the whole batch."""
-EXACT = ("l2_write_bytes", "smem_read_bytes", "smem_write_bytes", "matmul_flop", "other_flop", "exp_count")
+EXACT = (
+    "l2_write_bytes",
+    "smem_read_bytes",
+    "smem_write_bytes",
+    "matmul_flop",
+    "executed_flop",
+    "other_flop",
+    "exp_count",
+)
 
 
 @laws

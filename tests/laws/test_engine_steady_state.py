@@ -81,7 +81,15 @@ def test_a_steady_state_comes_close_to_the_full_run(medium: Medium) -> None:
     stored = whole.total.l2_write_bytes
     assert part.total.hbm_write_bytes == pytest.approx(whole.total.hbm_write_bytes, abs=HBM_WRITE * stored)
     assert part.total.l2_read_bytes == pytest.approx(whole.total.l2_read_bytes, rel=L2_READ)
-    for name in ("l2_write_bytes", "matmul_flop", "other_flop", "exp_count", "smem_read_bytes", "smem_write_bytes"):
+    for name in (
+        "l2_write_bytes",
+        "matmul_flop",
+        "executed_flop",
+        "other_flop",
+        "exp_count",
+        "smem_read_bytes",
+        "smem_write_bytes",
+    ):
         assert getattr(part.total, name) == getattr(whole.total, name)
 
 
