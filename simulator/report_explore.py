@@ -117,12 +117,16 @@ def band_lines(found: Exploration) -> list[str]:
     like = sum(item.like_best for item in found.ranked)
     if not like:
         return []
-    text = f"band: time +- {percent(ERROR_FRACTIONS['compiled'])}, the mean error where cycles come from compiled code"
-    costs = {launch.cost for item in found.ranked if item.prediction for launch in item.prediction.launches}
-    if costs != {"compiled"}:
-        text += f", or +- {percent(ERROR_FRACTIONS['tiles'])} where they are estimated from tiles"
+    kinds = {
+        launch.cost.split(":")[0] for item in found.ranked if item.prediction for launch in item.prediction.launches
+    }
+    texts = {
+        "compiled": f"{percent(ERROR_FRACTIONS['compiled'])} where cycles come from compiled code",
+        "tiles": f"{percent(ERROR_FRACTIONS['tiles'])} where they are estimated from tiles",
+    }
+    text = ", ".join(texts[kind] for kind in sorted(kinds))
     told = f"({like} of {len(found.ranked)}), as their bands meet; measure these."
-    return [f"{text}.", f"~: cannot be told apart from the best {told}"]
+    return [f"band: time +- its mean error, {text}.", f"~: cannot be told apart from the best {told}"]
 
 
 def _option_column(name: str, shown: Sequence[Candidate]) -> Column:
