@@ -10,8 +10,8 @@ from .schedule import Config
 ERROR_FRACTIONS = {"compiled": 0.05, "tiles": 0.19}
 """Where the cycles of a step come from -> mean absolute error of the time, from which bands are drawn.
 
-`compiled`: 4.2 % over 2,069 points of problems that no constant of time was fitted on, 4.8 % on an H100; `tiles`: 14.6 %
-over the 249 of seed 2, 18.5 % over the 114 of seed 8. Source: docs/accuracy.md.
+`compiled`: 4.2 % over 2,069 points of problems that no constant of time was fitted on, 4.8 % on an H100; `tiles`:
+14.6 % over the 249 of seed 2, 18.5 % over the 114 of seed 8. Source: docs/accuracy.md.
 """
 TOTAL_KEYS = (
     "time_s",
