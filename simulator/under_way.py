@@ -3,7 +3,7 @@
 import numpy as np
 
 from .clock import Clocks, slowness_of_sms
-from .core import links, machine, sharing
+from .core import events, links, machine, sharing
 from .core.links import Rates
 from .core.memory import Memory
 from .device import Device
@@ -73,17 +73,19 @@ class UnderWay:
             row[: len(paces)] = paces
         self.slots = np.zeros((count, sharing.SLOT_COLUMNS), dtype=np.int64)
         self.slots[:, sharing.SM] = np.resize(_sm_order(device), count)
-        self.slots[:, sharing.PENDING] = -1
         self.trips = np.zeros((count, max(1, 2 * len(lowered.loops))), dtype=np.int64)
         self.environment = np.zeros((count, lowered.environment_size), dtype=np.int64)
         self.ring = np.zeros((count, machine.RING))
-        self.due, self.winner = _tournament(count, begin)
+        self.due, self.earliest, self.first, self.winner = events.tournament(device.sms, resident, count, begin)
         self.clock = np.zeros(1, dtype=np.int64)
         self.lengths = lowered.costs.max(axis=1)
         self.uses = lowered.costs[:, :-1] / np.where(self.lengths > 0.0, self.lengths, 1.0)[:, None]
-        self.shares = np.zeros((count, sharing.SHARE_COLUMNS))
-        self.shares[:, sharing.PACE] = 1.0
+        self.pending_steps = np.full((device.sms, resident), sharing.NOTHING, dtype=np.int64)
+        self.aged = np.zeros((device.sms, resident + 1), dtype=np.int64)
+        self.shares = np.zeros((device.sms, resident, sharing.SHARE_COLUMNS))
         self.crowds = np.full(device.sms, sharing.UNKNOWN)
+        self.known = np.zeros(sharing.KNOWN_CASES, dtype=np.uint64)
+        self.speeds = np.zeros((sharing.KNOWN_CASES, resident + 1))
         self.slowness = slowness_of_sms(clocks, device)
         self.record = np.zeros((launch.cta_count if record else 0, 4))
         self.now = begin
@@ -100,8 +102,9 @@ class UnderWay:
         low = self.lowered
         self.now = machine.run(
             self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, self.lengths,
-            self.uses, self.paces, self.slots, self.trips, self.environment, self.ring, self.shares, self.crowds,
-            self.due, self.winner, self.clock, self.slowness, table, start, program.item_count, ctas,
+            self.uses, self.paces, self.slots, self.trips, self.environment, self.ring, self.pending_steps,
+            self.aged, self.shares, self.crowds, self.known, self.speeds, self.due, self.earliest, self.first,
+            self.winner, self.clock, self.slowness, table, start, program.item_count, ctas,
             item if item < program.item_count else ctas, self.record, self.now,
         )  # fmt: skip
 
@@ -114,20 +117,6 @@ class UnderWay:
     def snapshot(self) -> np.ndarray:
         """Counters so far, then cycles so far; float64 of shape (COUNTERS + 1,)."""
         return np.concatenate((self.state.counter[: links.COUNTERS], [self.end - self.begin]))
-
-
-def _tournament(slots: int, begin: float) -> tuple[np.ndarray, np.ndarray]:
-    """All slots due at `begin`: (due, winner) as `core.machine.run` takes them; slot 0 wins every match of equals."""
-    size = 1 << max(1, (slots - 1).bit_length())
-    due = np.full(size, np.inf)
-    due[:slots] = begin
-    winner = np.zeros(2 * size, dtype=np.int64)
-    winner[size:] = np.arange(size)
-    level = size
-    while level > 1:
-        winner[level // 2 : level] = winner[level : 2 * level : 2]
-        level //= 2
-    return due, winner
 
 
 def _sm_order(device: Device) -> np.ndarray:
