@@ -102,7 +102,7 @@ def run(
     Returns:
         Time of the newest event.
     """
-    entry, dirt, lists, ready, windows, free, pending, l1, counter = memory
+    entry, dirt, lists, ready, windows, free, asked, pending, l1, counter = memory
     variables, sms = table.shape[1], len(crowds)
     while True:
         lane = winner[1]
@@ -153,8 +153,8 @@ def run(
                 for tile in range(low, high):
                     if which == ALL or tiles[tile, ASYNCHRONOUS] == which:
                         arrival = access_tile(
-                            entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles,
-                            tile, environment, slot, sm, time, move == STORES,
+                            entry, dirt, lists, ready, windows, free, asked, pending, l1, counter, rates, tensors,
+                            tiles, tile, environment, slot, sm, time, move == STORES,
                         )  # fmt: skip
                         if arrival > there:
                             there = arrival
