@@ -63,6 +63,7 @@ class UnderWay:
             hbm_piece_latency=device.hbm_piece_latency_s * clock_hz,
             hbm_turn=device.hbm_turn_s * clock_hz,
             cta_dispatch=float(device.cta_dispatch_cycles),
+            after_begin=float(np.nextafter(begin, np.inf)),
             spilled_first=spilled_first,
             spilled_granules=lowered.spilled_granules,
             spilled_bytes=lowered.spilled_bytes,

@@ -18,10 +18,13 @@ from .links import (
     CHANNEL_BYTES,
     FABRIC,
     FABRIC_LINK,
+    FIRST,
     FIRST_L2,
+    HBM_READ,
     L1_HIT,
     L2_READ,
     L2_WRITE,
+    TOUCHED,
     Rates,
     read_hbm,
     serve,
@@ -43,7 +46,8 @@ LINE_BYTES = 128
 class Memory(NamedTuple):
     """Everything that outlives a tile access.
 
-    entry, dirt, lists: the L2 (see `lru`); ready: float64 per granule, when its last fill arrives;
+    entry, dirt, lists: the L2 (see `lru`); ready: float64 per granule, when its last fill arrives, or when it was
+    touched first;
     windows: int32 per granule, which of those that share its number it is, or whether spilled registers were written;
     free: float64, when each link is free; asked: int32, pending: float64, (coalescers, slots) both, reads under way, by
     their granule, plus one, and when they arrive; the slots a power of two that hardly ever makes two of them collide;
@@ -116,6 +120,7 @@ def _renew(
     entry: np.ndarray,
     dirt: np.ndarray,
     lists: np.ndarray,
+    ready: np.ndarray,
     free: np.ndarray,
     counter: np.ndarray,
     rates: Rates,
@@ -124,6 +129,7 @@ def _renew(
 ) -> None:
     """A granule's number now means another one, of which L2 holds nothing (see `lower`)."""
     parts = rates.partitions
+    ready[granule] = 0.0
     written = 0
     for partition in range(parts):
         for home in range(parts):
@@ -172,7 +178,7 @@ def _read_granule(
     if not rates.interleaved:
         first = scatter(granule) % parts
         last, share = first + 1, size
-    fetched = False
+    fetched, touched_before, brought = False, ready[granule] >= rates.after_begin, counter[HBM_READ]
     for home in range(first, last):
         copy = (granule * parts + near) * parts + home
         if entry[copy, STATE] != ABSENT:
@@ -185,6 +191,10 @@ def _read_granule(
             done = max(done, arrival)
     # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
     done = max(done, ready[granule])
+    if not touched_before:
+        counter[TOUCHED] += size
+        counter[FIRST] += counter[HBM_READ] - brought
+        ready[granule] = max(time, rates.after_begin)
     if fetched:
         ready[granule] = done
     done += rates.l2_latency
@@ -217,6 +227,7 @@ def _write_granule(
     entry: np.ndarray,
     dirt: np.ndarray,
     lists: np.ndarray,
+    ready: np.ndarray,
     free: np.ndarray,
     counter: np.ndarray,
     rates: Rates,
@@ -232,6 +243,7 @@ def _write_granule(
     """
     parts = rates.partitions
     near = 1 if parts * sm >= rates.sms else 0
+    ready[granule] = max(ready[granule], rates.after_begin)  # not for the launch to fetch
     counter[L2_WRITE] += size
     first, last, share = 0, parts, size if parts == 1 else size // 2
     if not rates.interleaved:
@@ -328,10 +340,10 @@ def access_tile(
                 granule -= window * fold
             granule += base
             if windows[granule] != window:
-                _renew(entry, dirt, lists, free, counter, rates, granule, time)
+                _renew(entry, dirt, lists, ready, free, counter, rates, granule, time)
                 windows[granule] = window
             if store:
-                _write_granule(entry, dirt, lists, free, counter, rates, granule, size, cost, sm, time)
+                _write_granule(entry, dirt, lists, ready, free, counter, rates, granule, size, cost, sm, time)
             else:
                 arrival = _read_granule(
                     entry, dirt, lists, ready, free, asked, pending, counter, rates, granule, size, apart, cost,
