@@ -5,7 +5,7 @@ import numpy as np
 from .clock import Clocks, slowness_of_sms
 from .core import events, links, machine, sharing
 from .core.links import Rates
-from .core.memory import Memory
+from .core.memory import FOLD, SLAB_GRANULES, Memory
 from .device import Device
 from .l1_reuse import l1_room_bytes
 from .lower import LoweredLaunch
@@ -27,6 +27,7 @@ class UnderWay:
         launch: Launch,
         lowered: LoweredLaunch,
         tensors: np.ndarray,
+        index: dict[str, int],
         state: Memory,
         device: Device,
         clocks: Clocks,
@@ -35,7 +36,8 @@ class UnderWay:
         record: bool,
         spilled_first: int,
     ) -> None:
-        self.launch, self.lowered, self.tensors, self.state = launch, lowered, tensors, state
+        self.launch, self.lowered, self.state = launch, lowered, state
+        self.tensors, self.index = tensors, index
         self.begin = begin
         resident = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
         clock_hz = clocks.counted_hz
@@ -108,6 +110,13 @@ class UnderWay:
             self.winner, self.clock, self.slowness, table, start, program.item_count, ctas,
             item if item < program.item_count else ctas, self.record, self.now,
         )  # fmt: skip
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether granules of any of its tensors share numbers (see `lower`)."""
+        rows = self.tensors[[self.index[tensor.name] for tensor in self.launch.program.tensors]]
+        slabs = np.array([tensor.slabs for tensor in self.launch.program.tensors])
+        return bool(np.any(rows[:, FOLD] < rows[:, SLAB_GRANULES] * slabs))
 
     @property
     def end(self) -> float:
