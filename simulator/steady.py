@@ -23,15 +23,15 @@ from .walk import scaled, tally_items
 FEWEST_WINDOWS, MOST_WINDOWS = 8, 256
 """Windows of a grid that is worth it; above the second number they get longer."""
 LONGEST_WINDOW_WAVES = 64
-MOST_SKIPS = 1 << 16
-"""Lengths that are looked at for one of whole waves."""
+MOST_ENDS = 1 << 16
+"""Ends of a skip that are looked at for one of whole waves."""
 FULL, ALMOST = 0.98, 0.9
 """L2 counts as settled when it is this full, or will be no fuller than the second share at the end."""
 MIXED, MIXING_WAVES = 0.03, 64
 """CTAs that load the same in step, so that one read serves several SMs, fall out of step sooner or later, and then more
 is read. Where that saves more than this share of what SMs ask for, so many waves must have shown that they do not."""
 TAIL_TOLERANCE = 0.0025
-"""A skip of whole periods may shift the tail wave by this share of the whole launch."""
+"""A skip may shift the tail wave by this share of the whole launch."""
 KEEP_WAVES = 2
 REFRESH_L2 = 1.5
 """Waves stepped through at the end: at least two, and as many as refill the L2 so often, for the launch after."""
@@ -55,6 +55,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
     whole = work_of(program, 0, items)
     # Granules that share a number are touched more than once: then rates alone say what is touched for the first time.
     touched = 0 if run.is_folded else touched_bytes(program, run.tensors, run.index)
+    even = work_of(program, 0, 1).steps * items == whole.steps
     skipped, first = np.zeros(COUNTERS + 1), np.zeros(COUNTERS + 1)
     spent = np.zeros(COUNTERS + 1)
     past = Past()
@@ -78,7 +79,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
             keep += ceil(REFRESH_L2 * _capacity(run) * past.windows * window / inflow)
         if not _is_mixed(past.total, whole) and past.windows * window < MIXING_WAVES * run.slot_count:
             continue
-        most = skip = _whole(items - position - keep, run.slot_count, program)
+        most = skip = _resumed_at(position, items - keep, run.slot_count, program, even) - position
         full = used > FULL * _capacity(run)
         while skip >= window:
             work = work_of(program, position, position + skip)
@@ -95,12 +96,12 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
                 run.clock[machine.NEXT_CTA] = position
                 past = Past()
                 break
-            skip = _whole(skip // 2, run.slot_count, program)
+            skip = _resumed_at(position, position + skip // 2, run.slot_count, program, even) - position
             if skip < past.windows * window:
                 break
     if touched and first[links.TOUCHED] > 0:
         first *= max(0.0, touched - run.state.counter[links.TOUCHED]) / first[links.TOUCHED]
-    return _consistent(run, skipped + first, whole)
+    return _consistent(run, skipped + first, whole) if skipped[STEPS] else skipped
 
 
 def work_of(program: TileProgram, start: int, stop: int) -> Work:
@@ -123,20 +124,19 @@ def _window(slots: int, period: int, items: int) -> int:
     return one * min(LONGEST_WINDOW_WAVES, max(1, items // (MOST_WINDOWS * one)))
 
 
-def _whole(most: int, slots: int, program: TileProgram) -> int:
-    """Items to skip, at most so many: whole waves, so that the tail wave stays what it is, and whole periods.
+def _resumed_at(position: int, most: int, slots: int, program: TileProgram, even: bool) -> int:
+    """Item, at most `most`, that the launch is taken up again with; `position` where there is none that will do.
 
-    What follows then begins where a period begins, as what was skipped did, with nothing to touch for the first time
-    that the launch would have touched before. A program of one period has waves alone.
+    It begins a period, so that nothing is touched for the first time that the launch would have touched before;
+    a program of one period has waves alone. Where all items do the same work (`even`), CTAs keep to waves, and whole
+    waves are skipped, so that the tail wave stays what it is.
     """
-    period = program.period_items
-    if most < 1 or period == program.item_count:
-        return max(0, most) // slots * slots
-    skips = np.arange(most // period, max(0, most // period - MOST_SKIPS), -1, dtype=np.int64) * period
-    if not len(skips):
-        return 0
-    distance = np.abs((skips + slots // 2) % slots - slots // 2)
-    return int(skips[np.argmax(distance <= max(int(distance.min()), TAIL_TOLERANCE * program.item_count))])
+    unit = program.period_items if program.period_items < program.item_count else 1
+    ends = np.arange(most // unit, position // unit, -1, dtype=np.int64)[:MOST_ENDS] * unit
+    if even:
+        distance = np.abs((ends - position + slots // 2) % slots - slots // 2)
+        ends = ends[distance <= TAIL_TOLERANCE * program.item_count]
+    return int(ends[0]) if len(ends) else position
 
 
 def _is_mixed(seen: np.ndarray, whole: Work) -> bool:
@@ -172,6 +172,8 @@ def _consistent(run: UnderWay, skipped: np.ndarray, whole: Work) -> np.ndarray:
     """The same within what must be: SMs get no more from L2 than they ask for, and L2 reads serve all that HBM reads."""
     total = run.snapshot() + skipped
     asked = whole.loaded_bytes - total[links.L1_HIT]
-    most, least = max(asked, run.state.counter[links.L2_READ]), min(asked, total[links.HBM_READ])
+    most = max(asked, run.state.counter[links.L2_READ])
+    # Spilled registers come back from HBM without being asked for.
+    least = 0.0 if run.lowered.spilled_granules else min(asked, total[links.HBM_READ])
     skipped[links.L2_READ] += np.clip(total[links.L2_READ], least, most) - total[links.L2_READ]
     return skipped
