@@ -98,21 +98,20 @@ def rest_of(seen: np.ndarray, work: Work, touched: float, full: bool) -> np.ndar
     return rest
 
 
-def errors_of(past: Past, work: Work, touched: float, full: bool, windows: float, most_dirty: float) -> np.ndarray:
+def errors_of(past: Past, work: Work, touched: float, full: bool, windows: float) -> np.ndarray:
     """How far off the rest may be, by how much parts of the past differ in what they say of it.
 
     Args:
-        windows: skipped ones; most_dirty: bytes of L2 that may be dirty; the rest as in `rest_of`.
+        windows: skipped ones; the rest as in `rest_of`.
     """
     said = np.array([rest_of(part, work, touched, full) for part in past.parts(QUARTERS)])
     older, newer = (rest_of(part, work, touched, full) for part in past.parts(2))
     ahead = min(1.0 + windows / past.windows, AMPLIFIED)
     error = np.ptp(said, axis=0) / 2 + np.abs(newer - older) * ahead / 2
     if full:
-        half = past.windows // 2
-        dirty = past.dirty[-past.windows :]
-        drift = abs(float(np.mean(dirty[half:]) - np.mean(dirty[:half]))) / half
-        error[links.HBM_WRITE] += min(drift * windows, max(0.0, most_dirty - dirty[-1]))
+        # What is dirty has a level, about which it swings; what has not been written in the end is dirty then.
+        half, dirty = past.windows // 2, past.dirty[-past.windows :]
+        error[links.HBM_WRITE] += abs(float(np.mean(dirty[half:]) - np.mean(dirty[:half])))
     error[[STEPS, links.L2_WRITE, links.TOUCHED, links.FIRST]] = 0.0
     return np.asarray(error)
 

@@ -86,7 +86,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
             share = work.steps / whole.steps
             expected = touched * skip / items if touched else past.total[links.TOUCHED] * work.steps / past.total[STEPS]
             rest = rest_of(past.total, work, expected, full)
-            error = errors_of(past, work, expected, full, skip / window, run.state.lists[:, MOST_SOILED].sum())
+            error = errors_of(past, work, expected, full, skip / window)
             scale = tolerated(now[:-1] + skipped, rest, whole, work)
             if np.all(spent + error <= scale * (1.0 if skip == most else share)):
                 part = first_touches(past.total, expected)
@@ -120,7 +120,7 @@ def work_of(program: TileProgram, start: int, stop: int) -> Work:
 
 def _window(slots: int, period: int, items: int) -> int:
     """Items per window: about a wave, in whole periods where they are as short; more where there are very many."""
-    one = cdiv(slots, period) * period if period <= 2 * slots else slots
+    one = cdiv(slots, period) * period if period <= slots else slots
     return one * min(LONGEST_WINDOW_WAVES, max(1, items // (MOST_WINDOWS * one)))
 
 
