@@ -45,8 +45,11 @@ def settle(due: np.ndarray, earliest: np.ndarray, first: np.ndarray, winner: np.
     while node > 0:
         left, right = winner[2 * node], winner[2 * node + 1]
         before = winner[node]
-        ahead = earliest[left] < earliest[right] or (earliest[left] == earliest[right] and first[left] <= first[right])
-        after = left if ahead else right
+        # Which of the two wins is anybody's guess, so nothing branches on it.
+        ahead = (earliest[left] < earliest[right]) | (
+            (earliest[left] == earliest[right]) & (first[left] <= first[right])
+        )
+        after = right + (left - right) * ahead
         winner[node] = after
         if before == after and after != sm:
             break
