@@ -85,7 +85,7 @@ def lower_tensors(
         slab_granules = cdiv(tensor.rows, high) * row_granules
         total = slab_granules * tensor.slabs
         fold = total
-        if tensor.role == "scratch" and total > FOLD_ABOVE_GRANULES:
+        if total > FOLD_ABOVE_GRANULES:
             window = max(FOLD_ABOVE_GRANULES // 4, FOLD_L2_CAPACITIES * device.l2_bytes // (high * wide * stands_for))
             fold = cdiv(total, max(1, total // window))
         shape = high, wide, tensor.rows, tensor.row_bytes

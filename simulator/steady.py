@@ -22,7 +22,7 @@ from .walk import scaled, tally_items
 
 FEWEST_WINDOWS, MOST_WINDOWS = 8, 256
 """Windows of a grid that is worth it; above the second number they get longer."""
-LONGEST_WINDOW_WAVES = 64
+LONGEST_WINDOW_WAVES = 16
 MOST_ENDS = 1 << 16
 """Ends of a skip that are looked at for one of whole waves."""
 FULL, ALMOST = 0.98, 0.9

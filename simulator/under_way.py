@@ -12,6 +12,9 @@ from .lower import LoweredLaunch
 from .occupancy import occupancy
 from .program import Launch
 
+ITEMS_AT_ONCE = 1 << 15
+"""Items whose variables are looked up at a time."""
+
 
 def slots_of(launch: Launch, device: Device) -> int:
     """CTAs of a launch that run at a time."""
@@ -99,17 +102,21 @@ class UnderWay:
     def step_to(self, item: int, table_first: int = 0) -> None:
         """Step on until item `item` is due, or to the end; items from `table_first` on have not been dispatched yet."""
         program, ctas = self.launch.program, self.launch.cta_count
-        start = min(table_first, program.item_count)
-        stop = program.item_count if ctas < program.item_count else min(item, program.item_count)
-        table = np.ascontiguousarray(program.items(np.arange(start, stop, dtype=np.int64)), dtype=np.int64)
-        low = self.lowered
-        self.now = machine.run(
-            self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, self.lengths,
-            self.uses, self.paces, self.slots, self.trips, self.environment, self.ring, self.pending_steps,
-            self.aged, self.shares, self.crowds, self.known, self.speeds, self.due, self.earliest, self.first,
-            self.winner, self.clock, self.slowness, table, start, program.item_count, ctas,
-            item if item < program.item_count else ctas, self.record, self.now,
-        )  # fmt: skip
+        low, done, end = self.lowered, min(table_first, program.item_count), min(item, program.item_count)
+        while True:
+            # A persistent CTA takes up items from all over the grid.
+            stop = program.item_count if ctas < program.item_count else min(done + ITEMS_AT_ONCE, end)
+            table = np.ascontiguousarray(program.items(np.arange(done, stop, dtype=np.int64)), dtype=np.int64)
+            self.now = machine.run(
+                self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, self.lengths,
+                self.uses, self.paces, self.slots, self.trips, self.environment, self.ring, self.pending_steps,
+                self.aged, self.shares, self.crowds, self.known, self.speeds, self.due, self.earliest, self.first,
+                self.winner, self.clock, self.slowness, table, done, program.item_count, ctas,
+                stop if stop < program.item_count else ctas, self.record, self.now,
+            )  # fmt: skip
+            done = stop
+            if done >= end:
+                return
 
     @property
     def is_folded(self) -> bool:
