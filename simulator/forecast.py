@@ -29,11 +29,21 @@ AMPLIFIED = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What items do, exactly. Args: steps: executed; loaded_bytes, stored_bytes: asked for by CTAs [B]."""
+    """What items do, exactly.
 
-    steps: int
+    Args:
+        items: how many; executions: step name -> how often it runs; loaded_bytes, stored_bytes: asked for by CTAs [B].
+    """
+
+    items: int
+    executions: dict[str, int]
     loaded_bytes: int
     stored_bytes: int
+
+    @property
+    def steps(self) -> int:
+        """Steps executed, of all kinds."""
+        return sum(self.executions.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +124,16 @@ def errors_of(past: Past, work: Work, touched: float, full: bool, windows: float
         error[links.HBM_WRITE] += abs(float(np.mean(dirty[half:]) - np.mean(dirty[:half])))
     error[[STEPS, links.L2_WRITE, links.TOUCHED, links.FIRST]] = 0.0
     return np.asarray(error)
+
+
+def unlikeness(like: Work, work: Work) -> float:
+    """By what share two pieces of work differ in the kinds of their steps, or in what a step loads: 0 where alike."""
+    if not like.steps:
+        return 1.0
+    old, new = like.loaded_bytes / like.steps, work.loaded_bytes / work.steps
+    loads = abs(old - new) / max(old, new, 1.0)
+    return max(loads, *(abs(like.executions[name] / like.steps - often / work.steps)
+                        for name, often in work.executions.items()))  # fmt: skip
 
 
 def tolerated(so_far: np.ndarray, rest: np.ndarray, whole: Work, work: Work) -> np.ndarray:

@@ -13,12 +13,12 @@ import numpy as np
 from .core import links, machine
 from .core.links import COUNTERS, STEPS
 from .core.lru import CAPACITY, MOST_SOILED, SOILED, USED
-from .forecast import DIRTY, Past, Work, errors_of, first_touches, rest_of, tolerated
+from .forecast import DIRTY, Past, Work, errors_of, first_touches, rest_of, tolerated, unlikeness
 from .program import TileProgram
 from .tiling import cdiv
 from .touched import touched_bytes
 from .under_way import UnderWay
-from .walk import scaled, tally_items
+from .walk import scaled, steps, tally_items
 
 FEWEST_WINDOWS, MOST_WINDOWS = 8, 256
 """Windows of a grid that is worth it; above the second number they get longer."""
@@ -49,6 +49,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
     """
     program, items = run.launch.program, run.launch.program.item_count
     window = _window(run.slot_count, program.period_items, items)
+    locality = _locality_items(program)
     if items // window < FEWEST_WINDOWS:
         run.step_to(items)
         return np.zeros(COUNTERS + 1)
@@ -67,7 +68,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
         position, used = stop, _used(run)
         now = _snapshot(run)
         delta, before = now - before, now
-        if not _is_settled(run, now, used, growth * (items - position)):
+        if position - window < locality or not _is_settled(run, now, used, growth * (items - position)):
             past = Past()
             continue
         past = past.followed_by(delta, run.state.lists[:, SOILED].sum())
@@ -83,10 +84,13 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
         full = used > FULL * _capacity(run)
         while skip >= window:
             work = work_of(program, position, position + skip)
+            if not work.steps:
+                break
             share = work.steps / whole.steps
+            like = work_of(program, position - past.windows * window, position)
             expected = touched * skip / items if touched else past.total[links.TOUCHED] * work.steps / past.total[STEPS]
             rest = rest_of(past.total, work, expected, full)
-            error = errors_of(past, work, expected, full, skip / window)
+            error = errors_of(past, work, expected, full, skip / window) + unlikeness(like, work) * np.abs(rest)
             scale = tolerated(now[:-1] + skipped, rest, whole, work)
             if np.all(spent + error <= scale * (1.0 if skip == most else share)):
                 part = first_touches(past.total, expected)
@@ -112,10 +116,25 @@ def work_of(program: TileProgram, start: int, stop: int) -> Work:
     if periods:
         parts.append(scaled(tally_items(program, start, start + program.period_items), periods))
     return Work(
-        steps=sum(part.steps for part in parts),
+        items=stop - start,
+        executions={name: sum(part.executions[name] for part in parts) for name in parts[0].executions},
         loaded_bytes=sum(sum(part.load_bytes.values()) for part in parts),
         stored_bytes=sum(sum(part.store_bytes.values()) for part in parts),
     )
+
+
+def _locality_items(program: TileProgram) -> int:
+    """Items after which what they share has been touched, and is touched again: those of the shared slab, or a sweep.
+
+    CTAs go through a slab before they come to the next, or through all slabs time after time.
+    """
+    slabs = [tensor.slabs for tensor in program.tensors if tensor.slabs > 1]
+    if not slabs or max(slabs) >= program.item_count:
+        return 0
+    names = {tile.slab for step, _ in steps(program.body) for tile in (*step.loads, *step.stores)}
+    (zeroth, first) = program.items(np.arange(2, dtype=np.int64))
+    sweeps = any(zeroth[column] != first[column] for column, name in enumerate(program.variables) if name in names)
+    return max(slabs) if sweeps else program.item_count // min(slabs)
 
 
 def _window(slots: int, period: int, items: int) -> int:
