@@ -16,7 +16,7 @@ from .core.links import COUNTERS, STEPS
 CYCLES = COUNTERS
 DIRTY = COUNTERS + 1
 """Elements of a window behind the counters: cycles, and by how much dirty bytes in L2 have grown."""
-BYTES_TOLERANCE, CYCLES_TOLERANCE = 0.004, 0.01
+BYTES_TOLERANCE, CYCLES_TOLERANCE = 0.003, 0.007
 """How far off the whole launch may be by what is skipped of it, as told by how much windows differ.
 Tests allow 0.5 % and 2 %. Bytes are relative to what is read or written there in all, but where that is little:
 writes and fabric to a tenth of what HBM moves at least; L2 reads to a quarter of what SMs ask for, L1 hits to all of it,
@@ -64,8 +64,9 @@ class Past:
 
     @property
     def is_enough(self) -> bool:
-        """Whether there are quarters, and something has happened in each."""
-        return self.windows >= QUARTERS and all(part[STEPS] > 0 for part in self.parts(QUARTERS))
+        """Whether there are quarters, something has happened in each, and the newest is a new one."""
+        quarter = self.windows // QUARTERS
+        return quarter > 0 and len(self.deltas) % quarter == 0 and all(part[STEPS] > 0 for part in self.parts(QUARTERS))
 
     @property
     def total(self) -> np.ndarray:

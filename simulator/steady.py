@@ -32,6 +32,8 @@ MIXED, MIXING_WAVES = 0.03, 64
 is read. Where that saves more than this share of what SMs ask for, so many waves must have shown that they do not."""
 TAIL_TOLERANCE = 0.0025
 """A skip may shift the tail wave by this share of the whole launch."""
+LEAST_SKIP = 4
+"""Where not all can be skipped that is left, a half or a quarter of it may be."""
 KEEP_WAVES = 2
 REFRESH_L2 = 1.5
 """Waves stepped through at the end: at least two, and as many as refill the L2 so often, for the launch after."""
@@ -101,7 +103,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
                 past = Past()
                 break
             skip = _resumed_at(position, position + skip // 2, run.slot_count, program, even) - position
-            if skip < past.windows * window:
+            if skip < max(past.windows * window, most // LEAST_SKIP):
                 break
     if touched and first[links.TOUCHED] > 0:
         first *= max(0.0, touched - run.state.counter[links.TOUCHED]) / first[links.TOUCHED]
