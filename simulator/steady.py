@@ -25,13 +25,17 @@ FEWEST_WINDOWS, MOST_WINDOWS = 8, 256
 LONGEST_WINDOW_WAVES = 16
 MOST_ENDS = 1 << 16
 """Ends of a skip that are looked at for one of whole waves."""
-FULL, ALMOST = 0.98, 0.9
-"""L2 counts as settled when it is this full, or will be no fuller than the second share at the end."""
+ALMOST, TURNED_OVER = 0.9, 1.1
+"""L2 counts as full when it is this full, since granules leave some room, and so many times as much has come as is
+there; and as never to become full where it will be no fuller than that at the end."""
 MIXED, MIXING_WAVES = 0.03, 64
 """CTAs that load the same in step, so that one read serves several SMs, fall out of step sooner or later, and then more
 is read. Where that saves more than this share of what SMs ask for, so many waves must have shown that they do not."""
 TAIL_TOLERANCE = 0.0025
 """A skip may shift the tail wave by this share of the whole launch."""
+PATIENCE_STEPS = 1 << 22
+"""Steps in which a steady state should have shown: a grid that swings for longer is continued with what that leaves
+open, so that the time an answer takes does not grow with the grid."""
 LEAST_SKIP = 4
 """Where not all can be skipped that is left, a half or a quarter of it may be."""
 KEEP_WAVES = 2
@@ -83,7 +87,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
         if not _is_mixed(past.total, whole) and past.windows * window < MIXING_WAVES * run.slot_count:
             continue
         most = skip = _resumed_at(position, items - keep, run.slot_count, program, even) - position
-        full = used > FULL * _capacity(run)
+        full = _is_full(run, now, used)
         while skip >= window:
             work = work_of(program, position, position + skip)
             if not work.steps:
@@ -93,7 +97,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
             expected = touched * skip / items if touched else past.total[links.TOUCHED] * work.steps / past.total[STEPS]
             rest = rest_of(past.total, work, expected, full)
             error = errors_of(past, work, expected, full, skip / window) + unlikeness(like, work) * np.abs(rest)
-            scale = tolerated(now[:-1] + skipped, rest, whole, work)
+            scale = tolerated(now[:-1] + skipped, rest, whole, work) * max(1.0, now[STEPS] / PATIENCE_STEPS)
             if np.all(spent + error <= scale * (1.0 if skip == most else share)):
                 part = first_touches(past.total, expected)
                 spent += error
@@ -179,14 +183,18 @@ def _capacity(run: UnderWay) -> float:
     return float(run.state.lists[:, CAPACITY].sum())
 
 
+def _is_full(run: UnderWay, now: np.ndarray, used: float) -> bool:
+    """Whether something leaves L2 for all that comes; more has come then than is there, and nothing of before is."""
+    brought = now[links.HBM_READ] + now[links.L2_WRITE] + now[links.FABRIC]
+    return bool(used > ALMOST * _capacity(run) and brought > TURNED_OVER * used)
+
+
 def _is_settled(run: UnderWay, now: np.ndarray, used: float, growth: float) -> bool:
-    """Whether L2 is full, or never will be, and holds nothing older than the launch. Args: growth: until the end."""
-    lists = run.state.lists
-    if used <= FULL * _capacity(run):
-        return used + max(0.0, growth) < ALMOST * _capacity(run) and bool(
-            now[DIRTY] + max(0.0, growth) < ALMOST * lists[:, MOST_SOILED].sum()
-        )
-    return bool(now[links.HBM_READ] + now[links.L2_WRITE] + now[links.FABRIC] >= used)
+    """Whether L2 is full, or never will be. Args: growth: until the end, as of late [B]."""
+    if _is_full(run, now, used):
+        return True
+    most_dirty, more = run.state.lists[:, MOST_SOILED].sum(), max(0.0, growth)
+    return bool(max((used + more) / _capacity(run), (now[DIRTY] + more) / most_dirty) < ALMOST)
 
 
 def _consistent(run: UnderWay, skipped: np.ndarray, whole: Work) -> np.ndarray:
