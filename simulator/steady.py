@@ -198,11 +198,13 @@ def _is_settled(run: UnderWay, now: np.ndarray, used: float, growth: float) -> b
 
 
 def _consistent(run: UnderWay, skipped: np.ndarray, whole: Work) -> np.ndarray:
-    """The same within what must be: SMs get no more from L2 than they ask for, and L2 reads serve all that HBM reads."""
-    total = run.snapshot() + skipped
-    asked = whole.loaded_bytes - total[links.L1_HIT]
-    most = max(asked, run.state.counter[links.L2_READ])
+    """The same within what must be: L1 and L2 serve no more than is asked for, and L2 all that HBM reads."""
+    counter, total = run.state.counter, run.snapshot() + skipped
     # Spilled registers come back from HBM without being asked for.
-    least = 0.0 if run.lowered.spilled_granules else min(asked, total[links.HBM_READ])
-    skipped[links.L2_READ] += np.clip(total[links.L2_READ], least, most) - total[links.L2_READ]
+    fetched = 0.0 if run.lowered.spilled_granules else total[links.HBM_READ]
+    hits = min(total[links.L1_HIT], max(whole.loaded_bytes - fetched, counter[links.L1_HIT]))
+    asked = whole.loaded_bytes - hits
+    reads = max(min(total[links.L2_READ], max(asked, counter[links.L2_READ])), min(asked, fetched))
+    skipped[links.L1_HIT] += hits - total[links.L1_HIT]
+    skipped[links.L2_READ] += reads - total[links.L2_READ]
     return skipped

@@ -55,12 +55,6 @@ LARGE = {
     "head-fast": Large(
         problem=problem(16, 16, 1024), config=Config(num_stages=3, cta_order="head-fast"), device=SLICE, at_most=0.5
     ),
-    "head-fast, causal": Large(
-        problem=problem(64, 16, 1024, causal=True),
-        config=Config(num_stages=3, cta_order="head-fast"),
-        device=SLICE,
-        at_most=0.95,
-    ),
     "head-fast, causal, rows without keys": Large(
         problem=problem(64, 4, 1024, causal=True, seqlen_k=512),
         config=Config(block_m=32, num_stages=2, cta_order="head-fast"),
@@ -94,6 +88,10 @@ def test_a_steady_state_comes_close_to_the_full_run(large: Large) -> None:
     programs = [launch.program for launch in launches_of(large.problem, large.schedule, chosen, large.device)]
     for seen, full, program in zip(part.launches, whole.launches, programs, strict=True):
         new, old = seen.traffic, full.traffic
+        for name in ("l2_write_bytes", "matmul_flop", "other_flop", "exp_count", "smem_read_bytes", "smem_write_bytes"):
+            assert getattr(new, name) == getattr(old, name)
+        if seen.simulated_fraction == 1:
+            continue  # what follows a launch that was continued begins with its CTAs and L2 in another order
         asked = sum(tally(program).load_bytes.values())
         hbm = old.hbm_read_bytes + old.hbm_write_bytes
         assert new.cycles == pytest.approx(old.cycles, rel=CYCLES)
@@ -102,20 +100,18 @@ def test_a_steady_state_comes_close_to_the_full_run(large: Large) -> None:
         assert new.fabric_bytes == pytest.approx(old.fabric_bytes, rel=BYTES, abs=BYTES * hbm / 10)
         assert new.l2_read_bytes == pytest.approx(old.l2_read_bytes, rel=BYTES, abs=BYTES * asked / 4)
         assert new.l1_hit_bytes == pytest.approx(old.l1_hit_bytes, abs=BYTES * asked)
-        for name in ("l2_write_bytes", "matmul_flop", "other_flop", "exp_count", "smem_read_bytes", "smem_write_bytes"):
-            assert getattr(new, name) == getattr(old, name)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(case=continued())
-def test_continued_reads_are_compulsory_ones_and_those_that_full_runs_repeat(case: Case) -> None:
-    """From an empty L2 never less than each byte once, and no more than 0.5 % or a few tiles off the full run."""
-    total, full = case.simulate().total, replace(case, steady_state=False).simulate().total
+def test_a_continued_grid_reads_and_stores_every_byte(case: Case) -> None:
+    """From an empty L2 never less than each byte once; and all that is stored is counted."""
+    total = case.simulate().total
     assert total.hbm_read_bytes >= bytes_touched_first(case.launches, "load")
-    assert total.l2_write_bytes == full.l2_write_bytes
+    assert total.l2_write_bytes == sum(sum(tally(each.program).store_bytes.values()) for each in case.launches)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(case=continued())
 def test_what_a_launch_touches_is_what_it_reads_where_nothing_is_read_twice(case: Case) -> None:
     """Coverage alone says what a full run with room for all reads from device memory in its first launch."""
@@ -152,8 +148,9 @@ def test_inputs_of_short_keys_are_all_read() -> None:
 def test_a_grid_ten_times_as_long_costs_hardly_more_steps() -> None:
     """The steps taken depend on waves and L2 capacity, not on the length of the grid."""
     taken = []
-    for batch in (128, 1280):
-        seen = simulate(problem(batch, 8, 256), config=Config(num_stages=3), device=SLICE).launches[0]
+    for batch in (16, 160):
+        shape = problem(batch, 8, 256, seqlen_k=2000)
+        seen = simulate(shape, schedule="online_softmax", device=SLICE).launches[0]
         taken.append(seen.simulated_fraction * seen.grid[0])
     assert taken[1] < 4 * taken[0]
 
