@@ -92,7 +92,9 @@ def run_launches(
         runs = []
         for number, (launch, low) in enumerate(zip(launches, lowered, strict=True)):
             last = number == len(launches) - 1 and not warm
-            run = UnderWay(launch, low, tensors, index, state, device, clocks[number], resolution, begin, record, granules)
+            run = UnderWay(
+                launch, low, tensors, index, state, device, clocks[number], resolution, begin, record, granules
+            )
             runs.append(_finish(run, steady_state and not record, refresh=not last))
             begin = run.end
     return runs

@@ -9,7 +9,9 @@ import numpy as np
 from .compiled import inlined
 
 
-def tournament(sms: int, places: int, slots: int, begin: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def tournament(
+    sms: int, places: int, slots: int, begin: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """All slots due at `begin`.
 
     Args:
