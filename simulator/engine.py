@@ -98,7 +98,9 @@ def run_launches(
         runs = []
         for number, (launch, low) in enumerate(zip(launches, lowered, strict=True)):
             last = number == len(launches) - 1 and not warm
-            run = UnderWay(launch, low, tensors, state, device, clocks[number], resolution, begin, record, granules)
+            run = UnderWay(
+                launch, low, tensors, index, state, device, clocks[number], resolution, begin, record, granules
+            )
             runs.append(_finish(run, steady_state and not record, refresh=not last))
             begin = run.end
     return runs
@@ -107,6 +109,7 @@ def run_launches(
 def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str) -> Memory:
     parts = device.l2_partitions
     slots = memory.COALESCER_LINE_SLOTS if resolution == "line" else memory.COALESCER_SLOTS
+    coalescers = -(-device.sms // device.coalescer_sms)
     capacities = np.tile(_group_bytes(device, largest_bytes), parts)
     entry, dirt, lists = make_lru(granules * parts * parts, capacities, device.l2_dirty_fraction)
     return Memory(
@@ -116,7 +119,8 @@ def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: 
         ready=np.zeros(granules),
         windows=np.zeros(granules, dtype=np.int32),
         free=np.zeros(links.first_channel(parts, device.sms) + device.hbm_channels),
-        pending=np.zeros((-(-device.sms // device.coalescer_sms), slots, 2)),
+        asked=np.zeros((coalescers, slots), dtype=np.int32),
+        pending=np.zeros((coalescers, slots)),
         l1=np.zeros((device.sms, l1.L1_ENTRIES + 1, 2), dtype=np.int64),
         counter=np.zeros(links.COUNTER_ELEMENTS),
     )
