@@ -29,8 +29,9 @@ ALMOST, TURNED_OVER = 0.9, 1.1
 """L2 counts as full when it is this full, since granules leave some room, and so many times as much has come as is
 there; and as never to become full where it will be no fuller than that at the end."""
 MIXED, MIXING_WAVES = 0.03, 64
-"""CTAs that load the same in step, so that one read serves several SMs, fall out of step sooner or later, and then more
-is read. Where that saves more than this share of what SMs ask for, so many waves must have shown that they do not."""
+"""CTAs that load the same in step, so that one read serves several SMs, or finds in an L2 that a wave renews what another
+has just read, fall out of step sooner or later, and then more is read.
+Where that saves more than this share of what is read, so many waves must have shown that they do not."""
 TAIL_TOLERANCE = 0.0025
 """A skip may shift the tail wave by this share of the whole launch."""
 PATIENCE_STEPS = 1 << 22
@@ -84,7 +85,8 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
         inflow = past.total[links.HBM_READ] + past.total[links.L2_WRITE]
         if refresh and inflow > 0:
             keep += ceil(REFRESH_L2 * _capacity(run) * past.windows * window / inflow)
-        if not _is_mixed(past.total, whole) and past.windows * window < MIXING_WAVES * run.slot_count:
+        waves = past.windows * window / run.slot_count
+        if waves < MIXING_WAVES and _keeps_step(run, past.total, waves, whole):
             continue
         most = skip = _resumed_at(position, items - keep, run.slot_count, program, even) - position
         full = _is_full(run, now, used)
@@ -164,10 +166,14 @@ def _resumed_at(position: int, most: int, slots: int, program: TileProgram, even
     return int(ends[0]) if len(ends) else position
 
 
-def _is_mixed(seen: np.ndarray, whole: Work) -> bool:
-    """Whether SMs hardly ever share what one of them reads."""
+def _keeps_step(run: UnderWay, seen: np.ndarray, waves: float, whole: Work) -> bool:
+    """Whether much is saved, or could be, because CTAs load the same at the same time. Args: seen: so many waves."""
     asked = whole.loaded_bytes * seen[STEPS] / whole.steps
-    return bool(asked - seen[links.L1_HIT] - seen[links.L2_READ] <= MIXED * asked)
+    together = asked - seen[links.L1_HIT] - seen[links.L2_READ]
+    shared = asked - seen[links.TOUCHED]
+    inflow = (seen[links.HBM_READ] + seen[links.L2_WRITE] + seen[links.FABRIC]) / waves
+    fleeting = inflow > ALMOST * _capacity(run) and shared > MIXED * asked
+    return bool(together > MIXED * asked or fleeting)
 
 
 def _snapshot(run: UnderWay) -> np.ndarray:

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws.cases import Case, cases
+from laws.cases import Case, cases, stepped
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.registry import all_schedules
 
@@ -22,8 +22,9 @@ EXACT = (
 )
 
 
+# With more CTAs, strips of score tiles get longer: only small problems are cut up alike when they double.
 @laws
-@given(case=cases())
+@given(case=stepped())
 def test_twice_the_batch_is_twice_the_work(case: Case) -> None:
     """Operations, stores, shared-memory bytes and loads double exactly."""
     if case.config.persistent:
