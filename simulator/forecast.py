@@ -2,7 +2,7 @@
 
 Each counter goes with what causes it.
 What HBM reads for the first time goes with what is touched for the first time, which is known exactly;
-what it reads again goes with the steps. What it writes goes with what is stored, since what is stored leaves L2 or stays.
+what it reads again goes with the steps. What it writes goes with what is stored, which leaves L2 or stays.
 The fabric carries what is touched first, and else goes with the steps, as L2 reads, L1 hits and cycles do.
 """
 
@@ -19,8 +19,8 @@ DIRTY = COUNTERS + 1
 BYTES_TOLERANCE, CYCLES_TOLERANCE = 0.003, 0.007
 """How far off the whole launch may be by what is skipped of it, as told by how much windows differ.
 Tests allow 0.5 % and 2 %. Bytes are relative to what is read or written there in all, but where that is little:
-writes and fabric to a tenth of what HBM moves at least; L2 reads to a quarter of what SMs ask for, L1 hits to all of it,
-since what one does not serve the other does."""
+writes and fabric to a tenth of what HBM moves at least; L2 reads to a quarter of what SMs ask for,
+L1 hits to all of it, since what one does not serve the other does."""
 LEAST_OF_HBM, LEAST_OF_ASKED = 0.1, 0.25
 QUARTERS = 4
 AMPLIFIED = 4.0
@@ -71,7 +71,8 @@ class Past:
     @property
     def total(self) -> np.ndarray:
         """All of them together."""
-        return np.sum(self.deltas[-self.windows :], axis=0)
+        added: np.ndarray = np.sum(self.deltas[-self.windows :], axis=0)
+        return added
 
     def parts(self, count: int) -> list[np.ndarray]:
         """They in equal parts, the oldest first."""
@@ -99,7 +100,7 @@ def rest_of(seen: np.ndarray, work: Work, touched: float, full: bool) -> np.ndar
     again = seen[: COUNTERS + 1].copy()
     again[links.HBM_READ] -= seen[links.FIRST]
     again[links.FABRIC] -= min(seen[links.FABRIC], seen[links.TOUCHED])
-    rest = again * work.steps / seen[STEPS]
+    rest: np.ndarray = again * work.steps / seen[STEPS]
     rest[[links.TOUCHED, links.FIRST]] = 0.0
     rest += first_touches(seen, touched)
     stored = seen[links.L2_WRITE]
@@ -146,7 +147,7 @@ def tolerated(so_far: np.ndarray, rest: np.ndarray, whole: Work, work: Work) -> 
     left = max(0.0, whole.steps - so_far[STEPS] - work.steps) / work.steps
     total = so_far + rest * (1.0 + left)
     hbm = LEAST_OF_HBM * (total[links.HBM_READ] + total[links.HBM_WRITE])
-    scale = total * BYTES_TOLERANCE
+    scale: np.ndarray = total * BYTES_TOLERANCE
     for which in (links.HBM_WRITE, links.FABRIC):
         scale[which] = BYTES_TOLERANCE * max(total[which], hbm)
     scale[links.L2_READ] = BYTES_TOLERANCE * max(total[links.L2_READ], LEAST_OF_ASKED * whole.loaded_bytes)

@@ -29,9 +29,9 @@ ALMOST, TURNED_OVER = 0.9, 1.1
 """L2 counts as full when it is this full, since granules leave some room, and so many times as much has come as is
 there; and as never to become full where it will be no fuller than that at the end."""
 MIXED, MIXING_WAVES = 0.03, 64
-"""CTAs that load the same in step, so that one read serves several SMs, or finds in an L2 that a wave renews what another
-has just read, fall out of step sooner or later, and then more is read.
-Where that saves more than this share of what is read, so many waves must have shown that they do not."""
+"""CTAs that load the same in step, so that one read serves several SMs, or finds what another has just read in an L2
+that a wave renews, fall out of step sooner or later, and others into it.
+Where that may save more than this share of what they ask for, so many waves must have shown that they do not."""
 TAIL_TOLERANCE = 0.0025
 """A skip may shift the tail wave by this share of the whole launch."""
 PATIENCE_STEPS = 1 << 22

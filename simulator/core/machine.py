@@ -88,10 +88,11 @@ def run(
         tensors, tiles: as in `memory`; code, loops, steps: int64 tables with the columns above;
         lengths: float64 (steps,), cycles of a lone CTA; uses: float64 (steps, pipes), how long in each it wants a pipe;
         paces: float64 (steps, CTAs of an SM), by a CTA's age, how much longer it takes beside others than the mean;
-        slots: int64 (slots, SLOT_COLUMNS), slot i on the SM `slots[i, SM]` at place i // SMs of lane i % SMs; trips: int64 (slots, 2 * loops), trip and trips of each loop;
+        slots: int64 (slots, SLOT_COLUMNS), slot i on the SM `slots[i, SM]` at place i // SMs of lane i % SMs;
+        trips: int64 (slots, 2 * loops), trip and trips of each loop;
         environment: int64 (slots, variables and counters); ring: float64 (slots, RING), arrival of prefetched tiles;
-        pending_steps: int64 (SMs, places), the step that a CTA computes, or NOTHING; aged: int64 (SMs, places + 1), places
-        of an SM's CTAs from the oldest on, their number last; shares: float64 (SMs, places, SHARE_COLUMNS), crowds:
+        pending_steps: int64 (SMs, places), the step that a CTA computes, or NOTHING;
+        aged: int64 (SMs, places + 1), places of an SM's CTAs from the oldest on, their number last; shares: float64 (SMs, places, SHARE_COLUMNS), crowds:
         float64 (SMs,), known: uint64 (KNOWN_CASES,), speeds: float64 (KNOWN_CASES, places + 1), as in `sharing`;
         due, earliest, first, winner: as in `events`; clock: int64, the next CTA;
         slowness: float64 (SMs,), counted cycles for one of each SM;

@@ -29,8 +29,9 @@ ENOUGH = 1.0 + 1e-9
 """A pipe that is wanted for no longer in a cycle slows nobody down."""
 UNKNOWN = -1.0
 """Crowd of an SM whose CTAs' speeds have to be looked at; all others are 1 or more."""
-KNOWN_CASES = 1 << 12
-"""Cases that are kept, a power of two; each takes the place of an older one."""
+KNOWN_BITS = 12
+KNOWN_CASES = 1 << KNOWN_BITS
+"""Cases that are kept; each takes the place of an older one."""
 MULTIPLIER = 0x9E3779B97F4A7C15
 """Odd, so that no two cases of up to 20 CTAs are likely to meet in 64 bits."""
 
@@ -107,7 +108,7 @@ def _share_out(
     key = np.uint64(count)
     for age in range(count):
         key = key * np.uint64(MULTIPLIER) + np.uint64(pending[sm, aged[sm, age]] + 2)
-    case = np.int64(key >> np.uint64(64 - 12))
+    case = np.int64(key >> np.uint64(64 - KNOWN_BITS))
     if known[case] != key:
         known[case] = key
         _find_speeds(uses, paces, pending[sm], aged[sm], speeds[case])
