@@ -6,7 +6,8 @@ or one 128-byte line (`line`).
 Where these are too many and too small, one of a few, along diagonals, stands for its neighbours (decision 0017).
 Tensors of millions of granules are folded: granule numbers repeat after a window of many L2 capacities;
 what is touched again after so much else would not be found in L2 anyway.
-A number that comes to mean another granule leaves L2 first: CTAs that run together may lie windows apart, and find nothing of each other's.
+A number that comes to mean another granule leaves L2 first:
+CTAs that run together may lie windows apart, and find nothing of each other's.
 """
 
 from dataclasses import dataclass

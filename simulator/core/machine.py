@@ -92,8 +92,9 @@ def run(
         trips: int64 (slots, 2 * loops), trip and trips of each loop;
         environment: int64 (slots, variables and counters); ring: float64 (slots, RING), arrival of prefetched tiles;
         pending_steps: int64 (SMs, places), the step that a CTA computes, or NOTHING;
-        aged: int64 (SMs, places + 1), places of an SM's CTAs from the oldest on, their number last; shares: float64 (SMs, places, SHARE_COLUMNS), crowds:
-        float64 (SMs,), known: uint64 (KNOWN_CASES,), speeds: float64 (KNOWN_CASES, places + 1), as in `sharing`;
+        aged: int64 (SMs, places + 1), places of an SM's CTAs from the oldest on, their number last;
+        shares: float64 (SMs, places, SHARE_COLUMNS), crowds: float64 (SMs,), known: uint64 (KNOWN_CASES,),
+        speeds: float64 (KNOWN_CASES, places + 1), as in `sharing`;
         due, earliest, first, winner: as in `events`; clock: int64, the next CTA;
         slowness: float64 (SMs,), counted cycles for one of each SM;
         table: int64 (items, variables), from item `table_first` on;

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import compiled, inlined
+from .copies import keep_written, list_of, renew, scatter
 from .l1 import look_up
 from .links import (
     CHANNEL_BYTES,
@@ -30,7 +31,7 @@ from .links import (
     serve,
     write_hbm,
 )
-from .lru import ABSENT, DIRTY, STATE, drop, insert, soil, touch
+from .lru import ABSENT, DIRTY, STATE, insert, touch
 
 # Columns of `tensors`.
 BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES = range(5)
@@ -66,13 +67,6 @@ class Memory(NamedTuple):
     counter: np.ndarray
 
 
-@inlined
-def _list_of(lists: np.ndarray, parts: int, partition: int, granule: int) -> int:
-    """The group of sets that a granule falls into: neighbours are spread evenly (golden ratio)."""
-    groups = len(lists) // parts
-    return partition * groups + (((granule * 0x9E3779B1) & 0xFFFFFFFF) * groups >> 32)
-
-
 @compiled
 def _fetch(
     entry: np.ndarray,
@@ -92,7 +86,7 @@ def _fetch(
 ) -> float:
     """Bring a share that the near partition lacks, over the fabric or from HBM. Returns: when it is there."""
     parts = rates.partitions
-    group = _list_of(lists, parts, home, granule)
+    group = list_of(lists, parts, home, granule)
     own = (granule * parts + home) * parts + home
     done = time
     written = 0
@@ -108,42 +102,11 @@ def _fetch(
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(entry, dirt, lists, group, own, share)
     if home != near and entry[own, STATE] != DIRTY:
-        copies = _list_of(lists, parts, near, granule)
+        copies = list_of(lists, parts, near, granule)
         written += insert(entry, dirt, lists, copies, (granule * parts + near) * parts + home, share)
     if written > 0:
         write_hbm(free, counter, rates, written, 1.0, time)
     return done
-
-
-@compiled
-def _renew(
-    entry: np.ndarray,
-    dirt: np.ndarray,
-    lists: np.ndarray,
-    ready: np.ndarray,
-    free: np.ndarray,
-    counter: np.ndarray,
-    rates: Rates,
-    granule: int,
-    time: float,
-) -> None:
-    """A granule's number now means another one, of which L2 holds nothing (see `lower`)."""
-    parts = rates.partitions
-    ready[granule] = 0.0
-    written = 0
-    for partition in range(parts):
-        for home in range(parts):
-            copy = (granule * parts + partition) * parts + home
-            if entry[copy, STATE] != ABSENT:
-                written += drop(entry, dirt, lists, _list_of(lists, parts, partition, granule), copy)
-    if written > 0:
-        write_hbm(free, counter, rates, written, 1.0, time)
-
-
-@inlined
-def scatter(granule: int) -> int:
-    """Scatters granule numbers: tensors are often powers of two apart (Fibonacci hashing)."""
-    return ((granule * 0x9E3779B1) & 0xFFFFFFFF) >> 15
 
 
 @inlined
@@ -182,7 +145,7 @@ def _read_granule(
     for home in range(first, last):
         copy = (granule * parts + near) * parts + home
         if entry[copy, STATE] != ABSENT:
-            touch(entry, len(entry) - len(lists) + _list_of(lists, parts, near, granule), copy)
+            touch(entry, len(entry) - len(lists) + list_of(lists, parts, near, granule), copy)
         else:
             fetched = True
             arrival = _fetch(
@@ -201,25 +164,6 @@ def _read_granule(
     asked[unit, slot] = granule + 1
     pending[unit, slot] = done
     return done
-
-
-@inlined
-def keep_written(
-    entry: np.ndarray, dirt: np.ndarray, lists: np.ndarray, parts: int, granule: int, near: int, home: int, share: int
-) -> int:
-    """L2 keeps a share that was written: at home, dirty, and a copy on the writer's side. Returns: bytes driven out."""
-    written = 0
-    for other in range(parts):
-        copy, group = (granule * parts + other) * parts + home, _list_of(lists, parts, other, granule)
-        if other != home and other != near:
-            if entry[copy, STATE] != ABSENT:
-                drop(entry, dirt, lists, group, copy)
-        elif entry[copy, STATE] != ABSENT:
-            touch(entry, len(entry) - len(lists) + group, copy)
-        else:
-            written += insert(entry, dirt, lists, group, copy, share)
-    own = (granule * parts + home) * parts + home
-    return written + soil(entry, dirt, lists, _list_of(lists, parts, home, granule), own)
 
 
 @compiled
@@ -340,7 +284,7 @@ def access_tile(
                 granule -= window * fold
             granule += base
             if windows[granule] != window:
-                _renew(entry, dirt, lists, ready, free, counter, rates, granule, time)
+                renew(entry, dirt, lists, ready, free, counter, rates, granule, time)
                 windows[granule] = window
             if store:
                 _write_granule(entry, dirt, lists, ready, free, counter, rates, granule, size, cost, sm, time)
