@@ -20,6 +20,8 @@ from .touched import touched_bytes
 from .under_way import UnderWay
 from .walk import scaled, steps, tally_items
 
+PAST_SHARE, MOST_PAST = 12, 16
+"""Windows that the past must have: this part of the grid, but no more than so many; a few may agree by chance."""
 FEWEST_WINDOWS, MOST_WINDOWS = 8, 256
 """Windows of a grid that is worth it; above the second number they get longer."""
 LONGEST_WINDOW_WAVES = 16
@@ -79,7 +81,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
             past = Past()
             continue
         past = past.followed_by(delta, run.state.lists[:, SOILED].sum())
-        if not past.is_enough:
+        if not past.is_enough or past.windows < min(MOST_PAST, items // window // PAST_SHARE):
             continue
         keep = KEEP_WAVES * run.slot_count
         inflow = past.total[links.HBM_READ] + past.total[links.L2_WRITE]
