@@ -51,6 +51,45 @@ def exploration(workers: int) -> Callable[[], dict[str, float]]:
     return lambda: {"configs": len(explore(problem, workers=workers).candidates)}
 
 
+def shares(causal: bool) -> Callable[[], dict[str, float]]:
+    """Every fourth configuration of an exploration, continued from a steady state and then stepped through."""
+    from tilesight.simulator.explore import plan
+    from tilesight.simulator.occupancy import DoesNotFit
+    from tilesight.simulator.problem import AttentionProblem
+    from tilesight.simulator.simulate import simulate
+
+    if causal:
+        device = "h100-sxm"
+        problem = AttentionProblem(
+            batch=1, heads=64, kv_heads=8, seqlen_q=8192, seqlen_k=8192, head_dim=128, causal=True
+        )
+    else:
+        device = "h200"
+        problem = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
+    configs = [job.config for job in plan(problem, "flash2", {})[0]][::4]
+
+    def timed(steady: bool) -> tuple[float, list[float]]:
+        begin, stepped = time.process_time(), []
+        for config in configs:
+            try:
+                seen = simulate(problem, config=config, device=device, steady_state=steady)
+            except DoesNotFit:
+                continue
+            stepped.append(seen.launches[0].simulated_fraction)
+        return time.process_time() - begin, stepped
+
+    def run() -> dict[str, float]:
+        whole_s, _ = timed(False)
+        part_s, stepped = timed(True)
+        return {
+            "stepped": statistics.mean(stepped),
+            "per_s": len(stepped) / part_s,
+            "of_whole": part_s / whole_s,
+        }
+
+    return run
+
+
 def command_line() -> Callable[[], dict[str, float]]:
     """`tilesight simulate`, the interpreter's start included."""
 
@@ -85,6 +124,8 @@ CASES: dict[str, tuple[Callable[[], Callable[[], dict[str, float]]], float, bool
     "B4 H32 N4096 unfused": (lambda: attention(4, 32, 4096, "unfused"), 0.0, True),
     "explore, one process": (lambda: exploration(1), 0.0, False),
     "explore, two processes": (lambda: exploration(2), 15.0, False),
+    "configurations of B4 H32 N4096": (lambda: shares(False), 0.0, True),
+    "configurations, causal, 8 KV heads": (lambda: shares(True), 0.0, True),
     "command line, compiled": (command_line, 1.5, False),
     "command line, first call of all": (first_call, 60.0, False),
 }
@@ -122,6 +163,11 @@ def main() -> None:
         notes = []
         if "lines" in seen:
             notes.append(f"{seen['lines'] / seen['best'] / 1e9:.2f} G line-equivalents/s into SMs")
+        if "per_s" in seen:
+            notes.append(
+                f"{seen['per_s']:.1f} configurations a CPU-second, {seen['of_whole']:.2f} of the time of all steps"
+            )
+        if "stepped" in seen:
             notes.append(f"{seen['stepped']:.0%} stepped through")
         if "configs" in seen:
             notes.append(f"{seen['configs']} configurations")

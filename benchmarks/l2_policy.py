@@ -28,7 +28,7 @@ FREE = StepCost(
     critical_path_cycles=50.0,
     smem_read_bytes=0,
     smem_write_bytes=0,
-    matmul_flop=0,
+    executed_flop=0,
     other_flop=0,
     exp_count=0,
 )

@@ -21,7 +21,7 @@ class Roofline:
 
     Args:
         hbm_bytes: least traffic with device memory, both directions [B].
-        matmul_flop: of the tile products [FLOP]; exp_count: exponentials.
+        tensor_flop: least that the tensor cores can be asked for [FLOP]; exp_count: exponentials.
         hbm_s: device memory at its achievable bandwidth [s].
         tensor_s: tensor cores at the boost clock [s].
         mufu_s: exponentials at the boost clock [s].
@@ -31,7 +31,7 @@ class Roofline:
     """
 
     hbm_bytes: int
-    matmul_flop: int
+    tensor_flop: int
     exp_count: int
     hbm_s: float
     tensor_s: float
@@ -53,8 +53,8 @@ class Roofline:
 
     @property
     def intensity_flop_per_byte(self) -> float:
-        """Tile-product operations per byte of device memory traffic; infinite where there is no traffic."""
-        return self.matmul_flop / self.hbm_bytes if self.hbm_bytes else float("inf")
+        """Operations of matrix products per byte of device memory traffic; infinite where there is no traffic."""
+        return self.tensor_flop / self.hbm_bytes if self.hbm_bytes else float("inf")
 
 
 def tensor_peak_flop_per_s(device: Device, dtype: str, clock_hz: float = 0.0) -> float:
@@ -92,7 +92,7 @@ def roofline(
     *,
     hbm_read_bytes: int | None = None,
     hbm_write_bytes: int | None = None,
-    matmul_flop: int | None = None,
+    tensor_flop: int | None = None,
     exp_count: int | None = None,
     smem_fill_bytes: int = 0,
     l2: Literal["cold", "warm"] = "cold",
@@ -102,7 +102,7 @@ def roofline(
 
     Args:
         hbm_read_bytes, hbm_write_bytes: traffic with device memory; None means the compulsory bytes [B].
-        matmul_flop: None means the two products without masked scores, none for a softmax alone [FLOP].
+        tensor_flop: None means `problem.matmul_flop`, none for a softmax alone [FLOP].
         exp_count: None means one per score that the mask lets through.
             A kernel that computes exponentials as polynomials is not bound by this one.
         smem_fill_bytes: bytes that reach the SMs from L2 [B].
@@ -122,7 +122,7 @@ def roofline(
         dtype=problem.dtype,
         read_bytes=compulsory.read_bytes if hbm_read_bytes is None else hbm_read_bytes,
         write_bytes=compulsory.write_bytes if hbm_write_bytes is None else hbm_write_bytes,
-        matmul_flop=products if matmul_flop is None else matmul_flop,
+        tensor_flop=products if tensor_flop is None else tensor_flop,
         exp_count=problem.scores if exp_count is None else exp_count,
         smem_fill_bytes=smem_fill_bytes,
         l2=l2,
@@ -134,7 +134,7 @@ def launch_roofline(launch: Launch, device: Device, *, l2: Literal["cold", "warm
 
     Each tensor counts once in each direction, or less where the launch asks for less of it,
     and not as read where the launch itself stores it first;
-    operations are those of the launch's tiles, masked parts included.
+    operations are those that the launch's tiles execute, padding and masked parts included.
 
     Args:
         launch: its program is tallied, not simulated.
@@ -161,7 +161,7 @@ def launch_roofline(launch: Launch, device: Device, *, l2: Literal["cold", "warm
         dtype=launch.dtype,
         read_bytes=sum(min(sizes[name], asked) for name, asked in read.items()),
         write_bytes=sum(min(sizes[name], asked) for name, asked in totals.store_bytes.items()),
-        matmul_flop=sum(times * matmul.flop for one, times in work for matmul in one.matmuls),
+        tensor_flop=sum(times * matmul.flop for one, times in work for matmul in one.matmuls),
         exp_count=sum(times * one.exp_count for one, times in work),
         smem_fill_bytes=0,
         l2=l2,
@@ -174,7 +174,7 @@ def _bounds(
     dtype: str,
     read_bytes: int,
     write_bytes: int,
-    matmul_flop: int,
+    tensor_flop: int,
     exp_count: int,
     smem_fill_bytes: int,
     l2: Literal["cold", "warm"],
@@ -189,12 +189,12 @@ def _bounds(
     cycles_per_s = device.sms * device.boost_clock_hz
     return Roofline(
         hbm_bytes=read_bytes + write_bytes,
-        matmul_flop=matmul_flop,
+        tensor_flop=tensor_flop,
         exp_count=exp_count,
         hbm_s=hbm_s,
-        tensor_s=matmul_flop / peak,
+        tensor_s=tensor_flop / peak,
         mufu_s=exp_count / (cycles_per_s * device.mufu_per_cycle),
         fill_s=smem_fill_bytes / (cycles_per_s * device.sm_fill_bytes_per_cycle),
-        tensor_sustained_s=matmul_flop / tensor_peak_flop_per_s(device, dtype, device.tensor_clock_hz),
+        tensor_sustained_s=tensor_flop / tensor_peak_flop_per_s(device, dtype, device.tensor_clock_hz),
         ridge_flop_per_byte=ridge_flop_per_byte(device, dtype),
     )

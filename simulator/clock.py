@@ -50,7 +50,7 @@ def clocks_of(launch: Launch, costs: Mapping[str, StepCost], executions: Mapping
     Source: 1,021 launches counted on H200s, 2026-11-21, and bursts of products (docs/decisions/0009).
     """
     boost, lowered = float(device.boost_clock_hz), float(device.tensor_boost_clock_hz)
-    if not any(cost.matmul_flop for cost in costs.values()):
+    if not any(cost.executed_flop for cost in costs.values()):
         return Clocks(boost, boost)
     busy = lowered
     if launch.cta_count <= LONE_CTAS:

@@ -34,11 +34,12 @@ class Operations:
     """What a forward pass computes.
 
     Args:
-        matmul_flop: multiplications and additions of the two products [FLOP]; other_flop: all others [FLOP].
+        executed_flop: multiplications and additions of the two products, masked scores included [FLOP];
+        other_flop: all others [FLOP].
         exp_count: exponentials, logarithms and reciprocals (the MUFU pipe).
     """
 
-    matmul_flop: int
+    executed_flop: int
     other_flop: int
     exp_count: int
 
@@ -286,7 +287,7 @@ def standard_operations(problem: AttentionProblem) -> Operations:
     Source: FlashAttention (2022), Algorithm 0. Comparisons are no FLOP; a causal mask saves nothing, here and below.
     """
     scores = _slabs(problem) * problem.seqlen_q * problem.seqlen_k
-    return Operations(matmul_flop=4 * scores * problem.head_dim, other_flop=4 * scores, exp_count=scores)
+    return Operations(executed_flop=4 * scores * problem.head_dim, other_flop=4 * scores, exp_count=scores)
 
 
 def flash1_operations(problem: AttentionProblem, block_n: int) -> Operations:
@@ -303,7 +304,7 @@ def flash1_operations(problem: AttentionProblem, block_n: int) -> Operations:
     rows = _slabs(problem) * problem.seqlen_q
     scores, key_blocks = rows * problem.seqlen_k, cdiv(problem.seqlen_k, block_n)
     return Operations(
-        matmul_flop=4 * scores * problem.head_dim,
+        executed_flop=4 * scores * problem.head_dim,
         other_flop=3 * scores + key_blocks * rows * (3 * problem.head_dim + 5),
         exp_count=scores + 3 * key_blocks * rows,
     )
@@ -323,7 +324,7 @@ def flash2_operations(problem: AttentionProblem, block_n: int) -> Operations:
     rows = _slabs(problem) * problem.seqlen_q
     scores, key_blocks = rows * problem.seqlen_k, cdiv(problem.seqlen_k, block_n)
     return Operations(
-        matmul_flop=4 * scores * problem.head_dim,
+        executed_flop=4 * scores * problem.head_dim,
         other_flop=3 * scores + key_blocks * rows * (problem.head_dim + 2) + rows * (problem.head_dim + 1),
         exp_count=scores + key_blocks * rows + 2 * rows,
     )

@@ -46,7 +46,7 @@ class StepCost:
         pipe_cycles: cycles of use of each of `PIPES` [cycles].
         critical_path_cycles: least time for a lone CTA [cycles].
         smem_read_bytes, smem_write_bytes: through shared memory [B].
-        matmul_flop, other_flop: [FLOP]; exp_count: MUFU operations.
+        executed_flop: of tile products; other_flop: all others [FLOP]; exp_count: MUFU operations.
         local_read_bytes, local_write_bytes: spilled registers that come from L2, and go there [B];
         local_bytes, local_kept_bytes: how many different ones, and those of them that are read before they are written.
         restarts: of a lone CTA, how often its products begin after a pause in which the clock of its SM has risen,
@@ -63,7 +63,7 @@ class StepCost:
     critical_path_cycles: float
     smem_read_bytes: int
     smem_write_bytes: int
-    matmul_flop: int
+    executed_flop: int
     other_flop: int
     exp_count: int
     local_read_bytes: int = 0
@@ -168,7 +168,7 @@ def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) ->
         critical_path_cycles=tensor_cycles / groups + elementwise / apart + latency,
         smem_read_bytes=smem_read,
         smem_write_bytes=smem_write,
-        matmul_flop=sum(matmul.flop for matmul in work.matmuls),
+        executed_flop=sum(matmul.flop for matmul in work.matmuls),
         other_flop=work.fma_flop,
         exp_count=work.exp_count,
     )

@@ -269,7 +269,9 @@ def override(device: Device, settings: list[str]) -> Device:
     for setting in settings:
         key, separator, text = setting.partition("=")
         if not separator:
-            raise ValueError(f"--set {setting!r}: must be key=value, such as l2_bytes=30MiB; {DEVICE_KEYS} lists all keys")
+            raise ValueError(
+                f"--set {setting!r}: must be key=value, such as l2_bytes=30MiB; {DEVICE_KEYS} lists all keys"
+            )
         if key not in known:
             raise ValueError(f"--set {setting!r}: key {unknown(key, known, DEVICE_KEYS)}")
         try:

@@ -33,12 +33,14 @@ class LaunchRun:
 
     Args:
         cycles: from start to the end of the last CTA [cycles].
+        idle_cycles: of these, after its last CTA, in the mean over SMs; all of them where it got none [cycles].
         hbm_read_bytes, hbm_write_bytes, l2_read_bytes, fabric_bytes, l1_hit_bytes: see `traffic.Traffic` [B].
         simulated_fraction: share of the launch's steps that were stepped through.
         timeline: float64 of shape (CTAs, 4): SM, slot, start and end cycle; or of shape (0, 4).
     """
 
     cycles: float
+    idle_cycles: float
     hbm_read_bytes: int
     hbm_write_bytes: int
     l2_read_bytes: int
@@ -96,7 +98,9 @@ def run_launches(
         runs = []
         for number, (launch, low) in enumerate(zip(launches, lowered, strict=True)):
             last = number == len(launches) - 1 and not warm
-            run = UnderWay(launch, low, tensors, state, device, clocks[number], resolution, begin, record, granules)
+            run = UnderWay(
+                launch, low, tensors, index, state, device, clocks[number], resolution, begin, record, granules
+            )
             runs.append(_finish(run, steady_state and not record, refresh=not last))
             begin = run.end
     return runs
@@ -105,6 +109,7 @@ def run_launches(
 def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str) -> Memory:
     parts = device.l2_partitions
     slots = memory.COALESCER_LINE_SLOTS if resolution == "line" else memory.COALESCER_SLOTS
+    coalescers = -(-device.sms // device.coalescer_sms)
     capacities = np.tile(_group_bytes(device, largest_bytes), parts)
     entry, dirt, lists = make_lru(granules * parts * parts, capacities, device.l2_dirty_fraction)
     return Memory(
@@ -114,7 +119,8 @@ def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: 
         ready=np.zeros(granules),
         windows=np.zeros(granules, dtype=np.int32),
         free=np.zeros(links.first_channel(parts, device.sms) + device.hbm_channels),
-        pending=np.zeros((-(-device.sms // device.coalescer_sms), slots, 2)),
+        asked=np.zeros((coalescers, slots), dtype=np.int32),
+        pending=np.zeros((coalescers, slots)),
         l1=np.zeros((device.sms, l1.L1_ENTRIES + 1, 2), dtype=np.int64),
         counter=np.zeros(links.COUNTER_ELEMENTS),
     )
@@ -145,6 +151,7 @@ def _finish(run: UnderWay, steady_state: bool, refresh: bool) -> LaunchRun:
     total = run.snapshot() + skipped
     return LaunchRun(
         cycles=float(total[-1]),
+        idle_cycles=run.idle_cycles,
         hbm_read_bytes=round(total[links.HBM_READ]),
         hbm_write_bytes=round(total[links.HBM_WRITE]),
         l2_read_bytes=round(total[links.L2_READ]),

@@ -9,6 +9,8 @@ from functools import partial
 
 from . import units
 from .candidate import Candidate, mark_like_best, mark_pareto
+from .costing import cost_notes
+from .crowded import crowded_notes
 from .device import Device, device_name, load_device
 from .occupancy import DoesNotFit
 from .pool import Progress, run_all
@@ -16,6 +18,7 @@ from .prediction import Prediction
 from .problem import AttentionProblem
 from .program import Launch, Resources
 from .registry import find_schedule
+from .remarks import tile_notes
 from .simulate import default_config, launches_of, simulate
 from .space import Options, configs_of, schedules_named, those_able, unlike
 
@@ -35,7 +38,8 @@ class Exploration:
     Args:
         device: the GPU; device_name: its name in the catalogue, or a path.
         candidates: those that fit by time, then those that do not.
-        baseline: naive attention in its default configuration, made to fit; None where it cannot run, or is not the same work.
+        baseline: naive attention in its default configuration, made to fit; None where it cannot run, or is not the
+            same work.
         left_out: schedule -> why it cannot compute the problem at all.
         notes: remarks for the user, one line each.
     """
@@ -118,14 +122,17 @@ def explore(
     if resources_of:
         *jobs, baseline = _with_resources([*jobs, baseline], problem, gpu, resources_of)
     done = ranking(problem, gpu, jobs, settings, workers, progress)
+    candidates = mark_like_best(mark_pareto(done))
+    fitting = [item for item in candidates if item.fits]
+    one = partial(_simulate_one, problem, gpu, settings)
     return Exploration(
         problem=problem,
         device=gpu,
         device_name=device_name(device) if isinstance(device, str) else device.name,
-        candidates=tuple(mark_like_best(mark_pareto(done))),
+        candidates=tuple(candidates),
         baseline=_simulate_one(problem, gpu, {"l2": l2, "overhead": overhead, "cost": cost}, baseline).prediction,
         left_out=left_out,
-        notes=_cost_notes(done),
+        notes=(*_cost_notes(done), *_tile_notes(problem, gpu, fitting[:1]), *crowded_notes(fitting, gpu, one)),
     )
 
 
@@ -179,10 +186,17 @@ def _rank(candidate: Candidate) -> tuple[object, ...]:
 
 def _cost_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
     """How often compiled code was of no use, and why, by the first example; in one line."""
-    noted = [note for item in candidates if item.prediction for note in item.prediction.notes[:1]]
+    predictions = [item.prediction for item in candidates if item.prediction]
+    noted = [note for each in predictions for note in cost_notes(launch.cost for launch in each.launches)[:1]]
     if not noted:
         return ()
     return (f"{len(noted)} of {len(candidates)} configurations: {noted[0]}",)
+
+
+def _tile_notes(problem: AttentionProblem, device: Device, some: Sequence[Candidate]) -> tuple[str, ...]:
+    """Remarks on the tiles of some configurations that can run."""
+    launches = [launch for item in some for launch in launches_of(problem, item.schedule, item.config, device)]
+    return tile_notes(problem, launches, device)
 
 
 def _candidate(prediction: Prediction, device: Device) -> Candidate:

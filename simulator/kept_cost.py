@@ -29,6 +29,8 @@ FIELDS = (
     "waits",
 )
 """Fields of a row, behind the cycles on each pipe; as in `StepCost`."""
+LIKE = 0.05
+"""Difference between latencies of L2 hits up to which costs are taken for each other's: they move by less than that."""
 WHOLE = frozenset({"local_read_bytes", "local_write_bytes", "local_bytes", "local_kept_bytes", "waits"})
 
 
@@ -69,7 +71,7 @@ def kept_costs(launch: Launch, device: Device, element_bytes: int) -> dict[str, 
         element_bytes: of the matmul operands [B].
 
     Raises:
-        ValueError: the figures are of other steps.
+        ValueError: the figures are of other steps, or of devices whose L2 is much nearer or farther.
         DoesNotFit: a CTA needs more than an SM has.
     """
     figures = launch.resources.figures
@@ -80,6 +82,11 @@ def kept_costs(launch: Launch, device: Device, element_bytes: int) -> dict[str, 
     resident = min(room, cdiv(launch.cta_count, device.sms), figures.values.shape[1])
     latency, lateness = np.abs(figures.conditions - condition_of(launch, device)).T
     condition = int(np.lexsort((lateness, latency))[0])
+    if latency[condition] > LIKE * device.l2_latency_cycles:
+        known = ", ".join(f"{one:g}" for one in sorted(set(figures.conditions[:, 0].tolist())))
+        raise ValueError(
+            f"costs are kept for L2 latencies of {known} cycles, and l2_latency_cycles is {device.l2_latency_cycles:g}"
+        )
     values, paces = figures.values[condition, resident - 1], figures.paces[condition, resident - 1]
     return {
         step.name: _cost(step_cost(step, launch, device, element_bytes), row, ages[:resident])

@@ -4,8 +4,9 @@ All launches share one numbering of granules, so that what one launch leaves in 
 A granule of a tensor is the largest rectangle that every tile of every launch covers as a whole (`chunk`),
 or one 128-byte line (`line`).
 Where these are too many and too small, one of a few, along diagonals, stands for its neighbours (decision 0017).
-Scratch tensors of millions of granules are folded: granule numbers repeat after a window of many L2 capacities,
-which such tensors, only streamed, outlive anyway. A number that comes to mean another granule leaves L2 first:
+Tensors of millions of granules are folded: granule numbers repeat after a window of many L2 capacities;
+what is touched again after so much else would not be found in L2 anyway.
+A number that comes to mean another granule leaves L2 first:
 CTAs that run together may lie windows apart, and find nothing of each other's.
 """
 
@@ -85,7 +86,7 @@ def lower_tensors(
         slab_granules = cdiv(tensor.rows, high) * row_granules
         total = slab_granules * tensor.slabs
         fold = total
-        if tensor.role == "scratch" and total > FOLD_ABOVE_GRANULES:
+        if total > FOLD_ABOVE_GRANULES:
             window = max(FOLD_ABOVE_GRANULES // 4, FOLD_L2_CAPACITIES * device.l2_bytes // (high * wide * stands_for))
             fold = cdiv(total, max(1, total // window))
         shape = high, wide, tensor.rows, tensor.row_bytes

@@ -5,6 +5,7 @@
 
 from dataclasses import asdict, dataclass, fields
 
+from .binding import largest
 from .problem import AttentionProblem
 from .schedule import Config
 from .traffic import Traffic
@@ -24,7 +25,9 @@ class LaunchPrediction:
         clock_hz: SM clock that turned cycles into seconds [Hz].
         sustained_clock_hz: what power leaves of it where the launch is repeated for longer than `BURST_S` [Hz].
         overhead_s: launch overhead within `traffic.time_s` [s].
-        bottleneck: tensor, mufu, fma, alu, issue, smem, l2, hbm, latency or launch.
+        causes: what the time goes to -> share of it, as `binding.causes_of` divides it.
+        kv_under_way_bytes: K and V of all heads that the CTAs which run at a time read [B].
+        l2_fit: `near` or `beyond` where they crowd a partition of L2 and HBM reads them again, else empty (`remarks`).
         utilisation: resource name -> busy fraction of the launch's cycles.
         ctas_per_sm: residency; occupancy_fraction: active warps / max warps.
         occupancy_limit: what keeps one more CTA off an SM: registers, smem, warps or ctas.
@@ -43,8 +46,10 @@ class LaunchPrediction:
     clock_hz: float
     sustained_clock_hz: float
     overhead_s: float
-    bottleneck: str
+    causes: dict[str, float]
     utilisation: dict[str, float]
+    kv_under_way_bytes: int
+    l2_fit: str
     ctas_per_sm: int
     occupancy_fraction: float
     occupancy_limit: str
@@ -59,10 +64,20 @@ class LaunchPrediction:
     cost: str
     simulated_fraction: float
 
+    @property
+    def bottleneck(self) -> str:
+        """The largest of the causes: a resource, wait, tail or launch."""
+        return largest(self.causes)
+
+    @property
+    def bottleneck_share(self) -> float:
+        """Share of the time that the bottleneck accounts for."""
+        return self.causes[self.bottleneck]
+
     def to_dict(self) -> dict[str, object]:
         """The launch's object in `simulate --json`."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "traffic"}
-        own["grid"] = list(self.grid)
+        own |= {"grid": list(self.grid), "bottleneck": self.bottleneck, "bottleneck_share": self.bottleneck_share}
         return {"name": own.pop("name"), **_flat(self.traffic), **own}
 
 
@@ -103,9 +118,24 @@ class Prediction:
         return self.longest_launch.bottleneck
 
     @property
+    def bottleneck_share(self) -> float:
+        """Share of that launch's time that it accounts for."""
+        return self.longest_launch.bottleneck_share
+
+    @property
     def longest_launch(self) -> LaunchPrediction:
         """The launch that takes longest; the first of equals."""
         return max(self.launches, key=lambda launch: launch.traffic.time_s)
+
+    @property
+    def spilled_bytes_per_thread(self) -> int:
+        """Most that a thread of any launch spills [B]."""
+        return max(launch.spilled_bytes_per_thread for launch in self.launches)
+
+    @property
+    def l2_fit(self) -> str:
+        """How K and V fit into L2 in the launch that they crowd it most; empty where they do, or are read once."""
+        return max(self.launches, key=lambda launch: bool(launch.l2_fit) * launch.kv_under_way_bytes).l2_fit
 
     @property
     def clock_hz(self) -> float:
@@ -125,7 +155,7 @@ class Prediction:
     def total_dict(self) -> dict[str, object]:
         """The figures of all launches together, as in `simulate --json`."""
         total = _flat(self.total)
-        total |= {"clock_hz": self.clock_hz, "bottleneck": self.bottleneck}
+        total |= {"clock_hz": self.clock_hz, "bottleneck": self.bottleneck, "bottleneck_share": self.bottleneck_share}
         return total | {"peak_memory_bytes": self.peak_memory_bytes, "fits": self.fits}
 
     def to_dict(self) -> dict[str, object]:
@@ -146,5 +176,5 @@ def _flat(traffic: Traffic) -> dict[str, object]:
     return asdict(traffic) | {
         "l2_hit_fraction": traffic.l2_hit_fraction,
         "hbm_bytes_per_s": traffic.hbm_bytes_per_s,
-        "matmul_flop_per_s": traffic.matmul_flop / traffic.time_s if traffic.time_s else 0.0,
+        "matmul_flop_per_s": traffic.matmul_flop_per_s,
     }

@@ -91,9 +91,17 @@ class AttentionProblem:
         return self.batch * self.heads * rows * (first + n) // 2
 
     @property
+    def product_flop(self) -> int:
+        """Useful floating-point operations of one of the two matrix products [FLOP]; masked scores do not count."""
+        return 2 * self.scores * self.head_dim
+
+    @property
     def matmul_flop(self) -> int:
-        """Useful floating-point operations of both matrix products [FLOP]; masked scores do not count."""
-        return 4 * self.scores * self.head_dim
+        """Useful floating-point operations of both matrix products [FLOP]: 4 D for each score that is not masked.
+
+        FlashAttention, FlashInfer and Triton count so; for a causal mask they take half of all scores.
+        """
+        return 2 * self.product_flop
 
 
 HEAD_DIMS = range(16, 257, 8)

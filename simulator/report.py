@@ -8,18 +8,19 @@ from io import StringIO
 from textwrap import wrap
 
 from . import units
+from .prediction import LaunchPrediction, Prediction
 from .problem import AttentionProblem
 
 RESOURCES = {
     "tensor": "the tensor cores",
     "mufu": "the exponentials (MUFU pipe)",
     "fma": "FP32 and integer arithmetic",
-    "alu": "integer arithmetic, compares and selects",
     "issue": "instruction issue",
     "smem": "shared-memory bandwidth",
     "l2": "the path from L2 to the SMs",
     "hbm": "HBM bandwidth",
-    "latency": "waiting: no resource is busy all the time",
+    "wait": "waits for results and data that nothing hides",
+    "tail": "SMs without a CTA: too few, or the last ones",
     "launch": "launch overhead",
 }
 """Bottleneck -> its name in a sentence."""
@@ -119,6 +120,11 @@ def config_text(config: Mapping[str, object]) -> str:
         rest.pop("persistent")
     words += [f"{name.replace('_', ' ')} {value}" for name, value in rest.items()]
     return ", ".join(words)
+
+
+def bound_text(one: LaunchPrediction | Prediction) -> str:
+    """What binds a prediction, and its share of the time, e.g. `issue 95 %`."""
+    return f"{one.bottleneck} {percent(one.bottleneck_share)}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -19,9 +19,7 @@ def compare_text(*found: Scaling, width: int = 120, color: bool = False) -> str:
     """
     first = found[0]
     shape = problem_text(first.problem).replace(f"M=N={first.problem.seqlen_q} ", "")
-    named = "; ".join(
-        f"{one.device_name} ({one.device.name}), {units.capacity(one.device.hbm_bytes)}" for one in found
-    )
+    named = "; ".join(f"{one.device_name} ({one.device.name}), {units.capacity(one.device.hbm_bytes)}" for one in found)
     lines = wrapped([f"{shape} on {named}", *dict.fromkeys(note for one in found for note in one.notes)], width)
     if len(found) > 1:
         lines += ["", "The fastest schedule on each device, and how much faster than on the slowest"]
@@ -104,9 +102,7 @@ def _memory(_: Scaling, point: Point) -> str:
     return units.capacity(point.peak_memory_bytes) if point.peak_memory_bytes else "-"
 
 
-def _by_length(
-    found: tuple[Scaling, ...], cell: Callable[[Scaling, Point], str], width: int, color: bool
-) -> str:
+def _by_length(found: tuple[Scaling, ...], cell: Callable[[Scaling, Point], str], width: int, color: bool) -> str:
     """One row a length, of several devices one a length and device; one column a schedule."""
     rows = [(one, length) for length in found[0].seqlens for one in found]
     columns = [Column(title="N", cells=[f"{length:,}" for _, length in rows])]

@@ -7,7 +7,7 @@ from . import units
 from .cost import PIPES
 from .device import Device
 from .explain import ISSUE, OUTSIDE, REASONS, Explanation, LaunchExplanation, Line
-from .report import RESOURCES, Column, config_text, percent, plural, problem_text, table, wrapped
+from .report import RESOURCES, Column, bound_text, config_text, percent, plural, problem_text, table, wrapped
 from .report_simulate import COSTS
 from .stalls import STALLS
 
@@ -26,7 +26,7 @@ def explain_text(found: Explanation, device: Device, sass: bool, width: int = 11
     prediction = found.prediction
     head = [
         f"{prediction.schedule} on {prediction.device} ({device.name}):"
-        f" {units.duration(prediction.time_s)}, bound by {prediction.bottleneck}",
+        f" {units.duration(prediction.time_s)}, bound by {bound_text(prediction)}",
         f"  Problem      {problem_text(prediction.problem)}",
         f"  Configured   {config_text(prediction.config_dict())}",
         *(f"  Note         {note}" for note in prediction.notes),
@@ -47,7 +47,7 @@ def launch_lines(launch: LaunchExplanation) -> list[str]:
     lines = [
         f"  Time         {units.duration(told.traffic.time_s)}: {units.count(told.traffic.cycles)} cycles"
         f" at {units.clock(told.clock_hz)}, {units.duration(told.overhead_s)} to launch",
-        f"  Bound by     {told.bottleneck}: {RESOURCES[told.bottleneck]}",
+        f"  Bound by     {bound_text(told)}: {RESOURCES[told.bottleneck]}",
         f"  Cost         cycles of a step are {COSTS[told.cost.split(':')[0]]}",
     ]
     if launch.resident:
@@ -175,6 +175,7 @@ def explain_dict(found: Explanation, sass: bool) -> dict[str, object]:
         "config": prediction.config_dict(),
         "time_s": prediction.time_s,
         "bottleneck": prediction.bottleneck,
+        "bottleneck_share": prediction.bottleneck_share,
         "launches": [_launch_dict(launch, sass) for launch in found.launches],
         "notes": list(prediction.notes),
     }
@@ -188,6 +189,7 @@ def _launch_dict(launch: LaunchExplanation, sass: bool) -> dict[str, object]:
         "cycles": told.traffic.cycles,
         "clock_hz": told.clock_hz,
         "bottleneck": told.bottleneck,
+        "bottleneck_share": told.bottleneck_share,
         "cost": told.cost,
         "ctas_per_sm": told.ctas_per_sm,
         "executed_instructions": launch.executed if launch.counted else None,

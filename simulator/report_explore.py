@@ -10,10 +10,24 @@ from .candidate import ERROR_FRACTIONS, Candidate
 from .explore import Exploration
 from .prediction import LaunchPrediction, Prediction
 from .registry import find_schedule
-from .report import RESOURCES, Column, config_text, flop, percent, plural, problem_text, table, times, wrapped
+from .report import (
+    RESOURCES,
+    Column,
+    bound_text,
+    config_text,
+    flop,
+    percent,
+    plural,
+    problem_text,
+    table,
+    times,
+    wrapped,
+)
 
 AS_FAST = 1.02
 """Times closer than this are told as equal: the order within it is not reliable."""
+MOST_CAUSES = 4
+"""Causes that are named beside the one that binds."""
 TITLES = {
     "block_m": "block_m",
     "block_n": "block_n",
@@ -36,10 +50,10 @@ def explore_text(found: Exploration, top: int = 15, width: int = 120, color: boo
     head = [
         f"{problem_text(found.problem)} on {found.device_name} ({found.device.name}):"
         f" {plural(len(found.candidates), 'configuration')}, {len(ranked)} fit",
-        *found.notes,
     ]
     ranking = ["", ranking_table(found, ranked[:top], width, color), ""] if ranked else []
     rest = [*([*why_lines(found), "", *legend_lines(found)] if ranked else ()), *left_out_lines(found)]
+    rest += [f"Note: {note}" for note in found.notes]
     return "\n".join([*wrapped(head, width), *ranking, *wrapped(rest, width)])
 
 
@@ -60,25 +74,35 @@ def ranking_table(found: Exploration, shown: Sequence[Candidate], width: int, co
     columns += [_option_column(name, shown) for name in TITLES if name in varying_options(found)]
     columns += [
         column("time", lambda one: units.duration(one.time_s)),
-        column("vs best", lambda one: times(one.time_s / best_s), 3),
+        column("vs best", lambda one: times(one.time_s / best_s), 1),
     ]
     if any(item.band_s for item in shown):
-        columns.insert(-1, Column(title="band", cells=[band_text(item) for item in shown], rank=1))
+        columns.insert(-1, Column(title="band", cells=[band_text(item) for item in shown], rank=2))
         columns.append(Column(title="~", cells=["~" if item.like_best else "" for item in shown], left=True))
     if any(one.total.matmul_flop for one in predictions):
-        columns.append(column("TFLOP/s", lambda one: f"{one.total.matmul_flop / one.time_s / 1e12:.0f}", 4))
+        columns.append(column("TFLOP/s", lambda one: rate_text(one.total.matmul_flop_per_s), 1))
     columns += [
-        column("SRAM fill", lambda one: units.traffic(one.total.smem_fill_bytes)),
-        column("L2 read", lambda one: units.traffic(one.total.l2_read_bytes), 2),
-        column("HBM", lambda one: units.traffic(one.total.hbm_bytes)),
-        column("CTAs/SM", launch(lambda one: str(one.ctas_per_sm)), 1),
-        column("occup.", launch(lambda one: percent(one.occupancy_fraction)), 2),
+        column("SRAM fill", lambda one: units.traffic(one.total.smem_fill_bytes), 6),
+        column("L2 read", lambda one: units.traffic(one.total.l2_read_bytes), 7),
+        column("HBM", lambda one: units.traffic(one.total.hbm_bytes), 2),
     ]
-    if any(one.longest_launch.spilled_bytes_per_thread for one in predictions):
-        columns.append(column("spill", launch(lambda one: f"{one.spilled_bytes_per_thread} B"), 3))
-    columns.append(column("bound by", lambda one: one.bottleneck, left=True))
-    columns.append(Column(title="P", cells=["*" if item.pareto else "" for item in shown], rank=1, left=True))
+    if any(one.l2_fit for one in predictions):
+        columns.append(column("K, V in L2", lambda one: one.l2_fit, left=True))
+    columns += [
+        column("CTAs/SM", launch(lambda one: str(one.ctas_per_sm)), 4),
+        column("occup.", launch(lambda one: percent(one.occupancy_fraction)), 5),
+    ]
+    if any(one.spilled_bytes_per_thread for one in predictions):
+        columns.append(column("spill", lambda one: f"{one.spilled_bytes_per_thread} B"))
+    columns.append(column("bound by", bound_text, left=True))
+    columns.append(Column(title="P", cells=["*" if item.pareto else "" for item in shown], rank=3, left=True))
     return table(columns, width, color)
+
+
+def rate_text(flop_per_s: float) -> str:
+    """A rate in TFLOP/s, to the point where figures still differ: `655`, `10.2`, `0.81`."""
+    value = flop_per_s / 1e12
+    return f"{value:.0f}" if value >= 99.5 else f"{value:.1f}" if value >= 9.95 else f"{value:.2f}"
 
 
 def band_text(item: Candidate) -> str:
@@ -93,12 +117,16 @@ def band_lines(found: Exploration) -> list[str]:
     like = sum(item.like_best for item in found.ranked)
     if not like:
         return []
-    text = f"band: time +- {percent(ERROR_FRACTIONS['compiled'])}, the mean error where cycles come from compiled code"
-    costs = {launch.cost for item in found.ranked if item.prediction for launch in item.prediction.launches}
-    if costs != {"compiled"}:
-        text += f", or +- {percent(ERROR_FRACTIONS['tiles'])} where they are estimated from tiles"
+    kinds = {
+        launch.cost.split(":")[0] for item in found.ranked if item.prediction for launch in item.prediction.launches
+    }
+    texts = {
+        "compiled": f"{percent(ERROR_FRACTIONS['compiled'])} where cycles come from compiled code",
+        "tiles": f"{percent(ERROR_FRACTIONS['tiles'])} where they are estimated from tiles",
+    }
+    text = ", ".join(texts[kind] for kind in sorted(kinds))
     told = f"({like} of {len(found.ranked)}), as their bands meet; measure these."
-    return [f"{text}.", f"~: cannot be told apart from the best {told}"]
+    return [f"band: time +- its mean error, {text}.", f"~: cannot be told apart from the best {told}"]
 
 
 def _option_column(name: str, shown: Sequence[Candidate]) -> Column:
@@ -128,7 +156,7 @@ def why_lines(found: Exploration) -> list[str]:
     assert prediction is not None
     total, launch = prediction.total, prediction.longest_launch
     multiplies = total.matmul_flop > 0
-    rate = units.rate(total.matmul_flop / total.time_s) if multiplies else units.bandwidth(total.hbm_bytes_per_s)
+    rate = units.rate(total.matmul_flop_per_s) if multiplies else units.bandwidth(total.hbm_bytes_per_s)
     lines = [f"Best: {short_text(found, best)}: {units.duration(total.time_s)} ({rate}), because"]
     if found.baseline and best.schedule != found.baseline.schedule:
         lines.append(f"  - {_against_naive(prediction, found.baseline)}")
@@ -138,18 +166,16 @@ def why_lines(found: Exploration) -> list[str]:
             f"  - {launch.ctas_per_sm} CTAs share an SM: while one waits or computes exponentials,"
             f" another {'feeds the tensor cores' if multiplies else 'loads'}"
         )
-    busy = sorted(launch.utilisation.items(), key=lambda item: (-item[1], item[0]))[:3]
-    text = ", ".join(f"{name} {percent(share)}" for name, share in busy)
-    lines.append(
-        f"  - it is bound by {launch.bottleneck} ({RESOURCES.get(launch.bottleneck, 'see docs')}); busy: {text}"
-    )
+    rest = sorted(launch.causes.items(), key=lambda item: -item[1])
+    text = ", ".join(f"{name} {percent(share)}" for name, share in rest[1 : 1 + MOST_CAUSES])
+    lines.append(f"  - it is bound by {bound_text(launch)} ({RESOURCES[launch.bottleneck]}); beside it {text}")
     bound = roofline(found.problem, found.device, computes=find_schedule(best.schedule).computes)
     lines.append(
         f"  - no schedule can take less than {units.duration(bound.bound_s)} here ({bound.bottleneck}):"
         f" this is {times(total.time_s / bound.bound_s)} that"
     )
-    if launch.spilled_bytes_per_thread:
-        lines.append(f"  ! it spills {launch.spilled_bytes_per_thread} B a thread; the estimate is uncertain")
+    if prediction.spilled_bytes_per_thread:
+        lines.append(f"  ! it spills {prediction.spilled_bytes_per_thread} B a thread; the estimate is uncertain")
     return lines
 
 
@@ -216,9 +242,7 @@ def left_out_lines(found: Exploration) -> list[str]:
         for kind, number in sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0])):
             one = next(item for item in misfits if item.reason.split(":")[0] == kind)
             lines.append(f"  {number:>4}  {kind}, e.g. {short_text(found, one)}: {one.reason}")
-    spilling = sum(
-        bool(item.prediction and item.prediction.longest_launch.spilled_bytes_per_thread) for item in found.ranked
-    )
+    spilling = sum(bool(item.prediction and item.prediction.spilled_bytes_per_thread) for item in found.ranked)
     if spilling:
         lines.append(f"{plural(spilling, 'configuration')} that fit spill registers to local memory, which costs time.")
     return lines

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from . import units
 from .candidate import Candidate
 from .explore import Exploration
-from .report import config_text
+from .report import bound_text, config_text
 from .report_draw import INK, MUTED, axis, div, laid_out, log_ticks
 from .report_series import (
     HeatMap,
@@ -59,9 +59,9 @@ def _story(item: Candidate | None) -> str:
         return f"{name}<br>does not fit: {escape(item.reason)}"
     total = item.prediction.total
     return (
-        f"{name}<br><b>{units.duration(total.time_s)}</b>, bound by {item.prediction.bottleneck}<br>"
+        f"{name}<br><b>{units.duration(total.time_s)}</b>, bound by {bound_text(item.prediction)}<br>"
         f"into the SMs {units.traffic(total.smem_fill_bytes)}, HBM {units.traffic(total.hbm_bytes)}<br>"
-        f"{units.rate(total.matmul_flop / total.time_s)}"
+        f"{units.rate(total.matmul_flop_per_s)}"
     )
 
 
@@ -148,7 +148,7 @@ def _roofline(found: Exploration) -> go.Figure:
     xs = [intensity_flop_per_byte(total) for total in [*totals, *(one.total for one in best.values())]]
     ridge = lines.peak_flop_per_s / lines.hbm_bytes_per_s
     low, high = min([*xs, 10.0]) / 3, max([*xs, ridge]) * 3
-    rates = [total.matmul_flop / total.time_s for total in [*totals, *(one.total for one in best.values())]]
+    rates = [total.matmul_flop_per_s for total in [*totals, *(one.total for one in best.values())]]
     figure = go.Figure()
 
     def line(x: list[float], y: list[float], text: str, dash: str = "solid") -> None:
@@ -163,7 +163,7 @@ def _roofline(found: Exploration) -> go.Figure:
         some = [(item, item.prediction.total) for item in shown if item.schedule == name and item.prediction]
         figure.add_scatter(
             x=[intensity_flop_per_byte(total) for _, total in some],
-            y=[total.matmul_flop / total.time_s for _, total in some],
+            y=[total.matmul_flop_per_s for _, total in some],
             mode="markers",
             marker={"color": color(name), "size": 6, "opacity": 0.35},
             customdata=[_story(item) for item, _ in some],
@@ -173,7 +173,7 @@ def _roofline(found: Exploration) -> go.Figure:
     for name, one in best.items():
         figure.add_scatter(
             x=[intensity_flop_per_byte(one.total)],
-            y=[one.total.matmul_flop / one.time_s],
+            y=[one.total.matmul_flop_per_s],
             mode="markers",
             marker={"color": color(name), "size": 13, "line": {"color": "white", "width": 1.5}},
             name=f"best {escape(name)}: {units.duration(one.time_s)}",

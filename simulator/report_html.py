@@ -5,13 +5,14 @@ from html import escape
 from . import units
 from .candidate import Candidate
 from .explore import Exploration
-from .report import percent, problem_text, times
+from .report import bound_text, percent, problem_text, times
 from .report_explore import (
     TITLES,
     WORDS,
     band_lines,
     band_text,
     left_out_lines,
+    rate_text,
     short_text,
     varying_options,
     why_lines,
@@ -36,6 +37,24 @@ td { text-align: right; padding: 4px 8px; white-space: nowrap; border-bottom: 1p
 .left { text-align: left; } tr.misfit td { color: #8c959f; } td.reason { white-space: normal; min-width: 260px; }
 tr.pareto td:first-child { box-shadow: inset 3px 0 #0072B2; }
 """
+
+FIT = "K, V in L2"
+FIGURES = (
+    "TFLOP/s",
+    "SRAM fill",
+    "L2 read",
+    "L2 hits",
+    "HBM",
+    FIT,
+    "CTAs/SM",
+    "occupancy",
+    "registers",
+    "spill",
+    "smem/CTA",
+    "bound by",
+    "Pareto",
+)
+"""Columns of the table behind those of time."""
 
 SORT = """
 document.querySelectorAll("table").forEach(table => table.querySelectorAll("th").forEach((head, column) => {
@@ -74,8 +93,9 @@ def explore_html(found: Exploration) -> str:
             f"<script>{get_plotlyjs()}</script></head><body>",
             f"<h1>{escape(title)}</h1>",
             f'<p class="muted">{len(found.candidates)} configurations simulated, {len(found.ranked)} fit.'
-            f"{escape(' '.join(('', *found.notes)))} Predicted by Tilesight, without a GPU.</p>",
+            " Predicted by Tilesight, without a GPU.</p>",
             _why(found),
+            *([f"<h2>Notes</h2>{_items(list(found.notes))}"] if found.notes else []),
             *figures(found),
             _table(found),
             _left_out(found),
@@ -109,22 +129,10 @@ def _cell(text: str, key: object = None, classes: str = "") -> str:
 
 def _table(found: Exploration) -> str:
     options = [name for name in TITLES if name in varying_options(found)]
-    heads = ["#", "schedule", *(TITLES[name] for name in options), "time", "vs best", *_bands(found)]
-    heads += [
-        "SRAM fill",
-        "L2 read",
-        "L2 hits",
-        "HBM",
-        "CTAs/SM",
-        "occupancy",
-        "registers",
-        "smem/CTA",
-        "bound by",
-        "Pareto",
-    ]
+    heads = ["#", "schedule", *(TITLES[name] for name in options), "time", "vs best", *_bands(found), *FIGURES]
     if len(found.ranked) < len(found.candidates):
         heads.append("why it does not fit")
-    left = {"schedule", "bound by", "why it does not fit", *(TITLES[name] for name in WORDS)}
+    left = {"schedule", FIT, "bound by", "why it does not fit", *(TITLES[name] for name in WORDS)}
     head = "".join(f'<th scope="col"{" class=left" if name in left else ""}>{escape(name)}</th>' for name in heads)
     rows = "\n".join(_row(found, rank, item, options) for rank, item in enumerate(found.candidates, 1))
     return (
@@ -144,7 +152,7 @@ def _row(found: Exploration, rank: int, item: Candidate, options: list[str]) -> 
     for name in options:
         cells.append(_cell(str(item.config_dict().get(name, "")), classes="left" if name in WORDS else ""))
     if item.prediction is None:
-        cells += [_cell("")] * (12 + len(_bands(found)))
+        cells += [_cell("")] * (2 + len(_bands(found)) + len(FIGURES))
     else:
         total, launch = item.prediction.total, item.prediction.longest_launch
         best_s = found.ranked[0].costs[0] if found.ranked else total.time_s
@@ -152,15 +160,18 @@ def _row(found: Exploration, rank: int, item: Candidate, options: list[str]) -> 
             _cell(units.duration(total.time_s), total.time_s),
             _cell(times(total.time_s / best_s), total.time_s),
             *[_cell(band_text(item), item.costs[0]), _cell("~" if item.like_best else "")][: len(_bands(found))],
+            _cell(rate_text(total.matmul_flop_per_s), total.matmul_flop_per_s),
             _cell(units.traffic(total.smem_fill_bytes), total.smem_fill_bytes),
             _cell(units.traffic(total.l2_read_bytes), total.l2_read_bytes),
             _cell(percent(total.l2_hit_fraction), total.l2_hit_fraction),
             _cell(units.traffic(total.hbm_bytes), total.hbm_bytes),
+            _cell(item.prediction.l2_fit, classes="left"),
             _cell(str(launch.ctas_per_sm)),
             _cell(percent(launch.occupancy_fraction), launch.occupancy_fraction),
             _cell(str(launch.registers_per_thread)),
+            _cell(f"{item.prediction.spilled_bytes_per_thread} B", item.prediction.spilled_bytes_per_thread),
             _cell(units.capacity(launch.smem_bytes_per_cta), launch.smem_bytes_per_cta),
-            _cell(item.prediction.bottleneck, classes="left"),
+            _cell(bound_text(item.prediction), classes="left"),
             _cell("yes" if item.pareto else ""),
         ]
     if len(found.ranked) < len(found.candidates):

@@ -45,6 +45,7 @@ STYLE: Any = {
     "savefig.facecolor": "white",
 }
 MOST_MAPS = 4
+SPILL_MARK = "!"
 DASHES: tuple[Any, ...] = ("-", (0, (6, 2.5)), (0, (3, 2)), (0, (1, 1.2)))
 MARKERS = "sov^"
 
@@ -68,7 +69,10 @@ def explore_png(found: Exploration) -> bytes:
         figure.suptitle(f"{problem_text(found.problem)} on {found.device.name}", x=0.01, ha="left", fontsize=13)
         rows: Any = figure.subfigures(2, 1, height_ratios=(1, 1.05)) if maps else [figure]
         if maps:
-            rows[0].suptitle("Best time for each pair of block sizes (dark: fast)", x=0.01, ha="left", fontsize=11)
+            spills = f"; {SPILL_MARK}: spills registers" if any(one.any_spills for one in maps) else ""
+            rows[0].suptitle(
+                f"Best time for each pair of block sizes (dark: fast{spills})", x=0.01, ha="left", fontsize=11
+            )
             axes = rows[0].subplots(1, max(2, len(maps)), squeeze=False)[0]
             for ax, one in zip(axes, maps, strict=False):
                 _draw_heat_map(ax, one)
@@ -114,7 +118,7 @@ def _draw_heat_map(ax: Any, one: HeatMap) -> None:
     for row, values in enumerate(times):
         for col, value in enumerate(values):
             dark = value is not None and norm(value) < 0.5
-            text = "no fit" if value is None else units.duration(value)
+            text = "no fit" if value is None else units.duration(value) + (SPILL_MARK if one.spills(row, col) else "")
             weight = "bold" if value == min(known) else "normal"
             tone = "white" if dark else "#888888" if value is None else "#222222"
             ax.text(col, row, text, ha="center", va="center", color=tone, fontsize=9, fontweight=weight)
@@ -187,14 +191,14 @@ def _draw_roofline(ax: Any, found: Exploration) -> None:
         some = [one.total for one in shown if one.schedule == name]
         ax.scatter(
             [intensity_flop_per_byte(total) for total in some],
-            [total.matmul_flop / total.time_s for total in some],
+            [total.matmul_flop_per_s for total in some],
             s=14,
             color=color(name),
             alpha=0.3,
             linewidths=0,
         )
     for name, one in best.items():
-        at = intensity_flop_per_byte(one.total), one.total.matmul_flop / one.time_s
+        at = intensity_flop_per_byte(one.total), one.total.matmul_flop_per_s
         ax.scatter(
             *at, s=70, color=color(name), edgecolors="white", zorder=3, label=f"{name}: {units.duration(one.time_s)}"
         )

@@ -48,6 +48,16 @@ class HeatMap:
         """Times of the cells, None where nothing fits [s]."""
         return [[item.costs[0] if item and item.fits else None for item in row] for row in self.cells]
 
+    @property
+    def any_spills(self) -> bool:
+        """Whether the fastest configuration of any cell spills registers."""
+        return any(self.spills(row, col) for row, cells in enumerate(self.cells) for col in range(len(cells)))
+
+    def spills(self, row: int, column: int) -> bool:
+        """Whether the fastest configuration of a cell spills registers."""
+        item = self.cells[row][column]
+        return item is not None and item.prediction is not None and item.prediction.spilled_bytes_per_thread > 0
+
 
 def heat_maps(found: Exploration) -> list[HeatMap]:
     """One map for each schedule that has both block sizes and more than one pair of them; the fastest first."""

@@ -1,14 +1,19 @@
 """One prediction in words: every figure, what it means and what it is measured against."""
 
+from collections.abc import Sequence
+from textwrap import wrap
+
 from . import units
+from .binding import LAUNCH, TAIL, WAIT
 from .bounds import roofline
 from .closed_form import compulsory_hbm_bytes
 from .device import Device
 from .prediction import LaunchPrediction, Prediction
 from .registry import find_schedule
-from .report import RESOURCES, bar, config_text, flop, percent, plural, problem_text, times
+from .report import RESOURCES, bar, bound_text, config_text, flop, percent, plural, problem_text, times
 from .traffic import Traffic
 
+WIDTH = 120
 LIMITS = {
     "registers": "more would need more registers",
     "smem": "more would need more shared memory",
@@ -30,7 +35,7 @@ def simulate_text(prediction: Prediction, device: Device) -> str:
         f"{prediction.schedule} on {prediction.device} ({device.name})",
         f"  Problem      {problem_text(prediction.problem)}",
         f"  Configured   {config_text(prediction.config_dict())}",
-        *(f"  Note         {note}" for note in prediction.notes),
+        *note_lines(prediction.notes),
     ]
     count = len(prediction.launches)
     for number, launch in enumerate(prediction.launches, 1):
@@ -38,6 +43,12 @@ def simulate_text(prediction: Prediction, device: Device) -> str:
         lines += ["", f"Launch {number} of {count}: {launch.name}, grid {grid}", *launch_lines(launch, device)]
     lines += ["", *total_lines(prediction, device)]
     return "\n".join(lines)
+
+
+def note_lines(notes: Sequence[str]) -> list[str]:
+    """Remarks under each other, broken where they are long."""
+    texts = (wrap(f"  Note         {note}", WIDTH, subsequent_indent=" " * 15) for note in notes)
+    return [line for lines in texts for line in lines]
 
 
 def launch_lines(launch: LaunchPrediction, device: Device) -> list[str]:
@@ -53,7 +64,7 @@ def launch_lines(launch: LaunchPrediction, device: Device) -> list[str]:
     lines = [
         f"  Time         {units.duration(traffic.time_s)} = {kernel} + {units.duration(launch.overhead_s)} to launch",
         *([f"  Power        repeated, it runs at {units.clock(slower)}"] if slower < 0.99 * launch.clock_hz else []),
-        f"  Bound by     {launch.bottleneck}: {RESOURCES[launch.bottleneck]}",
+        f"  Bound by     {bound_text(launch)}: {RESOURCES[launch.bottleneck]}; {other_causes(launch)}",
         *traffic_lines(traffic, device),
         f"  Waves        {plural(_ctas(launch), 'CTA')} on {places} = {launch.waves:.2f} waves, {last}",
         f"  Occupancy    {plural(launch.ctas_per_sm, 'CTA')} of {plural(launch.num_warps, 'warp')} at most on each SM:"
@@ -71,6 +82,12 @@ def launch_lines(launch: LaunchPrediction, device: Device) -> list[str]:
     return lines
 
 
+def other_causes(launch: LaunchPrediction) -> str:
+    """What the time goes to that no resource is busy for, without what binds, e.g. `wait 12 %, launch 7.0 %`."""
+    shares = {name: launch.causes[name] for name in (WAIT, TAIL, LAUNCH) if name != launch.bottleneck}
+    return ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
+
+
 def _ctas(launch: LaunchPrediction) -> int:
     x, y, z = launch.grid
     return x * y * z
@@ -79,7 +96,6 @@ def _ctas(launch: LaunchPrediction) -> int:
 def traffic_lines(traffic: Traffic, device: Device) -> list[str]:
     """Where bytes and operations went: HBM, L2, fabric, SRAM, work."""
     achieved, peak = traffic.hbm_bytes_per_s, device.hbm_peak_bytes_per_s
-    rate = traffic.matmul_flop / traffic.time_s if traffic.time_s else 0.0
     lines = [
         f"  HBM          {units.traffic(traffic.hbm_read_bytes)} read,"
         f" {units.traffic(traffic.hbm_write_bytes)} written;"
@@ -88,13 +104,14 @@ def traffic_lines(traffic: Traffic, device: Device) -> list[str]:
         f" {percent(traffic.l2_hit_fraction)} of it without HBM; {units.traffic(traffic.l2_write_bytes)} written",
         f"  SRAM         {units.traffic(traffic.smem_fill_bytes)} arrive at the SMs; inside them, shared memory gives"
         f" {units.traffic(traffic.smem_read_bytes)} and takes {units.traffic(traffic.smem_write_bytes)}",
-        f"  Work         {flop(traffic.matmul_flop)} of matrix products ({units.rate(rate)}),"
-        f" {flop(traffic.other_flop)} besides, {units.count(traffic.exp_count)} exponentials",
+        f"  Work         {flop(traffic.matmul_flop)} of matrix products ({units.rate(traffic.matmul_flop_per_s)});"
+        f" tiles execute {flop(traffic.executed_flop)}, with padding and what is masked",
+        f"  Besides      {flop(traffic.other_flop)}, {units.count(traffic.exp_count)} exponentials",
     ]
     if device.l2_partitions > 1:
         lines.insert(2, f"  Fabric       {units.traffic(traffic.fabric_bytes)} between the L2 partitions")
     if traffic.l1_hit_bytes:
-        lines.insert(-1, f"  L1           {units.traffic(traffic.l1_hit_bytes)} of loads served without L2")
+        lines.insert(-2, f"  L1           {units.traffic(traffic.l1_hit_bytes)} of loads served without L2")
     return lines
 
 
@@ -102,7 +119,7 @@ def total_lines(prediction: Prediction, device: Device) -> list[str]:
     """All launches together, held against what no schedule can beat."""
     total = prediction.total
     heading = "Total" if len(prediction.launches) == 1 else f"Total of {len(prediction.launches)} launches"
-    lines = [heading, f"  Time         {units.duration(total.time_s)}, bound by {prediction.bottleneck}"]
+    lines = [heading, f"  Time         {units.duration(total.time_s)}, bound by {bound_text(prediction)}"]
     if len(prediction.launches) > 1:
         lines += traffic_lines(total, device)
     computes = find_schedule(prediction.schedule).computes

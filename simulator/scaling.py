@@ -77,6 +77,7 @@ class Point:
 POINT_KEYS = (
     "time_s",
     "bottleneck",
+    "bottleneck_share",
     "hbm_read_bytes",
     "hbm_write_bytes",
     "l2_read_bytes",
@@ -84,6 +85,8 @@ POINT_KEYS = (
     "l2_hit_fraction",
     "fabric_bytes",
     "smem_fill_bytes",
+    "matmul_flop",
+    "executed_flop",
     "matmul_flop_per_s",
 )
 

@@ -13,27 +13,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .allocator import Allocator
-from .clock import Activity, clocks_of, sustained_clock_hz
-from .cost import PIPES, StepCost
+from .clock import clocks_of
 from .costing import COSTS, cost_notes, costs_of
 from .device import Device, device_name, load_device
 from .engine import LaunchRun, run_launches
 from .fit import shrunk_note, smaller
 from .library.lookup import resources_of_all
 from .occupancy import DoesNotFit, occupancy
-from .prediction import LaunchPrediction, Prediction
+from .predict_launch import predict_launch
+from .prediction import Prediction
 from .problem import DTYPE_BYTES, AttentionProblem
 from .program import Launch, Resources
 from .registry import find_schedule
+from .remarks import WAY_OUT, l2_notes, tile_notes
 from .resources import tensor_instruction
 from .schedule import Config
-from .traffic import Traffic
-from .walk import Tally, steps, tally
+from .walk import steps, tally
 
 __all__ = ["DoesNotFit", "Timeline", "launches_of", "peak_memory_bytes", "simulate", "simulate_with_timeline"]
-
-LATENCY_BOUND_BELOW = 0.6
-"""A launch whose busiest resource is busy less than this share of the time waits for latencies, not for a resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +183,7 @@ def default_config(problem: AttentionProblem, schedule: str, device: Device, cos
     Where nothing smaller fits either, it is the default, and simulating it says why.
     """
     chosen = find_schedule(schedule)
-    reasons = []
+    reasons: list[str] = []
     for config in smaller(chosen, chosen.default):
         if not (reason := misfit(problem, schedule, config, device, cost)):
             return config, shrunk_note(chosen.default, config, reasons[0]) if reasons else ""
@@ -281,125 +278,25 @@ def _simulate(
         record=record,
     )
     peak = _peak_memory_bytes(launches)
+    predicted = tuple(
+        predict_launch(problem, *each, gpu, overhead)
+        for each in zip(launches, costed, tallies, (each.counted_hz for each in clocks), runs, strict=True)
+    )
+    crowded = l2_notes(predicted, gpu)
     prediction = Prediction(
         device=name,
         schedule=schedule,
         problem=problem,
         config=config,
         options=chosen.options,
-        launches=tuple(
-            _predict(*each, gpu, overhead)
-            for each in zip(launches, costed, tallies, (each.counted_hz for each in clocks), runs, strict=True)
-        ),
+        launches=predicted,
         peak_memory_bytes=peak,
         fits=peak <= gpu.hbm_bytes,
-        notes=(*([shrunk] if shrunk else ()), *cost_notes(origin for _, origin in costed)),
+        notes=(
+            *([shrunk] if shrunk else ()),
+            *cost_notes(origin for _, origin in costed),
+            *tile_notes(problem, launches, gpu),
+            *((*crowded, WAY_OUT) if crowded else ()),
+        ),
     )
     return prediction, runs
-
-
-def _pipe_cycles(costs: dict[str, StepCost], executions: dict[str, int]) -> np.ndarray:
-    """Cycles of use of each pipe, summed over SMs; float64 of shape (pipes,)."""
-    cycles = [np.array(costs[name].pipe_cycles) * count for name, count in executions.items()]
-    total: np.ndarray = np.array(cycles).sum(axis=0)
-    return total
-
-
-def _predict(
-    launch: Launch,
-    costed: tuple[dict[str, StepCost], str],
-    exact: Tally,
-    clock_hz: float,
-    run: LaunchRun,
-    device: Device,
-    overhead: str,
-) -> LaunchPrediction:
-    """Put a launch's exact counts and the engine's cycles and bytes together."""
-    costs, origin = costed
-    cycles = run.cycles + device.launch_ramp_cycles
-    kernel_s = cycles / clock_hz
-    time_s = max(kernel_s, run.cycles / clock_hz + device.launch_graph_s)
-    if overhead == "stream":
-        time_s = max(time_s, device.launch_stream_s)
-
-    def total(field: str) -> int:
-        return sum(getattr(costs[name], field) * count for name, count in exact.executions.items())
-
-    traffic = Traffic(
-        time_s=time_s,
-        cycles=cycles,
-        hbm_read_bytes=run.hbm_read_bytes,
-        hbm_write_bytes=run.hbm_write_bytes,
-        l2_read_bytes=run.l2_read_bytes + total("local_read_bytes"),
-        l2_write_bytes=sum(exact.store_bytes.values()) + total("local_write_bytes"),
-        l2_hit_bytes=max(0, run.l2_read_bytes - run.hbm_read_bytes),
-        fabric_bytes=run.fabric_bytes,
-        smem_fill_bytes=sum(exact.load_bytes.values()) - run.l1_hit_bytes + total("local_read_bytes"),
-        l1_hit_bytes=run.l1_hit_bytes,
-        smem_read_bytes=total("smem_read_bytes"),
-        smem_write_bytes=total("smem_write_bytes"),
-        matmul_flop=total("matmul_flop"),
-        other_flop=total("other_flop"),
-        exp_count=total("exp_count"),
-    )
-    utilisation = _utilisation(traffic, _pipe_cycles(costs, exact.executions), cycles, clock_hz, device)
-    busiest = max(utilisation, key=lambda name: utilisation[name])
-    bottleneck = busiest if utilisation[busiest] >= LATENCY_BOUND_BELOW else "latency"
-    if time_s > 2 * kernel_s:
-        bottleneck = "launch"
-    residency = occupancy(launch.resources, launch.warps_per_cta, device)
-    waves = launch.cta_count / (device.sms * residency.ctas_per_sm)
-    return LaunchPrediction(
-        name=launch.name,
-        grid=launch.grid,
-        traffic=traffic,
-        clock_hz=clock_hz,
-        sustained_clock_hz=sustained_clock_hz(clock_hz, _activity(traffic, launch, clock_hz, device), device),
-        overhead_s=time_s - kernel_s,
-        bottleneck=bottleneck,
-        utilisation=utilisation,
-        ctas_per_sm=residency.ctas_per_sm,
-        occupancy_fraction=residency.occupancy_fraction,
-        occupancy_limit=residency.limit,
-        waves=waves,
-        tail_fraction=waves % 1.0 or 1.0,
-        num_warps=launch.warps_per_cta,
-        num_stages=launch.num_stages,
-        registers_per_thread=launch.resources.registers_per_thread,
-        spilled_bytes_per_thread=launch.resources.spilled_bytes_per_thread,
-        smem_bytes_per_cta=launch.resources.smem_bytes_per_cta,
-        resources=launch.resources.origin,
-        cost=origin,
-        simulated_fraction=run.simulated_fraction,
-    )
-
-
-def _activity(traffic: Traffic, launch: Launch, clock_hz: float, device: Device) -> Activity:
-    """What draws power. A product counts by its operations, however long its tile keeps a tensor core."""
-    if not traffic.matmul_flop:
-        return Activity(0.0, 0.0, 0.0)
-    time_s = traffic.cycles / clock_hz
-    return Activity(
-        tensor=traffic.matmul_flop / (traffic.cycles * device.sms * device.fastest_flop_per_cycle(launch.dtype)),
-        fill=traffic.smem_fill_bytes / (traffic.cycles * device.sms * device.sm_fill_bytes_per_cycle),
-        hbm=(traffic.hbm_read_bytes + traffic.hbm_write_bytes) / (device.hbm_peak_bytes_per_s * time_s),
-    )
-
-
-def _utilisation(
-    traffic: Traffic, pipe_cycles: np.ndarray, cycles: float, clock_hz: float, device: Device
-) -> dict[str, float]:
-    """Busy share of each resource. `fma` covers the FP32 and the ALU pipe, `l2` its links to the SMs and within."""
-    # Compiled costs have one pipe more, which stands for how the others hinder each other.
-    pipes = dict(zip(PIPES, pipe_cycles[: len(PIPES)] / (cycles * device.sms), strict=True))
-    pipes["fma"] = max(pipes["fma"], pipes.pop("alu"))
-    time_s = cycles / clock_hz
-    l2 = (traffic.l2_read_bytes + traffic.l2_write_bytes) / device.l2_bytes_per_s
-    fabric = traffic.fabric_bytes / device.fabric_bytes_per_s
-    port = traffic.smem_fill_bytes / (device.sm_fill_bytes_per_cycle * device.sms * clock_hz)
-    hbm = traffic.hbm_read_bytes / device.hbm_read_bytes_per_s + traffic.hbm_write_bytes / device.hbm_write_bytes_per_s
-    return {name: float(share) for name, share in pipes.items()} | {
-        # Nobody waits for stores: the last of them may still be on their way to L2 when the launch ends.
-        "l2": min(1.0, max(l2, fabric, port) / time_s),
-        "hbm": hbm / time_s,
-    }

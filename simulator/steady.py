@@ -1,11 +1,9 @@
-"""Large grids stay cheap by steady state: what repeats itself is stepped through a few times, and then continued.
+"""Large grids stay cheap by steady state: what repeats itself is stepped through for a while, and then continued.
 
-The grid is stepped through in windows of whole periods, at least one wave each.
-Once the L2 is full (or its fill no longer changes), holds nothing older than the launch,
-and three windows in a row agree on the rates per step,
-windows are skipped, and their mean rates continued over the exact number of steps left out;
-where later windows have other amounts of work (a causal mask in one head), a few are skipped at a time,
-and the rates before and after are averaged.
+The grid is stepped through in windows of about a wave. Once the L2 has settled and holds nothing older than the launch,
+each quarter of the windows since then says what the rest would come to, and so do the older and the newer half.
+Where they differ by no more than the tolerances of `forecast`, over what would be skipped, it is skipped;
+else the grid is stepped on, and there is more to go by. The end is always stepped through.
 """
 
 from math import ceil
@@ -14,33 +12,42 @@ import numpy as np
 
 from .core import links, machine
 from .core.links import COUNTERS, STEPS
-from .core.lru import CAPACITY, USED
+from .core.lru import CAPACITY, MOST_SOILED, SOILED, USED
+from .forecast import DIRTY, Past, Work, errors_of, first_touches, rest_of, tolerated, unlikeness
 from .program import TileProgram
+from .tiling import cdiv
+from .touched import touched_bytes
 from .under_way import UnderWay
-from .walk import tally_items
+from .walk import scaled, steps, tally_items
 
-FEWEST_WINDOWS = 8
-LONG_PERIOD_WAVES, SHORT_WINDOW_WAVES = 8, 2
-"""A program that repeats itself only after so many waves is watched so many waves at a time instead."""
-AGREEING_WINDOWS = 3
-CYCLES_TOLERANCE, BYTES_TOLERANCE = 0.01, 0.03
-"""Spread of the rates per step over agreeing windows: of cycles, relative to their mean; of bytes, relative to the
-largest of their own mean, a tenth of all HBM bytes and a two-hundredth of what L2 serves (SM-side bytes: all of it)."""
-FULL, UNCHANGED = 0.98, 0.001
-"""L2 counts as settled when it is this full, or its fill changes by less than this share of it."""
-KEEP_WINDOWS = 2
-REFRESH_L2 = 1.5
-"""Windows stepped through at the end: at least two, and as many as refill the L2 so often, for the launch after."""
-CHANGING_SKIP = 4
-"""Windows skipped at a time where later ones do other amounts of work."""
-MISFIT = 0.01
-"""A window may miss whole waves by this share of itself."""
+PAST_SHARE, MOST_PAST = 12, 16
+"""Windows that the past must have: this part of the grid, but no more than so many; a few may agree by chance."""
+FEWEST_WINDOWS, MOST_WINDOWS = 8, 256
+"""Windows of a grid that is worth it; above the second number they get longer."""
+LONGEST_WINDOW_WAVES = 16
+MOST_ENDS = 1 << 16
+"""Ends of a skip that are looked at for one of whole waves."""
+ALMOST, TURNED_OVER = 0.9, 1.1
+"""L2 counts as full when it is this full, since granules leave some room, and so many times as much has come as is
+there; and as never to become full where it will be no fuller than that at the end."""
+MIXED, MIXING_WAVES = 0.03, 64
+"""CTAs that load the same in step, so that one read serves several SMs, or finds what another has just read in an L2
+that a wave renews, fall out of step sooner or later, and others into it.
+Where that may save more than this share of what they ask for, so many waves must have shown that they do not."""
 TAIL_TOLERANCE = 0.0025
 """A skip may shift the tail wave by this share of the whole launch."""
+PATIENCE_STEPS = 1 << 22
+"""Steps in which a steady state should have shown: a grid that swings for longer is continued with what that leaves
+open, so that the time an answer takes does not grow with the grid."""
+LEAST_SKIP = 4
+"""Where not all can be skipped that is left, a half or a quarter of it may be."""
+KEEP_WAVES = 2
+REFRESH_L2 = 1.5
+"""Waves stepped through at the end: at least two, and as many as refill the L2 so often, for the launch after."""
 
 
 def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
-    """Step through a launch, skipping windows while the rates hold.
+    """Step through a launch, skipping windows while the rest is known well enough.
 
     Args:
         run: a launch that has not begun.
@@ -49,112 +56,163 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
     Returns:
         What the skipped windows add to the snapshot; float64 of shape (COUNTERS + 1,).
     """
-    program, lists = run.launch.program, run.state.lists
-    capacity = lists[:, CAPACITY].sum()
-    window = _window(run.slot_count, _locality_items(program), program.item_count)
-    skipped = np.zeros(COUNTERS + 1)
-    if program.item_count // window < FEWEST_WINDOWS:
-        run.step_to(program.item_count)
-        return skipped
-    last_window = tally_items(program, program.item_count - window, program.item_count)
-    steady = tally_items(program, 0, window) == last_window
-    first_touch = window * _first_touch_bytes(program) / program.item_count
-    owed_steps, rate_before = 0, skipped
-    position, previous, used = 0, run.snapshot(), lists[:, USED].sum()
-    history: list[np.ndarray] = []
-    while position < program.item_count:
-        stop = min(position + window, program.item_count)
+    program, items = run.launch.program, run.launch.program.item_count
+    window = _window(run.slot_count, program.period_items, items)
+    locality = _locality_items(program)
+    if items // window < FEWEST_WINDOWS:
+        run.step_to(items)
+        return np.zeros(COUNTERS + 1)
+    whole = work_of(program, 0, items)
+    # Granules that share a number are touched more than once: then rates alone say what is touched for the first time.
+    touched = 0 if run.is_folded else touched_bytes(program, run.tensors, run.index)
+    even = work_of(program, 0, 1).steps * items == whole.steps
+    skipped, first = np.zeros(COUNTERS + 1), np.zeros(COUNTERS + 1)
+    spent = np.zeros(COUNTERS + 1)
+    past = Past()
+    position, before, used = 0, _snapshot(run), 0.0
+    while position < items:
+        stop = min(position + window, items)
         run.step_to(stop, position)
-        dispatched = last_window if steady else tally_items(program, position, stop)
-        position = stop
-        previous, delta = run.snapshot(), run.snapshot() - previous
-        used, growth = lists[:, USED].sum(), lists[:, USED].sum() - used
-        if delta[STEPS] == 0:
+        growth = (_used(run) - used) / (stop - position)
+        position, used = stop, _used(run)
+        now = _snapshot(run)
+        delta, before = now - before, now
+        if position - window < locality or not _is_settled(run, now, used, growth * (items - position)):
+            past = Past()
             continue
-        # Bytes touched for the first time go with the items that were dispatched, all else with the steps that ran.
-        share = np.minimum(1.0, first_touch / np.maximum(delta, 1.0))
-        rate = (1.0 - share) * delta / delta[STEPS] + share * delta / dispatched.steps
-        skipped += owed_steps * (rate_before + rate) / 2
-        owed_steps = 0
-        settled = used > FULL * capacity or abs(growth) < UNCHANGED * capacity
-        brought = previous[links.HBM_READ] + previous[links.L2_WRITE] + previous[links.FABRIC]
-        history = [*history, rate][-AGREEING_WINDOWS:] if settled and brought >= used else []
-        if len(history) < AGREEING_WINDOWS or not _agree(history):
+        past = past.followed_by(delta, run.state.lists[:, SOILED].sum())
+        if not past.is_enough or past.windows < min(MOST_PAST, items // window // PAST_SHARE):
             continue
-        keep = KEEP_WINDOWS
-        inflow = delta[links.HBM_READ] + delta[links.L2_WRITE]
+        keep = KEEP_WAVES * run.slot_count
+        inflow = past.total[links.HBM_READ] + past.total[links.L2_WRITE]
         if refresh and inflow > 0:
-            keep += ceil(REFRESH_L2 * capacity / inflow)
-        skip = (program.item_count - position) // window - keep
-        if steady:
-            skip = _whole_waves(skip, window, run.slot_count, program.item_count)
-        else:
-            skip = min(skip, CHANGING_SKIP)
-        if skip < 1:
+            keep += ceil(REFRESH_L2 * _capacity(run) * past.windows * window / inflow)
+        waves = past.windows * window / run.slot_count
+        if waves < MIXING_WAVES and _keeps_step(run, past.total, waves, whole):
             continue
-        if steady:
-            skipped += skip * dispatched.steps * np.mean(history, axis=0)
-        else:
-            owed_steps = tally_items(program, position, position + skip * window).steps
-            rate_before, history = rate, []
-        position += skip * window
-        run.clock[machine.NEXT_CTA] = position
-    return skipped
+        most = skip = _resumed_at(position, items - keep, run.slot_count, program, even) - position
+        full = _is_full(run, now, used)
+        while skip >= window:
+            work = work_of(program, position, position + skip)
+            if not work.steps:
+                break
+            share = work.steps / whole.steps
+            like = work_of(program, position - past.windows * window, position)
+            expected = touched * skip / items if touched else past.total[links.TOUCHED] * work.steps / past.total[STEPS]
+            rest = rest_of(past.total, work, expected, full)
+            error = errors_of(past, work, expected, full, skip / window) + unlikeness(like, work) * np.abs(rest)
+            scale = tolerated(now[:-1] + skipped, rest, whole, work) * max(1.0, now[STEPS] / PATIENCE_STEPS)
+            if np.all(spent + error <= scale * (1.0 if skip == most else share)):
+                part = first_touches(past.total, expected)
+                spent += error
+                skipped, first = skipped + rest - part, first + part
+                position += skip
+                run.clock[machine.NEXT_CTA] = position
+                past = Past()
+                break
+            skip = _resumed_at(position, position + skip // 2, run.slot_count, program, even) - position
+            if skip < max(past.windows * window, most // LEAST_SKIP):
+                break
+    if touched and first[links.TOUCHED] > 0:
+        first *= max(0.0, touched - run.state.counter[links.TOUCHED]) / first[links.TOUCHED]
+    return _consistent(run, skipped + first, whole) if skipped[STEPS] else skipped
+
+
+def work_of(program: TileProgram, start: int, stop: int) -> Work:
+    """Steps, and what is loaded and stored, of the items start .. stop - 1."""
+    periods = (stop - start) // program.period_items
+    middle = start + periods * program.period_items
+    parts = [tally_items(program, middle, stop)]
+    if periods:
+        parts.append(scaled(tally_items(program, start, start + program.period_items), periods))
+    return Work(
+        items=stop - start,
+        executions={name: sum(part.executions[name] for part in parts) for name in parts[0].executions},
+        loaded_bytes=sum(sum(part.load_bytes.values()) for part in parts),
+        stored_bytes=sum(sum(part.store_bytes.values()) for part in parts),
+    )
 
 
 def _locality_items(program: TileProgram) -> int:
-    """Items after which other data is touched in the same way: the period, or a slab's items where all are equal."""
-    slabs = max(tensor.slabs for tensor in program.tensors)
-    return program.period_items if program.period_items > 1 else max(1, program.item_count // slabs)
+    """Items after which what they share has been touched, and is touched again: those of the shared slab, or a sweep.
+
+    CTAs go through a slab before they come to the next, or through all slabs time after time.
+    """
+    slabs = [tensor.slabs for tensor in program.tensors if tensor.slabs > 1]
+    if not slabs or max(slabs) >= program.item_count:
+        return 0
+    names = {tile.slab for step, _ in steps(program.body) for tile in (*step.loads, *step.stores)}
+    (zeroth, first) = program.items(np.arange(2, dtype=np.int64))
+    sweeps = any(zeroth[column] != first[column] for column, name in enumerate(program.variables) if name in names)
+    return max(slabs) if sweeps else program.item_count // min(slabs)
 
 
 def _window(slots: int, period: int, items: int) -> int:
-    """Items per window: whole periods, at least a wave, and as near to whole waves as a sixteenth of the grid allows.
+    """Items per window: about a wave, in whole periods where they are as short; more where there are very many."""
+    one = cdiv(slots, period) * period if period <= slots else slots
+    return one * min(LONGEST_WINDOW_WAVES, max(1, items // (MOST_WINDOWS * one)))
 
-    CTAs of equal length keep to waves, so a window that is no whole number of them sees one wave more or less in turn.
-    A program with too few periods still repeats itself roughly, wave by wave.
+
+def _resumed_at(position: int, most: int, slots: int, program: TileProgram, even: bool) -> int:
+    """Item, at most `most`, that the launch is taken up again with; `position` where there is none that will do.
+
+    It begins a period, so that nothing is touched for the first time that the launch would have touched before;
+    a program of one period has waves alone. Where all items do the same work (`even`), CTAs keep to waves, and whole
+    waves are skipped, so that the tail wave stays what it is.
     """
-    if period > LONG_PERIOD_WAVES * slots:
-        return SHORT_WINDOW_WAVES * slots
-    fewest = -(-slots // period)
-    if items // (fewest * period) < FEWEST_WINDOWS:
-        return slots
-    most = max(fewest, items // (2 * FEWEST_WINDOWS * period))
-    sizes = np.arange(fewest, most + 1, dtype=np.int64) * period
-    misfit = np.abs((sizes + slots // 2) % slots - slots // 2) / sizes
-    return int(sizes[np.argmax(misfit <= max(MISFIT, misfit.min() * 1.1))])
+    unit = program.period_items if program.period_items < program.item_count else 1
+    ends = np.arange(most // unit, position // unit, -1, dtype=np.int64)[:MOST_ENDS] * unit
+    if even:
+        distance = np.abs((ends - position + slots // 2) % slots - slots // 2)
+        ends = ends[distance <= TAIL_TOLERANCE * program.item_count]
+    return int(ends[0]) if len(ends) else position
 
 
-def _first_touch_bytes(program: TileProgram) -> np.ndarray:
-    """Bytes of each counter that a program causes by touching its tensors for the first time; shaped as a snapshot."""
-    bytes_ = np.zeros(COUNTERS + 1)
-    touched = tally_items(program, 0, 1)
-    for name in touched.load_bytes:
-        bytes_[links.HBM_READ] += program.tensor(name).size_bytes
-    for name in touched.store_bytes:
-        bytes_[links.HBM_WRITE] += program.tensor(name).size_bytes
-    bytes_[links.FABRIC] = bytes_[links.HBM_READ]
-    return bytes_
+def _keeps_step(run: UnderWay, seen: np.ndarray, waves: float, whole: Work) -> bool:
+    """Whether much is saved, or could be, because CTAs load the same at the same time. Args: seen: so many waves."""
+    asked = whole.loaded_bytes * seen[STEPS] / whole.steps
+    together = asked - seen[links.L1_HIT] - seen[links.L2_READ]
+    shared = asked - seen[links.TOUCHED]
+    inflow = (seen[links.HBM_READ] + seen[links.L2_WRITE] + seen[links.FABRIC]) / waves
+    fleeting = inflow > ALMOST * _capacity(run) and shared > MIXED * asked
+    return bool(together > MIXED * asked or fleeting)
 
 
-def _whole_waves(most: int, window: int, slots: int, items: int) -> int:
-    """How many windows to skip, at most `most`: about whole waves, so that the tail stays what it is."""
-    if most < 1:
-        return 0
-    candidates = np.arange(most, 0, -1)
-    distance = np.abs((candidates * window + slots // 2) % slots - slots // 2)
-    close = distance <= max(int(distance.min()), TAIL_TOLERANCE * items)
-    return int(candidates[np.argmax(close)])
+def _snapshot(run: UnderWay) -> np.ndarray:
+    """Counters, cycles, and dirty bytes in L2; float64 of shape (COUNTERS + 2,)."""
+    return np.append(run.snapshot(), run.state.lists[:, SOILED].sum())
 
 
-def _agree(history: list[np.ndarray]) -> bool:
-    """Whether the rates per step of several windows agree."""
-    rates = np.array(history)
-    spread, mean = rates.max(axis=0) - rates.min(axis=0), rates.mean(axis=0)
-    scale = np.full(len(mean), mean[links.L2_READ])
-    at_hbm = [links.HBM_READ, links.HBM_WRITE, links.FABRIC]
-    floor = max(0.1 * (mean[links.HBM_READ] + mean[links.HBM_WRITE]), 0.005 * mean[links.L2_READ])
-    scale[at_hbm] = np.maximum(mean[at_hbm], floor)
-    limit = BYTES_TOLERANCE * scale
-    limit[-1] = CYCLES_TOLERANCE * mean[-1]
-    return bool(np.all(spread[limit > 0] <= limit[limit > 0]))
+def _used(run: UnderWay) -> float:
+    return float(run.state.lists[:, USED].sum())
+
+
+def _capacity(run: UnderWay) -> float:
+    return float(run.state.lists[:, CAPACITY].sum())
+
+
+def _is_full(run: UnderWay, now: np.ndarray, used: float) -> bool:
+    """Whether something leaves L2 for all that comes; more has come then than is there, and nothing of before is."""
+    brought = now[links.HBM_READ] + now[links.L2_WRITE] + now[links.FABRIC]
+    return bool(used > ALMOST * _capacity(run) and brought > TURNED_OVER * used)
+
+
+def _is_settled(run: UnderWay, now: np.ndarray, used: float, growth: float) -> bool:
+    """Whether L2 is full, or never will be. Args: growth: until the end, as of late [B]."""
+    if _is_full(run, now, used):
+        return True
+    most_dirty, more = run.state.lists[:, MOST_SOILED].sum(), max(0.0, growth)
+    return bool(max((used + more) / _capacity(run), (now[DIRTY] + more) / most_dirty) < ALMOST)
+
+
+def _consistent(run: UnderWay, skipped: np.ndarray, whole: Work) -> np.ndarray:
+    """The same within what must be: L1 and L2 serve no more than is asked for, and L2 all that HBM reads."""
+    counter, total = run.state.counter, run.snapshot() + skipped
+    # Spilled registers come back from HBM without being asked for.
+    fetched = 0.0 if run.lowered.spilled_granules else total[links.HBM_READ]
+    hits = min(total[links.L1_HIT], max(whole.loaded_bytes - fetched, counter[links.L1_HIT]))
+    asked = whole.loaded_bytes - hits
+    reads = max(min(total[links.L2_READ], max(asked, counter[links.L2_READ])), min(asked, fetched))
+    skipped[links.L1_HIT] += hits - total[links.L1_HIT]
+    skipped[links.L2_READ] += reads - total[links.L2_READ]
+    return skipped

@@ -18,7 +18,9 @@ class Traffic:
         l1_hit_bytes: bytes of loads that L1 served [B].
         smem_read_bytes, smem_write_bytes: bytes through shared memory inside the SMs,
             operand re-reads by the warps included [B].
-        matmul_flop: of tile products, masked parts of a tile included [FLOP].
+        matmul_flop: useful operations of the matrix products, as in `problem.AttentionProblem` [FLOP].
+        executed_flop: what tiles execute of them: rows, keys and dimensions that pad a tile, and what a mask hides,
+            included [FLOP].
         other_flop: other floating-point operations [FLOP].
         exp_count: exponentials and other MUFU operations.
     """
@@ -36,6 +38,7 @@ class Traffic:
     smem_read_bytes: int = 0
     smem_write_bytes: int = 0
     matmul_flop: int = 0
+    executed_flop: int = 0
     other_flop: int = 0
     exp_count: int = 0
 
@@ -56,3 +59,8 @@ class Traffic:
     def hbm_bytes_per_s(self) -> float:
         """Achieved device-memory bandwidth [B/s]."""
         return self.hbm_bytes / self.time_s if self.time_s else 0.0
+
+    @property
+    def matmul_flop_per_s(self) -> float:
+        """Rate of useful operations [FLOP/s]."""
+        return self.matmul_flop / self.time_s if self.time_s else 0.0

@@ -3,14 +3,17 @@
 import numpy as np
 
 from .clock import Clocks, slowness_of_sms
-from .core import links, machine, sharing
+from .core import events, links, machine, sharing
 from .core.links import Rates
-from .core.memory import Memory
+from .core.memory import FOLD, SLAB_GRANULES, Memory
 from .device import Device
 from .l1_reuse import l1_room_bytes
 from .lower import LoweredLaunch
 from .occupancy import occupancy
 from .program import Launch
+
+ITEMS_AT_ONCE = 1 << 15
+"""Items whose variables are looked up at a time."""
 
 
 def slots_of(launch: Launch, device: Device) -> int:
@@ -27,6 +30,7 @@ class UnderWay:
         launch: Launch,
         lowered: LoweredLaunch,
         tensors: np.ndarray,
+        index: dict[str, int],
         state: Memory,
         device: Device,
         clocks: Clocks,
@@ -35,7 +39,8 @@ class UnderWay:
         record: bool,
         spilled_first: int,
     ) -> None:
-        self.launch, self.lowered, self.tensors, self.state = launch, lowered, tensors, state
+        self.launch, self.lowered, self.state = launch, lowered, state
+        self.tensors, self.index = tensors, index
         self.begin = begin
         resident = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
         clock_hz = clocks.counted_hz
@@ -63,6 +68,7 @@ class UnderWay:
             hbm_piece_latency=device.hbm_piece_latency_s * clock_hz,
             hbm_turn=device.hbm_turn_s * clock_hz,
             cta_dispatch=float(device.cta_dispatch_cycles),
+            after_begin=float(np.nextafter(begin, np.inf)),
             spilled_first=spilled_first,
             spilled_granules=lowered.spilled_granules,
             spilled_bytes=lowered.spilled_bytes,
@@ -73,17 +79,20 @@ class UnderWay:
             row[: len(paces)] = paces
         self.slots = np.zeros((count, sharing.SLOT_COLUMNS), dtype=np.int64)
         self.slots[:, sharing.SM] = np.resize(_sm_order(device), count)
-        self.slots[:, sharing.PENDING] = -1
         self.trips = np.zeros((count, max(1, 2 * len(lowered.loops))), dtype=np.int64)
         self.environment = np.zeros((count, lowered.environment_size), dtype=np.int64)
         self.ring = np.zeros((count, machine.RING))
-        self.due, self.winner = _tournament(count, begin)
+        self.due, self.earliest, self.first, self.winner = events.tournament(device.sms, resident, count, begin)
         self.clock = np.zeros(1, dtype=np.int64)
         self.lengths = lowered.costs.max(axis=1)
         self.uses = lowered.costs[:, :-1] / np.where(self.lengths > 0.0, self.lengths, 1.0)[:, None]
-        self.shares = np.zeros((count, sharing.SHARE_COLUMNS))
-        self.shares[:, sharing.PACE] = 1.0
+        self.pending_steps = np.full((device.sms, resident), sharing.NOTHING, dtype=np.int64)
+        self.aged = np.zeros((device.sms, resident + 1), dtype=np.int64)
+        self.shares = np.zeros((device.sms, resident, sharing.SHARE_COLUMNS))
+        self.shares[:, :, sharing.ENDED] = begin
         self.crowds = np.full(device.sms, sharing.UNKNOWN)
+        self.known = np.zeros(sharing.KNOWN_CASES, dtype=np.uint64)
+        self.speeds = np.zeros((sharing.KNOWN_CASES, resident + 1))
         self.slowness = slowness_of_sms(clocks, device)
         self.record = np.zeros((launch.cta_count if record else 0, 4))
         self.now = begin
@@ -94,16 +103,28 @@ class UnderWay:
     def step_to(self, item: int, table_first: int = 0) -> None:
         """Step on until item `item` is due, or to the end; items from `table_first` on have not been dispatched yet."""
         program, ctas = self.launch.program, self.launch.cta_count
-        start = min(table_first, program.item_count)
-        stop = program.item_count if ctas < program.item_count else min(item, program.item_count)
-        table = np.ascontiguousarray(program.items(np.arange(start, stop, dtype=np.int64)), dtype=np.int64)
-        low = self.lowered
-        self.now = machine.run(
-            self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, self.lengths,
-            self.uses, self.paces, self.slots, self.trips, self.environment, self.ring, self.shares, self.crowds,
-            self.due, self.winner, self.clock, self.slowness, table, start, program.item_count, ctas,
-            item if item < program.item_count else ctas, self.record, self.now,
-        )  # fmt: skip
+        low, done, end = self.lowered, min(table_first, program.item_count), min(item, program.item_count)
+        while True:
+            # A persistent CTA takes up items from all over the grid.
+            stop = program.item_count if ctas < program.item_count else min(done + ITEMS_AT_ONCE, end)
+            table = np.ascontiguousarray(program.items(np.arange(done, stop, dtype=np.int64)), dtype=np.int64)
+            self.now = machine.run(
+                self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, self.lengths,
+                self.uses, self.paces, self.slots, self.trips, self.environment, self.ring, self.pending_steps,
+                self.aged, self.shares, self.crowds, self.known, self.speeds, self.due, self.earliest, self.first,
+                self.winner, self.clock, self.slowness, table, done, program.item_count, ctas,
+                stop if stop < program.item_count else ctas, self.record, self.now,
+            )  # fmt: skip
+            done = stop
+            if done >= end:
+                return
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether granules of any of its tensors share numbers (see `lower`)."""
+        rows = self.tensors[[self.index[tensor.name] for tensor in self.launch.program.tensors]]
+        slabs = np.array([tensor.slabs for tensor in self.launch.program.tensors])
+        return bool(np.any(rows[:, FOLD] < rows[:, SLAB_GRANULES] * slabs))
 
     @property
     def end(self) -> float:
@@ -111,23 +132,14 @@ class UnderWay:
         channels = self.state.free[links.first_channel(self.rates.partitions, self.rates.sms) :]
         return self.now + float(np.mean(np.maximum(channels - self.now, 0.0)))
 
+    @property
+    def idle_cycles(self) -> float:
+        """Time from the end of an SM's last CTA to that of the launch's last one, in the mean over SMs [cycles]."""
+        return float(np.mean(self.now - self.shares[:, :, sharing.ENDED].max(axis=1)))
+
     def snapshot(self) -> np.ndarray:
         """Counters so far, then cycles so far; float64 of shape (COUNTERS + 1,)."""
         return np.concatenate((self.state.counter[: links.COUNTERS], [self.end - self.begin]))
-
-
-def _tournament(slots: int, begin: float) -> tuple[np.ndarray, np.ndarray]:
-    """All slots due at `begin`: (due, winner) as `core.machine.run` takes them; slot 0 wins every match of equals."""
-    size = 1 << max(1, (slots - 1).bit_length())
-    due = np.full(size, np.inf)
-    due[:slots] = begin
-    winner = np.zeros(2 * size, dtype=np.int64)
-    winner[size:] = np.arange(size)
-    level = size
-    while level > 1:
-        winner[level // 2 : level] = winner[level : 2 * level : 2]
-        level //= 2
-    return due, winner
 
 
 def _sm_order(device: Device) -> np.ndarray:

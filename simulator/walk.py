@@ -110,6 +110,11 @@ def steps(body: tuple[Step | Loop, ...], around: tuple[Loop, ...] = ()) -> Itera
             yield node, around
 
 
+def products_of(launch: Launch) -> int:
+    """How many of the two matrix products of attention a launch computes: a step has one tile product of each."""
+    return max(len(step.work.matmuls) for step, _ in steps(launch.program.body))
+
+
 def tally(program: TileProgram) -> Tally:
     """Exact totals over all items, from one period of them."""
     return scaled(tally_items(program, 0, program.period_items), program.item_count // program.period_items)

@@ -21,6 +21,7 @@ SOME_TRAFFIC = Traffic(
     smem_read_bytes=60_000_000,
     smem_write_bytes=20_000_000,
     matmul_flop=2_000_000_000,
+    executed_flop=2_500_000_000,
     other_flop=40_000_000,
     exp_count=8_000_000,
 )
@@ -33,6 +34,7 @@ def a_launch(
     overhead_s: float = 1e-6,
     bottleneck: str = "tensor",
     spilled_bytes: int = 0,
+    l2_fit: str = "",
 ) -> LaunchPrediction:
     """One launch, with what the test is about chosen."""
     return LaunchPrediction(
@@ -42,8 +44,10 @@ def a_launch(
         clock_hz=1.5e9,
         sustained_clock_hz=1.4e9,
         overhead_s=overhead_s,
-        bottleneck=bottleneck,
+        causes={bottleneck: 0.6, "tail": 0.1, "launch": 0.1, "wait": 0.2} | {bottleneck: 0.6},
         utilisation={"tensor": 0.6, "mufu": 0.5, "hbm": 0.04},
+        kv_under_way_bytes=1 << 20,
+        l2_fit=l2_fit,
         ctas_per_sm=2,
         occupancy_fraction=0.125,
         occupancy_limit="registers",

@@ -22,6 +22,22 @@ _ROOMS = {
     "simulate_with_timeline": "simulate",
 }
 
+__all__ = [
+    "AttentionProblem",
+    "Config",
+    "Device",
+    "DoesNotFit",
+    "Exploration",
+    "Prediction",
+    "Scaling",
+    "all_schedules",
+    "compare",
+    "explore",
+    "load_device",
+    "simulate",
+    "simulate_with_timeline",
+]
+
 if TYPE_CHECKING:
     from .simulator.device import Device as Device
     from .simulator.device import load_device as load_device

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from .cli_options import flag, option
 from .cli_output import BadInput, check_outputs, say, show, text_color, text_width, write_file
+from .cli_parse import flag, option
 
 
 def calibrate(

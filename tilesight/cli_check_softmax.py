@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_options import flag, number, one_of, option
 from .cli_output import BadInput, progress, show, text_color, text_width
+from .cli_parse import flag, number, one_of, option
 
 ADAPTERS = ("softmax", "attention", "merge", "streaming")
 DTYPES = ("fp64", "fp32", "fp16", "bf16")

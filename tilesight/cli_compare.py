@@ -14,9 +14,7 @@ from .cli_options import (
     Schedules,
     ShapeOptions,
     Workers,
-    flag,
     one_device,
-    option,
     refuse_unread_shape,
     spread,
     workers_given,
@@ -32,6 +30,7 @@ from .cli_output import (
     text_width,
     write_file,
 )
+from .cli_parse import flag, option
 from .simulator.problem import MAX_SEQLEN
 
 DEFAULT_SEQLENS = "512,1024,2048,4096,8192"

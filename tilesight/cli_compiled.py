@@ -6,16 +6,18 @@ The library is asked first. What it does not hold is compiled on the spot where 
 
 from collections.abc import Sequence
 from math import ceil
+from typing import TYPE_CHECKING
 
 from .cli_output import BadInput, progress, say
 from .simulator import units
 from .simulator.device import Device
-from .simulator.explore import ResourcesOf
-from .simulator.library.lookup import origin_text, resources_of_all
 from .simulator.pool import cores
 from .simulator.problem import AttentionProblem
 from .simulator.program import Launch, Resources
 from .simulator.registry import find_schedule
+
+if TYPE_CHECKING:
+    from .simulator.explore import ResourcesOf
 
 COMPILE_S = 2.0
 """Time of a core for a kernel: 1.5 to 2.5 s, Triton 3.6.0, two cores of a cloud machine, 2026-11-23 [s]."""
@@ -29,7 +31,7 @@ def source_of_costs(
     *,
     compiled: bool = False,
     workers: int | None = None,
-) -> tuple[ResourcesOf | None, tuple[str, ...]]:
+) -> "tuple[ResourcesOf | None, tuple[str, ...]]":
     """What a command asks for resources, beside the library, and remarks for the reader of the result.
 
     Args:
@@ -49,6 +51,8 @@ def source_of_costs(
         return compile_, (remark,)
     if cost == "tiles" or any(value is not None for value in given.values()):
         return None, ()
+    from .simulator.library.lookup import origin_text, resources_of_all
+
     notes = (text,) if (text := origin_text(device)) else ()
     if why_not():
         return None, notes
@@ -86,7 +90,7 @@ def compiler_for(
     given: dict[str, int | None],
     workers: int | None = None,
     wanted_by: str = "--compiled",
-) -> tuple[ResourcesOf, str]:
+) -> "tuple[ResourcesOf, str]":
     """What compiles launches for a device, and a remark that says so.
 
     Args:

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from .cli_options import device_given, flag, option
+from .cli_options import device_given
 from .cli_output import BadInput, show, text_color, text_width
+from .cli_parse import flag, option
 from .simulator.device import catalogue, load_device
 
 
@@ -15,7 +16,10 @@ def _names(incomplete: str) -> list[str]:
 
 def devices(
     name: Annotated[
-        str | None, typer.Argument(help="One device: name, or a path that ends in .toml.", metavar="[NAME|FILE]", autocompletion=_names)
+        str | None,
+        typer.Argument(
+            help="One device: name, or a path that ends in .toml.", metavar="[NAME|FILE]", autocompletion=_names
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None, option("--set", "What if: replace a number of the device; repeatable.", "KEY=VALUE")

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from .cli_options import ProblemOptions, flag, spread
+from .cli_options import ProblemOptions, spread
 from .cli_output import show, text_width
+from .cli_parse import flag
 
 
 @spread

@@ -7,16 +7,9 @@ import typer
 
 from .cli_compiled import compiler_for, rows_split
 from .cli_given import given as typed_options
-from .cli_options import (
-    ConfigOptions,
-    MachineOptions,
-    OneSchedule,
-    ProblemOptions,
-    flag,
-    refuse_unread_shape,
-    spread,
-)
+from .cli_options import ConfigOptions, MachineOptions, OneSchedule, ProblemOptions, refuse_unread_shape, spread
 from .cli_output import announce_compiler, bad_input, show, text_color, text_width
+from .cli_parse import flag
 
 
 @spread
@@ -42,6 +35,7 @@ def explain(
     from .cli_fit import fitted
 
     chosen, resources, shrunk = fitted(asked, schedule, split, config.chosen(), device, given, resources_of)
+    assert resources is not None, "all launches are compiled"
     announce_compiler()
     from .simulator import explain as door
     from .simulator import report

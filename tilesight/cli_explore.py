@@ -20,9 +20,7 @@ from .cli_options import (
     SpaceOptions,
     Workers,
     cost_given,
-    flag,
     one_device,
-    option,
     refuse_unread_shape,
     resources_given,
     spread,
@@ -39,6 +37,7 @@ from .cli_output import (
     text_width,
     write_file,
 )
+from .cli_parse import flag, option
 
 
 @spread
@@ -53,7 +52,9 @@ def explore(
     smem_bytes: SmemBytes = None,
     compiled: Compiled = False,
     cost: Cost = None,
-    top: Annotated[int | None, option("--top", "Show the best so many.  [default: 15, of several devices 5 each; all in files]")] = None,
+    top: Annotated[
+        int | None, option("--top", "Show the best so many.  [default: 15, of several devices 5 each; all in files]")
+    ] = None,
     workers: Workers = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
@@ -115,7 +116,11 @@ def explore(
 
         write_file(plot, explore_png(found))
     if len(every) > 1:
-        show(report.to_json(devices_dict(every, top)) if json else devices_text(every, top or 5, text_width(), text_color()))
+        show(
+            report.to_json(devices_dict(every, top))
+            if json
+            else devices_text(every, top or 5, text_width(), text_color())
+        )
     elif json:
         show(report.to_json(found.to_dict(top)))
     else:

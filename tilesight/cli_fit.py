@@ -125,13 +125,13 @@ def _misfit(
         reason: opens with what a CTA has too much of; typed: option -> value.
     """
     own, deciding = CAUSES.get(reason.split(":")[0], (None, ()))
-    named = [own] if own in typed else [name for name in deciding if name in typed]
-    said = " ".join(f"--{name.replace('_', '-')} {typed[name]}" for name in named if name)
+    named = [own] if own and own in typed else [name for name in deciding if name in typed]
+    said = " ".join(f"--{name.replace('_', '-')} {typed[name]}" for name in named)
     advice = _advice(named, schedule, asked, fits)
     return BadInput(f"{said or f'schedule {schedule.name}'}: does not fit: {reason}; try {advice}")
 
 
-def _advice(named: list[str | None], schedule: Schedule, asked: Config, fits: Callable[[Config], bool]) -> str:
+def _advice(named: list[str], schedule: Schedule, asked: Config, fits: Callable[[Config], bool]) -> str:
     fewer = [TRIES[name] for name in named if name in TRIES]
     if fewer:
         return fewer[0]

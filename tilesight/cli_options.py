@@ -5,7 +5,7 @@ Values are read here, not by typer, so that every message names option, value an
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, get_type_hints
 
@@ -13,57 +13,10 @@ import typer
 
 from .cli_given import Given, refuse_unread
 from .cli_output import BadInput, bad_input
+from .cli_parse import flag, number, one_of, option
 from .simulator.device import Device, catalogue, device_name, load_device, override
 from .simulator.problem import DTYPE_BYTES, AttentionProblem
 from .simulator.schedule import CTA_ORDERS, KV_ORDERS, SOFTMAX_VARIANTS, WARP_SPLITS, Schedule
-
-
-def whole(text: str) -> int:
-    """A whole number, for typer."""
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no whole number") from None
-
-
-def number(text: str) -> float:
-    """A number, for typer."""
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no number") from None
-
-
-def one_of(*allowed: str) -> Callable[[str], str]:
-    """One of a few words, for typer."""
-
-    def parse(text: str) -> str:
-        if text not in allowed:
-            raise typer.BadParameter(f"{text!r} must be one of {', '.join(allowed)}")
-        return text
-
-    return parse
-
-
-def option(
-    name: str,
-    doc: str,
-    metavar: str = "INT",
-    parser: Callable[[str], Any] | None = None,
-    words: Callable[[], Iterable[str]] | None = None,
-) -> Any:
-    """A typer option; a whole number where nothing else is said. Args: words: what a shell completes it by."""
-
-    def completed(incomplete: str) -> list[str]:
-        return [word for word in words() if word.startswith(incomplete)] if words else []
-
-    reader = parser or (whole if metavar == "INT" else None)
-    return typer.Option(name, help=doc, metavar=metavar, parser=reader, autocompletion=completed if words else None)
-
-
-def flag(name: str, doc: str) -> Any:
-    """A typer flag."""
-    return typer.Option(name, help=doc)
 
 
 def schedule_names() -> list[str]:
@@ -110,9 +63,9 @@ DEFAULT_SEQLEN = 4096
 class ProblemOptions(ShapeOptions):
     """What to compute."""
 
-    seqlen: Annotated[
-        int | None, option("--seqlen", f"Length of queries and keys.  [default: {DEFAULT_SEQLEN}]")
-    ] = None
+    seqlen: Annotated[int | None, option("--seqlen", f"Length of queries and keys.  [default: {DEFAULT_SEQLEN}]")] = (
+        None
+    )
     seqlen_q: Annotated[int | None, option("--seqlen-q", "Query length (M).  [default: --seqlen]")] = None
     seqlen_k: Annotated[int | None, option("--seqlen-k", "Key length (N).  [default: --seqlen]")] = None
 

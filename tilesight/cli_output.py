@@ -117,9 +117,11 @@ def show(text: str) -> None:
 
 
 def text_width() -> int:
-    """Columns for tables: those of the terminal, or 120 where stdout is none or does not know."""
-    columns = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
-    return max(60, min(columns or 120, 160))
+    """Columns for tables: those of the terminal; where stdout is none, the environment variable COLUMNS, or 120."""
+    if sys.stdout.isatty():
+        return max(60, min(os.get_terminal_size(sys.stdout.fileno()).columns or 120, 160))
+    given = os.environ.get("COLUMNS", "")
+    return max(40, int(given)) if given.isdecimal() else 120
 
 
 def text_color() -> bool:

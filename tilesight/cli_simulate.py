@@ -19,14 +19,12 @@ from .cli_options import (
     Registers,
     SmemBytes,
     cost_given,
-    flag,
-    one_of,
-    option,
     refuse_unread_shape,
     resources_given,
     spread,
 )
 from .cli_output import announce_compiler, bad_input, check_outputs, show, write_file
+from .cli_parse import flag, one_of, option
 
 
 @spread

@@ -12,7 +12,7 @@ from .cli_bench import Wanted
 from .cli_given import Given, refuse_unread
 from .cli_given import given as typed_options
 from .cli_gpu import DOCTOR, Named, compiler, device_named, need_gpu
-from .cli_options import Workers, flag, one_of, option, workers_given
+from .cli_options import Workers, workers_given
 from .cli_output import (
     BadInput,
     announce_compiler,
@@ -24,6 +24,7 @@ from .cli_output import (
     text_width,
     write_file,
 )
+from .cli_parse import flag, one_of, option
 from .cli_points import asked_points, selected
 
 if TYPE_CHECKING:

@@ -144,11 +144,11 @@ def build(capability: int, folder: Path | None, workers: int) -> None:
     for slice_ in run_all(kept_slice, jobs, workers, lambda done, total: _say(f"{done} of {total} slices simulated")):
         for (file, key), kernel in slice_.items():
             kernels.setdefault(file, {})[key] = kernel
-    for file, some in kernels.items():
+    for file, kept in kernels.items():
         path = path_of(file)
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(pack(some, made_here()))
-        _say(f"wrote {file}: {len(some)} kernels, {path.stat().st_size} B")
+        path.write_bytes(pack(kept, made_here()))
+        _say(f"wrote {file}: {len(kept)} kernels, {path.stat().st_size} B")
 
 
 def made_here() -> dict[str, str]:

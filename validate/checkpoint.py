@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from ..simulator.binding import WAIT, causes_of
 from ..simulator.device import Device
 from ..simulator.pool import Progress
 from ..simulator.prediction import Prediction
 from ..simulator.problem import MAX_SEQLEN, AttentionProblem
 from ..simulator.registry import find_schedule
 from ..simulator.scaling import memory_limit
-from ..simulator.simulate import LATENCY_BOUND_BELOW, peak_memory_bytes
+from ..simulator.simulate import peak_memory_bytes
 from .bench import Ask
 from .checkpoint_values import STANDARD, TILED, Beside, Checkpoint, Grown
 from .forecast import forecast
@@ -140,16 +141,17 @@ def longest_that_fits(fits: Callable[[int], bool], guess: int, step: int, most: 
     return low
 
 
-def regime_of(busy: Mapping[str, float], kernel_s: float, time_s: float) -> str:
-    """What binds a launch: `launch` where overhead is half of the time, else its busiest resource, else `latency`.
+def causes_in(measured_s: float, causes: Mapping[str, float], predicted_s: float) -> dict[str, float]:
+    """What a measured time goes to: the predicted work, tail and launch overhead, and as wait what they leave of it.
+
+    A timing does not say how busy a resource was, but its work is known: as much longer as the launch took, as much
+    smaller is each share.
 
     Args:
-        busy: resource -> busy share of the kernel's time; kernel_s: without launch overhead; time_s: with it [s].
+        causes: shares of the predicted time, as `binding.causes_of` divides it; both times are of the launch [s].
     """
-    if time_s > 2 * kernel_s:
-        return "launch"
-    name = max(busy, key=lambda resource: busy[resource])
-    return name if busy[name] >= LATENCY_BOUND_BELOW else "latency"
+    spent_s = {name: share * predicted_s for name, share in causes.items() if name != WAIT}
+    return causes_of(spent_s, measured_s)
 
 
 def _held(schedule: str, problem: AttentionProblem, device: Device) -> Grown:
@@ -172,10 +174,7 @@ def _grown(held: Grown, prediction: Prediction | str) -> Grown:
     one = replace(held, time_s=Beside(predicted=prediction.time_s))
     if len(prediction.launches) > 1:
         return one
-    (launch,) = prediction.launches
-    kernel_s = launch.traffic.time_s - launch.overhead_s
-    regime = regime_of(launch.utilisation, kernel_s, launch.traffic.time_s)
-    return replace(one, regime=regime, kernel_s=kernel_s, busy=launch.utilisation)
+    return replace(one, causes=prediction.launches[0].causes)
 
 
 def _measured(one: Grown, found: Checkpoint, told: Mapping[str, Any], ask: Ask) -> Grown:
@@ -193,12 +192,7 @@ def _measured(one: Grown, found: Checkpoint, told: Mapping[str, Any], ask: Ask) 
         time_s=replace(one.time_s, measured=measured_s),
         memory_bytes=replace(one.memory_bytes, measured=answer["peak_memory_bytes"]),
     )
-    if not one.busy:
-        return one
-    kernel_s = max(measured_s - (predicted_s - one.kernel_s), 1e-9)
-    # The same work in the measured time: as much longer as it took, as much less busy is each resource.
-    busy = {name: share * one.kernel_s / kernel_s for name, share in one.busy.items()}
-    return replace(one, measured_regime=regime_of(busy, kernel_s, measured_s))
+    return replace(one, measured_causes=causes_in(measured_s, one.causes, predicted_s)) if one.causes else one
 
 
 def _longest(

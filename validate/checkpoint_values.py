@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ..simulator.binding import largest
 from ..simulator.device import Device
 from ..simulator.problem import AttentionProblem
 
@@ -37,11 +38,10 @@ class Grown:
     Args:
         schedule; batch; seqlen: of queries and keys.
         time_s: warm [s]; memory_bytes: most device memory held at once [B].
-        regime: what binds it (see `regime_of`): a resource, `latency` or `launch`; empty where unknown.
-        measured_regime: the same with the measured time.
+        causes: what the predicted time goes to (see `binding`); of one launch only, else empty.
+        measured_causes: the same of the measured time, the work being what was predicted; empty where it is unknown.
         unpredicted: its time is not simulated.
         reason: why it cannot run, or was not measured; empty where it was, or where nobody asked.
-        kernel_s, busy: predicted time without launch overhead [s], and resource -> busy share of it; one launch only.
     """
 
     schedule: str
@@ -49,12 +49,20 @@ class Grown:
     seqlen: int
     time_s: Beside
     memory_bytes: Beside
-    regime: str = ""
-    measured_regime: str = ""
+    causes: dict[str, float] = field(default_factory=dict)
+    measured_causes: dict[str, float] = field(default_factory=dict)
     unpredicted: bool = False
     reason: str = ""
-    kernel_s: float = 0.0
-    busy: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def regime(self) -> str:
+        """The largest of the causes; empty where they are unknown."""
+        return largest(self.causes) if self.causes else ""
+
+    @property
+    def measured_regime(self) -> str:
+        """The same of the measured time."""
+        return largest(self.measured_causes) if self.measured_causes else ""
 
     @property
     def key(self) -> tuple[str, int, int]:
@@ -65,7 +73,10 @@ class Grown:
         """The object in JSON."""
         own = {"schedule": self.schedule, "batch": self.batch, "seqlen": self.seqlen}
         own |= {"time_s": self.time_s.to_dict(), "memory_bytes": self.memory_bytes.to_dict()}
-        return own | {"regime": self.regime, "measured_regime": self.measured_regime, "reason": self.reason}
+        own |= {"regime": self.regime, "regime_share": self.causes.get(self.regime)}
+        own |= {"measured_regime": self.measured_regime}
+        own |= {"measured_regime_share": self.measured_causes.get(self.measured_regime)}
+        return own | {"reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

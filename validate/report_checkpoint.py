@@ -1,15 +1,16 @@
 """`validate --checkpoint` for people: text, a picture of memory and time over length, and a page that holds both."""
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from io import BytesIO
 from typing import Any
 
 from ..simulator import units
+from ..simulator.binding import largest
 from ..simulator.problem import MAX_SEQLEN
-from ..simulator.report import Column, problem_text, table, times, wrapped
+from ..simulator.report import Column, percent, problem_text, table, times, wrapped
 from ..simulator.report_series import axis_text
 from ..simulator.report_series import color as color_of
 from .checkpoint import OUT_OF_MEMORY
@@ -170,10 +171,16 @@ def _map_table(found: Checkpoint, width: int, color: bool) -> str:
         columns += _beside(
             found,
             f"B={batch}",
-            [f"{_cell(gain.predicted, times)} {one.regime}" for one, gain in own],
-            [f"{_cell(gain.measured, times)} {one.measured_regime}".rstrip() for one, gain in own],
+            [_gain(gain.predicted, one.causes) for one, gain in own],
+            [_gain(gain.measured, one.measured_causes) for one, gain in own],
         )
     return table(columns, width, color)
+
+
+def _gain(speedup: float | None, causes: Mapping[str, float]) -> str:
+    """A speed-up and what binds the tiled kernel, e.g. `4.2x issue 95 %`."""
+    bound = f" {largest(causes)} {percent(causes[largest(causes)])}" if causes else ""
+    return _cell(speedup, times) + bound
 
 
 def _cell(value: float | None, text: Callable[[float], str]) -> str:

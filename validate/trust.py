@@ -136,7 +136,7 @@ def rate_doubts(launches: Sequence[Launch], device: Device, timing: Timing) -> l
     instructions = ("mma", "wgmma", "tcgen05")
     per_cycle = max(device.tensor_flop_per_cycle(name, launch.dtype) for name in instructions for launch in launches)
     peak = per_cycle * device.sms * device.boost_clock_hz
-    flop = sum(_matmul_flop(launch) for launch in launches)
+    flop = sum(_executed_flop(launch) for launch in launches)
     found += _faster("tensor cores run", flop, timing.median_s, peak, units.rate)
     least_s = len(launches) * device.l2_latency_cycles / device.boost_clock_hz
     if timing.median_s < least_s:
@@ -195,8 +195,8 @@ def _loaded_bytes(launch: Launch) -> dict[str, int]:
     }
 
 
-def _matmul_flop(launch: Launch) -> int:
-    """Operations of all tile products of a launch [FLOP]."""
+def _executed_flop(launch: Launch) -> int:
+    """Operations of all tile products of a launch, padding and masked parts included [FLOP]."""
     executions = tally(launch.program).executions
     return sum(
         executions[step.name] * matmul.flop for step, _ in steps(launch.program.body) for matmul in step.work.matmuls

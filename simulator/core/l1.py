@@ -13,7 +13,7 @@ from .compiled import compiled, inlined
 TAG, BYTES = 0, 1
 """Columns of `l1`; behind the ring the newest element, and bytes that are due to be found."""
 L1_ENTRIES = 1024
-"""Beyond the reach of 228 KiB of L1 in tiles of 1 KiB: 16 rows of 64 elements of a byte."""
+"""A power of two beyond the reach of 228 KiB of L1 in tiles of 1 KiB: 16 rows of 64 elements of a byte."""
 REACH = (0.5, 0.9, 1.2, 1.45, 1.75, 2.3, 2.9)
 FOUND = (1.0, 0.61, 0.26, 0.08, 0.07, 0.025, 0.0)
 """Share of a load that hits, by how many times the room was loaded or stored to since, and itself."""
@@ -38,14 +38,15 @@ def look_up(l1: np.ndarray, room: float, tag: int, size: int, sm: int, store: bo
     A tile is the unit: a CTA sweeps whole tiles. Stores are written through, and L1 keeps what is stored.
     """
     newest = l1[sm, L1_ENTRIES, TAG]
-    total = size
+    total, reach = size, NONE_BEYOND * room
     for age in range(L1_ENTRIES):
-        at = (newest - age) % L1_ENTRIES
-        if l1[sm, at, BYTES] == 0 or total >= NONE_BEYOND * room:
+        at = (newest - age) & (L1_ENTRIES - 1)
+        here = l1[sm, at, BYTES]
+        if here == 0 or total >= reach:
             break
-        if l1[sm, at, TAG] == tag and l1[sm, at, BYTES] == size:
+        if l1[sm, at, TAG] == tag and here == size:
             for _ in range(age):
-                after = (at + 1) % L1_ENTRIES
+                after = (at + 1) & (L1_ENTRIES - 1)
                 l1[sm, at, TAG], l1[sm, at, BYTES] = l1[sm, after, TAG], l1[sm, after, BYTES]
                 at = after
             l1[sm, newest, TAG], l1[sm, newest, BYTES] = tag, size
@@ -55,8 +56,8 @@ def look_up(l1: np.ndarray, room: float, tag: int, size: int, sm: int, store: bo
             found = due >= size
             l1[sm, L1_ENTRIES, BYTES] = due - size if found else due
             return found
-        total += l1[sm, at, BYTES]
-    newest = (newest + 1) % L1_ENTRIES
+        total += here
+    newest = (newest + 1) & (L1_ENTRIES - 1)
     l1[sm, newest, TAG] = tag
     l1[sm, newest, BYTES] = size
     l1[sm, L1_ENTRIES, TAG] = newest

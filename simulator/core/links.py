@@ -10,9 +10,9 @@ import numpy as np
 
 from .compiled import inlined
 
-# Elements of `counter`.
-HBM_READ, HBM_WRITE, L2_READ, L2_WRITE, FABRIC, L1_HIT, STEPS = range(7)
-COUNTERS = 7
+# Elements of `counter`; TOUCHED is what the launch reads from L2 for the first time, FIRST what of it comes from HBM.
+HBM_READ, HBM_WRITE, L2_READ, L2_WRITE, FABRIC, L1_HIT, STEPS, TOUCHED, FIRST = range(9)
+COUNTERS = 9
 # Elements of `free`: what all share, an L2 port per partition, a read and a write port per SM, the channels of HBM.
 FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2
 # Bytes that lie in one channel. With this, and 64 channels, tiles of 4 to 32 KiB come from HBM as late as on an H200
@@ -37,6 +37,7 @@ class Rates(NamedTuple):
     hbm_mixing_cost, hbm_part_line_cost: what reads and writes in turn add to a transfer's time, and reads of less than
     a line, as shares of it; hbm_piece_write_bytes: how many bytes more a piece takes to write than it has;
     hbm_turn: cycles that a read waits where it meets HBM writing.
+    after_begin: the time next to the launch's begin: what was read earlier, the launch has not touched.
     spilled_first, spilled_granules, spilled_bytes: granule of the first slot's spilled registers, granules of each
     slot, and bytes of one.
     """
@@ -63,6 +64,7 @@ class Rates(NamedTuple):
     hbm_piece_latency: float
     hbm_turn: float
     cta_dispatch: float
+    after_begin: float
     spilled_first: int
     spilled_granules: int
     spilled_bytes: int

@@ -10,22 +10,10 @@ so that a lone CTA alternates between pipes and several overlap.
 import numpy as np
 
 from .compiled import compiled, inlined
+from .events import settle
 from .links import DISPATCH, STEPS, Rates
-from .memory import Memory, access_tile
-from .sharing import (
-    CTA,
-    CURRENT,
-    IDLE,
-    ITEM,
-    PC,
-    PENDING,
-    PHASE,
-    SM,
-    UNKNOWN,
-    begin_step,
-    end_step,
-    reschedule,
-)
+from .memory import ASYNCHRONOUS, Memory, access_tile
+from .sharing import CTA, CURRENT, ENDED, IDLE, ITEM, PC, PHASE, SM, begin_step, end_step, enter, leave
 from .spilled import pass_spilled
 
 # Operations; columns of `code` are operation and argument (a step, or a loop).
@@ -45,6 +33,10 @@ LOAD_FROM, LOAD_TO, STORE_FROM, STORE_TO, WAITS, SPILLED, KEPT = range(7)
 NEXT_CTA = 0
 # Which loads of a step.
 PLAIN, PREFETCHED, ALL = 0, 1, 2
+# What an event moves, one after the other: stores of the step before; loads that run ahead of a loop, those of an
+# iteration that do not, those that a loop begins with; all loads of a step. There is one place where tiles move, since
+# compiled code that calls it from several spends longer on passing arrays than on the work.
+NOTHING_MORE, STORES, AHEAD, OWN, FILL, WHOLE = range(6)
 RING = 16
 CONSTANT = 1 << 40
 
@@ -52,48 +44,6 @@ CONSTANT = 1 << 40
 @inlined
 def _value(environment: np.ndarray, slot: int, reference: int) -> int:
     return environment[slot, reference] if reference >= 0 else reference + CONSTANT
-
-
-@compiled
-def _move(
-    entry: np.ndarray,
-    dirt: np.ndarray,
-    lists: np.ndarray,
-    ready: np.ndarray,
-    windows: np.ndarray,
-    free: np.ndarray,
-    pending: np.ndarray,
-    l1: np.ndarray,
-    counter: np.ndarray,
-    rates: Rates,
-    tensors: np.ndarray,
-    tiles: np.ndarray,
-    steps: np.ndarray,
-    step: int,
-    environment: np.ndarray,
-    slot: int,
-    sm: int,
-    time: float,
-    loads: int,
-) -> float:
-    """Load a step's tiles (PLAIN, PREFETCHED or ALL). Returns: when all are there."""
-    done = time
-    for tile in range(steps[step, LOAD_FROM], steps[step, LOAD_TO]):
-        if loads == ALL or tiles[tile, 4] == loads:
-            arrival = access_tile(
-                entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, tile,
-                environment, slot, sm, time, False,
-            )  # fmt: skip
-            if arrival > done:
-                done = arrival
-    if loads != PREFETCHED and steps[step, SPILLED] > 0:
-        arrival = pass_spilled(
-            entry, dirt, lists, windows, free, counter, rates, slot, sm, steps[step, SPILLED],
-            steps[step, KEPT], time,
-        )  # fmt: skip
-        if arrival > done:
-            done = arrival
-    return done
 
 
 @compiled
@@ -112,9 +62,15 @@ def run(
     trips: np.ndarray,
     environment: np.ndarray,
     ring: np.ndarray,
+    pending_steps: np.ndarray,
+    aged: np.ndarray,
     shares: np.ndarray,
     crowds: np.ndarray,
+    known: np.ndarray,
+    speeds: np.ndarray,
     due: np.ndarray,
+    earliest: np.ndarray,
+    first: np.ndarray,
     winner: np.ndarray,
     clock: np.ndarray,
     slowness: np.ndarray,
@@ -132,11 +88,14 @@ def run(
         tensors, tiles: as in `memory`; code, loops, steps: int64 tables with the columns above;
         lengths: float64 (steps,), cycles of a lone CTA; uses: float64 (steps, pipes), how long in each it wants a pipe;
         paces: float64 (steps, CTAs of an SM), by a CTA's age, how much longer it takes beside others than the mean;
-        slots: int64 (slots, SLOT_COLUMNS); trips: int64 (slots, 2 * loops), trip and trips of each loop;
+        slots: int64 (slots, SLOT_COLUMNS), slot i on the SM `slots[i, SM]` at place i // SMs of lane i % SMs;
+        trips: int64 (slots, 2 * loops), trip and trips of each loop;
         environment: int64 (slots, variables and counters); ring: float64 (slots, RING), arrival of prefetched tiles;
-        shares: float64 (slots, SHARE_COLUMNS), crowds: float64 (SMs,), as in `sharing`;
-        due: float64, when each slot's next event is due, padded with infinity to a power of two;
-        winner: int64 (2 * len(due),), the tournament over it, its root at 1; clock: int64, the next CTA;
+        pending_steps: int64 (SMs, places), the step that a CTA computes, or NOTHING;
+        aged: int64 (SMs, places + 1), places of an SM's CTAs from the oldest on, their number last;
+        shares: float64 (SMs, places, SHARE_COLUMNS), crowds: float64 (SMs,), known: uint64 (KNOWN_CASES,),
+        speeds: float64 (KNOWN_CASES, places + 1), as in `sharing`;
+        due, earliest, first, winner: as in `events`; clock: int64, the next CTA;
         slowness: float64 (SMs,), counted cycles for one of each SM;
         table: int64 (items, variables), from item `table_first` on;
         record: float64 (CTAs, 4): SM, slot, start, end of each CTA, or of shape (0, 4) for no record;
@@ -145,19 +104,22 @@ def run(
     Returns:
         Time of the newest event.
     """
-    entry, dirt, lists, ready, windows, free, pending, l1, counter = memory
-    variables = table.shape[1]
+    entry, dirt, lists, ready, windows, free, asked, pending, l1, counter = memory
+    variables, sms = table.shape[1], len(crowds)
     while True:
-        slot = winner[1]
-        time = due[slot]
+        lane = winner[1]
+        time = earliest[lane]
         if time == np.inf:
             break
+        place = first[lane]
+        slot = place * sms + lane
         phase = slots[slot, PHASE]
         sm = slots[slot, SM]
         if phase == IDLE:
             cta = clock[NEXT_CTA]
             if cta >= cta_count:
-                reschedule(due, winner, slot, np.inf)
+                due[lane, place] = np.inf
+                settle(due, earliest, first, winner, lane)
                 continue
             if cta >= pause_cta:
                 break
@@ -168,54 +130,140 @@ def run(
                 environment[slot, i] = table[cta - table_first, i]
             slots[slot, PC] = 0
             slots[slot, PHASE] = ADVANCE
-            crowds[slot % len(crowds)] = UNKNOWN
+            enter(aged, crowds, lane, place)
             start = max(time, free[DISPATCH])
             free[DISPATCH] = start + rates.cta_dispatch
             if len(record) > 0:
                 record[cta, 0] = sm
                 record[cta, 1] = slot
                 record[cta, 2] = start
-            reschedule(due, winner, slot, start)
+            due[lane, place] = start
+            settle(due, earliest, first, winner, lane)
             continue
         if time > now:
             now = time
-        done = slots[slot, PENDING]
-        if done >= 0:
-            for tile in range(steps[done, STORE_FROM], steps[done, STORE_TO]):
-                access_tile(
-                    entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, tile,
-                    environment, slot, sm, time, True,
-                )  # fmt: skip
+        done = pending_steps[lane, place]
         after, begins = time, -1
-        if phase == COMPUTE:
-            begins = slots[slot, CURRENT]
-            slots[slot, PC] += 1
-            phase = ADVANCE
-        elif phase >= BODY:
-            loop = slots[slot, CURRENT]
-            trip, count, stages = trips[slot, 2 * loop], trips[slot, 2 * loop + 1], loops[loop, STAGES]
-            step = code[loops[loop, START], 1]
-            first = _value(environment, slot, loops[loop, FIRST])
-            stride = _value(environment, slot, loops[loop, STRIDE])
-            ahead = trip + stages - 2
-            if phase == PREFETCH and ahead < count:
-                environment[slot, loops[loop, COUNTER]] = first + stride * ahead
-                arrival = _move(
-                    entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, steps, step,
-                    environment, slot, sm, time, PREFETCHED,
-                )  # fmt: skip
-                ring[slot, ahead % RING] = arrival - loops[loop, SLACK]
-            environment[slot, loops[loop, COUNTER]] = first + stride * trip
-            if phase != BODY:
-                after = ring[slot, trip % RING]
-                phase = ITERATE
-                if after <= time:
-                    there = _move(
-                        entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, steps,
-                        step, environment, slot, sm, time, PLAIN,
+        move, which, step = STORES, ALL, done
+        loop, trip, count, ahead, start_at, stride = 0, 0, 0, 0, 0, 0
+        while move != NOTHING_MORE:
+            there = time
+            if step >= 0:
+                low, high = steps[step, LOAD_FROM], steps[step, LOAD_TO]
+                if move == STORES:
+                    low, high = steps[step, STORE_FROM], steps[step, STORE_TO]
+                for tile in range(low, high):
+                    if which == ALL or tiles[tile, ASYNCHRONOUS] == which:
+                        arrival = access_tile(
+                            entry, dirt, lists, ready, windows, free, asked, pending, l1, counter, rates, tensors,
+                            tiles, tile, environment, slot, sm, time, move == STORES,
+                        )  # fmt: skip
+                        if arrival > there:
+                            there = arrival
+                if move != STORES and which != PREFETCHED and steps[step, SPILLED] > 0:
+                    arrival = pass_spilled(
+                        entry, dirt, lists, windows, free, counter, rates, slot, sm, steps[step, SPILLED],
+                        steps[step, KEPT], time,
                     )  # fmt: skip
-                    after = time + steps[step, WAITS] * (there - time)
-                    phase = BODY
+                    if arrival > there:
+                        there = arrival
+            if move == STORES:
+                if phase == COMPUTE:
+                    begins = slots[slot, CURRENT]
+                    slots[slot, PC] += 1
+                    phase = ADVANCE
+                    break
+                if phase >= BODY:
+                    loop = slots[slot, CURRENT]
+                    trip, count, stages = trips[slot, 2 * loop], trips[slot, 2 * loop + 1], loops[loop, STAGES]
+                    step = code[loops[loop, START], 1]
+                    start_at = _value(environment, slot, loops[loop, FIRST])
+                    stride = _value(environment, slot, loops[loop, STRIDE])
+                    ahead = trip + stages - 2
+                    if phase == PREFETCH and ahead < count:
+                        environment[slot, loops[loop, COUNTER]] = start_at + stride * ahead
+                        move, which = AHEAD, PREFETCHED
+                        continue
+                    move = AHEAD
+                else:
+                    pc = slots[slot, PC]
+                    while True:
+                        op, arg = code[pc, 0], code[pc, 1]
+                        if op == STEP:
+                            move, which, step = WHOLE, ALL, arg
+                            break
+                        if op == LOOP:
+                            count = _value(environment, slot, loops[arg, TRIPS])
+                            if count <= 0:
+                                pc = loops[arg, STOP]
+                                continue
+                            trips[slot, 2 * arg] = 0
+                            trips[slot, 2 * arg + 1] = count
+                            start_at = _value(environment, slot, loops[arg, FIRST])
+                            environment[slot, loops[arg, COUNTER]] = start_at
+                            pc += 1
+                            if loops[arg, STAGES] == 0:
+                                continue
+                            loop, step, ahead = arg, code[pc, 1], 0
+                            stride = _value(environment, slot, loops[loop, STRIDE])
+                            move, which = FILL, PREFETCHED
+                            break
+                        if op == END:
+                            trips[slot, 2 * arg] += 1
+                            if trips[slot, 2 * arg] < trips[slot, 2 * arg + 1]:
+                                environment[slot, loops[arg, COUNTER]] += _value(environment, slot, loops[arg, STRIDE])
+                                pc = loops[arg, START]
+                            else:
+                                pc += 1
+                            continue
+                        item = slots[slot, ITEM] + cta_count
+                        slots[slot, ITEM] = item
+                        if item < item_count:
+                            for i in range(variables):
+                                environment[slot, i] = table[item - table_first, i]
+                            pc = 0
+                            continue
+                        phase = IDLE
+                        shares[lane, place, ENDED] = time
+                        leave(aged, crowds, lane, place)
+                        if len(record) > 0:
+                            record[slots[slot, CTA], 3] = time
+                        move = NOTHING_MORE
+                        break
+                    slots[slot, PC] = pc
+                    continue
+            elif move == AHEAD:
+                ring[slot, ahead % RING] = there - loops[loop, SLACK]
+            elif move == WHOLE:
+                after = time + steps[step, WAITS] * (there - time)
+                if after > time:
+                    slots[slot, CURRENT] = step
+                    phase = COMPUTE
+                else:
+                    begins = step
+                    slots[slot, PC] += 1
+                break
+            elif move == FILL:
+                ring[slot, ahead] = there
+                ahead += 1
+                if ahead < min(loops[loop, STAGES] - 1, count):
+                    environment[slot, loops[loop, COUNTER]] = start_at + stride * ahead
+                    continue
+                after = max(time, ring[slot, 0])
+                slots[slot, CURRENT] = loop
+                phase = ITERATE
+                break
+            if move == AHEAD:
+                environment[slot, loops[loop, COUNTER]] = start_at + stride * trip
+                if phase != BODY:
+                    after = ring[slot, trip % RING]
+                    phase = ITERATE
+                    if after <= time:
+                        move, which = OWN, PLAIN
+                        continue
+            else:
+                after = time + steps[step, WAITS] * (there - time)
+                phase = BODY
             if phase == BODY and after <= time:
                 begins = step
                 trips[slot, 2 * loop] = trip + 1
@@ -223,72 +271,16 @@ def run(
                 if trip + 1 == count:
                     slots[slot, PC] = loops[loop, STOP]
                     phase = ADVANCE
-        else:
-            pc = slots[slot, PC]
-            while True:
-                op, arg = code[pc, 0], code[pc, 1]
-                if op == STEP:
-                    after = _move(
-                        entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles, steps,
-                        arg, environment, slot, sm, time, ALL,
-                    )  # fmt: skip
-                    after = time + steps[arg, WAITS] * (after - time)
-                    if after > time:
-                        slots[slot, CURRENT] = arg
-                        phase = COMPUTE
-                        break
-                    begins = arg
-                    pc += 1
-                    break
-                if op == LOOP:
-                    count = _value(environment, slot, loops[arg, TRIPS])
-                    if count <= 0:
-                        pc = loops[arg, STOP]
-                        continue
-                    trips[slot, 2 * arg] = 0
-                    trips[slot, 2 * arg + 1] = count
-                    first = _value(environment, slot, loops[arg, FIRST])
-                    environment[slot, loops[arg, COUNTER]] = first
-                    pc += 1
-                    if loops[arg, STAGES] == 0:
-                        continue
-                    stride = _value(environment, slot, loops[arg, STRIDE])
-                    for ahead in range(min(loops[arg, STAGES] - 1, count)):
-                        environment[slot, loops[arg, COUNTER]] = first + stride * ahead
-                        ring[slot, ahead] = _move(
-                            entry, dirt, lists, ready, windows, free, pending, l1, counter, rates, tensors, tiles,
-                            steps, code[pc, 1], environment, slot, sm, time, PREFETCHED,
-                        )  # fmt: skip
-                    after = max(time, ring[slot, 0])
-                    slots[slot, CURRENT] = arg
-                    phase = ITERATE
-                    break
-                if op == END:
-                    trips[slot, 2 * arg] += 1
-                    if trips[slot, 2 * arg] < trips[slot, 2 * arg + 1]:
-                        environment[slot, loops[arg, COUNTER]] += _value(environment, slot, loops[arg, STRIDE])
-                        pc = loops[arg, START]
-                    else:
-                        pc += 1
-                    continue
-                item = slots[slot, ITEM] + cta_count
-                slots[slot, ITEM] = item
-                if item < item_count:
-                    for i in range(variables):
-                        environment[slot, i] = table[item - table_first, i]
-                    pc = 0
-                    continue
-                phase = IDLE
-                crowds[slot % len(crowds)] = UNKNOWN  # the younger CTAs are older now
-                if len(record) > 0:
-                    record[slots[slot, CTA], 3] = time
-                break
-            slots[slot, PC] = pc
+            break
         slots[slot, PHASE] = phase
         if begins >= 0:
             counter[STEPS] += 1
-            begin_step(lengths, uses, paces, slowness, slots, shares, crowds, due, winner, slot, begins, time)
+            begin_step(
+                lengths, uses, paces, slowness[sm], pending_steps, aged, shares, crowds, known, speeds, due, earliest,
+                first, winner, lane, place, begins, time,
+            )  # fmt: skip
         else:
-            end_step(uses, paces, slots, shares, crowds, due, winner, slot, time)
-            reschedule(due, winner, slot, after)
+            end_step(uses, paces, pending_steps, aged, shares, crowds, known, speeds, due, lane, place, time)
+            due[lane, place] = after
+            settle(due, earliest, first, winner, lane)
     return now

@@ -13,21 +13,25 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import compiled, inlined
+from .copies import keep_written, list_of, renew, scatter
 from .l1 import look_up
 from .links import (
     CHANNEL_BYTES,
     FABRIC,
     FABRIC_LINK,
+    FIRST,
     FIRST_L2,
+    HBM_READ,
     L1_HIT,
     L2_READ,
     L2_WRITE,
+    TOUCHED,
     Rates,
     read_hbm,
     serve,
     write_hbm,
 )
-from .lru import ABSENT, DIRTY, STATE, drop, insert, soil, touch
+from .lru import ABSENT, DIRTY, STATE, insert, touch
 
 # Columns of `tensors`.
 BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES = range(5)
@@ -36,8 +40,6 @@ ROWS, ROW_BYTES, PACKED, FOLD, STANDS_FOR = range(5, 10)
 TENSOR, SLAB, TILE_ROWS, TILE_ROW_BYTES, ASYNCHRONOUS, ROW_TERMS, COL_TERMS, PASSES_L1 = 0, 1, 2, 3, 4, 5, 9, 13
 TILE_COLUMNS = 14
 TERMS = 2
-# Columns of `pending`.
-GRANULE, UNTIL = 0, 1
 COALESCER_SLOTS, COALESCER_LINE_SLOTS = 1024, 16384
 LINE_BYTES = 128
 
@@ -45,10 +47,11 @@ LINE_BYTES = 128
 class Memory(NamedTuple):
     """Everything that outlives a tile access.
 
-    entry, dirt, lists: the L2 (see `lru`); ready: float64 per granule, when its last fill arrives;
+    entry, dirt, lists: the L2 (see `lru`); ready: float64 per granule, when its last fill arrives, or when it was
+    touched first;
     windows: int32 per granule, which of those that share its number it is, or whether spilled registers were written;
-    free: float64, when each link is free; pending: float64 (coalescers, slots, 2), reads under way, the slots
-    a power of two that hardly ever makes two of them collide;
+    free: float64, when each link is free; asked: int32, pending: float64, (coalescers, slots) both, reads under way, by
+    their granule, plus one, and when they arrive; the slots a power of two that hardly ever makes two of them collide;
     l1: int64 (SMs, L1_ENTRIES + 1, 2), a ring of tiles and its newest element; counter: float64, see `links`.
     """
 
@@ -58,16 +61,10 @@ class Memory(NamedTuple):
     ready: np.ndarray
     windows: np.ndarray
     free: np.ndarray
+    asked: np.ndarray
     pending: np.ndarray
     l1: np.ndarray
     counter: np.ndarray
-
-
-@inlined
-def _list_of(lists: np.ndarray, parts: int, partition: int, granule: int) -> int:
-    """The group of sets that a granule falls into: neighbours are spread evenly (golden ratio)."""
-    groups = len(lists) // parts
-    return partition * groups + (((granule * 0x9E3779B1) & 0xFFFFFFFF) * groups >> 32)
 
 
 @compiled
@@ -89,7 +86,7 @@ def _fetch(
 ) -> float:
     """Bring a share that the near partition lacks, over the fabric or from HBM. Returns: when it is there."""
     parts = rates.partitions
-    group = _list_of(lists, parts, home, granule)
+    group = list_of(lists, parts, home, granule)
     own = (granule * parts + home) * parts + home
     done = time
     written = 0
@@ -105,40 +102,11 @@ def _fetch(
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(entry, dirt, lists, group, own, share)
     if home != near and entry[own, STATE] != DIRTY:
-        copies = _list_of(lists, parts, near, granule)
+        copies = list_of(lists, parts, near, granule)
         written += insert(entry, dirt, lists, copies, (granule * parts + near) * parts + home, share)
     if written > 0:
         write_hbm(free, counter, rates, written, 1.0, time)
     return done
-
-
-@compiled
-def _renew(
-    entry: np.ndarray,
-    dirt: np.ndarray,
-    lists: np.ndarray,
-    free: np.ndarray,
-    counter: np.ndarray,
-    rates: Rates,
-    granule: int,
-    time: float,
-) -> None:
-    """A granule's number now means another one, of which L2 holds nothing (see `lower`)."""
-    parts = rates.partitions
-    written = 0
-    for partition in range(parts):
-        for home in range(parts):
-            copy = (granule * parts + partition) * parts + home
-            if entry[copy, STATE] != ABSENT:
-                written += drop(entry, dirt, lists, _list_of(lists, parts, partition, granule), copy)
-    if written > 0:
-        write_hbm(free, counter, rates, written, 1.0, time)
-
-
-@inlined
-def scatter(granule: int) -> int:
-    """Scatters granule numbers: tensors are often powers of two apart (Fibonacci hashing)."""
-    return ((granule * 0x9E3779B1) & 0xFFFFFFFF) >> 15
 
 
 @inlined
@@ -148,6 +116,7 @@ def _read_granule(
     lists: np.ndarray,
     ready: np.ndarray,
     free: np.ndarray,
+    asked: np.ndarray,
     pending: np.ndarray,
     counter: np.ndarray,
     rates: Rates,
@@ -162,8 +131,8 @@ def _read_granule(
     """An SM reads a granule through coalescer and L2. Returns: when its data reaches the SM's port."""
     unit = sm // rates.coalescer_sms
     slot = scatter(granule) & (pending.shape[1] - 1)
-    if pending[unit, slot, GRANULE] == granule + 1 and pending[unit, slot, UNTIL] > time:
-        return pending[unit, slot, UNTIL]
+    if asked[unit, slot] == granule + 1 and pending[unit, slot] > time:
+        return pending[unit, slot]
     parts = rates.partitions
     near = 1 if parts * sm >= rates.sms else 0
     counter[L2_READ] += size
@@ -172,11 +141,11 @@ def _read_granule(
     if not rates.interleaved:
         first = scatter(granule) % parts
         last, share = first + 1, size
-    fetched = False
+    fetched, touched_before, brought = False, ready[granule] >= rates.after_begin, counter[HBM_READ]
     for home in range(first, last):
         copy = (granule * parts + near) * parts + home
         if entry[copy, STATE] != ABSENT:
-            touch(entry, len(entry) - len(lists) + _list_of(lists, parts, near, granule), copy)
+            touch(entry, len(entry) - len(lists) + list_of(lists, parts, near, granule), copy)
         else:
             fetched = True
             arrival = _fetch(
@@ -185,31 +154,16 @@ def _read_granule(
             done = max(done, arrival)
     # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
     done = max(done, ready[granule])
+    if not touched_before:
+        counter[TOUCHED] += size
+        counter[FIRST] += counter[HBM_READ] - brought
+        ready[granule] = max(time, rates.after_begin)
     if fetched:
         ready[granule] = done
     done += rates.l2_latency
-    pending[unit, slot, GRANULE] = granule + 1
-    pending[unit, slot, UNTIL] = done
+    asked[unit, slot] = granule + 1
+    pending[unit, slot] = done
     return done
-
-
-@inlined
-def keep_written(
-    entry: np.ndarray, dirt: np.ndarray, lists: np.ndarray, parts: int, granule: int, near: int, home: int, share: int
-) -> int:
-    """L2 keeps a share that was written: at home, dirty, and a copy on the writer's side. Returns: bytes driven out."""
-    written = 0
-    for other in range(parts):
-        copy, group = (granule * parts + other) * parts + home, _list_of(lists, parts, other, granule)
-        if other != home and other != near:
-            if entry[copy, STATE] != ABSENT:
-                drop(entry, dirt, lists, group, copy)
-        elif entry[copy, STATE] != ABSENT:
-            touch(entry, len(entry) - len(lists) + group, copy)
-        else:
-            written += insert(entry, dirt, lists, group, copy, share)
-    own = (granule * parts + home) * parts + home
-    return written + soil(entry, dirt, lists, _list_of(lists, parts, home, granule), own)
 
 
 @compiled
@@ -217,6 +171,7 @@ def _write_granule(
     entry: np.ndarray,
     dirt: np.ndarray,
     lists: np.ndarray,
+    ready: np.ndarray,
     free: np.ndarray,
     counter: np.ndarray,
     rates: Rates,
@@ -232,6 +187,7 @@ def _write_granule(
     """
     parts = rates.partitions
     near = 1 if parts * sm >= rates.sms else 0
+    ready[granule] = max(ready[granule], rates.after_begin)  # not for the launch to fetch
     counter[L2_WRITE] += size
     first, last, share = 0, parts, size if parts == 1 else size // 2
     if not rates.interleaved:
@@ -260,6 +216,7 @@ def access_tile(
     ready: np.ndarray,
     windows: np.ndarray,
     free: np.ndarray,
+    asked: np.ndarray,
     pending: np.ndarray,
     l1: np.ndarray,
     counter: np.ndarray,
@@ -316,24 +273,25 @@ def access_tile(
             cost += rates.hbm_part_line_cost
     for i in range(first_row, last_row + 1):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)
-        for j in range(first_col + (-(i + first_col)) % apart, last_col + 1, apart):
+        skipped = 0 if apart == 1 else (-(i + first_col)) % apart
+        for j in range(first_col + skipped, last_col + 1, apart):
             part_width = min((j + 1) * wide, col + width) - max(j * wide, col)
             size = apart * (_sectors(part_rows * part_width) if whole else part_rows * _sectors(part_width))
-            granule = slab + i * per_row + j // apart
+            granule = slab + i * per_row + (j if apart == 1 else j // apart)
             window = 0
             if granule >= fold:
                 window = granule // fold
                 granule -= window * fold
             granule += base
             if windows[granule] != window:
-                _renew(entry, dirt, lists, free, counter, rates, granule, time)
+                renew(entry, dirt, lists, ready, free, counter, rates, granule, time)
                 windows[granule] = window
             if store:
-                _write_granule(entry, dirt, lists, free, counter, rates, granule, size, cost, sm, time)
+                _write_granule(entry, dirt, lists, ready, free, counter, rates, granule, size, cost, sm, time)
             else:
                 arrival = _read_granule(
-                    entry, dirt, lists, ready, free, pending, counter, rates, granule, size, apart, cost, latency,
-                    sm, time,
+                    entry, dirt, lists, ready, free, asked, pending, counter, rates, granule, size, apart, cost,
+                    latency, sm, time,
                 )  # fmt: skip
                 if arrival > done:
                     done = arrival

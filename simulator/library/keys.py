@@ -5,10 +5,12 @@ fp16 and bf16 compile to the same instructions but for their types, with equal c
 how many query heads share a KV head, how many score tiles a strip has, and whether scores are scaled,
 are a few instructions of hundreds.
 Where no kernel of the same key is kept, others stand in: the code that masks ragged tiles for one that masks less,
-and the code of another order of CTAs. docs/accuracy.md says what that costs.
+the code of another order of CTAs, of CTAs with one item for those with several, and of keys walked forward, where no
+mask makes that another loop. docs/accuracy.md says what that costs.
 """
 
 from collections.abc import Iterator
+from itertools import product
 
 from ..program import Launch
 
@@ -20,7 +22,9 @@ ORDERS = {
     "longest-first": ("m-reversed", "m-fast"),
 }
 """Order of CTAs -> those whose code stands in for it."""
-RAGGED = {"whole_m": False, "whole_n": False}
+RAGGED: dict[str, int | bool | str] = {"whole_m": False, "whole_n": False}
+ONE_ITEM: dict[str, int | bool | str] = {"persistent": False}
+FORWARD: dict[str, int | bool | str] = {"kv_order": "forward"}
 ALIGNED = 16
 """Triton moves several scores at a time where it sees that rows of them are so many elements long, or a multiple."""
 
@@ -28,11 +32,16 @@ ALIGNED = 16
 def keys_of(launch: Launch) -> Iterator[str]:
     """Keys of the kernels that can stand for a launch, the best first."""
     constants = dict(launch.constants)
-    order = constants.get("cta_order")
-    for own in ({}, *({"cta_order": other} for other in ORDERS.get(str(order), ()))):
+    order = str(constants.get("cta_order"))
+    orders = ({}, *({"cta_order": other} for other in ORDERS.get(order, ())))
+    grids = ({}, ONE_ITEM) if constants.get("persistent") else ({},)
+    walks = ({}, FORWARD) if constants.get("kv_order") == "sawtooth" and not constants["causal"] else ({},)
+    tiles = ({}, RAGGED) if any(constants.get(name) for name in RAGGED) else ({},)
+    for some in product(walks, grids, orders, tiles):
+        own: dict[str, int | bool | str] = {}
+        for one in some:
+            own |= one
         yield _key(launch, constants | own)
-        if any(constants.get(name) for name in RAGGED):
-            yield _key(launch, constants | own | RAGGED)
 
 
 def file_of(launch: Launch, capability: int) -> str:

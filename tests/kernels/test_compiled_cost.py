@@ -54,6 +54,6 @@ def test_all_products_of_a_kernel_are_paid_for(schedule: str, name: str, options
     executed = tally(launch.program).executions
     tensor = PIPES.index("tensor")
     cycles = sum(cost.pipe_cycles[tensor] * executed[step] for step, cost in costs.steps.items())
-    flop = sum(cost.matmul_flop * executed[step] for step, cost in costs.steps.items())
+    flop = sum(cost.executed_flop * executed[step] for step, cost in costs.steps.items())
     assert cycles == pytest.approx(flop / FLOP_PER_CYCLE, rel=0.02)
     assert not costs.unknown

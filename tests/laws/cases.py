@@ -1,4 +1,7 @@
-"""What the laws of the engine draw from: toy GPUs with every kind of L2, small problems, all schedules."""
+"""What the laws of the engine draw from: toy GPUs with every kind of L2, small problems, all schedules.
+
+Half of the cases are stepped through, half are grids of many CTAs that are continued from their steady state.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -27,10 +30,11 @@ class Case:
     schedule: str
     config: Config
     device: Device
+    steady_state: bool = False
 
     def simulate(self, **options: object) -> Prediction:
-        """The prediction, every CTA stepped through."""
-        asked: dict[str, object] = {"steady_state": False, **options}
+        """The prediction; every CTA is stepped through, or the grid is continued from its steady state."""
+        asked: dict[str, object] = {"steady_state": self.steady_state, **options}
         return simulate(
             self.problem, schedule=self.schedule, config=self.config, device=self.device, **asked  # type: ignore[arg-type]
         )  # fmt: skip
@@ -53,20 +57,47 @@ def gpus(draw: st.DrawFn, schedule: str) -> Device:
     )
 
 
+SCHEDULES = ("naive", "unfused", "flash1", "flash2", "flash2_tma", "online_softmax")
+
+
 @st.composite
-def cases(
-    draw: st.DrawFn,
-    schedules: tuple[str, ...] = ("naive", "unfused", "flash1", "flash2", "flash2_tma", "online_softmax"),
-) -> Case:
-    """A problem, one of these schedules, a configuration that fits, a GPU."""
+def stepped(draw: st.DrawFn, schedules: tuple[str, ...] = SCHEDULES) -> Case:
+    """A problem, one of these schedules, a configuration that fits, a GPU; every CTA is stepped through."""
     schedule = draw(st.sampled_from(schedules))
     config = draw(configs(all_schedules()[schedule]))
-    case = Case(
-        problem=draw(problems(dtypes=dtypes_of(config))),
-        schedule=schedule,
-        config=config,
-        device=draw(gpus(schedule)),
+    return _fitting(
+        Case(
+            problem=draw(problems(dtypes=dtypes_of(config))),
+            schedule=schedule,
+            config=config,
+            device=draw(gpus(schedule)),
+        )
     )
+
+
+@st.composite
+def continued(draw: st.DrawFn, schedules: tuple[str, ...] = SCHEDULES) -> Case:
+    """Many short heads on a GPU of few SMs and a small L2, of which one launch at least is continued in fact."""
+    schedule = draw(st.sampled_from(schedules))
+    config = replace(draw(configs(all_schedules()[schedule])), persistent=0)
+    problem = replace(
+        draw(problems(dtypes=dtypes_of(config))),
+        batch=draw(st.sampled_from((64, 96, 128))),
+        seqlen_q=draw(st.sampled_from((1, 32, 48))),
+        seqlen_k=draw(st.sampled_from((32, 64, 100))),
+    )
+    device = replace(draw(gpus(schedule)), sms=draw(st.integers(1, 2)), l2_bytes=64 * KIB)
+    case = _fitting(Case(problem=problem, schedule=schedule, config=config, device=device, steady_state=True))
+    assume(min(launch.simulated_fraction for launch in case.simulate().launches) < 1)
+    return case
+
+
+def cases(schedules: tuple[str, ...] = SCHEDULES) -> st.SearchStrategy[Case]:
+    """What every law holds for, with the steady state as without."""
+    return st.one_of(stepped(schedules), continued(schedules))
+
+
+def _fitting(case: Case) -> Case:
     try:
         for launch in case.launches:
             occupancy(launch.resources, launch.warps_per_cta, case.device)

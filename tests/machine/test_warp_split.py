@@ -34,7 +34,7 @@ def test_the_split_changes_no_byte_outside_the_sm() -> None:
     q, k = (total("flash2", split) for split in ("q", "k"))
     assert q.hbm_read_bytes == k.hbm_read_bytes
     assert q.smem_fill_bytes == k.smem_fill_bytes
-    assert q.matmul_flop == k.matmul_flop
+    assert q.executed_flop == k.executed_flop
 
 
 def test_split_q_is_faster() -> None:

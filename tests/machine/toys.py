@@ -126,7 +126,7 @@ def cost(critical_path: float = 0.0, tensor: float = 0.0, mufu: float = 0.0, pac
         critical_path_cycles=critical_path,
         smem_read_bytes=0,
         smem_write_bytes=0,
-        matmul_flop=0,
+        executed_flop=0,
         other_flop=0,
         exp_count=0,
         paces=paces,

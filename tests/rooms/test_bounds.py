@@ -75,7 +75,7 @@ def test_decoding_is_bound_by_device_memory() -> None:
 def test_exponentials_take_half_as_long_as_products_at_head_dim_128() -> None:
     """512 matmul FLOP an exponential, 256 times the rate: FlashAttention-3 (2024), section 3.1, Hopper, in cycles."""
     bound = roofline(PREFILL, H200)
-    assert bound.matmul_flop == 512 * bound.exp_count
+    assert bound.tensor_flop == 512 * bound.exp_count
     assert bound.mufu_s / bound.tensor_s == pytest.approx(0.5 * CLOCKS)
 
 
@@ -96,7 +96,7 @@ def test_bytes_into_the_sms_bind_where_tiles_are_tiny() -> None:
 def test_given_traffic_and_operations_replace_the_least() -> None:
     """A schedule's own bytes, e.g. those of a closed form, bound that schedule."""
     size_bytes = round(2e-3 * H200.hbm_read_bytes_per_s)
-    bound = roofline(PREFILL, H200, hbm_read_bytes=size_bytes, hbm_write_bytes=0, matmul_flop=0, exp_count=0)
+    bound = roofline(PREFILL, H200, hbm_read_bytes=size_bytes, hbm_write_bytes=0, tensor_flop=0, exp_count=0)
     assert bound.bound_s == bound.hbm_s == pytest.approx(2e-3)
     assert bound.intensity_flop_per_byte == 0
     assert roofline(PREFILL, H200, hbm_read_bytes=0, hbm_write_bytes=0).intensity_flop_per_byte == float("inf")
@@ -133,7 +133,7 @@ def test_bound_of_the_launch_is_no_lower_than_that_of_the_problem(problem: Atten
     """Tiles only add: padding, masked scores, statistics."""
     whole, launch = roofline(problem, H200), by_name(problem, "flash2")["flash2"]
     assert launch.hbm_bytes >= whole.hbm_bytes
-    assert launch.matmul_flop >= whole.matmul_flop
+    assert launch.tensor_flop >= whole.tensor_flop
     assert launch.exp_count >= whole.exp_count
     assert launch.bound_s >= whole.bound_s
 
@@ -144,7 +144,7 @@ def test_each_launch_has_its_own_bottleneck() -> None:
     scores_bytes = 4 * 16 * 4096 * 4096 * 2
     assert bounds["softmax"].bottleneck == "hbm"
     assert bounds["softmax"].hbm_bytes == 2 * scores_bytes
-    assert bounds["softmax"].matmul_flop == 0
+    assert bounds["softmax"].tensor_flop == 0
     assert bounds["output"].hbm_bytes == scores_bytes + 2 * 4 * 16 * 4096 * 128 * 2
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilesight.cli import main
+from tilesight.cli_output import text_width
 
 SMALL = ("--batch", "1", "--heads", "2", "--seqlen", "200", "--head-dim", "32")
 PINNED = ("--block-m", "32,64", "--block-n", "32", "--num-warps", "4", "--num-stages", "2")
@@ -117,6 +118,16 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
     process = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, cwd=ROOT.parent, check=False)
     os.close(writer)
     assert (process.returncode, process.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize(("columns", "width"), [("77", 77), ("200", 200), ("", 120), ("wide", 120), ("1", 40)])
+def test_redirected_output_is_as_wide_as_columns_says(
+    columns: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in other programs; 120 where it says nothing."""
+    monkeypatch.setenv("COLUMNS", columns)
+    assert text_width() == width
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")

@@ -266,7 +266,7 @@ def test_programs_compute_the_operations_of_the_closed_form_where_tiles_divide(
     executions = tally(program).executions
     work = [(step.work, executions[step.name]) for step, _ in steps(program.body)]
     assert getattr(closed_form, f"{schedule}_operations")(problem, block_n) == closed_form.Operations(
-        matmul_flop=sum(times * matmul.flop for one, times in work for matmul in one.matmuls),
+        executed_flop=sum(times * matmul.flop for one, times in work for matmul in one.matmuls),
         other_flop=sum(times * one.fma_flop for one, times in work),
         exp_count=sum(times * one.exp_count for one, times in work),
     )
@@ -276,7 +276,7 @@ def test_standard_attention_scales_subtracts_sums_and_divides_every_score() -> N
     """Four other FLOP and one exponential a score, beside the 4 D of the products."""
     scores = 64 * 16 * 1024**2
     assert closed_form.standard_operations(GPT2) == closed_form.Operations(
-        matmul_flop=256 * scores, other_flop=4 * scores, exp_count=scores
+        executed_flop=256 * scores, other_flop=4 * scores, exp_count=scores
     )
 
 
@@ -286,7 +286,7 @@ def test_flash2_needs_no_more_other_flop_than_flash1(problem: AttentionProblem, 
     first, second = (getattr(closed_form, f"flash{version}_operations")(problem, block_n) for version in (1, 2))
     assert second.other_flop <= first.other_flop
     assert second.exp_count <= first.exp_count
-    assert second.matmul_flop == first.matmul_flop == closed_form.standard_operations(problem).matmul_flop
+    assert second.executed_flop == first.executed_flop == closed_form.standard_operations(problem).executed_flop
 
 
 def test_the_page_prints_what_the_formulas_give() -> None:

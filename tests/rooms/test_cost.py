@@ -49,7 +49,7 @@ def test_tile_products_take_their_flop_over_the_rate(device: Device, rate: int) 
     """Of the instruction class that the device has for the tile."""
     seen = cost(Work(matmuls=(PRODUCT, PRODUCT)), device)
     assert pipe("tensor", seen) == 2 * 2 * 128 * 64 * 64 / rate
-    assert seen.matmul_flop == 2 * PRODUCT.flop
+    assert seen.executed_flop == 2 * PRODUCT.flop
 
 
 def test_small_tiles_run_at_the_rate_of_mma() -> None:
@@ -64,7 +64,7 @@ def test_eight_warps_on_64_rows_compute_everything_twice() -> None:
     four, eight = (cost(work, TOY_WGMMA, num_warps=warps) for warps in (4, 8))
     for name in ("tensor", "mufu", "fma", "alu"):
         assert pipe(name, eight) == 2 * pipe(name, four)
-    assert eight.matmul_flop == four.matmul_flop
+    assert eight.executed_flop == four.executed_flop
     assert eight.exp_count == four.exp_count
 
 

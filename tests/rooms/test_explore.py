@@ -234,9 +234,11 @@ def test_a_band_is_as_wide_as_the_error_of_the_cost() -> None:
         assert (low, high) == pytest.approx((2 * (1 - ERROR_FRACTIONS[kind]), 2 * (1 + ERROR_FRACTIONS[kind])))
 
 
-def test_an_estimate_without_code_has_no_band() -> None:
-    """Nothing new is known about it."""
-    assert _timed(2.0, "tiles").band_s is None
+def test_an_estimate_from_tiles_has_the_wider_band() -> None:
+    """It would look as sure as machine code, or surer without any."""
+    tiles, compiled = (_timed(2.0, cost).band_s for cost in ("tiles", "compiled"))
+    assert tiles and compiled
+    assert tiles[0] < compiled[0] < 2.0 < compiled[1] < tiles[1]
 
 
 def test_launches_widen_a_band_by_their_share_of_the_time() -> None:

@@ -124,6 +124,15 @@ def test_what_is_not_kept_is_estimated_and_says_so():
     assert "library of compiled kernels does not hold flash2" in found.notes[0]
 
 
+def test_an_l2_as_slow_as_none_that_is_kept_is_no_secret():
+    """A what-if of the latency would else be ignored in silence."""
+    slow = replace(load_device("h200"), l2_latency_cycles=500)
+    found = simulate(LLAMA, device=slow)
+    assert found.launches[0].resources == "compiled"
+    assert found.launches[0].cost.startswith("tiles: costs are kept for L2 latencies of")
+    assert "l2_latency_cycles is 500" in found.notes[0]
+
+
 def test_tiles_are_asked_for_by_name_or_by_resources():
     """What-ifs stay what they were."""
     for chosen in ({"cost": "tiles"}, {"registers": 128}):
@@ -183,7 +192,7 @@ def test_the_digest_is_of_what_decides_the_numbers():
 
 def test_the_library_is_small_enough_for_a_wheel():
     """At most 12 MiB in all."""
-    assert 1 << 20 < sum(len(file.read_bytes()) for file in kept_files()) < MOST_BYTES
+    assert 1 << 18 < sum(len(file.read_bytes()) for file in kept_files()) < MOST_BYTES
 
 
 def test_who_compiled_is_said_where_something_is_kept():

@@ -103,10 +103,11 @@ def test_a_name_that_means_two_tensors_is_refused() -> None:
         lower_tensors((reads(part(32)), reads(part(32), tensors=(replace(MATRIX, rows=99),))), GPU, "chunk")
 
 
-@pytest.mark.parametrize(("role", "folded"), [("scratch", True), ("input", False)])
-def test_only_scratch_of_millions_of_granules_is_folded(role: str, folded: bool) -> None:
-    """Its numbers repeat only after many L2 capacities."""
-    huge = replace(MATRIX, role=role, slabs=FOLD_ABOVE_GRANULES // 4 + 1, rows=128)  # type: ignore[arg-type]
+@pytest.mark.parametrize("role", ["scratch", "input"])
+@pytest.mark.parametrize(("slabs", "folded"), [(FOLD_ABOVE_GRANULES // 4 + 1, True), (FOLD_ABOVE_GRANULES // 4, False)])
+def test_only_tensors_of_millions_of_granules_are_folded(role: str, slabs: int, folded: bool) -> None:
+    """Their numbers repeat only after many L2 capacities."""
+    huge = replace(MATRIX, role=role, slabs=slabs, rows=128)  # type: ignore[arg-type]
     seen = granule(reads(part(32, row=32), tensors=(huge,)))
     total = huge.slabs * 4
     assert (seen[FOLD] < total) == folded

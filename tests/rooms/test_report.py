@@ -7,17 +7,20 @@ import numpy as np
 import pytest
 from made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
 from tilesight.simulator import report
+from tilesight.simulator.candidate import Candidate
 from tilesight.simulator.cost import PIPES
 from tilesight.simulator.device import load_device, number_fields
 from tilesight.simulator.explore import Exploration, explore
+from tilesight.simulator.prediction import LaunchPrediction
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.report import Column, config_text, problem_text, table, to_csv, to_json
 from tilesight.simulator.report_compare import compare_rows, compare_text
 from tilesight.simulator.report_devices import device_dict, device_text, devices_dict, devices_text, unit
-from tilesight.simulator.report_explore import explore_rows, explore_text
+from tilesight.simulator.report_explore import explore_rows, explore_text, ranking_table
 from tilesight.simulator.report_simulate import simulate_text
 from tilesight.simulator.report_timeline import trace_json
 from tilesight.simulator.scaling import compare
+from tilesight.simulator.schedule import Config
 from tilesight.simulator.simulate import Timeline
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=32)
@@ -80,7 +83,7 @@ def test_a_configuration_in_words() -> None:
 
 def test_every_bottleneck_has_a_name_in_words() -> None:
     """Whichever the engine finds."""
-    assert {*PIPES, "l2", "hbm", "latency", "launch"} <= set(report.RESOURCES)
+    assert {*PIPES, "l2", "hbm", "wait", "tail", "launch"} == {*report.RESOURCES, "alu"}
 
 
 @pytest.mark.parametrize(("fraction", "text"), [(0, "0 %"), (0.004, "0.4 %"), (0.52, "52 %"), (1, "100 %")])
@@ -158,6 +161,60 @@ def test_the_ranking_fits_120_columns_and_names_the_best(explored: Exploration) 
     assert all(len(line) <= 120 for line in table_lines)
     best = explored.ranked[0]
     assert f"Best: {best.schedule} {best.config.block_m} x {best.config.block_n}" in "\n".join(lines)
+
+
+def headings(found: Exploration, width: int) -> str:
+    """The line of the table that names its columns."""
+    return next(line for line in explore_text(found, top=5, width=width).splitlines() if line.lstrip().startswith("#"))
+
+
+def test_a_narrow_ranking_keeps_rates_and_loses_bytes_inside_the_gpu_first(explored: Exploration) -> None:
+    """`L2 read` goes first, then `SRAM fill`; `vs best` and `TFLOP/s` last."""
+    widths = range(40, 200)
+    least = {
+        title: min(width for width in widths if title in headings(explored, width))
+        for title in ("L2 read", "SRAM fill", "occup.", "CTAs/SM", "HBM", "vs best", "TFLOP/s")
+    }
+    assert list(least) == sorted(least, key=lambda title: -least[title])
+    assert least["vs best"] == least["TFLOP/s"] < least["HBM"]
+
+
+def ranking_of(*launches: LaunchPrediction) -> str:
+    """A table of configurations that were made up."""
+    found = Exploration(
+        problem=A_PROBLEM,
+        device=load_device("h200"),
+        device_name="h200",
+        candidates=tuple(
+            Candidate(schedule="flash2", config=Config(), options=(), prediction=a_prediction(one)) for one in launches
+        ),
+        baseline=None,
+        left_out={},
+    )
+    return ranking_table(found, found.candidates, 50)
+
+
+def test_spills_are_shown_wherever_a_row_has_some() -> None:
+    """However narrow the table; no row, no column."""
+    assert "spill" not in ranking_of(a_launch(), a_launch())
+    heading, _, none, some = ranking_of(a_launch(), a_launch(spilled_bytes=64)).splitlines()
+    assert "spill" in heading
+    assert " 0 B " in none
+    assert " 64 B " in some
+
+
+def test_crowded_l2_is_a_word_on_the_row() -> None:
+    """Where any row has it."""
+    assert "K, V in L2" not in ranking_of(a_launch())
+    assert "beyond" in ranking_of(a_launch(), a_launch(l2_fit="beyond")).splitlines()[-1]
+
+
+def test_what_binds_is_told_with_its_share() -> None:
+    """In the table and in the text of one configuration."""
+    assert "tensor 60 %" in ranking_of(a_launch())
+    assert "Bound by     wait 60 %: waits for" in simulate_text(
+        a_prediction(a_launch(bottleneck="wait")), load_device("h200")
+    )
 
 
 def test_the_ranking_fits_80_columns_too(explored: Exploration) -> None:

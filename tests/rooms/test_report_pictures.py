@@ -5,13 +5,16 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from made_up import A_PROBLEM, a_launch, a_prediction
 from strategies import TOY
+from tilesight.simulator.candidate import Candidate
 from tilesight.simulator.explore import Exploration, explore
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.report_html import explore_html
 from tilesight.simulator.report_plots import compare_png, explore_png
 from tilesight.simulator.report_series import best_of_each, bytes_per_level, decades, heat_maps, roofs
 from tilesight.simulator.scaling import compare
+from tilesight.simulator.schedule import Config
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=128)
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -41,6 +44,31 @@ def test_a_heat_map_shows_the_best_over_all_other_options() -> None:
                 if (item.config.block_m, item.config.block_n) == (block_m, block_n)
             ]
             assert shown == (min(times) if times else None)
+
+
+def test_cells_whose_best_spills_are_marked() -> None:
+    """In the picture; the page has a column."""
+    config = Config(block_m=64, block_n=64)
+    candidates = [
+        Candidate(
+            schedule="flash2",
+            config=replace(config, block_n=block_n),
+            options=("block_m", "block_n"),
+            prediction=a_prediction(a_launch(spilled_bytes=spilled)),
+        )
+        for block_n, spilled in ((64, 0), (128, 64))
+    ]
+    found = Exploration(
+        problem=A_PROBLEM, device=TOY, device_name="toy", candidates=tuple(candidates), baseline=None, left_out={}
+    )
+    (one,) = heat_maps(found)
+    assert [one.spills(0, column) for column in range(2)] == [False, True]
+    assert one.any_spills
+    assert explore_png(found) != explore_png(
+        replace(found, candidates=(candidates[0], replace(candidates[0], config=candidates[1].config)))
+    )
+    assert ">spill<" in explore_html(found)
+    assert ">64 B<" in explore_html(found)
 
 
 def test_a_pair_that_does_not_fit_has_no_time(explored: Exploration) -> None:

@@ -24,6 +24,7 @@ from tilesight.simulator.simulate import (
 
 H200 = load_device("h200")
 SMALL = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)
+ONE_CTA_AN_SM = AttentionProblem(batch=1, heads=132, seqlen_q=64, seqlen_k=2048, head_dim=64)
 LARGE = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
 every_schedule = pytest.mark.parametrize("schedule", all_schedules())
 
@@ -147,14 +148,33 @@ def test_time_is_cycles_over_the_clock_and_overhead() -> None:
 
 
 @every_schedule
+def test_useful_operations_are_those_of_the_problem(schedule: str) -> None:
+    """Whatever tiles execute beyond them: rows and keys that pad a tile, and what the mask hides."""
+    computes = all_schedules()[schedule].computes
+    for problem in (SMALL, replace(SMALL, seqlen_q=1), replace(SMALL, seqlen_q=300, causal=True, head_dim=72)):
+        total = simulate(problem, schedule=schedule).total
+        assert total.matmul_flop == (problem.matmul_flop if computes == "attention" else 0)
+        assert total.executed_flop >= total.matmul_flop
+        assert total.matmul_flop_per_s == total.matmul_flop / total.time_s
+
+
+def test_padded_work_is_executed_and_not_useful() -> None:
+    """One query in a tile of 64 rows: 64 times the operations, at a 64th of the rate."""
+    seen = simulate(replace(SMALL, seqlen_q=1), config=Config(block_m=64, block_n=64)).total
+    assert seen.matmul_flop == 4 * 4 * 1 * 512 * 64
+    assert seen.executed_flop == 4 * 4 * 64 * 512 * 64
+
+
+@every_schedule
 def test_shares_of_time_lie_between_nothing_and_all(schedule: str) -> None:
-    """No resource is busier than the launch is long, and the bottleneck is the busiest, latency or launch."""
+    """No resource is busier than the launch is long; what binds is the largest of all causes."""
     for launch in simulate(LARGE, schedule=schedule, config=Config(block_m=64)).launches:
         shares = launch.utilisation
         assert set(shares) == {"tensor", "mufu", "fma", "issue", "smem", "l2", "hbm"}
         assert all(0 <= share <= 1.001 for share in shares.values())
-        busiest = max(shares, key=lambda name: shares[name])
-        assert launch.bottleneck in (busiest, "latency", "launch")
+        assert set(launch.causes) == {*shares, "wait", "tail", "launch"}
+        assert all(0 <= share <= 1 for share in launch.causes.values())
+        assert launch.bottleneck_share == max(launch.causes.values()) == launch.causes[launch.bottleneck]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +188,8 @@ def test_shares_of_time_lie_between_nothing_and_all(schedule: str) -> None:
         (replace(H200, l2_bytes_per_s=2e11), LARGE, {}, "l2"),
         (replace(H200, issue_per_cycle=1), LARGE, {}, "issue"),
         (replace(H200, launch_ramp_cycles=0), replace(SMALL, seqlen_k=64), {}, "launch"),
-        (H200, replace(SMALL, seqlen_k=65536), {}, "latency"),
+        (H200, replace(SMALL, seqlen_k=65536), {}, "tail"),
+        (H200, ONE_CTA_AN_SM, {"config": Config(block_m=64, block_n=64, num_stages=1)}, "wait"),
     ],
 )
 def test_the_slowest_resource_is_the_bottleneck(

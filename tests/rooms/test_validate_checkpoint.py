@@ -12,7 +12,7 @@ from tilesight.simulator.device import load_device
 from tilesight.simulator.problem import MAX_SEQLEN, AttentionProblem
 from tilesight.simulator.simulate import peak_memory_bytes
 from tilesight.validate import checkpoint as room
-from tilesight.validate.checkpoint import longest_that_fits, measure, predict, regime_of
+from tilesight.validate.checkpoint import causes_in, longest_that_fits, measure, predict
 from tilesight.validate.checkpoint_values import STANDARD, TILED, Beside, Checkpoint, Grown
 from tilesight.validate.report_checkpoint import checkpoint_html, checkpoint_png, checkpoint_text
 
@@ -207,7 +207,9 @@ def test_a_slower_kernel_keeps_its_resources_less_busy(predicted: Checkpoint) ->
     cell = one(found, TILED, 2048)
     factor = (cell.time_s.measured or 0.0) / (cell.time_s.predicted or inf)
     assert factor > 3
-    assert cell.measured_regime == "latency"
+    assert cell.measured_causes["issue"] == pytest.approx(cell.causes["issue"] / factor)
+    assert cell.measured_regime == "wait"
+    assert f"wait {100 * cell.measured_causes['wait']:.0f} %" in checkpoint_text(found)
 
 
 @given(
@@ -229,11 +231,13 @@ def test_the_longest_that_fits_is_found_from_any_guess(limit: int, guess: int, s
     assert all(step <= length <= most and length % step == 0 for length in tried)
 
 
-def test_regimes_follow_the_thresholds_of_the_simulator() -> None:
-    """Overhead of half the time, then the busiest resource, then none."""
-    assert regime_of({"tensor": 0.9, "hbm": 0.2}, kernel_s=1e-6, time_s=3e-6) == "launch"
-    assert regime_of({"tensor": 0.7, "hbm": 0.8}, kernel_s=1e-3, time_s=1e-3) == "hbm"
-    assert regime_of({"tensor": 0.5, "hbm": 0.3}, kernel_s=1e-3, time_s=1e-3) == "latency"
+def test_a_measured_time_waits_for_what_its_known_work_leaves() -> None:
+    """Work, tail and overhead take as long as predicted; a faster run waits less, and no share exceeds the whole."""
+    causes = {"issue": 0.5, "hbm": 0.2, "tail": 0.1, "launch": 0.1, "wait": 0.3}
+    twice = {"issue": 0.25, "hbm": 0.1, "tail": 0.05, "launch": 0.05, "wait": 0.65}
+    assert causes_in(2e-3, causes, 1e-3) == pytest.approx(twice)
+    assert causes_in(0.4e-3, causes, 1e-3)["issue"] == 1.0
+    assert causes_in(0.4e-3, causes, 1e-3)["wait"] == 0.0
 
 
 def test_the_predicted_regime_is_the_simulators(predicted: Checkpoint) -> None:
@@ -246,6 +250,7 @@ def test_the_predicted_regime_is_the_simulators(predicted: Checkpoint) -> None:
         config = runnable_config(TILED)
         whole = simulate(problem, schedule=TILED, config=config, device=H200, l2="warm", overhead="graph")
         assert cell.regime == whole.bottleneck
+        assert cell.to_dict()["regime_share"] == whole.bottleneck_share
 
 
 def test_the_text_answers_the_questions_without_a_gpu(predicted: Checkpoint) -> None:

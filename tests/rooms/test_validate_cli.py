@@ -76,8 +76,8 @@ def test_validate_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
     """Every promised option is in its help, also without a GPU."""
     assert main(["validate", "--help"]) == 0
     text = capsys.readouterr().out
-    promised = "schedule only config peers full seed json json-file html results gpus fail-on no-counters l2 checkpoint launches"
-    assert [name for name in promised.split() if f"--{name} " not in text] == []
+    promised = "schedule only config peers full seed json json-file html results gpus fail-on no-counters l2 checkpoint"
+    assert [name for name in [*promised.split(), "launches"] if f"--{name} " not in text] == []
 
 
 @pytest.mark.usefixtures("no_gpu")
@@ -318,29 +318,6 @@ def test_launches_are_told_without_points(capsys: pytest.CaptureFixture[str], as
     assert set(asked) == {"profile", "stop"}
     assert main(["validate", "--launches", *SMALL, "--workers", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["schema"] == "tilesight.launches/1"
-
-
-@pytest.mark.usefixtures("no_gpu")
-@pytest.mark.parametrize("device", [(), ("--device", "a100-sxm-80gb", "--set", "sms=64")])
-def test_the_checkpoint_is_predicted_where_there_is_no_gpu(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Sequence[str]
-) -> None:
-    """For an H200 or the device that is named, as text, JSON and a page; with what is missing, and exit code 0."""
-    for name, value in (("LENGTHS", (512, 1024)), ("MAP_BATCHES", (1,)), ("MAP_LENGTHS", (512,))):
-        monkeypatch.setattr(f"tilesight.validate.checkpoint.{name}", value)
-    page, told = tmp_path / "out.html", tmp_path / "out.json"
-    arguments = ["validate", "--checkpoint", *SMALL, "--workers", "1", *device]
-    assert main([*arguments, "--html", str(page), "--json-file", str(told)]) == 0
-    text = capsys.readouterr().out
-    product = "NVIDIA A100" if device else "NVIDIA H200"
-    assert product in text.splitlines()[0]
-    assert NO_GPU in " ".join(text.split())
-    found = json.loads(told.read_text("utf-8"))
-    assert found["unmeasured"].startswith(NO_GPU)
-    assert found["device"].startswith(product)
-    assert {point["time_s"]["measured"] for point in found["lengths"]} == {None}
-    assert all(point["time_s"]["predicted"] > 0 for point in found["lengths"])
-    assert "Predictions alone" in page.read_text("utf-8")
 
 
 def test_the_checkpoint_is_told_without_points(

@@ -208,8 +208,8 @@ def useful_flop(problem: AttentionProblem, computes: Computes) -> int:
     return problem.matmul_flop if computes == "attention" else 0
 
 
-def matmul_flop(launches: Launches) -> int:
-    """Operations of all tile products [FLOP]."""
+def executed_flop(launches: Launches) -> int:
+    """Operations of all tile products, padding and masked parts included [FLOP]."""
     total = 0
     for launch in launches:
         executions = tally(launch.program).executions

@@ -144,7 +144,7 @@ def test_the_roofline_is_that_of_a_softmax() -> None:
     """X read, Y written, an exponential an element, and no matrix product."""
     problem = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
     bound = roofline(problem, H200, computes="softmax")
-    assert (bound.matmul_flop, bound.tensor_s, bound.bottleneck) == (0, 0.0, "hbm")
+    assert (bound.tensor_flop, bound.tensor_s, bound.bottleneck) == (0, 0.0, "hbm")
     assert bound.hbm_bytes == 2 * closed_form.score_matrix_bytes(problem)
     seen = simulate(problem, schedule="online_softmax", device=H200)
     assert bound.bound_s <= seen.time_s <= 2 * bound.bound_s

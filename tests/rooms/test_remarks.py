@@ -1,0 +1,94 @@
+"""Remarks on tiles that are mostly empty, on SMs without work, and on K and V that crowd L2."""
+
+from dataclasses import replace
+
+import pytest
+from tilesight.simulator.device import load_device
+from tilesight.simulator.explore import explore
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.remarks import kv_under_way_bytes, l2_fit_of, tile_notes
+from tilesight.simulator.schedule import Config
+from tilesight.simulator.simulate import launches_of, simulate
+from tilesight.simulator.walk import tally
+
+H200 = load_device("h200")
+DECODE = AttentionProblem(batch=1, heads=32, kv_heads=8, seqlen_q=1, seqlen_k=4096, head_dim=128)
+LONG = AttentionProblem(batch=1, heads=16, kv_heads=1, seqlen_q=8192, seqlen_k=8192, head_dim=64, causal=True)
+SMALL_L2 = replace(H200, l2_bytes=2 << 20)
+"""K and V of `LONG` are 2 MiB, a partition is 1 MiB."""
+TILES = {"block_m": 128, "block_n": 64, "num_warps": 4, "num_stages": 2}
+
+
+def notes(problem: AttentionProblem, schedule: str = "flash2") -> str:
+    """All that is said of the tiles of a schedule's default configuration."""
+    return "\n".join(tile_notes(problem, launches_of(problem, schedule, None, H200), H200))
+
+
+def test_tiles_that_hold_few_queries_are_told_with_the_useful_share() -> None:
+    """One row of 128 is 0.78 %, 32 are a quarter."""
+    assert "tiles of 128 rows hold 1 query: 0.78 % of their rows" in notes(DECODE)
+    assert "tiles of 128 rows hold 32 queries: 25 % of their rows" in notes(replace(DECODE, seqlen_q=32))
+
+
+def test_a_decode_problem_is_told_that_no_schedule_splits_keys() -> None:
+    """With the SMs that are left, and HBM's time for 2 x 8 x 4096 x 128 elements and Q: 16.8 MB at 4.55 TB/s."""
+    assert "32 CTAs leave 100 of 132 SMs idle: no schedule here splits the keys" in notes(DECODE)
+    least_s = (2 * 8 * 4096 * 128 + 32 * 128) * 2 / H200.hbm_read_bytes_per_s
+    assert f"HBM could bring all inputs in {least_s * 1e6:.2f} us" in notes(DECODE)
+
+
+def test_a_prompt_and_a_full_gpu_need_no_remark() -> None:
+    """Tiles are full, and CTAs as many as can be expected."""
+    prompt = replace(DECODE, seqlen_q=4096)
+    assert notes(prompt) == notes(replace(prompt, heads=1, kv_heads=1)) == ""
+    assert "idle" not in notes(replace(DECODE, batch=64))
+
+
+def test_a_predictions_notes_hold_the_remarks() -> None:
+    """In Python as on the command line."""
+    text = "\n".join(simulate(DECODE).notes)
+    assert notes(DECODE) in text
+
+
+@pytest.mark.parametrize(("order", "heads"), [("m-fast", 1), ("head-fast", 8)])
+def test_heads_under_way_are_those_that_running_ctas_read(order: str, heads: int) -> None:
+    """Sixteen CTAs at a time: four query tiles of four query heads of a group, or one query tile of 16 heads."""
+    problem = AttentionProblem(batch=2, heads=16, kv_heads=8, seqlen_q=1024, seqlen_k=1024, head_dim=64)
+    (launch,) = launches_of(problem, "flash2", Config(**TILES, cta_order=order), H200)
+    assert kv_under_way_bytes(launch, places=16) == heads * 2 * 1024 * 64 * 2
+
+
+@pytest.mark.parametrize(
+    ("fraction", "excess", "fit"),
+    [(0.7, 5.0, ""), (0.8, 5.0, "near"), (1.01, 5.0, "beyond"), (1.01, 1.05, "")],
+)
+def test_k_and_v_crowd_l2_where_they_fill_a_partition_and_are_read_again(
+    fraction: float, excess: float, fit: str
+) -> None:
+    """Near from three quarters on; what HBM reads once does no harm, however large it is."""
+    (launch,) = launches_of(LONG, "flash2", Config(**TILES), H200)
+    once = sum(launch.program.tensor(name).size_bytes for name in "QKV")
+    under_way = round(fraction * H200.l2_bytes / 2)
+    assert l2_fit_of(launch, tally(launch.program), under_way, round(excess * once), H200) == fit
+
+
+def test_crowded_l2_is_explained_with_band_and_way_out() -> None:
+    """What crowds what, how far off measurements were, and what to try."""
+    seen = simulate(LONG, config=Config(**TILES), device=SMALL_L2, cost="tiles")
+    (launch,) = seen.launches
+    assert launch.l2_fit == seen.l2_fit == "beyond"
+    text = "\n".join(seen.notes)
+    assert "K and V of the heads under way (2.00 MiB) exceed a partition of L2 (1.00 MiB)" in text
+    assert "22 % too low to 17 % too high" in text
+    assert "longest-first" in text
+
+
+def test_exploring_names_an_order_that_reads_less() -> None:
+    """One that was not in the space: it is simulated for the purpose, and really has HBM read less."""
+    found = explore(LONG, device=SMALL_L2, cost="tiles", **TILES)
+    (best,) = found.ranked
+    assert best.prediction is not None
+    (way,) = (note for note in found.notes if "has HBM read" in note)
+    order = next(one for one in ("m-reversed", "longest-first", "head-fast") if one in way)
+    other = simulate(LONG, config=Config(**TILES, cta_order=order), device=SMALL_L2, cost="tiles")
+    assert other.total.hbm_read_bytes <= 0.5 * best.prediction.total.hbm_read_bytes

@@ -1,0 +1,54 @@
+"""Options of typer: how their values are read, and what a shell completes them by."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import typer
+
+
+def whole(text: str) -> int:
+    """A whole number, for typer."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no whole number") from None
+
+
+def number(text: str) -> float:
+    """A number, for typer."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no number") from None
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """One of a few words, for typer."""
+
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise typer.BadParameter(f"{text!r} must be one of {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+def option(
+    name: str,
+    doc: str,
+    metavar: str = "INT",
+    parser: Callable[[str], Any] | None = None,
+    words: Callable[[], Iterable[str]] | None = None,
+) -> Any:
+    """A typer option; a whole number where nothing else is said. Args: words: what a shell completes it by."""
+
+    def completed(incomplete: str) -> list[str]:
+        return [word for word in words() if word.startswith(incomplete)] if words else []
+
+    reader = parser or (whole if metavar == "INT" else None)
+    return typer.Option(name, help=doc, metavar=metavar, parser=reader, autocompletion=completed if words else None)
+
+
+def flag(name: str, doc: str) -> Any:
+    """A typer flag."""
+    return typer.Option(name, help=doc)
