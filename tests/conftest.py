@@ -9,6 +9,12 @@ settings.register_profile("random", settings.get_profile("house"), derandomize=F
 settings.load_profile("house")
 
 
+@pytest.fixture(autouse=True)
+def _width_of_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are as wide as where nobody says how wide; processes of pytest-xdist are told 80 columns."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def _why_no_gpu() -> str | None:
     """Why tests marked `gpu` cannot run here; None where they can."""
     try:

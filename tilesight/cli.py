@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -87,10 +87,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         # typer's own usage errors; looked at by shape, as their class has moved between versions of typer.
         if getattr(error, "exit_code", None) == 2 and hasattr(error, "format_message"):
-            return _failed(2, f"{error.format_message().rstrip('.')} (tilesight --help shows what there is)")
+            return _failed(2, _usage(error))
         if os.environ.get("TILESIGHT_DEBUG"):
             raise
         return _failed(1, f"internal error: {type(error).__name__}: {error} (TILESIGHT_DEBUG=1 shows the traceback)")
+
+
+def _usage(error: Any) -> str:
+    """What to say of a usage error of typer's."""
+    text, near = error.format_message().rstrip("."), getattr(error, "possibilities", None)
+    if near and hasattr(error, "option_name"):
+        return f"No such option: {error.option_name}: did you mean {', '.join(sorted(near))}?"
+    return f"{text} (tilesight --help shows what there is)"
 
 
 def _failed(code: int, text: str) -> int:

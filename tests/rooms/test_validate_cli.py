@@ -97,7 +97,7 @@ def test_without_a_gpu_one_line_says_so(capsys: pytest.CaptureFixture[str], argu
         (("--fail-on", "time=-1"), "--fail-on 'time=-1': the size must be 0 or more"),
         (("--fail-on", ""), "--fail-on '': must be NAME=SIZE"),
         (("--full", *SMALL), "--problem and --full: do not go together"),
-        (("--read", "x", "--results", "y"), "--read and --results: do not go together"),
+        (("--read", "x", "--results", "y"), "--results y: changes nothing with --read; leave it out"),
         (("--checkpoint", "--launches"), "--checkpoint and --launches: do not go together"),
         (("--read", "no/such/file"), "--read 'no/such/file': cannot be read (No such file or directory)"),
         (("--schedule", "flash9", *SMALL), "schedule 'flash9' is unknown"),

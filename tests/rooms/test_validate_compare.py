@@ -294,11 +294,12 @@ def test_predictions_use_what_the_compiler_promised() -> None:
 def test_both_sides_start_with_the_same_l2() -> None:
     """A warm point is predicted warm, and launches as in a replayed graph, as they are timed."""
     point = a_point("naive", PROBLEM, l2="warm")
-    (found,) = compare_rows([measured(point, predicted(point))], H200)
+    # A row with resources and no machine code is predicted from tiles.
+    warm, cold = (predicted(replace(point, l2=l2), cost="tiles") for l2 in ("warm", "cold"))
+    (found,) = compare_rows([measured(point, warm)], H200)
     assert found.prediction
-    cold = predicted(replace(point, l2="cold"))
     assert found.prediction.total.hbm_read_bytes < cold.total.hbm_read_bytes
-    assert found.prediction.time_s == predicted(point).time_s
+    assert found.prediction.time_s == warm.time_s
 
 
 def test_halves_share_the_points_and_leave_none_out() -> None:
