@@ -235,7 +235,7 @@ def test_devices_lists_the_catalogue_and_shows_one(capsys: pytest.CaptureFixture
         ("simulate --num-warps 3", "--num-warps = 3: must be one of 1, 2, 4"),
         ("simulate --num-stages 0", "--num-stages = 0: must be an integer from 1"),
         ("simulate --cta-order fast", "--cta-order = 'fast': must be one of m-fast"),
-        ("simulate --schedule flash9", "'flash9' is unknown: did you mean flash1, flash2"),
+        ("simulate --schedule flash9", "'flash9' is unknown: did you mean flash2, flash1"),
         ("simulate --schedule naive --kv-order forward", "--kv-order: schedule naive does not take it"),
         ("simulate --device h300", "--device: device 'h300' is unknown: did you mean h200"),
         ("simulate --device none.toml", "--device: none.toml: cannot be read"),
