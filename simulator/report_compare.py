@@ -43,8 +43,7 @@ def config_title(found: Scaling) -> str:
     """How the configurations were chosen."""
     if max(found.tried.values(), default=0) < 2:
         return "Configurations"
-    last = max(length for chosen in found.chosen.values() for length in chosen)
-    return f"Configurations: the fastest at each N up to {last:,}, of those that your options leave"
+    return "Configurations: the fastest found at each N, of all that your options leave"
 
 
 def config_lines(found: Scaling) -> list[str]:

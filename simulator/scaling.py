@@ -1,14 +1,16 @@
 """Holds schedules against each other over sequence lengths: time, bytes, device memory, and where memory runs out.
 
-Each schedule runs in its fastest configuration, of all that the options leave: at each length the fastest there,
-up to a length beyond which trying all takes too long, and the choice hardly moves.
+Each schedule runs in its fastest configuration of all that the options leave, found in two steps: all are tried at one
+short length (`survey_problem`), the best of them again at each length asked for, as long as that is quick.
+Against trying all at every length, that chooses @@ERR@@
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from math import isqrt
 
-from .candidate import Candidate
+from .candidate import ERROR_FRACTIONS, Candidate
 from .device import Device, device_name, load_device
 from .explore import BASELINE, Settings, memory_reason, ranking
 from .occupancy import DoesNotFit
@@ -21,11 +23,19 @@ from .simulate import default_config, launches_of, peak_memory_bytes, simulate
 from .space import configs_of, schedules_named, those_able, unlike
 
 SCHEMA = "tilesight.compare/1"
-SEARCH_SCORES = 1 << 26
-"""Scores of the longest problem that all configurations are tried at, unless all are longer.
+SURVEY_SCORES = 1 << 23
+"""Most scores of the problem that all configurations are tried on.
 
-More would take minutes: of a schedule that stores its scores, 128 configurations take 12 to 19 s of a core at half of
-that (a cloud machine, 2026-11-23).
+A core of a cloud machine takes 6 s for five schedules of 128 configurations (2026-11-23).
+"""
+SURVEY_HEADS = 128
+"""So many heads of all sequences fill a GPU with CTAs; more take longer and say the same."""
+RETRIED = 16
+"""So many of the best are tried again at the shortest length, a quarter of them at longer ones."""
+RETRIED_BYTES = 1 << 29
+"""Nothing is tried again where a schedule holds more device memory: it takes the choice of the length before.
+
+One simulation of a schedule that stores its scores takes seconds there.
 """
 
 
@@ -113,8 +123,7 @@ class Scaling:
     Args:
         problem: the first of the problems, the others differ in length.
         device_name: its name in the catalogue, or a path.
-        chosen: schedule -> length -> the fastest configuration there, which stands for longer ones as well, up to the
-            next length; tried: schedule -> of how many.
+        chosen: schedule -> length -> the configuration found fastest there; tried: schedule -> of how many.
         points: by schedule, then length; limits: by schedule.
         left_out: schedule -> why it cannot compute the problem at all.
         notes: remarks for the user, one line each.
@@ -186,8 +195,7 @@ def compare(
 
     Args:
         problem: everything but the lengths, which replace both of its own.
-        seqlens: lengths; sorted, repeats left out. All configurations are tried where scores are at most
-            `SEARCH_SCORES`, and at the shortest; what is longer takes the choice of the last that is not.
+        seqlens: lengths; sorted, repeats left out.
         schedule: a name, several names, or `all` that compute attention; a note says so where they compute
             different things.
         device: a `Device`, a catalogue name or a path to a TOML file.
@@ -205,21 +213,18 @@ def compare(
     space, left_out = plan(problems[0], schedule, fixed)
     able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
-    tried_at = [one for one in problems if one.scores <= SEARCH_SCORES] or problems[:1]
     settings: Settings = {"l2": l2, "overhead": overhead, "cost": cost}
     jobs = [job for some in space.values() if len(some) > 1 for job in some]
-    total = len(jobs) * len(tried_at) + len(able) * len(problems)
-    chosen: dict[str, dict[int, Config]] = {name: {} for name in space}
-    for number, one in enumerate(tried_at):
-        ranked = ranking(one, gpu, jobs, settings, workers, _part(progress, number * len(jobs), total))
-        for name, some in space.items():
-            chosen[name][one.seqlen_q] = _fastest(name, some, ranked, one, gpu, cost)
-    points = run_all(
-        partial(_point, gpu, settings),
-        [(item.name, config_at(chosen[item.name], one.seqlen_q), one) for item in able for one in problems],
-        workers,
-        _part(progress, len(jobs) * len(tried_at), total),
+    ranked = ranking(
+        survey_problem(problems[-1]), gpu, jobs, settings, workers, _part(progress, 0, len(jobs), len(able))
     )
+    lists = [_shortlist(name, some, ranked, problems[0], gpu, cost) for name, some in space.items()]
+    done = run_all(
+        partial(_along, problems, gpu, settings), lists, workers, _part(progress, len(jobs), len(able), len(jobs))
+    )
+    chosen = {item.name: {point.seqlen: point.config for point in own} for item, own in zip(able, done, strict=True)}
+    points = [point for own in done for point in own]
+    from_tiles = _from_tiles(points) if cost == "compiled" else ""
     return Scaling(
         problem=problems[0],
         device=gpu,
@@ -229,23 +234,34 @@ def compare(
         seqlens=tuple(one.seqlen_q for one in problems),
         points=tuple(points),
         limits=tuple(
-            memory_limit(problem, item, config_at(chosen[item.name], problems[-1].seqlen_q), gpu)
-            for item in able
-            if any(point.schedule == item.name and point.peak_memory_bytes for point in points)
+            memory_limit(problem, item, own[-1].config, gpu)
+            for item, own in zip(able, done, strict=True)
+            if any(point.peak_memory_bytes for point in own)
         ),
         left_out=left_out,
-        notes=(difference.capitalize(),) if difference else (),
+        notes=tuple(note for note in (difference.capitalize(), from_tiles) if note),
     )
 
 
-def config_at(chosen: Mapping[int, Config], seqlen: int) -> Config:
-    """The configuration at a length. Args: chosen: as `Scaling` holds it for a schedule."""
-    return chosen[max((length for length in chosen if length <= seqlen), default=min(chosen))]
+def survey_problem(problem: AttentionProblem) -> AttentionProblem:
+    """The problem that all configurations are tried on: enough CTAs to fill a GPU, and quick.
+
+    Args:
+        problem: the longest that is asked for.
+
+    Returns:
+        It with as few sequences as have `SURVEY_HEADS` heads, and the longest power of two of queries and keys whose
+        scores are at most `SURVEY_SCORES`; or with its own length where that is shorter.
+    """
+    few = replace(problem, batch=min(problem.batch, -(-SURVEY_HEADS // problem.heads)))
+    length = 1 << (isqrt(SURVEY_SCORES // (few.batch * few.heads)) or 1).bit_length() - 1
+    length = min(length, problem.seqlen_q)
+    return replace(few, seqlen_q=length, seqlen_k=length)
 
 
-def _part(progress: Progress | None, before: int, total: int) -> Progress | None:
-    """Progress of a part of the work. Args: before: jobs of earlier parts; total: of all parts."""
-    return None if progress is None else lambda done, _: progress(before + done, total)
+def _part(progress: Progress | None, before: int, own: int, others: int) -> Progress | None:
+    """Progress of a part of the work. Args: before: jobs of earlier parts; own: of this; others: of all other parts."""
+    return None if progress is None else lambda done, _: progress(before + done, own + others)
 
 
 def plan(
@@ -267,19 +283,71 @@ def plan(
     }, left_out
 
 
-def _fastest(
+def _shortlist(
     schedule: str,
     space: Sequence[Candidate],
     ranked: Sequence[Candidate],
     problem: AttentionProblem,
     device: Device,
     cost: str,
-) -> Config:
-    """The best that fits; where none does, the only one there is, or the default, whose points then say why not."""
-    best = next((item.config for item in ranked if item.schedule == schedule and item.fits), None)
-    if best is None:
-        best = space[0].config if len(space) == 1 else default_config(problem, schedule, device, cost)[0]
-    return best
+) -> list[Candidate]:
+    """The best that fit; where none does, the only one there is, or the default, whose points then say why not."""
+    best = [item for item in ranked if item.schedule == schedule and item.fits][:RETRIED]
+    if best or len(space) == 1:
+        return [replace(item, prediction=None) for item in best or space]
+    return [replace(space[0], config=default_config(problem, schedule, device, cost)[0])]
+
+
+def _along(
+    problems: Sequence[AttentionProblem], device: Device, settings: Settings, shortlist: Sequence[Candidate]
+) -> list[Point]:
+    """A schedule at each length, in the fastest there of the best. Args: problems: by length; shortlist: best first."""
+    points = []
+    best = list(shortlist)
+    for one in problems:
+        tried = best[:1]
+        if _peak_bytes(one, best[0], device) <= RETRIED_BYTES:
+            tried = best[: RETRIED if one is problems[0] else RETRIED // 4]
+        if len(tried) > 1:
+            again = [item for item in ranking(one, device, tried, settings) if item.fits]
+            best = [replace(item, prediction=None) for item in again] or best
+            if again and (prediction := again[0].prediction):
+                points.append(
+                    Point(
+                        schedule=best[0].schedule,
+                        seqlen=one.seqlen_q,
+                        config=best[0].config,
+                        peak_memory_bytes=prediction.peak_memory_bytes,
+                        prediction=prediction,
+                    )
+                )
+                continue
+        points.append(_point(device, settings, (best[0].schedule, best[0].config, one)))
+    return points
+
+
+def _peak_bytes(problem: AttentionProblem, candidate: Candidate, device: Device) -> int:
+    """Peak device memory [B]; 0 where the schedule cannot do the problem."""
+    try:
+        return peak_memory_bytes(problem, candidate.schedule, candidate.config, device)
+    except ValueError:
+        return 0
+
+
+def _from_tiles(points: Sequence[Point]) -> str:
+    """A line that says which schedules' times come from no machine code; empty where all do."""
+    names = [
+        point.schedule
+        for point in points
+        if point.prediction and any(launch.cost != "compiled" for launch in point.prediction.launches)
+    ]
+    if not names:
+        return ""
+    off, usual = (f"{100 * ERROR_FRACTIONS[cost]:.0f} %" for cost in ("tiles", "compiled"))
+    return (
+        f"{', '.join(dict.fromkeys(names))}: estimated from tiles (off by {off} in the mean), not from machine code "
+        f"({usual}), which the library of compiled kernels does not hold"
+    )
 
 
 def _point(device: Device, settings: Settings, job: tuple[str, Config, AttentionProblem]) -> Point:

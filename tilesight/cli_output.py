@@ -12,6 +12,8 @@ from time import monotonic
 SHOW_PROGRESS_AFTER_S = 1.0
 SAY_PROGRESS_EVERY_S = 15.0
 """Where stderr is no terminal, a line so often: a log is read later."""
+WORTH_SAYING_S = 5.0
+"""What ends sooner needs no more lines."""
 
 
 class BadInput(Exception):
@@ -85,18 +87,22 @@ def _beside(target: str) -> Path:
     return Path(target).with_name(f".tilesight-{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
-def write_file(path: Path, content: str | bytes) -> None:
+def write_file(path: Path, content: str | bytes, hint: str = "") -> None:
     """Write a file whole or not at all, and say so; what is no ordinary file (a pipe, a terminal) is written in place.
+
+    Args:
+        hint: what to do with it, said as well.
 
     Raises:
         OSError: it cannot be written; what was there before is still there.
     """
+    told = f"wrote {path}{f'; {hint}' if hint else ''}"
     data = content.encode() if isinstance(content, str) else content
     target = os.path.realpath(path)
     if os.path.exists(target) and not os.path.isfile(target):
         with open(target, "wb") as stream:
             stream.write(data)
-        say(f"wrote {path}")
+        say(told)
         return
     temporary = _beside(target)
     try:
@@ -108,7 +114,7 @@ def write_file(path: Path, content: str | bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    say(f"wrote {path}")
+    say(told)
 
 
 def show(text: str) -> None:
@@ -177,10 +183,10 @@ def _plain_progress(what: str) -> Callable[[int, int], None]:
     def tick(done: int, total: int) -> None:
         nonlocal last
         now = monotonic()
-        if now - last >= SAY_PROGRESS_EVERY_S and done < total:
+        left_s = (now - begin) / done * (total - done) if done else float("inf")
+        if now - last >= SAY_PROGRESS_EVERY_S and left_s > WORTH_SAYING_S and done < total:
             last = now
-            left = f", about {_minutes((now - begin) / done * (total - done))} left" if done else ""
-            say(f"{done} of {total} {what}{left}")
+            say(f"{done} of {total} {what}" + (f", about {_minutes(left_s)} left" if done else ""))
 
     return tick
 

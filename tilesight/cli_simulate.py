@@ -78,7 +78,7 @@ def simulate(
     settings |= {"resources": resources, "cost": kind}
     if trace:
         prediction, timeline = door.simulate_with_timeline(asked, **settings)
-        write_file(trace, trace_json(timeline))
+        write_file(trace, trace_json(timeline), "open it at https://ui.perfetto.dev")
     else:
         prediction = door.simulate(asked, **settings)
     prediction = replace(prediction, device=name, notes=(*notes, *prediction.notes))
