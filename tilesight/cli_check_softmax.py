@@ -57,11 +57,10 @@ def check_softmax(
     given: dict[str, Any] = {}
     try:
         given |= dict(parsed(text) for text in declare or [])
-        given |= {
-            name: value
-            for name, value in (("adapter", adapter), ("dtype", dtype), ("arrays", arrays))
-            if value is not None
-        }
+        for name, value in (("adapter", adapter), ("dtype", dtype), ("arrays", arrays)):
+            if value is not None and name in given:
+                raise BadInput(f"--{name} {value} and --declare {name}={given[name]}: give one")
+            given |= {} if value is None else {name: value}
         Declaration(**given)
         chosen = {"laws": tuple(find_law(name).name for name in law)} if law else {}
     except ValueError as error:

@@ -4,13 +4,15 @@ from typing import Annotated
 
 import typer
 
+from .cli_given import given as typed_options
 from .cli_options import ProblemOptions, spread
-from .cli_output import show, text_width
+from .cli_output import say, show, text_width
 from .cli_parse import flag
 
 
 @spread
 def doctor(
+    context: typer.Context,
     *,
     problem: ProblemOptions,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
@@ -22,6 +24,8 @@ def doctor(
 
     asked = problem.build()
     checks = room.examine(doctor_host.this_host(), asked)
+    if (unread := sorted(set(typed_options(context)) - {"--json"})) and not room.looks_at_problem(checks):
+        say(f"{', '.join(unread)}: changes nothing here: a problem is asked about where there is a GPU")
     show(report.to_json(room.doctor_dict(checks, asked)) if json else room.doctor_text(checks, text_width()))
     if not room.can_validate(checks):
         raise typer.Exit(1)

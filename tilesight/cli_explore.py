@@ -71,7 +71,7 @@ def explore(
     one_device(devices, html=html, plot=plot)
     fixed: dict[str, Any] = dict(space.lists())
     given, notes = resources_given(registers, smem_bytes), machine.notes()
-    kind, processes, schedules = cost_given(cost, given), workers_given(workers), schedule or ["flash2"]
+    kind, processes, schedules = cost_given(cost, given, compiled), workers_given(workers), schedule or ["flash2"]
     if top is not None and top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
     from .simulator import explore as door

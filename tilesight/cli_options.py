@@ -314,15 +314,20 @@ def workers_given(workers: int | None) -> int:
     return workers or cores()
 
 
-def cost_given(cost: str | None, given: dict[str, int | None]) -> str:
-    """Where resources and cycles of a step come from. Args: cost: of `--cost`; given: `--registers`, `--smem-bytes`.
+def cost_given(cost: str | None, given: dict[str, int | None], compiled: bool = False) -> str:
+    """Where resources and cycles of a step come from.
+
+    Args:
+        cost: of `--cost`; given: `--registers`, `--smem-bytes`; compiled: whether `--compiled` is given.
 
     Raises:
-        BadInput: from machine code, and resources are given.
+        BadInput: another option says it already.
     """
     named = [f"--{name.replace('_', '-')} {value}" for name, value in given.items() if value is not None]
     if cost == "compiled" and named:
         raise BadInput(f"--cost compiled and {named[0]}: code has resources of its own; give one")
+    if cost and (named or compiled):
+        raise BadInput(f"--cost {cost}: changes nothing with {(named or ['--compiled'])[0]}; leave it out")
     return "tiles" if named else cost or "compiled"
 
 

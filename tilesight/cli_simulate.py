@@ -53,7 +53,7 @@ def simulate(
     check_outputs(trace=trace)
     asked, (name, device) = problem.build(), machine.build()
     given = resources_given(registers, smem_bytes)
-    kind = cost_given(cost, given)
+    kind = cost_given(cost, given, compiled)
     typed = typed_options(context)
     if trace:
         refuse_unread(typed, ["--full"], "with --trace, which steps through every CTA")

@@ -98,6 +98,11 @@ def examine(host: Host, problem: AttentionProblem) -> list[Check]:
 SDPA = ("sdpa", "sdpa-flash", "sdpa-efficient", "sdpa-cudnn", "sdpa-math")
 
 
+def looks_at_problem(checks: Sequence[Check]) -> bool:
+    """Whether one of the checks depends on the problem: SDPA's backends, or memory."""
+    return any(check.name in (*SDPA, "memory") for check in checks)
+
+
 def can_validate(checks: Sequence[Check]) -> bool:
     """Whether nothing that `validate` needs is missing."""
     return all(check.state != "bad" for check in checks)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,9 +48,15 @@ OWN = {
     "explore": PROBLEM | MACHINE | SCHEDULE | {"--top": ["1", "3"], "--workers": ["1"]},
     "compare": MACHINE | CONFIG | SCHEDULE | {"--seqlens": ["1", "64,100"], "--workers": ["1"], "--batch": ["1"]},
     "devices": {"--set": MACHINE["--set"]},
-}
+    "explain": PROBLEM | MACHINE | CONFIG | SCHEDULE,
+    "calibrate": {"--base": MACHINE["--device"], "--only": ["hbm", "l2,hbm"]},
+    "check-softmax": {"--adapter": ["softmax"], "--dtype": ["fp16"], "--examples": ["1"], "--law": ["oracle"],
+                      "--declare": ["masking=none", "dtype=fp16"], "--seed": ["1"]},
+    "validate": {"--read": ["none.json"], "--checkpoint": [], "--launches": [], "--full": [], "--seed": ["1"],
+                 "--problem": ["seqlen=64"], "--results": ["none/x"], "--gpus": ["2"], "--device": MACHINE["--device"]},
+}  # fmt: skip
 PINNED = ["--block-m", "64", "--block-n", "32,64", "--num-warps", "4", "--num-stages", "2"]
-FLAGS = {"simulate": ["--causal", "--full"], "explore": ["--causal"], "compare": ["--causal"], "devices": []}
+FLAGS = {"simulate": ["--causal", "--full"], "explore": ["--causal"], "compare": ["--causal"], "explain": ["--sass"]}
 
 # What nobody should type. Large numbers are so large that they are out of range everywhere.
 NONSENSE = st.one_of(
@@ -70,16 +77,19 @@ def commands(draw: st.DrawFn) -> list[str]:
     """A command with options of its own, most of them with a value that is allowed."""
     command = draw(st.sampled_from(sorted(OWN)))
     arguments = [command, *(PINNED if command == "explore" else [])]
-    for name in draw(st.lists(st.sampled_from(sorted(OWN[command])), unique=True, max_size=5)):
-        allowed = st.sampled_from(OWN[command][name])
-        arguments += [name, draw(st.one_of(allowed, allowed, allowed, NONSENSE))]
-    arguments += draw(st.lists(st.sampled_from([*FLAGS[command], "--json"]), unique=True, max_size=2))
+    if command == "check-softmax":
+        arguments.append("tilesight.validate.softmax_examples:nothing")
+    names = draw(st.lists(st.sampled_from(sorted(OWN[command])), unique=True, max_size=5))
+    for name in names + draw(st.lists(st.sampled_from(names), max_size=1) if names else st.just([])):
+        allowed = st.sampled_from(OWN[command][name]) if OWN[command][name] else None
+        arguments += [name] if allowed is None else [name, draw(st.one_of(allowed, allowed, allowed, NONSENSE))]
+    arguments += draw(st.lists(st.sampled_from([*FLAGS.get(command, []), "--json"]), unique=True, max_size=2))
     if command in ("simulate", "explore") and "--seqlen" not in arguments:
         arguments += ["--seqlen", "64"]
     if command == "compare" and "--seqlens" not in arguments:
         arguments += ["--seqlens", "64,100"]
     for name, value in (("--heads", "2"), ("--batch", "1")):
-        if command != "devices" and name not in arguments:
+        if command in ("simulate", "explore", "compare", "explain") and name not in arguments:
             arguments += [name, value]
     return arguments
 
@@ -93,17 +103,30 @@ def _run(arguments: list[str]) -> tuple[int, str, str]:
 def _holds(arguments: list[str]) -> None:
     code, out, err = _run(arguments)
     remarks = [line for line in err.splitlines() if "compiling the engine" not in line]
-    assert code in (0, 2), (arguments, err)
-    assert "Traceback" not in err
+    assert code in (0, 2) or (code == 1 and arguments[0] == "calibrate"), (arguments, err)
+    assert "Traceback" not in err and "internal error" not in err
     if code == 2:
         assert out == ""
         assert len(remarks) == 1 and remarks[0].startswith("tilesight: ")
         assert len(remarks[0]) > len("tilesight: ")
-    else:
+        _names_what_was_given(arguments, remarks[0])
+    elif code == 0:
         assert remarks == []
         assert out
         if "--json" in arguments and "--help" not in arguments:
             assert "schema" in json.loads(out)
+
+
+ADVICE = ("; try ", "did you mean ", "; name ", "without --", "beside --", "tilesight ", "not --")
+"""What a message opens its advice with, or what is missing: options behind it need not be given."""
+
+
+def _names_what_was_given(arguments: list[str], said: str) -> None:
+    blamed = said.removeprefix("tilesight: ")
+    for begin in ADVICE:
+        blamed = blamed.partition(begin)[0]
+    for name in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", blamed):
+        assert any(word.partition("=")[0] == name for word in arguments), (arguments, said)
 
 
 @settings(max_examples=150)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilesight.cli import main
-from tilesight.cli_output import text_width
+from tilesight.cli_output import progress, text_width
 
 SMALL = ("--batch", "1", "--heads", "2", "--seqlen", "200", "--head-dim", "32")
 PINNED = ("--block-m", "32,64", "--block-n", "32", "--num-warps", "4", "--num-stages", "2")
@@ -138,3 +138,29 @@ def test_a_full_disk_is_one_line() -> None:
         process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT.parent, check=False)
     assert process.returncode == 1
     assert process.stderr.count("\n") == 1
+
+
+def test_progress_is_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where stderr is no terminal: every 15 s, and none when the rest takes 5 s at most."""
+    times_s = iter([0.0, 14.0, 16.0, 20.0, 96.0, 112.0])
+    monkeypatch.setattr("tilesight.cli_output.monotonic", lambda: next(times_s))
+    with progress("points") as tick:
+        for done in (1, 10, 20, 90, 99):
+            tick(done, 100)
+    assert capsys.readouterr().err.splitlines() == [
+        "tilesight: 10 of 100 points, about 2 min left",
+        "tilesight: 90 of 100 points, about 11 s left",
+    ]
+
+
+def test_every_file_is_announced_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """And a trace with where to open it."""
+    files = {name: tmp_path / f"x.{name}" for name in ("csv", "html", "plot", "trace")}
+    explored = [part for name in ("csv", "html", "plot") for part in (f"--{name}", str(files[name]))]
+    assert main(["explore", *SMALL, *PINNED, *explored]) == 0
+    told = [f"tilesight: wrote {files[name]}" for name in ("csv", "html", "plot")]
+    assert capsys.readouterr().err.splitlines() == told
+    assert main(["simulate", *SMALL, "--trace", str(files["trace"])]) == 0
+    assert capsys.readouterr().err == f"tilesight: wrote {files['trace']}; open it at https://ui.perfetto.dev\n"
