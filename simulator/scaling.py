@@ -2,7 +2,9 @@
 
 Each schedule runs in its fastest configuration of all that the options leave, found in two steps: all are tried at one
 short length (`survey_problem`), the best of them again at each length asked for, as long as that is quick.
-Against trying all at every length, that chooses @@ERR@@
+For B = 4, H = 32, D = 64 on an H200 that costs at most 2.5 % at N = 512 to 8192 (naive; unfused 0.8 %, flash2_tma 0.6 %,
+flash1 and flash2 nothing) against trying all at every length; beyond 1024 (flash1 2048) against the best of the length
+before for naive, unfused and flash1. 2026-11-23.
 """
 
 from collections.abc import Mapping, Sequence

@@ -171,6 +171,23 @@ def test_explore_writes_its_files(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.html", "out.png"]
 
 
+def test_explore_holds_devices_against_each_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """One ranking each, in a table, in JSON and in CSV."""
+    file = tmp_path / "out.csv"
+    devices = ["--device", "h200", "--device", "a100"]
+    assert main(["explore", *SMALL, *PINNED, *devices, "--csv", str(file)]) == 0
+    told = capsys.readouterr().out
+    assert "h200" in told and "a100-sxm-80gb" in told
+    rows = list(csv.DictReader(io.StringIO(file.read_text("utf-8"))))
+    assert [row["device"] for row in rows] == ["h200", "h200", "a100-sxm-80gb", "a100-sxm-80gb"]
+    assert main(["explore", *SMALL, *PINNED, *devices, "--json"]) == 0
+    both = json.loads(capsys.readouterr().out)
+    assert [one["device"] for one in both["devices"]] == ["h200", "a100-sxm-80gb"]
+    for one in both["devices"]:
+        assert main(["explore", *SMALL, *PINNED, "--device", one["device"], "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["configs"] == one["configs"]
+
+
 def test_a_softmax_is_told_without_products_and_held_against_its_own_bounds(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -140,9 +140,7 @@ def test_a_full_disk_is_one_line() -> None:
     assert process.stderr.count("\n") == 1
 
 
-def test_progress_is_a_line_now_and_then(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where stderr is no terminal: every 15 s, and none when the rest takes 5 s at most."""
     times_s = iter([0.0, 14.0, 16.0, 20.0, 96.0, 112.0])
     monkeypatch.setattr("tilesight.cli_output.monotonic", lambda: next(times_s))

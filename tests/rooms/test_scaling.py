@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 from strategies import TOY
+from tilesight.simulator.explore import explore
 from tilesight.simulator.problem import MAX_SEQLEN, AttentionProblem
 from tilesight.simulator.registry import find_schedule
 from tilesight.simulator.report import to_json
-from tilesight.simulator.scaling import compare, memory_limit
+from tilesight.simulator.report_compare import compare_dict, compare_rows, compare_text
+from tilesight.simulator.scaling import compare, memory_limit, survey_problem
 from tilesight.simulator.simulate import peak_memory_bytes
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=64, seqlen_k=64, head_dim=32)
@@ -42,10 +44,64 @@ def test_without_naive_there_is_no_speedup() -> None:
 
 def test_unlike_work_stands_side_by_side_only_where_asked_and_says_so() -> None:
     """A softmax is no faster way to compute attention."""
-    assert "online_softmax" not in compare(SMALL, (64,), device=TOY).configs
+    assert "online_softmax" not in compare(SMALL, (64,), device=TOY).chosen
     found = compare(SMALL, (64,), schedule=("naive", "online_softmax"), device=TOY)
-    assert found.notes == ("Not the same work: naive computes attention; online_softmax computes softmax",)
+    assert found.notes[0] == "Not the same work: naive computes attention; online_softmax computes softmax"
     assert [found.speedup(point) for point in found.points] == [1.0, None]
+
+
+def test_the_configuration_is_near_the_best_of_all_at_each_length() -> None:
+    """Within 3 %, though most are tried at one short length alone."""
+    lengths = (256, 1024)
+    problem = replace(SMALL, head_dim=64)
+    found = compare(problem, lengths, schedule="flash2", device="h200", num_warps=4, kv_order="forward")
+    assert found.tried == {"flash2": 32}
+    for point in found.points:
+        longer = replace(problem, seqlen_q=point.seqlen, seqlen_k=point.seqlen)
+        best = explore(longer, schedule="flash2", device="h200", num_warps=4, kv_order="forward").ranked[0]
+        assert best.prediction is not None
+        assert point.time_s <= 1.03 * best.prediction.time_s
+
+
+@pytest.mark.parametrize(("batch", "heads"), [(4, 32), (1, 8), (64, 32), (1, 1), (3, 100)])
+def test_what_all_are_tried_on_fills_a_gpu_and_is_quick(batch: int, heads: int) -> None:
+    """No longer than what was asked for, and as many heads share K and V."""
+    asked = AttentionProblem(batch=batch, heads=heads, kv_heads=1, seqlen_q=8192, seqlen_k=8192, head_dim=64)
+    tried = survey_problem(asked)
+    assert tried.scores <= 1 << 23
+    assert tried.batch * heads >= min(batch * heads, 128)
+    assert replace(tried, batch=batch, seqlen_q=8192, seqlen_k=8192) == asked
+    assert survey_problem(replace(asked, seqlen_q=48, seqlen_k=48)).seqlen_q == 48
+
+
+def test_a_schedule_that_no_kernel_is_kept_of_is_said_to_be_from_tiles() -> None:
+    """In one line, of those alone; and of none where tiles were asked for."""
+    one = {"block_m": 64, "block_n": 64, "num_warps": 4, "num_stages": 2}
+    problem = replace(SMALL, head_dim=64)
+    found = compare(problem, (64,), schedule=("flash1", "flash2"), device="h200", **one)
+    assert [note.partition(":")[0] for note in found.notes] == ["flash1"]
+    assert "from tiles" in found.notes[0] and "not from machine code" in found.notes[0]
+    assert compare(problem, (64,), schedule=("flash1",), device="h200", cost="tiles", **one).notes == ()
+
+
+def test_devices_are_held_against_each_other() -> None:
+    """Each with its own configurations; a table says which is faster, and a row names its device."""
+    problem = replace(SMALL, head_dim=64)
+    one = {"block_m": 64, "block_n": 64, "num_warps": 4, "num_stages": 2}
+    found = [compare(problem, (64, 128), schedule="flash2", device=name, **one) for name in ("h200", "a100")]
+    text = compare_text(*found)
+    assert "The fastest schedule on each device" in text and "a100-sxm-80gb (" in text
+    rows = compare_rows(*found)
+    assert [(row["device"], row["seqlen"]) for row in rows] == [
+        ("h200", 64),
+        ("h200", 128),
+        ("a100-sxm-80gb", 64),
+        ("a100-sxm-80gb", 128),
+    ]
+    told = compare_dict(*found)
+    assert told["schema"] == "tilesight.compare-devices/1"
+    assert [one["device"] for one in told["devices"]] == ["h200", "a100-sxm-80gb"]  # type: ignore[attr-defined]
+    assert compare_dict(found[0])["schema"] == "tilesight.compare/1"
 
 
 @pytest.mark.parametrize("name", ["naive", "flash2"])
