@@ -147,7 +147,7 @@ def compare(
     device: Device | str = "h200",
     l2: str = "cold",
     overhead: str = "stream",
-    workers: int = 1,
+    workers: int | None = None,
     progress: Progress | None = None,
     **fixed: int | str,
 ) -> Scaling:

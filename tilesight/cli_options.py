@@ -247,7 +247,7 @@ Cost = Annotated[
 ]
 
 Schedules = Annotated[list[str] | None, option("--schedule", "Name, or `all` of attention; repeatable.", "NAME")]
-Workers = Annotated[int | None, option("--workers", "Processes at most.  [default: one per core]")]
+Workers = Annotated[int | None, option("--workers", "Threads, or compilers, at most.  [default: one per core]")]
 
 
 def workers_given(workers: int | None) -> int:
