@@ -60,12 +60,12 @@ def changed_rates(device: Device) -> str:
         for one in every
         if one.compute_capability == device.compute_capability
     ]
-    return ", ".join(min(own, key=len, default=[]))
+    return ", ".join(min(own, key=len) if own else [])
 
 
 def _like(name: str, one: Device, other: Device) -> bool:
     a, b = getattr(one, name), getattr(other, name)
-    return abs(a - b) <= LIKE * max(a, b)
+    return bool(abs(a - b) <= LIKE * max(a, b))
 
 
 def cost_notes(origins: Iterable[str]) -> tuple[str, ...]:
