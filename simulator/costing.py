@@ -51,16 +51,16 @@ def changed_rates(device: Device) -> str:
     A what-if that machine code does not ask about is answered from tiles.
     """
     every = [load_device(name) for name in catalogue()]
-    own = [
-        [
+    told = [
+        ", ".join(
             f"{name} = {getattr(one, name):g}, not {getattr(device, name):g}"
             for name in SM_RATES
             if not _like(name, one, device)
-        ]
+        )
         for one in every
         if one.compute_capability == device.compute_capability
     ]
-    return ", ".join(min(own, key=len) if own else [])
+    return min(told, key=len, default="")
 
 
 def _like(name: str, one: Device, other: Device) -> bool:
