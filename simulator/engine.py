@@ -121,7 +121,8 @@ def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: 
         free=np.zeros(links.first_channel(parts, device.sms) + device.hbm_channels),
         asked=np.zeros((coalescers, slots), dtype=np.int32),
         pending=np.zeros((coalescers, slots)),
-        l1=np.zeros((device.sms, l1.L1_ENTRIES + 1, 2), dtype=np.int64),
+        ring=np.zeros((device.sms, l1.L1_ENTRIES, 2), dtype=np.int64),
+        seen=np.zeros((device.sms, l1.SEEN_ELEMENTS), dtype=np.int32),
         counter=np.zeros(links.COUNTER_ELEMENTS),
     )
 

@@ -84,7 +84,7 @@ def explore(
     smem_bytes: int | None = None,
     resources_of: ResourcesOf | None = None,
     cost: str = "compiled",
-    workers: int = 1,
+    workers: int | None = None,
     progress: Progress | None = None,
     **fixed: int | str | Sequence[int | str],
 ) -> Exploration:
@@ -97,7 +97,7 @@ def explore(
         l2, overhead, resolution, registers, smem_bytes, cost: as `simulate`.
         resources_of: called once, here, with the launches of all configurations; what it says comes in the place of
             what `simulate` knows of them.
-        workers: processes at most; in a script of your own, more than one needs the usual `__main__` guard.
+        workers: threads at most; one per core where None.
         progress: called with (configurations done, configurations in all).
         fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.
 
@@ -121,18 +121,24 @@ def explore(
     baseline = Candidate(schedule=BASELINE, config=config, options=naive.options, reason=other)
     if resources_of:
         *jobs, baseline = _with_resources([*jobs, baseline], problem, gpu, resources_of)
-    done = ranking(problem, gpu, jobs, settings, workers, progress)
-    candidates = mark_like_best(mark_pareto(done))
+    # Naive attention takes longest, and is in its own configuration whatever else is given.
+    plain: Settings = {"l2": l2, "overhead": overhead, "cost": cost}
+    work = [(plain, baseline), *((settings, job) for job in jobs)]
+    baseline, *done = run_all(lambda one: _simulate_one(problem, gpu, *one), work, workers, progress)
+    candidates = mark_like_best(mark_pareto(sorted(done, key=_rank)))
     fitting = [item for item in candidates if item.fits]
-    one = partial(_simulate_one, problem, gpu, settings)
     return Exploration(
         problem=problem,
         device=gpu,
         device_name=device_name(device) if isinstance(device, str) else device.name,
         candidates=tuple(candidates),
-        baseline=_simulate_one(problem, gpu, {"l2": l2, "overhead": overhead, "cost": cost}, baseline).prediction,
+        baseline=baseline.prediction,
         left_out=left_out,
-        notes=(*_cost_notes(done), *_tile_notes(problem, gpu, fitting[:1]), *crowded_notes(fitting, gpu, one)),
+        notes=(
+            *_cost_notes(done),
+            *_tile_notes(problem, gpu, fitting[:1]),
+            *crowded_notes(fitting, gpu, partial(_simulate_one, problem, gpu, settings)),
+        ),
     )
 
 
@@ -163,7 +169,7 @@ def ranking(
     device: Device,
     jobs: Sequence[Candidate],
     settings: Settings,
-    workers: int = 1,
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> list[Candidate]:
     """Candidates with what became of them: those that fit by time, then those that do not.

@@ -25,9 +25,9 @@ from .walk import SECTOR_BYTES, pipelined_stages, steps
 
 SPILLED_BYTES, LEAST_BYTES = 1 << 16, 256
 """Granules of spilled registers: of one size, no larger than the first, a multiple of the second [B]."""
-SAMPLE_ABOVE_GRANULES, LEAST_SAMPLED = 1 << 17, 8
+SAMPLE_ABOVE_GRANULES, LEAST_SAMPLED = 1 << 17, 4
 """Granules of a tensor of which a few stand for all, and how many of them every tile still has at least."""
-FOLD_ABOVE_GRANULES = 1 << 22
+FOLD_ABOVE_GRANULES = 1 << 21
 FOLD_L2_CAPACITIES = 8
 
 

@@ -2,9 +2,9 @@
 
 Each schedule runs in its fastest configuration of all that the options leave, found in two steps: all are tried at one
 short length (`survey_problem`), the best of them again at each length asked for, as long as that is quick.
-For B = 4, H = 32, D = 64 on an H200 that costs at most 2.5 % at N = 512 to 8192 (naive; unfused 0.8 %, flash2_tma 0.6 %,
-flash1 and flash2 nothing) against trying all at every length; beyond 1024 (flash1 2048) against the best of the length
-before for naive, unfused and flash1. 2026-11-23.
+For B = 4, H = 32, D = 64 on an H200 that costs at most 2.5 % at N = 512 to 8192 against trying all at every length:
+naive 2.5 %, unfused 0.8 %, flash2_tma 0.6 %, flash1 and flash2 nothing (2026-11-23). Not all were tried of naive and
+unfused beyond 1024 and of flash1 beyond 2048, but the best 4 to 14 of half that length.
 """
 
 from collections.abc import Mapping, Sequence
@@ -189,7 +189,7 @@ def compare(
     l2: str = "cold",
     overhead: str = "stream",
     cost: str = "compiled",
-    workers: int = 1,
+    workers: int | None = None,
     progress: Progress | None = None,
     **fixed: int | str,
 ) -> Scaling:
@@ -311,7 +311,7 @@ def _along(
         if _peak_bytes(one, best[0], device) <= RETRIED_BYTES:
             tried = best[: RETRIED if one is problems[0] else RETRIED // 4]
         if len(tried) > 1:
-            again = [item for item in ranking(one, device, tried, settings) if item.fits]
+            again = [item for item in ranking(one, device, tried, settings, workers=1) if item.fits]
             best = [replace(item, prediction=None) for item in again] or best
             if again and (prediction := again[0].prediction):
                 points.append(

@@ -11,6 +11,7 @@ from .l1_reuse import l1_room_bytes
 from .lower import LoweredLaunch
 from .occupancy import occupancy
 from .program import Launch
+from .stopping import check_wanted
 
 ITEMS_AT_ONCE = 1 << 15
 """Items whose variables are looked up at a time."""
@@ -82,7 +83,7 @@ class UnderWay:
         self.trips = np.zeros((count, max(1, 2 * len(lowered.loops))), dtype=np.int64)
         self.environment = np.zeros((count, lowered.environment_size), dtype=np.int64)
         self.ring = np.zeros((count, machine.RING))
-        self.due, self.earliest, self.first, self.winner = events.tournament(device.sms, resident, count, begin)
+        self.due, self.times, self.seats = events.tournament(device.sms, resident, count, begin)
         self.clock = np.zeros(1, dtype=np.int64)
         self.lengths = lowered.costs.max(axis=1)
         self.uses = lowered.costs[:, :-1] / np.where(self.lengths > 0.0, self.lengths, 1.0)[:, None]
@@ -97,7 +98,8 @@ class UnderWay:
         self.record = np.zeros((launch.cta_count if record else 0, 4))
         self.now = begin
         state.free[:] = np.maximum(state.free, begin)
-        state.l1[:] = 0
+        state.ring[:] = 0
+        state.seen[:] = 0
         state.counter[:] = 0.0
 
     def step_to(self, item: int, table_first: int = 0) -> None:
@@ -105,14 +107,15 @@ class UnderWay:
         program, ctas = self.launch.program, self.launch.cta_count
         low, done, end = self.lowered, min(table_first, program.item_count), min(item, program.item_count)
         while True:
+            check_wanted()
             # A persistent CTA takes up items from all over the grid.
             stop = program.item_count if ctas < program.item_count else min(done + ITEMS_AT_ONCE, end)
             table = np.ascontiguousarray(program.items(np.arange(done, stop, dtype=np.int64)), dtype=np.int64)
             self.now = machine.run(
                 self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, self.lengths,
                 self.uses, self.paces, self.slots, self.trips, self.environment, self.ring, self.pending_steps,
-                self.aged, self.shares, self.crowds, self.known, self.speeds, self.due, self.earliest, self.first,
-                self.winner, self.clock, self.slowness, table, done, program.item_count, ctas,
+                self.aged, self.shares, self.crowds, self.known, self.speeds, self.due, self.times, self.seats,
+                self.clock, self.slowness, table, done, program.item_count, ctas,
                 stop if stop < program.item_count else ctas, self.record, self.now,
             )  # fmt: skip
             done = stop

@@ -58,16 +58,10 @@ def a_timing(median_s: float = 1e-3, l2: str = "cold", noise: str = "quiet") -> 
     )
 
 
-def predicted(point: Point, cost: str = "compiled") -> Prediction:
-    """What the model says of a point, as `validate` asks it. Args: cost: as in `simulate`."""
+def predicted(point: Point) -> Prediction:
+    """What the model says of a point, as `validate` asks it."""
     return simulate(
-        point.problem,
-        schedule=point.schedule,
-        config=point.config,
-        device=H200,
-        l2=point.l2,
-        overhead="graph",
-        cost=cost,
+        point.problem, schedule=point.schedule, config=point.config, device=H200, l2=point.l2, overhead="graph"
     )
 
 

@@ -286,7 +286,7 @@ Schedules = Annotated[
     list[str] | None,
     option("--schedule", "Name, or `all` of attention; repeatable.", "NAME", words=schedule_names),
 ]
-Workers = Annotated[int | None, option("--workers", "Processes at most.  [default: one per core]")]
+Workers = Annotated[int | None, option("--workers", "Threads, or compilers, at most.  [default: one per core]")]
 
 
 def one_device(devices: Sequence[str] | dict[str, Device], **files: object) -> None:

@@ -46,7 +46,7 @@ def predict(
     device: Device,
     *,
     compiler: Compiler | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> Checkpoint:
     """Everything that can be said without a GPU.

@@ -22,7 +22,7 @@ def forecast(
     device: Device,
     *,
     compiler: Compiler | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> list[Prediction | str]:
     """Predict each, in order; a text is the reason why one cannot run.

@@ -118,7 +118,7 @@ def predict_launches(
     device: Device,
     *,
     compiler: Compiler | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> LaunchReport:
     """What each way of computing a problem should launch, warm; needs no GPU.

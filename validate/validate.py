@@ -156,7 +156,7 @@ def measure_points(
 
 
 def compare_rows(
-    rows: Sequence[Row], device: Device, *, workers: int = 1, progress: Progress | None = None
+    rows: Sequence[Row], device: Device, *, workers: int | None = None, progress: Progress | None = None
 ) -> list[Comparison]:
     """Predict what was measured, and hold both against each other."""
     predicted = run_all(partial(_predicted, device), rows, workers, progress)

@@ -30,7 +30,7 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a function at its first call, or take it from the disk if no file of this folder has changed."""
-    dispatcher: Any = njit(error_model="numpy", **{"_nrt": False} | options)(function)
+    dispatcher: Any = njit(error_model="numpy", nogil=True, **{"_nrt": False} | options)(function)
     try:
         dispatcher.enable_caching()
     except RuntimeError:  # numba has no folder to keep it in

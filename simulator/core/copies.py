@@ -17,12 +17,6 @@ def list_of(lists: np.ndarray, parts: int, partition: int, granule: int) -> int:
     return partition * groups + (((granule * 0x9E3779B1) & 0xFFFFFFFF) * groups >> 32)
 
 
-@inlined
-def scatter(granule: int) -> int:
-    """Scatters granule numbers: tensors are often powers of two apart (Fibonacci hashing)."""
-    return ((granule * 0x9E3779B1) & 0xFFFFFFFF) >> 15
-
-
 @compiled
 def renew(
     entry: np.ndarray,

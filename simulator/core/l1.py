@@ -9,11 +9,19 @@ the same shape for lines that are loaded and stored to (docs/validation/l1-hits-
 import numpy as np
 
 from .compiled import compiled, inlined
+from .scatter import scatter
 
 TAG, BYTES = 0, 1
-"""Columns of `l1`; behind the ring the newest element, and bytes that are due to be found."""
+"""Columns of `ring`."""
 L1_ENTRIES = 1024
 """A power of two beyond the reach of 228 KiB of L1 in tiles of 1 KiB: 16 rows of 64 elements of a byte."""
+NEWEST, DUE, NEW, SEEN = range(4)
+"""Elements of `seen`: the newest element of the ring, bytes that are due to be found, sectors of all tiles that were
+new; and by a hash of the tag, how much that was when a tile of that hash was last used. What was new since lies nearer
+than the tile, so that most of those that are not found need not be looked for."""
+SEEN_BITS = 10
+SECTOR_BYTES = 32
+SEEN_ELEMENTS = SEEN + (1 << SEEN_BITS)
 REACH = (0.5, 0.9, 1.2, 1.45, 1.75, 2.3, 2.9)
 FOUND = (1.0, 0.61, 0.26, 0.08, 0.07, 0.025, 0.0)
 """Share of a load that hits, by how many times the room was loaded or stored to since, and itself."""
@@ -32,33 +40,38 @@ def hit_share(distance: float, room: float) -> float:
 
 
 @compiled
-def look_up(l1: np.ndarray, room: float, tag: int, size: int, sm: int, store: bool) -> bool:
+def look_up(ring: np.ndarray, seen: np.ndarray, room: float, tag: int, size: int, sm: int, store: bool) -> bool:
     """Look a tile up in an SM's L1 and make it the newest. Returns: whether it is found; stores never look for it.
 
     A tile is the unit: a CTA sweeps whole tiles. Stores are written through, and L1 keeps what is stored.
+
+    Args:
+        ring: int64 (SMs, L1_ENTRIES, 2), tiles in order of use; seen: int32 (SMs, SEEN_ELEMENTS).
     """
-    newest = l1[sm, L1_ENTRIES, TAG]
-    total, reach = size, NONE_BEYOND * room
-    for age in range(L1_ENTRIES):
+    newest, new, mark = seen[sm, NEWEST], seen[sm, NEW], SEEN + (scatter(tag) & ((1 << SEEN_BITS) - 1))
+    total, reach = size, int(np.ceil(NONE_BEYOND * room))
+    oldest = L1_ENTRIES if (new - seen[sm, mark]) * SECTOR_BYTES + size < reach else 0
+    seen[sm, mark] = new
+    for age in range(oldest):
         at = (newest - age) & (L1_ENTRIES - 1)
-        here = l1[sm, at, BYTES]
+        here = ring[sm, at, BYTES]
         if here == 0 or total >= reach:
             break
-        if l1[sm, at, TAG] == tag and here == size:
+        if ring[sm, at, TAG] == tag and here == size:
             for _ in range(age):
                 after = (at + 1) & (L1_ENTRIES - 1)
-                l1[sm, at, TAG], l1[sm, at, BYTES] = l1[sm, after, TAG], l1[sm, after, BYTES]
+                ring[sm, at, TAG], ring[sm, at, BYTES] = ring[sm, after, TAG], ring[sm, after, BYTES]
                 at = after
-            l1[sm, newest, TAG], l1[sm, newest, BYTES] = tag, size
+            ring[sm, newest, TAG], ring[sm, newest, BYTES] = tag, size
             if store:
                 return False
-            due = l1[sm, L1_ENTRIES, BYTES] + int(hit_share(total, room) * size)
+            due = seen[sm, DUE] + int(hit_share(total, room) * size)
             found = due >= size
-            l1[sm, L1_ENTRIES, BYTES] = due - size if found else due
+            seen[sm, DUE] = due - size if found else due
             return found
         total += here
     newest = (newest + 1) & (L1_ENTRIES - 1)
-    l1[sm, newest, TAG] = tag
-    l1[sm, newest, BYTES] = size
-    l1[sm, L1_ENTRIES, TAG] = newest
+    ring[sm, newest, TAG], ring[sm, newest, BYTES] = tag, size
+    seen[sm, NEWEST] = newest
+    seen[sm, NEW] = seen[sm, mark] = new + size // SECTOR_BYTES
     return False

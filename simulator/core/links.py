@@ -150,4 +150,8 @@ def write_hbm(free: np.ndarray, counter: np.ndarray, rates: Rates, size: int, co
     cycles = whole * rates.hbm_channels / pieces
     first = first_channel(rates.partitions, rates.sms)
     for _ in range(pieces):
-        serve(free, first + int(np.argmin(free[first : first + rates.hbm_channels])), time, cycles)
+        freest, soonest = first, free[first]
+        for channel in range(first + 1, first + rates.hbm_channels):
+            if free[channel] < soonest:
+                freest, soonest = channel, free[channel]
+        serve(free, freest, time, cycles)

@@ -10,7 +10,7 @@ so that a lone CTA alternates between pipes and several overlap.
 import numpy as np
 
 from .compiled import compiled, inlined
-from .events import settle
+from .events import LANE_BITS, settle
 from .links import DISPATCH, STEPS, Rates
 from .memory import ASYNCHRONOUS, Memory, access_tile
 from .sharing import CTA, CURRENT, ENDED, IDLE, ITEM, PC, PHASE, SM, begin_step, end_step, enter, leave
@@ -69,9 +69,8 @@ def run(
     known: np.ndarray,
     speeds: np.ndarray,
     due: np.ndarray,
-    earliest: np.ndarray,
-    first: np.ndarray,
-    winner: np.ndarray,
+    times: np.ndarray,
+    seats: np.ndarray,
     clock: np.ndarray,
     slowness: np.ndarray,
     table: np.ndarray,
@@ -95,7 +94,7 @@ def run(
         aged: int64 (SMs, places + 1), places of an SM's CTAs from the oldest on, their number last;
         shares: float64 (SMs, places, SHARE_COLUMNS), crowds: float64 (SMs,), known: uint64 (KNOWN_CASES,),
         speeds: float64 (KNOWN_CASES, places + 1), as in `sharing`;
-        due, earliest, first, winner: as in `events`; clock: int64, the next CTA;
+        due, times, seats: as in `events`; clock: int64, the next CTA;
         slowness: float64 (SMs,), counted cycles for one of each SM;
         table: int64 (items, variables), from item `table_first` on;
         record: float64 (CTAs, 4): SM, slot, start, end of each CTA, or of shape (0, 4) for no record;
@@ -104,14 +103,15 @@ def run(
     Returns:
         Time of the newest event.
     """
-    entry, dirt, lists, ready, windows, free, asked, pending, l1, counter = memory
+    entry, dirt, lists, ready, windows, free, asked, pending, l1, seen, counter = memory
     variables, sms = table.shape[1], len(crowds)
+    lane = 0
     while True:
-        lane = winner[1]
-        time = earliest[lane]
+        settle(due, times, seats, lane)
+        time = times[1]
         if time == np.inf:
             break
-        place = first[lane]
+        lane, place = seats[1] & ((1 << LANE_BITS) - 1), seats[1] >> LANE_BITS
         slot = place * sms + lane
         phase = slots[slot, PHASE]
         sm = slots[slot, SM]
@@ -119,7 +119,6 @@ def run(
             cta = clock[NEXT_CTA]
             if cta >= cta_count:
                 due[lane, place] = np.inf
-                settle(due, earliest, first, winner, lane)
                 continue
             if cta >= pause_cta:
                 break
@@ -138,7 +137,6 @@ def run(
                 record[cta, 1] = slot
                 record[cta, 2] = start
             due[lane, place] = start
-            settle(due, earliest, first, winner, lane)
             continue
         if time > now:
             now = time
@@ -155,8 +153,8 @@ def run(
                 for tile in range(low, high):
                     if which == ALL or tiles[tile, ASYNCHRONOUS] == which:
                         arrival = access_tile(
-                            entry, dirt, lists, ready, windows, free, asked, pending, l1, counter, rates, tensors,
-                            tiles, tile, environment, slot, sm, time, move == STORES,
+                            entry, dirt, lists, ready, windows, free, asked, pending, l1, seen, counter, rates,
+                            tensors, tiles, tile, environment, slot, sm, time, move == STORES,
                         )  # fmt: skip
                         if arrival > there:
                             there = arrival
@@ -276,11 +274,10 @@ def run(
         if begins >= 0:
             counter[STEPS] += 1
             begin_step(
-                lengths, uses, paces, slowness[sm], pending_steps, aged, shares, crowds, known, speeds, due, earliest,
-                first, winner, lane, place, begins, time,
+                lengths, uses, paces, slowness[sm], pending_steps, aged, shares, crowds, known, speeds, due, lane,
+                place, begins, time,
             )  # fmt: skip
         else:
             end_step(uses, paces, pending_steps, aged, shares, crowds, known, speeds, due, lane, place, time)
             due[lane, place] = after
-            settle(due, earliest, first, winner, lane)
     return now

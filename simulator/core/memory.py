@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import compiled, inlined
-from .copies import keep_written, list_of, renew, scatter
+from .copies import keep_written, list_of, renew
 from .l1 import look_up
 from .links import (
     CHANNEL_BYTES,
@@ -32,6 +32,7 @@ from .links import (
     write_hbm,
 )
 from .lru import ABSENT, DIRTY, STATE, insert, touch
+from .scatter import scatter
 
 # Columns of `tensors`.
 BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES = range(5)
@@ -52,7 +53,7 @@ class Memory(NamedTuple):
     windows: int32 per granule, which of those that share its number it is, or whether spilled registers were written;
     free: float64, when each link is free; asked: int32, pending: float64, (coalescers, slots) both, reads under way, by
     their granule, plus one, and when they arrive; the slots a power of two that hardly ever makes two of them collide;
-    l1: int64 (SMs, L1_ENTRIES + 1, 2), a ring of tiles and its newest element; counter: float64, see `links`.
+    ring, seen: the L1 of each SM (see `l1`); counter: float64, see `links`.
     """
 
     entry: np.ndarray
@@ -63,7 +64,8 @@ class Memory(NamedTuple):
     free: np.ndarray
     asked: np.ndarray
     pending: np.ndarray
-    l1: np.ndarray
+    ring: np.ndarray
+    seen: np.ndarray
     counter: np.ndarray
 
 
@@ -218,7 +220,8 @@ def access_tile(
     free: np.ndarray,
     asked: np.ndarray,
     pending: np.ndarray,
-    l1: np.ndarray,
+    ring: np.ndarray,
+    seen: np.ndarray,
     counter: np.ndarray,
     rates: Rates,
     tensors: np.ndarray,
@@ -259,7 +262,7 @@ def access_tile(
     if wide < tensors[which, ROW_BYTES]:
         first_col, last_col = col // wide, (col + width - 1) // wide
     tag = (slab + first_row * per_row + first_col) * len(tensors) + which
-    if tiles[tile, PASSES_L1] == 1 and look_up(l1, rates.l1_bytes, tag, total, sm, store):
+    if tiles[tile, PASSES_L1] == 1 and look_up(ring, seen, rates.l1_bytes, tag, total, sm, store):
         counter[L1_HIT] += total
         return time + rates.l1_latency
     done = time

@@ -12,7 +12,6 @@ a launch runs, so that what was found once is kept, and looked up (`known`, `spe
 import numpy as np
 
 from .compiled import compiled, inlined
-from .events import settle
 
 # Columns of `slots`: CTAs that an SM holds at a time have the slots SM, SM + SMs, ..., and a *place* each, 0, 1, ...
 SM, CTA, ITEM, PC, PHASE, CURRENT = range(6)
@@ -129,8 +128,8 @@ def _share_out(
 @inlined
 def begin_step(
     lengths: np.ndarray, uses: np.ndarray, paces: np.ndarray, slowness: float, pending: np.ndarray, aged: np.ndarray,
-    shares: np.ndarray, crowds: np.ndarray, known: np.ndarray, speeds: np.ndarray, due: np.ndarray,
-    earliest: np.ndarray, first: np.ndarray, winner: np.ndarray, sm: int, place: int, step: int, time: float,
+    shares: np.ndarray, crowds: np.ndarray, known: np.ndarray, speeds: np.ndarray, due: np.ndarray, sm: int,
+    place: int, step: int, time: float,
 ) -> None:  # fmt: skip
     """The CTA of a place begins to compute a step; its next event is the step's end."""
     same = pending[sm, place] == step and crowds[sm] != UNKNOWN
@@ -141,7 +140,6 @@ def begin_step(
         _share_out(uses, paces, pending, aged, shares, crowds, known, speeds, due, sm, time)
     else:
         due[sm, place] = time + shares[sm, place, LEFT] / shares[sm, place, SPEED]
-    settle(due, earliest, first, winner, sm)
 
 
 @inlined

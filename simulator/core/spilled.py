@@ -8,9 +8,10 @@ drive out others, are driven out themselves, and come back from HBM.
 import numpy as np
 
 from .compiled import compiled
-from .copies import keep_written, scatter
+from .copies import keep_written
 from .links import Rates, read_hbm, write_hbm
 from .lru import ABSENT, STATE
+from .scatter import scatter
 
 
 @compiled

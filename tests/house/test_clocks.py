@@ -17,7 +17,6 @@ REASONS = {
     "fake_worker.py": "hangs when it is told to",
     "gpu/test_measuring.py": "its subject is a slow host",
     "house/test_clocks.py": "shows what is forbidden",
-    "rooms/test_pool.py": "jobs that must be ended, as they would not end",
     "rooms/test_softmax_runner.py": "code that hangs, and a watchdog that only gives up what has left a file before",
     "rooms/test_validate_ncu.py": "an ncu that hangs, however long one waits",
     "rooms/test_validate_workers.py": "a watchdog that only gives up what has left a file before it hung",

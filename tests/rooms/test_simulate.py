@@ -84,9 +84,19 @@ def test_a_problem_larger_than_the_device_is_an_answer() -> None:
     assert simulate(replace(SMALL, heads=256), schedule="flash2", device=device).fits
 
 
+@pytest.mark.parametrize("name", ["mufu_per_cycle", "issue_per_cycle", "wgmma_fp16_flop_per_cycle"])
+def test_a_what_if_that_machine_code_does_not_ask_about_is_answered_from_tiles(name: str) -> None:
+    """And a note says which number it is; a tenth is what datasheet and measurement may differ by."""
+    value = getattr(H200, name)
+    seen = simulate(LARGE, device=replace(H200, **{name: value / 2}))
+    assert seen.launches[0].cost.startswith("tiles: ")
+    assert any(f"{name} = {value:g}, not {value / 2:g}" in note for note in seen.notes)
+    assert simulate(LARGE, device=replace(H200, **{name: 0.95 * value})).launches[0].cost == "compiled"
+
+
 def test_given_resources_replace_the_estimates() -> None:
     """And are marked; fewer registers let more CTAs in."""
-    estimated, given_ = simulate(LARGE), simulate(LARGE, registers=96, smem_bytes=40000)
+    estimated, given_ = simulate(LARGE, cost="tiles"), simulate(LARGE, registers=96, smem_bytes=40000)
     assert estimated.launches[0].resources == "estimated"
     assert (given_.launches[0].resources, given_.launches[0].registers_per_thread) == ("given", 96)
     assert given_.launches[0].smem_bytes_per_cta == 40000
@@ -195,8 +205,8 @@ def test_shares_of_time_lie_between_nothing_and_all(schedule: str) -> None:
 def test_the_slowest_resource_is_the_bottleneck(
     device: object, problem: AttentionProblem, options: dict[str, str], bottleneck: str
 ) -> None:
-    """Each one, when a what-if makes it scarce."""
-    assert simulate(problem, device=device, **options).bottleneck == bottleneck  # type: ignore[arg-type]
+    """Each one, when a what-if makes it scarce; what machine code takes of an SM is not asked of the device."""
+    assert simulate(problem, device=device, cost="tiles", **options).bottleneck == bottleneck  # type: ignore[arg-type]
 
 
 def test_a_prediction_prints_as_json() -> None:

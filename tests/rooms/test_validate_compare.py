@@ -22,6 +22,7 @@ from made_up_measurements import (
     some_points,
 )
 from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.simulate import simulate
 from tilesight.validate.compare import (
     LEAST_RANKED,
     QUANTITIES,
@@ -294,12 +295,15 @@ def test_predictions_use_what_the_compiler_promised() -> None:
 def test_both_sides_start_with_the_same_l2() -> None:
     """A warm point is predicted warm, and launches as in a replayed graph, as they are timed."""
     point = a_point("naive", PROBLEM, l2="warm")
-    # A row with resources and no machine code is predicted from tiles.
-    warm, cold = (predicted(replace(point, l2=l2), cost="tiles") for l2 in ("warm", "cold"))
-    (found,) = compare_rows([measured(point, warm)], H200)
+    row = measured(point, predicted(point))
+    (found,) = compare_rows([row], H200)
     assert found.prediction
+    cold = predicted(replace(point, l2="cold"))
     assert found.prediction.total.hbm_read_bytes < cold.total.hbm_read_bytes
-    assert found.prediction.time_s == warm.time_s
+    alike = simulate(
+        PROBLEM, schedule="naive", config=point.config, l2="warm", overhead="graph", resources=row.resources
+    )
+    assert found.prediction.time_s == alike.time_s
 
 
 def test_halves_share_the_points_and_leave_none_out() -> None:
