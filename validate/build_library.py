@@ -118,11 +118,17 @@ def groups(capability: int, folder: Path | None) -> tuple[tuple[tuple[str, str],
     for launch, problem in wanted(device):
         key = keys.file_of(launch, capability), next(keys.keys_of(launch))
         found.setdefault(key, []).append((launch, problem))
-    for launch, problem in recorded(folder, device) if folder else ():
+    for launch, problem in sorted(recorded(folder, device) if folder else (), key=_trips, reverse=True):
         names = [(keys.file_of(launch, capability), key) for key in keys.keys_of(launch)]
         if not any(name in found for name in names):
             found[names[0]] = [(launch, problem)]
     return tuple((key, tuple(pairs)) for key, pairs in found.items())
+
+
+def _trips(pair: Wanted) -> tuple[int, int]:
+    """Orders launches of the same code: the longest stands for the others, as a loop that runs once tells nothing."""
+    lengths = pair[1].seqlen_q, pair[1].seqlen_k
+    return min(lengths), max(lengths)
 
 
 @cache
