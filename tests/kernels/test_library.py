@@ -3,6 +3,11 @@
 import random
 
 import pytest
+from tilesight.kernels.availability import missing_package
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
 from tilesight.kernels.compile import compile_many
 from tilesight.simulator.library.files import pack, unpack
 from tilesight.validate.build_library import devices_of, groups, kept_kernel, path_of
