@@ -34,10 +34,23 @@ LIKE = 0.05
 WHOLE = frozenset({"local_read_bytes", "local_write_bytes", "local_bytes", "local_kept_bytes", "waits"})
 
 
-def condition_of(launch: Launch, device: Device) -> tuple[float, float]:
+Condition = tuple[float, float, float]
+
+
+def condition_of(launch: Launch, device: Device) -> Condition:
     """What a launch's costs depend on beside its code and the CTAs that share an SM: a row of `Figures.conditions`."""
     looped = any(isinstance(node, Loop) for node in launch.program.body)
-    return float(device.l2_latency_cycles), 0.0 if looped else usual_lateness(launch, device)
+    lateness = 0.0 if looped else usual_lateness(launch, device)
+    return float(device.l2_latency_cycles), lateness, _filled_fraction(launch)
+
+
+def _filled_fraction(launch: Launch) -> float:
+    """How much of its tiles' width the rows of a row-wise kernel fill; 1 for others, whose edges are few."""
+    tile_cols = launch.constants.get("block_cols")
+    if not tile_cols:
+        return 1.0
+    cols = launch.arguments["seqlen_k"]
+    return cols / (cdiv(int(cols), int(tile_cols)) * int(tile_cols))
 
 
 def rows_of(costs: Mapping[str, StepCost]) -> np.ndarray:
@@ -45,7 +58,7 @@ def rows_of(costs: Mapping[str, StepCost]) -> np.ndarray:
     return np.array([[*cost.pipe_cycles, *(getattr(cost, name) for name in FIELDS)] for cost in costs.values()])
 
 
-def figures_of(conditions: Sequence[tuple[float, float]], costs: Sequence[Sequence[Mapping[str, StepCost]]]) -> Figures:
+def figures_of(conditions: Sequence[Condition], costs: Sequence[Sequence[Mapping[str, StepCost]]]) -> Figures:
     """Costs to keep.
 
     Args:
@@ -64,8 +77,8 @@ def figures_of(conditions: Sequence[tuple[float, float]], costs: Sequence[Sequen
 def kept_costs(launch: Launch, device: Device, element_bytes: int) -> dict[str, StepCost]:
     """Costs of a launch's steps on a device, from the figures in its resources.
 
-    The condition counts whose L2 is nearest, and of these the one whose lateness is; and the most CTAs of an SM that
-    figures are at hand for.
+    The conditions count whose L2 is nearest, and of these those whose lateness is, with what lies between them by how
+    far rows fill their tiles; and the most CTAs of an SM that figures are at hand for.
 
     Args:
         element_bytes: of the matmul operands [B].
@@ -80,14 +93,19 @@ def kept_costs(launch: Launch, device: Device, element_bytes: int) -> dict[str, 
         raise ValueError(f"kernel {launch.name}: no costs of its steps are kept")
     room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
     resident = min(room, cdiv(launch.cta_count, device.sms), figures.values.shape[1])
-    latency, lateness = np.abs(figures.conditions - condition_of(launch, device)).T
-    condition = int(np.lexsort((lateness, latency))[0])
-    if latency[condition] > LIKE * device.l2_latency_cycles:
+    wanted = condition_of(launch, device)
+    latency, lateness = np.abs(figures.conditions - wanted).T[:2]
+    nearest = np.lexsort((lateness, latency))[0]
+    if latency[nearest] > LIKE * device.l2_latency_cycles:
         known = ", ".join(f"{one:g}" for one in sorted(set(figures.conditions[:, 0].tolist())))
         raise ValueError(
             f"costs are kept for L2 latencies of {known} cycles, and l2_latency_cycles is {device.l2_latency_cycles:g}"
         )
-    values, paces = figures.values[condition, resident - 1], figures.paces[condition, resident - 1]
+    like = np.flatnonzero((latency == latency[nearest]) & (lateness == lateness[nearest]))
+    like = like[np.argsort(figures.conditions[like, 2])]
+    shares = [np.interp(wanted[2], figures.conditions[like, 2], own) for own in np.eye(len(like))]
+    values = np.tensordot(shares, figures.values[like, resident - 1], 1)
+    paces = np.tensordot(shares, figures.paces[like, resident - 1], 1)
     return {
         step.name: _cost(step_cost(step, launch, device, element_bytes), row, ages[:resident])
         for (step, _), row, ages in zip(steps(launch.program.body), values, paces, strict=True)

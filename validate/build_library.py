@@ -44,6 +44,8 @@ LONG, RAGGED, ALIGNED = 4096, 4001, 4016
 SLABS = {"batch": 4, "heads": 32}
 """Enough CTAs for any GPU, several times over."""
 ROW_LENGTHS = tuple(1 << power for power in range(6, 16))
+ROW_SIXTEENTHS = (9, 12)
+"""How far rows fill their tiles that do not fill them; and there are those that nearly do."""
 ROW_ELEMENTS = (1 << 22, 1 << 27)
 """Elements of score matrices that L2 holds, and that it does not."""
 SAME_CYCLES = 2.0
@@ -93,9 +95,12 @@ def recorded(folder: Path, device: Device) -> Iterator[Wanted]:
 
 
 def _row_lengths() -> Iterator[int]:
-    """Rows that fill their tiles; that do not, aligned and not."""
+    """Rows that fill their tiles; that fill half of them and more, aligned and not."""
     for length in ROW_LENGTHS:
-        yield from (length, length - length // 4, length - length // 4 + 1)
+        yield length
+        parts = [length * sixteenths // 16 // keys.ALIGNED * keys.ALIGNED for sixteenths in ROW_SIXTEENTHS]
+        yield from sorted({part for part in (*parts, length - keys.ALIGNED) if part > length // 2})
+        yield from sorted({part + 1 for part in parts} | {length - 1})
 
 
 def _launches(name: str, problem: AttentionProblem, config: Config, device: Device) -> list[Wanted]:

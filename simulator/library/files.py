@@ -15,7 +15,7 @@ import numpy as np
 
 from ..program import Figures
 
-FORMAT = 1
+FORMAT = 2
 STEPS_OF_ONE = 16
 """Resolution of figures: a sixteenth of a cycle, less than anything that is measured."""
 PACES_OF_ONE = 4096

@@ -35,7 +35,8 @@ def keys_of(launch: Launch) -> Iterator[str]:
     order = str(constants.get("cta_order"))
     orders = ({}, *({"cta_order": other} for other in ORDERS.get(order, ())))
     grids = ({}, ONE_ITEM) if constants.get("persistent") else ({},)
-    walks = ({}, FORWARD) if constants.get("kv_order") == "sawtooth" and not constants["causal"] else ({},)
+    masked = constants.get("causal") or not constants.get("whole_n", True)
+    walks = ({}, FORWARD) if constants.get("kv_order") == "sawtooth" and not masked else ({},)
     tiles = ({}, RAGGED) if any(constants.get(name) for name in RAGGED) else ({},)
     for some in product(walks, grids, orders, tiles):
         own: dict[str, int | bool | str] = {}

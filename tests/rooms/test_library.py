@@ -5,6 +5,7 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
+from tilesight.simulator.kept_cost import kept_costs
 from tilesight.simulator.library.files import Kernel, pack, unpack
 from tilesight.simulator.library.keys import file_of, keys_of
 from tilesight.simulator.library.lookup import find_kernel, made_by, origin_text, resources_of
@@ -35,7 +36,9 @@ def kernel(residents: int = 3, steps: int = 2) -> Kernel:
     values = np.arange(np.prod(shape), dtype=float).reshape(shape) * 1.3 - 40.0
     paces = np.linspace(0.5, 1.5, 2 * residents * steps * residents).reshape(2, residents, steps, residents)
     names = tuple(f"step {number}" for number in range(steps))
-    figures = Figures(steps=names, conditions=np.array([[280.0, 0.0], [291.0, 250.0]]), values=values, paces=paces)
+    figures = Figures(
+        steps=names, conditions=np.array([[280.0, 0.0, 1.0], [291.0, 250.0, 0.75]]), values=values, paces=paces
+    )
     return Kernel(resources={"registers_per_thread": 168}, figures=figures)
 
 
@@ -156,6 +159,20 @@ def test_costs_of_few_ctas_are_those_of_few_that_share_an_sm():
     figures = own.figures
     lone, full = figures.values[0, 0, 1, 6], figures.values[0, -1, 1, 6]
     assert lone > 1.2 * full, "the cycles of a full SM are shared by its CTAs"
+
+
+def test_a_row_costs_by_how_much_of_its_tile_it_fills():
+    """Rows of 1000 and of 700 numbers have the same code, of 1024 columns: the costs of both lie between those kept."""
+    device, cycles = load_device("h200"), {}
+    for length in (577, 700, 769, 1000, 1023):
+        problem = AttentionProblem(batch=2, heads=16, seqlen_q=length, seqlen_k=length, head_dim=64)
+        (launch,) = (one for one in launches_of(problem, "naive", None, device) if one.name == "softmax")
+        kernel = find_kernel(launch, device)
+        known = replace(launch, resources=replace(launch.resources, figures=kernel.figures))
+        (cost,) = kept_costs(known, device, element_bytes=2).values()
+        cycles[length] = cost.pipe_cycles[-1]
+    assert sorted(cycles.values()) == list(cycles.values())
+    assert cycles[577] < 0.97 * cycles[700] < 0.94 * cycles[1000]
 
 
 def test_the_best_of_a_large_model_does_not_spill():
