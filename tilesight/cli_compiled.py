@@ -4,7 +4,7 @@ The library is asked first. What it does not hold is compiled on the spot where 
 (`--compiled` has everything compiled so), and estimated where they are not. No GPU is needed for any of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from .simulator.registry import find_schedule
 
 if TYPE_CHECKING:
     from .simulator.explore import ResourcesOf
+    from .simulator.prediction import LaunchPrediction
 
 COMPILE_S = 2.0
 """Time of a core for a kernel: 1.5 to 2.5 s, Triton 3.6.0, two cores of a cloud machine, 2026-11-23 [s]."""
@@ -70,6 +71,11 @@ def source_of_costs(
         return answers
 
     return resources_of, notes
+
+
+def of_use(remarks: tuple[str, ...], launches: "Iterable[LaunchPrediction]") -> tuple[str, ...]:
+    """Remarks on who compiled the code, where cycles come of any."""
+    return remarks if any(launch.cost == "compiled" for launch in launches) else ()
 
 
 def why_not() -> str | None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_compiled import rows_split, source_of_costs
+from .cli_compiled import of_use, rows_split, source_of_costs
 from .cli_given import given as typed_options
 from .cli_options import (
     CONFIG_OPTIONS,
@@ -103,7 +103,8 @@ def explore(
                 progress=tick,
                 **settings,
             )
-        every.append(replace(one, device_name=name, notes=(*notes, *remarks, *one.notes)))
+        launches = [launch for item in one.ranked if item.prediction for launch in item.prediction.launches]
+        every.append(replace(one, device_name=name, notes=(*notes, *of_use(remarks, launches), *one.notes)))
     found = every[0]
     if csv:
         write_file(csv, report.to_csv(devices_rows(every)))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_compiled import rows_split, source_of_costs
+from .cli_compiled import of_use, rows_split, source_of_costs
 from .cli_given import given as typed_options
 from .cli_given import refuse_unread
 from .cli_options import (
@@ -66,7 +66,6 @@ def simulate(
     from .cli_fit import fitted
 
     chosen, resources, shrunk = fitted(asked, schedule, split, config.chosen(), device, given, resources_of, kind)
-    notes = (*machine.notes(), *shrunk, *remarks)
     announce_compiler()
     from .simulator import report
     from .simulator import simulate as door
@@ -81,5 +80,6 @@ def simulate(
         write_file(trace, trace_json(timeline), "open it at https://ui.perfetto.dev")
     else:
         prediction = door.simulate(asked, **settings)
-    prediction = replace(prediction, device=name, notes=(*notes, *prediction.notes))
+    notes = (*machine.notes(), *shrunk, *of_use(remarks, prediction.launches), *prediction.notes)
+    prediction = replace(prediction, device=name, notes=notes)
     show(report.to_json(prediction.to_dict()) if json else simulate_text(prediction, device))

@@ -351,3 +351,12 @@ def test_compiling_without_a_compiler_says_what_to_install(
     reason = "torch is not installed: install the gpu extra (pip install 'tilesight[gpu]')"
     monkeypatch.setattr("tilesight.kernels.availability.missing_package", lambda: reason)
     assert _error(capsys, *arguments.split(), *SMALL) == f"tilesight: {wanted_by}: {reason}\n"
+
+
+def test_who_compiled_is_named_only_where_code_is_used(capsys):
+    """The library holds head dim 64, not 72."""
+    for head_dim, told in ((64, True), (72, False)):
+        shape = ["--batch", "1", "--heads", "4", "--seqlen", "256", "--head-dim", str(head_dim)]
+        for command in (["simulate"], ["explore", "--block-m", "64", "--block-n", "64"]):
+            assert main([*command, *shape]) == 0
+            assert ("compiled for sm_90" in capsys.readouterr().out) == told
