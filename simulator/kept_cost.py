@@ -77,8 +77,9 @@ def figures_of(conditions: Sequence[Condition], costs: Sequence[Sequence[Mapping
 def kept_costs(launch: Launch, device: Device, element_bytes: int) -> dict[str, StepCost]:
     """Costs of a launch's steps on a device, from the figures in its resources.
 
-    The conditions count whose L2 is nearest, and of these those whose lateness is, with what lies between them by how
-    far rows fill their tiles; and the most CTAs of an SM that figures are at hand for.
+    The conditions count that are late, or not, as the launch is, and whose L2 is nearest; of those with rows that fill
+    their tiles alike, the one of the nearest lateness. Between these costs are interpolated by how far rows fill tiles.
+    Of CTAs that share an SM, the most count that figures are at hand for.
 
     Args:
         element_bytes: of the matmul operands [B].
@@ -95,17 +96,18 @@ def kept_costs(launch: Launch, device: Device, element_bytes: int) -> dict[str, 
     resident = min(room, cdiv(launch.cta_count, device.sms), figures.values.shape[1])
     wanted = condition_of(launch, device)
     latency, lateness = np.abs(figures.conditions - wanted).T[:2]
-    nearest = np.lexsort((lateness, latency))[0]
-    if latency[nearest] > LIKE * device.l2_latency_cycles:
+    if latency.min() > LIKE * device.l2_latency_cycles:
         known = ", ".join(f"{one:g}" for one in sorted(set(figures.conditions[:, 0].tolist())))
         raise ValueError(
             f"costs are kept for L2 latencies of {known} cycles, and l2_latency_cycles is {device.l2_latency_cycles:g}"
         )
-    like = np.flatnonzero((latency == latency[nearest]) & (lateness == lateness[nearest]))
-    like = like[np.argsort(figures.conditions[like, 2])]
-    shares = [np.interp(wanted[2], figures.conditions[like, 2], own) for own in np.eye(len(like))]
-    values = np.tensordot(shares, figures.values[like, resident - 1], 1)
-    paces = np.tensordot(shares, figures.paces[like, resident - 1], 1)
+    late = (figures.conditions[:, 1] > 0.0) != (wanted[1] > 0.0)
+    order = np.lexsort((lateness, latency, late))
+    like = order[(late[order] == late[order[0]]) & (latency[order] == latency[order[0]])]
+    filled, first = np.unique(figures.conditions[like, 2], return_index=True)
+    shares = [np.interp(wanted[2], filled, own) for own in np.eye(len(filled))]
+    values = np.tensordot(shares, figures.values[like[first], resident - 1], 1)
+    paces = np.tensordot(shares, figures.paces[like[first], resident - 1], 1)
     return {
         step.name: _cost(step_cost(step, launch, device, element_bytes), row, ages[:resident])
         for (step, _), row, ages in zip(steps(launch.program.body), values, paces, strict=True)

@@ -23,6 +23,7 @@ import triton
 
 from ..kernels.compile import Compiled, Outcome, compile_many
 from ..simulator.device import Device, catalogue, load_device
+from ..simulator.kept_cost import Condition, condition_of, figures_of
 from ..simulator.library import keys, lookup
 from ..simulator.library.files import Kernel, pack, unpack
 from ..simulator.occupancy import DoesNotFit, occupancy
@@ -125,7 +126,11 @@ def groups(capability: int, folder: Path | None) -> tuple[tuple[tuple[str, str],
         found.setdefault(key, []).append((launch, problem))
     for launch, problem in sorted(recorded(folder, device) if folder else (), key=_trips, reverse=True):
         names = [(keys.file_of(launch, capability), key) for key in keys.keys_of(launch)]
-        if not any(name in found for name in names):
+        if launch.name in keys.BY_LENGTH:
+            # The first half of its keys name the lengths, the second half stand for any.
+            for name in (names[0], names[len(names) // 2]):
+                found.setdefault(name, [(launch, problem)])
+        elif not any(name in found for name in names):
             found[names[0]] = [(launch, problem)]
     return tuple((key, tuple(pairs)) for key, pairs in found.items())
 
@@ -223,8 +228,6 @@ def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome
     outcome = group[0][1]
     if not isinstance(outcome, Compiled):
         return Kernel(resources=_numbers(outcome.resources), reason=outcome.reason)
-    from ..simulator.kept_cost import figures_of
-
     made = [replace(one, resources=each.resources) for one, each in group if isinstance(each, Compiled)]
     try:
         conditions = [each for one in made for each in _conditions(one, devices)]
@@ -235,14 +238,13 @@ def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome
     return Kernel(resources=_numbers(outcome.resources), figures=figures)
 
 
-def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[tuple[float, float], list[Any]]]:
+def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[Condition, list[Any]]]:
     """Costs of a launch's steps on each device, for 1, 2, ... CTAs that share an SM."""
     from ..simulator.compiled_cost import compiled_costs
-    from ..simulator.kept_cost import condition_of
     from ..simulator.sm_followed import follow
 
     followed = follow(launch, lookup.capability_of(devices[0]))
-    seen: list[tuple[float, float]] = []
+    seen: list[Condition] = []
     for device in devices:
         condition = condition_of(launch, device)
         if any(np.allclose(condition, other, rtol=0.0, atol=SAME_CYCLES) for other in seen):

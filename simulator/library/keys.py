@@ -9,10 +9,12 @@ the code of another order of CTAs, of CTAs with one item for those with several,
 mask makes that another loop. docs/accuracy.md says what that costs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from ..program import Launch
+
+Constants = dict[str, int | float | bool | str]
 
 HALF = frozenset({"fp16", "bf16"})
 LEFT_OUT = frozenset({"head_group", "strip_tiles", "scaled"})
@@ -22,24 +24,29 @@ ORDERS = {
     "longest-first": ("m-reversed", "m-fast"),
 }
 """Order of CTAs -> those whose code stands in for it."""
-RAGGED: dict[str, int | bool | str] = {"whole_m": False, "whole_n": False}
-ONE_ITEM: dict[str, int | bool | str] = {"persistent": False}
-FORWARD: dict[str, int | bool | str] = {"kv_order": "forward"}
+RAGGED: Constants = {"whole_m": False, "whole_n": False}
+ONE_ITEM: Constants = {"persistent": False}
+FORWARD: Constants = {"kv_order": "forward"}
+BY_LENGTH = frozenset({"flash1"})
+LENGTHS, ANY = ("seqlen_q", "seqlen_k"), "any"
+"""Kernels whose costs depend on lengths, as L1 serves a short Q again; one of great lengths stands in for others."""
 ALIGNED = 16
 """Triton moves several scores at a time where it sees that rows of them are so many elements long, or a multiple."""
 
 
 def keys_of(launch: Launch) -> Iterator[str]:
     """Keys of the kernels that can stand for a launch, the best first."""
-    constants = dict(launch.constants)
+    constants: Constants = dict(launch.constants)
     order = str(constants.get("cta_order"))
     orders = ({}, *({"cta_order": other} for other in ORDERS.get(order, ())))
     grids = ({}, ONE_ITEM) if constants.get("persistent") else ({},)
     masked = constants.get("causal") or not constants.get("whole_n", True)
     walks = ({}, FORWARD) if constants.get("kv_order") == "sawtooth" and not masked else ({},)
     tiles = ({}, RAGGED) if any(constants.get(name) for name in RAGGED) else ({},)
-    for some in product(walks, grids, orders, tiles):
-        own: dict[str, int | bool | str] = {}
+    lengths: Constants = {name: launch.arguments[name] for name in LENGTHS}
+    known: Sequence[Constants] = (lengths, dict.fromkeys(LENGTHS, ANY)) if launch.name in BY_LENGTH else ({},)
+    for some in product(known, walks, grids, orders, tiles):
+        own: Constants = {}
         for one in some:
             own |= one
         yield _key(launch, constants | own)
@@ -51,7 +58,7 @@ def file_of(launch: Launch, capability: int) -> str:
     return f"sm_{capability}/{launch.name}" + (f"-{dim}" if dim else "")
 
 
-def _key(launch: Launch, constants: dict[str, int | bool | str]) -> str:
+def _key(launch: Launch, constants: Constants) -> str:
     if "pitch" in launch.arguments:
         constants = {**constants, "aligned": launch.arguments["seqlen_k"] % ALIGNED == 0}
     dtype = "half" if launch.dtype in HALF else launch.dtype
@@ -59,5 +66,5 @@ def _key(launch: Launch, constants: dict[str, int | bool | str]) -> str:
     return f"{dtype} {launch.num_warps} {launch.num_stages} {told}"
 
 
-def _text(value: int | bool | str) -> str:
+def _text(value: int | float | bool | str) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
