@@ -1,5 +1,6 @@
 """The pictures of an exploration, each drawn into one pair of axes: for the PNG file and for the page."""
 
+from functools import partial
 from typing import Any
 
 import matplotlib
@@ -38,15 +39,15 @@ def figures(found: Exploration) -> list[str]:
             "<h2>Block sizes</h2><p>Best time for each pair of block sizes over all other options; dark is fast"
             f"{spills}.</p>",
             '<div class="row">',
-            *(panel(f"heat-{one.schedule}", lambda ax, tips, one=one: draw_heat_map(ax, one, tips)) for one in maps),
+            *(panel(f"heat-{one.schedule}", partial(draw_heat_map, one=one)) for one in maps),
             "</div>",
         ]
     if not best_of_each(found):
         return sections
     roofline = multiplies(found)
     sections += [f"<h2>Where the bytes go{', and what bounds the time' if roofline else ''}</h2>", '<div class="row">']
-    sections += [panel("levels", lambda ax, tips: draw_levels(ax, found, tips))]
-    sections += [panel("roofline", lambda ax, tips: draw_roofline(ax, found, tips))] if roofline else []
+    sections += [panel("levels", partial(draw_levels, found=found))]
+    sections += [panel("roofline", partial(draw_roofline, found=found))] if roofline else []
     return [*sections, "</div>"]
 
 
@@ -67,7 +68,7 @@ def story(item: Candidate | None) -> str:
     return tip_text(name, told)
 
 
-def draw_heat_map(ax: Any, one: HeatMap, tips: Tips) -> None:
+def draw_heat_map(ax: Any, tips: Tips, one: HeatMap) -> None:
     """Times over block sizes, the best in bold."""
     times = one.times_s
     known = [value for row in times for value in row if value is not None]
@@ -109,7 +110,7 @@ def draw_heat_map(ax: Any, one: HeatMap, tips: Tips) -> None:
     ax.set_ylim(-0.5, len(one.block_m) - 0.5)
 
 
-def draw_levels(ax: Any, found: Exploration, tips: Tips) -> None:
+def draw_levels(ax: Any, tips: Tips, found: Exploration) -> None:
     """Bytes per level of the best of each schedule, as bars."""
     best = {name: bytes_per_level(prediction.total) for name, prediction in best_of_each(found).items()}
     least = decades(value for amounts in best.values() for value in amounts.values())[0]
@@ -140,7 +141,7 @@ def draw_levels(ax: Any, found: Exploration, tips: Tips) -> None:
     legend_below(ax)
 
 
-def draw_roofline(ax: Any, found: Exploration, tips: Tips) -> None:
+def draw_roofline(ax: Any, tips: Tips, found: Exploration) -> None:
     """Rate over intensity of all configurations under the roofs of the device; those that spill are crosses."""
     lines = roofs(found)
     best = best_of_each(found)
@@ -167,10 +168,10 @@ def draw_roofline(ax: Any, found: Exploration, tips: Tips) -> None:
             ax.scatter(*at, color=color(name), marker=mark, alpha=0.4, gid=gid, **style)
             tips[gid] = [story(item) for item in some]
     for name, one in best.items():
-        at = intensity_flop_per_byte(one.total), one.total.matmul_flop_per_s
+        place = intensity_flop_per_byte(one.total), one.total.matmul_flop_per_s
         text = f"{name}: {units.duration(one.time_s)}"
         gid = f"best-{name}"
-        ax.scatter(*at, s=70, color=color(name), edgecolors=PAPER, zorder=3, label=text, gid=gid)
+        ax.scatter(*place, s=70, color=color(name), edgecolors=PAPER, zorder=3, label=text, gid=gid)
         tips[gid] = [tip_text(f"best {text}", {"rate": units.rate(one.total.matmul_flop_per_s)})]
     if any(map(_spills, shown)):
         ax.scatter([], [], s=26, lw=1.1, color=MUTED, marker="x", label="spills registers")

@@ -37,16 +37,16 @@ def explore_png(found: Exploration) -> bytes:
             rows[0].suptitle(title, x=0.01, ha="left", fontsize=11)
             axes = rows[0].subplots(1, max(2, len(maps)), squeeze=False)[0]
             for ax, one in zip(axes, maps, strict=False):
-                draw_heat_map(ax, one, {})
+                draw_heat_map(ax, {}, one)
             for ax in axes[len(maps) :]:
                 ax.set_axis_off()
             if len(maps) < len(axes) and found.ranked:
                 _write_why(axes[-1], found)
         if best_of_each(found):
             bars, roof = rows[-1].subplots(1, 2)
-            draw_levels(bars, found, {})
+            draw_levels(bars, {}, found)
             if multiplies(found):
-                draw_roofline(roof, found, {})
+                draw_roofline(roof, {}, found)
             else:
                 roof.set_axis_off()
         return png(figure)

@@ -67,7 +67,8 @@ def checkpoint_png(found: Checkpoint) -> bytes:
             ax.set_title(f"{title} ({'lines: predicted, dots: measured' if found.measured else 'predicted'})")
             ax.legend(loc="upper left")
         capacity = found.memory_bytes.measured or found.memory_bytes.predicted
-        draw_capacity(right, capacity)
+        if capacity:
+            draw_capacity(right, capacity)
         return png(figure)
 
 
