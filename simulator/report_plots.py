@@ -18,8 +18,8 @@ from .report_series import best_of_each, color, heat_maps, multiplies
 from .scaling import Scaling
 
 MOST_MAPS = 4
-DASHES: tuple[Any, ...] = ("-", (0, (6, 2.5)), (0, (3, 2)), (0, (1, 1.2)))
-MARKERS = "sov^"
+DASHES: tuple[Any, ...] = ("-", (0, (6, 2.5)), (0, (3, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
+MARKERS = "sov^D"
 
 
 def explore_png(found: Exploration) -> bytes:
