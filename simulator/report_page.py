@@ -40,7 +40,7 @@ tr:last-child td { border-bottom: 0; } tbody tr:hover td { background: var(--hea
 .sorts th { cursor: pointer; user-select: none; }
 th[aria-sort=ascending]::after { content: " \\25B2"; } th[aria-sort=descending]::after { content: " \\25BC"; }
 .left { text-align: left; } tr.misfit td { color: var(--muted); }
-td.wide { white-space: normal; min-width: 260px; overflow-wrap: anywhere; }
+td.wide { white-space: normal; min-width: 420px; overflow-wrap: anywhere; }
 tr.pareto td:first-child { box-shadow: inset 3px 0 var(--accent); }
 h3 { font-size: 15px; margin: 4px 0; } select { max-width: 100%; margin: 8px 0; font: inherit; }
 .bar { display: flex; align-items: center; gap: 6px; height: 19px; margin-right: 70px; font-size: 12px;
