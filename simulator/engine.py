@@ -23,6 +23,8 @@ from .program import Launch
 from .steady import skip_steadily
 from .under_way import UnderWay, slots_of
 
+MOST_SAMPLES = 500
+"""Times at which a recorded launch says how many bytes have moved: where a CTA begins, and at the end."""
 MOST_GROUPS, GROUP_GRANULES = 16, 8
 """Groups of sets of an L2 partition that are told apart, and granules that each has room for at least."""
 
@@ -37,6 +39,8 @@ class LaunchRun:
         hbm_read_bytes, hbm_write_bytes, l2_read_bytes, fabric_bytes, l1_hit_bytes: see `traffic.Traffic` [B].
         simulated_fraction: share of the launch's steps that were stepped through.
         timeline: float64 of shape (CTAs, 4): SM, slot, start and end cycle; or of shape (0, 4).
+        samples: float64 of shape (samples, 3), where a timeline is recorded: cycles since the start, from 0 to the end,
+            and bytes moved until then at HBM, and at L2 by SMs; or of shape (0, 3).
     """
 
     cycles: float
@@ -48,6 +52,7 @@ class LaunchRun:
     l1_hit_bytes: int
     simulated_fraction: float
     timeline: np.ndarray
+    samples: np.ndarray
 
 
 def is_compiled() -> bool:
@@ -145,7 +150,10 @@ def _finish(run: UnderWay, steady_state: bool, refresh: bool) -> LaunchRun:
     """Step through a launch, or through as much as it takes. Args: refresh: leave the L2 as the whole launch would."""
     skipped = np.zeros(COUNTERS + 1)
     persistent = run.launch.cta_count < run.launch.program.item_count
-    if steady_state and not persistent:
+    samples = np.zeros((0, 3))
+    if len(run.record):
+        samples = _step_sampled(run, persistent)
+    elif steady_state and not persistent:
         skipped = skip_steadily(run, refresh)
     else:
         run.step_to(run.launch.program.item_count)
@@ -160,4 +168,23 @@ def _finish(run: UnderWay, steady_state: bool, refresh: bool) -> LaunchRun:
         l1_hit_bytes=round(total[links.L1_HIT]),
         simulated_fraction=float(1.0 - skipped[STEPS] / total[STEPS]),
         timeline=run.record,
+        samples=samples,
     )
+
+
+def _step_sampled(run: UnderWay, persistent: bool) -> np.ndarray:
+    """Step through a launch, with `LaunchRun.samples` on the way; CTAs of a persistent grid all begin at the start."""
+    items = run.launch.program.item_count
+    pace = max(1, (items - run.slot_count) // MOST_SAMPLES)
+    stops = [] if persistent else range(run.slot_count, items, pace)
+    samples, before = [[0.0, 0.0, 0.0]], 0
+    for stop in (*stops, items):
+        run.step_to(stop, before)
+        before = stop
+        seen = run.snapshot()
+        cycles = run.now - run.begin if stop < items else seen[-1]
+        moved = (seen[links.HBM_READ] + seen[links.HBM_WRITE], seen[links.L2_READ] + seen[links.L2_WRITE])
+        if cycles <= samples[-1][0] and len(samples) > 1:
+            samples.pop()
+        samples.append([cycles, *moved])
+    return np.array(samples)

@@ -8,9 +8,7 @@ prediction every figure, per launch and in total
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import replace
 
 from .allocator import Allocator
 from .clock import clocks_of
@@ -28,20 +26,10 @@ from .registry import find_schedule
 from .remarks import WAY_OUT, l2_notes, tile_notes
 from .resources import tensor_instruction
 from .schedule import Config
+from .timeline import Timeline, timeline_of
 from .walk import steps, tally
 
 __all__ = ["DoesNotFit", "Timeline", "launches_of", "peak_memory_bytes", "simulate", "simulate_with_timeline"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
-    """When each CTA ran, and where.
-
-    Args:
-        launches: per launch (name, cta, sm, slot, start_s, end_s); the last five are arrays of shape (CTAs,).
-    """
-
-    launches: tuple[tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], ...]
 
 
 def simulate(
@@ -106,17 +94,11 @@ def simulate_with_timeline(
     prediction, runs = _simulate(
         problem, schedule, config, device, l2, resolution, steady_state, overhead, given, cost, True
     )
-    sms = (load_device(device) if isinstance(device, str) else device).sms
-    entries = []
-    begin_s, begin_cycles = 0.0, float(runs[0].timeline[0, 2])  # a warm run begins after the one that warmed it
-    for launch, run in zip(prediction.launches, runs, strict=True):
-        sm, slot, start, end = run.timeline.T
-        times = [(cycles - begin_cycles) / launch.clock_hz + begin_s for cycles in (start, end)]
-        cta = np.arange(len(sm))
-        entries.append((launch.name, cta, sm.astype(np.int64), slot.astype(np.int64) // sms, *times))
-        begin_s += launch.traffic.time_s
-        begin_cycles += run.cycles
-    return prediction, Timeline(launches=tuple(entries))
+    gpu = load_device(device) if isinstance(device, str) else device
+    chosen = find_schedule(schedule)
+    launches = launches_of(problem, schedule, prediction.config, gpu, *given)
+    rows = "queries" if chosen.computes == "attention" else "rows"
+    return prediction, timeline_of(launches, prediction.launches, runs, gpu.sms, problem.heads, rows)
 
 
 def launches_of(

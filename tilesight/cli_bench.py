@@ -11,6 +11,7 @@ from .cli_output import announce_compiler, progress, show, text_color, text_widt
 from .cli_points import problem_given
 
 if TYPE_CHECKING:
+    from .simulator.report_page import Made
     from .validate.bench import Ask
     from .validate.peer_rows import PeerRow
     from .validate.points import Point
@@ -52,7 +53,9 @@ def peers_of(points: "Sequence[Point]", device: Named) -> "list[PeerRow]":
         return measure_peers(points, device.told, ask, progress=tick)
 
 
-def checkpoint(problem: Sequence[str], device: Named, workers: int, wanted: Wanted, html: Path | None) -> None:
+def checkpoint(
+    problem: Sequence[str], device: Named, workers: int, wanted: Wanted, html: Path | None, made: "Made"
+) -> None:
     """Answer what a person learning FlashAttention is asked: predicted, and measured where there is a GPU."""
     from .validate import checkpoint as room
     from .validate.report_checkpoint import checkpoint_html, checkpoint_text
@@ -71,7 +74,7 @@ def checkpoint(problem: Sequence[str], device: Named, workers: int, wanted: Want
             with progress("shapes") as tick:
                 found = room.measure(found, device.told, ask, progress=tick)
     if html:
-        write_file(html, checkpoint_html(found))
+        write_file(html, checkpoint_html(found, made))
     tell(found.to_dict(), wanted, lambda: checkpoint_text(found, text_width(), text_color()))
 
 

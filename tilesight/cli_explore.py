@@ -8,6 +8,7 @@ import typer
 
 from .cli_compiled import of_use, rows_split, source_of_costs
 from .cli_given import given as typed_options
+from .cli_given import made
 from .cli_options import (
     CONFIG_OPTIONS,
     Compiled,
@@ -111,7 +112,7 @@ def explore(
     if html:
         from .simulator.report_html import explore_html
 
-        write_file(html, explore_html(found))
+        write_file(html, explore_html(found, made(context)))
     if plot:
         from .simulator.report_plots import explore_png
 

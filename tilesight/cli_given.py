@@ -1,15 +1,23 @@
 """What the user typed: nothing twice that can be given once, and nothing that changes nothing."""
 
+import os
+import shlex
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import Any
+from datetime import UTC, datetime
+from time import time
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from . import __version__
 from .cli_output import BadInput
 
-GIVEN = "tilesight.given"
+if TYPE_CHECKING:
+    from .simulator.report_page import Made
+
+GIVEN, ARGUMENTS = "tilesight.given", "tilesight.arguments"
 Given = Mapping[str, tuple[str, ...]]
 """Option as typed, e.g. `--block-m` -> the texts given for it, in order; of a flag the empty text."""
 
@@ -21,6 +29,7 @@ class Command(TyperCommand):
         """Raises: BadInput: an option was given twice that can be given once, or twice with the same value or key."""
         if not ctx.resilient_parsing:
             ctx.meta[GIVEN] = self._given(ctx, args)
+            ctx.meta[ARGUMENTS] = tuple(args)
         rest: list[str] = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:
             for param in self.get_params(ctx):
@@ -65,6 +74,16 @@ def given(context: typer.Context) -> Given:
     """The options that the user gave to this command, as typed, with their texts."""
     found: Given = context.meta[GIVEN]
     return found
+
+
+def made(context: typer.Context) -> "Made":
+    """What makes a report: this command line, now; or at the time that SOURCE_DATE_EPOCH tells, as of builds [s]."""
+    from .simulator.report_page import Made
+
+    told = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.fromtimestamp(int(told) if told.isdecimal() else int(time()), UTC)
+    command = shlex.join(("tilesight", context.info_name or "", *context.meta[ARGUMENTS]))
+    return Made(command=command, version=__version__, date=now.isoformat())
 
 
 def refuse_unread(typed: Given, options: Iterable[str], where: str) -> None:

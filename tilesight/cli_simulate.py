@@ -1,5 +1,6 @@
 """`tilesight simulate`: one configuration, all figures explained."""
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +24,7 @@ from .cli_options import (
     resources_given,
     spread,
 )
-from .cli_output import announce_compiler, bad_input, check_outputs, show, write_file
+from .cli_output import BadInput, announce_compiler, bad_input, check_outputs, say, show, write_file
 from .cli_parse import flag, one_of, option
 
 
@@ -46,7 +47,11 @@ def simulate(
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     trace: Annotated[
         Path | None,
-        option("--trace", "Write a timeline of CTAs on SMs, for https://ui.perfetto.dev or chrome://tracing.", "FILE"),
+        option("--trace", "Write a timeline of CTAs on SMs for https://ui.perfetto.dev; FILE.gz compressed.", "FILE"),
+    ] = None,
+    trace_sms: Annotated[
+        int | None,
+        option("--trace-sms", "Show the CTAs of so many SMs.  [default: all, or as many as keep it below 20 MB]"),
     ] = None,
 ) -> None:
     """Predict one configuration: bytes at every level, time, bottleneck; all figures explained."""
@@ -57,6 +62,10 @@ def simulate(
     typed = typed_options(context)
     if trace:
         refuse_unread(typed, ["--full"], "with --trace, which steps through every CTA")
+    else:
+        refuse_unread(typed, ["--trace-sms"], "without --trace, whose SMs it counts")
+    if trace_sms is not None and not 1 <= trace_sms <= device.sms:
+        raise BadInput(f"--trace-sms = {trace_sms}: must be from 1 to the {device.sms} SMs of {name}")
     from .simulator.registry import find_schedule
 
     with bad_input("schedule"):
@@ -70,14 +79,20 @@ def simulate(
     from .simulator import report
     from .simulator import simulate as door
     from .simulator.report_simulate import simulate_text
-    from .simulator.report_timeline import trace_json
+    from .simulator.report_timeline import trace_of
 
     settings: dict[str, Any] = given | {"l2": machine.l2, "overhead": machine.overhead, "resolution": resolution}
     settings |= {"schedule": schedule, "config": chosen, "device": device, "steady_state": not full}
     settings |= {"resources": resources, "cost": kind}
     if trace:
         prediction, timeline = door.simulate_with_timeline(asked, **settings)
-        write_file(trace, trace_json(timeline), "open it at https://ui.perfetto.dev")
+        made = trace_of(timeline, trace_sms)
+        if trace_sms is None and made.shown < made.sms:
+            shown = f"{made.shown} of {made.sms} SMs"
+            say(f"the trace shows CTAs of {shown}, to stay below 20 MB; --trace-sms asks for more")
+        text = made.text.encode()
+        compressed = trace.suffix == ".gz"
+        write_file(trace, gzip.compress(text, mtime=0) if compressed else text, "open it at https://ui.perfetto.dev")
     else:
         prediction = door.simulate(asked, **settings)
     notes = (*machine.notes(), *shrunk, *of_use(remarks, prediction.launches), *prediction.notes)

@@ -9,7 +9,7 @@ import typer
 
 from . import cli_bench
 from .cli_bench import Wanted
-from .cli_given import Given, refuse_unread
+from .cli_given import Given, made, refuse_unread
 from .cli_given import given as typed_options
 from .cli_gpu import DOCTOR, Named, compiler, device_named, need_gpu
 from .cli_options import Workers, workers_given
@@ -106,7 +106,7 @@ def validate(
     wanted = Wanted(printed=json, file=json_file)
     if checkpoint:
         named = device_named(device, set_, without_gpu=cli_bench.WITHOUT_GPU)
-        cli_bench.checkpoint(problem or [], named, processes, wanted, html)
+        cli_bench.checkpoint(problem or [], named, processes, wanted, html, made(context))
         return
     if launches:
         cli_bench.launches(problem or [], device_named(device, set_), processes, wanted)
@@ -126,7 +126,7 @@ def validate(
     if html:
         from .validate.report_html import validate_html
 
-        write_file(html, validate_html(found))
+        write_file(html, validate_html(found, made(context)))
     if page:
         from .validate.page import page_text
 

@@ -4,13 +4,13 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
-from io import BytesIO
 from typing import Any
 
 from ..simulator import units
 from ..simulator.binding import largest
 from ..simulator.problem import MAX_SEQLEN
 from ..simulator.report import Column, percent, problem_text, table, times, wrapped
+from ..simulator.report_page import Made, page
 from ..simulator.report_series import axis_text
 from ..simulator.report_series import color as color_of
 from .checkpoint import OUT_OF_MEMORY
@@ -41,7 +41,7 @@ def checkpoint_png(found: Checkpoint) -> bytes:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
-    from ..simulator.report_plots import STYLE
+    from ..simulator.report_draw import STYLE, draw_capacity, png
 
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(13, 5.8), layout="constrained")
@@ -67,26 +67,26 @@ def checkpoint_png(found: Checkpoint) -> bytes:
             ax.set_title(f"{title} ({'lines: predicted, dots: measured' if found.measured else 'predicted'})")
             ax.legend(loc="upper left")
         capacity = found.memory_bytes.measured or found.memory_bytes.predicted
-        right.axhline(capacity, color="#333333", lw=1.1, ls=(0, (4, 3)))
-        stream = BytesIO()
-        figure.savefig(stream, format="png", dpi=130, metadata={"Software": None})
-    return stream.getvalue()
+        if capacity:
+            draw_capacity(right, capacity)
+        return png(figure)
 
 
-def checkpoint_html(found: Checkpoint) -> str:
-    """One page that opens offline: the picture and the text. Returns: the text of an HTML file."""
+def checkpoint_html(found: Checkpoint, made: Made) -> str:
+    """One page that opens offline: the picture and the text. Args: made: what its foot tells.
+
+    Returns:
+        The text of an HTML file.
+    """
     picture = b64encode(checkpoint_png(found)).decode()
-    return "\n".join(
-        (
-            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
-            f"<title>Tilesight: {escape(_title(found))}</title>",
-            "<style>body { margin: 2em auto; max-width: 1280px; font: 15px/1.5 system-ui, sans-serif; }"
-            " img { width: 100%; } pre { overflow: auto; }</style></head><body>",
-            f"<h1>{escape(_title(found))}</h1>",
-            f'<img alt="Time and memory over length" src="data:image/png;base64,{picture}">',
-            f"<pre>{escape(checkpoint_text(found, width=160))}</pre></body></html>\n",
-        )
-    )
+    sections = [
+        f"<h1>{escape(_title(found))}</h1>",
+        '<div class="scroll"><img class="wide" alt="Time and memory over length"'
+        f' src="data:image/png;base64,{picture}"></div>',
+        f'<div class="scroll"><pre>{escape(checkpoint_text(found, width=160))}</pre></div>',
+    ]
+    facts = [("device", found.gpu or found.device.name), ("figures", _sides(found))]
+    return page(f"Tilesight: {_title(found)}", sections, made, facts)
 
 
 def _draw(ax: Any, points: Sequence[Grown], schedule: str, value: Callable[[Grown], Beside]) -> None:

@@ -80,7 +80,8 @@ def test_no_sm_holds_more_ctas_than_fit(config: Config, causal: bool) -> None:
     """Over a whole attention launch every CTA runs once, in order, and no SM holds more than ctas_per_sm at a time."""
     problem = AttentionProblem(batch=2, heads=12, seqlen_q=4096, seqlen_k=4096, head_dim=64, causal=causal)
     prediction, timeline = simulate_with_timeline(problem, config=config)
-    ((_, cta, sm, slot, start, end),) = timeline.launches
+    (seen,) = timeline.launches
+    cta, sm, slot, start, end = seen.cta, seen.sm, seen.slot, seen.cta_start_s, seen.cta_end_s
     resident = prediction.launches[0].ctas_per_sm
     assert list(cta) == list(range(prediction.launches[0].grid[0]))
     assert np.all(end > start)
@@ -99,8 +100,9 @@ def test_the_launch_ends_with_its_last_cta() -> None:
     problem = AttentionProblem(batch=1, heads=8, seqlen_q=512, seqlen_k=512, head_dim=64)
     prediction, timeline = simulate_with_timeline(problem, schedule="naive")
     begin = 0.0
-    for launch_, (name, _, _, _, start, end) in zip(prediction.launches, timeline.launches, strict=True):
-        assert name == launch_.name
+    for launch_, seen in zip(prediction.launches, timeline.launches, strict=True):
+        start, end = seen.cta_start_s, seen.cta_end_s
+        assert seen.name == launch_.name
         assert start.min() == pytest.approx(begin)
         ramp_s = load_device("h200").launch_ramp_cycles / launch_.clock_hz
         assert end.max() == pytest.approx(begin + launch_.traffic.cycles / launch_.clock_hz - ramp_s)
@@ -111,7 +113,7 @@ def test_a_warm_timeline_begins_at_zero() -> None:
     """The run that warmed the L2 up is not part of it."""
     problem = AttentionProblem(batch=1, heads=8, seqlen_q=512, seqlen_k=512, head_dim=64)
     timeline = _timeline(problem, Config(), l2="warm")
-    assert timeline.launches[0][4].min() == pytest.approx(0, abs=1e-12)
+    assert timeline.launches[0].cta_start_s.min() == pytest.approx(0, abs=1e-12)
 
 
 def test_dispatch_hands_out_one_cta_after_the_other() -> None:

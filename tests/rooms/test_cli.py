@@ -133,15 +133,6 @@ def test_too_large_for_the_device_is_an_answer(capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out)["total"]["fits"] is False
 
 
-def test_a_timeline_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A bar for every CTA."""
-    file = tmp_path / "trace.json"
-    assert main(["simulate", *SMALL, "--trace", str(file)]) == 0
-    bars = [event for event in json.loads(file.read_text("utf-8"))["traceEvents"] if event["ph"] == "X"]
-    assert len(bars) == 4
-    assert str(file) in capsys.readouterr().err
-
-
 def test_explore_prints_a_ranking(capsys: pytest.CaptureFixture[str]) -> None:
     """On stdout, and nothing on stderr."""
     assert main(["explore", *SMALL, *PINNED, "--schedule", "flash2"]) == 0
@@ -158,17 +149,6 @@ def test_explore_prints_ranked_objects(capsys: pytest.CaptureFixture[str]) -> No
     assert {"rank", "schedule", "config", "time_s", "fits", "reason", "pareto"} <= set(told["configs"][0])
     attention = {name for name, item in all_schedules().items() if item.computes == "attention"}
     assert {one["schedule"] for one in told["configs"]} | set(told["left_out"]) == attention
-
-
-def test_explore_writes_its_files(tmp_path: Path) -> None:
-    """Those asked for and no others."""
-    files = {name: tmp_path / f"out.{name}" for name in ("csv", "html", "png")}
-    options = ["--csv", str(files["csv"]), "--html", str(files["html"]), "--plot", str(files["png"])]
-    assert main(["explore", *SMALL, *PINNED, *options]) == 0
-    assert len(list(csv.DictReader(io.StringIO(files["csv"].read_text("utf-8"))))) == 2
-    assert files["html"].read_text("utf-8").startswith("<!DOCTYPE html>")
-    assert files["png"].read_bytes().startswith(b"\x89PNG")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.html", "out.png"]
 
 
 def test_explore_holds_devices_against_each_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -315,7 +295,7 @@ def test_heavy_libraries_wait_until_they_are_needed(arguments: list[str]) -> Non
     """So that help and lists come at once."""
     code = (
         "import sys; from tilesight.cli import main; main(sys.argv[1:]);"
-        "print(*{'numba', 'matplotlib', 'plotly'} & set(sys.modules), file=sys.stderr)"
+        "print(*{'numba', 'matplotlib'} & set(sys.modules), file=sys.stderr)"
     )
     command = [sys.executable, "-c", code, *arguments]
     process = subprocess.run(command, capture_output=True, text=True, cwd=ROOT.parent, check=True)

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
 from tilesight.simulator import report
@@ -18,10 +17,8 @@ from tilesight.simulator.report_compare import compare_rows, compare_text
 from tilesight.simulator.report_devices import device_dict, device_text, devices_dict, devices_text, unit
 from tilesight.simulator.report_explore import explore_rows, explore_text, ranking_table
 from tilesight.simulator.report_simulate import simulate_text
-from tilesight.simulator.report_timeline import trace_json
 from tilesight.simulator.scaling import compare
 from tilesight.simulator.schedule import Config
-from tilesight.simulator.simulate import Timeline
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=32)
 
@@ -257,22 +254,6 @@ def test_out_of_memory_shows_in_place_of_the_time() -> None:
     """Not as an empty cell."""
     found = compare(replace(SMALL, batch=64), (32768,), schedule=("naive",))
     assert "out of memory" in compare_text(found)
-
-
-def test_a_timeline_has_a_process_per_sm_and_a_thread_per_slot() -> None:
-    """In microseconds, as the format asks."""
-    cta, sm, slot = np.array([0, 1, 2]), np.array([0, 1, 0]), np.array([0, 0, 1])
-    start, end = np.array([0.0, 0.0, 1e-6]), np.array([1e-6, 2e-6, 3e-6])
-    timeline = Timeline(launches=(("kernel", cta, sm, slot, start, end),))
-    events = json.loads(trace_json(timeline))["traceEvents"]
-    bars = [event for event in events if event["ph"] == "X"]
-    assert [(bar["pid"], bar["tid"], bar["ts"], bar["dur"]) for bar in bars] == [
-        (0, 0, 0.0, 1.0),
-        (1, 0, 0.0, 2.0),
-        (0, 1, 1.0, 2.0),
-    ]
-    names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
-    assert names == {0: "SM 0", 1: "SM 1"}
 
 
 def test_every_number_of_a_device_is_shown_with_kind_and_source() -> None:

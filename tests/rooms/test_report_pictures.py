@@ -7,16 +7,22 @@ from html.parser import HTMLParser
 import pytest
 from made_up import A_PROBLEM, a_launch, a_prediction
 from strategies import TOY
+from tilesight.simulator import units
 from tilesight.simulator.candidate import Candidate
 from tilesight.simulator.explore import Exploration, explore
 from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.report import bound_text, config_text
+from tilesight.simulator.report_explore import band_text, rate_text
 from tilesight.simulator.report_html import explore_html
+from tilesight.simulator.report_page import Made
 from tilesight.simulator.report_plots import compare_png, explore_png
 from tilesight.simulator.report_series import best_of_each, bytes_per_level, decades, heat_maps, roofs
 from tilesight.simulator.scaling import compare
 from tilesight.simulator.schedule import Config
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=128)
+MADE = Made(command="tilesight explore --set 'a=<b>'", version="1.2.3", date="2026-11-23T12:34:56+00:00")
+MOST_BYTES = 2_500_000
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -29,7 +35,7 @@ def explored() -> Exploration:
 @pytest.fixture(scope="module")
 def page(explored: Exploration) -> str:
     """The page of that exploration."""
-    return explore_html(replace(explored, device=replace(TOY, name="toy <b>&")))
+    return explore_html(replace(explored, device=replace(TOY, name="toy <b>&")), MADE)
 
 
 def test_a_heat_map_shows_the_best_over_all_other_options() -> None:
@@ -67,8 +73,8 @@ def test_cells_whose_best_spills_are_marked() -> None:
     assert explore_png(found) != explore_png(
         replace(found, candidates=(candidates[0], replace(candidates[0], config=candidates[1].config)))
     )
-    assert ">spill<" in explore_html(found)
-    assert ">64 B<" in explore_html(found)
+    assert ">spill<" in explore_html(found, MADE)
+    assert ">64 B<" in explore_html(found, MADE)
 
 
 def test_a_pair_that_does_not_fit_has_no_time(explored: Exploration) -> None:
@@ -132,7 +138,7 @@ def test_a_type_that_the_device_cannot_compute_still_has_page_and_picture() -> N
     """Though there is no roof to draw."""
     found = explore(replace(SMALL, dtype="fp8"), device=TOY)
     assert not found.ranked
-    assert "Nothing fits" in explore_html(found)
+    assert "Nothing fits" in explore_html(found, MADE)
     assert explore_png(found).startswith(PNG)
 
 
@@ -157,15 +163,89 @@ def test_the_page_loads_nothing(page: str) -> None:
 
 def test_the_page_is_the_same_every_time(explored: Exploration) -> None:
     """Byte for byte."""
-    assert explore_html(explored) == explore_html(explored)
+    assert explore_html(explored, MADE) == explore_html(explored, MADE)
 
 
 def test_the_page_has_a_row_for_every_candidate(explored: Exploration, page: str) -> None:
     """With a cell for every column."""
     body = page[page.index("<tbody>") : page.index("</tbody>")]
-    assert body.count("<tr ") == len(explored.candidates)
-    cells = {row.count("<td") for row in body.split("<tr ")[1:]}
+    assert body.count("<tr") == len(explored.candidates)
+    cells = {row.count("<td") for row in body.split("<tr")[1:]}
     assert cells == {page[page.index("<thead>") : page.index("</thead>")].count("<th ")}
+
+
+def test_a_large_page_is_small(explored: Exploration) -> None:
+    """A thousand configurations in less than 2.5 MB, pictures included."""
+    many = explored.candidates * (1000 // len(explored.candidates) + 1)
+    assert len(explore_html(replace(explored, candidates=many), MADE).encode()) < MOST_BYTES
+
+
+def test_the_table_says_what_the_terminal_says(explored: Exploration, page: str) -> None:
+    """Rate, factor, band, spills and the bottleneck with its share, of the best."""
+    first = page[page.index("<tbody>") :].split("<tr")[1]
+    best = explored.ranked[0]
+    assert best.prediction
+    total = best.prediction.total
+    for text in (
+        units.duration(total.time_s),
+        "1.00x",
+        band_text(best),
+        rate_text(total.matmul_flop_per_s),
+        f"{best.prediction.spilled_bytes_per_thread} B",
+        bound_text(best.prediction),
+    ):
+        assert f">{text}</td>" in first
+    assert "Pareto-optimal" in page
+
+
+def test_the_page_says_what_made_it(explored: Exploration, page: str) -> None:
+    """Command, version, date, device, and where the cycles come from."""
+    foot = page[page.index("<footer>") :]
+    for name, text in (
+        ("command", "<code>tilesight explore --set &#x27;a=&lt;b&gt;&#x27;</code>"),
+        ("device", "toy (toy &lt;b&gt;&amp;)"),
+        ("version", "Tilesight 1.2.3"),
+        ("date", MADE.date),
+    ):
+        assert f"<dt>{name}</dt><dd>{text}</dd>" in foot
+    kinds = {launch.cost.split(":")[0] for item in explored.ranked for launch in item.prediction.launches}  # type: ignore[union-attr]
+    (sources,) = re.findall(r"<dt>cycles from</dt><dd>([^<]*)</dd>", foot)
+    assert ("estimates from tiles" in sources, "machine code" in sources) == ("tiles" in kinds, "compiled" in kinds)
+    assert f" of {len(explored.ranked)})" in sources
+
+
+def test_every_mark_of_a_picture_tells_what_it_is(explored: Exploration, page: str) -> None:
+    """Each cell of the heat maps, each bar, each configuration of the roofline."""
+    tips = re.findall(r'data-tip="([^"]*)"', page)
+    roofline = page[page.index('<div class="picture" id="roofline">') :]
+    points = re.findall(r'data-tip="([^"]*)"', roofline)
+    assert len(points) == len(explored.ranked) + len(best_of_each(explored))
+    cells = sum(len(one.block_m) * len(one.block_n) for one in heat_maps(explored))
+    bars = len(best_of_each(explored)) * 5
+    assert len(tips) == cells + bars + len(points)
+    best = explored.ranked[0]
+    assert any(tip.startswith(f"{best.schedule} {config_text(best.config_dict())}") for tip in points)
+
+
+def test_no_two_things_of_a_page_have_the_same_id(page: str) -> None:
+    """And what a picture refers to is on the page."""
+    ids = re.findall(r'\bid="([^"]*)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', page)) <= set(ids)
+
+
+def test_the_colours_of_a_picture_follow_the_page(page: str) -> None:
+    """Its ink is that of the text, also in the dark."""
+    picture = page[page.index('<div class="picture" id="levels">') :].split("</svg>")[0]
+    assert "var(--ink)" in picture
+    assert "#222222" not in picture
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_the_page_has_the_notes_of_the_run(explored: Exploration) -> None:
+    """Under the table, as in the terminal."""
+    page = explore_html(replace(explored, notes=("what <to> know",)), MADE)
+    assert "<li>what &lt;to&gt; know</li>" in page[page.index("</tbody>") :]
 
 
 def test_the_page_counts_what_was_left_out(page: str) -> None:
@@ -182,4 +262,4 @@ def test_text_from_a_device_file_is_escaped(page: str) -> None:
 
 def test_a_page_of_nothing_that_fits_says_so() -> None:
     """In its heading."""
-    assert "Nothing fits" in explore_html(explore(SMALL, device=TOY, smem_bytes=1 << 30))
+    assert "Nothing fits" in explore_html(explore(SMALL, device=TOY, smem_bytes=1 << 30), MADE)

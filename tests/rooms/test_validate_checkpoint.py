@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tilesight.simulator.device import load_device
 from tilesight.simulator.problem import MAX_SEQLEN, AttentionProblem
+from tilesight.simulator.report_page import Made
 from tilesight.simulator.simulate import peak_memory_bytes
 from tilesight.validate import checkpoint as room
 from tilesight.validate.checkpoint import causes_in, longest_that_fits, measure, predict
@@ -20,6 +21,7 @@ H200 = load_device("h200")
 PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)
 DEVICE = {"name": "h200", "set": []}
 LENGTHS = (512, 1024, 2048)
+MADE = Made(command="tilesight validate --checkpoint", version="1.2.3", date="2026-11-23T12:34:56+00:00")
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +297,8 @@ def test_the_picture_shows_what_was_measured(predicted: Checkpoint) -> None:
 
 def test_the_page_is_whole_without_a_network(predicted: Checkpoint) -> None:
     """Picture and text in one file, no address to load anything from."""
-    page = checkpoint_html(replace(predicted, gpu="a <b>&"))
+    page = checkpoint_html(replace(predicted, gpu="a <b>&"), MADE)
     assert "data:image/png;base64," in page
     assert "http" not in page
     assert "a &lt;b&gt;&amp;" in page
+    assert "<code>tilesight validate --checkpoint</code>" in page and MADE.date in page

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 from made_up_measurements import PROBLEM, a_point, a_timing, a_validation, compared, lost, predicted, some_points
+from tilesight.simulator.report_page import Made
+from tilesight.simulator.report_series import LEVELS
 from tilesight.validate.page import page_text
 from tilesight.validate.report import error_text, short_config, validate_text, value_text
 from tilesight.validate.report_html import validate_html
 from tilesight.validate.validate import Validation
 from waiting import HANG_S
 
+MADE = Made(command="tilesight validate --html x", version="1.2.3", date="2026-11-23T12:34:56+00:00")
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 LOST_REASON = "hang: the worker gave no answer in 120 s"
@@ -136,7 +139,7 @@ def test_the_page_has_rectangular_tables(found: Validation) -> None:
 
 def test_the_html_is_whole(found: Validation) -> None:
     """Every tag is closed, text is escaped, every point is in the table or the list."""
-    page = validate_html(found)
+    page = validate_html(found, MADE)
     body = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     open_tags: list[str] = []
 
@@ -157,14 +160,14 @@ def test_the_html_is_whole(found: Validation) -> None:
 
 def test_the_html_needs_no_network(found: Validation) -> None:
     """Nothing is loaded from elsewhere."""
-    assert re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", validate_html(found)) == []
+    assert re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", validate_html(found, MADE)) == []
 
 
 def test_a_html_without_a_good_point_is_a_page() -> None:
     """With its reason, and no empty picture."""
-    page = validate_html(a_validation(lost(a_point(), "hang")))
+    page = validate_html(a_validation(lost(a_point(), "hang")), MADE)
     assert "hang" in page
-    assert 'class="plotly-graph-div"' not in page
+    assert 'class="picture"' not in page
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to open the page with")
@@ -177,12 +180,14 @@ def test_the_html_opens(found: Validation, tmp_path: Path) -> None:
         "const list = document.getElementById('levels-point'); list.selectedIndex = 1; list.onchange({target: list});"
         "</script></body>"
     )
-    file.write_text(validate_html(found).replace("</body>", click), "utf-8")
+    file.write_text(validate_html(found, MADE).replace("</body>", click), "utf-8")
     command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     command += ["--virtual-time-budget=10000", "--dump-dom", file.as_uri()]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=True).stdout
     assert "<title>Tilesight validated on NVIDIA H200</title>" in dom
-    pictures = re.findall(r'<div id="([\w-]+)"[^>]*class="plotly-graph-div', dom)
-    assert {"levels", "roofline", "scatter-time_s", "scatter-cycles"} <= set(pictures)
-    assert dom.count('class="main-svg"') >= len(pictures)
+    pictures = re.findall(r'<div class="picture" id="([\w-]+)"', dom)
+    assert {"roofline", "scatter-time_s", "scatter-cycles"} <= set(pictures)
+    bars = re.findall(r"width: ([\d.]+)%[^>]*></i><span>([^<]*)</span>", dom)
+    assert len(bars) == 2 * len(LEVELS)
+    assert "100" in {width for width, _ in bars}
     assert 'aria-sort="ascending"' in dom
