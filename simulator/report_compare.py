@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from . import units
+from .fastest import Point
 from .registry import find_schedule
 from .report import Column, config_text, problem_text, table, times, wrapped
-from .scaling import Point, Scaling
+from .scaling import Scaling
 
 DEVICES_SCHEMA = "tilesight.compare-devices/1"
 

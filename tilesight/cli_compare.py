@@ -62,12 +62,13 @@ def compare(
     chosen: dict[str, Any] = {**config.chosen()}
     processes, schedules = workers_given(workers), schedule or ["all"]
     from .simulator import report, scaling
+    from .simulator.fastest import plan
     from .simulator.report_compare import compare_dict, compare_rows, compare_text
     from .simulator.space import schedules_named
 
     with bad_input("schedule", *CONFIG_OPTIONS):
         refuse_unread_shape(typed_options(context), schedules_named(schedules))
-        scaling.plan(asked, schedules, chosen)
+        plan(asked, schedules, chosen)
     announce_compiler()
     found = []
     for name, device in devices.items():
