@@ -100,6 +100,7 @@ class UnderWay:
         state.free[:] = np.maximum(state.free, begin)
         state.ring[:] = 0
         state.seen[:] = 0
+        state.stamps[:] = 0
         state.counter[:] = 0.0
 
     def step_to(self, item: int, table_first: int = 0) -> None:

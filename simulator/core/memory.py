@@ -53,7 +53,7 @@ class Memory(NamedTuple):
     windows: int32 per granule, which of those that share its number it is, or whether spilled registers were written;
     free: float64, when each link is free; asked: int32, pending: float64, (coalescers, slots) both, reads under way, by
     their granule, plus one, and when they arrive; the slots a power of two that hardly ever makes two of them collide;
-    ring, seen: the L1 of each SM (see `l1`); counter: float64, see `links`.
+    ring, seen, stamps: the L1 of each SM (see `l1`); counter: float64, see `links`.
     """
 
     entry: np.ndarray
@@ -66,6 +66,7 @@ class Memory(NamedTuple):
     pending: np.ndarray
     ring: np.ndarray
     seen: np.ndarray
+    stamps: np.ndarray
     counter: np.ndarray
 
 
@@ -222,6 +223,7 @@ def access_tile(
     pending: np.ndarray,
     ring: np.ndarray,
     seen: np.ndarray,
+    stamps: np.ndarray,
     counter: np.ndarray,
     rates: Rates,
     tensors: np.ndarray,
@@ -262,7 +264,7 @@ def access_tile(
     if wide < tensors[which, ROW_BYTES]:
         first_col, last_col = col // wide, (col + width - 1) // wide
     tag = (slab + first_row * per_row + first_col) * len(tensors) + which
-    if tiles[tile, PASSES_L1] == 1 and look_up(ring, seen, rates.l1_bytes, tag, total, sm, store):
+    if tiles[tile, PASSES_L1] == 1 and look_up(ring, seen, stamps, rates.l1_bytes, tag, total, sm, store):
         counter[L1_HIT] += total
         return time + rates.l1_latency
     done = time
