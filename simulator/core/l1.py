@@ -15,6 +15,9 @@ TAG, BYTES = 0, 1
 """Columns of `ring`."""
 L1_ENTRIES = 1024
 """A power of two beyond the reach of 228 KiB of L1 in tiles of 1 KiB: 16 rows of 64 elements of a byte."""
+L1_APART = 4
+"""Elements between the rings of two SMs: rings that were powers of two apart would drive each other out of the cache of
+the CPU that runs this, since SMs go on together."""
 NEWEST, DUE, NEW = range(3)
 """Columns of `seen`: the newest element of the ring, bytes that are due to be found, sectors of all tiles that were new.
 """
@@ -52,7 +55,7 @@ def look_up(
     A tile is the unit: a CTA sweeps whole tiles. Stores are written through, and L1 keeps what is stored.
 
     Args:
-        ring: int64 (SMs, L1_ENTRIES, 2), tiles in order of use; seen: int32 (SMs, SEEN_COLUMNS);
+        ring: int64 (SMs, L1_ENTRIES + L1_APART, 2), tiles in order of use; seen: int32 (SMs, SEEN_COLUMNS);
         stamps: uint16 (SMs, STAMPS).
     """
     newest, new, mark = seen[sm, NEWEST], seen[sm, NEW], (tag + scatter(tag // RUN)) & (STAMPS - 1)

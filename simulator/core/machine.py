@@ -104,7 +104,7 @@ def run(
     Returns:
         Time of the newest event.
     """
-    entry, dirt, lists, ready, windows, free, asked, pending, l1, seen, stamps, counter = memory
+    entry, dirt, lists, ready, windows, free, asked, l1, seen, stamps, counter = memory
     variables, sms = table.shape[1], len(crowds)
     lane = 0
     while True:
@@ -154,7 +154,7 @@ def run(
                 for tile in range(low, high):
                     if which == ALL or tiles[tile, ASYNCHRONOUS] == which:
                         arrival = access_tile(
-                            entry, dirt, lists, ready, windows, free, asked, pending, l1, seen, stamps, counter, rates,
+                            entry, dirt, lists, ready, windows, free, asked, l1, seen, stamps, counter, rates,
                             tensors, tiles, tile, environment, slot, sm, time, move == STORES,
                         )  # fmt: skip
                         if arrival > there:
