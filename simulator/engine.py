@@ -124,10 +124,10 @@ def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: 
         ready=np.zeros(granules),
         windows=np.zeros(granules, dtype=np.int32),
         free=np.zeros(links.first_channel(parts, device.sms) + device.hbm_channels),
-        asked=np.zeros((coalescers, slots), dtype=np.int32),
-        pending=np.zeros((coalescers, slots)),
-        ring=np.zeros((device.sms, l1.L1_ENTRIES, 2), dtype=np.int64),
-        seen=np.zeros((device.sms, l1.SEEN_ELEMENTS), dtype=np.int32),
+        asked=np.zeros((slots, coalescers, 2)),
+        ring=np.zeros((device.sms, l1.L1_ENTRIES + l1.L1_APART, 2), dtype=np.int64),
+        seen=np.zeros((device.sms, l1.SEEN_COLUMNS), dtype=np.int32),
+        stamps=np.zeros((device.sms, l1.STAMPS), dtype=np.uint16),
         counter=np.zeros(links.COUNTER_ELEMENTS),
     )
 

@@ -100,6 +100,7 @@ class UnderWay:
         state.free[:] = np.maximum(state.free, begin)
         state.ring[:] = 0
         state.seen[:] = 0
+        state.stamps[:] = 0
         state.counter[:] = 0.0
 
     def step_to(self, item: int, table_first: int = 0) -> None:
@@ -114,8 +115,8 @@ class UnderWay:
             self.now = machine.run(
                 self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, self.lengths,
                 self.uses, self.paces, self.slots, self.trips, self.environment, self.ring, self.pending_steps,
-                self.aged, self.shares, self.crowds, self.known, self.speeds, self.due, self.times, self.seats,
-                self.clock, self.slowness, table, done, program.item_count, ctas,
+                self.aged, self.shares, self.crowds, self.known, self.speeds, self.due, self.due.view(np.int64),
+                self.times, self.seats, self.clock, self.slowness, table, done, program.item_count, ctas,
                 stop if stop < program.item_count else ctas, self.record, self.now,
             )  # fmt: skip
             done = stop

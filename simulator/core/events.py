@@ -2,7 +2,8 @@
 
 CTAs of an SM change each other's ends, those of different SMs do not: so the events of an SM are looked through,
 and the SM plays one match after the other up to the root. Matches hold the time and the seat of who won them, not where
-to look these up: a loop that waits for no look-up takes a third of the time.
+to look these up: a loop that waits for no look-up takes a third of the time. Times are compared as integers of the same
+bits, which are in the same order, since none is negative, and take a processor a third as long.
 """
 
 import numpy as np
@@ -21,13 +22,13 @@ def tournament(sms: int, places: int, slots: int, begin: float) -> tuple[np.ndar
 
     Returns:
         due: float64 (sms, places), when each slot's next event is due, infinite where there is none;
-        times, seats: float64, int64, twice the SMs, padded to a power of two: of the winner of each match, the root at
+        times, seats: int64, the bits of `due`, and int64, twice the SMs, padded to a power of two: of the winner of each match, the root at
         1, those of match i at 2 i and 2 i + 1; SMs, each by its earliest event, in the second half.
     """
     size = 1 << max(1, (sms - 1).bit_length())
     due = np.where(np.arange(sms * places) < slots, begin, np.inf).reshape(places, sms).T.copy()
-    times, seats = np.full(2 * size, np.inf), np.zeros(2 * size, dtype=np.int64)
-    times[size : size + sms] = due[:, 0]
+    times, seats = np.full(2 * size, np.inf).view(np.int64), np.zeros(2 * size, dtype=np.int64)
+    times[size : size + sms] = due.view(np.int64)[:, 0]
     seats[size:] = np.arange(size)
     level = size
     while level > 1:  # SMs that have slots come first, so that the left one wins
@@ -39,20 +40,21 @@ def tournament(sms: int, places: int, slots: int, begin: float) -> tuple[np.ndar
 
 @inlined
 def settle(due: np.ndarray, times: np.ndarray, seats: np.ndarray, sm: int) -> None:
-    """Events of an SM have moved: find its earliest, and replay its matches up to the root."""
+    """Events of an SM have moved: find its earliest, and replay its matches up to the root. Args: due: as integers."""
+    # Which is the earlier is anybody's guess, so nothing branches on it: `choose` has all bits set, or none.
     place, time = 0, due[sm, 0]
     for other in range(1, due.shape[1]):
-        # Which is the earlier is anybody's guess, here and below, so nothing branches on it.
-        ahead = due[sm, other] < time
-        place = other if ahead else place
-        time = due[sm, other] if ahead else time
+        sooner = due[sm, other] - time
+        choose = sooner >> 63
+        place += (other - place) & choose
+        time += sooner & choose
     seat = place << LANE_BITS | sm
     node = len(times) // 2 + sm
     times[node], seats[node] = time, seat
     while node > 1:
-        rival, rivals = times[node ^ 1], seats[node ^ 1]
-        behind = (rival < time) | ((rival == time) & (rivals < seat))
-        time = rival if behind else time
-        seat = rivals if behind else seat
+        sooner, lower = times[node ^ 1] - time, seats[node ^ 1] - seat
+        choose = sooner + (lower >> 63) >> 63
+        time += sooner & choose
+        seat += lower & choose
         node >>= 1
         times[node], seats[node] = time, seat

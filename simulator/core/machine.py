@@ -69,6 +69,7 @@ def run(
     known: np.ndarray,
     speeds: np.ndarray,
     due: np.ndarray,
+    due_bits: np.ndarray,
     times: np.ndarray,
     seats: np.ndarray,
     clock: np.ndarray,
@@ -94,7 +95,7 @@ def run(
         aged: int64 (SMs, places + 1), places of an SM's CTAs from the oldest on, their number last;
         shares: float64 (SMs, places, SHARE_COLUMNS), crowds: float64 (SMs,), known: uint64 (KNOWN_CASES,),
         speeds: float64 (KNOWN_CASES, places + 1), as in `sharing`;
-        due, times, seats: as in `events`; clock: int64, the next CTA;
+        due, times, seats: as in `events`; due_bits: the memory of `due` as int64; clock: int64, the next CTA;
         slowness: float64 (SMs,), counted cycles for one of each SM;
         table: int64 (items, variables), from item `table_first` on;
         record: float64 (CTAs, 4): SM, slot, start, end of each CTA, or of shape (0, 4) for no record;
@@ -103,15 +104,15 @@ def run(
     Returns:
         Time of the newest event.
     """
-    entry, dirt, lists, ready, windows, free, asked, pending, l1, seen, counter = memory
+    entry, dirt, lists, ready, windows, free, asked, l1, seen, stamps, counter = memory
     variables, sms = table.shape[1], len(crowds)
     lane = 0
     while True:
-        settle(due, times, seats, lane)
-        time = times[1]
+        settle(due_bits, times, seats, lane)
+        lane, place = seats[1] & ((1 << LANE_BITS) - 1), seats[1] >> LANE_BITS
+        time = due[lane, place]
         if time == np.inf:
             break
-        lane, place = seats[1] & ((1 << LANE_BITS) - 1), seats[1] >> LANE_BITS
         slot = place * sms + lane
         phase = slots[slot, PHASE]
         sm = slots[slot, SM]
@@ -153,7 +154,7 @@ def run(
                 for tile in range(low, high):
                     if which == ALL or tiles[tile, ASYNCHRONOUS] == which:
                         arrival = access_tile(
-                            entry, dirt, lists, ready, windows, free, asked, pending, l1, seen, counter, rates,
+                            entry, dirt, lists, ready, windows, free, asked, l1, seen, stamps, counter, rates,
                             tensors, tiles, tile, environment, slot, sm, time, move == STORES,
                         )  # fmt: skip
                         if arrival > there:

@@ -41,6 +41,8 @@ ROWS, ROW_BYTES, PACKED, FOLD, STANDS_FOR = range(5, 10)
 TENSOR, SLAB, TILE_ROWS, TILE_ROW_BYTES, ASYNCHRONOUS, ROW_TERMS, COL_TERMS, PASSES_L1 = 0, 1, 2, 3, 4, 5, 9, 13
 TILE_COLUMNS = 14
 TERMS = 2
+# Elements of a slot of a coalescer.
+ASKED, ARRIVES = 0, 1
 COALESCER_SLOTS, COALESCER_LINE_SLOTS = 1024, 16384
 LINE_BYTES = 128
 
@@ -51,9 +53,9 @@ class Memory(NamedTuple):
     entry, dirt, lists: the L2 (see `lru`); ready: float64 per granule, when its last fill arrives, or when it was
     touched first;
     windows: int32 per granule, which of those that share its number it is, or whether spilled registers were written;
-    free: float64, when each link is free; asked: int32, pending: float64, (coalescers, slots) both, reads under way, by
-    their granule, plus one, and when they arrive; the slots a power of two that hardly ever makes two of them collide;
-    ring, seen: the L1 of each SM (see `l1`); counter: float64, see `links`.
+    free: float64, when each link is free; asked: float64, (slots, coalescers, 2), reads under way: their granule, plus
+    one, and when they arrive; the slots a power of two that hardly ever makes two of them collide;
+    ring, seen, stamps: the L1 of each SM (see `l1`); counter: float64, see `links`.
     """
 
     entry: np.ndarray
@@ -63,9 +65,9 @@ class Memory(NamedTuple):
     windows: np.ndarray
     free: np.ndarray
     asked: np.ndarray
-    pending: np.ndarray
     ring: np.ndarray
     seen: np.ndarray
+    stamps: np.ndarray
     counter: np.ndarray
 
 
@@ -119,7 +121,6 @@ def _read_granule(
     ready: np.ndarray,
     free: np.ndarray,
     asked: np.ndarray,
-    pending: np.ndarray,
     counter: np.ndarray,
     rates: Rates,
     granule: int,
@@ -132,9 +133,9 @@ def _read_granule(
 ) -> float:
     """An SM reads a granule through coalescer and L2. Returns: when its data reaches the SM's port."""
     unit = sm // rates.coalescer_sms
-    slot = scatter(granule) & (pending.shape[1] - 1)
-    if asked[unit, slot] == granule + 1 and pending[unit, slot] > time:
-        return pending[unit, slot]
+    slot = scatter(granule) & (len(asked) - 1)
+    if asked[slot, unit, ASKED] == granule + 1 and asked[slot, unit, ARRIVES] > time:
+        return asked[slot, unit, ARRIVES]
     parts = rates.partitions
     near = 1 if parts * sm >= rates.sms else 0
     counter[L2_READ] += size
@@ -163,8 +164,8 @@ def _read_granule(
     if fetched:
         ready[granule] = done
     done += rates.l2_latency
-    asked[unit, slot] = granule + 1
-    pending[unit, slot] = done
+    asked[slot, unit, ASKED] = granule + 1
+    asked[slot, unit, ARRIVES] = done
     return done
 
 
@@ -219,9 +220,9 @@ def access_tile(
     windows: np.ndarray,
     free: np.ndarray,
     asked: np.ndarray,
-    pending: np.ndarray,
     ring: np.ndarray,
     seen: np.ndarray,
+    stamps: np.ndarray,
     counter: np.ndarray,
     rates: Rates,
     tensors: np.ndarray,
@@ -262,7 +263,7 @@ def access_tile(
     if wide < tensors[which, ROW_BYTES]:
         first_col, last_col = col // wide, (col + width - 1) // wide
     tag = (slab + first_row * per_row + first_col) * len(tensors) + which
-    if tiles[tile, PASSES_L1] == 1 and look_up(ring, seen, rates.l1_bytes, tag, total, sm, store):
+    if tiles[tile, PASSES_L1] == 1 and look_up(ring, seen, stamps, rates.l1_bytes, tag, total, sm, store):
         counter[L1_HIT] += total
         return time + rates.l1_latency
     done = time
@@ -293,7 +294,7 @@ def access_tile(
                 _write_granule(entry, dirt, lists, ready, free, counter, rates, granule, size, cost, sm, time)
             else:
                 arrival = _read_granule(
-                    entry, dirt, lists, ready, free, asked, pending, counter, rates, granule, size, apart, cost,
+                    entry, dirt, lists, ready, free, asked, counter, rates, granule, size, apart, cost,
                     latency, sm, time,
                 )  # fmt: skip
                 if arrival > done:

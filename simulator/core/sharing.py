@@ -107,7 +107,8 @@ def _share_out(
     key = np.uint64(count)
     for age in range(count):
         key = key * np.uint64(MULTIPLIER) + np.uint64(pending[sm, aged[sm, age]] + 2)
-    case = np.int64(key >> np.uint64(64 - KNOWN_BITS))
+    # Multiplied once more, or cases that differ in the youngest CTA alone would take each other's place.
+    case = np.int64(key * np.uint64(MULTIPLIER) >> np.uint64(64 - KNOWN_BITS))
     if known[case] != key:
         known[case] = key
         _find_speeds(uses, paces, pending[sm], aged[sm], speeds[case])

@@ -7,14 +7,14 @@ drive out others, are driven out themselves, and come back from HBM.
 
 import numpy as np
 
-from .compiled import compiled
+from .compiled import inlined
 from .copies import keep_written
 from .links import Rates, read_hbm, write_hbm
 from .lru import ABSENT, STATE
 from .scatter import scatter
 
 
-@compiled
+@inlined
 def pass_spilled(
     entry: np.ndarray,
     dirt: np.ndarray,
