@@ -75,7 +75,10 @@ def test_simulate_says_that_resources_are_compiled(capsys: pytest.CaptureFixture
             ("--block-m", "128", "--block-n", "256", "--num-warps", "8", "--num-stages", "4"),
             "--block-m 128 --block-n 256 --num-stages 4: does not fit: shared memory: a CTA needs 278528 B",
         ),
-        (("--warp-split", "k"), "schedule flash2: cannot be compiled: warp_split = 'k': Triton splits the rows of a tile among warps"),
+        (
+            ("--warp-split", "k"),
+            "schedule flash2: cannot be compiled: warp_split = 'k': Triton splits the rows of a tile among warps",
+        ),
         (("--registers", "99"), "--compiled and --registers 99: each replaces the estimate; give one"),
     ],
 )
