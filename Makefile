@@ -80,7 +80,7 @@ $(VENV)/builder: constraints.txt | $(VENV)/made
 
 $(VENV)/installed: $(VENV)/builder pyproject.toml
 	@echo "Installing Tilesight into $(VENV) (a minute or two the first time)"
-	@$(INSTALL) --no-build-isolation --editable .
+	@$(INSTALL) --no-build-isolation --editable '.[check-softmax]'
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
