@@ -1,8 +1,12 @@
 """What the kernels need and whether it is here, said in one line; imports neither torch nor triton by itself."""
 
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 OLDEST_CAPABILITY = (8, 0)
+TRITON = "3.6", "3.9"
+"""Oldest and newest minor version of Triton whose inner functions `compile_worker` and `record` are known to call
+rightly: `make test-kernels` ran with 3.6.0 and with 3.9.0."""
 
 
 def missing_package() -> str | None:
@@ -10,7 +14,24 @@ def missing_package() -> str | None:
     for name in ("torch", "triton"):
         if find_spec(name) is None:
             return f"{name} is not installed: install the gpu extra (pip install 'tilesight[gpu]')"
-    return None
+    return _other_triton()
+
+
+def _other_triton() -> str | None:
+    """Why the Triton that is here is none that is supported."""
+    try:
+        found = version("triton")
+    except PackageNotFoundError:  # built from source: nobody knows of which version
+        return None
+    oldest, newest = TRITON
+    if _minor(oldest) <= _minor(found) <= _minor(newest):
+        return None
+    return f"triton {found} is installed: must be {oldest} to {newest} (pip install 'tilesight[gpu]')"
+
+
+def _minor(text: str) -> tuple[int, int]:
+    major, minor = text.split(".")[:2]
+    return int(major), int(minor)
 
 
 def missing_gpu() -> str | None:

@@ -21,6 +21,8 @@ from .cli_simulate import simulate
 from .cli_validate import validate
 
 INTERRUPTED = 130
+EXTRAS = {"hypothesis": "check-softmax"}
+"""Package that one command alone needs -> the extra of pyproject.toml that installs it."""
 
 app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -90,7 +92,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _failed(2, _usage(error))
         if os.environ.get("TILESIGHT_DEBUG"):
             raise
+        if isinstance(error, ImportError) and (lack := _lack(error)):
+            return _failed(2, lack)
         return _failed(1, f"internal error: {type(error).__name__}: {error} (TILESIGHT_DEBUG=1 shows the traceback)")
+
+
+def _lack(error: ImportError) -> str:
+    """What to say of a package that is missing, or of another version than is supported; empty of other errors."""
+    if error.name in EXTRAS:
+        return f"{error.name} is not installed: install the extra (pip install 'tilesight[{EXTRAS[error.name]}]')"
+    return str(error) if error.name == "numba" else ""
 
 
 def _usage(error: Any) -> str:

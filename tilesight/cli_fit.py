@@ -122,9 +122,12 @@ def _misfit(
     """The answer where nothing fits that has the options that the user typed.
 
     Args:
-        reason: opens with what a CTA has too much of; typed: option -> value.
+        reason: opens with what a CTA has too much of, or is what the compiler says; typed: option -> value.
     """
-    own, deciding = CAUSES.get(reason.split(":")[0], (None, ()))
+    cause = reason.split(":")[0]
+    if cause not in CAUSES:
+        return BadInput(f"schedule {schedule.name}: cannot be compiled: {reason}")
+    own, deciding = CAUSES[cause]
     named = [own] if own and own in typed else [name for name in deciding if name in typed]
     said = " ".join(f"--{name.replace('_', '-')} {typed[name]}" for name in named)
     advice = _advice(named, schedule, asked, fits)

@@ -18,20 +18,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import triton
 
 from ..kernels.compile import Compiled, Outcome, compile_many
 from ..simulator.device import Device, catalogue, load_device
-from ..simulator.kept_cost import Condition, condition_of, figures_of
 from ..simulator.library import keys, lookup
 from ..simulator.library.files import Kernel, pack, unpack
-from ..simulator.occupancy import DoesNotFit, occupancy
 from ..simulator.pool import cores, run_all
 from ..simulator.problem import AttentionProblem
 from ..simulator.program import Launch, Resources
 from ..simulator.registry import find_schedule
 from ..simulator.schedule import Config
+from .kept_figures import figures_on
 from .library_sources import digest
 from .results import read_results
 
@@ -49,8 +47,6 @@ ROW_SIXTEENTHS = (9, 12)
 """How far rows fill their tiles that do not fill them; and there are those that nearly do."""
 ROW_ELEMENTS = (1 << 22, 1 << 27)
 """Elements of score matrices that L2 holds, and that it does not."""
-SAME_CYCLES = 2.0
-"""Devices whose latencies differ by less share figures [cycles]."""
 SLICE = 100
 """Kernels that a process takes at a time."""
 Wanted = tuple[Launch, AttentionProblem]
@@ -230,36 +226,10 @@ def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome
         return Kernel(resources=_numbers(outcome.resources), reason=outcome.reason)
     made = [replace(one, resources=each.resources) for one, each in group if isinstance(each, Compiled)]
     try:
-        conditions = [each for one in made for each in _conditions(one, devices)]
+        figures = figures_on(made, devices)
     except ValueError as error:
         return Kernel(resources=_numbers(outcome.resources), reason=str(error))
-    unique = {condition: costs for condition, costs in conditions if len(costs) == len(conditions[0][1])}
-    figures = figures_of(list(unique), list(unique.values()))
     return Kernel(resources=_numbers(outcome.resources), figures=figures)
-
-
-def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[Condition, list[Any]]]:
-    """Costs of a launch's steps on each device, for 1, 2, ... CTAs that share an SM."""
-    from ..simulator.compiled_cost import compiled_costs
-    from ..simulator.sm_followed import follow
-
-    followed = follow(launch, lookup.capability_of(devices[0]))
-    seen: list[Condition] = []
-    for device in devices:
-        condition = condition_of(launch, device)
-        if any(np.allclose(condition, other, rtol=0.0, atol=SAME_CYCLES) for other in seen):
-            continue
-        seen.append(condition)
-        try:
-            room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
-        except DoesNotFit:
-            continue
-        element_bytes = launch.program.tensors[0].element_bytes
-        costs = [
-            compiled_costs(launch, device, element_bytes, resident=resident, followed=followed).steps
-            for resident in range(1, room + 1)
-        ]
-        yield condition, costs
 
 
 def _numbers(resources: Resources | None) -> Mapping[str, int]:

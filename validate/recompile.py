@@ -26,7 +26,7 @@ def with_code(
     """
     reason = _hindrance(triton)
     if reason:
-        return _with_figures(rows, device, reason)
+        return with_figures(rows, device, reason)
     from ..kernels.compile import Compiled, compile_many
 
     pipelines = [row.point.launches(device) if row.resources else () for row in rows]
@@ -43,7 +43,7 @@ def with_code(
     return found, note + (f"; the compiler makes something else of {other} points here" if other else "")
 
 
-def _with_figures(rows: Sequence[Row], device: Device, reason: str) -> tuple[list[Row], str]:
+def with_figures(rows: Sequence[Row], device: Device, reason: str) -> tuple[list[Row], str]:
     """Attach what the library keeps of the code, to resources that stay as they were measured."""
     found, estimated = [], 0
     for row in rows:

@@ -15,9 +15,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numba
 from numba import njit
 from numba.core.caching import IndexDataCacheFile
 
+OLDEST_NUMBA, NEWEST_NUMBA = (0, 61), (0, 68)
+"""The cache below is built from inner functions of numba, known to be as they should from the one to the other."""
+if not OLDEST_NUMBA <= numba.version_info[:2] <= NEWEST_NUMBA:
+    raise ImportError(
+        f"numba {numba.__version__} is installed: must be 0.61 to 0.68 (pip install 'numba>=0.61,<0.69')",
+        name="numba",
+    )
 _DIGEST = sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
 _LOG = logging.getLogger(__name__)
 _told: list[str] = []

@@ -16,6 +16,20 @@ def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatc
     assert availability.missing_gpu() == expected
 
 
+@pytest.mark.parametrize(
+    ("installed", "supported"),
+    [("3.5.1", False), ("3.6.0", True), ("3.7.1", True), ("3.9.0", True), ("3.9.2+git1a2b", True), ("3.10.0", False)],
+)
+def test_another_triton_than_is_supported_is_named(
+    installed: str, supported: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the versions that are, in place of whatever its inner functions would do; the library answers then."""
+    monkeypatch.setattr(availability, "find_spec", lambda name: importlib.util.find_spec("json"))
+    monkeypatch.setattr(availability, "version", lambda name: installed)
+    said = f"triton {installed} is installed: must be 3.6 to 3.9 (pip install 'tilesight[gpu]')"
+    assert availability.missing_package() == (None if supported else said)
+
+
 @pytest.mark.skipif(availability.missing_package() is not None, reason=str(availability.missing_package()))
 def test_an_old_or_missing_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With its compute capability and the one that is needed."""

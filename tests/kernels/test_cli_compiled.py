@@ -19,7 +19,7 @@ from tilesight.kernels.compile import Compiled, compile_launch
 
 SHAPE = ("--batch", "1", "--heads", "2", "--seqlen", "256")
 PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)
-REMARK = f"registers and shared memory are compiled: Triton {triton.__version__} for sm_90"
+REMARK = f"registers, shared memory and code are compiled here: Triton {triton.__version__} for sm_90"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -72,10 +72,13 @@ def test_simulate_says_that_resources_are_compiled(capsys: pytest.CaptureFixture
     ("options", "said"),
     [
         (
-            ("--block-n", "256", "--num-warps", "8", "--num-stages", "4"),
+            ("--block-m", "128", "--block-n", "256", "--num-warps", "8", "--num-stages", "4"),
             "--block-m 128 --block-n 256 --num-stages 4: does not fit: shared memory: a CTA needs 278528 B",
         ),
-        (("--warp-split", "k"), "--compiled: warp_split = 'k': Triton splits the rows of a tile among warps"),
+        (
+            ("--warp-split", "k"),
+            "schedule flash2: cannot be compiled: warp_split = 'k': Triton splits the rows of a tile among warps",
+        ),
         (("--registers", "99"), "--compiled and --registers 99: each replaces the estimate; give one"),
     ],
 )

@@ -1,0 +1,42 @@
+"""From compressed machine code through the simulation of an SM to costs, without a compiler: those of the library."""
+
+import numpy as np
+import pytest
+from recorded_code import FILE, Kernel, recorded
+from tilesight.simulator.library.lookup import find_kernel
+from tilesight.simulator.program import Launch
+from tilesight.validate.kept_figures import figures_on
+
+RECORDED = recorded()
+CYCLES = 1 / 16
+"""The library keeps figures in sixteenths of a cycle, and paces in 4096ths."""
+SHARES = 1 / 4096
+
+
+def label(kernel: Kernel) -> str:
+    options = ",".join(f"{name}={value}" for name, value in kernel.options.items())
+    return f"{kernel.device}-{kernel.name}-{kernel.problem.head_dim}-{options}"
+
+
+@pytest.mark.parametrize(("kernel", "launch"), RECORDED, ids=[label(kernel) for kernel, _ in RECORDED])
+def test_code_gives_the_costs_that_the_library_keeps(kernel: Kernel, launch: Launch) -> None:
+    """Every figure of every step, for each number of CTAs that share an SM, to what the library resolves."""
+    made = figures_on([launch], [kernel.gpu])
+    kept = find_kernel(kernel.launch, kernel.gpu)
+    assert kept is not None and kept.figures is not None
+    assert made.steps == kept.figures.steps
+    (condition,) = made.conditions
+    (place,) = np.flatnonzero((kept.figures.conditions == condition).all(axis=1))
+    assert np.abs(made.values[0] - kept.figures.values[place]).max() <= CYCLES / 2
+    assert np.abs(made.paces[0] - kept.figures.paces[place]).max() <= SHARES / 2
+
+
+def test_the_recorded_code_is_small_and_of_every_kind() -> None:
+    """Both architectures, plain and specialised warps, kernels with loops and without, one that spills."""
+    assert FILE.stat().st_size < 300_000
+    kinds = {(kernel.gpu.compute_capability, kernel.name) for kernel, _ in RECORDED}
+    names = {"flash1", "flash2", "flash2_tma", "scores", "softmax", "output", "mask"}
+    assert {name for capability, name in kinds if capability == "9.0"} == names
+    assert {name for capability, name in kinds if capability == "8.0"} == {"flash2", "scores"}
+    assert any(launch.resources.spilled_bytes_per_thread for _, launch in RECORDED)
+    assert any(kernel.options.get("warp_specialize") for kernel, _ in RECORDED)
