@@ -15,10 +15,11 @@ from .core.links import COUNTERS, STEPS
 from .core.lru import CAPACITY, MOST_SOILED, SOILED, USED
 from .forecast import DIRTY, Past, Work, errors_of, first_touches, rest_of, tolerated, unlikeness
 from .program import TileProgram
+from .running_totals import running_totals
 from .tiling import cdiv
 from .touched import touched_bytes
 from .under_way import UnderWay
-from .walk import scaled, steps, tally_items
+from .walk import steps
 
 PAST_SHARE, MOST_PAST = 12, 16
 """Windows that the past must have: this part of the grid, but no more than so many; a few may agree by chance."""
@@ -62,10 +63,11 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
     if items // window < FEWEST_WINDOWS:
         run.step_to(items)
         return np.zeros(COUNTERS + 1)
-    whole = work_of(program, 0, items)
+    totals = running_totals(program)
+    whole = totals.work(0, items)
     # Granules that share a number are touched more than once: then rates alone say what is touched for the first time.
     touched = 0 if run.is_folded else touched_bytes(program, run.tensors, run.index)
-    even = work_of(program, 0, 1).steps * items == whole.steps
+    even = totals.work(0, 1).steps * items == whole.steps
     skipped, first = np.zeros(COUNTERS + 1), np.zeros(COUNTERS + 1)
     spent = np.zeros(COUNTERS + 1)
     past = Past()
@@ -93,11 +95,11 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
         most = skip = _resumed_at(position, items - keep, run.slot_count, program, even) - position
         full = _is_full(run, now, used)
         while skip >= window:
-            work = work_of(program, position, position + skip)
+            work = totals.work(position, position + skip)
             if not work.steps:
                 break
             share = work.steps / whole.steps
-            like = work_of(program, position - past.windows * window, position)
+            like = totals.work(position - past.windows * window, position)
             expected = touched * skip / items if touched else past.total[links.TOUCHED] * work.steps / past.total[STEPS]
             rest = rest_of(past.total, work, expected, full)
             error = errors_of(past, work, expected, full, skip / window) + unlikeness(like, work) * np.abs(rest)
@@ -116,21 +118,6 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
     if touched and first[links.TOUCHED] > 0:
         first *= max(0.0, touched - run.state.counter[links.TOUCHED]) / first[links.TOUCHED]
     return _consistent(run, skipped + first, whole) if skipped[STEPS] else skipped
-
-
-def work_of(program: TileProgram, start: int, stop: int) -> Work:
-    """Steps, and what is loaded and stored, of the items start .. stop - 1."""
-    periods = (stop - start) // program.period_items
-    middle = start + periods * program.period_items
-    parts = [tally_items(program, middle, stop)]
-    if periods:
-        parts.append(scaled(tally_items(program, start, start + program.period_items), periods))
-    return Work(
-        items=stop - start,
-        executions={name: sum(part.executions[name] for part in parts) for name in parts[0].executions},
-        loaded_bytes=sum(sum(part.load_bytes.values()) for part in parts),
-        stored_bytes=sum(sum(part.store_bytes.values()) for part in parts),
-    )
 
 
 def _locality_items(program: TileProgram) -> int:

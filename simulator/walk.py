@@ -132,18 +132,33 @@ def scaled(one: Tally, factor: int) -> Tally:
 def tally_items(program: TileProgram, start: int, stop: int) -> Tally:
     """Exact totals over the items start .. stop - 1."""
     executions: dict[str, int] = {step.name: 0 for step, _ in steps(program.body)}
-    moved: dict[str, dict[str, int]] = {"load": {}, "store": {}}
+    loads: dict[str, int] = {}
+    stores: dict[str, int] = {}
     for begin in range(start, stop, ITEMS_AT_ONCE):
-        table = program.items(np.arange(begin, min(begin + ITEMS_AT_ONCE, stop), dtype=np.int64))
-        columns = dict(zip(program.variables, table.T, strict=True))
-        for step, around in steps(program.body):
-            executions[step.name] += int(_trips(around, columns, len(table)).sum())
-            for kind, tiles in (("load", step.loads), ("store", step.stores)):
-                for tile in tiles:
-                    boxes = kind == "load" and tile.path == "tma"
-                    total = _tile_bytes(program.tensor(tile.tensor), tile, boxes, around, columns, len(table))
-                    moved[kind][tile.tensor] = moved[kind].get(tile.tensor, 0) + total
-    return Tally(executions=executions, load_bytes=moved["load"], store_bytes=moved["store"])
+        each = item_totals(program, begin, min(begin + ITEMS_AT_ONCE, stop))
+        for totals, found in zip((executions, loads, stores), each, strict=True):
+            for name, counts in found.items():
+                totals[name] = totals.get(name, 0) + int(counts.sum())
+    return Tally(executions=executions, load_bytes=loads, store_bytes=stores)
+
+
+def item_totals(
+    program: TileProgram, start: int, stop: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The fields of a `Tally` for each of the items start .. stop - 1; int64 of shape (stop - start,)."""
+    table = program.items(np.arange(start, stop, dtype=np.int64))
+    columns, items = dict(zip(program.variables, table.T, strict=True)), len(table)
+    executions: dict[str, np.ndarray] = {}
+    loads: dict[str, np.ndarray] = {}
+    stores: dict[str, np.ndarray] = {}
+    for step, around in steps(program.body):
+        executions[step.name] = executions.get(step.name, 0) + _trips(around, columns, items)
+        for moved, tiles in ((loads, step.loads), (stores, step.stores)):
+            for tile in tiles:
+                boxes = moved is loads and tile.path == "tma"
+                total = _tile_bytes(program.tensor(tile.tensor), tile, boxes, around, columns, items)
+                moved[tile.tensor] = moved.get(tile.tensor, 0) + total
+    return executions, loads, stores
 
 
 def _value(value: int | str, columns: dict[str, np.ndarray], items: int) -> np.ndarray:
@@ -159,8 +174,8 @@ def _trips(around: tuple[Loop, ...], columns: dict[str, np.ndarray], items: int)
 
 def _tile_bytes(
     tensor: Tensor, tile: Tile, boxes: bool, around: tuple[Loop, ...], columns: dict[str, np.ndarray], items: int
-) -> int:
-    """Bytes of one tile of a step over all its executions.
+) -> np.ndarray:
+    """Bytes of one tile of a step over all its executions, per item.
 
     TMA delivers whole boxes: rows past the edge arrive as zeros, and count as bytes into the SM all the same
     (`l1tex__m_xbar2l1tex_read_bytes` of flash2_tma at N = 1000 on an H200 is 1024 / 1000 of the clipped tiles).
@@ -171,13 +186,13 @@ def _tile_bytes(
     others = _trips(tuple(loop for loop in around if loop.counter not in used), columns, items)
     row_cases = _extents(tile.row, tile.rows, None if boxes else tensor.rows, around, columns, items)
     col_cases = _extents(tile.col, tile.cols, tensor.cols, around, columns, items)
-    total = 0
+    total = np.zeros(items, dtype=np.int64)
     for row_count, rows in row_cases:
         for col_count, cols in col_cases:
             per_row = -(-cols * tensor.element_bytes // SECTOR_BYTES) * SECTOR_BYTES
             packed = -(-rows * tensor.row_bytes // SECTOR_BYTES) * SECTOR_BYTES
             whole = (cols == tensor.cols) & (tensor.pitch_bytes == tensor.row_bytes)
-            total += int((others * row_count * col_count * np.where(whole, packed, rows * per_row)).sum())
+            total += others * row_count * col_count * np.where(whole, packed, rows * per_row)
     return total
 
 

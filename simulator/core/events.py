@@ -22,8 +22,8 @@ def tournament(sms: int, places: int, slots: int, begin: float) -> tuple[np.ndar
 
     Returns:
         due: float64 (sms, places), when each slot's next event is due, infinite where there is none;
-        times, seats: int64, the bits of `due`, and int64, twice the SMs, padded to a power of two: of the winner of each match, the root at
-        1, those of match i at 2 i and 2 i + 1; SMs, each by its earliest event, in the second half.
+        times, seats: int64, times as their bits, twice the SMs, padded to a power of two: of the winner of each match,
+        the root at 1, those of match i at 2 i and 2 i + 1; SMs, each by its earliest event, in the second half.
     """
     size = 1 << max(1, (sms - 1).bit_length())
     due = np.where(np.arange(sms * places) < slots, begin, np.inf).reshape(places, sms).T.copy()

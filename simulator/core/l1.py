@@ -19,14 +19,13 @@ L1_APART = 4
 """Elements between the rings of two SMs: rings that were powers of two apart would drive each other out of the cache of
 the CPU that runs this, since SMs go on together."""
 NEWEST, DUE, NEW = range(3)
-"""Columns of `seen`: the newest element of the ring, bytes that are due to be found, sectors of all tiles that were new.
-"""
+"""Columns of `seen`: the newest element of the ring, bytes that are due to be found, sectors of tiles that were new."""
 SEEN_COLUMNS = 4
 SECTOR_BYTES = 32
 STAMPS, STAMP_SECTORS = 1 << 10, 32
-"""Elements of `stamps` of an SM, by a hash of the tag: how many so many sectors, modulo 2^16, had been new when a tile of
-that hash was last used. What was new since lies nearer than the tile, so that most of those that are not found need not
-be looked for; where two tiles share a stamp, or the number has come round, one is looked for in vain."""
+"""Elements of `stamps` of an SM, by a hash of the tag: how many times so many sectors, modulo 2^16, had been new when a
+tile of that hash was last used. What was new since lies nearer than the tile, so that most of those that are not found
+need not be looked for; where two tiles share a stamp, or the number has come round, one is looked for in vain."""
 RUN = 64
 """Tags that have stamps side by side: CTAs sweep tiles, whose stamps the CPU that runs this then has at hand."""
 REACH = (0.5, 0.9, 1.2, 1.45, 1.75, 2.3, 2.9)
