@@ -3,7 +3,7 @@
 Every configuration is simulated on its own, so the result does not depend on how many processes share the work.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -12,23 +12,21 @@ from .candidate import Candidate, mark_like_best, mark_pareto
 from .costing import cost_notes
 from .crowded import crowded_notes
 from .device import Device, device_name, load_device
+from .launches import ResourcesOf, default_config, launches_of
 from .occupancy import DoesNotFit
 from .pool import Progress, run_all
 from .prediction import Prediction
 from .problem import AttentionProblem
-from .program import Launch, Resources
+from .program import Launch
 from .registry import find_schedule
 from .remarks import tile_notes
-from .simulate import default_config, launches_of, simulate
+from .simulate import simulate
 from .space import Options, configs_of, schedules_named, those_able, unlike
 
 SCHEMA = "tilesight.explore/1"
 BASELINE = "naive"
 
 Settings = Mapping[str, str | int | None]
-ResourcesOf = Callable[[Sequence[tuple[Launch, ...]]], Sequence[tuple[Resources, ...] | str | None]]
-"""Launches of each configuration -> resources of each of its launches; why they cannot run, in one line; or None, which
-leaves it to `simulate`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +104,8 @@ def explore(
             an option that no schedule takes, or a single schedule that cannot compute the problem.
     """
     gpu = load_device(device) if isinstance(device, str) else device
-    jobs, left_out = plan(problem, schedule, fixed)
+    source = cost if registers is None and smem_bytes is None else "tiles"
+    jobs, left_out = plan(problem, schedule, fixed, source)
     settings: Settings = {
         "l2": l2,
         "overhead": overhead,
@@ -117,7 +116,7 @@ def explore(
     }
     naive = find_schedule(BASELINE)
     other = unlike([naive, *schedules_named(schedule)])
-    config, _ = default_config(problem, BASELINE, gpu, cost)
+    config = default_config(problem, BASELINE, gpu, cost)
     baseline = Candidate(schedule=BASELINE, config=config, options=naive.options, reason=other)
     if resources_of:
         *jobs, baseline = _with_resources([*jobs, baseline], problem, gpu, resources_of)
@@ -143,9 +142,12 @@ def explore(
 
 
 def plan(
-    problem: AttentionProblem, schedule: str | Sequence[str], fixed: Options
+    problem: AttentionProblem, schedule: str | Sequence[str], fixed: Options, cost: str = "compiled"
 ) -> tuple[list[Candidate], dict[str, str]]:
     """What `explore` will simulate, in a stable order; and schedule -> why it cannot compute the problem at all.
+
+    Args:
+        cost: `compiled` keeps to what Triton's compiler can do, where options do not say otherwise.
 
     Raises:
         ValueError: as `explore`.
@@ -159,7 +161,7 @@ def plan(
     jobs = [
         Candidate(schedule=item.name, config=config, options=item.options)
         for item in able
-        for config in configs_of(item, chosen, fixed)
+        for config in configs_of(item, chosen, fixed, cost)
     ]
     return jobs, left_out
 

@@ -130,7 +130,7 @@ def compare(
         raise ValueError("seqlens: must hold at least one length")
     gpu = load_device(device) if isinstance(device, str) else device
     problems = [replace(problem, seqlen_q=length, seqlen_k=length) for length in sorted(set(seqlens))]
-    space, left_out = plan(problems[0], schedule, fixed)
+    space, left_out = plan(problems[0], schedule, fixed, cost)
     able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
     settings: Settings = {"l2": l2, "overhead": overhead, "cost": cost}

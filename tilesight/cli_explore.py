@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_compiled import of_use, rows_split, source_of_costs
+from .cli_compiled import of_use, source_of_costs
 from .cli_given import given as typed_options
 from .cli_given import made
 from .cli_options import (
@@ -83,9 +83,7 @@ def explore(
 
     with bad_input("schedule", *CONFIG_OPTIONS):
         refuse_unread_shape(typed_options(context), schedules_named(schedules))
-        if compiled or kind == "compiled":
-            fixed = rows_split(schedules) | fixed
-        door.plan(asked, schedules, fixed)
+        door.plan(asked, schedules, fixed, kind)
     settings: dict[str, Any] = {**given, **fixed}
     every = []
     for name, device in devices.items():
