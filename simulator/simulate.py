@@ -96,7 +96,7 @@ def simulate_with_timeline(
     )
     gpu = load_device(device) if isinstance(device, str) else device
     chosen = find_schedule(schedule)
-    launches = launches_of(problem, schedule, prediction.config, gpu, *given)
+    launches = launches_of(problem, schedule, prediction.config, gpu)
     rows = "queries" if chosen.computes == "attention" else "rows"
     return prediction, timeline_of(launches, prediction.launches, runs, gpu.sms, problem.heads, rows)
 
