@@ -6,6 +6,7 @@ Its module docstring opens with the loop nest and holds the tally table that a t
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import wraps
 from itertools import product
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
@@ -117,7 +118,8 @@ class Schedule:
         options: fields of `Config` that the schedule reads.
         default: what is taken of each option that the user does not name; those of `PLAIN` may be left out.
         space: values to try per option in `explore`.
-        launches: builds the kernel launches; raises ValueError for a combination that it cannot do.
+        launches: builds the kernel launches; raises ValueError for a combination that it cannot do. Called with a
+            configuration that leaves out options, it takes the default's.
         supports: None where the schedule can compute the problem, else the reason why not, in one line.
         unread: fields of the problem that it does not look at; where one of them asks for more than nothing (a mask,
             dropout), it cannot compute the problem.
@@ -142,6 +144,13 @@ class Schedule:
     def __post_init__(self) -> None:
         whole: dict[str, Any] = {name: PLAIN.get(name) for name in self.options} | self.default.named()
         object.__setattr__(self, "default", Config(**{name: whole[name] for name in self.options}))
+        build = self.launches
+
+        @wraps(build)
+        def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
+            return build(problem, self.asked(**config.named()), device)
+
+        object.__setattr__(self, "launches", launches)
 
     def why_not(self, problem: AttentionProblem) -> str | None:
         """None where the schedule can compute the problem, else the reason why not, in one line."""

@@ -59,7 +59,9 @@ def options_taken(schedule: Schedule, chosen: Sequence[Schedule], fixed: Mapping
     return {name: values for name, values in fixed.items() if name in schedule.options}
 
 
-def configs_of(schedule: Schedule, chosen: Sequence[Schedule], fixed: Options, cost: str) -> Iterator[Config]:
+def configs_of(
+    schedule: Schedule, chosen: Sequence[Schedule], fixed: Options, cost: str = "compiled"
+) -> Iterator[Config]:
     """A schedule's configurations in a stable order; a fixed option keeps its value, or values.
 
     Args:
