@@ -113,7 +113,7 @@ class Exploration:
         if top < 1:
             raise ValueError(f"top = {top}: must be an integer of 1 or more")
         best = self.ranked[:top]
-        return triton_configs_text(f"The best {len(best)} by prediction; {self.title}", best)
+        return triton_configs_text(f"The best {len(best)} by prediction; {self.title}", best, self.notes)
 
     def to_dict(self, top: int | None = None) -> dict[str, object]:
         """The object that `explore --json` prints. Args: top: only that many of the ranked."""

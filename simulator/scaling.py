@@ -60,6 +60,11 @@ class Scaling:
     left_out: dict[str, str]
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """One line: which schedules, at which lengths, and where."""
+        lengths = ", ".join(map(str, self.seqlens))
+        return f"<Scaling: {', '.join(self.chosen)} at N = {lengths} on {self.device_name}>"
+
     def point(self, schedule: str, seqlen: int) -> Point | None:
         """A schedule at a length; None where it was left out."""
         return next((one for one in self.points if (one.schedule, one.seqlen) == (schedule, seqlen)), None)

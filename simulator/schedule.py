@@ -152,6 +152,10 @@ class Schedule:
 
         object.__setattr__(self, "launches", launches)
 
+    def __repr__(self) -> str:
+        """One line: its name, and what it is."""
+        return f"<Schedule {self.name}: {self.summary}>"
+
     def why_not(self, problem: AttentionProblem) -> str | None:
         """None where the schedule can compute the problem, else the reason why not, in one line."""
         for name in self.unread:

@@ -8,6 +8,7 @@ import typer
 
 from .cli_compiled import of_use, source_of_costs
 from .cli_given import given as typed_options
+from .cli_given import refuse_unread
 from .cli_given import made
 from .cli_options import (
     CONFIG_OPTIONS,
@@ -38,7 +39,7 @@ from .cli_output import (
     text_width,
     write_file,
 )
-from .cli_parse import flag, option
+from .cli_parse import flag, option, whole
 
 
 @spread
@@ -56,6 +57,12 @@ def explore(
     top: Annotated[
         int | None, option("--top", "Show the best so many.  [default: 15, of several devices 5 each; all in files]")
     ] = None,
+    triton_configs: Annotated[
+        int | None,
+        option(
+            "--triton-configs", "Print the best N as `triton.Config(...)`, for @triton.autotune; no table.", "N", whole
+        ),
+    ] = None,
     workers: Workers = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
@@ -70,6 +77,11 @@ def explore(
     check_outputs(csv=csv, html=html, plot=plot)
     asked, devices = problem.build(), machine.build()
     one_device(devices, html=html, plot=plot)
+    if triton_configs is not None:
+        one_device(devices, **{"triton-configs": triton_configs})
+        if triton_configs < 1:
+            raise BadInput(f"--triton-configs = {triton_configs}: must be an integer of 1 or more")
+        refuse_unread(typed_options(context), ["--json", "--top"], "with --triton-configs, which prints no table")
     fixed: dict[str, Any] = dict(space.lists())
     given, notes = resources_given(registers, smem_bytes), machine.notes()
     kind, processes, schedules = cost_given(cost, given, compiled), workers_given(workers), schedule or ["flash2"]
@@ -121,6 +133,8 @@ def explore(
             if json
             else devices_text(every, top or 5, text_width(), text_color())
         )
+    elif triton_configs:
+        show(found.to_triton_configs(triton_configs))
     elif json:
         show(report.to_json(found.to_dict(top)))
     else:
