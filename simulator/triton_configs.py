@@ -23,7 +23,7 @@ def triton_configs_text(head: str, best: Sequence[Candidate], notes: Sequence[st
     schedules = list(dict.fromkeys(item.schedule for item in best))
     lines = [
         f"# {head}",
-        "# block_m, block_n are the names in the kernels of Tilesight; put those of your kernel (e.g. BLOCK_M, BLOCK_N).",
+        "# block_m, block_n are the names in the kernels of Tilesight; put those of yours (e.g. BLOCK_M, BLOCK_N).",
     ]
     if "naive" in schedules or "unfused" in schedules:
         lines.append("# naive, unfused: these are of the two matrix products; kernels between them have their own.")

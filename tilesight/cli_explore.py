@@ -8,8 +8,7 @@ import typer
 
 from .cli_compiled import of_use, source_of_costs
 from .cli_given import given as typed_options
-from .cli_given import refuse_unread
-from .cli_given import made
+from .cli_given import made, refuse_unread
 from .cli_options import (
     CONFIG_OPTIONS,
     Compiled,
