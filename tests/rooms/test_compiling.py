@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 import pytest
-import tilesight
-from tilesight.compiling import compiler, only_missing
 from tilesight.simulator.device import load_device
 from tilesight.simulator.launches import launches_of
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.program import Launch, Resources
 from tilesight.simulator.schedule import Config
+
+import tilesight
+from tilesight.compiling import compiler, only_missing
 
 H200 = load_device("h200")
 PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)
