@@ -187,9 +187,8 @@ def _launches(schedule: str, problem: AttentionProblem, config: Config | None, d
     reason = chosen.why_not(problem)
     if reason is not None:
         raise ValueError(f"schedule {schedule}: {reason}")
-    if config is None:
-        config = chosen.config(warp_split="q") if "warp_split" in chosen.options else chosen.default
-    launches = chosen.launches(problem, chosen.checked(config), device)
+    named = config.named() if config else {}
+    launches = chosen.launches(problem, chosen.config(**chosen.in_triton | named), device)
     for launch in launches:
         check_runnable(launch)
     return launches

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from .prediction import Prediction
 from .program import Resources
 from .schedule import Config
+from .words import short_config
 
 ERROR_FRACTIONS = {"compiled": 0.05, "tiles": 0.19}
 """Where the cycles of a step come from -> mean absolute error of the time, from which bands are drawn.
@@ -68,6 +69,17 @@ class Candidate:
     reason: str = ""
     pareto: bool = False
     like_best: bool = False
+
+    def __repr__(self) -> str:
+        """One line: the configuration, and what became of it."""
+        return f"<Candidate: {self.schedule} {short_config(self.config)}: {self.told}>"
+
+    @property
+    def told(self) -> str:
+        """What became of it, e.g. `1.02 ms, bound by issue 95 %`, or why it does not fit."""
+        if self.reason:
+            return f"does not fit: {self.reason}"
+        return self.prediction.told if self.prediction else "not simulated"
 
     @property
     def fits(self) -> bool:

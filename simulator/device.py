@@ -120,6 +120,10 @@ class Device:
 
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        """One line: its name and size; `tilesight devices NAME` shows every number."""
+        return f"<Device: {self.name}, compute capability {self.compute_capability}, {self.sms} SMs>"
+
     def __post_init__(self) -> None:
         for item in number_fields():
             value = getattr(self, item.name)

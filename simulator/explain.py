@@ -13,6 +13,7 @@ from .clock import clocks_of
 from .compiled_cost import COMPILED_PIPES, CompiledCost, compiled_costs
 from .cost import PIPES
 from .device import Device
+from .launches import launches_of
 from .prediction import LaunchPrediction, Prediction
 from .problem import DTYPE_BYTES, AttentionProblem
 from .program import Launch, Resources
@@ -20,7 +21,7 @@ from .sass.decode import Instruction, decode
 from .sass.executions import executions
 from .sass.flow import Flow, find_flow
 from .schedule import Config
-from .simulate import launches_of, simulate
+from .simulate import simulate
 from .stalls import STALLS
 from .walk import tally
 
@@ -135,10 +136,10 @@ def explain(
     Raises:
         ValueError, DoesNotFit: as `simulate`; a launch has no machine code.
     """
-    launches = launches_of(problem, schedule, config, device, resources=resources)
     prediction = simulate(
         problem, schedule=schedule, config=config, device=device, l2=l2, overhead=overhead, resources=resources
     )
+    launches = launches_of(problem, schedule, prediction.config, device, resources=resources)
     element = DTYPE_BYTES[problem.dtype]
     explained = (
         _explain(launch, one, device, element) for launch, one in zip(launches, prediction.launches, strict=True)

@@ -3,32 +3,43 @@
 Every configuration is simulated on its own, so the result does not depend on how many processes share the work.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from . import units
 from .candidate import Candidate, mark_like_best, mark_pareto
+from .columns import html_table
 from .costing import cost_notes
 from .crowded import crowded_notes
 from .device import Device, device_name, load_device
+from .frames import frame
+from .launches import ResourcesOf, default_config, launches_of
 from .occupancy import DoesNotFit
 from .pool import Progress, run_all
 from .prediction import Prediction
 from .problem import AttentionProblem
-from .program import Launch, Resources
+from .program import Launch
+from .ranking import ranking_columns, ranking_rows, short_text
 from .registry import find_schedule
 from .remarks import tile_notes
-from .simulate import default_config, launches_of, simulate
+from .report import table
+from .simulate import simulate
 from .space import Options, configs_of, schedules_named, those_able, unlike
+from .triton_configs import triton_configs_text
+from .words import plural, problem_text
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SCHEMA = "tilesight.explore/1"
 BASELINE = "naive"
+SHOWN = 15
+"""Rows of a table that is printed, or shown in a notebook."""
+SHOWN_WIDTH = 120
 
 Settings = Mapping[str, str | int | None]
-ResourcesOf = Callable[[Sequence[tuple[Launch, ...]]], Sequence[tuple[Resources, ...] | str | None]]
-"""Launches of each configuration -> resources of each of its launches; why they cannot run, in one line; or None, which
-leaves it to `simulate`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +68,53 @@ class Exploration:
         """Those that fit, best first."""
         return tuple(candidate for candidate in self.candidates if candidate.fits)
 
+    @property
+    def title(self) -> str:
+        """What was looked at, where, and how many configurations of it fit, in one line."""
+        return (
+            f"{problem_text(self.problem)} on {self.device_name} ({self.device.name}):"
+            f" {plural(len(self.candidates), 'configuration')}, {len(self.ranked)} fit"
+        )
+
+    def __repr__(self) -> str:
+        """One line: what was looked at, and the best of it."""
+        best = "".join(f"; best: {_best_text(self.candidates, item)}" for item in self.ranked[:1])
+        return f"<Exploration: {self.title}{best}>"
+
+    def __str__(self) -> str:
+        """The table that `explore` prints, without the lines around it."""
+        shown = self.ranked[:SHOWN]
+        if not shown:
+            return self.title
+        return f"{self.title}\n{table(ranking_columns(shown, self.candidates), SHOWN_WIDTH)}"
+
+    def _repr_html_(self) -> str:
+        shown = self.ranked[:SHOWN]
+        columns = ranking_columns(shown, self.candidates) if shown else []
+        return html_table(self.title, columns, [f"Note: {note}" for note in self.notes])
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame: a row per configuration, in the order of `candidates`; the columns of `explore --csv`.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        return frame(ranking_rows(self.device_name, self.candidates))
+
+    def to_triton_configs(self, top: int = 5) -> str:
+        """The best few as a list of `triton.Config`, to paste into `@triton.autotune`; what `--triton-configs` prints.
+
+        Args:
+            top: so many at most of those that fit.
+
+        Raises:
+            ValueError: less than one.
+        """
+        if top < 1:
+            raise ValueError(f"top = {top}: must be an integer of 1 or more")
+        best = self.ranked[:top]
+        return triton_configs_text(f"The best {len(best)} by prediction; {self.title}", best, self.notes)
+
     def to_dict(self, top: int | None = None) -> dict[str, object]:
         """The object that `explore --json` prints. Args: top: only that many of the ranked."""
         return {
@@ -70,6 +128,10 @@ class Exploration:
             "configs": [{"rank": rank, **item.to_dict()} for rank, item in enumerate(self.candidates[:top], 1)],
             "notes": list(self.notes),
         }
+
+
+def _best_text(every: Sequence[Candidate], best: Candidate) -> str:
+    return f"{short_text(every, best)}: {best.told}"
 
 
 def explore(
@@ -106,7 +168,8 @@ def explore(
             an option that no schedule takes, or a single schedule that cannot compute the problem.
     """
     gpu = load_device(device) if isinstance(device, str) else device
-    jobs, left_out = plan(problem, schedule, fixed)
+    source = cost if registers is None and smem_bytes is None else "tiles"
+    jobs, left_out = plan(problem, schedule, fixed, source)
     settings: Settings = {
         "l2": l2,
         "overhead": overhead,
@@ -117,7 +180,7 @@ def explore(
     }
     naive = find_schedule(BASELINE)
     other = unlike([naive, *schedules_named(schedule)])
-    config, _ = default_config(problem, BASELINE, gpu, cost)
+    config = default_config(problem, BASELINE, gpu, cost)
     baseline = Candidate(schedule=BASELINE, config=config, options=naive.options, reason=other)
     if resources_of:
         *jobs, baseline = _with_resources([*jobs, baseline], problem, gpu, resources_of)
@@ -143,9 +206,12 @@ def explore(
 
 
 def plan(
-    problem: AttentionProblem, schedule: str | Sequence[str], fixed: Options
+    problem: AttentionProblem, schedule: str | Sequence[str], fixed: Options, cost: str = "compiled"
 ) -> tuple[list[Candidate], dict[str, str]]:
     """What `explore` will simulate, in a stable order; and schedule -> why it cannot compute the problem at all.
+
+    Args:
+        cost: `compiled` keeps to what Triton's compiler can do, where options do not say otherwise.
 
     Raises:
         ValueError: as `explore`.
@@ -159,7 +225,7 @@ def plan(
     jobs = [
         Candidate(schedule=item.name, config=config, options=item.options)
         for item in able
-        for config in configs_of(item, chosen, fixed)
+        for config in configs_of(item, chosen, fixed, cost)
     ]
     return jobs, left_out
 

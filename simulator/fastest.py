@@ -14,12 +14,13 @@ from math import isqrt
 from .candidate import Candidate
 from .device import Device
 from .explore import Settings, memory_reason, ranking
+from .launches import default_config, launches_of
 from .occupancy import DoesNotFit
 from .prediction import Prediction
 from .problem import AttentionProblem
 from .registry import find_schedule
 from .schedule import Config
-from .simulate import default_config, launches_of, peak_memory_bytes, simulate
+from .simulate import peak_memory_bytes, simulate
 from .space import configs_of, schedules_named, those_able
 
 SURVEY_SCORES = 1 << 23
@@ -101,7 +102,10 @@ POINT_KEYS = (
 
 
 def plan(
-    problem: AttentionProblem, schedule: str | Sequence[str], fixed: Mapping[str, int | str]
+    problem: AttentionProblem,
+    schedule: str | Sequence[str],
+    fixed: Mapping[str, int | str],
+    cost: str = "compiled",
 ) -> tuple[dict[str, list[Candidate]], dict[str, str]]:
     """What `compare` chooses from: schedule -> configurations; and schedule -> why it cannot compute the problem.
 
@@ -113,7 +117,7 @@ def plan(
     return {
         item.name: [
             Candidate(schedule=item.name, config=config, options=item.options)
-            for config in configs_of(item, chosen, fixed)
+            for config in configs_of(item, chosen, fixed, cost)
         ]
         for item in able
     }, left_out
@@ -147,7 +151,7 @@ def shortlist(
     best = [item for item in ranked if item.schedule == schedule and item.fits][:RETRIED]
     if best or len(space) == 1:
         return [replace(item, prediction=None) for item in best or space]
-    return [replace(space[0], config=default_config(problem, schedule, device, cost)[0])]
+    return [replace(space[0], config=default_config(problem, schedule, device, cost))]
 
 
 def along(

@@ -3,12 +3,21 @@
 `to_dict` gives exactly the objects that the JSON outputs print; `report` renders the same fields for people.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
+from . import units
 from .binding import largest
+from .columns import Column, figure_columns, html_table, time_column
+from .frames import frame
 from .problem import AttentionProblem
 from .schedule import Config
 from .traffic import Traffic
+from .words import percent, problem_text, short_config
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SCHEMA = "tilesight.simulate/1"
 BURST_S = 0.15
@@ -64,6 +73,15 @@ class LaunchPrediction:
     cost: str
     simulated_fraction: float
 
+    def __repr__(self) -> str:
+        """One line: the kernel, its grid, its time and what binds it."""
+        return f"<LaunchPrediction: {self.name}, grid {' x '.join(map(str, self.grid))}: {self.told}>"
+
+    @property
+    def told(self) -> str:
+        """Time and what binds it, e.g. `1.02 ms, bound by issue 95 %`."""
+        return _told(self.traffic.time_s, self.bottleneck, self.bottleneck_share)
+
     @property
     def bottleneck(self) -> str:
         """The largest of the causes: a resource, wait, tail or launch."""
@@ -101,6 +119,35 @@ class Prediction:
     peak_memory_bytes: int
     fits: bool
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: what was asked, its time and what binds it."""
+        return f"<Prediction: {self._title}: {self.told}>"
+
+    def _repr_html_(self) -> str:
+        every = [launch.to_dict() for launch in self.launches]
+        names = Column(title="launch", cells=[launch.name for launch in self.launches], left=True)
+        columns = [names, time_column(every), *figure_columns(every)]
+        return html_table(f"{self._title}: {self.told}", columns, [f"Note: {note}" for note in self.notes])
+
+    @property
+    def _title(self) -> str:
+        config = short_config(self.config)
+        return f"{self.schedule} {config}, {problem_text(self.problem)} on {self.device}"
+
+    @property
+    def told(self) -> str:
+        """Time and what binds it, e.g. `1.02 ms, bound by issue 95 %`."""
+        return _told(self.time_s, self.bottleneck, self.bottleneck_share)
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame: a row per launch, in order; the figures of `simulate --json`, e.g. `causes.wait`, are columns.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        asked = {"device": self.device, "schedule": self.schedule, **self.config_dict()}
+        return frame([asked | _flat_names(launch.to_dict()) for launch in self.launches])
 
     @property
     def total(self) -> Traffic:
@@ -170,6 +217,18 @@ class Prediction:
             "total": self.total_dict(),
             "notes": list(self.notes),
         }
+
+
+def _told(time_s: float, bottleneck: str, share: float) -> str:
+    return f"{units.duration(time_s)}, bound by {bottleneck} {percent(share)}"
+
+
+def _flat_names(told: Mapping[str, object]) -> dict[str, Any]:
+    """The same with a value of its own for every entry of a mapping within."""
+    flat: dict[str, Any] = {}
+    for name, value in told.items():
+        flat |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+    return flat
 
 
 def _flat(traffic: Traffic) -> dict[str, object]:

@@ -3,13 +3,16 @@
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from io import StringIO
 from textwrap import wrap
 
 from . import units
+from .columns import Column as Column
 from .prediction import LaunchPrediction, Prediction
-from .problem import AttentionProblem
+from .words import config_text as config_text
+from .words import percent as percent
+from .words import plural as plural
+from .words import problem_text as problem_text
 
 RESOURCES = {
     "tensor": "the tensor cores",
@@ -44,27 +47,6 @@ def to_csv(rows: Sequence[Mapping[str, object]]) -> str:
     return stream.getvalue()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A column of a table.
-
-    Args:
-        title: header; cells: texts, one a row.
-        rank: columns of the highest rank are the first to go where the table is too wide; those of rank 0 stay.
-        left: whether texts are aligned to the left (numbers are not).
-    """
-
-    title: str
-    cells: Sequence[str]
-    rank: int = 0
-    left: bool = False
-
-    @property
-    def width(self) -> int:
-        """Characters of the longest cell."""
-        return max(map(len, (self.title, *self.cells)))
-
-
 def table(columns: Sequence[Column], width: int, color: bool = False) -> str:
     """Columns side by side under a ruled header, none cut off; the least important left out where they are too many.
 
@@ -92,44 +74,9 @@ def table(columns: Sequence[Column], width: int, color: bool = False) -> str:
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
 
 
-def problem_text(problem: AttentionProblem) -> str:
-    """A problem in one line, e.g. `B=4 H=32 M=N=4096 D=64 fp16 causal`."""
-    kv_heads = f" G={problem.kv_heads}" if problem.kv_heads != problem.heads else ""
-    if problem.seqlen_q == problem.seqlen_k:
-        lengths = f"M=N={problem.seqlen_k}"
-    else:
-        lengths = f"M={problem.seqlen_q} N={problem.seqlen_k}"
-    mask = "causal" if problem.causal else "no mask"
-    dropout = f" dropout {problem.dropout:g}" if problem.dropout else ""
-    return (
-        f"B={problem.batch} H={problem.heads}{kv_heads} {lengths} D={problem.head_dim} {problem.dtype} {mask}{dropout}"
-    )
-
-
-def config_text(config: Mapping[str, object]) -> str:
-    """A configuration in words, e.g. `128 x 64, 4 warps, 2 stages, m-fast`. Args: config: option -> value."""
-    words = []
-    rest = dict(config)
-    if "block_m" in rest and "block_n" in rest:
-        words.append(f"{rest.pop('block_m')} x {rest.pop('block_n')}")
-    if "num_warps" in rest:
-        words.append(plural(int(str(rest.pop("num_warps"))), "warp"))
-    if "num_stages" in rest:
-        words.append(plural(int(str(rest.pop("num_stages"))), "stage"))
-    if not rest.get("persistent", 1):
-        rest.pop("persistent")
-    words += [f"{name.replace('_', ' ')} {value}" for name, value in rest.items()]
-    return ", ".join(words)
-
-
 def bound_text(one: LaunchPrediction | Prediction) -> str:
     """What binds a prediction, and its share of the time, e.g. `issue 95 %`."""
     return f"{one.bottleneck} {percent(one.bottleneck_share)}"
-
-
-def plural(count: int, noun: str) -> str:
-    """A count and its noun, e.g. `1 warp`, `4 warps`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def wrapped(lines: Sequence[str], width: int) -> list[str]:
@@ -147,12 +94,6 @@ def bar(fraction: float, length: int = 20) -> str:
 def flop(count: float) -> str:
     """A count of floating-point operations as text, e.g. `137 GFLOP`."""
     return units.rate(count).removesuffix("/s")
-
-
-def percent(fraction: float) -> str:
-    """A share as text: `52 %`, `0.4 %`."""
-    value = 100 * fraction
-    return f"{value:.1f} %" if 0 < value < 9.95 else f"{value:.0f} %"
 
 
 def times(factor: float) -> str:

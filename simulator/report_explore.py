@@ -1,24 +1,27 @@
 """A ranked configuration space for people: the table, why the best is best, and what was left out."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 from . import units
 from .bounds import roofline
 from .candidate import ERROR_FRACTIONS, Candidate
+from .columns import rate_text as rate_text
 from .explore import Exploration
-from .prediction import LaunchPrediction, Prediction
+from .prediction import Prediction
+from .ranking import TITLES as TITLES
+from .ranking import WORDS as WORDS
+from .ranking import band_text as band_text
+from .ranking import options_that_vary, ranking_columns, ranking_rows
+from .ranking import short_text as short_option_text
 from .registry import find_schedule
 from .report import (
     RESOURCES,
-    Column,
     bound_text,
-    config_text,
     flop,
     percent,
     plural,
-    problem_text,
     table,
     times,
     wrapped,
@@ -28,88 +31,35 @@ AS_FAST = 1.02
 """Times closer than this are told as equal: the order within it is not reliable."""
 MOST_CAUSES = 4
 """Causes that are named beside the one that binds."""
-TITLES = {
-    "block_m": "block_m",
-    "block_n": "block_n",
-    "num_warps": "warps",
-    "num_stages": "stages",
-    "cta_order": "CTA order",
-    "kv_order": "K/V order",
-    "persistent": "persist.",
-    "warp_split": "split",
-    "softmax_variant": "softmax",
-    "warp_specialize": "special.",
-}
-WORDS = ("cta_order", "kv_order", "softmax_variant")
-"""Options whose values are words, and aligned as such."""
 
 
 def explore_text(found: Exploration, top: int = 15, width: int = 120, color: bool = False) -> str:
     """What `tilesight explore` prints. Args: top: rows of the table; width: characters; color: whether to use bold."""
     ranked = found.ranked
-    head = [
-        f"{problem_text(found.problem)} on {found.device_name} ({found.device.name}):"
-        f" {plural(len(found.candidates), 'configuration')}, {len(ranked)} fit",
-    ]
     ranking = ["", ranking_table(found, ranked[:top], width, color), ""] if ranked else []
     rest = [*([*why_lines(found), "", *legend_lines(found)] if ranked else ()), *left_out_lines(found)]
     rest += [f"Note: {note}" for note in found.notes]
-    return "\n".join([*wrapped(head, width), *ranking, *wrapped(rest, width)])
+    return "\n".join([*wrapped([found.title], width), *ranking, *wrapped(rest, width)])
 
 
 def ranking_table(found: Exploration, shown: Sequence[Candidate], width: int, color: bool = False) -> str:
     """One row a configuration, best first; options that are the same everywhere have no column."""
-    predictions = [item.prediction for item in shown if item.prediction]
-    best_s = predictions[0].time_s
-
-    def column(title: str, cell: Callable[[Prediction], str], rank: int = 0, left: bool = False) -> Column:
-        return Column(title=title, cells=[cell(one) for one in predictions], rank=rank, left=left)
-
-    def launch(cell: Callable[[LaunchPrediction], str]) -> Callable[[Prediction], str]:
-        return lambda prediction: cell(prediction.longest_launch)
-
-    columns = [Column(title="#", cells=[str(rank) for rank in range(1, len(shown) + 1)])]
-    if len({item.schedule for item in found.candidates}) > 1:
-        columns.append(column("schedule", lambda one: one.schedule, left=True))
-    columns += [_option_column(name, shown) for name in TITLES if name in varying_options(found)]
-    columns += [
-        column("time", lambda one: units.duration(one.time_s)),
-        column("vs best", lambda one: times(one.time_s / best_s), 1),
-    ]
-    if any(item.band_s for item in shown):
-        columns.insert(-1, Column(title="band", cells=[band_text(item) for item in shown], rank=2))
-        columns.append(Column(title="~", cells=["~" if item.like_best else "" for item in shown], left=True))
-    if any(one.total.matmul_flop for one in predictions):
-        columns.append(column("TFLOP/s", lambda one: rate_text(one.total.matmul_flop_per_s), 1))
-    columns += [
-        column("SRAM fill", lambda one: units.traffic(one.total.smem_fill_bytes), 6),
-        column("L2 read", lambda one: units.traffic(one.total.l2_read_bytes), 7),
-        column("HBM", lambda one: units.traffic(one.total.hbm_bytes), 2),
-    ]
-    if any(one.l2_fit for one in predictions):
-        columns.append(column("K, V in L2", lambda one: one.l2_fit, left=True))
-    columns += [
-        column("CTAs/SM", launch(lambda one: str(one.ctas_per_sm)), 4),
-        column("occup.", launch(lambda one: percent(one.occupancy_fraction)), 5),
-    ]
-    if any(one.spilled_bytes_per_thread for one in predictions):
-        columns.append(column("spill", lambda one: f"{one.spilled_bytes_per_thread} B"))
-    columns.append(column("bound by", bound_text, left=True))
-    columns.append(Column(title="P", cells=["*" if item.pareto else "" for item in shown], rank=3, left=True))
-    return table(columns, width, color)
+    return table(ranking_columns(shown, found.candidates), width, color)
 
 
-def rate_text(flop_per_s: float) -> str:
-    """A rate in TFLOP/s, to the point where figures still differ: `655`, `10.2`, `0.81`."""
-    value = flop_per_s / 1e12
-    return f"{value:.0f}" if value >= 99.5 else f"{value:.1f}" if value >= 9.95 else f"{value:.2f}"
+def varying_options(found: Exploration) -> list[str]:
+    """Options that take more than one value over all candidates."""
+    return options_that_vary(found.candidates)
 
 
-def band_text(item: Candidate) -> str:
-    """Band of a candidate's times, e.g. `1.02-1.20 ms`; empty where there is none."""
-    low, high = (units.duration(bound_s) for bound_s in item.band_s or (0.0, 0.0))
-    same_unit = low.split()[-1] == high.split()[-1]
-    return f"{low.split()[0] if same_unit else low}-{high}" if item.band_s else ""
+def short_text(found: Exploration, item: Candidate) -> str:
+    """Schedule and configuration of a candidate, without options that are the same everywhere."""
+    return short_option_text(found.candidates, item)
+
+
+def explore_rows(found: Exploration) -> list[dict[str, object]]:
+    """All candidates as rows for CSV: device, rank, schedule, options, figures."""
+    return ranking_rows(found.device_name, found.candidates)
 
 
 def band_lines(found: Exploration) -> list[str]:
@@ -127,26 +77,6 @@ def band_lines(found: Exploration) -> list[str]:
     text = ", ".join(texts[kind] for kind in sorted(kinds))
     told = f"({like} of {len(found.ranked)}), as their bands meet; measure these."
     return [f"band: time +- its mean error, {text}.", f"~: cannot be told apart from the best {told}"]
-
-
-def _option_column(name: str, shown: Sequence[Candidate]) -> Column:
-    cells = [str(item.config_dict().get(name, "-")) for item in shown]
-    return Column(title=TITLES[name], cells=cells, left=name in WORDS)
-
-
-def varying_options(found: Exploration) -> list[str]:
-    """Options that take more than one value over all candidates."""
-    values: dict[str, set[object]] = {}
-    for item in found.candidates:
-        for name, value in item.config_dict().items():
-            values.setdefault(name, set()).add(value)
-    return [name for name in TITLES if len(values.get(name, ())) > 1]
-
-
-def short_text(found: Exploration, item: Candidate) -> str:
-    """Schedule and configuration of a candidate, without options that are the same everywhere."""
-    shown = {"block_m", "block_n", "num_warps", "num_stages", *varying_options(found)}
-    return f"{item.schedule} {config_text({key: value for key, value in item.config_dict().items() if key in shown})}"
 
 
 def why_lines(found: Exploration) -> list[str]:
@@ -246,15 +176,3 @@ def left_out_lines(found: Exploration) -> list[str]:
     if spilling:
         lines.append(f"{plural(spilling, 'configuration')} that fit spill registers to local memory, which costs time.")
     return lines
-
-
-def explore_rows(found: Exploration) -> list[dict[str, object]]:
-    """All candidates as rows for CSV: device, rank, schedule, options, figures."""
-    names = [name for name in TITLES if any(name in item.options for item in found.candidates)]
-    rows = []
-    for rank, item in enumerate(found.candidates, 1):
-        told = item.to_dict()
-        del told["config"]
-        config: dict[str, object] = {name: item.config_dict().get(name) for name in names}
-        rows.append({"device": found.device_name, "rank": rank, "schedule": told.pop("schedule")} | config | told)
-    return rows

@@ -60,6 +60,11 @@ class Scaling:
     left_out: dict[str, str]
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """One line: which schedules, at which lengths, and where."""
+        lengths = ", ".join(map(str, self.seqlens))
+        return f"<Scaling: {', '.join(self.chosen)} at N = {lengths} on {self.device_name}>"
+
     def point(self, schedule: str, seqlen: int) -> Point | None:
         """A schedule at a length; None where it was left out."""
         return next((one for one in self.points if (one.schedule, one.seqlen) == (schedule, seqlen)), None)
@@ -130,7 +135,7 @@ def compare(
         raise ValueError("seqlens: must hold at least one length")
     gpu = load_device(device) if isinstance(device, str) else device
     problems = [replace(problem, seqlen_q=length, seqlen_k=length) for length in sorted(set(seqlens))]
-    space, left_out = plan(problems[0], schedule, fixed)
+    space, left_out = plan(problems[0], schedule, fixed, cost)
     able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
     settings: Settings = {"l2": l2, "overhead": overhead, "cost": cost}

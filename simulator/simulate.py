@@ -8,26 +8,23 @@ prediction every figure, per launch and in total
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from .allocator import Allocator
 from .clock import clocks_of
 from .costing import COSTS, cost_notes, costs_of
 from .device import Device, device_name, load_device
 from .engine import LaunchRun, run_launches
-from .fit import shrunk_note, smaller
-from .library.lookup import resources_of_all
-from .occupancy import DoesNotFit, occupancy
+from .launches import ResourcesOf, asked_config, fitted, launches_of, with_kept
+from .occupancy import DoesNotFit
 from .predict_launch import predict_launch
 from .prediction import Prediction
 from .problem import DTYPE_BYTES, AttentionProblem
 from .program import Launch, Resources
 from .registry import find_schedule
 from .remarks import WAY_OUT, l2_notes, tile_notes
-from .resources import tensor_instruction
 from .schedule import Config
 from .timeline import Timeline, timeline_of
-from .walk import steps, tally
+from .walk import tally
 
 __all__ = ["DoesNotFit", "Timeline", "launches_of", "peak_memory_bytes", "simulate", "simulate_with_timeline"]
 
@@ -45,21 +42,23 @@ def simulate(
     registers: int | None = None,
     smem_bytes: int | None = None,
     resources: Sequence[Resources] | None = None,
+    resources_of: ResourcesOf | None = None,
     cost: str = "compiled",
 ) -> Prediction:
     """Predict bytes at every level, cycles and time of one attention forward pass.
 
     Args:
-        problem: what to compute; schedule: name; config: choices; where None, the schedule's default, made smaller
-            until it fits, and a note says so.
+        problem: what to compute; schedule: name; config: choices; what it does not name is the schedule's default,
+            made smaller until a CTA fits, and a note says so.
         device: a `Device`, a catalogue name or a path to a TOML file.
         l2: `cold` (empty) or `warm` (as the same pipeline left it).
         resolution: `chunk` (fast) or `line` (128-byte lines).
         steady_state: whether a large grid may be continued from a steady state (see `engine`).
         overhead: launches follow each other in a `stream` or in a replayed CUDA `graph`.
         registers, smem_bytes: replace the estimates per thread, and per CTA [B].
-        resources: of each launch, e.g. what `kernels.compile.compile_pipelines` finds; where None, those of the library
-            of compiled kernels (unless registers or smem_bytes is given), and estimates of what it does not hold.
+        resources: of each launch of exactly this configuration; where None, those of the library of compiled kernels
+            (unless registers or smem_bytes is given), and estimates of what it does not hold.
+        resources_of: asked for the resources before the library is, e.g. `tilesight.compiler()`.
         cost: of steps: `compiled` (simulated from machine code, where the resources bring it or the library holds it)
             or `tiles` (resources and costs estimated).
 
@@ -67,7 +66,7 @@ def simulate(
         ValueError: a name or value is not allowed, or the schedule cannot do the problem (one line).
         DoesNotFit: a CTA needs more than an SM has, or the compiler refuses a kernel.
     """
-    given = registers, smem_bytes, resources
+    given = registers, smem_bytes, resources, resources_of
     prediction, _ = _simulate(
         problem, schedule, config, device, l2, resolution, steady_state, overhead, given, cost, False
     )
@@ -87,105 +86,19 @@ def simulate_with_timeline(
     registers: int | None = None,
     smem_bytes: int | None = None,
     resources: Sequence[Resources] | None = None,
+    resources_of: ResourcesOf | None = None,
     cost: str = "compiled",
 ) -> tuple[Prediction, Timeline]:
     """As `simulate`, and when each CTA ran where; every CTA is stepped through (`steady_state` has no effect)."""
-    given = registers, smem_bytes, resources
+    given = registers, smem_bytes, resources, resources_of
     prediction, runs = _simulate(
         problem, schedule, config, device, l2, resolution, steady_state, overhead, given, cost, True
     )
     gpu = load_device(device) if isinstance(device, str) else device
     chosen = find_schedule(schedule)
-    launches = launches_of(problem, schedule, prediction.config, gpu, *given)
+    launches = launches_of(problem, schedule, prediction.config, gpu)
     rows = "queries" if chosen.computes == "attention" else "rows"
     return prediction, timeline_of(launches, prediction.launches, runs, gpu.sms, problem.heads, rows)
-
-
-def launches_of(
-    problem: AttentionProblem,
-    schedule: str,
-    config: Config | None,
-    device: Device,
-    registers: int | None = None,
-    smem_bytes: int | None = None,
-    resources: Sequence[Resources] | None = None,
-) -> tuple[Launch, ...]:
-    """The launches of a schedule, their estimated resources replaced by those of each launch, and these by those given.
-
-    Raises:
-        ValueError: unknown schedule, or a problem that it or the device cannot do.
-    """
-    chosen = find_schedule(schedule)
-    reason = chosen.why_not(problem)
-    if reason is not None:
-        raise ValueError(f"schedule {schedule}: {reason}")
-    launches = chosen.launches(problem, chosen.checked(config or chosen.default), device)
-    for launch in launches:
-        for step, _ in steps(launch.program.body):
-            for matmul in step.work.matmuls:
-                instruction = tensor_instruction(device, matmul.m, launch.num_warps)
-                if device.tensor_flop_per_cycle(instruction, launch.dtype) == 0:
-                    raise ValueError(f"dtype = {launch.dtype!r}: {device.name} has no {instruction} for it")
-    if resources is not None:
-        launches = tuple(replace(launch, resources=own) for launch, own in zip(launches, resources, strict=True))
-    if registers is None and smem_bytes is None:
-        return launches
-
-    def given(own: Resources) -> Resources:
-        return replace(
-            own,
-            registers_per_thread=own.registers_per_thread if registers is None else registers,
-            smem_bytes_per_cta=own.smem_bytes_per_cta if smem_bytes is None else smem_bytes,
-            origin="given",
-        )
-
-    return tuple(replace(launch, resources=given(launch.resources)) for launch in launches)
-
-
-def misfit(problem: AttentionProblem, schedule: str, config: Config, device: Device, cost: str) -> str:
-    """Why a CTA of a configuration does not fit on a device, by the library or the estimates; empty where it does.
-
-    Args:
-        cost: as in `simulate`.
-    """
-    try:
-        launches = launches_of(problem, schedule, config, device)
-        if cost == "compiled":
-            launches, _ = with_kept(launches, device)
-        for launch in launches:
-            occupancy(launch.resources, launch.warps_per_cta, device)
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-def default_config(problem: AttentionProblem, schedule: str, device: Device, cost: str) -> tuple[Config, str]:
-    """A schedule's default configuration, made smaller until a CTA fits; and a remark where it was.
-
-    Where nothing smaller fits either, it is the default, and simulating it says why.
-    """
-    chosen = find_schedule(schedule)
-    reasons: list[str] = []
-    for config in smaller(chosen, chosen.default):
-        if not (reason := misfit(problem, schedule, config, device, cost)):
-            return config, shrunk_note(chosen.default, config, reasons[0]) if reasons else ""
-        reasons.append(reason)
-    return chosen.default, ""
-
-
-def with_kept(launches: tuple[Launch, ...], device: Device) -> tuple[tuple[Launch, ...], str]:
-    """Launches with resources and costs from the library; or as they are, and why, in one line, if it lacks one.
-
-    Raises:
-        DoesNotFit: the compiler refuses one of them.
-    """
-    kept = resources_of_all(launches, device)
-    if isinstance(kept, str):
-        raise DoesNotFit(kept)
-    if kept is None:
-        names = ", ".join(dict.fromkeys(launch.name for launch in launches))
-        return launches, f"the library of compiled kernels does not hold {names} as asked for on {device.name}"
-    return tuple(replace(launch, resources=own) for launch, own in zip(launches, kept, strict=True)), ""
 
 
 def peak_memory_bytes(problem: AttentionProblem, schedule: str, config: Config | None, device: Device) -> int:
@@ -219,7 +132,7 @@ def _simulate(
     resolution: str,
     steady_state: bool,
     overhead: str,
-    given: tuple[int | None, int | None, Sequence[Resources] | None],
+    given: tuple[int | None, int | None, Sequence[Resources] | None, ResourcesOf | None],
     cost: str,
     record: bool,
 ) -> tuple[Prediction, list[LaunchRun]]:
@@ -234,10 +147,24 @@ def _simulate(
     name = device_name(device) if isinstance(device, str) else device.name
     gpu = load_device(device) if isinstance(device, str) else device
     chosen = find_schedule(schedule)
-    config, shrunk = (config, "") if config else default_config(problem, schedule, gpu, cost)
-    launches = launches_of(problem, schedule, config, gpu, *given)
+    named, shrunk = config or Config(), ""
+    registers, smem_bytes, resources, resources_of = given
+    source = cost if registers is None and smem_bytes is None else "tiles"
+    config = asked_config(chosen, named, source)
+    if resources is None and (config != named or resources_of):
+        config, resources, shrunk = fitted(
+            problem,
+            schedule,
+            named,
+            gpu,
+            registers=registers,
+            smem_bytes=smem_bytes,
+            resources_of=resources_of,
+            cost=source,
+        )
+    launches = launches_of(problem, schedule, config, gpu, registers, smem_bytes, resources)
     missing = ""
-    if cost == "compiled" and given == (None, None, None):
+    if source == "compiled" and resources is None:
         launches, missing = with_kept(launches, gpu)
     element = DTYPE_BYTES[problem.dtype]
     costed = [costs_of(launch, gpu, element, cost) for launch in launches]

@@ -59,10 +59,16 @@ def options_taken(schedule: Schedule, chosen: Sequence[Schedule], fixed: Mapping
     return {name: values for name, values in fixed.items() if name in schedule.options}
 
 
-def configs_of(schedule: Schedule, chosen: Sequence[Schedule], fixed: Options) -> Iterator[Config]:
+def configs_of(
+    schedule: Schedule, chosen: Sequence[Schedule], fixed: Options, cost: str = "compiled"
+) -> Iterator[Config]:
     """A schedule's configurations in a stable order; a fixed option keeps its value, or values.
+
+    Args:
+        cost: where cycles come from: those of `compiled` code are of what Triton's compiler can do.
 
     Raises:
         ValueError: an option that none of the chosen schedules takes, or a value that is not allowed.
     """
-    yield from schedule.configs(**options_taken(schedule, chosen, fixed))
+    in_triton = schedule.in_triton if cost == "compiled" else {}
+    yield from schedule.configs(**{**in_triton, **options_taken(schedule, chosen, fixed)})

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from . import units
 from .engine import LaunchRun
 from .prediction import LaunchPrediction
 from .program import Affine, Launch
 from .walk import steps
+from .words import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,13 @@ class LaunchTimeline:
     hbm_bytes: np.ndarray
     l2_bytes: np.ndarray
 
+    def __repr__(self) -> str:
+        """One line: the kernel, when it ran, and how many CTAs."""
+        return (
+            f"<LaunchTimeline: {self.name}, {units.duration(self.begin_s)} to {units.duration(self.end_s)},"
+            f" {plural(len(self.cta), 'CTA')}>"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
@@ -44,6 +53,10 @@ class Timeline:
 
     sms: int
     launches: tuple[LaunchTimeline, ...]
+
+    def __repr__(self) -> str:
+        """One line: how many kernels, on how many SMs."""
+        return f"<Timeline: {plural(len(self.launches), 'kernel')} on {plural(self.sms, 'SM')}>"
 
 
 def timeline_of(

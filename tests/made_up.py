@@ -77,7 +77,7 @@ def a_prediction(
         device="h200",
         schedule=schedule,
         problem=A_PROBLEM,
-        config=config or Config(),
+        config=config or Config(block_m=128, block_n=64, num_warps=4, num_stages=2),
         options=options,
         launches=launches or (a_launch(),),
         peak_memory_bytes=peak_memory_bytes,

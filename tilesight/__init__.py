@@ -5,21 +5,22 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-# The names of the house, and the room each lives in. They load on first use, so that `import tilesight` is quick.
+# The public names, and the module each lives in. They load on first use, so that `import tilesight` is quick.
 _ROOMS = {
-    "AttentionProblem": "problem",
-    "Config": "schedule",
-    "Device": "device",
-    "DoesNotFit": "occupancy",
-    "Exploration": "explore",
-    "Prediction": "prediction",
-    "Scaling": "scaling",
-    "all_schedules": "registry",
-    "compare": "scaling",
-    "explore": "explore",
-    "load_device": "device",
-    "simulate": "simulate",
-    "simulate_with_timeline": "simulate",
+    "AttentionProblem": "simulator.problem",
+    "Config": "simulator.schedule",
+    "Device": "simulator.device",
+    "DoesNotFit": "simulator.occupancy",
+    "Exploration": "simulator.explore",
+    "Prediction": "simulator.prediction",
+    "Scaling": "simulator.scaling",
+    "all_schedules": "simulator.registry",
+    "compare": "simulator.scaling",
+    "compiler": "compiling",
+    "explore": "simulator.explore",
+    "load_device": "simulator.device",
+    "simulate": "simulator.simulate",
+    "simulate_with_timeline": "simulator.simulate",
 }
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Scaling",
     "all_schedules",
     "compare",
+    "compiler",
     "explore",
     "load_device",
     "simulate",
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from .compiling import compiler as compiler
     from .simulator.device import Device as Device
     from .simulator.device import load_device as load_device
     from .simulator.explore import Exploration as Exploration
@@ -57,7 +60,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     if name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f".simulator.{_ROOMS[name]}", __name__), name)
+    value: object = getattr(import_module(f".{_ROOMS[name]}", __name__), name)
     globals()[name] = value
     return value
 

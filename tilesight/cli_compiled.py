@@ -9,15 +9,15 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from .cli_output import BadInput, progress, say
+from .compiling import compiler, only_missing, why_not
 from .simulator import units
 from .simulator.device import Device
 from .simulator.pool import cores
 from .simulator.problem import AttentionProblem
 from .simulator.program import Launch, Resources
-from .simulator.registry import find_schedule
 
 if TYPE_CHECKING:
-    from .simulator.explore import ResourcesOf
+    from .simulator.launches import ResourcesOf
     from .simulator.prediction import LaunchPrediction
 
 COMPILE_S = 2.0
@@ -52,42 +52,24 @@ def source_of_costs(
         return compile_, (remark,)
     if cost == "tiles" or any(value is not None for value in given.values()):
         return None, ()
-    from .simulator.library.lookup import origin_text, resources_of_all
+    from .simulator.library.lookup import origin_text
 
     notes = (text,) if (text := origin_text(device)) else ()
     if why_not():
         return None, notes
+    compile_, _ = compiler_for(problem, device, given, workers)
 
-    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | str | None]:
-        answers: list[tuple[Resources, ...] | str | None] = [None] * len(pipelines)
-        missing = [number for number, chain in enumerate(pipelines) if resources_of_all(chain, device) is None]
-        if missing:
-            compile_, _ = compiler_for(problem, device, given, workers)
-            seconds = ceil(sum(len(pipelines[number]) for number in missing) / (workers or cores())) * COMPILE_S
-            say(f"compiling what the library does not hold: about {units.duration(seconds)} the first time, then kept")
-            found = compile_([pipelines[number] for number in missing])
-            for number, answer in zip(missing, found, strict=True):
-                answers[number] = answer
-        return answers
+    def announced(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | str | None]:
+        seconds = ceil(sum(map(len, pipelines)) / (workers or cores())) * COMPILE_S
+        say(f"compiling what the library does not hold: about {units.duration(seconds)} the first time, then kept")
+        return compile_(pipelines)
 
-    return resources_of, notes
+    return only_missing(announced, device), notes
 
 
 def of_use(remarks: tuple[str, ...], launches: "Iterable[LaunchPrediction]") -> tuple[str, ...]:
     """Remarks on who compiled the code, where cycles come of any."""
     return remarks if any(launch.cost == "compiled" for launch in launches) else ()
-
-
-def why_not() -> str | None:
-    """Why nothing can be compiled here, in one line; None where it can."""
-    from .kernels.availability import missing_package
-
-    reason = missing_package()
-    if reason:
-        return reason
-    from .kernels.launch import interpreted
-
-    return "TRITON_INTERPRET is set, and Triton interprets or compiles, never both; unset it" if interpreted() else None
 
 
 def compiler_for(
@@ -115,21 +97,10 @@ def compiler_for(
     reason = why_not()
     if reason:
         raise BadInput(f"{wanted_by}: {reason}")
-    from .kernels.compile import compile_pipelines, compiler_text
+    from .kernels.compile import compiler_text
 
-    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | str]:
+    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | str | None]:
         with progress("kernels compiled") as tick:
-            return compile_pipelines(pipelines, problem, device, workers=workers, progress=tick)
+            return compiler(problem, device, everything=True, workers=workers, progress=tick)(pipelines)
 
     return resources_of, f"registers, shared memory and code are compiled here: {compiler_text(device)}"
-
-
-def rows_split(schedules: Sequence[str]) -> dict[str, str]:
-    """Triton's warps share a tile by rows: the options that say so to those schedules, where one of them asks.
-
-    Raises:
-        ValueError: there is no schedule of that name.
-    """
-    named = [find_schedule(name) for name in schedules if name != "all"]
-    asks = "all" in schedules or any("warp_split" in schedule.options for schedule in named)
-    return {"warp_split": "q"} if asks else {}

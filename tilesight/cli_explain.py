@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .cli_compiled import compiler_for, rows_split
+from .cli_compiled import compiler_for
 from .cli_given import given as typed_options
 from .cli_options import ConfigOptions, MachineOptions, OneSchedule, ProblemOptions, refuse_unread_shape, spread
 from .cli_output import announce_compiler, bad_input, show, text_color, text_width
@@ -29,12 +29,11 @@ def explain(
 
     with bad_input("schedule"):
         refuse_unread_shape(typed_options(context), [find_schedule(schedule)])
-        split = rows_split([schedule])
     given: dict[str, int | None] = {"registers": None, "smem_bytes": None}
     resources_of, remark = compiler_for(asked, device, given, wanted_by="explain")
     from .cli_fit import fitted
 
-    chosen, resources, shrunk = fitted(asked, schedule, split, config.chosen(), device, given, resources_of)
+    chosen, resources, shrunk = fitted(asked, schedule, config.chosen(), device, given, resources_of, "compiled")
     assert resources is not None, "all launches are compiled"
     announce_compiler()
     from .simulator import explain as door
@@ -50,7 +49,7 @@ def explain(
         l2=machine.l2,
         overhead=machine.overhead,
     )
-    notes = (*machine.notes(), *shrunk, remark, *found.prediction.notes)
+    notes = (*machine.notes(), *([shrunk] if shrunk else ()), remark, *found.prediction.notes)
     found = replace(found, prediction=replace(found.prediction, device=name, notes=notes))
     if json:
         show(report.to_json(explain_dict(found, sass)))

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_compiled import of_use, rows_split, source_of_costs
+from .cli_compiled import of_use, source_of_costs
 from .cli_given import given as typed_options
-from .cli_given import made
+from .cli_given import made, refuse_unread
 from .cli_options import (
     CONFIG_OPTIONS,
     Compiled,
@@ -38,7 +38,7 @@ from .cli_output import (
     text_width,
     write_file,
 )
-from .cli_parse import flag, option
+from .cli_parse import flag, option, whole
 
 
 @spread
@@ -56,6 +56,12 @@ def explore(
     top: Annotated[
         int | None, option("--top", "Show the best so many.  [default: 15, of several devices 5 each; all in files]")
     ] = None,
+    triton_configs: Annotated[
+        int | None,
+        option(
+            "--triton-configs", "Print the best N as `triton.Config(...)`, for @triton.autotune; no table.", "N", whole
+        ),
+    ] = None,
     workers: Workers = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
@@ -70,6 +76,11 @@ def explore(
     check_outputs(csv=csv, html=html, plot=plot)
     asked, devices = problem.build(), machine.build()
     one_device(devices, html=html, plot=plot)
+    if triton_configs is not None:
+        one_device(devices, **{"triton-configs": triton_configs})
+        if triton_configs < 1:
+            raise BadInput(f"--triton-configs = {triton_configs}: must be an integer of 1 or more")
+        refuse_unread(typed_options(context), ["--json", "--top"], "with --triton-configs, which prints no table")
     fixed: dict[str, Any] = dict(space.lists())
     given, notes = resources_given(registers, smem_bytes), machine.notes()
     kind, processes, schedules = cost_given(cost, given, compiled), workers_given(workers), schedule or ["flash2"]
@@ -83,9 +94,7 @@ def explore(
 
     with bad_input("schedule", *CONFIG_OPTIONS):
         refuse_unread_shape(typed_options(context), schedules_named(schedules))
-        if compiled or kind == "compiled":
-            fixed = rows_split(schedules) | fixed
-        door.plan(asked, schedules, fixed)
+        door.plan(asked, schedules, fixed, kind)
     settings: dict[str, Any] = {**given, **fixed}
     every = []
     for name, device in devices.items():
@@ -123,6 +132,8 @@ def explore(
             if json
             else devices_text(every, top or 5, text_width(), text_color())
         )
+    elif triton_configs:
+        show(found.to_triton_configs(triton_configs))
     elif json:
         show(report.to_json(found.to_dict(top)))
     else:

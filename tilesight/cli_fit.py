@@ -4,15 +4,14 @@ from collections.abc import Callable, Mapping
 
 from .cli_options import CONFIG_OPTIONS
 from .cli_output import BadInput, bad_input
+from .simulator import launches
 from .simulator.device import Device
-from .simulator.explore import ResourcesOf
-from .simulator.fit import changes, shrunk_note, smaller
-from .simulator.occupancy import DoesNotFit, occupancy
+from .simulator.fit import changes, smaller
+from .simulator.launches import ResourcesOf
+from .simulator.occupancy import DoesNotFit
 from .simulator.problem import AttentionProblem
-from .simulator.program import Resources
 from .simulator.registry import find_schedule
 from .simulator.schedule import Config, Schedule
-from .simulator.simulate import launches_of, with_kept
 
 CAUSES = {
     "shared memory": ("smem_bytes", ("block_m", "block_n", "num_stages")),
@@ -26,90 +25,46 @@ CAUSES = {
 TRIES = {"num_warps": "fewer --num-warps", "smem_bytes": "a smaller --smem-bytes", "registers": "fewer --registers"}
 """Option that no smaller block makes up for -> what to try."""
 
-Fitted = tuple[Config, tuple[Resources, ...] | None, tuple[str, ...]]
-
 
 def fitted(
     problem: AttentionProblem,
     schedule: str,
-    split: Mapping[str, int | str],
     chosen: Mapping[str, int | str],
     device: Device,
     given: dict[str, int | None],
     resources_of: ResourcesOf | None,
-    cost: str = "tiles",
-) -> Fitted:
-    """The configuration that the user's options name, the rest of it the default, made smaller until a CTA fits.
+    cost: str,
+) -> launches.Fitted:
+    """The configuration that the user's options name, as `simulator.launches` makes it fit.
 
     Args:
-        split: options that the command chooses; chosen: those that the user gave.
-        given: values of `--registers` and `--smem-bytes`; resources_of: compiles launches, None where nothing does.
-        cost: as in `simulate`.
-
-    Returns:
-        Configuration; resources of each launch, None where `simulate` is to find or estimate them; remarks.
+        chosen: options that the user gave; given: values of `--registers` and `--smem-bytes`; the rest as there.
 
     Raises:
         BadInput: the schedule cannot do the problem, or a CTA does not fit; the text says what to try.
     """
+
+    def fit(config: Config, compile_: ResourcesOf | None) -> launches.Fitted:
+        return launches.fitted(problem, schedule, config, device, resources_of=compile_, cost=cost, **given)
+
     with bad_input("schedule", "dtype", *CONFIG_OPTIONS):
         named = find_schedule(schedule)
-        asked = named.asked(**{**split, **chosen})
-
-    def resources_for(config: Config, compile_: ResourcesOf | None) -> tuple[Resources, ...] | None:
-        return _resources(problem, schedule, config, device, given, compile_, cost)
-
-    def fits(config: Config) -> bool:
+        named.check_options(**chosen)
+        config = Config(**chosen)  # type: ignore[arg-type]
         try:
-            resources_for(config, None)
-        except DoesNotFit:
+            return fit(config, resources_of)
+        except DoesNotFit as error:
+            reason = str(error)
+    asked = launches.asked_config(named, config, cost)
+
+    def fits(smaller_one: Config) -> bool:
+        try:
+            fit(smaller_one, None)
+        except ValueError:
             return False
         return True
 
-    reason = conflict = named.conflict(asked) or ""
-    for config in smaller(named, asked, kept=chosen):
-        # What is compiled takes seconds: only the first, and what fits by its estimate.
-        if reason and resources_of and not fits(config):
-            continue
-        try:
-            found = resources_for(config, resources_of)
-        except DoesNotFit as error:
-            reason = reason or str(error)
-        else:
-            return config, found, (shrunk_note(asked, config, reason),) if reason else ()
-    if conflict:
-        with bad_input(*CONFIG_OPTIONS):
-            raise ValueError(conflict)
     raise _misfit(reason, named, asked, {**chosen, **_values(given)}, fits)
-
-
-def _resources(
-    problem: AttentionProblem,
-    schedule: str,
-    config: Config,
-    device: Device,
-    given: dict[str, int | None],
-    resources_of: ResourcesOf | None,
-    cost: str,
-) -> tuple[Resources, ...] | None:
-    """What each launch takes of an SM, as `fitted` returns it.
-
-    Raises:
-        DoesNotFit: a CTA does not fit. BadInput: the schedule or the device cannot do the problem.
-    """
-    with bad_input("schedule", "dtype", *CONFIG_OPTIONS):
-        launches = launches_of(problem, schedule, config, device, given["registers"], given["smem_bytes"])
-    if resources_of:
-        (compiled,) = resources_of([launches])
-        if isinstance(compiled, str):
-            raise DoesNotFit(compiled)
-        if compiled:
-            return compiled
-    if cost == "compiled":
-        launches, _ = with_kept(launches, device)
-    for launch in launches:
-        occupancy(launch.resources, launch.warps_per_cta, device)
-    return None if cost == "compiled" else tuple(launch.resources for launch in launches)
 
 
 def _values(given: Mapping[str, int | None]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_compiled import of_use, rows_split, source_of_costs
+from .cli_compiled import of_use, source_of_costs
 from .cli_given import given as typed_options
 from .cli_given import refuse_unread
 from .cli_options import (
@@ -70,11 +70,10 @@ def simulate(
 
     with bad_input("schedule"):
         refuse_unread_shape(typed, [find_schedule(schedule)])
-        split = rows_split([schedule]) if compiled or kind == "compiled" else {}
     resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled)
     from .cli_fit import fitted
 
-    chosen, resources, shrunk = fitted(asked, schedule, split, config.chosen(), device, given, resources_of, kind)
+    chosen, resources, shrunk = fitted(asked, schedule, config.chosen(), device, given, resources_of, kind)
     announce_compiler()
     from .simulator import report
     from .simulator import simulate as door
@@ -95,6 +94,6 @@ def simulate(
         write_file(trace, gzip.compress(text, mtime=0) if compressed else text, "open it at https://ui.perfetto.dev")
     else:
         prediction = door.simulate(asked, **settings)
-    notes = (*machine.notes(), *shrunk, *of_use(remarks, prediction.launches), *prediction.notes)
+    notes = (*machine.notes(), *([shrunk] if shrunk else ()), *of_use(remarks, prediction.launches), *prediction.notes)
     prediction = replace(prediction, device=name, notes=notes)
     show(report.to_json(prediction.to_dict()) if json else simulate_text(prediction, device))

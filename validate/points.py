@@ -87,9 +87,7 @@ def runnable_config(schedule: str, **chosen: Any) -> Config:
         ValueError: an option that the schedule does not take, or a value that is not allowed.
     """
     found = find_schedule(schedule)
-    # Triton's compiler always splits the rows of a tile product.
-    fixed = {"warp_split": "q"} if "warp_split" in found.options else {}
-    return found.config(**{**fixed, **chosen})
+    return found.config(**{**found.in_triton, **chosen})
 
 
 def able(schedules: Sequence[str], device: Device) -> tuple[list[str], dict[str, str]]:

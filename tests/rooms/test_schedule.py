@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tilesight.simulator.device import load_device
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.registry import find_schedule
 from tilesight.simulator.schedule import Config, Schedule, frozen
 
 TOY = Schedule(
@@ -58,8 +61,38 @@ def test_a_fixed_option_keeps_its_value() -> None:
 
 def test_chosen_options_replace_the_default() -> None:
     """The others stay."""
-    assert TOY.config(block_m=16) == Config(block_m=16, num_warps=8)
+    assert TOY.config(block_m=16) == Config(block_m=16, num_warps=8, cta_order="m-fast")
     assert TOY.config() == TOY.default
+
+
+def test_what_is_not_named_is_left_to_the_schedule() -> None:
+    """A `Config` holds and shows what its user named; the schedule adds its own default, and only what it reads."""
+    assert Config(block_m=16).named() == {"block_m": 16}
+    assert repr(Config(block_m=16)) == "Config(block_m=16)"
+    assert TOY.checked(Config()) == TOY.default == Config(block_m=64, num_warps=8, cta_order="m-fast")
+    assert TOY.checked(Config(num_warps=4)).named() == {"block_m": 64, "num_warps": 4, "cta_order": "m-fast"}
+
+
+def test_launches_are_of_whole_configurations() -> None:
+    """Also where a caller leaves options out."""
+    seen = []
+    watched = replace(TOY, launches=lambda problem, config, device: (seen.append(config), ())[1])
+    problem = AttentionProblem(batch=1, heads=1, seqlen_q=64, seqlen_k=64, head_dim=64)
+    watched.launches(problem, Config(block_m=16), load_device("h200"))
+    assert seen == [TOY.config(block_m=16)]
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("flash1", {"block_m": 64, "block_n": 128, "num_warps": 4, "num_stages": 2, "warp_split": "k"}),
+        ("naive", {"block_m": 128, "block_n": 64, "num_warps": 4, "num_stages": 3}),
+        ("online_softmax", {"block_m": 1, "block_n": 1024, "num_warps": 4, "softmax_variant": "online"}),
+    ],
+)
+def test_a_default_names_what_its_schedule_reads(name: str, named: dict[str, int | str]) -> None:
+    """All of it, and nothing else."""
+    assert find_schedule(name).default.named() == named
 
 
 @pytest.mark.parametrize("ask", [TOY.config, lambda **chosen: list(TOY.configs(**chosen)), TOY.check_options])

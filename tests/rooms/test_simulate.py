@@ -34,7 +34,8 @@ def test_a_prediction_names_what_was_asked(schedule: str) -> None:
     """Device, schedule, problem, the configuration that was used, and one entry per launch."""
     seen = simulate(SMALL, schedule=schedule)
     chosen = all_schedules()[schedule]
-    assert (seen.device, seen.schedule, seen.problem, seen.config) == ("h200", schedule, SMALL, chosen.default)
+    default = chosen.config(**chosen.in_triton)
+    assert (seen.device, seen.schedule, seen.problem, seen.config) == ("h200", schedule, SMALL, default)
     names = [launch.name for launch in launches_of(SMALL, schedule, None, H200)]
     assert [launch.name for launch in seen.launches] == names
 

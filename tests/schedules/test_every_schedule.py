@@ -211,18 +211,16 @@ def test_registers_and_shared_memory_are_sane(schedule: Schedule, data: st.DataO
 @pytest.mark.parametrize("option", [field.name for field in fields(Config)])
 def test_an_option_changes_the_launches_where_the_schedule_takes_it(schedule: Schedule, option: str) -> None:
     """Options are honoured or refused, never ignored."""
-    seen = [
-        contract.fingerprint(
-            schedule.launches(TYPICAL, replace(schedule.default, **{"num_stages": 2, option: value}), TOY_WGMMA)
-        )
-        for value in CHOICES[option][-2:]
-    ]
-    if option in schedule.options:
-        assert seen[0] != seen[1]
-    else:
-        assert seen[0] == seen[1]
-        with pytest.raises(ValueError, match=option):
-            schedule.config(**{option: CHOICES[option][-1]})
+    values = CHOICES[option][-2:]
+    if option not in schedule.options:
+        for refuse in (schedule.config, lambda **chosen: schedule.launches(TYPICAL, Config(**chosen), TOY_WGMMA)):
+            with pytest.raises(ValueError, match=option):
+                refuse(**{option: values[-1]})  # type: ignore[operator]
+        return
+    stages = {"num_stages": 2} if "num_stages" in schedule.options else {}
+    configs = [replace(schedule.default, **(stages | {option: value})) for value in values]
+    seen = [contract.fingerprint(schedule.launches(TYPICAL, config, TOY_WGMMA)) for config in configs]
+    assert seen[0] != seen[1]
 
 
 @every_schedule

@@ -1,0 +1,62 @@
+"""`compiler()` from Python gives what `--compiled` gives on the command line."""
+
+import json
+
+import pytest
+from tilesight.kernels.availability import missing_package
+from tilesight.simulator.explore import explore
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.schedule import Config
+from tilesight.simulator.simulate import simulate
+
+from tilesight.cli import main
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
+from tilesight.compiling import compiler
+
+PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)
+SHAPE = ("--batch", "1", "--heads", "2", "--seqlen", "256", "--block-m", "64", "--block-n", "64", "--num-warps", "4")
+
+
+@pytest.mark.parametrize("schedule", ["flash2", "flash1"])
+def test_python_compiles_what_the_command_compiles(schedule: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """All kernels, with the same figures; flash1's warps share rows."""
+    assert main(["explore", "--schedule", schedule, *SHAPE, "--num-stages", "2,3", "--compiled", "--json"]) == 0
+    commanded = json.loads(capsys.readouterr().out)
+    found = explore(
+        PROBLEM,
+        schedule=schedule,
+        block_m=64,
+        block_n=64,
+        num_warps=4,
+        num_stages=(2, 3),
+        resources_of=compiler(PROBLEM, everything=True),
+    )
+    own = json.loads(json.dumps(found.to_dict()))
+    assert own["configs"] == commanded["configs"]
+    assert {one["resources"] for one in own["configs"]} == {"compiled"}
+
+
+def test_one_configuration_is_compiled_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    """By `simulate`, with a `Config` that names a part."""
+    config = Config(block_m=64, block_n=64, num_warps=4)
+    assert main(["simulate", *SHAPE, "--compiled", "--json"]) == 0
+    commanded = json.loads(capsys.readouterr().out)
+    seen = simulate(PROBLEM, config=config, resources_of=compiler(PROBLEM, everything=True))
+    own = json.loads(json.dumps(seen.to_dict()))
+    assert (own["config"], own["launches"]) == (commanded["config"], commanded["launches"])
+
+
+def test_what_the_library_holds_is_not_compiled() -> None:
+    """Unless everything is asked for: then progress counts it."""
+    compiled: list[int] = []
+
+    def count(done: int, total: int) -> None:
+        compiled.append(total)
+
+    simulate(PROBLEM, resources_of=compiler(PROBLEM, progress=count))
+    assert compiled == []
+    simulate(PROBLEM, resources_of=compiler(PROBLEM, everything=True, progress=count))
+    assert compiled == [1]

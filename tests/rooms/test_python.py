@@ -1,0 +1,238 @@
+"""What a notebook shows of results: short lines, small tables, data frames, lines to paste."""
+
+import builtins
+import csv
+from dataclasses import replace
+from html.parser import HTMLParser
+from io import StringIO
+from typing import Any
+
+import pandas
+import pytest
+from made_up import a_launch, a_prediction
+from tilesight.simulator.device import load_device
+from tilesight.simulator.explore import Exploration, explore
+from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.report import to_csv
+from tilesight.simulator.report_explore import explore_rows, explore_text
+from tilesight.simulator.scaling import compare
+from tilesight.simulator.schedule import Config
+from tilesight.simulator.simulate import simulate, simulate_with_timeline
+
+from tilesight.cli import main
+
+PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)
+TRAP = "<script>alert(1)</script> & co"
+
+
+@pytest.fixture(scope="module")
+def found() -> Exploration:
+    """A small space, a part of which does not fit."""
+    return explore(PROBLEM, schedule=("flash2", "naive"), block_m=(64, 256), num_warps=4, block_n=(64, 256))
+
+
+class _Cells(HTMLParser):
+    """Texts of the cells of a page, and the tags that it is made of."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.rows: list[list[str]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.add(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+
+def test_results_are_one_line(found: Exploration) -> None:
+    """With what matters, and no more: schedule, configuration, time, what binds."""
+    prediction, timeline = simulate_with_timeline(PROBLEM, config=Config(block_m=64))
+    scaling = compare(PROBLEM, [128], schedule="flash2", num_warps=4, block_m=64, block_n=64, num_stages=2)
+    several = (found, *found.candidates, prediction, *prediction.launches, found.device, timeline, scaling)
+    for one in (*several, *timeline.launches, find_schedule("flash2")):
+        assert "\n" not in repr(one) and len(repr(one)) < 260, repr(one)
+    assert repr(a_prediction()) == (
+        "<Prediction: flash2 128 x 64, 4 warps, 2 stages, B=2 H=4 M=N=1024 D=64 fp16 no mask on h200:"
+        " 1.00 ms, bound by tensor 60 %>"
+    )
+    assert repr(a_launch()) == "<LaunchPrediction: kernel, grid 64 x 1 x 1: 1.00 ms, bound by tensor 60 %>"
+    assert repr(load_device("h200")) == "<Device: NVIDIA H200 SXM 141 GB, compute capability 9.0, 132 SMs>"
+    best = found.ranked[0]
+    assert best.prediction is not None
+    assert repr(best.prediction.config) in f"{best.config!r}"
+    assert f"best: {best.schedule} " in repr(found) and best.prediction.told in repr(found)
+    misfit = next(item for item in found.candidates if not item.fits)
+    assert f"does not fit: {misfit.reason}" in repr(misfit)
+
+
+def test_options_as_usual_are_left_out_of_a_line() -> None:
+    """Others are told."""
+    assert "m-fast" not in repr(simulate(PROBLEM))
+    assert "cta order m-reversed" in repr(simulate(PROBLEM, config=Config(cta_order="m-reversed")))
+
+
+def test_printed_it_is_the_table_of_the_command(found: Exploration) -> None:
+    """The same best 15 rows in the same columns, and the line above."""
+    told = explore_text(found)
+    for line in str(found).splitlines()[1:]:
+        assert line in told.splitlines()
+    assert str(found).splitlines()[0] == found.title
+    assert len(str(found).splitlines()) == 3 + 15
+
+
+def test_a_notebook_shows_the_columns_of_the_table(found: Exploration) -> None:
+    """A row each of the best 15, all columns in order, no script."""
+    page = _Cells(found._repr_html_())
+    head, *rows = page.rows
+    printed = explore_text(found, width=400).splitlines()
+    titles = next(line for line in printed if line.lstrip().startswith("#"))
+    assert " ".join(titles.split()) == " ".join(head)
+    assert len(rows) == 15 < len(found.ranked)
+    first = next(line for line in printed if line.lstrip().startswith("1 "))
+    assert " ".join(first.split()) == " ".join(" ".join(rows[0]).split())
+    assert page.tags == {"p", "table", "thead", "tbody", "tr", "th", "td"}
+
+
+def test_a_notebook_shows_a_row_per_launch() -> None:
+    """With the same columns."""
+    seen = simulate(PROBLEM, schedule="naive")
+    head, *rows = _Cells(seen._repr_html_()).rows
+    assert [row[0] for row in rows] == ["scores", "softmax", "output"]
+    assert head[:2] == ["launch", "time"] and head[-1] == "bound by"
+    assert rows[1][head.index("bound by")].startswith(seen.launches[1].bottleneck)
+
+
+def test_nothing_of_a_result_is_markup(found: Exploration) -> None:
+    """Names and remarks are text, whatever they hold."""
+    for one in (
+        replace(found, device_name=TRAP, notes=(TRAP,)),
+        replace(a_prediction(replace(a_launch(), name=TRAP)), device=TRAP, notes=(TRAP,)),
+    ):
+        page = one._repr_html_()
+        assert "<script" not in page
+        assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co" in page
+
+
+def test_where_nothing_fits_the_line_above_is_all() -> None:
+    """No table without rows."""
+    none = explore(PROBLEM, block_m=256, block_n=256, num_stages=4, num_warps=4)
+    assert not none.ranked
+    assert str(none) == none.title
+    assert "0 fit" in none._repr_html_() and "<td" not in none._repr_html_()
+    assert none.to_triton_configs().splitlines()[-2:] == ["[", "]"]
+
+
+def test_a_data_frame_has_the_columns_of_the_csv(found: Exploration) -> None:
+    """And its rows, in order."""
+    table = found.to_pandas()
+    rows = list(csv.DictReader(StringIO(to_csv(explore_rows(found)))))
+    assert list(table.columns) == list(rows[0])
+    assert len(table) == len(rows) == len(found.candidates)
+    assert [str(one) for one in table["schedule"]] == [row["schedule"] for row in rows]
+    times_s = [item.prediction.time_s for item in found.ranked if item.prediction]
+    assert table["time_s"].dropna().tolist() == times_s
+    assert table["time_s"].dtype == float
+
+
+def test_a_data_frame_of_a_prediction_has_a_row_per_launch() -> None:
+    """Every value is one number or text: shares have columns of their own."""
+    seen = simulate(PROBLEM, schedule="naive")
+    table = seen.to_pandas()
+    assert table["name"].tolist() == ["scores", "softmax", "output"]
+    assert table["time_s"].sum() == pytest.approx(seen.time_s)
+    assert table["causes.launch"].tolist() == [launch.causes["launch"] for launch in seen.launches]
+    assert (table["schedule"].iloc[0], table["block_m"].iloc[0]) == ("naive", 128)
+    assert isinstance(table, pandas.DataFrame)
+
+
+def test_without_pandas_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch, found: Exploration) -> None:
+    """And nothing else needs it."""
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **others: Any) -> Any:
+        if name.split(".")[0] == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'")
+        return real(name, *rest, **others)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    for one in (found, a_prediction()):
+        with pytest.raises(ImportError, match=r"^to_pandas needs pandas, which is not installed: pip install pandas$"):
+            one.to_pandas()  # type: ignore[attr-defined]
+
+
+class _Config:
+    """Stands for `triton.Config`."""
+
+    def __init__(self, kwargs: dict[str, int], *, num_warps: int = 4, num_stages: int = 3) -> None:
+        self.all = {**kwargs, "num_warps": num_warps, "num_stages": num_stages}
+
+
+def _evaluated(text: str) -> list[dict[str, int]]:
+    """What Python makes of pasted lines."""
+    names = {"triton": type("triton", (), {"Config": _Config})}
+    return [one.all for one in eval(text, names)]
+
+
+def test_pasted_lines_are_the_best_configurations(found: Exploration) -> None:
+    """In order, with their predicted times, as Python."""
+    text = found.to_triton_configs(3)
+    names = ("block_m", "block_n", "num_warps", "num_stages")
+    best = found.ranked[:3]
+    assert _evaluated(text) == [{name: getattr(item.config, name) for name in names} for item in best]
+    assert len(_evaluated(found.to_triton_configs(999))) == len(found.ranked)
+    with pytest.raises(ValueError, match=r"^top = 0: must be an integer of 1 or more$"):
+        found.to_triton_configs(0)
+
+
+def test_what_pasted_lines_leave_out_is_said_beside_them() -> None:
+    """What is the same in all above, what differs behind each; what Triton always does, never."""
+    text = explore(PROBLEM, block_m=64, block_n=64, num_warps=4, cta_order=("m-fast", "head-fast")).to_triton_configs()
+    assert "# Not in them, and predicted with: kv_order = forward, persistent = 0.\n" in text
+    assert "# Not in them, and told behind each: cta_order.\n" in text
+    assert "warp_split" not in text
+    assert all("cta_order = " in line for line in text.splitlines() if "triton.Config" in line)
+
+
+def test_rows_alone_have_no_stages() -> None:
+    """Only what the schedule takes is told to Triton."""
+    text = explore(PROBLEM, schedule="online_softmax", block_m=1, num_warps=4).to_triton_configs(1)
+    (line,) = (line for line in text.splitlines() if "triton.Config" in line)
+    assert "num_stages" not in line and "num_warps=4" in line
+
+
+def test_the_command_prints_the_same_lines(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    """In place of the table; files are written beside."""
+    shape = ("--batch", "1", "--heads", "4", "--seqlen", "512", "--num-warps", "4", "--cost", "tiles")
+    file = tmp_path / "all.csv"
+    assert main(["explore", *shape, "--triton-configs", "2", "--csv", str(file)]) == 0
+    told = explore(PROBLEM, num_warps=4, cost="tiles")
+    assert capsys.readouterr().out == told.to_triton_configs(2) + "\n"
+    assert len(file.read_text().splitlines()) == 1 + len(told.candidates)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("0",), "--triton-configs = 0: must be an integer of 1 or more"),
+        (("3", "--json"), "--json: changes nothing with --triton-configs, which prints no table; leave it out"),
+        (("3", "--top", "4"), "--top 4: changes nothing with --triton-configs, which prints no table; leave it out"),
+        (("3", "--device", "h200", "--device", "h100"), "shows one device, not h200, h100-sxm; run once for each"),
+    ],
+)
+def test_pasted_lines_refuse_what_changes_nothing(
+    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line that names both."""
+    assert main(["explore", "--triton-configs", *options]) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.count("\n") == 1
+    assert said in told.err

@@ -1,0 +1,84 @@
+"""Resources and costs from Triton's compiler for Python, as `--compiled` has them; torch and triton, but no GPU.
+
+The library of compiled kernels answers first, unless everything is to be compiled here.
+"""
+
+from collections.abc import Sequence
+
+from .simulator.device import Device, load_device
+from .simulator.launches import ResourcesOf
+from .simulator.pool import Progress
+from .simulator.problem import AttentionProblem
+from .simulator.program import Launch, Resources
+
+Answers = list[tuple[Resources, ...] | str | None]
+
+
+def compiler(
+    problem: AttentionProblem,
+    device: Device | str = "h200",
+    *,
+    everything: bool = False,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> ResourcesOf:
+    """What compiles the kernels of a problem for a device, for `resources_of` of `simulate` and `explore`.
+
+    Args:
+        problem, device: as given to `simulate` or `explore`.
+        everything: compile also what the library of compiled kernels holds, as `--compiled` does; otherwise only what
+            it lacks, as the commands do where torch and triton are installed.
+        workers: compiler processes at most; one per core where None.
+        progress: called with (kernels compiled, kernels in all).
+
+    Returns:
+        A function of the launches of configurations. What it has compiled is kept on disk, and found there again.
+
+    Raises:
+        RuntimeError: torch or triton is missing, or TRITON_INTERPRET is set (one line).
+        ValueError: unknown device, or less than one worker.
+    """
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers = {workers}: must be an integer of 1 or more")
+    gpu = load_device(device) if isinstance(device, str) else device
+    reason = why_not()
+    if reason:
+        raise RuntimeError(reason)
+    from .kernels.compile import compile_pipelines
+
+    def compile_all(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | str | None]:
+        return compile_pipelines(pipelines, problem, gpu, workers=workers, progress=progress)
+
+    return compile_all if everything else only_missing(compile_all, gpu)
+
+
+def why_not() -> str | None:
+    """Why nothing can be compiled here, in one line; None where it can."""
+    from .kernels.availability import missing_package
+
+    reason = missing_package()
+    if reason:
+        return reason
+    from .kernels.launch import interpreted
+
+    return "TRITON_INTERPRET is set, and Triton interprets or compiles, never both; unset it" if interpreted() else None
+
+
+def only_missing(compile_: ResourcesOf, device: Device) -> ResourcesOf:
+    """What answers None for launches that the library holds, and has the others compiled.
+
+    Args:
+        compile_: not called where there are none.
+    """
+    from .simulator.library.lookup import resources_of_all
+
+    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> Answers:
+        answers: Answers = [None] * len(pipelines)
+        missing = [number for number, chain in enumerate(pipelines) if resources_of_all(chain, device) is None]
+        if missing:
+            found = compile_([pipelines[number] for number in missing])
+            for number, answer in zip(missing, found, strict=True):
+                answers[number] = answer
+        return answers
+
+    return resources_of
