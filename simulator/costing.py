@@ -71,4 +71,4 @@ def _like(name: str, one: Device, other: Device) -> bool:
 def cost_notes(origins: Iterable[str]) -> tuple[str, ...]:
     """A line for every reason why code was of no use. Args: origins: of launches, as `costs_of` tells them."""
     reasons = dict.fromkeys(origin.removeprefix("tiles: ") for origin in origins if origin.startswith("tiles: "))
-    return tuple(f"cycles estimated from the tile program, not from compiled code: {reason}" for reason in reasons)
+    return tuple(f"cycles estimated from tile sizes, not from machine code: {reason}" for reason in reasons)

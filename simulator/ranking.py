@@ -18,7 +18,7 @@ TITLES = {
     "persistent": "persist.",
     "warp_split": "split",
     "softmax_variant": "softmax",
-    "warp_specialize": "special.",
+    "warp_specialize": "warp spec.",
 }
 WORDS = ("cta_order", "kv_order", "softmax_variant")
 """Options whose values are words, and aligned as such."""

@@ -21,7 +21,7 @@ NEAR_FRACTION = 0.75
 LEAST_EXCESS = 1.1
 """Where HBM reads less than so many times what the launch must read, L2 has held what it had to."""
 BAND = (
-    "HBM reads are uncertain there: measured on an H200, they were predicted 22 % too low to 17 % too high"
+    "HBM reads are uncertain here: measured on an H200, predictions were 22 % too low to 17 % too high"
     " (89 % too high with one query head), times within 4 %"
 )
 """128 x 64, 8 warps, 3 stages, causal, D = 128, one KV head: reads at N = 64k, 96k and 128k are off by -5, -22 and
@@ -70,7 +70,7 @@ def tile_notes(problem: AttentionProblem, launches: Sequence[Launch], device: De
         if products_of(launch) and problem.seqlen_q < rows:
             queries = "1 query" if problem.seqlen_q == 1 else f"{problem.seqlen_q} queries"
             share = f"{100 * problem.seqlen_q / rows:.2g} %"
-            text = f"tiles of {rows} rows hold {queries}: {share} of their rows are useful work, the rest is padding"
+            text = f"tiles of {rows} rows hold {queries}: {share} of the rows do useful work, the rest is padding"
             found[text] = None
         few = launch.cta_count < device.sms and problem.seqlen_q < problem.seqlen_k
         if few and products_of(launch) == 2 and problem.seqlen_k > keys:
@@ -79,7 +79,7 @@ def tile_notes(problem: AttentionProblem, launches: Sequence[Launch], device: De
             least = units.duration(inputs / device.hbm_read_bytes_per_s)
             found[
                 f"{launch.cta_count} CTAs leave {idle} of {device.sms} SMs idle: no schedule here splits the keys of a"
-                f" query tile over CTAs (split-KV); HBM could bring all inputs in {least}"
+                f" query tile over CTAs (split-KV); HBM could deliver all inputs in {least}"
             ] = None
     return tuple(found)
 
@@ -93,9 +93,9 @@ def l2_notes(predicted: Sequence[LaunchPrediction], device: Device) -> tuple[str
     where = "a partition of L2" if device.l2_partitions > 1 else "L2"
     crowd = {NEAR: f"nearly fill {where}", BEYOND: f"exceed {where}"}
     found = tuple(
-        f"K and V of the heads under way ({units.capacity(one.kv_under_way_bytes)}) {crowd[one.l2_fit]} ({room}):"
-        " CTAs drift apart, and late ones have HBM read again what L2 held for early ones:"
-        f" {units.traffic(one.traffic.hbm_read_bytes)} in all"
+        f"K and V of the heads in flight ({units.capacity(one.kv_under_way_bytes)}) {crowd[one.l2_fit]} ({room}):"
+        " CTAs drift apart, and late ones read again from HBM what early ones had in L2:"
+        f" {units.traffic(one.traffic.hbm_read_bytes)} in total"
         for one in predicted
         if one.l2_fit
     )

@@ -15,18 +15,20 @@ from .words import plural as plural
 from .words import problem_text as problem_text
 
 RESOURCES = {
-    "tensor": "the tensor cores",
-    "mufu": "the exponentials (MUFU pipe)",
+    "tensor": "tensor cores",
+    "mufu": "exponentials on the MUFU pipe",
     "fma": "FP32 and integer arithmetic",
     "issue": "instruction issue",
     "smem": "shared-memory bandwidth",
-    "l2": "the path from L2 to the SMs",
+    "l2": "bandwidth from L2 to the SMs",
     "hbm": "HBM bandwidth",
-    "wait": "waits for results and data that nothing hides",
-    "tail": "SMs without a CTA: too few, or the last ones",
+    "wait": "exposed latency",
+    "tail": "idle SMs: too few CTAs, or a partial last wave",
     "launch": "launch overhead",
 }
 """Bottleneck -> its name in a sentence."""
+ROOFS = {name: RESOURCES[name] for name in ("hbm", "tensor", "mufu")} | {"fill": "bandwidth into the SMs"}
+"""What a roofline is limited by -> its name in a sentence."""
 
 
 def to_json(value: Mapping[str, object]) -> str:

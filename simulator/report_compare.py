@@ -1,4 +1,4 @@
-"""Schedules over sequence lengths for people: time, speed-up, bytes, memory, and where memory runs out."""
+"""Schedules over sequence lengths for people: time, speedup, bytes, memory, and where memory runs out."""
 
 from collections.abc import Callable
 
@@ -23,10 +23,10 @@ def compare_text(*found: Scaling, width: int = 120, color: bool = False) -> str:
     named = "; ".join(f"{one.device_name} ({one.device.name}), {units.capacity(one.device.hbm_bytes)}" for one in found)
     lines = wrapped([f"{shape} on {named}", *dict.fromkeys(note for one in found for note in one.notes)], width)
     if len(found) > 1:
-        lines += ["", "The fastest schedule on each device, and how much faster than on the slowest"]
+        lines += ["", "The fastest schedule on each device, and its speedup over the slowest device"]
         lines.append(_devices_table(found, width, color))
     faster = any(one.speedup(point) for one in found for point in one.points)
-    time_title = "Time, and how much faster than naive" if faster else "Time"
+    time_title = "Time, and speedup over naive" if faster else "Time"
     cells: tuple[tuple[str, Callable[[Scaling, Point], str]], ...] = (
         (time_title, _time),
         ("HBM traffic", lambda _, point: _figure(point, lambda total: units.traffic(total.hbm_bytes))),
@@ -44,7 +44,7 @@ def config_title(found: Scaling) -> str:
     """How the configurations were chosen."""
     if max(found.tried.values(), default=0) < 2:
         return "Configurations"
-    return "Configurations: the fastest found at each N, of all that your options leave"
+    return "Configurations: the fastest found at each N among those that your options allow"
 
 
 def config_lines(found: Scaling) -> list[str]:
@@ -133,7 +133,7 @@ def limit_lines(found: Scaling) -> list[str]:
     lines = []
     for limit in found.limits:
         if limit.out_of_memory_seqlen is None:
-            text = f"not up to N = {limit.longest_seqlen:,}, the longest that can be asked for"
+            text = f"not up to N = {limit.longest_seqlen:,}, the longest allowed"
         else:
             text = f"from N = {limit.out_of_memory_seqlen:,} on"
         lines.append(f"{limit.schedule:<{_names_width(found)}} {text}")

@@ -28,7 +28,7 @@ def explain_text(found: Explanation, device: Device, sass: bool, width: int = 11
         f"{prediction.schedule} on {prediction.device} ({device.name}):"
         f" {units.duration(prediction.time_s)}, bound by {bound_text(prediction)}",
         f"  Problem      {problem_text(prediction.problem)}",
-        f"  Configured   {config_text(prediction.config_dict())}",
+        f"  Config       {config_text(prediction.config_dict())}",
         *(f"  Note         {note}" for note in prediction.notes),
     ]
     lines, count = wrapped(head, width), len(found.launches)
@@ -46,9 +46,9 @@ def launch_lines(launch: LaunchExplanation) -> list[str]:
     told = launch.prediction
     lines = [
         f"  Time         {units.duration(told.traffic.time_s)}: {units.count(told.traffic.cycles)} cycles"
-        f" at {units.clock(told.clock_hz)}, {units.duration(told.overhead_s)} to launch",
+        f" at {units.clock(told.clock_hz)}, {units.duration(told.overhead_s)} launch overhead",
         f"  Bound by     {bound_text(told)}: {RESOURCES[told.bottleneck]}",
-        f"  Cost         cycles of a step are {COSTS[told.cost.split(':')[0]]}",
+        f"  Cost         cycles {COSTS[told.cost.split(':')[0]]}",
     ]
     if launch.resident:
         lines.append(
@@ -62,10 +62,12 @@ def launch_lines(launch: LaunchExplanation) -> list[str]:
     lines.append(f"  Executed     {counts[launch.counted]}; {plural(len(launch.lines), 'instruction')} of code")
     if launch.unknown:
         named = ", ".join(f"{name} ({count})" for name, count in launch.unknown.items())
-        lines.append(f"  Unknown      opcodes without a rule, taken for one issue each: {named}")
+        lines.append(f"  Unknown      opcodes that the model does not know, counted as one issue each: {named}")
     unseen = sum(line.executed for line in launch.lines if not line.cycles)
     if launch.steps and launch.counted and unseen > LEAST_UNSEEN * launch.executed:
-        lines.append(f"  Not timed    {percent(unseen / launch.executed)} of what is executed, on ways not simulated")
+        lines.append(
+            f"  Not timed    {percent(unseen / launch.executed)} of the executed instructions, on paths not simulated"
+        )
     return lines
 
 
@@ -81,11 +83,11 @@ def step_lines(launch: LaunchExplanation, width: int, color: bool = False) -> li
     ]
     columns += [Column(title=pipe, cells=[percent(step.pipes[pipe]) for step in steps]) for pipe in PIPES]
     inside = min(1.0, sum(step.cycles_fraction for step in steps))
-    caption = "Cycles of a step: of a CTA alone, until a full SM finishes another one; each pipe's share of the latter"
+    caption = "Cycles of a step: of a CTA alone, and per step finished on a full SM; how busy each pipe is on a full SM"
     return [
         *wrapped([caption], width),
         table(columns, width, color),
-        f"The rest of the launch, {percent(1.0 - inside)}: waits for memory, its beginning and end, idle places.",
+        f"The rest of the launch, {percent(1.0 - inside)}: waiting for memory, start and end, idle slots.",
     ]
 
 
@@ -115,7 +117,7 @@ def stall_lines(launch: LaunchExplanation, width: int, color: bool = False) -> l
         columns.append(Column(title=place_text(number, lines), cells=cells))
     meanings = ["", "instructions, all warps together", "instructions", "of a warp, with its waits"]
     columns.append(Column(title="", cells=[*meanings, *(MEANINGS[reason] for reason in shown)], rank=1, left=True))
-    told = ["Time of the warps on a full SM: in which loop, and why", table(columns, width, color)]
+    told = ["Where warps of a full SM spend their time: by loop, and by reason", table(columns, width, color)]
     if left := len(times) - len(places):
         rest = 1.0 - sum(times[number] for number in places) / launch.warp_cycles
         told.append(f"Not shown: {plural(left, 'loop')} with {percent(max(0.0, rest))} of the time.")

@@ -18,6 +18,7 @@ from .ranking import short_text as short_option_text
 from .registry import find_schedule
 from .report import (
     RESOURCES,
+    ROOFS,
     bound_text,
     flop,
     percent,
@@ -71,12 +72,12 @@ def band_lines(found: Exploration) -> list[str]:
         launch.cost.split(":")[0] for item in found.ranked if item.prediction for launch in item.prediction.launches
     }
     texts = {
-        "compiled": f"{percent(ERROR_FRACTIONS['compiled'])} where cycles come from compiled code",
-        "tiles": f"{percent(ERROR_FRACTIONS['tiles'])} where they are estimated from tiles",
+        "compiled": f"{percent(ERROR_FRACTIONS['compiled'])} where cycles come from machine code",
+        "tiles": f"{percent(ERROR_FRACTIONS['tiles'])} where they are estimated from tile sizes",
     }
     text = ", ".join(texts[kind] for kind in sorted(kinds))
-    told = f"({like} of {len(found.ranked)}), as their bands meet; measure these."
-    return [f"band: time +- its mean error, {text}.", f"~: cannot be told apart from the best {told}"]
+    told = f"~: within the error of the best ({like} of {len(found.ranked)}): the bands overlap; measure these."
+    return [f"band: time +- mean error, {text}.", told]
 
 
 def why_lines(found: Exploration) -> list[str]:
@@ -87,32 +88,34 @@ def why_lines(found: Exploration) -> list[str]:
     total, launch = prediction.total, prediction.longest_launch
     multiplies = total.matmul_flop > 0
     rate = units.rate(total.matmul_flop_per_s) if multiplies else units.bandwidth(total.hbm_bytes_per_s)
-    lines = [f"Best: {short_text(found, best)}: {units.duration(total.time_s)} ({rate}), because"]
+    lines = [f"Best: {short_text(found, best)}: {units.duration(total.time_s)} ({rate})"]
     if found.baseline and best.schedule != found.baseline.schedule:
         lines.append(f"  - {_against_naive(prediction, found.baseline)}")
     lines += [f"  - {text}" for text in _against_others(found, best)]
     if launch.ctas_per_sm > 1:
         lines.append(
-            f"  - {launch.ctas_per_sm} CTAs share an SM: while one waits or computes exponentials,"
+            f"  - {launch.ctas_per_sm} CTAs share each SM: while one waits or computes exponentials,"
             f" another {'feeds the tensor cores' if multiplies else 'loads'}"
         )
     rest = sorted(launch.causes.items(), key=lambda item: -item[1])
     text = ", ".join(f"{name} {percent(share)}" for name, share in rest[1 : 1 + MOST_CAUSES])
-    lines.append(f"  - it is bound by {bound_text(launch)} ({RESOURCES[launch.bottleneck]}); beside it {text}")
+    lines.append(f"  - bound by {bound_text(launch)} ({RESOURCES[launch.bottleneck]}); then {text}")
     bound = roofline(found.problem, found.device, computes=find_schedule(best.schedule).computes)
     lines.append(
-        f"  - no schedule can take less than {units.duration(bound.bound_s)} here ({bound.bottleneck}):"
-        f" this is {times(total.time_s / bound.bound_s)} that"
+        f"  - Roofline: {units.duration(bound.bound_s)} ({ROOFS[bound.bottleneck]});"
+        f" this takes {times(total.time_s / bound.bound_s)}"
     )
     if prediction.spilled_bytes_per_thread:
-        lines.append(f"  ! it spills {prediction.spilled_bytes_per_thread} B a thread; the estimate is uncertain")
+        lines.append(
+            f"  ! it spills {prediction.spilled_bytes_per_thread} B per thread; this prediction is less certain"
+        )
     return lines
 
 
 def legend_lines(found: Exploration) -> list[str]:
     """What the marks of the table mean, and how many there are."""
     marked = sum(item.pareto for item in found.ranked)
-    text = f"P: * = none is better in time, SRAM fill and HBM bytes together ({marked} of {len(found.ranked)})."
+    text = f"P: * = Pareto-optimal in time, SRAM fill and HBM bytes ({marked} of {len(found.ranked)})."
     return [text, *band_lines(found)]
 
 
@@ -121,13 +124,13 @@ def _against_naive(best: Prediction, naive: Prediction) -> str:
     if ratio < 1:
         return f"naive attention is faster still: {units.duration(naive.time_s)}"
     own, other = best.total.hbm_bytes, naive.total.hbm_bytes
-    text = f"it is {times(ratio)} as fast as naive attention"
+    text = f"{times(ratio)} as fast as naive attention"
     if not naive.fits:
-        text += ", which does not even fit into device memory"
+        text += ", which does not fit into device memory"
     if other < 1.1 * own:
         return f"{text}, though both move about {units.traffic(own)} at HBM"
     why = ", as S and P never leave the SMs" if len(best.launches) == 1 else ""
-    return f"{text}: {units.traffic(own)} at HBM in place of {units.traffic(other)} ({times(other / own)}){why}"
+    return f"{text}: {units.traffic(own)} at HBM instead of {units.traffic(other)} ({times(other / own)} less){why}"
 
 
 def _against_others(found: Exploration, best: Candidate) -> list[str]:
@@ -138,20 +141,18 @@ def _against_others(found: Exploration, best: Candidate) -> list[str]:
     own = best.prediction.total
     as_fast = sum(one.time_s < own.time_s * AS_FAST for one in others)
     if as_fast:
-        beside = (
-            f"{plural(as_fast, 'other')} {'take' if as_fast > 1 else 'takes'} as long, within {percent(AS_FAST - 1)}"
-        )
+        beside = f"{plural(as_fast, 'other')} {'are' if as_fast > 1 else 'is'} as fast, within {percent(AS_FAST - 1)}"
     else:
         slower = others[0].time_s / own.time_s - 1
         beside = f"the next, {short_text(found, found.ranked[1])}, takes {percent(slower)} longer"
     middle = median(one.time_s for one in [best.prediction, *others]) / own.time_s
-    lines = [f"{beside}; the median of all takes {times(middle)} its time"]
+    lines = [f"{beside}; the median of all takes {times(middle)}"]
     same = [one.total for one in others if one.schedule == best.schedule]
     if same:
         fill, hbm = [one.smem_fill_bytes for one in same], [one.hbm_bytes for one in same]
         lines.append(
-            f"it brings {units.traffic(own.smem_fill_bytes)} into the SMs (others {_range(fill)})"
-            f" and moves {units.traffic(own.hbm_bytes)} at HBM (others {_range(hbm)})"
+            f"SRAM fill {units.traffic(own.smem_fill_bytes)} (others {_range(fill)}),"
+            f" HBM {units.traffic(own.hbm_bytes)} (others {_range(hbm)})"
             + (f", for {flop(own.matmul_flop)}" if own.matmul_flop else "")
         )
     return lines
@@ -174,5 +175,5 @@ def left_out_lines(found: Exploration) -> list[str]:
             lines.append(f"  {number:>4}  {kind}, e.g. {short_text(found, one)}: {one.reason}")
     spilling = sum(bool(item.prediction and item.prediction.spilled_bytes_per_thread) for item in found.ranked)
     if spilling:
-        lines.append(f"{plural(spilling, 'configuration')} that fit spill registers to local memory, which costs time.")
+        lines.append(f"{plural(spilling, 'configuration')} with register spills to local memory, which cost time.")
     return lines

@@ -29,7 +29,7 @@ def devices_text(found: Sequence[Exploration], top: int = 5, width: int = 120, c
     if ran:
         lines += ["", "The best of each device", _best_table(ran, width, color)]
         lines += ["", "Ranked on each device", _ranking_table(ran, top, width, color)]
-        lines += ["", "The same configuration on each: time, and its rank there", _side_by_side(ran, top, width, color)]
+        lines += ["", "The same configuration on each device: time and rank", _side_by_side(ran, top, width, color)]
     for one in found:
         own = [*(why_lines(one) if one.ranked else ()), *left_out_lines(one)]
         lines += wrapped(["", one.device_name, *own], width)

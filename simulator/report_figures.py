@@ -45,7 +45,7 @@ def figures(found: Exploration) -> list[str]:
     if not best_of_each(found):
         return sections
     roofline = multiplies(found)
-    sections += [f"<h2>Where the bytes go{', and what bounds the time' if roofline else ''}</h2>", '<div class="row">']
+    sections += [f"<h2>Where the bytes go{', and what limits the time' if roofline else ''}</h2>", '<div class="row">']
     sections += [panel("levels", partial(draw_levels, found=found))]
     sections += [panel("roofline", partial(draw_roofline, found=found))] if roofline else []
     return [*sections, "</div>"]
@@ -54,7 +54,7 @@ def figures(found: Exploration) -> list[str]:
 def story(item: Candidate | None) -> str:
     """What a configuration tells when it is pointed at."""
     if item is None:
-        return "not in the space"
+        return "not among the configurations"
     name = f"{item.schedule} {config_text(item.config_dict())}"
     if item.prediction is None:
         return tip_text(name, {"does not fit": item.reason})
@@ -64,7 +64,7 @@ def story(item: Candidate | None) -> str:
     if total.matmul_flop:
         told["rate"] = units.rate(total.matmul_flop_per_s)
     if item.prediction.spilled_bytes_per_thread:
-        told["spills"] = f"{item.prediction.spilled_bytes_per_thread} B a thread"
+        told["spills"] = f"{item.prediction.spilled_bytes_per_thread} B per thread"
     return tip_text(name, told)
 
 

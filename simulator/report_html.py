@@ -67,7 +67,7 @@ def _why(found: Exploration) -> str:
         return f"<h2>Nothing fits</h2>{items(left_out_lines(found))}"
     first, *others = (line.strip() for line in why_lines(found) if line)
     reasons = [line.removeprefix("- ").removeprefix("! ") for line in others]
-    return f"<h2>{escape(first.removesuffix(', because'))}</h2><p>Because:</p>{items(reasons)}"
+    return f"<h2>{escape(first)}</h2>{items(reasons)}"
 
 
 def _notes(found: Exploration) -> str:

@@ -10,19 +10,19 @@ from .closed_form import compulsory_hbm_bytes
 from .device import Device
 from .prediction import LaunchPrediction, Prediction
 from .registry import find_schedule
-from .report import RESOURCES, bar, bound_text, config_text, flop, percent, plural, problem_text, times
+from .report import RESOURCES, ROOFS, bar, bound_text, config_text, flop, percent, plural, problem_text, times
 from .traffic import Traffic
 
 WIDTH = 120
 LIMITS = {
-    "registers": "more would need more registers",
-    "smem": "more would need more shared memory",
-    "warps": "more would exceed the SM's warps",
-    "ctas": "the SM holds no more CTAs",
+    "registers": "limited by registers",
+    "smem": "limited by shared memory",
+    "warps": "limited by warps per SM",
+    "ctas": "limited by CTAs per SM",
 }
 COSTS = {
     "compiled": "simulated from its machine code",
-    "tiles": "estimated from the tile program",
+    "tiles": "estimated from tile sizes",
 }
 """Where the cycles of a step come from, in words."""
 COMPULSORY = {"attention": "Q, K, V read once, O written once", "softmax": "X read once, Y written once"}
@@ -34,7 +34,7 @@ def simulate_text(prediction: Prediction, device: Device) -> str:
     lines = [
         f"{prediction.schedule} on {prediction.device} ({device.name})",
         f"  Problem      {problem_text(prediction.problem)}",
-        f"  Configured   {config_text(prediction.config_dict())}",
+        f"  Config       {config_text(prediction.config_dict())}",
         *note_lines(prediction.notes),
     ]
     count = len(prediction.launches)
@@ -54,27 +54,29 @@ def note_lines(notes: Sequence[str]) -> list[str]:
 def launch_lines(launch: LaunchPrediction, device: Device) -> list[str]:
     """All figures of a launch, one line a group."""
     traffic = launch.traffic
-    kernel = f"{units.duration(traffic.time_s - launch.overhead_s)} of kernel"
+    kernel = f"{units.duration(traffic.time_s - launch.overhead_s)} kernel"
     kernel += f" ({units.count(traffic.cycles)} cycles at {units.clock(launch.clock_hz)})"
+    overhead = f"{units.duration(launch.overhead_s)} launch overhead"
     places = f"{device.sms} SMs x {launch.ctas_per_sm}"
-    last = f"the last one {percent(launch.tail_fraction)} full" if launch.waves > 1 else "no CTA waits for a place"
+    last = f"the last {percent(launch.tail_fraction)} full" if launch.waves > 1 else "all CTAs run at once"
     limit = LIMITS.get(launch.occupancy_limit)
     simulated = launch.simulated_fraction
     spilled, slower = launch.spilled_bytes_per_thread, launch.sustained_clock_hz
     lines = [
-        f"  Time         {units.duration(traffic.time_s)} = {kernel} + {units.duration(launch.overhead_s)} to launch",
-        *([f"  Power        repeated, it runs at {units.clock(slower)}"] if slower < 0.99 * launch.clock_hz else []),
-        f"  Bound by     {bound_text(launch)}: {RESOURCES[launch.bottleneck]}; {other_causes(launch)}",
+        f"  Time         {units.duration(traffic.time_s)} = {kernel} + {overhead}",
+        *([f"  Power        clock when repeated: {units.clock(slower)}"] if slower < 0.99 * launch.clock_hz else []),
+        f"  Bound by     {bound_text(launch)}: {RESOURCES[launch.bottleneck]}; also {other_causes(launch)}",
         *traffic_lines(traffic, device),
-        f"  Waves        {plural(_ctas(launch), 'CTA')} on {places} = {launch.waves:.2f} waves, {last}",
-        f"  Occupancy    {plural(launch.ctas_per_sm, 'CTA')} of {plural(launch.num_warps, 'warp')} at most on each SM:"
-        f" {percent(launch.occupancy_fraction)} of its warps" + (f"; {limit}" if limit else ""),
-        f"  Resources    {launch.registers_per_thread} registers a thread, {units.capacity(launch.smem_bytes_per_cta)}"
-        f" of shared memory a CTA ({launch.resources})" + (f"; {spilled} B a thread spilled" if spilled else ""),
+        f"  Waves        {plural(_ctas(launch), 'CTA')} on {places} = {launch.waves:.2f} waves; {last}",
+        f"  Occupancy    {percent(launch.occupancy_fraction)}: {plural(launch.ctas_per_sm, 'CTA')} of"
+        f" {plural(launch.num_warps, 'warp')} per SM" + (f", {limit}" if limit else ""),
+        f"  Resources    {launch.registers_per_thread} registers per thread,"
+        f" {units.capacity(launch.smem_bytes_per_cta)} of shared memory per CTA ({launch.resources})"
+        + (f"; {spilled} B per thread spilled" if spilled else ""),
     ]
-    lines.append(f"  Cost         cycles of a step are {COSTS[launch.cost.split(':')[0]]}")
+    lines.append(f"  Cost         cycles {COSTS[launch.cost.split(':')[0]]}")
     if simulated < 1:
-        lines.append(f"  Simulated    {percent(simulated)} of the work; the rest continues its steady state")
+        lines.append(f"  Simulated    {percent(simulated)} of the work; the rest extrapolated from its steady state")
     label = "  Busy         "
     for name, share in sorted(launch.utilisation.items(), key=lambda item: (-item[1], item[0])):
         lines.append(f"{label}{name:<7}{bar(share)} {percent(share):>5}")
@@ -99,24 +101,24 @@ def traffic_lines(traffic: Traffic, device: Device) -> list[str]:
     lines = [
         f"  HBM          {units.traffic(traffic.hbm_read_bytes)} read,"
         f" {units.traffic(traffic.hbm_write_bytes)} written;"
-        f" {units.bandwidth(achieved)}, {percent(achieved / peak)} of the peak",
+        f" {units.bandwidth(achieved)}, {percent(achieved / peak)} of peak",
         f"  L2           {units.traffic(traffic.l2_read_bytes)} read by SMs,"
-        f" {percent(traffic.l2_hit_fraction)} of it without HBM; {units.traffic(traffic.l2_write_bytes)} written",
-        f"  SRAM         {units.traffic(traffic.smem_fill_bytes)} arrive at the SMs; inside them, shared memory gives"
-        f" {units.traffic(traffic.smem_read_bytes)} and takes {units.traffic(traffic.smem_write_bytes)}",
+        f" {percent(traffic.l2_hit_fraction)} hits; {units.traffic(traffic.l2_write_bytes)} written",
+        f"  SRAM         {units.traffic(traffic.smem_fill_bytes)} filled from L2; shared memory:"
+        f" {units.traffic(traffic.smem_read_bytes)} read, {units.traffic(traffic.smem_write_bytes)} written",
         f"  Work         {flop(traffic.matmul_flop)} of matrix products ({units.rate(traffic.matmul_flop_per_s)});"
-        f" tiles execute {flop(traffic.executed_flop)}, with padding and what is masked",
-        f"  Besides      {flop(traffic.other_flop)}, {units.count(traffic.exp_count)} exponentials",
+        f" {flop(traffic.executed_flop)} executed, with padding and masked scores",
+        f"  Other work   {flop(traffic.other_flop)}, {units.count(traffic.exp_count)} exponentials",
     ]
     if device.l2_partitions > 1:
         lines.insert(2, f"  Fabric       {units.traffic(traffic.fabric_bytes)} between the L2 partitions")
     if traffic.l1_hit_bytes:
-        lines.insert(-2, f"  L1           {units.traffic(traffic.l1_hit_bytes)} of loads served without L2")
+        lines.insert(-2, f"  L1           {units.traffic(traffic.l1_hit_bytes)} of loads served by L1")
     return lines
 
 
 def total_lines(prediction: Prediction, device: Device) -> list[str]:
-    """All launches together, held against what no schedule can beat."""
+    """All launches together, beside the bytes that must move and the roofline."""
     total = prediction.total
     heading = "Total" if len(prediction.launches) == 1 else f"Total of {len(prediction.launches)} launches"
     lines = [heading, f"  Time         {units.duration(total.time_s)}, bound by {bound_text(prediction)}"]
@@ -124,19 +126,18 @@ def total_lines(prediction: Prediction, device: Device) -> list[str]:
         lines += traffic_lines(total, device)
     computes = find_schedule(prediction.schedule).computes
     compulsory = compulsory_hbm_bytes(prediction.problem, computes=computes).total_bytes
-    stayed = ", as output is still in L2" if total.hbm_bytes < compulsory else ""
+    stayed = ", as the output is still in L2" if total.hbm_bytes < compulsory else ""
     lines.append(
         f"  Compulsory   {units.traffic(compulsory)} at HBM ({COMPULSORY[computes]});"
         f" this moves {times(total.hbm_bytes / compulsory)}{stayed}"
     )
     bound = roofline(prediction.problem, device, computes=computes)
     lines.append(
-        f"  Roofline     {units.duration(bound.bound_s)} at least, for any schedule ({bound.bottleneck});"
-        f" this takes {times(total.time_s / bound.bound_s)} that"
+        f"  Roofline     {units.duration(bound.bound_s)} ({ROOFS[bound.bottleneck]});"
+        f" this takes {times(total.time_s / bound.bound_s)}"
     )
-    fits = "fits" if prediction.fits else "DOES NOT FIT"
+    fits = "" if prediction.fits else "; DOES NOT FIT"
     lines.append(
-        f"  Memory       {units.capacity(prediction.peak_memory_bytes)} of device memory at most at once;"
-        f" {fits} into {units.capacity(device.hbm_bytes)}"
+        f"  Peak memory  {units.capacity(prediction.peak_memory_bytes)} of {units.capacity(device.hbm_bytes)}{fits}"
     )
     return lines

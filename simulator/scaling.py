@@ -184,8 +184,8 @@ def _from_tiles(points: Sequence[Point]) -> str:
         return ""
     off, usual = (f"{100 * ERROR_FRACTIONS[cost]:.0f} %" for cost in ("tiles", "compiled"))
     return (
-        f"{', '.join(dict.fromkeys(names))}: estimated from tiles (off by {off} in the mean), not from machine code "
-        f"({usual}), which the library of compiled kernels does not hold"
+        f"{', '.join(dict.fromkeys(names))}: estimated from tile sizes (mean error {off}), not from machine code "
+        f"(mean error {usual}), which the library of compiled kernels does not hold"
     )
 
 

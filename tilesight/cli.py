@@ -28,19 +28,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Where every byte and cycle of an attention kernel goes, before you own the GPU.",
-    epilog="Data goes to stdout, remarks to stderr. Exit codes: 0 answered, 1 failed, 2 bad input.",
+    help="Predict where every byte and cycle of a GPU attention kernel goes, without a GPU.",
+    epilog="Data goes to stdout, remarks to stderr. Exit codes: 0 success, 1 failure, 2 bad input.",
 )
 for command, summary in (
-    (explore, "Rank block sizes and other choices; say which is best and why."),
-    (simulate, "Predict one configuration, all figures explained."),
-    (explain, "Say where the cycles of one configuration go, from its machine code."),
-    (compare, "Hold schedules against each other over sequence lengths."),
-    (devices, "List the devices, or show every number of one."),
-    (doctor, "Say what validate and calibrate need and whether it is here."),
-    (calibrate, "Measure this GPU by microbenchmarks; write its device file."),
-    (check_softmax, "Hold a softmax or attention function of yours to the laws of online softmax."),
-    (validate, "Run the kernels on this GPU; predicted beside measured."),
+    (explore, "Rank block sizes and other options; say which is best and why."),
+    (simulate, "Predict one configuration in detail."),
+    (explain, "Show where the cycles of one configuration go, from its machine code."),
+    (compare, "Compare schedules over sequence lengths."),
+    (devices, "List the GPUs, or show every number of one."),
+    (doctor, "Check what validate and calibrate need."),
+    (calibrate, "Measure this GPU with microbenchmarks; write its device file."),
+    (check_softmax, "Test a softmax or attention function of yours against the laws of online softmax."),
+    (validate, "Run the kernels on this GPU; print predicted beside measured."),
 ):
     app.command(cls=Command, short_help=summary, context_settings={"max_content_width": 110})(command)
 

@@ -12,15 +12,15 @@ from .cli_parse import flag, option
 
 def calibrate(
     output: Annotated[
-        Path | None, option("--output", "Write the device file here; name it to --device afterwards.", "FILE.toml")
+        Path | None, option("--output", "Write the device file here; use it with --device FILE.toml.", "FILE.toml")
     ] = None,
     base: Annotated[
-        str | None, option("--base", "Device whose other numbers are carried over (the nearest one).", "NAME|FILE")
+        str | None, option("--base", "Device to take all other numbers from.  [default: the nearest one]", "NAME|FILE")
     ] = None,
-    only: Annotated[str | None, option("--only", "Groups to measure, with commas between (all).", "GROUP,...")] = None,
+    only: Annotated[str | None, option("--only", "Groups to measure.  [default: all]", "GROUP,...")] = None,
     json: Annotated[bool, flag("--json", "Print JSON, with the record of every microbenchmark.")] = False,
 ) -> None:
-    """Measure this GPU by microbenchmarks (under three minutes); print measured beside base, write a device file."""
+    """Measure this GPU with microbenchmarks (under three minutes); print measured beside base, write a device file."""
     from .simulator import report
     from .simulator.device import load_device
     from .validate import calibrate as room

@@ -18,7 +18,7 @@ def check_softmax(
     ],
     adapter: Annotated[
         str | None,
-        option("--adapter", "How to call it.  [default: by its arguments]", "|".join(ADAPTERS), one_of(*ADAPTERS)),
+        option("--adapter", "Kind of function.  [default: by its arguments]", "|".join(ADAPTERS), one_of(*ADAPTERS)),
     ] = None,
     dtype: Annotated[
         str | None,
@@ -26,19 +26,19 @@ def check_softmax(
     ] = None,
     arrays: Annotated[
         str | None,
-        option("--arrays", "What it takes.  [default: found by trying]", "|".join(ARRAYS), one_of(*ARRAYS)),
+        option("--arrays", "Arrays that it takes.  [default: found by trying]", "|".join(ARRAYS), one_of(*ARRAYS)),
     ] = None,
     declare: Annotated[
         list[str] | None,
-        option("--declare", "What it supports, e.g. masking=none; repeatable.", "NAME=VALUE"),
+        option("--declare", "Declare what it supports, e.g. masking=none; repeatable.", "NAME=VALUE"),
     ] = None,
-    law: Annotated[list[str] | None, option("--law", "Run this law alone; repeatable.", "NAME")] = None,
-    examples: Annotated[int, option("--examples", "Inputs for each law.")] = 200,
-    seed: Annotated[int, option("--seed", "Of what is drawn; the same seed draws the same inputs.")] = 0,
-    timeout: Annotated[float, option("--timeout", "What one input may take.", "SECONDS", number)] = 30.0,
+    law: Annotated[list[str] | None, option("--law", "Test only this law; repeatable.", "NAME")] = None,
+    examples: Annotated[int, option("--examples", "Inputs per law.")] = 200,
+    seed: Annotated[int, option("--seed", "Seed of the random inputs.")] = 0,
+    timeout: Annotated[float, option("--timeout", "Time limit for one input.", "SECONDS", number)] = 30.0,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
 ) -> None:
-    """Hold a softmax or attention function of yours to the laws of online softmax.
+    """Test a softmax or attention function of yours against the laws of online softmax.
 
     THIS IMPORTS AND RUNS YOUR CODE, with your rights; in processes of its own, so a hang or crash costs its law alone.
     Exit code 0: all laws that apply hold; 1: one does not, and a snippet shows it again; 2: bad input.

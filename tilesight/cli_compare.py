@@ -50,10 +50,10 @@ def compare(
     csv: Annotated[Path | None, option("--csv", "Write all points as CSV.", "FILE")] = None,
     plot: Annotated[Path | None, option("--plot", "Write a picture: time and memory over length.", "FILE.png")] = None,
 ) -> None:
-    """Hold schedules against each other over sequence lengths: time, speed-up, bytes, peak memory, out of memory.
+    """Compare schedules over sequence lengths: time, speedup, bytes, peak memory, out of memory.
 
     Each schedule runs in its fastest configuration, found by trying all at one short length and the best of them at
-    each; options given here are pinned.
+    each; options that you give are fixed.
     """
     check_outputs(csv=csv, plot=plot)
     lengths, devices = _lengths(seqlens), machine.build()

@@ -103,4 +103,7 @@ def compiler_for(
         with progress("kernels compiled") as tick:
             return compiler(problem, device, everything=True, workers=workers, progress=tick)(pipelines)
 
-    return resources_of, f"registers, shared memory and code are compiled here: {compiler_text(device)}"
+    return (
+        resources_of,
+        f"registers, shared memory and cycles come from code compiled here: {compiler_text(device)}",
+    )

@@ -17,7 +17,10 @@ def doctor(
     problem: ProblemOptions,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
 ) -> None:
-    """Say what is here and what is missing, with the remedy; exit code 1 where `validate` could not run."""
+    """Check what `validate` and `calibrate` need, and say how to get what is missing.
+
+    Exit code 1 if `validate` cannot run.
+    """
     from .simulator import report
     from .validate import doctor as room
     from .validate import doctor_host

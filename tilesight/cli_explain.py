@@ -20,10 +20,12 @@ def explain(
     problem: ProblemOptions,
     config: ConfigOptions,
     machine: MachineOptions,
-    sass: Annotated[bool, flag("--sass", "Show the machine code, with cycles and waits beside it.")] = False,
+    sass: Annotated[
+        bool, flag("--sass", "Show the machine code, with the cycles and stalls of each instruction.")
+    ] = False,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
 ) -> None:
-    """Compile one configuration and say where its cycles go: per step, per loop of the code, per instruction."""
+    """Compile one configuration and show where its cycles go: per step, per loop of the code, per instruction."""
     asked, (name, device) = problem.build(), machine.build()
     from .simulator.registry import find_schedule
 

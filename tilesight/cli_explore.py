@@ -54,7 +54,7 @@ def explore(
     compiled: Compiled = False,
     cost: Cost = None,
     top: Annotated[
-        int | None, option("--top", "Show the best so many.  [default: 15, of several devices 5 each; all in files]")
+        int | None, option("--top", "Rows to show; files hold all.  [default: 15; 5 of each of several devices]")
     ] = None,
     triton_configs: Annotated[
         int | None,
@@ -65,13 +65,13 @@ def explore(
     workers: Workers = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
-    html: Annotated[Path | None, option("--html", "Write a report that opens in a browser, offline.", "FILE")] = None,
+    html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
     plot: Annotated[Path | None, option("--plot", "Write a picture.", "FILE.png")] = None,
 ) -> None:
-    """Rank the configuration space of one or several schedules: time, bytes per level, occupancy, bottleneck.
+    """Rank all configurations of one or several schedules: time, bytes per level, occupancy, bottleneck.
 
-    Block sizes, warps, stages and orders that you give are pinned; a comma list keeps several of them.
-    With --device given several times, the devices are held against each other.
+    Block sizes, warps, stages and orders that you give are fixed; a comma list tries each of its values.
+    Repeat --device to compare devices.
     """
     check_outputs(csv=csv, html=html, plot=plot)
     asked, devices = problem.build(), machine.build()

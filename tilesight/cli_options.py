@@ -35,7 +35,7 @@ class ShapeOptions:
     kv_heads: Annotated[int | None, option("--kv-heads", "KV heads (G); must divide H.  [default: H]")] = None
     head_dim: Annotated[int, option("--head-dim", "Head dimension (D).")] = 64
     dtype: Annotated[str, option("--dtype", "Element type.", "|".join(DTYPE_BYTES), one_of(*DTYPE_BYTES))] = "fp16"
-    causal: Annotated[bool, flag("--causal", "Causal mask, aligned to the last key.")] = False
+    causal: Annotated[bool, flag("--causal", "Causal mask, aligned to the last key (bottom right).")] = False
     dropout: Annotated[float, option("--dropout", "Dropout probability (unfused only).", "P", number)] = 0.0
 
     def of_lengths(self, seqlen_q: int, seqlen_k: int) -> AttentionProblem:
@@ -91,7 +91,8 @@ class RunOptions:
     """How to run it, and on what but for the device."""
 
     set_: Annotated[
-        list[str] | None, option("--set", "What if: replace a number of the device; repeatable.", "KEY=VALUE")
+        list[str] | None,
+        option("--set", "What if: change a number of the device, e.g. l2_bytes=30MiB; repeatable.", "KEY=VALUE"),
     ] = None
     l2: Annotated[str, option("--l2", "L2 cache before the first launch.", "cold|warm", one_of("cold", "warm"))] = (
         "cold"
@@ -124,7 +125,7 @@ class MachinesOptions(RunOptions):
         list[str] | None,
         option(
             "--device",
-            f"{DEVICE_DOC} Given twice: compares them.  [default: {DEFAULT_DEVICE}]",
+            f"{DEVICE_DOC} Repeat to compare devices.  [default: {DEFAULT_DEVICE}]",
             "NAME|FILE",
             words=catalogue,
         ),
@@ -155,16 +156,16 @@ def device_given(name: str, settings: Sequence[str] | None) -> tuple[str, Device
 
 
 CONFIG_OPTIONS = {
-    "block_m": ("INT", "Rows of a score tile."),
-    "block_n": ("INT", "Columns of a score tile."),
+    "block_m": ("INT", "Rows of a tile of scores (queries)."),
+    "block_n": ("INT", "Columns of a tile of scores (keys)."),
     "num_warps": ("INT", "Warps per CTA."),
-    "num_stages": ("INT", "Depth of the load pipeline."),
-    "cta_order": ("|".join(CTA_ORDERS), "Which CTAs follow each other."),
-    "kv_order": ("|".join(KV_ORDERS), "How query tiles walk K and V."),
-    "persistent": ("INT", "CTAs per SM of a persistent grid; 0: one CTA per item."),
-    "warp_split": ("|".join(WARP_SPLITS), "How warps divide a tile product: rows (q) or keys (k)."),
-    "softmax_variant": ("|".join(SOFTMAX_VARIANTS), "How a row softmax alone finds its sum."),
-    "warp_specialize": ("INT", "1: some warps load, the others compute (flash2_tma only)."),
+    "num_stages": ("INT", "Stages of the pipeline that loads K and V."),
+    "cta_order": ("|".join(CTA_ORDERS), "Order in which CTAs start."),
+    "kv_order": ("|".join(KV_ORDERS), "Direction in which query tiles read K and V."),
+    "persistent": ("INT", "CTAs per SM of a persistent kernel; 0: not persistent."),
+    "warp_split": ("|".join(WARP_SPLITS), "How the warps of a CTA split a tile: by queries (q) or by keys (k)."),
+    "softmax_variant": ("|".join(SOFTMAX_VARIANTS), "Algorithm of a stand-alone row softmax."),
+    "warp_specialize": ("INT", "1: warp-specialized, some warps load, others compute (flash2_tma only)."),
 }
 
 
@@ -264,29 +265,40 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     return spread_command
 
 
-Registers = Annotated[int | None, option("--registers", "Registers per thread, in place of the estimate.")]
-SmemBytes = Annotated[int | None, option("--smem-bytes", "Shared memory per CTA, in place of the estimate.")]
+Registers = Annotated[
+    int | None, option("--registers", "Registers per thread, instead of the compiled or estimated number.")
+]
+SmemBytes = Annotated[
+    int | None, option("--smem-bytes", "Shared memory per CTA in bytes, instead of the compiled or estimated number.")
+]
 Compiled = Annotated[
     bool,
-    flag("--compiled", "Compile all kernels here, with this machine's Triton, in place of the library's; no GPU."),
+    flag("--compiled", "Compile all kernels with the Triton installed here, not from the library; needs no GPU."),
 ]
 COSTS = ("compiled", "tiles")
 Cost = Annotated[
     str | None,
     option(
         "--cost",
-        "Resources and cycles of a step: from machine code, or estimated from tiles.  [default: compiled]",
+        "Registers, shared memory and cycles: from machine code, or estimated from tile sizes.  [default: compiled]",
         "|".join(COSTS),
         one_of(*COSTS),
     ),
 ]
 
-OneSchedule = Annotated[str, option("--schedule", "How to compute it.", "NAME", words=schedule_names)]
+OneSchedule = Annotated[str, option("--schedule", "Algorithm and loop order.", "NAME", words=schedule_names)]
 Schedules = Annotated[
     list[str] | None,
-    option("--schedule", "Name, or `all` of attention; repeatable.", "NAME", words=schedule_names),
+    option(
+        "--schedule",
+        "Algorithm and loop order; `all`: every attention schedule; repeatable.",
+        "NAME",
+        words=schedule_names,
+    ),
 ]
-Workers = Annotated[int | None, option("--workers", "Threads, or compilers, at most.  [default: one per core]")]
+Workers = Annotated[
+    int | None, option("--workers", "Threads, or compiler processes, at a time.  [default: one per core]")
+]
 
 
 def one_device(devices: Sequence[str] | dict[str, Device], **files: object) -> None:

@@ -41,20 +41,24 @@ def simulate(
     compiled: Compiled = False,
     cost: Cost = None,
     resolution: Annotated[
-        str, option("--resolution", "What the caches are made of.", "chunk|line", one_of("chunk", "line"))
+        str, option("--resolution", "Granularity of the cache simulation.", "chunk|line", one_of("chunk", "line"))
     ] = "chunk",
-    full: Annotated[bool, flag("--full", "Step through every CTA; no steady state.")] = False,
+    full: Annotated[bool, flag("--full", "Simulate every CTA; do not extrapolate from a steady state.")] = False,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     trace: Annotated[
         Path | None,
-        option("--trace", "Write a timeline of CTAs on SMs for https://ui.perfetto.dev; FILE.gz compressed.", "FILE"),
+        option(
+            "--trace",
+            "Write a timeline of CTAs on SMs for https://ui.perfetto.dev; compressed if FILE ends in .gz.",
+            "FILE",
+        ),
     ] = None,
     trace_sms: Annotated[
         int | None,
-        option("--trace-sms", "Show the CTAs of so many SMs.  [default: all, or as many as keep it below 20 MB]"),
+        option("--trace-sms", "SMs in the trace.  [default: all, or as many as keep it below 20 MB]"),
     ] = None,
 ) -> None:
-    """Predict one configuration: bytes at every level, time, bottleneck; all figures explained."""
+    """Predict one configuration: time, bottleneck, and bytes at every level of memory."""
     check_outputs(trace=trace)
     asked, (name, device) = problem.build(), machine.build()
     given = resources_given(registers, smem_bytes)

@@ -53,16 +53,18 @@ def validate(
     ] = None,
     problem: Annotated[
         list[str] | None,
-        option("--problem", "This problem in place of the set; repeatable: seqlen=4096, causal=true, ...", "KEY=VALUE"),
+        option(
+            "--problem", "Run this problem, not the default set; repeatable: seqlen=4096, causal=true, ...", "KEY=VALUE"
+        ),
     ] = None,
     config: Annotated[
-        list[str] | None, option("--config", "Pin an option of the configurations; repeatable.", "KEY=VALUE")
+        list[str] | None, option("--config", "Fix an option of the configurations; repeatable.", "KEY=VALUE")
     ] = None,
     only: Annotated[
         list[str] | None, option("--only", "Only points whose key matches (* and ?); repeatable.", "PATTERN")
     ] = None,
-    full: Annotated[bool, flag("--full", "The long set: hundreds of points.")] = False,
-    seed: Annotated[int, option("--seed", "Of the long set's generator.")] = 0,
+    full: Annotated[bool, flag("--full", "Run the long set: hundreds of points.")] = False,
+    seed: Annotated[int, option("--seed", "Seed of the long set.")] = 0,
     l2: Annotated[
         str, option("--l2", "L2 cache before the first launch.", "cold|warm", one_of("cold", "warm"))
     ] = "cold",
@@ -70,35 +72,39 @@ def validate(
         str | None, option("--device", "Predict with this device.  [default: by the GPU's name]", "NAME|FILE")
     ] = None,
     set_: Annotated[
-        list[str] | None, option("--set", "Replace a number of the device; repeatable.", "KEY=VALUE")
+        list[str] | None, option("--set", "Change a number of the device; repeatable.", "KEY=VALUE")
     ] = None,
-    gpus: Annotated[str, option("--gpus", "Spread the points over so many GPUs.", "all|N")] = "1",
-    no_counters: Annotated[bool, flag("--no-counters", "Time only; leave ncu alone.")] = False,
+    gpus: Annotated[str, option("--gpus", "GPUs to spread the points over.", "all|N")] = "1",
+    no_counters: Annotated[bool, flag("--no-counters", "Compare times only; do not run ncu.")] = False,
     results: Annotated[
-        Path | None, option("--results", "Keep every row here; a second run continues the file.", "FILE")
+        Path | None, option("--results", "Write the measurements here; a second run resumes the file.", "FILE")
     ] = None,
     read: Annotated[
-        Path | None, option("--read", "Measure nothing: compare the rows of a results file; needs no GPU.", "FILE")
+        Path | None, option("--read", "Compare the measurements of a results file; needs no GPU.", "FILE")
     ] = None,
     fail_on: Annotated[
         str | None, option("--fail-on", "Exit 1 where an error is larger: hbm_read_bytes=0.1,time=0.2", "NAME=SIZE,...")
     ] = None,
     peers: Annotated[bool, flag("--peers", "Also time SDPA's backends, flash-attn and eager attention.")] = False,
     checkpoint: Annotated[
-        bool, flag("--checkpoint", "Answer what learners of FlashAttention are asked; without a GPU by predictions.")
+        bool,
+        flag(
+            "--checkpoint",
+            "Compare standard and tiled attention over lengths and batches; without a GPU, predictions only.",
+        ),
     ] = False,
     launches: Annotated[
-        bool, flag("--launches", "Say what each way of computing a problem launches; nothing else.")
+        bool, flag("--launches", "Show which kernels each implementation launches; nothing else.")
     ] = False,
-    json: Annotated[bool, flag("--json", "Print JSON in place of the tables.")] = False,
-    json_file: Annotated[Path | None, option("--json-file", "Write JSON as well.", "FILE")] = None,
-    html: Annotated[Path | None, option("--html", "Write a report that opens in a browser, offline.", "FILE")] = None,
+    json: Annotated[bool, flag("--json", "Print JSON, not tables.")] = False,
+    json_file: Annotated[Path | None, option("--json-file", "Also write JSON.", "FILE")] = None,
+    html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
     page: Annotated[Path | None, option("--page", "Write the tables as a Markdown page.", "FILE.md")] = None,
     workers: Workers = None,
 ) -> None:
-    """Run the kernels that were simulated on this GPU; print predicted beside measured: bytes, cycles, clock, time.
+    """Run the Triton kernels on this GPU and print predicted beside measured: bytes, cycles, clock, time.
 
-    The default set takes less than five minutes. Without ncu, or its permission, only times are compared.
+    The default set takes less than five minutes. Without ncu, or the permission to use it, only times are compared.
     """
     check_outputs(results=results, **{"json-file": json_file}, html=html, page=page)
     limits, processes = limits_given(fail_on), workers_given(workers)

@@ -199,9 +199,9 @@ def _torch_gpu(told: Mapping[str, Any]) -> Check:
 
 def _counters(version: str, why: str) -> Check:
     if why:
-        found = f"{version + ': ' if version else ''}no counters, validate compares time alone"
+        found = f"{version + ': ' if version else ''}no counters, validate compares times only"
         return Check(name="ncu", state="note", found=found, remedy=why)
-    return Check(name="ncu", state="ok", found=f"{version}, counts a copy of known size rightly")
+    return Check(name="ncu", state="ok", found=f"{version}, counts a copy of known size correctly")
 
 
 def _extra(name: str, version: str | None, without: str, remedy: str) -> Check:
@@ -225,7 +225,7 @@ def _memory(gpu: SmiGpu, problem: AttentionProblem) -> Check:
     needed = rows * problem.head_dim * problem.element_bytes
     found = f"{units.capacity(gpu.free_bytes)} free of {units.capacity(gpu.total_bytes)}"
     if gpu.free_bytes < needed:
-        remedy = f"Q, K, V and O of this shape take {units.capacity(needed)}: end what else uses the GPU"
+        remedy = f"Q, K, V and O of this shape take {units.capacity(needed)}: stop what else uses the GPU"
         return Check(name="memory", state="bad", found=found, remedy=remedy)
     return Check(name="memory", state="ok", found=found)
 
@@ -235,7 +235,7 @@ def _others(text: str) -> Check:
     if not others:
         return Check(name="other processes", state="ok", found="none on the GPU")
     found = f"{len(others)}: {'; '.join(others[:3])}"
-    return Check(name="other processes", state="note", found=found, remedy="they disturb times and clocks: end them")
+    return Check(name="other processes", state="note", found=found, remedy="they disturb times and clocks: stop them")
 
 
 def doctor_dict(checks: Sequence[Check], problem: AttentionProblem) -> dict[str, object]:

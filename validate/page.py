@@ -8,6 +8,7 @@ from .compare import LEAST_BYTES, QUANTITIES, Comparison, Pair, Ranking, counts,
 from .measurement import Measurement
 from .report import NAMES, error_text, limit_text, machine_text, remarks, size_text, value_text
 from .validate import Half, Validation
+from .verdict import GRADE_TEXTS
 
 HALF_TEXTS = {
     "test": "Points on which no constant was fitted.",
@@ -25,7 +26,7 @@ def page_text(found: Validation, data: Path | None) -> str:
         f"{machine_text(machine)}, {machine.sm_count} SMs; predicted for `{found.header.device}`.",
         f"{plural(len(found.comparisons), 'point')}, {len(left_out)} left out of the statistics and listed below.",
         "An error is (predicted - measured) / measured; the worst case is in bold.",
-        f"Flows below {value_text('hbm_read_bytes', LEAST_BYTES)} on both sides are noise and not counted.",
+        f"Traffic below {value_text('hbm_read_bytes', LEAST_BYTES)} on both sides is noise and not counted.",
     ]
     if data:
         lines.append(f"This page is generated: `tilesight validate --read {data.name} --page ...` writes it anew.")
@@ -44,10 +45,11 @@ def page_text(found: Validation, data: Path | None) -> str:
 def _half(half: Half) -> list[str]:
     if not half.statistics:
         return []
-    lines = ["", "| how true | must | aim | is | verdict |", "|---|---|---|---|---|"]
+    lines = ["", "| check | limit | target | result | verdict |", "|---|---|---|---|---|"]
     for each in half.verdicts:
         cells = [limit_text(each, value) for value in (each.rule.must, each.rule.aim, each.value)]
-        grade = f"**{each.grade}**" if each.grade == "missed" else each.grade
+        text = GRADE_TEXTS[each.grade]
+        grade = f"**{text}**" if each.grade == "missed" else text
         lines.append(f"| {each.rule.text} | {' | '.join(cells)} | {grade} |")
     lines += ["", "| relative error of | points | median | mean | 95th percentile | bias | worst | worst at |"]
     lines.append("|---|---|---|---|---|---|---|---|")
@@ -98,7 +100,7 @@ def _points(compared: Sequence[Comparison]) -> list[str]:
     shown = [name for name in QUANTITIES if any(name in each.pairs for each in compared)]
     worst = {name: max((abs(each.errors().get(name, 0.0)) for each in compared), default=0.0) for name in shown}
     heads = ["point", "half", *(NAMES[name] for name in shown), "noise"]
-    lines = ["Measured, and how far the prediction is off.", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    lines = ["Measured value, and error of the prediction.", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for each in compared:
         cells = [_point_cell(name, each.pairs.get(name), each, worst[name]) for name in shown]
         timing = each.outcome.timing if isinstance(each.outcome, Measurement) else None

@@ -8,7 +8,7 @@ from ..simulator.report import Column, percent, problem_text, table, wrapped
 from .compare import QUANTITIES, Comparison, Statistic
 from .measurement import Machine, Measurement
 from .validate import Validation
-from .verdict import Verdict
+from .verdict import GRADE_TEXTS, Verdict
 
 NAMES = {
     "smem_fill_bytes": "bytes into the SMs",
@@ -59,7 +59,7 @@ def validate_text(found: Validation, width: int, color: bool = False) -> str:
     device = found.header.device
     lines = [f"Measured on {machine_text(found.header.machine)}; predicted for {device}.", ""]
     if found.trusted:
-        lines += ["p: predicted, m: measured, off: (p - m) / m; fp16, no mask and m-fast go without saying", ""]
+        lines += ["p: predicted, m: measured, error: (p - m) / m; fp16, no mask and m-fast unless shown", ""]
         lines += [points_table(found.trusted, width, color), ""]
     left_out = [each for each in found.comparisons if each.objections]
     half = found.half()
@@ -107,19 +107,19 @@ def points_table(compared: Sequence[Comparison], width: int, color: bool = False
         Column(title="config", cells=[short_config(each) for each in compared], left=True),
         Column(title="L2", cells=[each.point.l2 for each in compared], left=True, rank=6),
         Column(title="time p / m", cells=both("time_s")),
-        Column(title="off", cells=errors("time_s")),
+        Column(title="error", cells=errors("time_s")),
         Column(title="noise", cells=[_noise(each) for each in compared], left=True, rank=4),
-        Column(title="clock off", cells=errors("clock_hz"), rank=5),
+        Column(title="clock error", cells=errors("clock_hz"), rank=5),
     ]
     if any("hbm_read_bytes" in each.pairs for each in compared):
         columns += [
             Column(title="HBM read p / m", cells=both("hbm_read_bytes"), rank=2),
-            Column(title="HBM read off", cells=errors("hbm_read_bytes")),
-            Column(title="HBM written off", cells=errors("hbm_write_bytes"), rank=3),
-            Column(title="into SMs off", cells=errors("smem_fill_bytes"), rank=1),
-            Column(title="cycles off", cells=errors("cycles"), rank=3),
+            Column(title="HBM read error", cells=errors("hbm_read_bytes")),
+            Column(title="HBM written error", cells=errors("hbm_write_bytes"), rank=3),
+            Column(title="SRAM fill error", cells=errors("smem_fill_bytes"), rank=1),
+            Column(title="cycles error", cells=errors("cycles"), rank=3),
         ]
-    columns.append(Column(title="memory off", cells=errors("peak_memory_bytes"), rank=5))
+    columns.append(Column(title="memory error", cells=errors("peak_memory_bytes"), rank=5))
     return table(columns, width, color)
 
 
@@ -169,13 +169,13 @@ def size_text(size: float) -> str:
 
 
 def verdict_table(found: Sequence[Verdict], width: int, color: bool = False) -> str:
-    """One row a rule: what must be, what should be, what is."""
+    """One row a check: its limit, its target, its result."""
     columns = [
-        Column(title="how true", cells=[each.rule.text for each in found], left=True),
-        Column(title="must", cells=[limit_text(each, each.rule.must) for each in found]),
-        Column(title="aim", cells=[limit_text(each, each.rule.aim) for each in found]),
-        Column(title="is", cells=[limit_text(each, each.value) for each in found]),
-        Column(title="", cells=[each.grade for each in found], left=True),
+        Column(title="check", cells=[each.rule.text for each in found], left=True),
+        Column(title="limit", cells=[limit_text(each, each.rule.must) for each in found]),
+        Column(title="target", cells=[limit_text(each, each.rule.aim) for each in found]),
+        Column(title="result", cells=[limit_text(each, each.value) for each in found]),
+        Column(title="", cells=[GRADE_TEXTS[each.grade] for each in found], left=True),
     ]
     return table(columns, width, color)
 

@@ -18,7 +18,7 @@ from .checkpoint_values import SPEEDUP_LENGTHS, STANDARD, TILED, Beside, Checkpo
 
 NAMES = {STANDARD: f"standard attention ({STANDARD})", TILED: f"tiled attention ({TILED})"}
 NO_VALUE = "-"
-UNMEASURED = "Predictions alone; the same command measures, too, on a machine with a GPU, torch and triton"
+UNMEASURED = "Predictions only; on a machine with a GPU, torch and triton the same command also measures"
 
 
 def checkpoint_text(found: Checkpoint, width: int = 120, color: bool = False) -> str:
@@ -26,7 +26,7 @@ def checkpoint_text(found: Checkpoint, width: int = 120, color: bool = False) ->
     lines = [_title(found), f"{_sides(found)}; warm L2, kernel times with the gap between launches", ""]
     lines += [f"{name:<58} {value}" for name, value in _answers(found)]
     lines += ["", "Memory and time over length", _lengths_table(found, width, color)]
-    lines += ["", "How many times faster the tiled kernel is, and what binds it, over batch and length"]
+    lines += ["", "Speedup of the tiled kernel, and what it is bound by, over batch and length"]
     lines += [_map_table(found, width, color)]
     lost = {f"{one.schedule} at B={one.batch} N={one.seqlen}: {one.reason}" for one in _all(found) if _was_lost(one)}
     lines += [f"Not measured: {line}" for line in (*found.notes, *sorted(lost))]
@@ -111,12 +111,12 @@ def _sides(found: Checkpoint) -> str:
 def _answers(found: Checkpoint) -> list[tuple[str, str]]:
     standard, tiled = found.longest[STANDARD], found.longest[TILED]
     answers = [
-        ("Device memory that a process can take", _both(found, found.memory_bytes, units.capacity)),
+        ("Device memory available to a process", _both(found, found.memory_bytes, units.capacity)),
         (f"{NAMES[STANDARD].capitalize()} runs out of memory beyond", _both(found, standard, _length)),
-        (f"Longest sequence that {NAMES[TILED]} takes", _both(found, tiled, _length)),
+        (f"Longest sequence of {NAMES[TILED]}", _both(found, tiled, _length)),
     ]
     for length in SPEEDUP_LENGTHS:
-        answers.append((f"Speed-up at N = {length}", _both(found, found.speedup(found.problem.batch, length), times)))
+        answers.append((f"Speedup at N = {length}", _both(found, found.speedup(found.problem.batch, length), times)))
     if found.measured:
         worst = found.worst_memory_error
         answers.append(("Worst error of peak memory", NO_VALUE if worst is None else f"{worst:.2%}"))
@@ -124,7 +124,7 @@ def _answers(found: Checkpoint) -> list[tuple[str, str]]:
 
 
 def _length(length: float) -> str:
-    return f"N = {length:,.0f}" + (" (the longest that can be asked for)" if length >= MAX_SEQLEN else "")
+    return f"N = {length:,.0f}" + (" (the longest allowed)" if length >= MAX_SEQLEN else "")
 
 
 def _both(found: Checkpoint, value: Beside, text: Callable[[float], str]) -> str:
@@ -145,7 +145,7 @@ def _lengths_table(found: Checkpoint, width: int, color: bool) -> str:
         lost = [own[length].reason == OUT_OF_MEMORY for length in lengths]
         cells = [OUT_OF_MEMORY if out else cell for out, cell in zip(lost, times_s[0].cells, strict=True)]
         columns += [replace(times_s[0], cells=cells), *times_s[1:]]
-    columns += _pair(found, "speed-up", [found.speedup(found.problem.batch, length) for length in lengths], times)
+    columns += _pair(found, "speedup", [found.speedup(found.problem.batch, length) for length in lengths], times)
     return table(columns, width, color)
 
 

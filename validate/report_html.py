@@ -12,16 +12,10 @@ from .measurement import Measurement
 from .report import NAMES, error_text, limit_text, machine_text, remarks, short_config, size_text, value_text
 from .report_figures import figures
 from .validate import Validation
-from .verdict import Verdict
+from .verdict import GRADE_TEXTS, Grade, Verdict
 
-GRADES = {
-    "aim": ("reaches the target", "good"),
-    "must": ("within the limit", ""),
-    "short of aim": ("short of the target", ""),
-    "missed": ("missed", "missed"),
-    "not compared": ("not compared", ""),
-}
-"""Grade of a verdict -> its text here, and its class in the style sheet."""
+CLASSES: dict[Grade, str] = {"aim": "good", "missed": "missed"}
+"""Grade of a verdict -> its class in the style sheet, where it has one."""
 
 
 def validate_html(found: Validation, made: Made) -> str:
@@ -59,7 +53,7 @@ def _verdicts(found: Sequence[Verdict]) -> str:
             cell(limit_text(each, each.rule.must)),
             cell(limit_text(each, each.rule.aim)),
             cell(limit_text(each, each.value)),
-            cell(GRADES[each.grade][0], kind=f"left {GRADES[each.grade][1]}".strip()),
+            cell(GRADE_TEXTS[each.grade], kind=f"left {CLASSES.get(each.grade, '')}".strip()),
             cell(each.worst, kind="left wide"),
         ]
         for each in found

@@ -5,7 +5,7 @@ from ..simulator.report import Column, percent, problem_text, table
 from .launches import LaunchReport, LaunchRow, Split
 from .profiles import short_name
 
-WAY_TITLES = {"stream": "Launched one by one into a stream", "graph": "Replayed as a CUDA graph"}
+WAY_TITLES = {"stream": "Launched one by one in a stream", "graph": "Replayed as a CUDA graph"}
 LONGEST_NAME = 36
 
 
@@ -36,12 +36,12 @@ def _table(rows: list[LaunchRow], width: int, color: bool) -> str:
 
     return table(
         [
-            Column(title="what", cells=[row.subject for row in rows], left=True),
+            Column(title="implementation", cells=[row.subject for row in rows], left=True),
             *both("launches", lambda split: str(split.one_pass.count)),
             *both("in kernels", lambda split: units.duration(split.one_pass.busy_s), rank=1),
             *both("gaps", lambda split: units.duration(split.gap_s)),
             *both("fused", lambda split: percent(split.fused_fraction)),
-            *both("dominating", _dominating, left=True),
+            *both("dominant kernel", _dominating, left=True),
             Column(title="ran", cells=[row.family or "-" for row in rows], rank=2, left=True),
         ],
         width,

@@ -112,7 +112,7 @@ def to_text(checked: Checked, job: Job, width: int, color: bool = False) -> str:
         Column(title="law", cells=[found.law for found in checked.found], left=True),
         Column(title="outcome", cells=[found.outcome for found in checked.found], left=True),
         Column(title="inputs", cells=[str(found.examples) if found.examples else "" for found in checked.found]),
-        Column(title="what must be, or why not", cells=says, left=True),
+        Column(title="what must hold, or why it does not apply", cells=says, left=True),
     ]
     lines.append(table(columns, width, color))
     if checked.declaration is None:

@@ -1,4 +1,4 @@
-"""Whether predictions are as true as they must be, and as they should be: a rule for each quantity, none left out."""
+"""Whether predictions are as accurate as they must be, and as they should be: one check for each quantity."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,14 @@ from typing import Any, Literal
 from .compare import Comparison, Ranking, Statistic
 
 Grade = Literal["aim", "must", "short of aim", "missed", "not compared"]
+GRADE_TEXTS: dict[Grade, str] = {
+    "aim": "pass, on target",
+    "must": "pass",
+    "short of aim": "off target",
+    "missed": "FAIL",
+    "not compared": "not compared",
+}
+"""Grade -> its text in reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ def origin_text(device: Device) -> str:
     if not folder.is_dir():
         return ""
     triton = made_by(next(folder.iterdir()))["triton"]
-    return f"registers, shared memory and cycles are of code that Triton {triton} compiled for {folder.name}"
+    return f"registers, shared memory and cycles come from machine code compiled by Triton {triton} for {folder.name}"
 
 
 def made_by(file: Traversable) -> dict[str, str]:

@@ -19,7 +19,7 @@ from tilesight.kernels.compile import Compiled, compile_launch
 
 SHAPE = ("--batch", "1", "--heads", "2", "--seqlen", "256")
 PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)
-REMARK = f"registers, shared memory and code are compiled here: Triton {triton.__version__} for sm_90"
+REMARK = f"registers, shared memory and cycles come from code compiled here: Triton {triton.__version__} for sm_90"
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -72,9 +72,9 @@ def test_code_gives_the_cycles_unless_tiles_are_asked_for(capsys: pytest.Capture
 def test_simulate_says_in_words_where_cycles_come_from(capsys: pytest.CaptureFixture[str]) -> None:
     """Both kinds would look the same."""
     assert main(["simulate", "--compiled", *CHOSEN]) == 0
-    assert "Cost         cycles of a step are simulated from its machine code" in capsys.readouterr().out
+    assert "Cost         cycles simulated from its machine code" in capsys.readouterr().out
     assert main(["simulate", "--cost", "tiles", *CHOSEN]) == 0
-    assert "Cost         cycles of a step are estimated from the tile program" in capsys.readouterr().out
+    assert "Cost         cycles estimated from tile sizes" in capsys.readouterr().out
 
 
 def test_explore_shows_a_band_where_cycles_come_from_code(capsys: pytest.CaptureFixture[str]) -> None:

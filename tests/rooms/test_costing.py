@@ -50,7 +50,7 @@ def test_code_of_no_use_is_told_with_its_reason() -> None:
 def test_every_reason_is_noted_once() -> None:
     """Launches that fail alike would fill the page; those that do not fail would be noted."""
     notes = cost_notes(["compiled", "tiles: odd code", "tiles", "tiles: odd code"])
-    assert notes == ("cycles estimated from the tile program, not from compiled code: odd code",)
+    assert notes == ("cycles estimated from tile sizes, not from machine code: odd code",)
 
 
 def test_a_prediction_says_where_its_cycles_come_from() -> None:

@@ -270,6 +270,6 @@ def test_code_of_no_use_is_counted_in_one_note() -> None:
 
     found = explore(SMALL, device=TOY, resources_of=resources_of, **SPACE)
     assert found.notes == (
-        "4 of 4 configurations: cycles estimated from the tile program, not from compiled code:"
+        "4 of 4 configurations: cycles estimated from tile sizes, not from machine code:"
         " SASS text holds 0 functions: must be 1",
     )

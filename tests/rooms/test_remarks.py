@@ -26,15 +26,15 @@ def notes(problem: AttentionProblem, schedule: str = "flash2") -> str:
 
 def test_tiles_that_hold_few_queries_are_told_with_the_useful_share() -> None:
     """One row of 128 is 0.78 %, 32 are a quarter."""
-    assert "tiles of 128 rows hold 1 query: 0.78 % of their rows" in notes(DECODE)
-    assert "tiles of 128 rows hold 32 queries: 25 % of their rows" in notes(replace(DECODE, seqlen_q=32))
+    assert "tiles of 128 rows hold 1 query: 0.78 % of the rows" in notes(DECODE)
+    assert "tiles of 128 rows hold 32 queries: 25 % of the rows" in notes(replace(DECODE, seqlen_q=32))
 
 
 def test_a_decode_problem_is_told_that_no_schedule_splits_keys() -> None:
     """With the SMs that are left, and HBM's time for 2 x 8 x 4096 x 128 elements and Q: 16.8 MB at 4.55 TB/s."""
     assert "32 CTAs leave 100 of 132 SMs idle: no schedule here splits the keys" in notes(DECODE)
     least_s = (2 * 8 * 4096 * 128 + 32 * 128) * 2 / H200.hbm_read_bytes_per_s
-    assert f"HBM could bring all inputs in {least_s * 1e6:.2f} us" in notes(DECODE)
+    assert f"HBM could deliver all inputs in {least_s * 1e6:.2f} us" in notes(DECODE)
 
 
 def test_a_prompt_and_a_full_gpu_need_no_remark() -> None:
@@ -78,7 +78,7 @@ def test_crowded_l2_is_explained_with_band_and_way_out() -> None:
     (launch,) = seen.launches
     assert launch.l2_fit == seen.l2_fit == "beyond"
     text = "\n".join(seen.notes)
-    assert "K and V of the heads under way (2.00 MiB) exceed a partition of L2 (1.00 MiB)" in text
+    assert "K and V of the heads in flight (2.00 MiB) exceed a partition of L2 (1.00 MiB)" in text
     assert "22 % too low to 17 % too high" in text
     assert "longest-first" in text
 

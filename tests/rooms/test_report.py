@@ -81,6 +81,7 @@ def test_a_configuration_in_words() -> None:
 def test_every_bottleneck_has_a_name_in_words() -> None:
     """Whichever the engine finds."""
     assert {*PIPES, "l2", "hbm", "wait", "tail", "launch"} == {*report.RESOURCES, "alu"}
+    assert {"hbm", "tensor", "mufu", "fill"} == {*report.ROOFS}
 
 
 @pytest.mark.parametrize(("fraction", "text"), [(0, "0 %"), (0.004, "0.4 %"), (0.52, "52 %"), (1, "100 %")])
@@ -102,7 +103,7 @@ def test_a_prediction_is_explained_figure_by_figure() -> None:
         "3.00 MB read",
         "1.00 MB written",
         "20.0 MB read by SMs",
-        "85 % of it",
+        "85 % hits",
         "4.00 MB between",
         "21.0 MB",
     ):
@@ -110,7 +111,7 @@ def test_a_prediction_is_explained_figure_by_figure() -> None:
     for line in (
         "2.00 GFLOP of matrix",
         "8.00 M exponentials",
-        "2 CTAs of 4 warps at most",
+        "2 CTAs of 4 warps per SM",
         "200 registers",
         "48.0 KiB",
     ):
@@ -140,7 +141,7 @@ def test_a_clock_that_power_lowers_is_told() -> None:
     """Where repeating the launch makes a difference, and nowhere else."""
     launch = a_launch()
     told = [
-        "repeated, it runs at 1.40 GHz" in simulate_text(a_prediction(each), load_device("h200"))
+        "clock when repeated: 1.40 GHz" in simulate_text(a_prediction(each), load_device("h200"))
         for each in (launch, replace(launch, sustained_clock_hz=launch.clock_hz))
     ]
     assert told == [True, False]
@@ -148,7 +149,7 @@ def test_a_clock_that_power_lowers_is_told() -> None:
 
 def test_spills_are_told() -> None:
     """They cost time, and make the estimate uncertain."""
-    assert "64 B a thread spilled" in simulate_text(a_prediction(a_launch(spilled_bytes=64)), load_device("h200"))
+    assert "64 B per thread spilled" in simulate_text(a_prediction(a_launch(spilled_bytes=64)), load_device("h200"))
 
 
 def test_the_ranking_fits_120_columns_and_names_the_best(explored: Exploration) -> None:
@@ -209,7 +210,7 @@ def test_crowded_l2_is_a_word_on_the_row() -> None:
 def test_what_binds_is_told_with_its_share() -> None:
     """In the table and in the text of one configuration."""
     assert "tensor 60 %" in ranking_of(a_launch())
-    assert "Bound by     wait 60 %: waits for" in simulate_text(
+    assert "Bound by     wait 60 %: exposed latency; also tail" in simulate_text(
         a_prediction(a_launch(bottleneck="wait")), load_device("h200")
     )
 

@@ -81,7 +81,7 @@ def test_a_schedule_that_no_kernel_is_kept_of_is_said_to_be_from_tiles() -> None
     problem = replace(SMALL, head_dim=64)
     found = compare(problem, (64,), schedule=("flash1", "flash2"), device="h200", **one)
     assert [note.partition(":")[0] for note in found.notes] == ["flash1"]
-    assert "from tiles" in found.notes[0] and "not from machine code" in found.notes[0]
+    assert "from tile sizes" in found.notes[0] and "not from machine code" in found.notes[0]
     assert compare(problem, (64,), schedule=("flash1",), device="h200", cost="tiles", **one).notes == ()
 
 

@@ -258,17 +258,16 @@ def test_the_predicted_regime_is_the_simulators(predicted: Checkpoint) -> None:
 def test_the_text_answers_the_questions_without_a_gpu(predicted: Checkpoint) -> None:
     """Each with its prediction alone, and at the end why, and how to get the rest."""
     text = checkpoint_text(replace(predicted, unmeasured="there is no GPU here; see a doctor"))
-    for question in ("runs out of memory beyond", "Longest sequence", "Speed-up at N = 1024", "Memory and time"):
+    for question in ("runs out of memory beyond", "Longest sequence", "Speedup at N = 1024", "Memory and time"):
         assert question in text
     longest = int(predicted.longest[STANDARD].predicted or 0)
     assert f"runs out of memory beyond       N = {longest:,}\n" in text
     assert "m: measured" not in text
     header = next(line for line in text.splitlines() if "naive memory" in line)
-    assert header.split("  ")[-1] == "speed-up"
-    last = " ".join(text.partition("Predictions alone")[2].split())
+    assert header.split("  ")[-1] == "speedup"
+    last = " ".join(text.partition("Predictions only")[2].split())
     assert last == (
-        "; the same command measures, too, on a machine with a GPU, torch and triton: "
-        "there is no GPU here; see a doctor"
+        "; on a machine with a GPU, torch and triton the same command also measures: there is no GPU here; see a doctor"
     )
 
 
@@ -276,7 +275,7 @@ def test_both_sides_are_shown_once_something_was_measured(predicted: Checkpoint)
     """A column of measurements beside each of predictions."""
     text = checkpoint_text(measure(predicted, DEVICE, MadeUpGpu().ask), width=200)
     assert "p: predicted, m: measured" in text
-    assert "Predictions alone" not in text
+    assert "Predictions only" not in text
     assert "naive memory p" in text
 
 

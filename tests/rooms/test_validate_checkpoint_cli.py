@@ -31,4 +31,4 @@ def test_the_checkpoint_is_predicted_where_there_is_no_gpu(
     assert found["device"].startswith(product)
     assert {point["time_s"]["measured"] for point in found["lengths"]} == {None}
     assert all(point["time_s"]["predicted"] > 0 for point in found["lengths"])
-    assert "Predictions alone" in page.read_text("utf-8")
+    assert "Predictions only" in page.read_text("utf-8")

@@ -125,7 +125,7 @@ def test_the_page_hides_nothing(found: Validation) -> None:
     assert LOST_REASON in page
     assert "## The test half" in page
     assert "## The fitting half" in page
-    assert "**missed**" in page
+    assert "**FAIL**" in page
     assert "`tilesight validate --read h200.jsonl --page ...`" in page
     rows = [line for line in page.splitlines() if line.startswith("| ")]
     assert all(line.endswith(" |") for line in rows)
