@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from machine.toys import GPU, KIB, TILE_BYTES, Tensor, Tile, launch, run, sweeps
 from tilesight.simulator.closed_form_fill import flash1_fill_bytes
-from tilesight.simulator.core.l1 import L1_ENTRIES, SEEN_ELEMENTS, look_up
+from tilesight.simulator.core.l1 import L1_ENTRIES, SEEN_COLUMNS, STAMPS, look_up
 from tilesight.simulator.device import Device
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.program import Step, affine
@@ -81,6 +81,7 @@ def test_what_a_cta_stores_it_finds_again_in_l1() -> None:
 
 def test_l1_remembers_small_tiles_as_far_back_as_large_ones() -> None:
     """Tiles of 16 rows would be forgotten after 256 of them, in a quarter of the room."""
-    ring, seen = np.zeros((1, L1_ENTRIES, 2), dtype=np.int64), np.zeros((1, SEEN_ELEMENTS), dtype=np.int32)
-    found = [look_up(ring, seen, 2048.0 * KIB, tag, KIB, 0, False) for _ in range(2) for tag in range(600)]
+    ring, seen = np.zeros((1, L1_ENTRIES, 2), dtype=np.int64), np.zeros((1, SEEN_COLUMNS), dtype=np.int32)
+    stamps = np.zeros((1, STAMPS), dtype=np.uint16)
+    found = [look_up(ring, seen, stamps, 2048.0 * KIB, tag, KIB, 0, False) for _ in range(2) for tag in range(600)]
     assert found == [False] * 600 + [True] * 600
