@@ -9,6 +9,7 @@ from laws.cases import Case, cases
 from tilesight.simulator import closed_form, closed_form_fill
 from tilesight.simulator.device import load_device
 from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.registry import find_schedule
 from tilesight.simulator.schedule import Config
 from tilesight.simulator.simulate import simulate
 from tilesight.simulator.walk import steps
@@ -53,7 +54,8 @@ def test_bytes_asked_for_are_those_of_the_formula(case: Case) -> None:
 )
 def test_fill_is_the_formula_on_an_h200(problem: AttentionProblem, schedule: str, stages: int) -> None:
     """Asynchronous copies bypass L1, so the SMs get from L2 all that the formula says, steady state or not."""
-    case = Case(problem=problem, schedule=schedule, config=Config(num_stages=stages, block_m=64), device=H200)
+    config = find_schedule(schedule).config(num_stages=stages, block_m=64)
+    case = Case(problem=problem, schedule=schedule, config=config, device=H200)
     total = simulate(problem, schedule=schedule, config=case.config, device=H200).total
     if schedule == "flash2":
         assert total.l1_hit_bytes == 0

@@ -37,6 +37,7 @@ def problem(batch: int, heads: int, seqlen: int, head_dim: int = 64, **more: int
     return AttentionProblem(**shape | more)  # type: ignore[arg-type]
 
 
+TWO_STAGES = Config(block_m=128, block_n=64, num_warps=4, num_stages=2)
 SMALL = {
     "all fits": Small(problem=problem(1, 8, 1024), config=Config(num_stages=3)),
     "heads by turns": Small(problem=problem(2, 16, 1024), config=Config(num_stages=3, cta_order="head-fast")),
@@ -48,9 +49,9 @@ SMALL = {
         problem=problem(2, 8, 1000, seqlen_k=1500, kv_heads=2), config=Config(num_stages=2)
     ),
     "rows of 80 B": Small(problem=problem(1, 16, 1024, 40), config=Config(num_stages=2)),
-    "naive": Small(problem=problem(1, 4, 1024), schedule="naive", config=Config()),
-    "unfused": Small(problem=problem(1, 2, 1024), schedule="unfused", config=Config()),
-    "flash1": Small(problem=problem(4, 16, 512), schedule="flash1", config=Config(num_stages=2)),
+    "naive": Small(problem=problem(1, 4, 1024), schedule="naive", config=TWO_STAGES),
+    "unfused": Small(problem=problem(1, 2, 1024), schedule="unfused", config=TWO_STAGES),
+    "flash1": Small(problem=problem(4, 16, 512), schedule="flash1", config=TWO_STAGES),
     "softmax of ragged rows": Small(
         problem=problem(1, 4, 300, seqlen_k=2001),
         schedule="online_softmax",
