@@ -10,6 +10,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+WRITTEN = re.compile(r"^Write `(\S+)`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^## +(.+)$", re.MULTILINE)
 OURS, EXPLORE = "tilesight", "make explore"
 WIDTH = re.compile(r"COLUMNS=(\d+) ")
@@ -51,6 +52,10 @@ class Section:
     def ours(self) -> list[tuple[str, list[str]]]:
         """The same of those that are run by the tests."""
         return [(command, shown) for command, shown in self.blocks() if _runs(command, shown)]
+
+    def files(self) -> list[tuple[str, str]]:
+        """Names and texts of files that the reader is asked to write."""
+        return WRITTEN.findall(self.text)
 
     def numbers(self) -> list[str]:
         """Numbers of the prose that have a unit or thousands, as commands print them, e.g. `138 MB`, `1.80x`."""
