@@ -55,7 +55,10 @@ def l2_fit_of(launch: Launch, exact: Tally, under_way_bytes: int, hbm_read_bytes
     Args:
         exact: what the launch loads; hbm_read_bytes: predicted [B].
     """
-    must_bytes = sum(min(asked, launch.program.tensor(name).size_bytes) for name, asked in exact.load_bytes.items())
+    sizes = {name: launch.program.tensor(name).size_bytes for name in exact.load_bytes}
+    if all(exact.load_bytes[name] <= sizes[name] for name in KEYS_AND_VALUES if name in sizes):
+        return ""
+    must_bytes = sum(min(asked, sizes[name]) for name, asked in exact.load_bytes.items())
     fraction = under_way_bytes / (device.l2_bytes / device.l2_partitions)
     if fraction < NEAR_FRACTION or hbm_read_bytes < LEAST_EXCESS * must_bytes:
         return ""

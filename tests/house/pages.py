@@ -10,8 +10,10 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+WRITTEN = re.compile(r"^Write `(\S+)`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^## +(.+)$", re.MULTILINE)
 OURS, EXPLORE = "tilesight", "make explore"
+WIDTH = re.compile(r"COLUMNS=(\d+) ")
 LEFT_OUT = "..."
 
 NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
@@ -51,6 +53,10 @@ class Section:
         """The same of those that are run by the tests."""
         return [(command, shown) for command, shown in self.blocks() if _runs(command, shown)]
 
+    def files(self) -> list[tuple[str, str]]:
+        """Names and texts of files that the reader is asked to write."""
+        return WRITTEN.findall(self.text)
+
     def numbers(self) -> list[str]:
         """Numbers of the prose that have a unit or thousands, as commands print them, e.g. `138 MB`, `1.80x`."""
         prose = re.sub(r"`[^`]*`|\]\([^)]*\)", "", FENCE.sub("", self.text))
@@ -63,7 +69,12 @@ class Section:
 
 def _runs(command: str, shown: list[str]) -> bool:
     """Ours are run; `make explore`, which installs first, where its output is shown."""
-    return command.split()[0] == OURS or (command == EXPLORE and bool(shown))
+    return program(command) == OURS or (command == EXPLORE and bool(shown))
+
+
+def program(command: str) -> str:
+    """What a command runs, once it has set how wide the output is."""
+    return WIDTH.sub("", command).split()[0]
 
 
 def name(page: Path) -> str:
@@ -106,5 +117,15 @@ def value(text: str) -> tuple[float, float]:
 
 
 def is_printed(number: str, printed: str) -> bool:
-    """Whether a number with its unit is in the output, alone."""
-    return re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d/])", printed) is not None
+    """Whether a number with its unit is in the output, alone; `2TB/s` is `2 TB/s`."""
+    spaced = re.escape(number).replace(r"\ ", " ?")
+    return re.search(rf"(?<![\d.,]){spaced}(?![\w/])", printed) is not None
+
+
+def pointed_to(section: Section) -> list[Section]:
+    """Other sections of the page that the prose of one points to: `step 4` by number, `above` for the one before."""
+    others, prose = sections(ROOT / section.page), FENCE.sub("", section.text)
+    place = [one.heading for one in others].index(section.heading)
+    found = others[place - 1 : place] if re.search(r"\babove\b", prose) else []
+    steps = set(re.findall(r"\bsteps? (\d+)\b", prose)) - {section.heading.partition(".")[0]}
+    return [*found, *(one for one in others if one.heading.partition(".")[0] in steps and one not in found)]

@@ -72,6 +72,12 @@ def test_k_and_v_crowd_l2_where_they_fill_a_partition_and_are_read_again(
     assert l2_fit_of(launch, tally(launch.program), under_way, round(excess * once), H200) == fit
 
 
+def test_keys_that_are_loaded_once_crowd_nothing() -> None:
+    """flash1 reads Q and O again, not K and V: how many heads run at a time is not what HBM reads more for."""
+    (launch,) = launches_of(replace(LONG, kv_heads=LONG.heads), "flash1", Config(**TILES), H200)
+    assert l2_fit_of(launch, tally(launch.program), 2 * H200.l2_bytes, 10**12, H200) == ""
+
+
 def test_crowded_l2_is_explained_with_band_and_way_out() -> None:
     """What crowds what, how far off measurements were, and what to try."""
     seen = simulate(LONG, config=Config(**TILES), device=SMALL_L2, cost="tiles")
