@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from tilesight.simulator.device import Device
 from tilesight.simulator.problem import AttentionProblem
 from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import CTA_ORDERS, KV_ORDERS, SOFTMAX_VARIANTS, WARP_SPLITS, Config, Schedule
+from tilesight.simulator.schedule import (
+    CTA_ORDERS,
+    KV_ORDERS,
+    NOTHING_ASKED,
+    SOFTMAX_VARIANTS,
+    WARP_SPLITS,
+    Config,
+    Schedule,
+)
 
 TOY = Device(
     name="toy",
@@ -138,6 +146,11 @@ def problems(draw: st.DrawFn, *, dtypes: tuple[str, ...] = DTYPES) -> AttentionP
         causal=draw(st.booleans()),
         dropout=draw(st.sampled_from((0.0, 0.1))),
     )
+
+
+def read_by(schedule: Schedule, problem: AttentionProblem) -> AttentionProblem:
+    """A problem without what a schedule has none of: a mask, or dropout."""
+    return replace(problem, **{name: value for name, value in NOTHING_ASKED.items() if name in schedule.unread})
 
 
 @st.composite

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 from schedules import contract
-from strategies import configs, dtypes_of, problems, toys
+from strategies import configs, dtypes_of, problems, read_by, toys
 from tilesight.simulator.device import Device
 from tilesight.simulator.occupancy import DoesNotFit, occupancy
 from tilesight.simulator.prediction import Prediction
@@ -67,7 +67,7 @@ def stepped(draw: st.DrawFn, schedules: tuple[str, ...] = SCHEDULES) -> Case:
     config = draw(configs(all_schedules()[schedule]))
     return _fitting(
         Case(
-            problem=draw(problems(dtypes=dtypes_of(config))),
+            problem=read_by(all_schedules()[schedule], draw(problems(dtypes=dtypes_of(config)))),
             schedule=schedule,
             config=config,
             device=draw(gpus(schedule)),
@@ -79,9 +79,10 @@ def stepped(draw: st.DrawFn, schedules: tuple[str, ...] = SCHEDULES) -> Case:
 def continued(draw: st.DrawFn, schedules: tuple[str, ...] = SCHEDULES) -> Case:
     """Many short heads on a GPU of few SMs and a small L2, of which one launch at least is continued in fact."""
     schedule = draw(st.sampled_from(schedules))
-    config = replace(draw(configs(all_schedules()[schedule])), persistent=0)
+    drawn = draw(configs(all_schedules()[schedule]))
+    config = replace(drawn, persistent=0) if drawn.persistent else drawn
     problem = replace(
-        draw(problems(dtypes=dtypes_of(config))),
+        read_by(all_schedules()[schedule], draw(problems(dtypes=dtypes_of(config)))),
         batch=draw(st.sampled_from((64, 96, 128))),
         seqlen_q=draw(st.sampled_from((1, 32, 48))),
         seqlen_k=draw(st.sampled_from((32, 64, 100))),

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import TOY, TOY_WGMMA, configs, dtypes_of, problems, toys
+from strategies import TOY, TOY_WGMMA, configs, dtypes_of, problems, read_by, toys
 from tilesight.simulator import closed_form
 from tilesight.simulator.allocator import allocated_bytes
 from tilesight.simulator.device import load_device
@@ -112,7 +112,7 @@ def test_given_resources_replace_the_estimates() -> None:
 def test_peak_memory_is_that_of_the_closed_form(schedule: str, data: st.DataObject) -> None:
     """What launches keep alive, against the formula, to the byte; specialised warps take some beside."""
     config = data.draw(configs(all_schedules()[schedule]))
-    problem = data.draw(problems(dtypes=dtypes_of(config)))
+    problem = read_by(all_schedules()[schedule], data.draw(problems(dtypes=dtypes_of(config))))
     if schedule == "unfused" and not (problem.causal and problem.dropout):
         return
     device = toys(schedule)[0]
@@ -162,7 +162,8 @@ def test_time_is_cycles_over_the_clock_and_overhead() -> None:
 def test_useful_operations_are_those_of_the_problem(schedule: str) -> None:
     """Whatever tiles execute beyond them: rows and keys that pad a tile, and what the mask hides."""
     computes = all_schedules()[schedule].computes
-    for problem in (SMALL, replace(SMALL, seqlen_q=1), replace(SMALL, seqlen_q=300, causal=True, head_dim=72)):
+    for asked in (SMALL, replace(SMALL, seqlen_q=1), replace(SMALL, seqlen_q=300, causal=True, head_dim=72)):
+        problem = read_by(all_schedules()[schedule], asked)
         total = simulate(problem, schedule=schedule).total
         assert total.matmul_flop == (problem.matmul_flop if computes == "attention" else 0)
         assert total.executed_flop >= total.matmul_flop
@@ -221,7 +222,7 @@ def test_a_timeline_belongs_to_the_same_prediction() -> None:
     problem = replace(SMALL, heads=16)
     prediction, timeline = simulate_with_timeline(problem, schedule="naive")
     assert prediction == simulate(problem, schedule="naive", steady_state=False)
-    assert [entry[0] for entry in timeline.launches] == [launch.name for launch in prediction.launches]
+    assert [entry.name for entry in timeline.launches] == [launch.name for launch in prediction.launches]
 
 
 def test_resources_replace_the_estimate_of_each_launch() -> None:
