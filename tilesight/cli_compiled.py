@@ -24,6 +24,34 @@ COMPILE_S = 2.0
 """Time of a core for a kernel: 1.5 to 2.5 s, Triton 3.6.0, two cores of a cloud machine, 2026-11-23 [s]."""
 
 
+def cost_given(cost: str | None, given: dict[str, int | None], compiled: bool = False) -> str:
+    """Where resources and cycles of a step come from.
+
+    Args:
+        cost: of `--cost`; given: `--registers`, `--smem-bytes`; compiled: whether `--compiled` is given.
+
+    Raises:
+        BadInput: another option says it already.
+    """
+    named = [f"--{name.replace('_', '-')} {value}" for name, value in given.items() if value is not None]
+    if cost == "compiled" and named:
+        raise BadInput(f"--cost compiled and {named[0]}: code has resources of its own; give one")
+    if cost and compiled:
+        raise BadInput(f"--cost {cost} and --compiled: kernels that are compiled give the cycles; give one")
+    if cost and named:
+        raise BadInput(f"--cost {cost}: changes nothing with {named[0]}; leave it out")
+    return "tiles" if named else cost or "compiled"
+
+
+def resources_given(registers: int | None, smem_bytes: int | None) -> dict[str, int | None]:
+    """What replaces the estimates, as keywords. Raises: BadInput: a value that no CTA can have."""
+    if registers is not None and registers < 1:
+        raise BadInput(f"--registers = {registers}: must be an integer of 1 or more")
+    if smem_bytes is not None and smem_bytes < 0:
+        raise BadInput(f"--smem-bytes = {smem_bytes}: must be an integer of 0 or more")
+    return {"registers": registers, "smem_bytes": smem_bytes}
+
+
 def source_of_costs(
     problem: AttentionProblem,
     device: Device,

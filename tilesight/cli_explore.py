@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_compiled import of_use, source_of_costs
+from .cli_compiled import cost_given, of_use, resources_given, source_of_costs
 from .cli_given import given as typed_options
 from .cli_given import made, refuse_unread
 from .cli_options import (
@@ -20,10 +20,8 @@ from .cli_options import (
     SmemBytes,
     SpaceOptions,
     Workers,
-    cost_given,
     one_device,
     refuse_unread_shape,
-    resources_given,
     spread,
     workers_given,
 )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_compiled import of_use, source_of_costs
+from .cli_compiled import cost_given, of_use, resources_given, source_of_costs
 from .cli_given import given as typed_options
 from .cli_given import refuse_unread
 from .cli_options import (
@@ -19,9 +19,7 @@ from .cli_options import (
     ProblemOptions,
     Registers,
     SmemBytes,
-    cost_given,
     refuse_unread_shape,
-    resources_given,
     spread,
 )
 from .cli_output import BadInput, announce_compiler, bad_input, check_outputs, say, show, write_file

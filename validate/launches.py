@@ -12,6 +12,7 @@ from ..simulator.device import Device
 from ..simulator.pool import Progress
 from ..simulator.prediction import LaunchPrediction, Prediction
 from ..simulator.problem import AttentionProblem
+from ..simulator.registry import find_schedule
 from .bench import Ask
 from .forecast import forecast
 from .profiles import KernelRun, Pass, family_of, pass_of
@@ -123,6 +124,8 @@ def predict_launches(
 ) -> LaunchReport:
     """What each way of computing a problem should launch, warm; needs no GPU.
 
+    Ways whose schedule has none of what the problem asks for (dropout) are left out.
+
     Args:
         compiler: gives registers and shared memory of launches; they are estimated where None.
         workers, progress: as `simulator.explore`.
@@ -130,7 +133,8 @@ def predict_launches(
     Raises:
         ValueError: a schedule cannot do the problem.
     """
-    wanted = [(name, problem, way) for way in WAYS for name in dict.fromkeys(SUBJECTS.values())]
+    subjects = {name: schedule for name, schedule in SUBJECTS.items() if not find_schedule(schedule).why_not(problem)}
+    wanted = [(name, problem, way) for way in WAYS for name in dict.fromkeys(subjects.values())]
     found: dict[tuple[str, str], Prediction] = {}
     told = forecast(wanted, device, compiler=compiler, workers=workers, progress=progress)
     for (name, _, way), prediction in zip(wanted, told, strict=True):
@@ -140,7 +144,7 @@ def predict_launches(
     rows = tuple(
         LaunchRow(subject=subject, way=way, predicted=_predicted(subject, found[schedule, way], problem))
         for way in WAYS
-        for subject, schedule in SUBJECTS.items()
+        for subject, schedule in subjects.items()
     )
     return LaunchReport(problem=problem, device=device.name, rows=rows)
 

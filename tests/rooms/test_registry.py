@@ -23,7 +23,7 @@ def test_a_schedule_is_found_by_name() -> None:
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     """The message names what was asked for and what there is."""
-    with pytest.raises(ValueError, match=re.escape("'flash9' is unknown; known are flash1, flash2")):
+    with pytest.raises(ValueError, match=re.escape("'flash9' is unknown: did you mean flash2, flash1")):
         find_schedule("flash9")
 
 

@@ -77,7 +77,7 @@ def test_what_all_are_tried_on_fills_a_gpu_and_is_quick(batch: int, heads: int) 
 
 def test_a_schedule_that_no_kernel_is_kept_of_is_said_to_be_from_tiles() -> None:
     """In one line, of those alone; and of none where tiles were asked for."""
-    one = {"block_m": 64, "block_n": 64, "num_warps": 4, "num_stages": 2}
+    one = {"block_m": 32, "block_n": 32, "num_warps": 8, "num_stages": 4}
     problem = replace(SMALL, head_dim=64)
     found = compare(problem, (64,), schedule=("flash1", "flash2"), device="h200", **one)
     assert [note.partition(":")[0] for note in found.notes] == ["flash1"]
