@@ -35,11 +35,11 @@ def crowded_notes(
         if item.prediction and item.fits and item.prediction.total.hbm_read_bytes <= FEWER * read_bytes
     ]
     if not ways:
-        return (*why, "no other configuration or CTA order has HBM read half as much")
+        return (*why, "no other configuration or CTA order halves what HBM reads")
     time_s, _, less_bytes, item = min(ways)
     return (
         *why,
-        f"{item.schedule} {config_text(_told(item))} has HBM read {units.traffic(less_bytes)}"
+        f"{item.schedule} {config_text(_told(item))} reads {units.traffic(less_bytes)} from HBM"
         f" and takes {units.duration(time_s)}",
     )
 

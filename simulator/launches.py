@@ -75,7 +75,7 @@ def with_kept(launches: tuple[Launch, ...], device: Device) -> tuple[tuple[Launc
         raise DoesNotFit(kept)
     if kept is None:
         names = ", ".join(dict.fromkeys(launch.name for launch in launches))
-        return launches, f"the library of compiled kernels does not hold {names} as asked for on {device.name}"
+        return launches, f"the library of compiled kernels does not hold {names} of this shape for {device.name}"
     return tuple(replace(launch, resources=own) for launch, own in zip(launches, kept, strict=True)), ""
 
 

@@ -265,12 +265,8 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     return spread_command
 
 
-Registers = Annotated[
-    int | None, option("--registers", "Registers per thread, instead of the compiled or estimated number.")
-]
-SmemBytes = Annotated[
-    int | None, option("--smem-bytes", "Shared memory per CTA in bytes, instead of the compiled or estimated number.")
-]
+Registers = Annotated[int | None, option("--registers", "Registers per thread, instead of the kernel's.")]
+SmemBytes = Annotated[int | None, option("--smem-bytes", "Shared memory per CTA in bytes, instead of the kernel's.")]
 Compiled = Annotated[
     bool,
     flag("--compiled", "Compile all kernels with the Triton installed here, not from the library; needs no GPU."),

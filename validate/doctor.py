@@ -82,7 +82,7 @@ def examine(host: Host, problem: AttentionProblem) -> list[Check]:
     if works:
         checks.append(_counters(*host.counters()))
     else:
-        checks.append(Check(name="ncu", state="note", found="not tried: no GPU to count on", remedy="see what is bad"))
+        checks.append(Check(name="ncu", state="note", found="not tried: no GPU to count on", remedy="see what fails"))
     checks += [
         _extra("cuda.bindings", host.version("cuda-bindings"), "calibrate cannot run", "pip install cuda-bindings"),
         _extra("NVML", host.version("nvidia-ml-py"), "calibrate reads no power", "pip install nvidia-ml-py"),
@@ -250,7 +250,7 @@ def doctor_dict(checks: Sequence[Check], problem: AttentionProblem) -> dict[str,
 
 def doctor_text(checks: Sequence[Check], width: int) -> str:
     """The checks, a line each, with the remedy below; and the verdict."""
-    marks = {"ok": "ok  ", "note": "note", "bad": "BAD "}
+    marks = {"ok": "ok  ", "note": "note", "bad": "FAIL"}
     name_width = max(len(check.name) for check in checks)
     lines = []
     indent = " " * (name_width + 8)

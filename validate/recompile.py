@@ -10,6 +10,7 @@ from dataclasses import replace
 from ..kernels.availability import missing_package
 from ..simulator.device import Device
 from ..simulator.library.lookup import resources_of_all
+from ..simulator.report import plural
 from .results import Row
 
 
@@ -39,8 +40,8 @@ def with_code(
         same = resources == row.resources
         other += not same
         found.append(replace(row, resources=resources) if same else row)
-    note = "costs come from compiled code"
-    return found, note + (f"; the compiler makes something else of {other} points here" if other else "")
+    note = "cycles come from machine code"
+    return found, note + (f"; the compiler here builds another kernel for {plural(other, 'point')}" if other else "")
 
 
 def with_figures(rows: Sequence[Row], device: Device, reason: str) -> tuple[list[Row], str]:
@@ -54,8 +55,8 @@ def with_figures(rows: Sequence[Row], device: Device, reason: str) -> tuple[list
         else:
             estimated += bool(row.resources)
         found.append(row)
-    note = f"costs come from the library of compiled kernels ({reason})"
-    return found, note + (f"; those of {estimated} points are estimated from tile programs" if estimated else "")
+    note = f"cycles come from the library of compiled kernels ({reason})"
+    return found, note + (f"; those of {plural(estimated, 'point')} are estimated from tile sizes" if estimated else "")
 
 
 def _hindrance(triton: str) -> str:

@@ -56,11 +56,15 @@ RULES = (
         figure="spearman",
         must=0.95,
         aim=None,
-        text="order of configurations, worst shape",
+        text="rank correlation of configurations, worst shape",
         least=True,
     ),
     Rule(
-        quantity="time_s", figure="regret", must=None, aim=1.05, text="configuration chosen over the best, worst shape"
+        quantity="time_s",
+        figure="regret",
+        must=None,
+        aim=1.05,
+        text="time of the chosen over the fastest configuration, worst shape",
     ),
     Rule(quantity="peak_memory_bytes", figure="worst", must=0.01, aim=0.0, text="peak memory, every point"),
 )

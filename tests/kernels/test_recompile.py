@@ -38,7 +38,7 @@ def test_what_ran_gets_its_code(row: Row) -> None:
     assert found.resources == row.resources
     assert found.resources[0].code is not None
     assert "HGMMA" in found.resources[0].code.sass
-    assert note == "costs come from compiled code"
+    assert note == "cycles come from machine code"
 
 
 def test_what_the_compiler_makes_otherwise_stays_without(row: Row) -> None:
@@ -48,7 +48,7 @@ def test_what_the_compiler_makes_otherwise_stays_without(row: Row) -> None:
     never = replace(row, resources=())
     found, note = with_code([other, row, never], H200, triton.__version__)
     assert [bool(each.resources and each.resources[0].code) for each in found] == [False, True, False]
-    assert note.endswith("the compiler makes something else of 1 points here")
+    assert note.endswith("the compiler here builds another kernel for 1 point")
 
 
 def test_another_compiler_is_not_asked(row: Row) -> None:
@@ -57,4 +57,4 @@ def test_another_compiler_is_not_asked(row: Row) -> None:
     assert found.resources[0].code is None
     assert found.resources[0].figures is not None
     why = f"Triton 2.0.0 compiled what ran, and {triton.__version__} is here"
-    assert note == f"costs come from the library of compiled kernels ({why})"
+    assert note == f"cycles come from the library of compiled kernels ({why})"

@@ -225,7 +225,7 @@ def test_without_a_gpu_there_is_one_line_with_the_remedy(
     ("arguments", "expected"),
     [
         (["--only", "hbm,l3"], "--only 'hbm,l3': 'l3' is unknown; allowed are hbm, l2, "),
-        (["--base", "h2000"], "--base 'h2000': device 'h2000' is unknown: did you mean "),
+        (["--base", "h2000"], "--base 'h2000': device 'h2000' is unknown: did you mean h200"),
         (["--output", "/nowhere/x.toml"], "--output '/nowhere/x.toml': cannot be written"),
     ],
 )
