@@ -47,7 +47,7 @@ def test_what_is_given_twice_is_an_error(capsys: pytest.CaptureFixture[str], arg
         ("compare --schedule flash2 --schedule naive --dropout 0.1", "--dropout 0.1: changes nothing for schedules"),
         (f"simulate {TINY} --trace x.json --full", "--full: changes nothing with --trace, which steps through"),
         ("simulate --seqlen 64 --seqlen-q 1 --seqlen-k 64", "--seqlen 64: changes nothing beside --seqlen-q and"),
-        ("simulate --cost tiles --compiled", "--cost tiles: changes nothing with --compiled"),
+        ("simulate --cost tiles --compiled", "--cost tiles and --compiled: kernels that are compiled give the cycles"),
         ("explore --cost tiles --registers 64", "--cost tiles: changes nothing with --registers"),
         ("explore --json --top 3 --csv x --html x", "--html 'x': is the file of --csv already"),
         ("devices --set sms=2", "--set 'sms=2': name the device that it changes"),
