@@ -63,7 +63,7 @@ def test_simulate_says_that_resources_are_compiled(capsys: pytest.CaptureFixture
     assert main(["simulate", *SHAPE, "--schedule", "flash1", "--compiled"]) == 0
     told = capsys.readouterr()
     assert f"Note         {REMARK}" in told.out
-    assert "of shared memory a CTA (compiled)" in told.out
+    assert "of shared memory per CTA (compiled)" in told.out
     assert "warp split q" in told.out
     assert told.err == ""
 
