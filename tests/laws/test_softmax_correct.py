@@ -4,10 +4,12 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from tilesight.kernels.availability import missing_package
+from tilesight.validate.softmax_arrays import keys_of, pointers
 from tilesight.validate.softmax_examples import Stream, attention, merge, softmax
-from tilesight.validate.softmax_laws import LAWS, check_each, find_law, fit, hunt
+from tilesight.validate.softmax_laws import LAWS, check_each, find_law, fit, hunt, reproduce
 
 SEEDS = range(int(os.environ.get("TILESIGHT_SOFTMAX_SEEDS", "1")))
 EXAMPLES = int(os.environ.get("TILESIGHT_SOFTMAX_EXAMPLES", "20"))
@@ -29,6 +31,30 @@ def _keeps_all(function: Callable[..., Any], seed: int, least: int, **given: Any
 def test_a_correct_numpy_implementation_keeps_all_laws(function: Callable[..., Any], dtype: str, seed: int) -> None:
     """If one fails here, the bound of a law is too tight, and would accuse a user's correct kernel."""
     _keeps_all(function, seed, 13, dtype=dtype)
+
+
+def _tf32(array: Any) -> Any:
+    """Cut to the 10 bits of mantissa that tensor cores read of fp32."""
+    return (np.ascontiguousarray(array, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def cut_attention(q: Any, k: Any, v: Any, causal: bool = False, block_n: int = 64) -> Any:
+    """Attention with operands as tensor cores take them from fp32."""
+    return attention(_tf32(q), _tf32(k), _tf32(v), causal, block_n)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_products_in_tf32_keep_all_laws(seed: int) -> None:
+    """Scores of tens of millions are off by thousands then, and weights made of such an LSE overflow."""
+    _keeps_all(cut_attention, seed, 13, dtype="fp32", causal="last", products="tf32", head_dims=[16])
+
+
+def test_an_lse_of_tens_of_millions_in_tf32_keeps_the_law() -> None:
+    """An H200 gave this input to the laws: exp(score - LSE) is inf there, times a value of 0 not a number."""
+    k = [keys_of(np.array([[0.0]]), 16), keys_of(np.array([[1.0e7]]), 16)]
+    q, v = np.array([pointers(1, 1, 16, 4.0)] * 2), np.array([np.eye(1, 16)] * 2)
+    given = {"dtype": "fp32", "causal": "last", "products": "tf32", "head_dims": [16]}
+    reproduce("LSE and output", cut_attention, q=q, k=np.array(k), v=v, **given)
 
 
 @needs_torch
