@@ -22,7 +22,7 @@ from .softmax_law import Law, always, compare, lse_bound, near, needs_lse, no_kn
 from .softmax_oracle import truth
 
 LARGEST_EXPONENT = 300.0
-"""Of scores in the tens of millions, cut to tf32, LSE may be off by thousands: exp stays finite, so that 0 * exp is 0."""
+"""Keeps exp finite where LSE is off by thousands, as of scores in the tens of millions cut to tf32: 0 * exp is 0."""
 
 
 def _oracle(subject: Subject, case: Case, _knob: Any) -> None:
@@ -57,9 +57,10 @@ def _lse_fits(subject: Subject, case: Case, _knob: Any) -> None:
     output, true, v = forward(subject, case), truth(case, subject.declaration), case.values()
     assert output.lse is not None
     weights = np.exp(np.minimum(case.scores() - output.lse[..., None], LARGEST_EXPONENT))
-    expected, size = (weights, weights) if v is None else (weights @ v, weights @ np.abs(v))
-    error = np.minimum(lse_bound(true, output) + true.weight_error.max(axis=-1), LARGEST_EXPONENT)
-    bound = true.o_bound + np.expm1(error)[..., None] * size
+    exact = np.exp(case.scores() - true.lse[..., None])
+    expected, size = (weights, exact) if v is None else (weights @ v, exact @ np.abs(v))
+    factor = np.expm1(lse_bound(true, output) + true.weight_error.max(axis=-1))[..., None]
+    bound = true.o_bound + factor * size
     near(output.o, expected, bound, "output, against weights from the LSE beside it,")
 
 
