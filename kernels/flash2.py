@@ -10,11 +10,11 @@ import torch
 import triton
 import triton.language as tl
 
-from ..simulator.device import Device
-from ..simulator.problem import AttentionProblem
-from ..simulator.program import Launch
-from ..simulator.schedule import Config
-from .launch import Twin, check_runnable
+from ..simulator.device.device import Device
+from ..simulator.launch.program import Launch
+from ..simulator.problems.attention import AttentionProblem
+from ..simulator.schedules.contract import Config
+from .launch.launch import Twin, check_runnable
 from .query_tile import finish, forward, key_tiles, online_softmax, place
 
 

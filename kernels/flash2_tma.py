@@ -18,9 +18,9 @@ import torch
 import triton
 import triton.language as tl
 
-from ..simulator.problem import AttentionProblem
-from ..simulator.program import Launch
-from .launch import Twin, check_runnable
+from ..simulator.launch.program import Launch
+from ..simulator.problems.attention import AttentionProblem
+from .launch.launch import Twin, check_runnable
 from .query_tile import finish, forward, key_tiles, online_softmax, place
 
 

@@ -12,12 +12,12 @@ import torch
 import triton
 import triton.language as tl
 
-from ..simulator.device import Device
-from ..simulator.problem import AttentionProblem
-from ..simulator.program import Launch
-from ..simulator.registry import find_schedule
-from ..simulator.schedule import Config
-from .launch import DTYPES, Twin, check_tensor, launches_for, run_all
+from ..simulator.device.device import Device
+from ..simulator.launch.program import Launch
+from ..simulator.problems.attention import AttentionProblem
+from ..simulator.schedules.contract import Config
+from ..simulator.schedules.registry import find_schedule
+from .launch.launch import DTYPES, Twin, check_tensor, launches_for, run_all
 
 LOWEST = tl.constexpr(-3.4028234663852886e38)
 """The lowest finite fp32 number: a maximum to begin with that, unlike -inf, can be subtracted from -inf."""

@@ -13,11 +13,11 @@ import torch
 import triton
 import triton.language as tl
 
-from ..simulator.device import Device
-from ..simulator.problem import AttentionProblem
-from ..simulator.program import Launch
-from ..simulator.schedule import Config
-from .launch import Twin, allocate, check_launch_fits, launches_for, problem_of, run
+from ..simulator.device.device import Device
+from ..simulator.launch.program import Launch
+from ..simulator.problems.attention import AttentionProblem
+from ..simulator.schedules.contract import Config
+from .launch.launch import Twin, allocate, check_launch_fits, launches_for, problem_of, run
 from .numbers import LN_2
 
 

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .clock import clocks_of
-from .compiled_cost import COMPILED_PIPES, CompiledCost, compiled_costs
-from .cost import PIPES
-from .device import Device
-from .launches import launches_of
-from .prediction import LaunchPrediction, Prediction
-from .problem import DTYPE_BYTES, AttentionProblem
-from .program import Launch, Resources
+from .device.device import Device
+from .engine.clock import clocks_of
+from .launch.program import Launch, Resources
+from .launch.walk import tally
+from .prediction.prediction import LaunchPrediction, Prediction
+from .problems.attention import DTYPE_BYTES, AttentionProblem
+from .resolve import launches_of
 from .sass.decode import Instruction, decode
-from .sass.executions import executions
 from .sass.flow import Flow, find_flow
-from .schedule import Config
+from .schedules.contract import Config
 from .simulate import simulate
-from .stalls import STALLS
-from .walk import tally
+from .sm.from_code import COMPILED_PIPES, CompiledCost, compiled_costs
+from .sm.stall_reasons import STALLS
+from .sm.step_cost import PIPES
+from .trace.executions import executions
 
 ISSUE = "issuing"
 REASONS = (ISSUE, *(stall.name for stall in STALLS))

@@ -9,22 +9,22 @@ prediction every figure, per launch and in total
 
 from collections.abc import Sequence
 
-from .allocator import Allocator
-from .clock import clocks_of
-from .costing import COSTS, cost_notes, costs_of
-from .device import Device, device_name, load_device
-from .engine import LaunchRun, run_launches
-from .launches import ResourcesOf, asked_config, fitted, launches_of, with_kept
-from .occupancy import DoesNotFit
-from .predict_launch import predict_launch
-from .prediction import Prediction
-from .problem import DTYPE_BYTES, AttentionProblem
-from .program import Launch, Resources
-from .registry import find_schedule
-from .remarks import WAY_OUT, l2_notes, tile_notes
-from .schedule import Config
-from .timeline import Timeline, timeline_of
-from .walk import tally
+from .device.device import Device, device_name, load_device
+from .engine.clock import clocks_of
+from .engine.engine import LaunchRun, run_launches
+from .launch.program import Launch, Resources
+from .launch.walk import tally
+from .prediction.launch import predict_launch
+from .prediction.notes import WAY_OUT, l2_notes, tile_notes
+from .prediction.prediction import Prediction
+from .prediction.timeline import Timeline, timeline_of
+from .problems.attention import DTYPE_BYTES, AttentionProblem
+from .residency.device_memory import Allocator
+from .residency.occupancy import DoesNotFit
+from .resolve import ResourcesOf, asked_config, fitted, launches_of, with_kept
+from .schedules.contract import Config
+from .schedules.registry import find_schedule
+from .sm.choose import COSTS, cost_notes, costs_of
 
 __all__ = ["DoesNotFit", "Timeline", "launches_of", "peak_memory_bytes", "simulate", "simulate_with_timeline"]
 

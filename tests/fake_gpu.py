@@ -1,4 +1,4 @@
-"""A toy GPU for calibration: kernels of `validate/micro` as a few lines of Python each, with numbers planted in them.
+"""A toy GPU for calibration: kernels of `calibrate/micro` as a few lines of Python each, with numbers planted.
 
 Two L2 partitions of equal size. SMs 0 and 1 read through the first, 2 and 3 through the second, and so on; a line is at
 home in the partition that a bit of its scattered number says. What an SM reads leaves a copy in its partition; what it
@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tilesight.validate.calibrate_compile import GpuFault
-from tilesight.validate.calibrate_gpu import Facts
+from tilesight.validate.calibrate.micro.compile import GpuFault
+from tilesight.validate.calibrate.micro.gpu import Facts
 
 NEAR, CROSSING, MISS, TRANSLATION = 280, 170, 250, 400
 HOT = 10

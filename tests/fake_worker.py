@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import waiting
-from tilesight.kernels.processes import serve
+from tilesight.simulator.jobs.processes import serve
 
 FAULTS = json.loads(os.environ.get("FAKE_FAULTS", "{}"))
 HANGING = os.environ.get("FAKE_HANGING", os.devnull)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
-from tilesight.simulator.program import Launch, Resources, TileProgram
+from tilesight.simulator.launch.program import Launch, Resources, TileProgram
 from tilesight.simulator.sass.decode import decode
 from tilesight.simulator.sass.flow import Flow, find_flow
 

@@ -4,12 +4,12 @@ import gzip
 from dataclasses import replace
 from pathlib import Path
 
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Code, Launch, Resources
-from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Code, Launch, Resources
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.sass.decode import Instruction
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
 
 RECORDED = Path(__file__).parent / "recorded" / "sass-flash2-sm90.txt.gz"
 CODE_PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=1024, seqlen_k=1024, head_dim=64)

@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from tilesight.simulator.device import load_device
-from tilesight.simulator.prediction import Prediction
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Resources
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Resources
+from tilesight.simulator.prediction.prediction import Prediction
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
-from tilesight.validate.compare import COUNTED, Comparison, compare
+from tilesight.validate.compare.campaign import Validation
+from tilesight.validate.compare.compare import COUNTED, Comparison, compare
+from tilesight.validate.measure.results_file import Header, Row
 from tilesight.validate.measurement import MEASURED, LaunchMeasurement, Lost, Machine, Measurement, Timing
-from tilesight.validate.points import Point, runnable_config
-from tilesight.validate.results import Header, Row
-from tilesight.validate.validate import Validation
+from tilesight.validate.points.point import Point, runnable_config
 
 H200 = load_device("h200")
 MACHINE = Machine(

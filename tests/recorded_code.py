@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tilesight.simulator.device import Device, load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Code, Launch, Resources
-from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.launch.program import Code, Launch, Resources
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import launches_of
 
 FILE = Path(__file__).parent / "recorded" / "code.json.xz"
@@ -87,7 +87,7 @@ def recorded() -> list[tuple[Kernel, Launch]]:
 
 def main() -> None:
     """Compile, compare with the library, write."""
-    from tilesight.kernels.compile import compile_launch
+    from tilesight.kernels.compile.compile import compile_launch
     from tilesight.simulator.library.lookup import find_kernel
 
     told = []

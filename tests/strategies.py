@@ -4,10 +4,9 @@ from dataclasses import replace
 from functools import cache
 
 from hypothesis import strategies as st
-from tilesight.simulator.device import Device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import (
+from tilesight.simulator.device.device import Device
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import (
     CTA_ORDERS,
     KV_ORDERS,
     NOTHING_ASKED,
@@ -16,6 +15,7 @@ from tilesight.simulator.schedule import (
     Config,
     Schedule,
 )
+from tilesight.simulator.schedules.registry import find_schedule
 
 TOY = Device(
     name="toy",

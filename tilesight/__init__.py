@@ -42,17 +42,17 @@ __all__ = [
 
 if TYPE_CHECKING:
     from .compiling import compiler as compiler
-    from .simulator.device import Device as Device
-    from .simulator.device import load_device as load_device
-    from .simulator.explore import Exploration as Exploration
-    from .simulator.explore import explore as explore
-    from .simulator.occupancy import DoesNotFit as DoesNotFit
-    from .simulator.prediction import Prediction as Prediction
-    from .simulator.problem import AttentionProblem as AttentionProblem
-    from .simulator.registry import all_schedules as all_schedules
-    from .simulator.scaling import Scaling as Scaling
-    from .simulator.scaling import compare as compare
-    from .simulator.schedule import Config as Config
+    from .simulator.device.device import Device as Device
+    from .simulator.device.device import load_device as load_device
+    from .simulator.explore.explore import Exploration as Exploration
+    from .simulator.explore.explore import explore as explore
+    from .simulator.explore.lengths import Scaling as Scaling
+    from .simulator.explore.lengths import compare as compare
+    from .simulator.prediction.prediction import Prediction as Prediction
+    from .simulator.problems.attention import AttentionProblem as AttentionProblem
+    from .simulator.residency.occupancy import DoesNotFit as DoesNotFit
+    from .simulator.schedules.contract import Config as Config
+    from .simulator.schedules.registry import all_schedules as all_schedules
     from .simulator.simulate import simulate as simulate
     from .simulator.simulate import simulate_with_timeline as simulate_with_timeline
 

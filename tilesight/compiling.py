@@ -5,11 +5,11 @@ The library of compiled kernels answers first, unless everything is to be compil
 
 from collections.abc import Sequence
 
-from .simulator.device import Device, load_device
-from .simulator.launches import ResourcesOf
-from .simulator.pool import Progress
-from .simulator.problem import AttentionProblem
-from .simulator.program import Launch, Resources
+from .simulator.device.device import Device, load_device
+from .simulator.jobs.pool import Progress
+from .simulator.launch.program import Launch, Resources
+from .simulator.problems.attention import AttentionProblem
+from .simulator.resolve import ResourcesOf
 
 Answers = list[tuple[Resources, ...] | str | None]
 
@@ -44,7 +44,7 @@ def compiler(
     reason = why_not()
     if reason:
         raise RuntimeError(reason)
-    from .kernels.compile import compile_pipelines
+    from .kernels.compile.compile import compile_pipelines
 
     def compile_all(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | str | None]:
         return compile_pipelines(pipelines, problem, gpu, workers=workers, progress=progress)
@@ -54,12 +54,12 @@ def compiler(
 
 def why_not() -> str | None:
     """Why nothing can be compiled here, in one line; None where it can."""
-    from .kernels.availability import missing_package
+    from .kernels.launch.availability import missing_package
 
     reason = missing_package()
     if reason:
         return reason
-    from .kernels.launch import interpreted
+    from .kernels.launch.launch import interpreted
 
     return "TRITON_INTERPRET is set, and Triton interprets or compiles, never both; unset it" if interpreted() else None
 

@@ -1,6 +1,6 @@
 """Numbers that lie apart like random ones: tensors are often powers of two apart."""
 
-from .compiled import inlined
+from .jit import inlined
 
 
 @inlined

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..program import Figures
+from ..launch.program import Figures
 
 FORMAT = 2
 STEPS_OF_ONE = 16

@@ -12,7 +12,7 @@ mask makes that another loop. docs/accuracy.md says what that costs.
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from ..program import Launch
+from ..launch.program import Launch
 
 Constants = dict[str, int | float | bool | str]
 

@@ -5,8 +5,8 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from ..device import Device
-from ..program import Launch, Resources
+from ..device.device import Device
+from ..launch.program import Launch, Resources
 from .files import Kernel, unpack
 from .keys import file_of, keys_of
 

@@ -30,12 +30,13 @@ from functools import partial
 
 import numpy as np
 
-from ..device import Device
-from ..problem import AttentionProblem
-from ..program import Launch, Loop, Matmul, Path, Resources, Step, Tile, TileProgram, Work, affine
-from ..resources import estimate_resources, exchanged_bytes, tensor_instruction
-from ..schedule import Config, Schedule, frozen
-from ..tiling import LOG2_E, cdiv, key_tensor, padded_head_dim, query_tensor, statistic_tensor
+from ..device.device import Device
+from ..integers import cdiv
+from ..launch.program import Launch, Loop, Matmul, Path, Resources, Step, Tile, TileProgram, Work, affine
+from ..problems.attention import AttentionProblem
+from ..residency.registers_and_smem import estimate_resources, exchanged_bytes, tensor_instruction
+from .contract import Config, Schedule, frozen
+from .tiles import LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor
 
 VARIABLES = ("slab", "kv_slab")
 WARP_THREADS = 32

@@ -26,12 +26,13 @@ from functools import partial
 
 import numpy as np
 
-from ..device import Device
-from ..problem import AttentionProblem
-from ..program import Launch, Loop, Matmul, Path, Resources, Step, Tile, TileProgram, Work, affine
-from ..resources import estimate_resources, exchanged_bytes, tensor_instruction
-from ..schedule import Config, Schedule, frozen
-from ..tiling import LOG2_E, cdiv, key_tensor, padded_head_dim, query_tensor, statistic_tensor, visible_key_tiles
+from ..device.device import Device
+from ..integers import cdiv
+from ..launch.program import Launch, Loop, Matmul, Path, Resources, Step, Tile, TileProgram, Work, affine
+from ..problems.attention import AttentionProblem
+from ..residency.registers_and_smem import estimate_resources, exchanged_bytes, tensor_instruction
+from .contract import Config, Schedule, frozen
+from .tiles import LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor, visible_key_tiles
 
 FP8_P_LOG2 = 8
 """P is rounded to fp8 (e4m3) times 2^8: the largest are 256 of 448, and those above 2^-18 are not yet 0."""

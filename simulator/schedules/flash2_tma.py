@@ -26,14 +26,14 @@ what Triton 3.6 compiles.
 
 from dataclasses import replace
 
-from ..device import Device
-from ..problem import AttentionProblem
-from ..program import Launch, Resources
-from ..resources import REGISTER_GRANULE, exchanged_bytes, tensor_instruction
-from ..schedule import Config, Schedule
-from ..tiling import padded_head_dim
+from ..device.device import Device
+from ..launch.program import Launch, Resources
+from ..problems.attention import AttentionProblem
+from ..residency.registers_and_smem import REGISTER_GRANULE, exchanged_bytes, tensor_instruction
+from .contract import Config, Schedule
 from .flash2 import SCHEDULE as FLASH2
 from .flash2 import launch_of, resources_of
+from .tiles import padded_head_dim
 
 TMA_CAPABILITY = 9.0
 """Oldest compute capability with a tensor memory accelerator."""

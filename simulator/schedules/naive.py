@@ -43,15 +43,15 @@ Milakov and Gimelshein, Online normalizer calculation for softmax (2018), Algori
 
 from typing import Literal
 
-from ..device import Device
-from ..problem import AttentionProblem
-from ..program import Launch, Loop, Matmul, Path, Resources, Step, Tile, Work, affine
-from ..resources import ROW_STATE_REGISTERS, estimate_resources, exchanged_bytes, tensor_instruction
-from ..schedule import Config, Schedule
-from ..tiling import (
+from ..device.device import Device
+from ..integers import cdiv
+from ..launch.program import Launch, Loop, Matmul, Path, Resources, Step, Tile, Work, affine
+from ..problems.attention import AttentionProblem
+from ..residency.registers_and_smem import ROW_STATE_REGISTERS, estimate_resources, exchanged_bytes, tensor_instruction
+from .contract import Config, Schedule
+from .tiles import (
     STATISTIC_BYTES,
     RowTiling,
-    cdiv,
     copied_by_tma,
     key_tensor,
     padded_head_dim,

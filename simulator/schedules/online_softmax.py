@@ -24,12 +24,13 @@ Source: Milakov and Gimelshein, Online normalizer calculation for softmax (2018)
 from dataclasses import replace
 from types import MappingProxyType
 
-from ..device import Device
-from ..problem import AttentionProblem
-from ..program import Launch, Loop, Step, Tile, Work
-from ..resources import ROW_STATE_REGISTERS, estimate_resources
-from ..schedule import Config, Schedule
-from ..tiling import STATISTIC_BYTES, RowTiling, cdiv, row_tile, score_tensor, tile_launch
+from ..device.device import Device
+from ..integers import cdiv
+from ..launch.program import Launch, Loop, Step, Tile, Work
+from ..problems.attention import AttentionProblem
+from ..residency.registers_and_smem import ROW_STATE_REGISTERS, estimate_resources
+from .contract import Config, Schedule
+from .tiles import STATISTIC_BYTES, RowTiling, row_tile, score_tensor, tile_launch
 
 PASSES = MappingProxyType({"naive": ("sum",), "safe": ("maximum", "sum"), "online": ("normaliser",)})
 """Variant -> its passes over a strip before the one that writes."""

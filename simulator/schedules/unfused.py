@@ -62,14 +62,14 @@ Source: Dao et al., FlashAttention (2022), section 2.2 (standard attention, with
 
 from collections.abc import Mapping
 
-from ..device import Device
-from ..problem import AttentionProblem
-from ..program import Launch, Step, Tensor, Tile, Work
-from ..resources import exchanged_bytes
-from ..schedule import Config, Schedule
-from ..tiling import row_tile, row_tiling, score_tensor, tile_launch
+from ..device.device import Device
+from ..launch.program import Launch, Step, Tensor, Tile, Work
+from ..problems.attention import AttentionProblem
+from ..residency.registers_and_smem import exchanged_bytes
+from .contract import Config, Schedule
 from .naive import SCHEDULE as NAIVE
 from .naive import output_launch, row_resources, scores_launch, softmax_launch, supports
+from .tiles import row_tile, row_tiling, score_tensor, tile_launch
 
 MASK_BYTES = 1
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tilesight.kernels.registry import twinned
-from tilesight.simulator.device import Device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import Config
+from tilesight.kernels.launch.registry import twinned
+from tilesight.simulator.device.device import Device
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
 
 HEADS = ((1, 16, 16), (2, 8, 2), (4, 4, 1), (16, 1, 1), (2, 16, 4), (4, 8, 8))
 """(B, H, G): head counts of 16 and 32, without groups, with groups, and with one K/V head for all."""

@@ -11,16 +11,16 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from tilesight.kernels.availability import missing_gpu
+from tilesight.kernels.launch.availability import missing_gpu
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(missing_gpu() is not None, reason=str(missing_gpu()))]
 if missing_gpu() is None:
     import torch
     from gpu.grid import Point, points, schedules
-    from tilesight.kernels.compile import Compiled, compile_many
-    from tilesight.kernels.launch import allocate, device_of, run
+    from tilesight.kernels.compile.compile import Compiled, compile_many
+    from tilesight.kernels.launch.launch import allocate, device_of, run
+    from tilesight.kernels.launch.registry import find_twin
     from tilesight.kernels.reference import FP8_SUM_EPS, Attention, attention, judge
-    from tilesight.kernels.registry import find_twin
 
     DEVICE = device_of(torch.empty(0, device="cuda"))
     PAIRS = [(name, dtype) for name in schedules() for dtype in ("fp16", "bf16", "fp32", "fp8")]

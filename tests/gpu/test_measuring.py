@@ -6,22 +6,22 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from tilesight.kernels.availability import missing_gpu
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.validate.ncu import NcuFailed, doubt, find_ncu
-from tilesight.validate.timing import time_run
-from tilesight.validate.trust import Facts, work_doubts
+from tilesight.kernels.launch.availability import missing_gpu
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.validate.counters.ncu import NcuFailed, doubt, find_ncu
+from tilesight.validate.measure.doubts import Facts, work_doubts
+from tilesight.validate.timing.timing import time_run
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(missing_gpu() is not None, reason=str(missing_gpu()))]
 if missing_gpu() is None:
     import torch
-    from tilesight.kernels.launch import device_of
-    from tilesight.validate.bench import asker
-    from tilesight.validate.peers import PEERS, Unavailable, runner
-    from tilesight.validate.profiles import family_of, kernels_in
-    from tilesight.validate.profiling import captured, trace_of
-    from tilesight.validate.witness import is_stale, poison, untouched_fraction, watch_streams
-    from tilesight.validate.worker import track_and_tare
+    from tilesight.kernels.launch.launch import device_of
+    from tilesight.validate.experiments.bench_process import asker
+    from tilesight.validate.experiments.peers import PEERS, Unavailable, runner
+    from tilesight.validate.measure.output_checks import is_stale, poison, untouched_fraction, watch_streams
+    from tilesight.validate.measure.worker import track_and_tare
+    from tilesight.validate.timing.kernel_runs import family_of, kernels_in
+    from tilesight.validate.timing.profiler import captured, trace_of
 
     DEVICE = device_of(torch.empty(0, device="cuda"))
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
-from tilesight.kernels.availability import missing_gpu
-from tilesight.validate import softmax_kernels
-from tilesight.validate.softmax_report import to_text
-from tilesight.validate.softmax_runner import Checked, Job, run
+from tilesight.kernels.launch.availability import missing_gpu
+from tilesight.softmax_laws import kernels
+from tilesight.softmax_laws.run.report import to_text
+from tilesight.softmax_laws.run.runner import Checked, Job, run
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(missing_gpu() is not None, reason=str(missing_gpu()))]
 EXAMPLES = int(os.environ.get("TILESIGHT_SOFTMAX_EXAMPLES", "1000"))
 DTYPES = ("fp16", "bf16", "fp32")
-NAMES = softmax_kernels.names() or ("kernels",)
+NAMES = kernels.names() or ("kernels",)
 WORKERS = 24
 """All at once: a process waits for the compiler, then for the GPU."""
 Jobs = dict[tuple[str, str], tuple[Job, "Future[Checked]"]]
@@ -37,7 +37,7 @@ def jobs(request: pytest.FixtureRequest) -> Iterator[Jobs]:
         begun: Jobs = {}
         for name in sorted(NAMES, key=("unfused", "naive", "flash1").__contains__, reverse=True):
             for dtype in (dtype for dtype in DTYPES if (name, dtype) in asked):
-                target = f"{softmax_kernels.__name__}:{name}"
+                target = f"{kernels.__name__}:{name}"
                 job = Job(target=target, given={"dtype": dtype}, examples=EXAMPLES, timeout_s=120.0)
                 begun[name, dtype] = job, threads.submit(run, job)
         yield begun

@@ -5,24 +5,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tilesight.kernels.availability import missing_gpu
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
+from tilesight.kernels.launch.availability import missing_gpu
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import peak_memory_bytes
 from tilesight.validate.measurement import Lost, Measurement
-from tilesight.validate.points import Point, able, runnable_config, runnable_schedules
+from tilesight.validate.points.point import Point, able, runnable_config, runnable_schedules
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(missing_gpu() is not None, reason=str(missing_gpu()))]
 if missing_gpu() is None:
     import torch
-    from tilesight.kernels.compile import Compiled, compile_many
-    from tilesight.kernels.launch import device_of
-    from tilesight.simulator.device import catalogue, load_device
-    from tilesight.validate.gpus import catalogue_device
-    from tilesight.validate.validate import plan
-    from tilesight.validate.workers import Lane, Task
+    from tilesight.kernels.compile.compile import Compiled, compile_many
+    from tilesight.kernels.launch.launch import device_of
+    from tilesight.simulator.device.device import catalogue, load_device
+    from tilesight.validate.compare.campaign import plan
+    from tilesight.validate.measure.gpus import catalogue_device
+    from tilesight.validate.measure.lanes import Lane, Task
 
     DEVICE = device_of(torch.empty(0, device="cuda"))
     NAME = catalogue_device(torch.cuda.get_device_name())

@@ -33,8 +33,9 @@ def folders(root: Path = ROOT) -> dict[str, str]:
 def lay_out(root: Path, farm: Path) -> None:
     """Fill the folder `farm` with links to the code below `root`, placed as after an install."""
     for package, folder in folders(root).items():
+        nested = [root / other for other in folders(root).values() if other.startswith(f"{folder}/")]
         for file in sorted((root / folder).rglob("*")):
-            if file.suffix in CODE:
+            if file.suffix in CODE and not any(file.is_relative_to(other) for other in nested):
                 link = farm / package.replace(".", "/") / file.relative_to(root / folder)
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(file)
@@ -42,7 +43,8 @@ def lay_out(root: Path, farm: Path) -> None:
 
 def copy(root: Path, target: Path) -> Path:
     """Copy all that a wheel is built from to the folder `target`, to plant mistakes in. Returns: the copy's root."""
-    for name in [*folders(root).values(), "pyproject.toml", "README.md", "LICENSE"]:
+    tops = {folder.partition("/")[0] for folder in folders(root).values()}
+    for name in [*sorted(tops), "pyproject.toml", "README.md", "LICENSE"]:
         source = root / name
         if source.is_dir():
             shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from house.farm import ROOT
 from house.pages import EXPLORE, OURS, PAGES, WIDTH, Section, is_printed, missing, pointed_to, sections, value
-from tilesight.simulator.closed_form import flash1_hbm_bytes
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.closed_form.papers import flash1_hbm_bytes
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 TOLD = ("README.md", "docs/tutorial.md", "docs/lesson.md")
 """Pages whose prose speaks of what is printed."""
@@ -101,7 +101,7 @@ def plain_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     """An empty folder, 120 columns, and no compiler: as most readers have it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")  # put back afterwards
-    monkeypatch.setattr("tilesight.kernels.availability.missing_package", lambda: "torch is not installed")
+    monkeypatch.setattr("tilesight.kernels.launch.availability.missing_package", lambda: "torch is not installed")
     yield
 
 

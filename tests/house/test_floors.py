@@ -16,18 +16,38 @@ APART = "closed_form and engine never import each other"
 ABOVE = [
     ("simulator/units.py", "from .. import kernels", PACKAGES, "simulator.units -> tilesight.kernels (l"),
     ("simulator/units.py", "from .. import validate", PACKAGES, "simulator.units -> tilesight.validate (l"),
-    ("simulator/units.py", "from ..cli import main", PACKAGES, "simulator.units -> tilesight.cli (l"),
+    ("simulator/units.py", "from ..cli import main", PACKAGES, "simulator.units -> tilesight.cli.main (l"),
     ("kernels/__init__.py", "from .. import validate", PACKAGES, "kernels -> tilesight.validate (l"),
-    ("validate/__init__.py", "from ..cli import main", PACKAGES, "validate -> tilesight.cli (l"),
+    ("validate/__init__.py", "from ..cli import main", PACKAGES, "validate -> tilesight.cli.main (l"),
 ]
 INSIDE_AND_OUT = [
-    ("simulator/problem.py", "from .schedule import Config", INSIDE, "problem -> tilesight.simulator.schedule (l"),
-    ("simulator/schedules/flash2.py", "from .. import engine", INSIDE, "flash2 -> tilesight.simulator.engine (l"),
+    (
+        "simulator/problems/attention.py",
+        "from .schedule import Config",
+        INSIDE,
+        "problem -> tilesight.simulator.schedules.contract (l",
+    ),
+    (
+        "simulator/schedules/flash2.py",
+        "from .. import engine",
+        INSIDE,
+        "flash2 -> tilesight.simulator.engine.engine (l",
+    ),
     ("simulator/core/__init__.py", "from .. import units", INSIDE, "core -> tilesight.simulator.units (l"),
     ("simulator/new_room.py", "import math", INSIDE, "- tilesight.simulator.new_room"),
-    ("simulator/occupancy.py", "from . import core", DOOR, "occupancy -> tilesight.simulator.core (l"),
-    ("simulator/closed_form.py", "from . import engine", APART, "closed_form -> tilesight.simulator.engine (l"),
-    ("simulator/engine.py", "from . import closed_form", APART, "engine -> tilesight.simulator.closed_form (l"),
+    ("simulator/residency/occupancy.py", "from . import core", DOOR, "occupancy -> tilesight.simulator.core (l"),
+    (
+        "simulator/closed_form/papers.py",
+        "from . import engine",
+        APART,
+        "closed_form -> tilesight.simulator.engine.engine (l",
+    ),
+    (
+        "simulator/engine/engine.py",
+        "from . import closed_form",
+        APART,
+        "engine -> tilesight.simulator.closed_form.papers (l",
+    ),
     ("simulator/units.py", "import torch", PURE, "simulator.units -> torch (l"),
     ("simulator/schedules/flash2.py", "def _late():\n    import triton.language", PURE, "flash2 -> triton (l"),
 ]

@@ -3,7 +3,7 @@
 import importlib.util
 
 import pytest
-from tilesight.kernels import availability
+from tilesight.kernels.launch import availability
 
 
 @pytest.mark.parametrize("package", ["torch", "triton"])

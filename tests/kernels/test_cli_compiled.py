@@ -4,18 +4,18 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import triton
-from tilesight.kernels.compile import Compiled, compile_launch
+from tilesight.kernels.compile.compile import Compiled, compile_launch
 
 SHAPE = ("--batch", "1", "--heads", "2", "--seqlen", "256")
 PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)
@@ -93,6 +93,6 @@ def test_an_interpreting_process_says_why_it_cannot_compile(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With what to do about it."""
-    monkeypatch.setattr("tilesight.kernels.launch.interpreted", lambda: True)
+    monkeypatch.setattr("tilesight.kernels.launch.launch.interpreted", lambda: True)
     for command in ("explore", "simulate"):
         assert "--compiled: TRITON_INTERPRET is set" in error(capsys, command, *SHAPE, "--compiled")

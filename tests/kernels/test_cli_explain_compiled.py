@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tilesight.kernels.availability import missing_package
+from tilesight.kernels.launch.availability import missing_package
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import Config
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels import compile as ahead
-from tilesight.kernels.compile import (
+from tilesight.kernels.compile import compile as ahead
+from tilesight.kernels.compile.compile import (
     Compiled,
     Failure,
     compile_launch,
@@ -27,9 +27,9 @@ from tilesight.kernels.compile import (
     key_of,
     with_resources,
 )
-from tilesight.kernels.compile_pool import Pool
-from tilesight.kernels.compile_worker import compiled_kernel
-from tilesight.kernels.processes import Answerer, Died
+from tilesight.kernels.compile.pool import Pool
+from tilesight.kernels.compile.worker import compiled_kernel
+from tilesight.simulator.jobs.processes import Answerer, Died
 
 H200 = load_device("h200")
 PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
@@ -167,7 +167,7 @@ def test_an_interruption_ends_the_compilers(monkeypatch: pytest.MonkeyPatch) -> 
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tilesight.kernels.compile_pool.Answerer", start)
+    monkeypatch.setattr("tilesight.kernels.compile.pool.Answerer", start)
     wanted = [(flash2(block_m=block_m, block_n=32, num_stages=4), PROBLEM) for block_m in (32, 64, 128, 256)]
     with pytest.raises(KeyboardInterrupt):
         compile_many(wanted, H200, workers=2, progress=interrupt)

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile import Compiled, Failure, compile_launch, job_of, key_of
-from tilesight.kernels.compile_worker import compiled_kernel
+from tilesight.kernels.compile.compile import Compiled, Failure, compile_launch, job_of, key_of
+from tilesight.kernels.compile.worker import compiled_kernel
 
 SCHEDULE = find_schedule("flash2_tma")
 PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)

@@ -3,16 +3,16 @@
 from pathlib import Path
 
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import SOFTMAX_VARIANTS
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import SOFTMAX_VARIANTS
+from tilesight.simulator.schedules.registry import find_schedule
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile import Compiled, compile_many
+from tilesight.kernels.compile.compile import Compiled, compile_many
 
 SOFTMAX = find_schedule("online_softmax")
 

@@ -3,19 +3,19 @@
 from typing import Any
 
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.simulator.compiled_cost import compiled_costs
-from tilesight.simulator.cost import PIPES
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.walk import tally
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import launches_of
-from tilesight.simulator.walk import tally
+from tilesight.simulator.sm.from_code import compiled_costs
+from tilesight.simulator.sm.step_cost import PIPES
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile import Compiled, compile_launch, with_resources
+from tilesight.kernels.compile.compile import Compiled, compile_launch, with_resources
 
 H200 = load_device("h200")
 FLOP_PER_CYCLE = 4096.0

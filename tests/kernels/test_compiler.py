@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.simulator.explore import explore
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.schedule import Config
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.explore.explore import explore
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import simulate
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)

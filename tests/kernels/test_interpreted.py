@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tilesight.kernels.availability import missing_package
+from tilesight.kernels.launch.availability import missing_package
 
 FOLDER = Path(__file__).parent / "interpreted"
 ROOT = Path(__file__).parents[2]

@@ -3,16 +3,16 @@
 import random
 
 import pytest
-from tilesight.kernels.availability import missing_package
+from tilesight.kernels.launch.availability import missing_package
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import triton
-from tilesight.kernels.compile import compile_many
+from tilesight.kernels.compile.compile import compile_many
 from tilesight.simulator.library.files import pack, unpack
 from tilesight.simulator.library.lookup import made_by
-from tilesight.validate.build_library import devices_of, groups, kept_kernel, path_of
+from tilesight.validate.library.build import devices_of, groups, kept_kernel, path_of
 
 SAMPLE = 4
 

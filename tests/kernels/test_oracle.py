@@ -4,20 +4,20 @@ from dataclasses import replace
 from math import inf, log
 
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.registry import find_schedule
-from tilesight.validate.points import Point, runnable_config
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
+from tilesight.validate.points.point import Point, runnable_config
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import torch
 from tilesight.kernels.reference import attention
-from tilesight.validate import oracle
-from tilesight.validate.oracle import attention_error, oracle_error, parts
+from tilesight.validate.measure import oracle
+from tilesight.validate.measure.oracle import attention_error, oracle_error, parts
 
 PROBLEM = AttentionProblem(batch=2, heads=4, kv_heads=2, seqlen_q=96, seqlen_k=128, head_dim=32)
 H200 = load_device("h200")

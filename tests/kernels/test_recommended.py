@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import Config
-from tilesight.simulator.walk import steps
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.walk import steps
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile import Failure, compile_many
+from tilesight.kernels.compile.compile import Failure, compile_many
 from tilesight.kernels.recommended import RECOMMENDED
 
 H200 = load_device("h200")

@@ -3,19 +3,19 @@
 from dataclasses import replace
 
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.validate.measure.results_file import Row
 from tilesight.validate.measurement import Lost
-from tilesight.validate.points import Point, runnable_config
-from tilesight.validate.results import Row
+from tilesight.validate.points.point import Point, runnable_config
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import triton
-from tilesight.kernels.compile import Compiled, compile_launch
-from tilesight.validate.recompile import with_code
+from tilesight.kernels.compile.compile import Compiled, compile_launch
+from tilesight.validate.compare.recompile import with_code
 
 H200 = load_device("h200")
 PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)

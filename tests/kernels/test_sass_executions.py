@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import launches_of
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile import Compiled, compile_launch, with_resources
+from tilesight.kernels.compile.compile import Compiled, compile_launch, with_resources
 from tilesight.simulator.sass.decode import decode
-from tilesight.simulator.sass.executions import executed_instructions, executions, paths
 from tilesight.simulator.sass.flow import find_flow
 from tilesight.simulator.sass.opcodes import rules, unknown_opcodes
+from tilesight.simulator.trace.executions import executed_instructions, executions, paths
 
 COUNTED = json.loads((Path(__file__).parents[1] / "recorded" / "instructions-h200.json").read_text("utf-8"))
 # One device for each table of opcodes.

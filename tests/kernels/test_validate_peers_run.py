@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.problems.attention import AttentionProblem
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import torch
 from tilesight.kernels.reference import attention
-from tilesight.validate.peers import Unavailable, runner
+from tilesight.validate.experiments.peers import Unavailable, runner
 
 PROBLEM = AttentionProblem(batch=2, heads=4, seqlen_q=48, seqlen_k=80, head_dim=32, dtype="fp32")
 SHAPES = {

@@ -5,15 +5,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tilesight.kernels.availability import missing_package
+from tilesight.kernels.launch.availability import missing_package
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import torch
-from tilesight.validate import device_kernels
-from tilesight.validate import track as room
-from tilesight.validate.track import SHORTEST_GATE_S, Track
+from tilesight.validate.timing import device_kernels
+from tilesight.validate.timing import track as room
+from tilesight.validate.timing.track import SHORTEST_GATE_S, Track
 
 NS = 1_000_000_000
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import launches_of
 
 if missing_package():
@@ -14,8 +14,8 @@ if missing_package():
 
 import torch
 from tilesight.kernels.reference import attention
-from tilesight.validate.bench import _error
-from tilesight.validate.witness import is_stale, poison, ran, untouched_fraction
+from tilesight.validate.experiments.bench_process import _error
+from tilesight.validate.measure.output_checks import is_stale, poison, ran, untouched_fraction
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.float8_e4m3fn]
 PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=64, seqlen_k=96, head_dim=32)

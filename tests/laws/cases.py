@@ -10,13 +10,13 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from schedules import contract
 from strategies import configs, dtypes_of, problems, read_by, toys
-from tilesight.simulator.device import Device
-from tilesight.simulator.occupancy import DoesNotFit, occupancy
-from tilesight.simulator.prediction import Prediction
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.registry import all_schedules
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.device.device import Device
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.prediction.prediction import Prediction
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.residency.occupancy import DoesNotFit, occupancy
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import all_schedules
 from tilesight.simulator.simulate import launches_of, simulate
 
 KIB = 1024

@@ -1,10 +1,10 @@
-"""Planted mistakes: each is a piece of a correct example in `validate/softmax_examples.py`, replaced by another."""
+"""Planted mistakes: each is a piece of a correct example in `softmax_laws/examples.py`, replaced by another."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilesight.validate import softmax_examples
+from tilesight.softmax_laws import examples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Mutant:
 
     def source(self) -> str:
         """The examples with the mistake in one of them. Raises: ValueError: the piece is not there, or not once."""
-        text = Path(softmax_examples.__file__).read_text("utf-8")
+        text = Path(examples.__file__).read_text("utf-8")
         head, begin, rest = text.partition("\nclass Stream:" if self.where == "Stream" else f"\ndef {self.where}(")
         body, end, tail = rest.partition("\n\n\n")
         if body.count(self.old) != 1:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 # Valid values are small, so that whatever is accepted is also quick.
 PROBLEM = {
@@ -78,7 +78,7 @@ def commands(draw: st.DrawFn) -> list[str]:
     command = draw(st.sampled_from(sorted(OWN)))
     arguments = [command, *(PINNED if command == "explore" else [])]
     if command == "check-softmax":
-        arguments.append("tilesight.validate.softmax_examples:nothing")
+        arguments.append("tilesight.softmax_laws.examples:nothing")
     names = draw(st.lists(st.sampled_from(sorted(OWN[command])), unique=True, max_size=5))
     for name in names + draw(st.lists(st.sampled_from(names), max_size=1) if names else st.just([])):
         allowed = st.sampled_from(OWN[command][name]) if OWN[command][name] else None

@@ -6,20 +6,20 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from laws.cases import Case, cases
-from tilesight.simulator import closed_form, closed_form_fill
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.closed_form import papers, sm_bytes
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.walk import steps
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
-from tilesight.simulator.walk import steps
 
 FILLS = {
-    "naive": closed_form_fill.naive_fill_bytes,
-    "unfused": closed_form_fill.unfused_fill_bytes,
-    "flash1": closed_form_fill.flash1_fill_bytes,
-    "flash2": closed_form_fill.flash2_fill_bytes,
-    "flash2_tma": closed_form_fill.flash2_fill_bytes,
+    "naive": sm_bytes.naive_fill_bytes,
+    "unfused": sm_bytes.unfused_fill_bytes,
+    "flash1": sm_bytes.flash1_fill_bytes,
+    "flash2": sm_bytes.flash2_fill_bytes,
+    "flash2_tma": sm_bytes.flash2_fill_bytes,
 }
 H200 = load_device("h200")
 GQA = AttentionProblem(batch=2, heads=16, kv_heads=4, seqlen_q=2000, seqlen_k=3000, head_dim=64)
@@ -31,7 +31,7 @@ def formula(case: Case) -> int:
     block_m, block_n = case.config.block_m, case.config.block_n
     if case.schedule == "online_softmax":
         variant = case.config.softmax_variant
-        return sum(closed_form_fill.online_softmax_fill_bytes(case.problem, block_m, block_n, variant).values())
+        return sum(sm_bytes.online_softmax_fill_bytes(case.problem, block_m, block_n, variant).values())
     fill = FILLS[case.schedule]
     if any(
         tile.path == "tma" for launch in case.launches for step, _ in steps(launch.program.body) for tile in step.loads
@@ -68,7 +68,7 @@ def test_device_memory_reads_are_compulsory_where_all_fits(order: str, stages: i
     """Q, K and V once, whatever the order and depth; and what is written is at most O and the log-sum-exp."""
     problem = AttentionProblem(batch=1, heads=8, kv_heads=4, seqlen_q=3000, seqlen_k=5000, head_dim=64, causal=True)
     total = simulate(problem, config=Config(cta_order=order, num_stages=stages), device="h200").total
-    least = closed_form.compulsory_hbm_bytes(problem, lse=True)
+    least = papers.compulsory_hbm_bytes(problem, lse=True)
     assert total.hbm_read_bytes == least.read_bytes
     assert total.l2_write_bytes == least.write_bytes >= total.hbm_write_bytes
 
@@ -80,5 +80,5 @@ def test_flash1_without_an_l2_moves_what_the_paper_says(block_n: int) -> None:
     device = replace(H200, l2_bytes=1 << 20, l2_partitions=1, l1_bytes=233472)
     config = Config(block_m=64, block_n=block_n, num_stages=2)
     seen = simulate(problem, schedule="flash1", config=config, device=device).total
-    paper = closed_form.flash1_hbm_bytes(problem, block_n)
+    paper = papers.flash1_hbm_bytes(problem, block_n)
     assert seen.hbm_read_bytes == pytest.approx(paper.read_bytes, rel=0.05)

@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings
 from laws.cases import Case, bytes_touched_first, cases
-from tilesight.simulator.walk import tally
+from tilesight.simulator.launch.walk import tally
 
 laws = settings(max_examples=150)
 

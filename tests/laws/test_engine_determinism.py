@@ -8,7 +8,7 @@ import sys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws.cases import Case, cases
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate, simulate_with_timeline
 
 PROGRAM = """

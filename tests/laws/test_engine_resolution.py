@@ -11,9 +11,9 @@ softmax of ragged rows differ by 1.4 % where L2 is warm, its cycles by 0.4 %.
 from dataclasses import dataclass, replace
 
 import pytest
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import simulate
 
 # What L1 has is a matter of chance beyond half of its room: on which SM a CTA runs, and when (decision 0022).

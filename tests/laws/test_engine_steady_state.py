@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given, settings
 from laws.cases import Case, bytes_touched_first, continued
-from tilesight.simulator.device import Device, load_device
-from tilesight.simulator.lower import lower_tensors
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.engine.lower import lower_tensors
+from tilesight.simulator.engine.touched import touched_bytes
+from tilesight.simulator.launch.walk import tally
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import launches_of, simulate
-from tilesight.simulator.touched import touched_bytes
-from tilesight.simulator.walk import tally
 
 COUNTED = (
     "l2_write_bytes",

@@ -3,12 +3,12 @@
 import hashlib
 from pathlib import Path
 
-from tilesight.simulator.device import load_device
-from tilesight.validate.compare import all_statistics
+from tilesight.simulator.device.device import load_device
+from tilesight.validate.compare.campaign import compare_rows
+from tilesight.validate.compare.compare import all_statistics
+from tilesight.validate.compare.recompile import with_figures
+from tilesight.validate.measure.results_file import Row, read_results
 from tilesight.validate.measurement import Lost
-from tilesight.validate.recompile import with_figures
-from tilesight.validate.results import Row, read_results
-from tilesight.validate.validate import compare_rows
 
 FOLDER = Path(__file__).parents[2] / "docs" / "validation"
 FITTED_ON = "h200-2026-11-21.jsonl"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.validate.softmax_arrays import keys_of, pointers
-from tilesight.validate.softmax_examples import Stream, attention, merge, softmax
-from tilesight.validate.softmax_laws import LAWS, check_each, find_law, fit, hunt, reproduce
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.softmax_laws import LAWS, check_each, find_law, fit, hunt, reproduce
+from tilesight.softmax_laws.draw.arrays import keys_of, pointers
+from tilesight.softmax_laws.examples import Stream, attention, merge, softmax
 
 SEEDS = range(int(os.environ.get("TILESIGHT_SOFTMAX_SEEDS", "1")))
 EXAMPLES = int(os.environ.get("TILESIGHT_SOFTMAX_EXAMPLES", "20"))

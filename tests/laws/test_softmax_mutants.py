@@ -4,8 +4,8 @@ import os
 
 import pytest
 from laws.softmax_mutants import MUTANTS, Mutant
-from tilesight.validate.softmax_hunt import LAWS, find_law, hunt
-from tilesight.validate.softmax_laws import fit
+from tilesight.softmax_laws import fit
+from tilesight.softmax_laws.run.hunt import LAWS, find_law, hunt
 
 SEEDS = range(int(os.environ.get("TILESIGHT_SOFTMAX_SEEDS", "1")))
 """20 for the long run: TILESIGHT_SOFTMAX_SEEDS=20 pytest tests/laws/test_softmax_mutants.py."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from tilesight.simulator.core import sm as engine
-from tilesight.simulator.core import sm_tables as sm
+from tilesight.simulator.core.sm import issue as engine
+from tilesight.simulator.core.sm import tables as sm
 
 LATENCIES = sm.Latencies(
     load=300.0,

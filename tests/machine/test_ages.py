@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from machine.toys import KIB, ONE_PARTITION, cost, launch, run, tensor
-from tilesight.simulator.cost import StepCost
-from tilesight.simulator.program import Loop, Step
+from tilesight.simulator.launch.program import Loop, Step
+from tilesight.simulator.sm.step_cost import StepCost
 
 FIRST_WAVE_US = (2044, 2126, 2388, 2717)
 SECOND_WAVE_US = (2143, 2257, 2418, 2581)

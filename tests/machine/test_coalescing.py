@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from machine.toys import ONE_PARTITION, TILE_BYTES, cost, launch, run, sweeps, tensor, tile
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Loop, Step
+from tilesight.simulator.launch.program import Loop, Step
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
 
 APART = replace(ONE_PARTITION, coalescer_sms=1)

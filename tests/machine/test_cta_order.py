@@ -2,9 +2,9 @@
 
 import pytest
 from machine.toys import ONE_PARTITION, TILE_BYTES, launch, run, tensor, tile
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Loop, Step
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.launch.program import Loop, Step
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import simulate
 
 PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)

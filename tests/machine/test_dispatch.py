@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from machine.toys import GPU, KIB, cost, launch, run, tensor
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch, Loop, Step
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Launch, Loop, Step
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import Timeline, simulate_with_timeline
 
 CYCLES = 100

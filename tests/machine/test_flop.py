@@ -1,8 +1,8 @@
 """Fewer operations outside the tile products: FlashAttention-2's first change to the algorithm."""
 
 import pytest
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import simulate
 
 PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=1024, seqlen_k=1024, head_dim=64)

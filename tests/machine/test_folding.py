@@ -2,7 +2,7 @@
 
 import pytest
 from machine.toys import GPU, ONE_PARTITION, TILE_BYTES, cost, run, run_all, sweeps, writes
-from tilesight.simulator import lower
+from tilesight.simulator.engine import lower
 
 SLAB_TILES = 1024
 

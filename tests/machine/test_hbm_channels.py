@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from machine.toys import ONE_PARTITION, TILE_BYTES, launch, run, run_all, sweeps, tensor, tile, writes
-from tilesight.simulator.program import Loop, Step
+from tilesight.simulator.launch.program import Loop, Step
 
 MISS = 16 + 200 + 100 + TILE_BYTES / 64
 

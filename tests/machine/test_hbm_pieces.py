@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from machine.toys import ONE_PARTITION, TILE_BYTES, TILE_ROWS, launch, run, run_all, sweeps, writes
-from tilesight.simulator.engine import LaunchRun
-from tilesight.simulator.program import Launch, Loop, Step, Tensor, Tile, affine
+from tilesight.simulator.engine.engine import LaunchRun
+from tilesight.simulator.launch.program import Launch, Loop, Step, Tensor, Tile, affine
 
 PIECES = 200
 PER_BYTE = 1 / 64

@@ -5,7 +5,7 @@ from math import sqrt
 
 import pytest
 from machine.toys import ONE_PARTITION, launch, run, tensor, tile
-from tilesight.simulator.program import Loop, Step
+from tilesight.simulator.launch.program import Loop, Step
 
 TIMES, TILE_CYCLES = 3000, 16
 

@@ -2,7 +2,7 @@
 
 import pytest
 from machine.toys import GPU, cost, launch, run, tensor, tile
-from tilesight.simulator.program import Launch, Loop, Step
+from tilesight.simulator.launch.program import Launch, Loop, Step
 
 CYCLES = 1000.0
 COSTS = {"compute": cost(critical_path=CYCLES)}

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tilesight.simulator.closed_form import compulsory_hbm_bytes
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.closed_form.papers import compulsory_hbm_bytes
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import simulate
 
 H200 = load_device("h200")

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from machine.toys import GPU, KIB, TILE_BYTES, Tensor, Tile, launch, run, sweeps
-from tilesight.simulator.closed_form_fill import flash1_fill_bytes
-from tilesight.simulator.core.l1 import L1_ENTRIES, SEEN_COLUMNS, STAMPS, look_up
-from tilesight.simulator.device import Device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Step, affine
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.closed_form.sm_bytes import flash1_fill_bytes
+from tilesight.simulator.core.engine.l1 import L1_ENTRIES, SEEN_COLUMNS, STAMPS, look_up
+from tilesight.simulator.device.device import Device
+from tilesight.simulator.launch.program import Step, affine
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import simulate
 
 ALONE = {"smem_bytes": 100 * KIB}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tilesight.simulator.device import load_device
+from tilesight.simulator.device.device import load_device
 
 ROOT = Path(__file__).parents[2]
 H200 = load_device("h200")

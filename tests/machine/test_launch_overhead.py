@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
 
 H200 = load_device("h200")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from machine.toys import GPU, ONE_PARTITION, TILE_BYTES, cost, launch, run, run_all, sweeps, tensor, tile
-from tilesight.simulator.program import Loop, Step
+from tilesight.simulator.launch.program import Loop, Step
 
 PORT = TILE_BYTES / 64
 MISS = 16 + 200 + 100 + PORT

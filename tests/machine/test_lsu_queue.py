@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from machine.sm_toys import LATENCIES, Code, straight, walk
-from tilesight.simulator.core import sm_tables as sm
-from tilesight.simulator.sm_code import OPERAND_READ, WAITING_LINES
-from tilesight.simulator.sm_machine import OUT, OUT_ALONE
+from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.sm.instructions import OPERAND_READ, WAITING_LINES
+from tilesight.simulator.sm.machine import OUT, OUT_ALONE
 
 STORE: dict[str, Any] = {
     "kind": sm.WRITE,

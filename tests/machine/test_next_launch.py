@@ -2,7 +2,7 @@
 
 import pytest
 from machine.toys import ONE_PARTITION, TILE_BYTES, run, run_all, sweeps, writes
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
 
 

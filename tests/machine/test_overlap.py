@@ -2,11 +2,11 @@
 
 import pytest
 from machine.toys import GPU, KIB, cost, launch, run, tensor
-from tilesight.simulator.cost import StepCost
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Loop, Step
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.launch.program import Loop, Step
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import simulate
+from tilesight.simulator.sm.step_cost import StepCost
 
 TRIPS = 50
 BOTH = cost(critical_path=100 + 100, tensor=100, mufu=100)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from machine.toys import GPU, KIB, ONE_PARTITION, TILE_BYTES, every_sm_sweeps, run, sweeps
-from tilesight.simulator.device import load_device
+from tilesight.simulator.device.device import load_device
 
 L2_TILES = GPU.l2_bytes // TILE_BYTES
 H200 = replace(load_device("h200"), l2_set_spread=0)

@@ -1,10 +1,10 @@
 """Where granules are too many and too small, a few stand for all: bytes and cycles stay what they are."""
 
 import pytest
-from tilesight.simulator import lower
-from tilesight.simulator.core.memory import GRANULE_ROW_BYTES, ROW_BYTES, ROW_GRANULES, STANDS_FOR
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.core.engine.tile_path import GRANULE_ROW_BYTES, ROW_BYTES, ROW_GRANULES, STANDS_FOR
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.engine import lower
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import launches_of, simulate
 
 DEVICE = load_device("h200")

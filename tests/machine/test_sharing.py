@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from machine.toys import KIB, ONE_PARTITION, cost, launch, run, tensor, tile
-from tilesight.simulator.cost import StepCost
-from tilesight.simulator.program import Loop, Step
+from tilesight.simulator.launch.program import Loop, Step
+from tilesight.simulator.sm.step_cost import StepCost
 
 PIPE = 100
 LATENCY = 300

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from machine.toys import GPU, KIB, cost, launch, run, sweeps, tensor
-from tilesight.simulator import under_way
-from tilesight.simulator.clock import CLUSTERS, FEW_CTAS, Clocks, clocks_of, slowness_of_sms
-from tilesight.simulator.device import Device, load_device
-from tilesight.simulator.program import Loop, Step
+from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.engine import launch_state
+from tilesight.simulator.engine.clock import CLUSTERS, FEW_CTAS, Clocks, clocks_of, slowness_of_sms
+from tilesight.simulator.launch.program import Loop, Step
 
 H200 = replace(load_device("h200"), gpc_clock_spread=0.01)
 EIGHT = replace(GPU, sms=8, gpc_clock_spread=0.02)
@@ -68,7 +68,7 @@ def test_an_sm_one_percent_slower_computes_one_percent_longer(
     step: object, ctas_per_sm: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lone CTA by its critical path, a full SM by its pipe."""
-    monkeypatch.setattr(under_way, "slowness_of_sms", lambda *_: np.array([1.0, 1.01]))
+    monkeypatch.setattr(launch_state, "slowness_of_sms", lambda *_: np.array([1.0, 1.01]))
     assert durations(GPU, step, ctas_per_sm) == pytest.approx(TRIPS * 200 * ctas_per_sm * np.array([1.0, 1.01]))
 
 
@@ -76,7 +76,7 @@ def test_data_take_the_same_cycles_to_a_slower_sm(monkeypatch: pytest.MonkeyPatc
     """Memory has a clock of its own; two SMs that load 20 tiles each are alike in it."""
     loads = sweeps(tiles=20, times=1, slabs=(0, 1))
     before = run(loads, record=True).timeline
-    monkeypatch.setattr(under_way, "slowness_of_sms", lambda *_: np.array([1.0, 1.5]))
+    monkeypatch.setattr(launch_state, "slowness_of_sms", lambda *_: np.array([1.0, 1.5]))
     assert np.array_equal(run(loads, record=True).timeline, before)
 
 

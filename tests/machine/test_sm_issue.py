@@ -2,7 +2,7 @@
 
 import pytest
 from machine.sm_toys import Code, straight, walk
-from tilesight.simulator.core import sm_tables as sm
+from tilesight.simulator.core.sm import tables as sm
 
 
 @pytest.mark.parametrize("stall", [1, 2, 4, 15])

@@ -2,15 +2,15 @@
 
 import pytest
 from machine.sm_toys import LATENCIES, Code, Seen, straight, walk
-from tilesight.simulator import sm_machine
-from tilesight.simulator.core import sm_tables as sm
-from tilesight.simulator.core.sm_memory import TAKEN_FROM_READS
+from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.core.sm.memory_pipe import TAKEN_FROM_READS
+from tilesight.simulator.sm import machine
 
 PORT = LATENCIES._replace(
-    port=sm_machine.PORT_SHARE,
-    slack=sm_machine.PORT_SLACK,
-    held_up=sm_machine.PORT_HELD_UP,
-    run=sm_machine.PORT_RUN,
+    port=machine.PORT_SHARE,
+    slack=machine.PORT_SLACK,
+    held_up=machine.PORT_HELD_UP,
+    run=machine.PORT_RUN,
 )
 WAIT = {"kind": sm.MATMUL_WAIT, "stall": 2}
 

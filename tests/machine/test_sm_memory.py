@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from machine.sm_toys import LATENCIES, Code, straight, walk
-from tilesight.simulator.core import sm_tables as sm
-from tilesight.simulator.core.sm_memory import COPY_ISSUE
+from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.core.sm.memory_pipe import COPY_ISSUE
 
 LOAD_128 = {"kind": sm.SHARED, "pipe": sm.LSU, "interval": 4.0, "latency": 22.0, "smem": 4.0}
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from machine.toys import GPU, KIB, ONE_PARTITION, cost, launch, run, tensor
-from tilesight.simulator.engine import LaunchRun
-from tilesight.simulator.program import Loop, Step
+from tilesight.simulator.engine.engine import LaunchRun
+from tilesight.simulator.launch.program import Loop, Step
 
 TRIPS = 50
 

@@ -5,8 +5,8 @@ from math import ceil
 
 import pytest
 from machine.toys import ONE_PARTITION, cost, run, sweeps
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import simulate
 
 TRIPS, MISS = 16, 332

@@ -1,8 +1,8 @@
 """How warps divide a tile product decides the bytes through shared memory: FlashAttention-2's third improvement."""
 
 import pytest
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import simulate
 from tilesight.simulator.traffic import Traffic
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from machine.toys import GPU, ONE_PARTITION, TILE_BYTES, run, run_all, sweeps, writes
-from tilesight.simulator.device import Device, load_device
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
 
 L2_TILES = GPU.l2_bytes // TILE_BYTES

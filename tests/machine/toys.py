@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 from strategies import TOY
-from tilesight.simulator.clock import Clocks
-from tilesight.simulator.cost import StepCost
-from tilesight.simulator.device import Device
-from tilesight.simulator.engine import LaunchRun, run_launches
-from tilesight.simulator.program import Launch, Loop, Path, Resources, Step, Tensor, Tile, TileProgram, affine
-from tilesight.simulator.walk import steps
+from tilesight.simulator.device.device import Device
+from tilesight.simulator.engine.clock import Clocks
+from tilesight.simulator.engine.engine import LaunchRun, run_launches
+from tilesight.simulator.launch.program import Launch, Loop, Path, Resources, Step, Tensor, Tile, TileProgram, affine
+from tilesight.simulator.launch.walk import steps
+from tilesight.simulator.sm.step_cost import StepCost
 
 KIB = 1024
 TILE_ROWS, COLS, ELEMENT_BYTES = 8, 64, 2

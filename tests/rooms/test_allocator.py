@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from tilesight.simulator.allocator import Allocator, allocated_bytes
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.residency.device_memory import Allocator, allocated_bytes
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import launches_of, peak_memory_bytes
+from tilesight.validate.measure.results_file import read_results
 from tilesight.validate.measurement import Measurement
-from tilesight.validate.results import read_results
 
 MIB = 1 << 20
 ROWS = Path(__file__).parents[2] / "docs" / "validation" / "h200-2026-11-22-seed4.jsonl"

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.simulator.binding import causes_of, largest
+from tilesight.simulator.prediction.bottleneck import causes_of, largest
 
 shares = st.floats(0, 1)
 

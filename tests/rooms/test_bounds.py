@@ -5,12 +5,18 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.simulator.bounds import Roofline, launch_roofline, ridge_flop_per_byte, roofline, tensor_peak_flop_per_s
-from tilesight.simulator.closed_form import compulsory_hbm_bytes
-from tilesight.simulator.device import catalogue, load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.closed_form.papers import compulsory_hbm_bytes
+from tilesight.simulator.closed_form.roofline import (
+    Roofline,
+    launch_roofline,
+    ridge_flop_per_byte,
+    roofline,
+    tensor_peak_flop_per_s,
+)
+from tilesight.simulator.device.device import catalogue, load_device
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
 
 H200 = load_device("h200")
 A100 = load_device("a100-sxm-80gb")

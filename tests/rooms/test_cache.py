@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import lru_cache, stack_distances
-from tilesight.simulator.cache import MOST_LINES, MOST_WAYS_SHIFTED, CacheRun, run_cache
+from tilesight.simulator.engine.cache import MOST_LINES, MOST_WAYS_SHIFTED, CacheRun, run_cache
 
 LINE = 128
 STREAMS = st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=200)

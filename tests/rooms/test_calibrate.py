@@ -4,15 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tilesight.simulator.device import catalogue, load_device, parse_device
-from tilesight.validate import calibrate, calibrate_gpu, calibrate_report
-from tilesight.validate.calibrate_compile import NoGpu
-from tilesight.validate.calibrate_finding import Finding
-from tilesight.validate.calibrate_gpu import Facts
-from tilesight.validate.calibrate_limits import refusal
-from tilesight.validate.calibrate_toml import device_toml
+from tilesight.simulator.device.device import catalogue, load_device, parse_device
+from tilesight.validate.calibrate import calibrate, report
+from tilesight.validate.calibrate.finding import Finding
+from tilesight.validate.calibrate.limits import refusal
+from tilesight.validate.calibrate.micro import gpu
+from tilesight.validate.calibrate.micro.compile import NoGpu
+from tilesight.validate.calibrate.micro.gpu import Facts
+from tilesight.validate.calibrate.toml import device_toml
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 H200 = load_device("h200")
 FACTS = Facts(
@@ -169,7 +170,7 @@ def test_a_device_file_has_the_catalogue_layout() -> None:
 
 def test_constants_without_a_key_are_comments() -> None:
     """The file still loads, and they can be read in it."""
-    text = calibrate_report.toml_text(settled())
+    text = report.toml_text(settled())
     assert parse_device(text, "x.toml") == settled().device
     assert "# hbm_copy_bytes_per_s = 4.2e12  (copying 4.3 GB, bytes read and written)" in text.splitlines()
 
@@ -191,9 +192,7 @@ def test_the_base_is_the_most_similar_catalogue_device(facts: Facts, name: str) 
 
 def test_the_table_shows_both_and_their_ratio() -> None:
     """Measured, base, ratio; what was refused stands below with its reason."""
-    lines = calibrate_report.calibration_text(
-        settled({"hbm": HBM | {"read": {"4": [SIZE / 9e12]}}}), "h200", 100
-    ).splitlines()
+    lines = report.calibration_text(settled({"hbm": HBM | {"read": {"4": [SIZE / 9e12]}}}), "h200", 100).splitlines()
     (row,) = [line.split() for line in lines if line.startswith("hbm_write_bytes_per_s")]
     assert row[:6] == ["hbm_write_bytes_per_s", "4.20", "TB/s", "4.49", "TB/s", "0.935"]
     assert lines[-1].startswith("refused: hbm_read_bytes_per_s = 9e+12: must be from ")
@@ -201,7 +200,7 @@ def test_the_table_shows_both_and_their_ratio() -> None:
 
 def test_json_holds_records_to_derive_from_again() -> None:
     """The same findings come out of the records of the JSON object."""
-    told = calibrate_report.calibration_dict(settled(), "h200")
+    told = report.calibration_dict(settled(), "h200")
     again = calibrate.settle(told["records"], Facts(**told["facts"]), H200, calibrate.GROUPS, {})  # type: ignore[arg-type]
     assert again.findings == settled().findings
 
@@ -214,7 +213,7 @@ def test_without_a_gpu_there_is_one_line_with_the_remedy(
     def missing() -> None:
         raise NoGpu("cuda.bindings is not installed: pip install cuda-bindings")
 
-    monkeypatch.setattr(calibrate_gpu, "Gpu", missing)
+    monkeypatch.setattr(gpu, "Gpu", missing)
     assert main(["calibrate"]) == 1
     said = capsys.readouterr()
     assert said.out == ""

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from tilesight.validate import calibrate_fit as fit
+from tilesight.validate.calibrate import fit
 
 
 def test_slope_ignores_a_constant_and_one_bad_point() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import fake_gpu as toy
 import pytest
 from fake_gpu import FakeGpu
-from tilesight.simulator.device import load_device
-from tilesight.validate import calibrate, calibrate_launch
+from tilesight.simulator.device.device import load_device
+from tilesight.validate.calibrate import calibrate
+from tilesight.validate.calibrate.micro import launch
 
 GPU_S = 0.9e-6
 NO_TRITON = {"stream": [6e-3] * 7, "graph": [GPU_S * 1000] * 7}
@@ -21,8 +22,8 @@ def measured() -> Measure:
     def run(groups: str, **options: Any) -> tuple[dict[str, Any], list[str]]:
         told: list[str] = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(calibrate_launch, "triton_launches", lambda sms: NO_TRITON)
-            patch.setattr(calibrate_launch, "sleep", lambda seconds: None)
+            patch.setattr(launch, "triton_launches", lambda sms: NO_TRITON)
+            patch.setattr(launch, "sleep", lambda seconds: None)
             records, _ = calibrate.measure(FakeGpu(**options), groups.split(","), told.append)
         return records, told
 

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tilesight.validate import calibrate_pipes as pipes
-from tilesight.validate.calibrate_compile import GpuFault, NoGpu, compile_cubin, micro_source, target_of
+from tilesight.validate.calibrate.micro import pipes
+from tilesight.validate.calibrate.micro.compile import GpuFault, NoGpu, compile_cubin, micro_source, target_of
 
 FILES = ("hopper", "launch", "memory", "pipes")
 TARGETS = [(file, target) for file in FILES for target in ("sm_80", "sm_90a") if (file, target) != ("hopper", "sm_80")]

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tilesight.simulator.device import load_device, parse_device
-from tilesight.validate import calibrate, calibrate_report
-from tilesight.validate import calibrate_fit as fit
-from tilesight.validate.calibrate_gpu import Facts
+from tilesight.simulator.device.device import load_device, parse_device
+from tilesight.validate.calibrate import calibrate, fit, report
+from tilesight.validate.calibrate.micro.gpu import Facts
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "calibration-h200.json"
 TOLD: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
@@ -156,7 +155,7 @@ def test_a_flush_leaves_less_of_what_was_read_once() -> None:
 
 def test_the_device_file_holds_every_number_with_its_source() -> None:
     """What is written loads as the same device; constants stand below as comments, the base's other lines unchanged."""
-    text = calibrate_report.toml_text(CALIBRATION)
+    text = report.toml_text(CALIBRATION)
     device = parse_device(text, "h200.toml")
     assert device == CALIBRATION.device
     for key, origin in device.provenance.items():

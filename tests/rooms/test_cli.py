@@ -10,10 +10,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tilesight.simulator.registry import all_schedules
+from tilesight.simulator.schedules.registry import all_schedules
 
 import tilesight
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 SMALL = ("--batch", "1", "--heads", "2", "--seqlen", "200", "--head-dim", "32")
 PINNED = ("--block-m", "32,64", "--block-n", "32", "--num-warps", "4", "--num-stages", "2")
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(autouse=True)
 def _compiled_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The remark on compiling belongs to its own test."""
-    monkeypatch.setattr("tilesight.simulator.engine.is_compiled", lambda: True)
+    monkeypatch.setattr("tilesight.simulator.engine.engine.is_compiled", lambda: True)
 
 
 def _error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -294,7 +294,7 @@ def test_control_characters_of_the_input_do_not_reach_the_terminal(capsys: pytes
 def test_heavy_libraries_wait_until_they_are_needed(arguments: list[str]) -> None:
     """So that help and lists come at once."""
     code = (
-        "import sys; from tilesight.cli import main; main(sys.argv[1:]);"
+        "import sys; from tilesight.cli.main import main; main(sys.argv[1:]);"
         "print(*{'numba', 'matplotlib'} & set(sys.modules), file=sys.stderr)"
     )
     command = [sys.executable, "-c", code, *arguments]
@@ -329,7 +329,7 @@ def test_compiling_without_a_compiler_says_what_to_install(
 ) -> None:
     """Nothing falls back to the estimate."""
     reason = "torch is not installed: install the gpu extra (pip install 'tilesight[gpu]')"
-    monkeypatch.setattr("tilesight.kernels.availability.missing_package", lambda: reason)
+    monkeypatch.setattr("tilesight.kernels.launch.availability.missing_package", lambda: reason)
     assert _error(capsys, *arguments.split(), *SMALL) == f"tilesight: {wanted_by}: {reason}\n"
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from made_code import CODE_RESOURCES
-from tilesight.simulator.program import Launch, Resources
+from tilesight.simulator.launch.program import Launch, Resources
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 CHOSEN = ("--batch", "1", "--heads", "4", "--seqlen", "1024")
 CHOSEN += ("--block-m", "64", "--block-n", "64", "--num-warps", "4", "--num-stages", "3")
@@ -26,7 +26,7 @@ def _recorded_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for room in ("cli_explain", "cli_compiled"):
         monkeypatch.setattr(f"tilesight.{room}.compiler_for", compiler_for)
-    monkeypatch.setattr("tilesight.simulator.engine.is_compiled", lambda: True)
+    monkeypatch.setattr("tilesight.simulator.engine.engine.is_compiled", lambda: True)
 
 
 def _told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

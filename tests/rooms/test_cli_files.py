@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tilesight import __version__
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 SMALL = ("--batch", "1", "--heads", "2", "--seqlen", "200", "--head-dim", "32")
 PINNED = ("--block-m", "32,64", "--block-n", "32", "--num-warps", "4", "--num-stages", "2")
@@ -46,7 +46,7 @@ def test_a_large_timeline_says_what_it_leaves_out(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How many SMs it shows, why, and what shows more."""
-    monkeypatch.setattr("tilesight.simulator.report_timeline.MOST_BYTES", 3500)
+    monkeypatch.setattr("tilesight.simulator.report.perfetto.MOST_BYTES", 3500)
     assert main(["simulate", *SMALL, "--trace", str(tmp_path / "trace.json")]) == 0
     told = re.search(r"the trace shows CTAs of (\d) of 4 SMs, .*; --trace-sms asks for more", capsys.readouterr().err)
     assert told and 1 <= int(told[1]) < 4

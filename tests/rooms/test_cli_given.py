@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 TINY = "--batch 1 --heads 1 --seqlen 64 --head-dim 64"
 

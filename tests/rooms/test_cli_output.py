@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tilesight.cli import main
-from tilesight.cli_output import progress, text_width
+from tilesight.cli.main import main
+from tilesight.cli.output import progress, text_width
 
 SMALL = ("--batch", "1", "--heads", "2", "--seqlen", "200", "--head-dim", "32")
 PINNED = ("--block-m", "32,64", "--block-n", "32", "--num-warps", "4", "--num-stages", "2")
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(autouse=True)
 def _compiled_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The remark on compiling belongs to its own test."""
-    monkeypatch.setattr("tilesight.simulator.engine.is_compiled", lambda: True)
+    monkeypatch.setattr("tilesight.simulator.engine.engine.is_compiled", lambda: True)
 
 
 def test_bad_output_is_found_before_any_work(
@@ -51,7 +51,7 @@ def test_failed_work_leaves_the_old_file_as_it_was(tmp_path: Path, monkeypatch: 
     def fail(*_: object) -> str:
         raise RuntimeError("no picture")
 
-    monkeypatch.setattr("tilesight.simulator.report_html.explore_html", fail)
+    monkeypatch.setattr("tilesight.simulator.report.html.explore_html", fail)
     assert main(["explore", *SMALL, *PINNED, "--html", str(file)]) == 1
     assert file.read_text("utf-8") == "old"
     assert list(tmp_path.iterdir()) == [file]
@@ -105,7 +105,7 @@ def test_the_first_call_tells_that_it_compiles(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On stderr, before the wait."""
-    monkeypatch.setattr("tilesight.simulator.engine.is_compiled", lambda: False)
+    monkeypatch.setattr("tilesight.simulator.engine.engine.is_compiled", lambda: False)
     assert main(["simulate", *SMALL]) == 0
     assert "compiling the engine" in capsys.readouterr().err
 
@@ -143,7 +143,7 @@ def test_a_full_disk_is_one_line() -> None:
 def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where stderr is no terminal: every 15 s, and none when the rest takes 5 s at most."""
     times_s = iter([0.0, 14.0, 16.0, 20.0, 96.0, 112.0])
-    monkeypatch.setattr("tilesight.cli_output.monotonic", lambda: next(times_s))
+    monkeypatch.setattr("tilesight.cli.output.monotonic", lambda: next(times_s))
     with progress("points") as tick:
         for done in (1, 10, 20, 90, 99):
             tick(done, 100)

@@ -1,8 +1,8 @@
 """What power leaves of the clock, between the two loads that were measured."""
 
 import pytest
-from tilesight.simulator.clock import MIXED_HBM, MIXED_TENSOR, Activity, sustained_clock_hz
-from tilesight.simulator.device import Device, catalogue, load_device
+from tilesight.simulator.device.device import Device, catalogue, load_device
+from tilesight.simulator.engine.clock import MIXED_HBM, MIXED_TENSOR, Activity, sustained_clock_hz
 
 H200 = load_device("h200")
 BURST_HZ = H200.tensor_boost_clock_hz

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tilesight.kernels import compile_cache
-from tilesight.kernels.compile_cache import cache_folder, read, triton_cache, write
+from tilesight.kernels.compile import cache
+from tilesight.kernels.compile.cache import cache_folder, read, triton_cache, write
 
 NOWHERE = Path(os.devnull) / "folder"
 
@@ -15,7 +15,7 @@ NOWHERE = Path(os.devnull) / "folder"
 @pytest.fixture(autouse=True)
 def _forget() -> None:
     """Each test is told anew."""
-    compile_cache._cannot_write.cache_clear()
+    cache._cannot_write.cache_clear()
     triton_cache.cache_clear()
 
 
@@ -69,7 +69,7 @@ def test_triton_keeps_its_own_cache_where_it_can(tmp_path: Path, monkeypatch: py
 
 def test_triton_gets_a_cache_until_the_process_ends(tmp_path: Path) -> None:
     """It compiles nothing without one."""
-    code = "from tilesight.kernels.compile_cache import triton_cache; import os; (v,) = triton_cache().values();"
+    code = "from tilesight.kernels.compile.cache import triton_cache; import os; (v,) = triton_cache().values();"
     code += "open(f'{v}/x', 'w').close(); print(v)"
     environment = os.environ | {"TRITON_CACHE_DIR": str(NOWHERE), "TMPDIR": str(tmp_path)}
     told = subprocess.run(

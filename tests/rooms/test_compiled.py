@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from house import farm
-from tilesight.simulator.core import compiled
-from tilesight.simulator.core.compiled import SharedCacheFile
+from tilesight.simulator.core import jit
+from tilesight.simulator.core.jit import SharedCacheFile
 
 NOWHERE = f"{os.devnull}/home"
 """Below what is no folder nobody can make one, not even root."""
@@ -97,8 +97,8 @@ def test_an_install_that_cannot_be_written_compiles_for_itself(unwritable: dict[
     """Uncached, with one line on stderr; and the command does not promise that it is for once."""
     code = (
         "import numpy\n"
-        "from tilesight.cli_output import announce_compiler\n"
-        "from tilesight.simulator.cache import run_cache\n"
+        "from tilesight.cli.output import announce_compiler\n"
+        "from tilesight.simulator.engine.cache import run_cache\n"
         "announce_compiler()\n"
         "print(run_cache(numpy.arange(9), capacity_bytes=128 * 4, ways=4).misses)"
     )
@@ -113,7 +113,7 @@ def test_a_folder_that_is_lost_costs_no_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where the disk is full: what was compiled runs all the same, and one line says that it was not kept."""
-    monkeypatch.setattr(compiled, "_told", [])
+    monkeypatch.setattr(jit, "_told", [])
     file = tmp_path / "file"
     file.touch()
     for key in ("float", "int"):

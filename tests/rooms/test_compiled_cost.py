@@ -6,19 +6,19 @@ from functools import cache
 import numpy as np
 import pytest
 from made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
-from tilesight.simulator.clock import Clocks
-from tilesight.simulator.compiled_cost import COMPILED_PIPES, CompiledCost, compiled_costs
-from tilesight.simulator.core import sm_tables as sm
-from tilesight.simulator.device import load_device
-from tilesight.simulator.engine import run_launches
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.engine.clock import Clocks
+from tilesight.simulator.engine.engine import run_launches
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.sass.decode import decode
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
-from tilesight.simulator.sm_code import lower_code
-from tilesight.simulator.sm_lateness import usual_lateness
+from tilesight.simulator.sm.from_code import COMPILED_PIPES, CompiledCost, compiled_costs
+from tilesight.simulator.sm.instructions import lower_code
+from tilesight.simulator.sm.latency_slack import usual_lateness
 
 H200 = load_device("h200")
 

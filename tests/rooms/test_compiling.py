@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 import pytest
-from tilesight.simulator.device import load_device
-from tilesight.simulator.launches import launches_of
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch, Resources
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Launch, Resources
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.resolve import launches_of
+from tilesight.simulator.schedules.contract import Config
 
 import tilesight
 from tilesight.compiling import compiler, only_missing

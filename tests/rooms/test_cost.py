@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 from strategies import TOY, TOY_WGMMA
-from tilesight.simulator.cost import PIPES, StepCost, operand_smem_bytes, step_cost
-from tilesight.simulator.device import Device
-from tilesight.simulator.program import Launch, Matmul, Path, Resources, Step, Tensor, Tile, TileProgram, Work
+from tilesight.simulator.device.device import Device
+from tilesight.simulator.launch.program import Launch, Matmul, Path, Resources, Step, Tensor, Tile, TileProgram, Work
+from tilesight.simulator.sm.step_cost import PIPES, StepCost, operand_smem_bytes, step_cost
 
 HELD = Tensor(name="X", role="input", slabs=1, rows=256, cols=64, element_bytes=2)
 PRODUCT = Matmul(m=128, n=64, k=64)

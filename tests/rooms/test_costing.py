@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 from made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
-from tilesight.simulator.compiled_cost import compiled_costs
-from tilesight.simulator.cost import step_cost
-from tilesight.simulator.costing import cost_notes, costs_of
-from tilesight.simulator.device import load_device
-from tilesight.simulator.program import Code, Launch
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Code, Launch
+from tilesight.simulator.launch.walk import steps
 from tilesight.simulator.simulate import simulate
-from tilesight.simulator.walk import steps
+from tilesight.simulator.sm.choose import cost_notes, costs_of
+from tilesight.simulator.sm.from_code import compiled_costs
+from tilesight.simulator.sm.step_cost import step_cost
 
 H200 = load_device("h200")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tilesight.simulator import device as device_room
-from tilesight.simulator.device import Device, catalogue, load_device, number_fields, override, parse_device
+from tilesight.simulator.device import device as device_room
+from tilesight.simulator.device.device import Device, catalogue, load_device, number_fields, override, parse_device
 
 # What the vendor prints: dense fp16 tensor rate with fp32 sums, the clock it is computed with, and memory bandwidth.
 # Hopper and Blackwell data-centre GPUs have a lower boost clock for tensor work than `boost_clock_hz`.

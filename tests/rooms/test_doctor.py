@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.validate import doctor, doctor_host
-from tilesight.validate.doctor import Check, Host
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.validate.doctor import doctor
+from tilesight.validate.doctor import host as host_room
+from tilesight.validate.doctor.doctor import Check, Host
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
 H200 = "NVIDIA H200, 9.0, 580.159.04, 143771 MiB, 143157 MiB\n"
@@ -145,10 +146,10 @@ def test_the_text_ends_with_the_verdict() -> None:
 
 def test_a_program_that_is_missing_or_fails_says_nothing() -> None:
     """Neither raises."""
-    assert doctor_host.output_of(["no-such-program-anywhere"]) is None
-    assert doctor_host.output_of(["false"]) is None
-    assert doctor_host.output_of(["echo", "x"]) == "x\n"
-    assert doctor_host.version_of("no-such-package-anywhere") is None
+    assert host_room.output_of(["no-such-program-anywhere"]) is None
+    assert host_room.output_of(["false"]) is None
+    assert host_room.output_of(["echo", "x"]) == "x\n"
+    assert host_room.version_of("no-such-package-anywhere") is None
 
 
 @pytest.mark.parametrize("machine", [host(), host(smi=None, versions={})])
@@ -156,7 +157,7 @@ def test_the_command_exits_with_the_verdict(
     machine: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 0 where validate can run, else 1; JSON says the same."""
-    monkeypatch.setattr(doctor_host, "this_host", lambda: machine)
+    monkeypatch.setattr(host, "this_host", lambda: machine)
     can = doctor.can_validate(doctor.examine(machine, PROBLEM))
     assert main(["doctor", "--json"]) == (0 if can else 1)
     told = json.loads(capsys.readouterr().out)
@@ -167,6 +168,6 @@ def test_the_command_exits_with_the_verdict(
 
 def test_this_machine_can_be_asked() -> None:
     """Whatever is or is not here, the doctor answers and never raises."""
-    here = replace(doctor_host.this_host(), kernels=lambda peers, problem: {}, counters=lambda: ("", "not asked"))
+    here = replace(host_room.this_host(), kernels=lambda peers, problem: {}, counters=lambda: ("", "not asked"))
     checks = doctor.examine(here, PROBLEM)
     assert {"driver", "torch", "triton", "ncu"} <= {each.name for each in checks}

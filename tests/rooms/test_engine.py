@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from machine.toys import GPU, ONE_PARTITION, TILE_BYTES, cost, launch, run, run_all, sweeps, tensor, tile, writes
-from tilesight.simulator.engine import is_compiled
-from tilesight.simulator.occupancy import DoesNotFit
-from tilesight.simulator.program import Loop, Step, Tensor, Tile, affine
+from tilesight.simulator.engine.engine import is_compiled
+from tilesight.simulator.launch.program import Loop, Step, Tensor, Tile, affine
+from tilesight.simulator.residency.occupancy import DoesNotFit
 
 
 def test_a_run_counts_each_link() -> None:

@@ -6,12 +6,12 @@ from functools import cache
 
 import pytest
 from made_code import CODE, CODE_CONFIG, CODE_PROBLEM, CODE_RESOURCES
-from tilesight.simulator.device import load_device
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.display.render import to_json
 from tilesight.simulator.explain import OUTSIDE, REASONS, Explanation, LaunchExplanation, explain
-from tilesight.simulator.program import Code
-from tilesight.simulator.report import to_json
-from tilesight.simulator.report_explain import HOTTEST, explain_dict, explain_text
-from tilesight.simulator.stalls import STALLS
+from tilesight.simulator.launch.program import Code
+from tilesight.simulator.report.explain import HOTTEST, explain_dict, explain_text
+from tilesight.simulator.sm.stall_reasons import STALLS
 
 H200 = load_device("h200")
 ITERATIONS = 64 * 16

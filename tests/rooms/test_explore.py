@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
 from strategies import TOY
-from tilesight.simulator.candidate import ERROR_FRACTIONS, Candidate, mark_like_best, mark_pareto
-from tilesight.simulator.explore import explore
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Code, Launch, Resources
-from tilesight.simulator.registry import all_schedules, find_schedule
-from tilesight.simulator.report import to_json
+from tilesight.simulator.display.render import to_json
+from tilesight.simulator.explore.candidate import ERROR_FRACTIONS, Candidate, mark_like_best, mark_pareto
+from tilesight.simulator.explore.explore import explore
+from tilesight.simulator.launch.program import Code, Launch, Resources
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=32)
 SPACE = {"block_m": (32, 64), "block_n": (32, 64), "num_warps": 4, "num_stages": 2}

@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from tilesight.simulator.fit import changes, shrunk_note, smaller
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import all_schedules, find_schedule
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import all_schedules, find_schedule
+from tilesight.simulator.schedules.smaller import changes, shrunk_note, smaller
 from tilesight.simulator.simulate import simulate
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 FLASH2 = find_schedule("flash2")
 TINY = ("--batch", "1", "--heads", "1", "--seqlen", "64")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from recorded_code import FILE, Kernel, recorded
+from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.library.lookup import find_kernel
-from tilesight.simulator.program import Launch
-from tilesight.validate.kept_figures import figures_on
+from tilesight.validate.library.kept_figures import figures_on
 
 RECORDED = recorded()
 CYCLES = 1 / 16

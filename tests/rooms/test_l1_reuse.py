@@ -5,22 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_code import made_instruction
-from tilesight.simulator.compiled_cost import _full
-from tilesight.simulator.core import sm_tables as sm
-from tilesight.simulator.core.l1 import hit_share
-from tilesight.simulator.device import load_device
-from tilesight.simulator.l1_reuse import l1_room_bytes, served_by_l1
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.core.engine.l1 import hit_share
+from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.residency.l1_reuse import l1_room_bytes, served_by_l1
 from tilesight.simulator.sass.flow import Flow, find_flow
-from tilesight.simulator.schedule import Config
-from tilesight.simulator.sm_alone import lone_costs
-from tilesight.simulator.sm_code import PART_SECTOR, lower_code
-from tilesight.simulator.sm_l1 import Spilled, find_spilled, serve_from_l1
-from tilesight.simulator.sm_machine import Machine, latencies_of
-from tilesight.simulator.sm_steps import Part, Share
-from tilesight.simulator.sm_way import OUTSIDE, Ways, find_ways
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
+from tilesight.simulator.sm.from_code import _full
+from tilesight.simulator.sm.instructions import PART_SECTOR, lower_code
+from tilesight.simulator.sm.l1_hits import Spilled, find_spilled, serve_from_l1
+from tilesight.simulator.sm.machine import Machine, latencies_of
+from tilesight.simulator.sm.match_steps import Part, Share
+from tilesight.simulator.sm.paths import OUTSIDE, Ways, find_ways
+from tilesight.simulator.sm.single_cta import lone_costs
 
 H200 = load_device("h200")
 KIB = 1024

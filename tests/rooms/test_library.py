@@ -5,14 +5,14 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
-from tilesight.simulator.kept_cost import kept_costs
+from tilesight.simulator.launch.program import Figures, Launch
 from tilesight.simulator.library.files import Kernel, pack, unpack
 from tilesight.simulator.library.keys import file_of, keys_of
 from tilesight.simulator.library.lookup import find_kernel, made_by, origin_text, resources_of
-from tilesight.simulator.program import Figures, Launch
-from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import launches_of
-from tilesight.validate.library_sources import digest, sources
+from tilesight.simulator.sm.kept import kept_costs
+from tilesight.validate.library.sources import digest, sources
 
 from tilesight import AttentionProblem, Config, DoesNotFit, explore, load_device, simulate
 
@@ -193,7 +193,7 @@ def test_what_spills_by_its_own_estimate_is_never_first():
 
 
 def test_the_library_is_made_by_these_sources_and_one_triton():
-    """Else its numbers are not those of the simulator: `python -m tilesight.validate.build_library` makes it anew."""
+    """Else its numbers are not those of the simulator: `python -m tilesight.validate.library.build` makes it anew."""
     found = {file.name: made_by(file) for file in kept_files()}
     assert found
     assert {made["sources"] for made in found.values()} == {digest()}

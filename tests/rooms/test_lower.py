@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from machine.toys import GPU, cost, launch, tensor, tile
-from tilesight.simulator.core.machine import CONSTANT, END, HALT, LOOP, STAGES, STEP, WAITS
-from tilesight.simulator.core.memory import (
+from tilesight.simulator.core.engine.event_loop import CONSTANT, END, HALT, LOOP, STAGES, STEP, WAITS
+from tilesight.simulator.core.engine.tile_path import (
     BASE,
     FOLD,
     GRANULE_ROW_BYTES,
@@ -15,8 +15,8 @@ from tilesight.simulator.core.memory import (
     ROW_GRANULES,
     SLAB_GRANULES,
 )
-from tilesight.simulator.lower import FOLD_ABOVE_GRANULES, lower_launch, lower_tensors
-from tilesight.simulator.program import Launch, Loop, Step, Tensor, Tile, affine
+from tilesight.simulator.engine.lower import FOLD_ABOVE_GRANULES, lower_launch, lower_tensors
+from tilesight.simulator.launch.program import Launch, Loop, Step, Tensor, Tile, affine
 
 MATRIX = Tensor(name="X", role="input", slabs=3, rows=100, cols=96, element_bytes=2)
 

@@ -1,10 +1,10 @@
 """Names that nothing has: what is said of them, and what shells complete."""
 
 import pytest
-from tilesight.simulator.device import catalogue, device_name, load_device
+from tilesight.simulator.device.device import catalogue, device_name, load_device
 from tilesight.simulator.names import unknown
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 
 @pytest.mark.parametrize(("alias", "name"), [("h100", "h100-sxm"), ("a100", "a100-sxm-80gb"), ("H200", "h200")])

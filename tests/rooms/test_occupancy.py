@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import TOY
-from tilesight.simulator.device import load_device
-from tilesight.simulator.occupancy import DoesNotFit, occupancy
-from tilesight.simulator.program import Resources
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Resources
+from tilesight.simulator.residency.occupancy import DoesNotFit, occupancy
 
 H200 = load_device("h200")
 

@@ -5,10 +5,10 @@ import threading
 from threading import Barrier, Event
 
 import pytest
-from tilesight.simulator.pool import run_all
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.jobs.pool import run_all
+from tilesight.simulator.jobs.stopping import STOPPED, Stopped, check_wanted
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
-from tilesight.simulator.stopping import STOPPED, Stopped, check_wanted
 from waiting import HANG_S
 
 

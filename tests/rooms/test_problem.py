@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.problems.attention import AttentionProblem
 
 SHAPE = {"batch": 2, "heads": 4, "seqlen_q": 100, "seqlen_k": 60, "head_dim": 64}
 

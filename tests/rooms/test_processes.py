@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tilesight.kernels import processes
-from tilesight.kernels.processes import Answerer, Died, how_ended, telling_line
+from tilesight.simulator.jobs import processes
+from tilesight.simulator.jobs.processes import Answerer, Died, how_ended, telling_line
 from waiting import HANG_S, ended, patient_timer
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tilesight.simulator.program import Launch, Matmul, Resources, Tensor, TileProgram, affine
+from tilesight.simulator.launch.program import Launch, Matmul, Resources, Tensor, TileProgram, affine
 
 
 def _program(item_count: int = 12, period_items: int = 4) -> TileProgram:

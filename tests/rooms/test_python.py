@@ -10,17 +10,17 @@ from typing import Any
 import pandas
 import pytest
 from made_up import a_launch, a_prediction
-from tilesight.simulator.device import load_device
-from tilesight.simulator.explore import Exploration, explore
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.report import to_csv
-from tilesight.simulator.report_explore import explore_rows, explore_text
-from tilesight.simulator.scaling import compare
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.display.render import to_csv
+from tilesight.simulator.explore.explore import Exploration, explore
+from tilesight.simulator.explore.lengths import compare
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.report.explore import explore_rows, explore_text
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate, simulate_with_timeline
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)
 TRAP = "<script>alert(1)</script> & co"

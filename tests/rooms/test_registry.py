@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tilesight.simulator import schedules
-from tilesight.simulator.registry import all_schedules, find_schedule
+from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 
 
 def test_every_file_is_a_schedule_of_the_same_name() -> None:

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from tilesight.simulator.device import load_device
-from tilesight.simulator.explore import explore
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.remarks import kv_under_way_bytes, l2_fit_of, tile_notes
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.explore.explore import explore
+from tilesight.simulator.launch.walk import tally
+from tilesight.simulator.prediction.notes import kv_under_way_bytes, l2_fit_of, tile_notes
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import launches_of, simulate
-from tilesight.simulator.walk import tally
 
 H200 = load_device("h200")
 DECODE = AttentionProblem(batch=1, heads=32, kv_heads=8, seqlen_q=1, seqlen_k=4096, head_dim=128)

@@ -5,20 +5,20 @@ from dataclasses import replace
 
 import pytest
 from made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
-from tilesight.simulator import report
-from tilesight.simulator.candidate import Candidate
-from tilesight.simulator.cost import PIPES
-from tilesight.simulator.device import load_device, number_fields
-from tilesight.simulator.explore import Exploration, explore
-from tilesight.simulator.prediction import LaunchPrediction
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.report import Column, config_text, problem_text, table, to_csv, to_json
-from tilesight.simulator.report_compare import compare_rows, compare_text
-from tilesight.simulator.report_devices import device_dict, device_text, devices_dict, devices_text, unit
-from tilesight.simulator.report_explore import explore_rows, explore_text, ranking_table
-from tilesight.simulator.report_simulate import simulate_text
-from tilesight.simulator.scaling import compare
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.device.device import load_device, number_fields
+from tilesight.simulator.display import render
+from tilesight.simulator.display.render import Column, config_text, problem_text, table, to_csv, to_json
+from tilesight.simulator.explore.candidate import Candidate
+from tilesight.simulator.explore.explore import Exploration, explore
+from tilesight.simulator.explore.lengths import compare
+from tilesight.simulator.prediction.prediction import LaunchPrediction
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.report.devices import device_dict, device_text, devices_dict, devices_text, unit
+from tilesight.simulator.report.explore import explore_rows, explore_text, ranking_table
+from tilesight.simulator.report.lengths import compare_rows, compare_text
+from tilesight.simulator.report.simulate import simulate_text
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.sm.step_cost import PIPES
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=32)
 
@@ -80,20 +80,20 @@ def test_a_configuration_in_words() -> None:
 
 def test_every_bottleneck_has_a_name_in_words() -> None:
     """Whichever the engine finds."""
-    assert {*PIPES, "l2", "hbm", "wait", "tail", "launch"} == {*report.RESOURCES, "alu"}
-    assert {"hbm", "tensor", "mufu", "fill"} == {*report.ROOFS}
+    assert {*PIPES, "l2", "hbm", "wait", "tail", "launch"} == {*render.RESOURCES, "alu"}
+    assert {"hbm", "tensor", "mufu", "fill"} == {*render.ROOFS}
 
 
 @pytest.mark.parametrize(("fraction", "text"), [(0, "0 %"), (0.004, "0.4 %"), (0.52, "52 %"), (1, "100 %")])
 def test_shares_as_text(fraction: float, text: str) -> None:
     """Small shares keep a decimal."""
-    assert report.percent(fraction) == text
+    assert render.percent(fraction) == text
 
 
 @pytest.mark.parametrize(("fraction", "filled"), [(-1, 0), (0, 0), (0.5, 5), (1, 10), (1.7, 10)])
 def test_bars_stay_within_their_length(fraction: float, filled: int) -> None:
     """Whatever the share."""
-    assert report.bar(fraction, 10) == "█" * filled + "░" * (10 - filled)
+    assert render.bar(fraction, 10) == "█" * filled + "░" * (10 - filled)
 
 
 def test_a_prediction_is_explained_figure_by_figure() -> None:

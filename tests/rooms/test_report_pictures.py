@@ -8,17 +8,17 @@ import pytest
 from made_up import A_PROBLEM, a_launch, a_prediction
 from strategies import TOY
 from tilesight.simulator import units
-from tilesight.simulator.candidate import Candidate
-from tilesight.simulator.explore import Exploration, explore
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.report import bound_text, config_text
-from tilesight.simulator.report_explore import band_text, rate_text
-from tilesight.simulator.report_html import explore_html
-from tilesight.simulator.report_page import Made
-from tilesight.simulator.report_plots import compare_png, explore_png
-from tilesight.simulator.report_series import best_of_each, bytes_per_level, decades, heat_maps, roofs
-from tilesight.simulator.scaling import compare
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.display.render import bound_text, config_text
+from tilesight.simulator.explore.candidate import Candidate
+from tilesight.simulator.explore.explore import Exploration, explore
+from tilesight.simulator.explore.lengths import compare
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.report.explore import band_text, rate_text
+from tilesight.simulator.report.html import explore_html
+from tilesight.simulator.report.page import Made
+from tilesight.simulator.report.png import compare_png, explore_png
+from tilesight.simulator.report.series import best_of_each, bytes_per_level, decades, heat_maps, roofs
+from tilesight.simulator.schedules.contract import Config
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=128)
 MADE = Made(command="tilesight explore --set 'a=<b>'", version="1.2.3", date="2026-11-23T12:34:56+00:00")

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tilesight.simulator import report_timeline
-from tilesight.simulator.device import load_device
-from tilesight.simulator.prediction import Prediction
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.report_timeline import rates, trace_of
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.prediction.prediction import Prediction
+from tilesight.simulator.prediction.timeline import LaunchTimeline, Timeline, work_of_ctas
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.report import perfetto
+from tilesight.simulator.report.perfetto import rates, trace_of
+from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import launches_of, simulate, simulate_with_timeline
-from tilesight.simulator.timeline import LaunchTimeline, Timeline, work_of_ctas
 
 MOST_BYTES = 20_000_000
 PROBLEM = AttentionProblem(batch=2, heads=8, seqlen_q=1000, seqlen_k=1000, head_dim=64)
@@ -204,13 +204,13 @@ def test_a_trace_is_the_same_every_time() -> None:
 
 def test_a_trace_stays_below_its_size_by_showing_fewer_sms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those shown are whole, counters are those of all, and the file says how many there are."""
-    assert report_timeline.MOST_BYTES == MOST_BYTES
+    assert perfetto.MOST_BYTES == MOST_BYTES
     problem = replace(PROBLEM, batch=8)
     _, timeline = simulate_with_timeline(problem)
     whole = trace_of(timeline)
     assert whole.shown == whole.sms == 132
     limit = len(whole.text) // 2
-    monkeypatch.setattr(report_timeline, "MOST_BYTES", limit)
+    monkeypatch.setattr(perfetto, "MOST_BYTES", limit)
     part = trace_of(timeline)
     assert len(part.text) < limit
     assert 1 < part.shown < 132

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import TOY, TOY_TCGEN05, TOY_WGMMA
-from tilesight.simulator.resources import estimate_resources, exchanged_bytes, tensor_instruction
+from tilesight.simulator.residency.registers_and_smem import estimate_resources, exchanged_bytes, tensor_instruction
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.simulator.sass import arithmetic
-from tilesight.simulator.sass.operations import find_operation
-from tilesight.simulator.sass.values import Array, truth, word
+from tilesight.simulator.trace import arithmetic
+from tilesight.simulator.trace.operations import find_operation
+from tilesight.simulator.trace.values import Array, truth, word
 
 WORD = 1 << 32
 WORDS = st.one_of(st.integers(0, WORD - 1), st.sampled_from([0, 1, 0x7FFFFFFF, 0x80000000, WORD - 1]))

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from listings import flow_of, launch_of, words
 from tilesight.simulator.sass.constants import Parameter, constant_bank
-from tilesight.simulator.sass.deciding import deciding
-from tilesight.simulator.sass.executions import executed_instructions, executions, paths
+from tilesight.simulator.trace.deciding import deciding
+from tilesight.simulator.trace.executions import executed_instructions, executions, paths
 
 A, B = "c[0x0][0x210]", "c[0x0][0x214]"
 COUNT_UP = ("IADD3 R0, R0, 0x1, RZ", f"ISETP.LT.AND P0, PT, R0, {A}, PT")
@@ -275,7 +275,7 @@ def test_constants_stand_where_the_code_looks_for_them() -> None:
 
 def test_code_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop whose end is missed would be followed for ever."""
-    monkeypatch.setattr("tilesight.simulator.sass.executions.MAX_STEPS", 100)
+    monkeypatch.setattr("tilesight.simulator.trace.executions.MAX_STEPS", 100)
     with pytest.raises(ValueError, match="code does not end"):
         executions(flow_of("BRA 0x0", "EXIT"), launch_of(), {})
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 from listings import listing
-from tilesight.simulator.device import load_device
+from tilesight.simulator.device.device import load_device
 from tilesight.simulator.sass.decode import Instruction, decode
 from tilesight.simulator.sass.matrix import product_of, tensor_cycles
 from tilesight.simulator.sass.opcodes import ARCHITECTURES, find_rule, interval_cycles, rules, unknown_opcodes

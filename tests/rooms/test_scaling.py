@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 from strategies import TOY
-from tilesight.simulator.explore import explore
-from tilesight.simulator.fastest import survey_problem
-from tilesight.simulator.problem import MAX_SEQLEN, AttentionProblem
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.report import to_json
-from tilesight.simulator.report_compare import compare_dict, compare_rows, compare_text
-from tilesight.simulator.scaling import compare, memory_limit
+from tilesight.simulator.display.render import to_json
+from tilesight.simulator.explore.explore import explore
+from tilesight.simulator.explore.fastest import survey_problem
+from tilesight.simulator.explore.lengths import compare, memory_limit
+from tilesight.simulator.problems.attention import MAX_SEQLEN, AttentionProblem
+from tilesight.simulator.report.lengths import compare_dict, compare_rows, compare_text
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import peak_memory_bytes
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=64, seqlen_k=64, head_dim=32)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import Config, Schedule, frozen
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config, Schedule, frozen
+from tilesight.simulator.schedules.registry import find_schedule
 
 TOY = Schedule(
     name="toy",

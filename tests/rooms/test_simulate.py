@@ -7,20 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import TOY, TOY_WGMMA, configs, dtypes_of, problems, read_by, toys
-from tilesight.simulator import closed_form
-from tilesight.simulator.allocator import allocated_bytes
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Resources
-from tilesight.simulator.registry import all_schedules
-from tilesight.simulator.schedule import Config
-from tilesight.simulator.simulate import (
-    DoesNotFit,
-    launches_of,
-    peak_memory_bytes,
-    simulate,
-    simulate_with_timeline,
-)
+from tilesight.simulator.closed_form import papers
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Resources
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.residency.device_memory import allocated_bytes
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import all_schedules
+from tilesight.simulator.simulate import DoesNotFit, launches_of, peak_memory_bytes, simulate, simulate_with_timeline
 
 H200 = load_device("h200")
 SMALL = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)
@@ -118,7 +112,7 @@ def test_peak_memory_is_that_of_the_closed_form(schedule: str, data: st.DataObje
     device = toys(schedule)[0]
     beside = allocated_bytes([launches_of(problem, schedule, config, device)[-1].workspace_bytes])
     told = peak_memory_bytes(problem, schedule, config, device)
-    assert told == closed_form.peak_memory_bytes(problem, schedule) + beside
+    assert told == papers.peak_memory_bytes(problem, schedule) + beside
 
 
 def test_the_clock_lies_between_tensor_and_boost() -> None:

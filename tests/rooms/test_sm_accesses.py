@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from listings import flow_of, launch_of, words
-from tilesight.simulator.core import sm_tables as sm
-from tilesight.simulator.sass.executions import paths
-from tilesight.simulator.sm_accesses import enter_accesses
-from tilesight.simulator.sm_code import PART_SECTOR, lower_code
-from tilesight.simulator.sm_way import find_ways
+from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.sm.instructions import PART_SECTOR, lower_code
+from tilesight.simulator.sm.lane_addresses import enter_accesses
+from tilesight.simulator.sm.paths import find_ways
+from tilesight.simulator.trace.executions import paths
 
 APART = ("S2R R0, SR_TID.X", "IMAD.WIDE R2, R0, c[0x0][0x210], RZ", "ISETP.LT.AND P0, PT, R0, c[0x0][0x214], PT")
 """R2 lies so many bytes further in each lane; P0 holds in so many lanes."""

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from made_code import made_instruction
 from strategies import TOY
-from tilesight.simulator.core import sm_tables as sm
-from tilesight.simulator.sm_code import (
+from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.sm.instructions import (
     BSYNC_CYCLES,
     LSU_INTERVAL,
     PART_SECTOR,
@@ -14,7 +14,7 @@ from tilesight.simulator.sm_code import (
     WAITING_NARROW,
     lower_code,
 )
-from tilesight.simulator.sm_machine import COPY_CYCLES, OUT, OUT_ALONE, latencies_of
+from tilesight.simulator.sm.machine import COPY_CYCLES, OUT, OUT_ALONE, latencies_of
 
 
 def row(opcode: str, *operands: str, predicate: str = "") -> tuple[list[int], list[float]]:

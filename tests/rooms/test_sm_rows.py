@@ -5,20 +5,20 @@ from dataclasses import replace
 
 import pytest
 from made_code import made_instruction
-from tilesight.simulator.compiled_cost import _full
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch, Step
-from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Launch, Step
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.sass.decode import Instruction
 from tilesight.simulator.sass.flow import find_flow
-from tilesight.simulator.schedule import Config
-from tilesight.simulator.sm_alone import lone_costs
-from tilesight.simulator.sm_code import lower_code
-from tilesight.simulator.sm_lateness import latenesses
-from tilesight.simulator.sm_machine import Machine, latencies_of
-from tilesight.simulator.sm_steps import Part, Share
-from tilesight.simulator.sm_way import OUTSIDE, find_ways
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
+from tilesight.simulator.sm.from_code import _full
+from tilesight.simulator.sm.instructions import lower_code
+from tilesight.simulator.sm.latency_slack import latenesses
+from tilesight.simulator.sm.machine import Machine, latencies_of
+from tilesight.simulator.sm.match_steps import Part, Share
+from tilesight.simulator.sm.paths import OUTSIDE, find_ways
+from tilesight.simulator.sm.single_cta import lone_costs
 
 H200 = load_device("h200")
 LATE = 20_000.0

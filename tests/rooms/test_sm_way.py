@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_code import coded_launch, made_instruction
-from tilesight.simulator.program import Launch, Loop, Step
+from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.sass.decode import Instruction, decode
-from tilesight.simulator.sass.executions import paths
 from tilesight.simulator.sass.flow import Flow, find_flow
-from tilesight.simulator.sm_steps import Part, few_items, find_cta, match_steps
-from tilesight.simulator.sm_way import OUTSIDE, Region, Ways, find_ways
+from tilesight.simulator.sm.match_steps import Part, few_items, find_cta, match_steps
+from tilesight.simulator.sm.paths import OUTSIDE, Region, Ways, find_ways
+from tilesight.simulator.trace.executions import paths
 
 
 def branch(address: int, opcode: str, target: int | None = None, predicate: str = "") -> Instruction:

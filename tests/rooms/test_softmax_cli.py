@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from laws.softmax_mutants import MUTANTS, Mutant
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
-EXAMPLES = "tilesight.validate.softmax_examples"
+EXAMPLES = "tilesight.softmax_laws.examples"
 QUICK = ("--examples", "20")
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tilesight.validate.softmax_declaration import Declaration, declared, parsed
+from tilesight.softmax_laws.declare.declaration import Declaration, declared, parsed
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"adapter": "flash"}, "adapter = 'flash': must be one of softmax, attention"),

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tilesight.kernels.availability import missing_package
-from tilesight.validate.softmax_examples import Stream, attention, merge, softmax
-from tilesight.validate.softmax_fit import fit
+from tilesight.kernels.launch.availability import missing_package
+from tilesight.softmax_laws.examples import Stream, attention, merge, softmax
+from tilesight.softmax_laws.run.fit import fit
 
 needs_torch = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
 

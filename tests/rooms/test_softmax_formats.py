@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.validate.softmax_formats import FORMATS, rounded
+from tilesight.softmax_laws.declare.formats import FORMATS, rounded
 
 BF16 = [(1.0 + 2**-8, 1.0), (1.0 + 3 * 2**-8, 1.0 + 2**-6), (3.4e38, np.inf), (2.0**-134, 0.0), (-0.0, -0.0)]
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
-from tilesight.validate import softmax_arrays
-from tilesight.validate.softmax_case import Case
-from tilesight.validate.softmax_declaration import Declaration
-from tilesight.validate.softmax_formats import FORMATS, rounded
-from tilesight.validate.softmax_inputs import EDGES, Ease, Wanted, cases
+from tilesight.softmax_laws.declare.case import Case
+from tilesight.softmax_laws.declare.declaration import Declaration
+from tilesight.softmax_laws.declare.formats import FORMATS, rounded
+from tilesight.softmax_laws.draw import arrays
+from tilesight.softmax_laws.draw.inputs import EDGES, Ease, Wanted, cases
 
 ADAPTERS = ("softmax", "attention", "merge", "streaming")
 QUICK = settings(database=None, max_examples=5000, phases=[Phase.generate])
@@ -44,7 +44,7 @@ def test_the_code_of_a_case_makes_its_arrays_again(data: st.DataObject, adapter:
     """A printed counter-example that makes another input shows nothing."""
     declaration = _declaration(adapter)
     case = data.draw(cases(declaration, Wanted()))
-    known = {"np": np, **softmax_arrays.FUNCTIONS}
+    known = {"np": np, **arrays.FUNCTIONS}
     for name, code in case.code.items():
         made = rounded(np.asarray(eval(code, known), np.float64), "fp32")
         assert np.array_equal(made, getattr(case, name)), code
@@ -167,6 +167,6 @@ def test_scores_of_attention_go_beyond_finite_masks(dtype: str, farthest: float)
 
 def test_the_same_search_finds_the_same_case() -> None:
     """Arrays come from seeds that are drawn, never from numpy's own state."""
-    made = [softmax_arrays.made("normal", 3, 4, 2.0, 1.0) for _ in range(2)]
+    made = [arrays.made("normal", 3, 4, 2.0, 1.0) for _ in range(2)]
     assert np.array_equal(made[0].array, made[1].array)
     assert made[0].code == "normal(3, 4, 2.0, 1.0)"

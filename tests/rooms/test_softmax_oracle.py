@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tilesight.validate.softmax_case import Case, case_of
-from tilesight.validate.softmax_declaration import Declaration
-from tilesight.validate.softmax_inputs import Wanted, cases
-from tilesight.validate.softmax_oracle import truth
+from tilesight.softmax_laws.declare.case import Case, case_of
+from tilesight.softmax_laws.declare.declaration import Declaration
+from tilesight.softmax_laws.draw.inputs import Wanted, cases
+from tilesight.softmax_laws.laws.oracle import truth
 
 ROWS = Declaration(adapter="softmax", dtype="fp32", arrays="numpy", lse="natural", causal="none")
 HEADS = Declaration(adapter="attention", dtype="fp16", arrays="numpy", lse="natural", causal="last")

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tilesight.validate.softmax_examples import softmax
-from tilesight.validate.softmax_laws import check
+from tilesight.softmax_laws import check
+from tilesight.softmax_laws.examples import softmax
 
 SUITE = """
 import numpy as np
@@ -33,7 +33,7 @@ def test_wrong_with_the_fixture(softmax_laws):
 def finished(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What pytest says of the suite above."""
     folder: Path = tmp_path_factory.mktemp("suite")
-    (folder / "conftest.py").write_text('pytest_plugins = ["tilesight.validate.softmax_pytest"]\n', "utf-8")
+    (folder / "conftest.py").write_text('pytest_plugins = ["tilesight.softmax_laws.pytest"]\n', "utf-8")
     (folder / "test_mine.py").write_text(SUITE, "utf-8")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
     return subprocess.run(

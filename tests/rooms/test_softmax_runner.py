@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tilesight.validate import softmax_runner
-from tilesight.validate.softmax_process import Died, Process
-from tilesight.validate.softmax_runner import Checked, Job, run
+from tilesight.softmax_laws.run import runner
+from tilesight.softmax_laws.run.process import Died, Process
+from tilesight.softmax_laws.run.runner import Checked, Job, run
 from waiting import HANG_S, ended
 
 GOOD = """
@@ -62,7 +62,7 @@ def _only_hangs_are_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
                         hanging.unlink()
                     raise
 
-    monkeypatch.setattr(softmax_runner, "Process", Watched)
+    monkeypatch.setattr(runner, "Process", Watched)
 
 
 def _checked(folder: Path, line: str, laws: tuple[str, ...] = LAWS) -> Checked:

@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tilesight.validate.softmax_examples import softmax
-from tilesight.validate.softmax_target import importing, load
+from tilesight.softmax_laws.examples import softmax
+from tilesight.softmax_laws.run.target import importing, load
 
-EXAMPLES = "tilesight.validate.softmax_examples"
+EXAMPLES = "tilesight.softmax_laws.examples"
 
 
 @pytest.fixture(autouse=True)

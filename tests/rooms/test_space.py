@@ -2,8 +2,8 @@
 
 import pytest
 from made_up import A_PROBLEM
-from tilesight.simulator.registry import all_schedules, find_schedule
-from tilesight.simulator.space import configs_of, options_taken, schedules_named, those_able, unlike
+from tilesight.simulator.explore.space import configs_of, options_taken, schedules_named, those_able, unlike
+from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 
 ATTENTION = [item for item in all_schedules().values() if item.computes == "attention"]
 

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import problems
-from tilesight.simulator import tiling
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.integers import cdiv, next_power_of_two
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules import tiles
 
 PROBLEM = AttentionProblem(batch=2, heads=6, kv_heads=3, seqlen_q=100, seqlen_k=200, head_dim=40)
 
@@ -18,7 +19,7 @@ def _with_keys(seqlen_k: int) -> AttentionProblem:
 @given(value=st.integers(1, 1 << 30))
 def test_the_next_power_of_two_is_the_smallest_one_above(value: int) -> None:
     """At least the value, and below its double."""
-    power = tiling.next_power_of_two(value)
+    power = next_power_of_two(value)
     assert power.bit_count() == 1
     assert value <= power < 2 * value
 
@@ -26,28 +27,28 @@ def test_the_next_power_of_two_is_the_smallest_one_above(value: int) -> None:
 @given(dividend=st.integers(0, 1000), divisor=st.integers(1, 50))
 def test_cdiv_rounds_up(dividend: int, divisor: int) -> None:
     """The fewest tiles that cover the length."""
-    tiles = tiling.cdiv(dividend, divisor)
-    assert (tiles - 1) * divisor < dividend <= tiles * divisor or dividend == tiles == 0
+    count = cdiv(dividend, divisor)
+    assert (count - 1) * divisor < dividend <= count * divisor or dividend == count == 0
 
 
 def test_tensors_have_the_shapes_of_the_formula() -> None:
     """Q and O per query head, K and V per KV head, statistics one fp32 a row."""
-    q, k = tiling.query_tensor(PROBLEM), tiling.key_tensor(PROBLEM, "K")
+    q, k = tiles.query_tensor(PROBLEM), tiles.key_tensor(PROBLEM, "K")
     assert (q.slabs, q.rows, q.cols, q.element_bytes) == (12, 100, 40, 2)
     assert (k.slabs, k.rows, k.cols, k.element_bytes) == (6, 200, 40, 2)
-    lse = tiling.statistic_tensor(PROBLEM, "LSE")
+    lse = tiles.statistic_tensor(PROBLEM, "LSE")
     assert (lse.slabs, lse.rows, lse.cols, lse.element_bytes, lse.role) == (12, 100, 1, 4, "output")
 
 
 @given(problem=problems(), element=st.sampled_from((0, 1, 4)))
 def test_rows_of_score_tensors_start_at_lines(problem: AttentionProblem, element: int) -> None:
     """The pitch is a multiple of 128 bytes, with less than a line of padding."""
-    tensor = tiling.score_tensor(problem, "S", element_bytes=element)
+    tensor = tiles.score_tensor(problem, "S", element_bytes=element)
     assert tensor.pitch_bytes % 128 == 0
     assert 0 <= tensor.pitch_bytes - tensor.row_bytes < 128
     assert tensor.row_bytes == problem.seqlen_k * (element or problem.element_bytes)
     assert tensor.slabs == problem.batch * problem.heads
-    assert tiling.score_tensor(problem, "MASK", "input", slabs=1).slabs == 1
+    assert tiles.score_tensor(problem, "MASK", "input", slabs=1).slabs == 1
 
 
 @pytest.mark.parametrize(
@@ -67,15 +68,15 @@ def test_a_row_tile_holds_whole_rows_until_they_are_too_long(
     seqlen_k: int, rows: int, cols: int, blocks: int, num_warps: int
 ) -> None:
     """4096 elements of short rows; one row up to 16384; then blocks of a row."""
-    cut = tiling.row_tiling(_with_keys(seqlen_k))
+    cut = tiles.row_tiling(_with_keys(seqlen_k))
     assert (cut.rows, cut.cols, cut.blocks, cut.num_warps) == (rows, cols, blocks, num_warps)
     assert cut.elements == rows * cols
 
 
 def test_tile_items_walk_key_tiles_fastest() -> None:
     """Then query tiles, then heads; heads of a group share their KV slab."""
-    table = tiling.tile_items(PROBLEM, 64, 128, 64, np.arange(9))
-    columns = dict(zip(tiling.TILE_VARIABLES, table.T.tolist(), strict=True))
+    table = tiles.tile_items(PROBLEM, 64, 128, 64, np.arange(9))
+    columns = dict(zip(tiles.TILE_VARIABLES, table.T.tolist(), strict=True))
     assert columns["k_tile"] == [0, 1, 0, 1, 0, 1, 0, 1, 0]
     assert columns["q_tile"] == [0, 0, 1, 1, 0, 0, 1, 1, 0]
     assert columns["slab"] == [0, 0, 0, 0, 1, 1, 1, 1, 2]
@@ -89,7 +90,7 @@ def test_the_tile_period_is_the_smallest_true_one(problem: AttentionProblem, row
     """Extents of tiles repeat with it, and with no smaller divisor of the number of tiles."""
     m, n = problem.seqlen_q, problem.seqlen_k
     tiles = problem.batch * problem.heads * -(-m // rows) * -(-n // cols)
-    table = tiling.tile_items(problem, rows, cols, cols, np.arange(tiles))
+    table = tiles.tile_items(problem, rows, cols, cols, np.arange(tiles))
     high = np.minimum(rows, m - rows * table[:, 3])
     wide = np.minimum(cols, n - cols * table[:, 4])
     extents = np.stack((high, wide))
@@ -98,7 +99,7 @@ def test_the_tile_period_is_the_smallest_true_one(problem: AttentionProblem, row
         for period in range(1, tiles + 1)
         if tiles % period == 0 and (extents[:, period:] == extents[:, : tiles - period]).all()
     ]
-    assert tiling.tile_period(problem, rows, cols) == min(true_periods)
+    assert tiles.tile_period(problem, rows, cols) == min(true_periods)
 
 
 @given(problem=problems(), block_m=st.sampled_from((16, 64, 128)), block_n=st.sampled_from((16, 64, 128)))
@@ -106,7 +107,7 @@ def test_visible_key_tiles_are_what_the_mask_leaves(problem: AttentionProblem, b
     """Tiles below the first number are wholly visible to every row, those from the second on to none."""
     m, n = problem.seqlen_q, problem.seqlen_k
     q_tile = np.arange(-(-m // block_m))
-    unmasked, needed = tiling.visible_key_tiles(problem, q_tile, block_m, block_n)
+    unmasked, needed = tiles.visible_key_tiles(problem, q_tile, block_m, block_n)
     for tile in q_tile:
         # rows of the tile past M are padding, and see what a longer problem's rows would see
         row = tile * block_m + np.arange(block_m)[:, None]

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tilesight.kernels.processes import Died
-from tilesight.validate import bench
+from tilesight.simulator.jobs.processes import Died
+from tilesight.validate.experiments import bench_process
 
 
 class MadeUpProcess:
@@ -40,8 +40,8 @@ def test_only_a_process_that_may_be_broken_is_ended(
 ) -> None:
     """A new one takes seconds to start; a broken context would spoil every later answer."""
     process = MadeUpProcess(answer)
-    monkeypatch.setattr(bench, "Answerer", lambda *arguments: process)
-    ask, _ = bench.asker("0", 1.0)
+    monkeypatch.setattr(bench_process, "Answerer", lambda *arguments: process)
+    ask, _ = bench_process.asker("0", 1.0)
     assert ask({"do": "time"}) == answer
     assert process.stopped == stopped
 
@@ -49,8 +49,8 @@ def test_only_a_process_that_may_be_broken_is_ended(
 def test_a_process_that_dies_costs_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last words are the reason, and the next job is answered."""
     process = MadeUpProcess(Died("the process on the GPU died (signal 11, SIGSEGV)"), {"free_bytes": 1})
-    monkeypatch.setattr(bench, "Answerer", lambda *arguments: process)
-    ask, stop = bench.asker("0", 1.0)
+    monkeypatch.setattr(bench_process, "Answerer", lambda *arguments: process)
+    ask, stop = bench_process.asker("0", 1.0)
     assert ask({"do": "fits"}) == {"lost": "the process on the GPU died (signal 11, SIGSEGV)"}
     assert ask({"do": "memory"}) == {"free_bytes": 1}
     stop()

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import MAX_SEQLEN, AttentionProblem
-from tilesight.simulator.report_page import Made
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import MAX_SEQLEN, AttentionProblem
+from tilesight.simulator.report.page import Made
 from tilesight.simulator.simulate import peak_memory_bytes
-from tilesight.validate import checkpoint as room
-from tilesight.validate.checkpoint import causes_in, longest_that_fits, measure, predict
-from tilesight.validate.checkpoint_values import STANDARD, TILED, Beside, Checkpoint, Grown
-from tilesight.validate.report_checkpoint import checkpoint_html, checkpoint_png, checkpoint_text
+from tilesight.validate.experiments import checkpoint as room
+from tilesight.validate.experiments.checkpoint import causes_in, longest_that_fits, measure, predict
+from tilesight.validate.experiments.checkpoint_values import STANDARD, TILED, Beside, Checkpoint, Grown
+from tilesight.validate.report.checkpoint import checkpoint_html, checkpoint_png, checkpoint_text
 
 H200 = load_device("h200")
 PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)
@@ -245,7 +245,7 @@ def test_a_measured_time_waits_for_what_its_known_work_leaves() -> None:
 def test_the_predicted_regime_is_the_simulators(predicted: Checkpoint) -> None:
     """Two rules for one word would contradict each other."""
     from tilesight.simulator.simulate import simulate
-    from tilesight.validate.points import runnable_config
+    from tilesight.validate.points.point import runnable_config
 
     for cell in predicted.tiled_cells:
         problem = replace(PROBLEM, batch=cell.batch, seqlen_q=cell.seqlen, seqlen_k=cell.seqlen)

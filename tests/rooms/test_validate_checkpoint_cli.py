@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 NO_GPU = "no CUDA GPU is visible"
 
@@ -16,9 +16,9 @@ def test_the_checkpoint_is_predicted_where_there_is_no_gpu(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Sequence[str]
 ) -> None:
     """For an H200 or the device that is named, as text, JSON and a page; with what is missing, and exit code 0."""
-    monkeypatch.setattr("tilesight.kernels.availability.missing_gpu", lambda: NO_GPU)
+    monkeypatch.setattr("tilesight.kernels.launch.availability.missing_gpu", lambda: NO_GPU)
     for name, value in (("LENGTHS", (512, 1024)), ("MAP_BATCHES", (1,)), ("MAP_LENGTHS", (512,))):
-        monkeypatch.setattr(f"tilesight.validate.checkpoint.{name}", value)
+        monkeypatch.setattr(f"tilesight.validate.experiments.checkpoint.{name}", value)
     page, told = tmp_path / "out.html", tmp_path / "out.json"
     arguments = ["validate", "--checkpoint", "--problem", "heads=2", "--problem", "batch=1", "--workers", "1", *device]
     assert main([*arguments, "--html", str(page), "--json-file", str(told)]) == 0

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from made_up_measurements import HEADER, a_point, lost, measured, predicted, some_points
-from tilesight.simulator.program import Resources
-from tilesight.validate import gpus as gpu_room
+from tilesight.simulator.launch.program import Resources
+from tilesight.validate.measure import gpus as gpu_room
+from tilesight.validate.measure.lanes import Lane
+from tilesight.validate.measure.results_file import Row, appending, read_results
 from tilesight.validate.measurement import Measurement
-from tilesight.validate.results import Row, appending, read_results
-from tilesight.validate.workers import Lane
 from waiting import HANG_S
 
-from tilesight.cli import main
+from tilesight.cli.main import main
 
 SMALL = ("--problem", "batch=1", "--problem", "heads=2", "--problem", "seqlen=256", "--device", "h200")
 NO_GPU = "no CUDA GPU is visible"
@@ -25,12 +25,12 @@ RESOURCES = Resources(registers_per_thread=96, smem_bytes_per_cta=49152, origin=
 @pytest.fixture(autouse=True)
 def _compiled_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The remark on compiling belongs to its own test."""
-    monkeypatch.setattr("tilesight.simulator.engine.is_compiled", lambda: True)
+    monkeypatch.setattr("tilesight.simulator.engine.engine.is_compiled", lambda: True)
 
 
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilesight.kernels.availability.missing_gpu", lambda: NO_GPU)
+    monkeypatch.setattr("tilesight.kernels.launch.availability.missing_gpu", lambda: NO_GPU)
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     visible = ["0", "1", "2"]
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
-    monkeypatch.setattr("tilesight.kernels.availability.missing_gpu", lambda: None)
-    monkeypatch.setattr("tilesight.cli_validate.compiler", compiler)
+    monkeypatch.setattr("tilesight.kernels.launch.availability.missing_gpu", lambda: None)
+    monkeypatch.setattr("tilesight.cli.commands.validate.compiler", compiler)
     monkeypatch.setattr(gpu_room, "visible_gpus", lambda: visible)
     monkeypatch.setattr(gpu_room, "Lane", partial(Lane, module="fake_worker", timeout_s=HANG_S))
     return visible
@@ -291,8 +291,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, gpus: list[str]) -> list[str]:
     def compiler(device: object, workers: int, *, code: bool) -> Any:
         return lambda wanted: [RESOURCES for _ in wanted]
 
-    monkeypatch.setattr("tilesight.validate.bench.asker", asker)
-    monkeypatch.setattr("tilesight.cli_bench.compiler", compiler)
+    monkeypatch.setattr("tilesight.validate.experiments.bench_process.asker", asker)
+    monkeypatch.setattr("tilesight.cli.bench.compiler", compiler)
     return questions
 
 
@@ -325,7 +325,7 @@ def test_the_checkpoint_is_told_without_points(
 ) -> None:
     """As text, JSON and a page, over fewer lengths here."""
     for name, value in (("LENGTHS", (512, 1024, 2048, 4096)), ("MAP_BATCHES", (1,))):
-        monkeypatch.setattr(f"tilesight.validate.checkpoint.{name}", value)
+        monkeypatch.setattr(f"tilesight.validate.experiments.checkpoint.{name}", value)
     page, told = tmp_path / "out.html", tmp_path / "out.json"
     arguments = ["validate", "--checkpoint", *SMALL, "--workers", "1", "--html", str(page), "--json-file", str(told)]
     assert main(arguments) == 0

@@ -1,7 +1,7 @@
 """The clock from two reads of the SMs' counters."""
 
 import pytest
-from tilesight.validate.clock import SHORTEST_SPAN_NS, Read, window
+from tilesight.validate.timing.sm_clock import SHORTEST_SPAN_NS, Read, window
 
 MS = 1_000_000
 

@@ -21,9 +21,10 @@ from made_up_measurements import (
     predicted,
     some_points,
 )
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
-from tilesight.validate.compare import (
+from tilesight.validate.compare.campaign import compare_rows
+from tilesight.validate.compare.compare import (
     LEAST_RANKED,
     QUANTITIES,
     Pair,
@@ -34,10 +35,9 @@ from tilesight.validate.compare import (
     spearman,
     statistics,
 )
+from tilesight.validate.compare.verdict import RULES, failures, verdicts
 from tilesight.validate.measurement import Measurement
-from tilesight.validate.points import Point
-from tilesight.validate.validate import compare_rows
-from tilesight.validate.verdict import RULES, failures, verdicts
+from tilesight.validate.points.point import Point
 
 LARGE = AttentionProblem(batch=16, heads=64, seqlen_q=1024, seqlen_k=1024, head_dim=64)
 """Moves megabytes at every level, so that every quantity counts."""

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from fake_ncu import QUERY, UNITS, VALUES, printed
-from tilesight.validate.counters import COUNTERS, fields_of, metric_names, missing_fields, resolve
-from tilesight.validate.ncu_output import UnreadableCounters, offered, parse
+from tilesight.validate.counters.ncu_output import UnreadableCounters, offered, parse
+from tilesight.validate.counters.table import COUNTERS, fields_of, metric_names, missing_fields, resolve
 
 
 def test_metrics_are_found_in_the_list_that_ncu_prints() -> None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Resources
-from tilesight.validate.launches import (
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Resources
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.validate.experiments.launches import (
     SUBJECTS,
     WAYS,
     LaunchReport,
@@ -18,7 +18,7 @@ from tilesight.validate.launches import (
     profile_launches,
     profiled,
 )
-from tilesight.validate.report_launches import launches_text
+from tilesight.validate.report.launches import launches_text
 
 H200 = load_device("h200")
 PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)

@@ -7,8 +7,18 @@ from pathlib import Path
 import fake_ncu
 import pytest
 from fake_ncu import QUERY, VALUES, printed
-from tilesight.validate import ncu as room
-from tilesight.validate.ncu import VARIABLE, Ncu, NcuFailed, copy_doubt, count, doubt, find_ncu, reason_in, version_of
+from tilesight.validate.counters import ncu as room
+from tilesight.validate.counters.ncu import (
+    VARIABLE,
+    Ncu,
+    NcuFailed,
+    copy_doubt,
+    count,
+    doubt,
+    find_ncu,
+    reason_in,
+    version_of,
+)
 from waiting import HANG_S
 
 DENIED = (

@@ -6,12 +6,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.validate.experiments.peer_rows import measure_peers, ours, peers_dict, peers_text
+from tilesight.validate.experiments.peers import PEERS, fallback, refusal, why_not
+from tilesight.validate.measure.results_file import Row
 from tilesight.validate.measurement import Lost, Measurement, Timing
-from tilesight.validate.peer_rows import measure_peers, ours, peers_dict, peers_text
-from tilesight.validate.peers import PEERS, fallback, refusal, why_not
-from tilesight.validate.points import Point, runnable_config
-from tilesight.validate.results import Row
+from tilesight.validate.points.point import Point, runnable_config
 
 PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
 DEVICE = {"name": "h200", "set": []}

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 from made_up_measurements import H200, PROBLEM, a_point, some_points
-from tilesight.simulator.registry import all_schedules, find_schedule
-from tilesight.validate.point_sets import (
+from tilesight.simulator.schedules.registry import all_schedules, find_schedule
+from tilesight.validate.points.point import Point, matching, pinned, runnable_config, runnable_schedules
+from tilesight.validate.points.sets import (
     MEMORY_SHARE,
     PASS_S,
     can_be_measured,
@@ -16,7 +17,6 @@ from tilesight.validate.point_sets import (
     held_bytes,
     longest_pass_s,
 )
-from tilesight.validate.points import Point, matching, pinned, runnable_config, runnable_schedules
 
 ATTENTION = [name for name in runnable_schedules() if find_schedule(name).computes == "attention"]
 

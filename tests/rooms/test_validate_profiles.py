@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tilesight.validate.profiles import KernelRun, Pass, family_of, kernels_in, pass_of, short_name
+from tilesight.validate.timing.kernel_runs import KernelRun, Pass, family_of, kernels_in, pass_of, short_name
 
 FLASH = (
     "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4> >(Flash_fwd_params)"

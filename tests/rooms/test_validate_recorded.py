@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.walk import tally
-from tilesight.validate.counters import fields_of, missing_fields, resolve
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.launch.walk import tally
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.validate.counters.ncu_output import CountedLaunch, offered, parse
+from tilesight.validate.counters.table import fields_of, missing_fields, resolve
+from tilesight.validate.experiments.peers import PEERS
+from tilesight.validate.measure.doubts import counter_doubts
 from tilesight.validate.measurement import LaunchMeasurement
-from tilesight.validate.ncu_output import CountedLaunch, offered, parse
-from tilesight.validate.peers import PEERS
-from tilesight.validate.points import Point, runnable_config
-from tilesight.validate.profiles import family_of, kernels_in, pass_of
-from tilesight.validate.trust import counter_doubts
+from tilesight.validate.points.point import Point, runnable_config
+from tilesight.validate.timing.kernel_runs import family_of, kernels_in, pass_of
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 TABLE, QUERY, PROFILES = (RECORDED / name for name in ("ncu-h200.csv", "ncu-h200-metrics.txt", "profiles-h200.json"))

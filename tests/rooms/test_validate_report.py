@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from made_up_measurements import PROBLEM, a_point, a_timing, a_validation, compared, lost, predicted, some_points
-from tilesight.simulator.report_page import Made
-from tilesight.simulator.report_series import LEVELS
-from tilesight.validate.page import page_text
-from tilesight.validate.report import error_text, short_config, validate_text, value_text
-from tilesight.validate.report_html import validate_html
-from tilesight.validate.validate import Validation
+from tilesight.simulator.report.page import Made
+from tilesight.simulator.report.series import LEVELS
+from tilesight.validate.compare.campaign import Validation
+from tilesight.validate.report.html import validate_html
+from tilesight.validate.report.page import page_text
+from tilesight.validate.report.text import error_text, short_config, validate_text, value_text
 from waiting import HANG_S
 
 MADE = Made(command="tilesight validate --html x", version="1.2.3", date="2026-11-23T12:34:56+00:00")

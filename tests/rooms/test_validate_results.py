@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from made_up_measurements import H200, HEADER, MACHINE, a_timing, some_points
-from tilesight.simulator.program import Resources
+from tilesight.simulator.launch.program import Resources
+from tilesight.validate.compare.campaign import measure_points
+from tilesight.validate.measure.lanes import Lane
+from tilesight.validate.measure.results_file import Header, Row, appending, read_results
 from tilesight.validate.measurement import Lost, Measurement
-from tilesight.validate.points import Point
-from tilesight.validate.results import Header, Row, appending, read_results
-from tilesight.validate.validate import measure_points
-from tilesight.validate.workers import Lane
+from tilesight.validate.points.point import Point
 from waiting import ended
 
 POINTS = some_points(40)

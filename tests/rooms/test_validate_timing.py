@@ -6,8 +6,8 @@ from itertools import count
 from math import isclose
 
 import pytest
-from tilesight.validate.samples import LEAST_SAMPLES
-from tilesight.validate.timing import LEAST_SAMPLE_S, QUEUE_LAUNCHES, Lap, tare_s, time_run
+from tilesight.validate.timing.samples import LEAST_SAMPLES
+from tilesight.validate.timing.timing import LEAST_SAMPLE_S, QUEUE_LAUNCHES, Lap, tare_s, time_run
 
 
 @dataclass

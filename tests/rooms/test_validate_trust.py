@@ -5,13 +5,13 @@ from math import inf, nan
 from typing import Any
 
 import pytest
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch, Resources
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Launch, Resources
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import launches_of
+from tilesight.validate.counters.ncu_output import CountedLaunch
+from tilesight.validate.measure.doubts import Facts, clock_doubts, counted_doubts, counter_doubts, doubts, launch_doubts
 from tilesight.validate.measurement import LaunchMeasurement, Timing
-from tilesight.validate.ncu_output import CountedLaunch
-from tilesight.validate.trust import Facts, clock_doubts, counted_doubts, counter_doubts, doubts, launch_doubts
 
 H200 = load_device("h200")
 PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 from made_up_measurements import H200, PROBLEM, a_point, some_points
-from tilesight.kernels import processes
-from tilesight.kernels.processes import Died
-from tilesight.simulator.program import Resources
+from tilesight.simulator.jobs import processes
+from tilesight.simulator.jobs.processes import Died
+from tilesight.simulator.launch.program import Resources
+from tilesight.validate.compare.campaign import measure_points, plan
+from tilesight.validate.counters.ncu import NcuFailed
+from tilesight.validate.counters.ncu_output import CountedLaunch
+from tilesight.validate.measure.lanes import CHUNK, MOST_FAILED_COUNTS, Counting, Lane, Task, run_tasks
+from tilesight.validate.measure.results_file import Row
+from tilesight.validate.measure.worker import job_of, read_job, reason_of
 from tilesight.validate.measurement import Lost, Measurement
-from tilesight.validate.ncu import NcuFailed
-from tilesight.validate.ncu_output import CountedLaunch
-from tilesight.validate.points import Point
-from tilesight.validate.results import Row
-from tilesight.validate.validate import measure_points, plan
-from tilesight.validate.worker import job_of, read_job, reason_of
-from tilesight.validate.workers import CHUNK, MOST_FAILED_COUNTS, Counting, Lane, Task, run_tasks
+from tilesight.validate.points.point import Point
 from waiting import HANG_S, ended, patient_timer
 
 RESOURCES = Resources(registers_per_thread=168, smem_bytes_per_cta=49152, origin="compiled")

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.simulator import walk
-from tilesight.simulator.program import Loop, Step, Tensor, Tile, TileProgram, affine
-from tilesight.simulator.walk import Access, accesses, moved_bytes, scaled, steps, tally, tally_items
+from tilesight.simulator.launch import walk
+from tilesight.simulator.launch.program import Loop, Step, Tensor, Tile, TileProgram, affine
+from tilesight.simulator.launch.walk import Access, accesses, moved_bytes, scaled, steps, tally, tally_items
 
 
 def _program(rows: int, cols: int, *, tile_rows: int = 4, tile_cols: int = 16, outer: int = 1, backwards: bool = False):  # type: ignore[no-untyped-def]

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch, Loop, Step, Tensor
-from tilesight.simulator.schedule import Computes, Config
-from tilesight.simulator.tiling import strip_tiles
-from tilesight.simulator.walk import Access, accesses, moved_bytes, steps, tally, tally_items
+from tilesight.simulator.launch.program import Launch, Loop, Step, Tensor
+from tilesight.simulator.launch.walk import Access, accesses, moved_bytes, steps, tally, tally_items
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Computes, Config
+from tilesight.simulator.schedules.tiles import strip_tiles
 
 Launches = tuple[Launch, ...]
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from schedules import contract
 from strategies import TOY, toys
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch, Loop, Step
-from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.launch.program import Launch, Loop, Step
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
 
 PROBLEM = AttentionProblem(batch=1, heads=4, kv_heads=2, seqlen_q=128, seqlen_k=256, head_dim=32)
 

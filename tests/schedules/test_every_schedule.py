@@ -19,11 +19,11 @@ from strategies import (
     problems,
     toys,
 )
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.registry import all_schedules
-from tilesight.simulator.schedule import Config, Schedule
-from tilesight.simulator.walk import products_of, steps
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.launch.walk import products_of, steps
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config, Schedule
+from tilesight.simulator.schedules.registry import all_schedules
 
 REWRITTEN = {"flash1": frozenset({"O", "L", "MAX"})}
 INPUT_AND_OUTPUT = {"attention": ("Q", "O"), "softmax": ("X", "Y")}

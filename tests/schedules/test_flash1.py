@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from schedules.contract import tensors_of
 from strategies import TOY
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch, Step
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.walk import accesses, steps, tally
+from tilesight.simulator.launch.program import Launch, Step
+from tilesight.simulator.launch.walk import accesses, steps, tally
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
 
 FLASH1, FLASH2 = find_schedule("flash1"), find_schedule("flash2")
 PROBLEM = AttentionProblem(batch=2, heads=4, kv_heads=2, seqlen_q=128, seqlen_k=256, head_dim=64)

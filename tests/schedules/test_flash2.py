@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 from strategies import TOY
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.walk import accesses, tally
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.launch.walk import accesses, tally
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
 
 FLASH2 = find_schedule("flash2")
 PROBLEM = AttentionProblem(batch=1, heads=4, kv_heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)

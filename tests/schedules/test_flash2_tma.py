@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 from strategies import TOY, TOY_TCGEN05, TOY_WGMMA
-from tilesight.simulator.device import Device, load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.launch.walk import accesses, steps, tally
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
-from tilesight.simulator.walk import accesses, steps, tally
 
 TMA = find_schedule("flash2_tma")
 PROBLEM = AttentionProblem(batch=1, heads=4, kv_heads=2, seqlen_q=300, seqlen_k=250, head_dim=64)

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 from strategies import TOY, TOY_WGMMA
-from tilesight.simulator import closed_form, closed_form_fill
-from tilesight.simulator.bounds import roofline
-from tilesight.simulator.device import load_device
-from tilesight.simulator.prediction import Prediction
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.registry import find_schedule
+from tilesight.simulator.closed_form import papers, sm_bytes
+from tilesight.simulator.closed_form.roofline import roofline
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.launch.walk import accesses, steps, tally
+from tilesight.simulator.prediction.prediction import Prediction
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
-from tilesight.simulator.walk import accesses, steps, tally
 
 SOFTMAX = find_schedule("online_softmax")
 H200 = load_device("h200")
@@ -35,10 +35,10 @@ def _simulated(problem: AttentionProblem, variant: str, **device: int) -> Predic
 def test_an_element_is_accessed_as_often_as_the_paper_counts(variant: str) -> None:
     """Three times, or four where the maximum is found first; once of them to write it."""
     totals = tally(_launch(softmax_variant=variant).program)
-    matrix = closed_form.score_matrix_bytes(PROBLEM)
+    matrix = papers.score_matrix_bytes(PROBLEM)
     assert totals.store_bytes == {"Y": matrix}
     assert totals.load_bytes["X"] + totals.store_bytes["Y"] == ACCESSES[variant] * matrix
-    assert closed_form_fill.softmax_hbm_bytes(PROBLEM, variant).total_bytes == ACCESSES[variant] * matrix
+    assert sm_bytes.softmax_hbm_bytes(PROBLEM, variant).total_bytes == ACCESSES[variant] * matrix
 
 
 @variants
@@ -102,7 +102,7 @@ def test_warps_that_share_rows_exchange_a_number_a_row(
 def test_what_stays_in_l1_is_read_once(variant: str) -> None:
     """A strip of 4 KiB survives its passes: they ask for it again, and nobody beyond the SM notices."""
     total = _simulated(PROBLEM, variant, l1_bytes=2 * TOY.l1_bytes).total
-    matrix = closed_form.score_matrix_bytes(PROBLEM)
+    matrix = papers.score_matrix_bytes(PROBLEM)
     assert total.hbm_read_bytes == total.l2_read_bytes == matrix
     assert total.l1_hit_bytes == (ACCESSES[variant] - 2) * matrix
 
@@ -112,7 +112,7 @@ def test_what_stays_in_l2_is_read_once_from_device_memory(variant: str) -> None:
     """Strips of 128 KiB are more than an L1 of a few tiles holds, and far less than L2 does."""
     problem = replace(PROBLEM, seqlen_q=32, seqlen_k=16384)
     total = _simulated(problem, variant, l2_bytes=64 << 20, l1_bytes=TOY.smem_per_sm_bytes).total
-    matrix = closed_form.score_matrix_bytes(problem)
+    matrix = papers.score_matrix_bytes(problem)
     assert total.hbm_read_bytes == matrix
     assert total.l2_read_bytes == (ACCESSES[variant] - 1) * matrix
 
@@ -122,7 +122,7 @@ def test_rows_far_longer_than_the_caches_are_read_in_every_pass(variant: str) ->
     """Device memory sees what the SMs ask for: here the variants differ, four to three."""
     problem = replace(PROBLEM, seqlen_q=4, seqlen_k=1 << 18)
     total = _simulated(problem, variant).total
-    assert total.hbm_read_bytes == (ACCESSES[variant] - 1) * closed_form.score_matrix_bytes(problem)
+    assert total.hbm_read_bytes == (ACCESSES[variant] - 1) * papers.score_matrix_bytes(problem)
     assert total.l1_hit_bytes == 0
 
 
@@ -145,6 +145,6 @@ def test_the_roofline_is_that_of_a_softmax() -> None:
     problem = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
     bound = roofline(problem, H200, computes="softmax")
     assert (bound.tensor_flop, bound.tensor_s, bound.bottleneck) == (0, 0.0, "hbm")
-    assert bound.hbm_bytes == 2 * closed_form.score_matrix_bytes(problem)
+    assert bound.hbm_bytes == 2 * papers.score_matrix_bytes(problem)
     seen = simulate(problem, schedule="online_softmax", device=H200)
     assert bound.bound_s <= seen.time_s <= 2 * bound.bound_s

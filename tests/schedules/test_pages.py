@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from schedules.contract import tables
-from tilesight.simulator.registry import all_schedules
-from tilesight.simulator.schedule import Schedule
+from tilesight.simulator.schedules.contract import Schedule
+from tilesight.simulator.schedules.registry import all_schedules
 
 PAGES = Path(__file__).parents[2] / "docs" / "schedules"
 

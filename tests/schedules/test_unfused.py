@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from schedules.contract import tensors_of
 from strategies import TOY
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.walk import steps, tally
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.launch.walk import steps, tally
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
 
 UNFUSED, NAIVE = find_schedule("unfused"), find_schedule("naive")
 PROBLEM = AttentionProblem(batch=2, heads=2, seqlen_q=256, seqlen_k=512, head_dim=64)

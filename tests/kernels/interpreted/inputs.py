@@ -4,8 +4,8 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 import torch
-from tilesight.kernels.launch import DTYPES
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.kernels.launch.launch import DTYPES
+from tilesight.simulator.problems.attention import AttentionProblem
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 

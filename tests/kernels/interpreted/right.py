@@ -6,8 +6,8 @@ from kernels.interpreted.inputs import draw
 from tilesight.kernels.flash2 import flash2
 from tilesight.kernels.flash2_tma import flash2_tma
 from tilesight.kernels.reference import judge_attention
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
 
 KERNELS = MappingProxyType({"flash2": flash2, "flash2_tma": flash2_tma})
 

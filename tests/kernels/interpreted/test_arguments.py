@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 import torch
 from kernels.interpreted.inputs import draw
-from tilesight.kernels.compile import compile_many
+from tilesight.kernels.compile.compile import compile_many
 from tilesight.kernels.flash2 import flash2
-from tilesight.kernels.launch import PRODUCTS, check_runnable, launches_for
+from tilesight.kernels.launch.launch import PRODUCTS, check_runnable, launches_for
+from tilesight.kernels.launch.registry import find_twin, twinned
 from tilesight.kernels.naive import naive
-from tilesight.kernels.registry import find_twin, twinned
-from tilesight.simulator.device import catalogue, load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import Config
+from tilesight.simulator.device.device import catalogue, load_device
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
 
 PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=32, seqlen_k=48, head_dim=32)
 Q, K, V = draw(PROBLEM)

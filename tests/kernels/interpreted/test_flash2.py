@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from kernels.interpreted.inputs import INPUTS, draw
 from kernels.interpreted.right import KERNELS, right
 from strategies import configs, dtypes_of, problems
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import CTA_ORDERS, KV_ORDERS, Config
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import CTA_ORDERS, KV_ORDERS, Config
+from tilesight.simulator.schedules.registry import find_schedule
 
 # What the interpreter computes rightly. Its product of bf16 tiles is of their bit patterns, and silently so;
 # bf16 is tested on a GPU.

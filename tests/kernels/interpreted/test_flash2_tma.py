@@ -7,14 +7,14 @@ import pytest
 import torch
 from kernels.interpreted.inputs import INPUTS, OVERFLOWING, draw
 from kernels.interpreted.right import KERNELS, right
+from tilesight.kernels.capture.interpreter import example_tensors, record
 from tilesight.kernels.flash2_tma import flash2_tma
-from tilesight.kernels.launch import launches_for, unspecialised
-from tilesight.kernels.record import example_tensors, record
+from tilesight.kernels.launch.launch import launches_for, unspecialised
+from tilesight.kernels.launch.registry import find_twin
 from tilesight.kernels.reference import FP8
-from tilesight.kernels.registry import find_twin
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.schedule import KV_ORDERS, Config
-from tilesight.simulator.walk import accesses
+from tilesight.simulator.launch.walk import accesses
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import KV_ORDERS, Config
 from triton.runtime import interpreter
 
 PROBLEM = AttentionProblem(batch=1, heads=4, kv_heads=2, seqlen_q=300, seqlen_k=200, head_dim=40)

@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.interpreted.inputs import INPUTS
-from tilesight.kernels.launch import DTYPES as TORCH_DTYPES
+from tilesight.kernels.launch.launch import DTYPES as TORCH_DTYPES
 from tilesight.kernels.online_softmax import online_softmax
 from tilesight.kernels.reference_softmax import judge_softmax, softmax
-from tilesight.simulator.schedule import SOFTMAX_VARIANTS, Config
+from tilesight.simulator.schedules.contract import SOFTMAX_VARIANTS, Config
 
 variants = pytest.mark.parametrize("variant", SOFTMAX_VARIANTS)
 DTYPES = ("fp32", "fp16", "bf16")

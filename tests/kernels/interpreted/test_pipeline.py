@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tilesight.kernels.launch import allocate
-from tilesight.simulator.device import load_device
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.validate import pipeline as room
-from tilesight.validate.oracle import oracle_error
-from tilesight.validate.pipeline import prepare
-from tilesight.validate.points import Point, runnable_config, runnable_schedules
-from tilesight.validate.witness import is_stale, poison, untouched_fraction
+from tilesight.kernels.launch.launch import allocate
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.validate.measure import pipeline as room
+from tilesight.validate.measure.oracle import oracle_error
+from tilesight.validate.measure.output_checks import is_stale, poison, untouched_fraction
+from tilesight.validate.measure.pipeline import prepare
+from tilesight.validate.points.point import Point, runnable_config, runnable_schedules
 
 CPU = torch.device("cpu")
 H200 = load_device("h200")

@@ -13,10 +13,10 @@ from tilesight.kernels.flash1 import flash1
 from tilesight.kernels.naive import naive
 from tilesight.kernels.reference import Verdict, judge_attention
 from tilesight.kernels.unfused import unfused
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import Config
-from tilesight.simulator.tiling import cdiv
+from tilesight.simulator.integers import cdiv
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.registry import find_schedule
 
 # bf16 is silently wrong in the interpreter (see test_flash2.py) and is tested on a GPU.
 DTYPES = ("fp16", "fp32")

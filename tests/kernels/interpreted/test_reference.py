@@ -4,7 +4,7 @@ import pytest
 import torch
 from kernels.interpreted.inputs import INPUTS, draw
 from tilesight.kernels.reference import FP8_SUM_EPS, _operand, attention, judge, judge_attention
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.problems.attention import AttentionProblem
 
 PROBLEM = AttentionProblem(batch=1, heads=2, kv_heads=1, seqlen_q=40, seqlen_k=30, head_dim=32, causal=True)
 

@@ -3,8 +3,8 @@
 import os
 
 import pytest
-from tilesight.validate.softmax_kernels import kernel, names
-from tilesight.validate.softmax_laws import check, find_law, fit, hunt
+from tilesight.softmax_laws import check, find_law, fit, hunt
+from tilesight.softmax_laws.kernels import kernel, names
 
 EXAMPLES = 3
 """An input takes the interpreter tens of milliseconds; the GPU tests try a thousand for each law."""

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedules.contract import edit_steps
 from strategies import TOY, configs, devices, dtypes_of, long_row_problems, problems, toys
-from tilesight.kernels.launch import Twin
-from tilesight.kernels.record import Trace, example_tensors, record
-from tilesight.kernels.registry import find_twin, twinned
-from tilesight.simulator.problem import AttentionProblem
-from tilesight.simulator.program import Launch, Loop, Step
-from tilesight.simulator.registry import find_schedule
-from tilesight.simulator.schedule import SOFTMAX_VARIANTS, Config, Schedule
-from tilesight.simulator.walk import accesses
+from tilesight.kernels.capture.interpreter import Trace, example_tensors, record
+from tilesight.kernels.launch.launch import Twin
+from tilesight.kernels.launch.registry import find_twin, twinned
+from tilesight.simulator.launch.program import Launch, Loop, Step
+from tilesight.simulator.launch.walk import accesses
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.contract import SOFTMAX_VARIANTS, Config, Schedule
+from tilesight.simulator.schedules.registry import find_schedule
 
 PROBLEM = AttentionProblem(
     batch=1, heads=4, kv_heads=2, seqlen_q=70, seqlen_k=150, head_dim=24, dtype="fp16", causal=True

@@ -1,0 +1,1 @@
+"""What a kernel does, recorded while it runs without a GPU."""

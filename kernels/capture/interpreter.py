@@ -1,0 +1,124 @@
+"""What a kernel really touches: its loads and stores, CTA by CTA, recorded in Triton's interpreter on a CPU.
+
+Every access of an interpreted kernel, through a tensor descriptor too,
+ends in the interpreter's own `load` and `store`, with an array of addresses and one of masks.
+There it is caught and turned back into a tile of a tensor, so that it can be held against `simulator.walk.accesses`.
+The interpreter visits the CTAs of a grid z fastest, the hardware x fastest: the record is as the hardware has it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from triton.runtime import interpreter
+
+from ...simulator.launch.program import Launch, Tensor
+from ...simulator.launch.walk import Access
+from ...simulator.problems.attention import AttentionProblem
+from ..launch.launch import Twin, allocate, interpreted, run
+
+Trace = tuple[tuple[Access, ...], ...]
+
+
+def record(twin: Twin, launch: Launch, tensors: dict[str, torch.Tensor]) -> Trace:
+    """Run a kernel in the interpreter and note what each CTA touches.
+
+    Args:
+        tensors: by name of the program's tensors, on the CPU; written as the kernel writes them.
+
+    Returns:
+        Per CTA, x fastest, its accesses in the order it made them; those that touch nothing are left out.
+
+    Raises:
+        RuntimeError: triton was imported without TRITON_INTERPRET=1.
+        ValueError: an access that is no tile of a tensor: out of bounds, with holes, or touching an element twice.
+    """
+    if not interpreted():
+        raise RuntimeError("recording needs Triton's interpreter: set TRITON_INTERPRET=1 before triton is imported")
+    places = [(tensor, tensors[tensor.name]) for tensor in launch.program.tensors]
+    noted: dict[tuple[int, ...], list[Access]] = {}
+
+    def note(kind: str, addresses: np.ndarray, mask: np.ndarray) -> None:
+        touched = np.broadcast_to(addresses, mask.shape)[mask].astype(np.int64)
+        if touched.size:
+            cta = tuple(interpreter.interpreter_builder.grid_idx)
+            noted.setdefault(cta, []).append(_tile(kind, touched, places))
+
+    with _hooked(note):
+        run(twin, launch, tensors)
+    x, y, z = launch.grid
+    return tuple(tuple(noted.get((i, j, k), ())) for k in range(z) for j in range(y) for i in range(x))
+
+
+def example_tensors(launches: tuple[Launch, ...], problem: AttentionProblem, seed: int = 0) -> dict[str, torch.Tensor]:
+    """Tensors for all launches of a pipeline, on the CPU: inputs random (a mask: ones), the others not yet written."""
+    generator = torch.Generator().manual_seed(seed)
+    tensors: dict[str, torch.Tensor] = {}
+    for launch in launches:
+        for tensor in launch.program.tensors:
+            if tensor.name in tensors:
+                continue
+            memory = allocate(tensor, problem, torch.device("cpu"))
+            if memory.dtype == torch.uint8:
+                memory.fill_(1)
+            elif tensor.role == "input":
+                memory.copy_(torch.randn(memory.shape, generator=generator))
+            tensors[tensor.name] = memory
+    return tensors
+
+
+@contextmanager
+def _hooked(note: Any) -> Iterator[None]:
+    """Have the interpreter's `load` and `store` call `note(kind, addresses, mask)` first; refuse atomics."""
+    native = interpreter._interpreter
+    load, store, rmw, cas = native.load, native.store, native.atomic_rmw, native.atomic_cas
+
+    def noted_load(addresses: np.ndarray, mask: np.ndarray, *rest: Any) -> Any:
+        note("load", addresses, mask)
+        return load(addresses, mask, *rest)
+
+    def noted_store(addresses: np.ndarray, values: np.ndarray, mask: np.ndarray) -> Any:
+        note("store", addresses, mask)
+        return store(addresses, values, mask)
+
+    def refused(*_: Any) -> Any:
+        raise ValueError("atomic accesses are not recorded: no schedule describes them")
+
+    native.load, native.store, native.atomic_rmw, native.atomic_cas = noted_load, noted_store, refused, refused
+    try:
+        yield
+    finally:
+        native.load, native.store, native.atomic_rmw, native.atomic_cas = load, store, rmw, cas
+
+
+def _tile(kind: str, addresses: np.ndarray, places: list[tuple[Tensor, torch.Tensor]]) -> Access:
+    """The rectangle of a tensor that a set of addresses is. Raises: ValueError: it is none."""
+    low, high = int(addresses.min()), int(addresses.max())
+    for tensor, memory in places:
+        base = memory.data_ptr()
+        if base <= low and high < base + tensor.size_bytes:
+            return _rectangle(kind, addresses - base, tensor)
+    names = ", ".join(tensor.name for tensor, _ in places)
+    raise ValueError(f"{kind} of {addresses.size} elements lies in none of {names}")
+
+
+def _rectangle(kind: str, offsets: np.ndarray, tensor: Tensor) -> Access:
+    line, byte = np.divmod(offsets, tensor.pitch_bytes)
+    slab, row = np.divmod(line, tensor.rows)
+    col, rest = np.divmod(byte, tensor.element_bytes)
+    rows, cols = int(np.ptp(row)) + 1, int(np.ptp(col)) + 1
+    if np.ptp(slab) or rest.any() or col.max() >= tensor.cols:
+        raise ValueError(f"{kind} of {tensor.name} crosses a matrix's edge or splits an element")
+    if offsets.size != rows * cols or np.unique(offsets).size != offsets.size:
+        raise ValueError(f"{kind} of {tensor.name}: {offsets.size} elements are no tile of {rows} x {cols}")
+    return Access(
+        kind=kind,
+        tensor=tensor.name,
+        slab=int(slab[0]),
+        row=int(row.min()),
+        rows=rows,
+        col=int(col.min()),
+        cols=cols,
+    )

@@ -1,0 +1,283 @@
+"""Real registers and shared memory of a launch, without a GPU: ahead-of-time compilation, cached on disk.
+
+Each launch is compiled for its device's architecture exactly as the JIT would on that device,
+in a process of its own: a configuration that kills the compiler becomes a `Failure` like one that it refuses.
+Results are kept in `$TILESIGHT_CACHE_DIR` (else `$XDG_CACHE_HOME/tilesight`, else `~/.cache/tilesight`),
+keyed by the kernel's source, its arguments and options, the target, the version of Triton and the worker's source.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import triton
+
+from ...simulator.device.device import Device
+from ...simulator.jobs.pool import cores
+from ...simulator.jobs.processes import Died
+from ...simulator.launch.program import Code, Launch, Resources
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.residency.occupancy import DoesNotFit, occupancy
+from ...simulator.sass.constants import Parameter, constant_bank
+from ..launch.launch import interpreted, options_of, parameter_names, torch_dtype
+from ..launch.registry import find_twin
+from . import worker
+from .cache import cache_folder, read, write
+from .pool import Pool
+
+TMEM_COLUMNS = 512
+"""Columns of tensor memory that a CTA can take on sm_100."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """What the compiler made of a launch.
+
+    Args:
+        resources: registers, shared memory, spills, and warps after specialisation; origin `compiled`;
+            with the machine code itself, where it was asked for.
+        instructions: SASS opcode with modifiers (`HGMMA.64...`) -> how often it stands in the code.
+    """
+
+    resources: Resources
+    instructions: dict[str, int]
+
+    @property
+    def code(self) -> Code | None:
+        """The machine code, where it was asked for."""
+        return self.resources.code
+
+    def count(self, family: str) -> int:
+        """Instructions of an opcode, whatever its modifiers. Args: family: e.g. `HGMMA`."""
+        return sum(count for name, count in self.instructions.items() if name.split(".")[0] == family)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A launch that does not compile, or not into something that the device can run.
+
+    Args:
+        reason: one line; resources: what it would take, where it does compile.
+    """
+
+    reason: str
+    resources: Resources | None = None
+
+
+Outcome = Compiled | Failure
+
+
+def with_resources(launch: Launch, outcome: Outcome) -> Launch:
+    """The launch with compiled resources in the place of its own; unchanged where compilation failed."""
+    return replace(launch, resources=outcome.resources) if isinstance(outcome, Compiled) else launch
+
+
+def compile_launch(launch: Launch, problem: AttentionProblem, device: Device, *, code: bool = False) -> Outcome:
+    """Compile one launch for a device. Args: code: keep the machine code. Raises: as `compile_many`."""
+    (outcome,) = compile_many([(launch, problem)], device, workers=1, code=code)
+    return outcome
+
+
+def compile_many(
+    wanted: Iterable[tuple[Launch, AttentionProblem]],
+    device: Device,
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    code: bool = False,
+) -> list[Outcome]:
+    """Compile launches for a device, several at a time.
+
+    Args:
+        wanted: launches, each with its problem; device: gives architecture and limits.
+        workers: compiler processes; as many as there are cores where None.
+        progress: called with (done, total) after each launch, in the caller's thread.
+        code: keep the machine code; results with and without it are kept apart on disk.
+
+    Returns:
+        One outcome per launch, in order.
+
+    Raises:
+        RuntimeError: triton was imported with TRITON_INTERPRET=1, and cannot compile in the same process.
+    """
+    if interpreted():
+        raise RuntimeError("TRITON_INTERPRET is set: kernels are interpreted in this process, and cannot be compiled")
+    jobs: dict[str, dict[str, Any]] = {}
+    keys: list[tuple[str, Launch, dict[str, Any]] | Failure] = []
+    for launch, problem in wanted:
+        try:
+            job = job_of(launch, problem, device)
+        except ValueError as error:
+            keys.append(Failure(reason=str(error)))
+        else:
+            if code:
+                job["code"] = True
+            key = key_of(job)
+            jobs[key] = job
+            keys.append((key, launch, job))
+    pool = Pool()
+    threads = ThreadPoolExecutor(max_workers=workers or cores())
+    outcomes: list[Outcome] = []
+    try:
+        answers = {key: threads.submit(_answer, pool, key, job) for key, job in jobs.items()}
+        for found in keys:
+            if isinstance(found, Failure):
+                outcomes.append(found)
+            else:
+                key, launch, job = found
+                outcomes.append(_outcome(answers[key].result(), launch, job, device))
+            if progress:
+                progress(len(outcomes), len(keys))
+    except BaseException:
+        threads.shutdown(wait=False, cancel_futures=True)
+        pool.kill()
+        raise
+    finally:
+        threads.shutdown()
+        pool.close()
+    return outcomes
+
+
+def compile_pipelines(
+    pipelines: Iterable[tuple[Launch, ...]],
+    problem: AttentionProblem,
+    device: Device,
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[tuple[Resources, ...] | str]:
+    """Compiled resources of pipelines of launches, with code: what `simulator.explore` asks of its `resources_of`.
+
+    Args:
+        pipelines: launches that run one after the other; the rest as in `compile_many`.
+
+    Returns:
+        For each pipeline the resources of its launches, or why one of them cannot run, in one line.
+
+    Raises:
+        RuntimeError: as `compile_many`.
+    """
+    chains = list(pipelines)
+    launches = [(launch, problem) for chain in chains for launch in chain]
+    outcomes = iter(compile_many(launches, device, workers=workers, progress=progress, code=True))
+    return [_resources([next(outcomes) for _ in chain]) for chain in chains]
+
+
+def _resources(outcomes: list[Outcome]) -> tuple[Resources, ...] | str:
+    for outcome in outcomes:
+        if isinstance(outcome, Failure):
+            return outcome.reason
+    return tuple(outcome.resources for outcome in outcomes if isinstance(outcome, Compiled))
+
+
+def _answer(pool: Pool, key: str, job: dict[str, Any]) -> dict[str, Any]:
+    """From the cache, else from a compiler."""
+    path = cache_folder() / f"{key}.json"
+    answer = read(path)
+    if answer is None:
+        try:
+            answer = pool.answer(job)
+        except Died as death:
+            return {"reason": str(death)}
+        write(path, answer)
+    return answer
+
+
+def _outcome(answer: dict[str, Any], launch: Launch, job: dict[str, Any], device: Device) -> Outcome:
+    """What compiles silently and then cannot be launched becomes a failure."""
+    if "reason" in answer:
+        return Failure(reason=answer["reason"])
+    resources = Resources(
+        registers_per_thread=answer["registers"],
+        smem_bytes_per_cta=answer["smem_bytes"],
+        spilled_bytes_per_thread=answer["spilled_bytes"],
+        warps_per_cta=answer["num_warps"],
+        origin="compiled",
+    )
+    try:
+        occupancy(resources, resources.warps_per_cta, device)
+    except DoesNotFit as error:
+        return Failure(reason=str(error), resources=resources)
+    if answer["tmem_columns"] > TMEM_COLUMNS:
+        columns = answer["tmem_columns"]
+        return Failure(reason=f"tensor memory: a CTA needs {columns} columns, {device.name} has {TMEM_COLUMNS}")
+    if "code" in answer:
+        resources = replace(resources, code=_code(answer["code"], launch, job, resources))
+    return Compiled(resources=resources, instructions=answer["instructions"])
+
+
+def _code(answer: dict[str, Any], launch: Launch, job: dict[str, Any], resources: Resources) -> Code:
+    """Launches share code, but not their arguments."""
+    bank = constant_bank(
+        job["capability"],
+        [Parameter(**told) for told in answer["parameters"]],
+        job["arguments"],
+        grid=launch.grid,
+        warps=resources.warps_per_cta,
+    )
+    return Code(sass=answer["sass"], constants=bank)
+
+
+def compiler_text(device: Device) -> str:
+    """Who compiles, and for what: e.g. `Triton 3.6.0 for sm_90`."""
+    return f"Triton {triton.__version__} for sm_{_capability(device)}"
+
+
+def _capability(device: Device) -> int:
+    return int(device.compute_capability.replace(".", ""))
+
+
+def job_of(launch: Launch, problem: AttentionProblem, device: Device) -> dict[str, Any]:
+    """What a compiler process needs to know of a launch. Raises: ValueError: no kernel can follow the launch."""
+    twin = find_twin(launch, problem)
+    names = parameter_names(twin, launch)
+    return {
+        "module": twin.function.fn.__module__,
+        "name": twin.function.fn.__name__,
+        "source": twin.function.cache_key,
+        "arguments": dict(twin.arguments),
+        "pointers": {names[tensor.name]: str(torch_dtype(tensor, problem)) for tensor in launch.program.tensors},
+        "blocks": {names[name]: block for name, block in twin.blocks.items()},
+        "capability": _capability(device),
+        "options": options_of(launch),
+    }
+
+
+def key_of(job: dict[str, Any]) -> str:
+    """Name of a job's result in the cache.
+
+    Run-time numbers count only as far as the compiler sees them: whether they are 1, or multiples of 16.
+    """
+    annotations = find_annotations(job)
+    seen = {
+        name: value if annotations.get(name) == "constexpr" or isinstance(value, bool) else _specialised(value)
+        for name, value in job["arguments"].items()
+    }
+    made_by = {"triton": triton.__version__, "worker": _worker_source()}
+    text = json.dumps({**job, "arguments": seen, **made_by}, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _worker_source() -> str:
+    """What asks the compiler and reads its answer; results of another one are none of this one's."""
+    return Path(worker.__file__).read_text(encoding="utf-8")
+
+
+def find_annotations(job: dict[str, Any]) -> dict[str, str]:
+    """Which parameters of a job's kernel are compile-time constants: name -> `constexpr`."""
+    function = getattr(sys.modules[job["module"]], job["name"])
+    return {parameter.name: "constexpr" for parameter in function.params if parameter.is_constexpr}
+
+
+def _specialised(value: float | str) -> str:
+    if isinstance(value, int):
+        wide = value >= 1 << 31
+        return "one" if value == 1 else f"i{64 if wide else 32}{'x16' if value % 16 == 0 else ''}"
+    return type(value).__name__

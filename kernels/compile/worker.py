@@ -1,0 +1,157 @@
+"""One compiler process: takes compile jobs on stdin, gives results on stdout, and may die of one without harm.
+
+Run as `python -m tilesight.kernels.compile.worker`; `compile` starts and feeds it. Messages are lines of JSON.
+"""
+
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from importlib import import_module
+from typing import Any
+
+from ...simulator.jobs.processes import TELLING, serve
+from ..launch.launch import unspecialised
+
+WARP_THREADS = 32
+DESCRIPTOR = re.compile(r"^tensordesc<\w+\[([0-9, ]+)\]")
+"""Type of a descriptor and the shape of its tiles."""
+BANK = re.compile(r"Attribute:\s*EIATTR_PARAM_CBANK\s+Format:\s*\w+\s+Value:\s*0x[0-9a-f]+ 0x([0-9a-f]+)")
+"""Where parameters lie in constant bank 0: size in the upper half of the word, address in the lower."""
+PARAMETER = re.compile(r"Ordinal\s*:\s*0x([0-9a-f]+)\s+Offset\s*:\s*0x([0-9a-f]+)\s+Size\s*:\s*0x([0-9a-f]+)")
+RUNS = re.compile(r"[ \t]+")
+RESOURCE = re.compile(r"Function (\S+):\s*\n?\s*REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
+INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)", re.M)
+
+
+def kernel_source(job: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """What the JIT would compile for a job on its GPU: the same signature, constants and attributes.
+
+    Args:
+        job: module and name of the Triton function, arguments, pointers (name -> torch dtype, e.g. `torch.float16`),
+            blocks (name -> rows and columns of a tile, where the pointer is a descriptor's), capability (e.g. 90),
+            options (num_warps, num_stages, ...).
+
+    Returns:
+        Triton's source, target and options.
+
+    Source: `JITFunction.run` of Triton 3.6, which binds arguments and then compiles in the same two calls.
+    """
+    import torch
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, make_backend
+    from triton.runtime.jit import MockTensor, create_function_from_signature
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    function = getattr(import_module(job["module"]), job["name"])
+    target = GPUTarget("cuda", job["capability"], WARP_THREADS)
+    backend = make_backend(target)
+    pointers: dict[str, Any] = {
+        name: MockTensor(getattr(torch, dtype.removeprefix("torch."))) for name, dtype in job["pointers"].items()
+    }
+    for name, (rows, cols) in job["blocks"].items():
+        # The compiler sees type and block; shape and strides are arguments at run time.
+        pointers[name] = TensorDescriptor(pointers[name], [1, rows, cols], [rows * cols, cols, 1], [1, rows, cols])
+    options = dict(job["options"])
+    bind = create_function_from_signature(function.signature, function.params, backend)
+    bound, specialization, extra = bind(**pointers, **job["arguments"], **options)
+    parsed, signature, constants, attributes = function._pack_args(backend, options, bound, specialization, extra)
+    return ASTSource(function, signature, constants, attributes), target, parsed.__dict__
+
+
+def compiled_kernel(job: dict[str, Any]) -> Any:
+    """Compile a job as the JIT would on its GPU. Args: job: as in `kernel_source`. Returns: Triton's kernel."""
+    from triton.compiler import compile
+
+    source, target, options = kernel_source(job)
+    return compile(source, target=target, options=options)
+
+
+def parameter_types(job: dict[str, Any]) -> list[tuple[str, str]]:
+    """Parameters of a job's machine code in order: name and type, e.g. `i32`, `fp32`, `*fp16`."""
+    source = kernel_source(job)[0]
+    flat = []
+    for name, kind in source.signature.items():
+        if kind == "constexpr":
+            continue
+        flat.append((name, kind))
+        if found := DESCRIPTOR.match(kind):
+            # The compiler passes shape and strides beside a descriptor.
+            axes = range(len(found[1].split(",")))
+            flat += [(f"{name}.shape[{axis}]", "i32") for axis in axes]
+            flat += [(f"{name}.stride[{axis}]", "i64") for axis in axes]
+    return flat
+
+
+def inspect(cubin: bytes, switch: str) -> str:
+    """What Triton's bundled cuobjdump says of a cubin. Args: switch: `-sass` or `--dump-resource-usage`."""
+    from triton import knobs
+
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [knobs.nvidia.cuobjdump.path, switch, file.name]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def answer(job: dict[str, Any]) -> dict[str, Any]:
+    """Compile a job and read its resources; a refusal becomes its reason."""
+    from triton.compiler.errors import CompilationError
+
+    try:
+        kernel = compiled_kernel(job)
+    except CompilationError as error:
+        return {"reason": f"Triton refuses: {_one_line(error.error_message or str(error))}"}
+    except Exception as error:
+        return {"reason": f"{type(error).__name__}: {_one_line(str(error))}"}
+    cubin, metadata = kernel.asm["cubin"], kernel.metadata
+    if reason := unspecialised(job["arguments"], job["options"]["num_warps"], metadata.num_warps):
+        return {"reason": reason}
+    usage = RESOURCE.search(inspect(cubin, "--dump-resource-usage"))
+    if usage is None:
+        return {"reason": "cuobjdump reports no resource usage"}
+    result: dict[str, Any] = {
+        "registers": int(usage[2]),
+        # Spills lie on the stack; older targets report them as local memory.
+        "spilled_bytes": max(int(usage[3]), int(usage[5])),
+        "smem_bytes": metadata.shared,
+        "num_warps": metadata.num_warps,
+        "tmem_columns": metadata.tmem_size or 0,
+        "instructions": dict(Counter(INSTRUCTION.findall(inspect(cubin, "-sass")))),
+    }
+    if job.get("code"):
+        result["code"] = {
+            "sass": RUNS.sub(" ", inspect(cubin, "-sass")),
+            "parameters": parameters(job, inspect(cubin, "-elf")),
+        }
+    if job.get("keep"):
+        result["asm"] = {name: kernel.asm[name] for name in ("ttgir", "ptx")} | {"sass": inspect(cubin, "-sass")}
+    return result
+
+
+def parameters(job: dict[str, Any], elf: str) -> list[dict[str, Any]]:
+    """Where the arguments of a kernel lie in constant bank 0: name, type, address, size [B].
+
+    Args:
+        elf: what cuobjdump says of the cubin; the compiler adds parameters of its own behind those of the job.
+    """
+    bank = BANK.search(elf)
+    places = {int(ordinal, 16): (int(offset, 16), int(size, 16)) for ordinal, offset, size in PARAMETER.findall(elf)}
+    types = parameter_types(job)
+    if bank is None or len(places) < len(types):
+        return []
+    first = int(bank[1], 16) & 0xFFFF
+    return [
+        {"name": name, "type": kind, "address": first + places[number][0], "size_bytes": places[number][1]}
+        for number, (name, kind) in enumerate(types)
+    ]
+
+
+def _one_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if TELLING.search(line)] or lines
+    return telling[-1][:300] if telling else "no reason given"
+
+
+if __name__ == "__main__":
+    serve(answer)

@@ -1,0 +1,298 @@
+"""From torch tensors to a running kernel: argument checks, the device, and the one place that launches.
+
+A kernel file gives, for each `Launch` of its schedule, a `Twin`:
+the Triton function and its arguments, all but the pointers.
+The first parameters of the function are the tensors of the launch's program, one each, in that order:
+a pointer, or a descriptor through which the hardware copies tiles (TMA).
+So the same twin can be launched, interpreted and recorded, or compiled without a GPU.
+"""
+
+from collections.abc import Mapping
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+import torch
+import triton
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from ...simulator.device.device import Device, load_device
+from ...simulator.launch.program import Launch, Tensor
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.schedules.contract import Config
+from ...simulator.schedules.registry import find_schedule
+
+DTYPES = MappingProxyType(
+    {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
+)
+FP8_OUTPUT = torch.bfloat16
+"""Element type of O where Q, K and V are fp8, as in FlashAttention-3."""
+SPECIAL_DTYPES = MappingProxyType(
+    {name: torch.float32 for name in ("LSE", "L", "MAX")} | {name: torch.uint8 for name in ("MASK", "DROP_MASK")}
+)
+"""Tensors whose element type is not the problem's."""
+
+PRODUCTS = (
+    ("H200", "h200"),
+    ("H100 PCIe", "h100-pcie"),
+    ("H100", "h100-sxm"),
+    ("A100-SXM4-40GB", "a100-sxm-40gb"),
+    ("A100-SXM4-80GB", "a100-sxm-80gb"),
+    ("B200", "b200"),
+    ("NVIDIA A40", "a40"),
+    ("L40S", "l40s"),
+    ("RTX 4090", "rtx-4090"),
+    ("RTX 5090", "rtx-5090"),
+)
+"""Part of a product name, as the driver reports it, and its device file; the first match counts."""
+INTERPRETED_DEVICE = "h200"
+ALIGNMENT_BYTES = 16
+"""Triton compiles for aligned pointers where they are, and only then copies 16 bytes at a time [B]."""
+MAX_GRID = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """The Triton function of a launch and all its arguments but the tensors.
+
+    Args:
+        function: the Triton function.
+        arguments: by name.
+        blocks: tensor of the program -> (rows, columns) of the tiles that are copied of it,
+            where the function takes a descriptor; it takes pointers to the others.
+    """
+
+    function: Any
+    arguments: MappingProxyType[str, int | float | bool | str]
+    blocks: MappingProxyType[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def interpreted() -> bool:
+    """Whether kernels run in Triton's interpreter, on the CPU (TRITON_INTERPRET=1 when triton was imported)."""
+    return bool(triton.knobs.runtime.interpret)
+
+
+def device_of(tensor: torch.Tensor) -> Device:
+    """The catalogue's device for the GPU that holds a tensor; in the interpreter the H200.
+
+    Raises:
+        ValueError: the tensor is on no GPU, or on one that the catalogue does not have.
+    """
+    if interpreted():
+        return load_device(INTERPRETED_DEVICE)
+    if tensor.device.type != "cuda":
+        raise ValueError(
+            f"tensors are on {tensor.device}: the kernels need a CUDA GPU of compute capability 8.0 or newer"
+        )
+    product = torch.cuda.get_device_name(tensor.device)
+    for part, name in PRODUCTS:
+        if part in product:
+            return load_device(name)
+    raise ValueError(f"GPU {product!r} is not in the catalogue: pass device=, a name or a path to a TOML file")
+
+
+def check_tensor(name: str, tensor: torch.Tensor, axes: str) -> None:
+    """See that kernels can take a tensor of the user's: type, rank, dtype, layout. Args: axes: names of the four.
+
+    Raises:
+        ValueError: they cannot; one line.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        raise ValueError(f"{name} is a {type(tensor).__name__}: must be a torch.Tensor")
+    if tensor.dim() != 4:
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}: must be {axes}")
+    if tensor.dtype not in DTYPES.values():
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES.values())
+        raise ValueError(f"{name} has dtype {str(tensor.dtype).removeprefix('torch.')}: must be one of {known}")
+    if not tensor.is_contiguous():
+        raise ValueError(f"{name} is not contiguous: pass {name}.contiguous()")
+    if tensor.data_ptr() % ALIGNMENT_BYTES:
+        raise ValueError(f"{name} starts at no multiple of {ALIGNMENT_BYTES} bytes: pass {name}.clone()")
+
+
+def problem_of(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, dropout: float = 0.0
+) -> AttentionProblem:
+    """The problem that three tensors pose, once they fit together.
+
+    Args:
+        q: (B, H, M, D); k, v: (B, G, N, D); contiguous, of one dtype, on one device.
+
+    Raises:
+        ValueError: a shape, dtype, device or layout that the kernels cannot take; one line.
+    """
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        check_tensor(name, tensor, "(batch, heads, length, head_dim)")
+        if tensor.dtype != q.dtype:
+            raise ValueError(f"{name} has dtype {tensor.dtype}, q has {q.dtype}: must be the same")
+        if tensor.device != q.device:
+            raise ValueError(f"{name} is on {tensor.device}, q is on {q.device}: must be the same device")
+    if k.shape != v.shape:
+        raise ValueError(f"k has shape {tuple(k.shape)}, v has {tuple(v.shape)}: must be the same")
+    if (k.shape[0], k.shape[3]) != (q.shape[0], q.shape[3]):
+        raise ValueError(f"q has shape {tuple(q.shape)}, k has {tuple(k.shape)}: batch and head_dim must be the same")
+    if k.shape[1] == 0:
+        raise ValueError("k and v have no heads: must have 1 or more")
+    dtype = next(name for name, value in DTYPES.items() if value == q.dtype)
+    return AttentionProblem(
+        batch=q.shape[0],
+        heads=q.shape[1],
+        kv_heads=k.shape[1],
+        seqlen_q=q.shape[2],
+        seqlen_k=k.shape[2],
+        head_dim=q.shape[3],
+        dtype=dtype,
+        causal=causal,
+        dropout=dropout,
+    )
+
+
+def run_all(
+    launches: tuple[Launch, ...], problem: AttentionProblem, twins: Any, tensors: dict[str, torch.Tensor]
+) -> None:
+    """Run the launches of a pipeline one after the other.
+
+    Args:
+        twins: launch name -> function (launch, problem) to `Twin`.
+        tensors: inputs by name; what is missing is allocated and added.
+    """
+    place = next(iter(tensors.values())).device
+    for launch in launches:
+        for tensor in launch.program.tensors:
+            if tensor.name not in tensors:
+                tensors[tensor.name] = allocate(tensor, problem, place)
+        run(twins[launch.name](launch, problem), launch, tensors)
+
+
+def launches_for(
+    schedule: str, problem: AttentionProblem, config: Config | None, device: Device | str | None, q: torch.Tensor
+) -> tuple[Launch, ...]:
+    """The launches that a schedule makes of a problem, on the device that holds q unless another is named.
+
+    Raises:
+        ValueError: the schedule cannot do the problem, or the kernels cannot do the configuration.
+    """
+    if device is None:
+        device = device_of(q)
+    elif not interpreted() and q.device.type != "cuda":
+        raise ValueError(f"tensors are on {q.device}: the kernels need a CUDA GPU of compute capability 8.0 or newer")
+    return _launches(schedule, problem, config, load_device(device) if isinstance(device, str) else device)
+
+
+@lru_cache(maxsize=1024)
+def _launches(schedule: str, problem: AttentionProblem, config: Config | None, device: Device) -> tuple[Launch, ...]:
+    chosen = find_schedule(schedule)
+    reason = chosen.why_not(problem)
+    if reason is not None:
+        raise ValueError(f"schedule {schedule}: {reason}")
+    named = config.named() if config else {}
+    launches = chosen.launches(problem, chosen.config(**chosen.in_triton | named), device)
+    for launch in launches:
+        check_runnable(launch)
+    return launches
+
+
+def check_runnable(launch: Launch) -> None:
+    """Raises: ValueError: a launch that no Triton kernel can follow."""
+    if launch.warp_split != "q":
+        raise ValueError(
+            f"warp_split = {launch.warp_split!r}: Triton splits the rows of a tile among warps; must be 'q'"
+        )
+    if launch.cta_count > MAX_GRID:
+        raise ValueError(f"{launch.name}: {launch.cta_count} CTAs: must be at most {MAX_GRID} (2^31 - 1)")
+
+
+def check_launch_fits(launch: Launch, tensors: dict[str, torch.Tensor], problem: AttentionProblem) -> None:
+    """Raises: ValueError: a launch that was made for a problem of another shape or dtype."""
+    for name, given in tensors.items():
+        tensor = launch.program.tensor(name)
+        shape = (tensor.slabs, tensor.rows, tensor.cols)
+        if shape != (given.shape[0] * given.shape[1], *given.shape[2:]) or launch.dtype != problem.dtype:
+            raise ValueError(
+                f"launch is for {name} of {shape} {launch.dtype}, not of {tuple(given.shape)} {problem.dtype}"
+            )
+
+
+def torch_dtype(tensor: Tensor, problem: AttentionProblem) -> torch.dtype:
+    """Element type of a tensor of a launch's program."""
+    if problem.dtype == "fp8" and tensor.name == "O":
+        return FP8_OUTPUT
+    return SPECIAL_DTYPES.get(tensor.name) or DTYPES[problem.dtype]
+
+
+def allocate(tensor: Tensor, problem: AttentionProblem, device: torch.device) -> torch.Tensor:
+    """Device memory for a tensor of a program: (slabs, rows, pitch), the padding of its rows included."""
+    shape = (tensor.slabs, tensor.rows, tensor.pitch_elements)
+    return torch.empty(shape, dtype=torch_dtype(tensor, problem), device=device)
+
+
+def descriptor(tensor: Tensor, memory: Any, block: tuple[int, int]) -> TensorDescriptor:
+    """What a kernel copies tiles of a tensor by: (slab, row, column), so that tiles are clipped at a slab's edges.
+
+    Args:
+        memory: holds the tensor; block: rows and columns of a tile.
+    """
+    pitch = tensor.pitch_elements
+    return TensorDescriptor(
+        memory, [tensor.slabs, tensor.rows, tensor.cols], [tensor.rows * pitch, pitch, 1], [1, *block]
+    )
+
+
+def parameter_names(twin: Twin, launch: Launch) -> dict[str, str]:
+    """Tensor of the program -> parameter of the kernel that stands for it."""
+    tensors = launch.program.tensors
+    return {tensor.name: name for tensor, name in zip(tensors, twin.function.arg_names, strict=False)}
+
+
+def options_of(launch: Launch) -> dict[str, int | bool]:
+    """What a launch asks of Triton's compiler; FMAs by name, since Triton 3.10 will not form them by default."""
+    return {"num_warps": launch.num_warps, "num_stages": launch.num_stages, "enable_fp_fusion": True}
+
+
+def run(twin: Twin, launch: Launch, tensors: dict[str, torch.Tensor]) -> Any:
+    """Launch a kernel exactly as its `Launch` says.
+
+    Args:
+        tensors: by name of the program's tensors, all on one device.
+
+    Returns:
+        What Triton returns for a launch: the compiled kernel; None in the interpreter.
+
+    Raises:
+        ValueError: warp specialisation was asked for, and the compiler left it out.
+    """
+    parameters = {
+        parameter: descriptor(launch.program.tensor(name), tensors[name], twin.blocks[name])
+        if name in twin.blocks
+        else tensors[name]
+        for name, parameter in parameter_names(twin, launch).items()
+    }
+    arguments = {**parameters, **twin.arguments, **options_of(launch)}
+    place = tensors[launch.program.tensors[0].name].device
+    if place.type != "cuda":
+        return twin.function[launch.grid](**arguments)
+    with torch.cuda.device(place):
+        # In a context of its own, so that an allocator that the user has set stays.
+        kernel = copy_context().run(_run_on_gpu, twin, launch, arguments)
+    if reason := unspecialised(twin.arguments, launch.num_warps, kernel.metadata.num_warps):
+        raise ValueError(f"{launch.name}: {reason}")
+    return kernel
+
+
+def _run_on_gpu(twin: Twin, launch: Launch, arguments: dict[str, Any]) -> Any:
+    # Asked for memory only by kernels whose CTAs write descriptors of their own.
+    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+    return twin.function[launch.grid](**arguments)
+
+
+def unspecialised(arguments: Mapping[str, Any], asked_warps: int, num_warps: int) -> str:
+    """Why warp specialisation that the arguments ask for was not done, in one line; empty where all is well.
+
+    Args:
+        asked_warps: warps of a CTA as launched; num_warps: as compiled, with those that the compiler added.
+    """
+    if not arguments.get("warp_specialize") or num_warps > asked_warps:
+        return ""
+    return f"warp_specialize = 1: Triton {triton.__version__} left it out and compiled {num_warps} warps; must be 0"

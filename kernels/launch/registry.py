@@ -1,0 +1,37 @@
+"""Finds the kernel of a launch: every module named like a schedule has `TWINS`, launch name -> function to `Twin`."""
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from ... import kernels
+from ...simulator.launch.program import Launch
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.schedules.registry import all_schedules
+from .launch import Twin
+
+
+@cache
+def twinned() -> tuple[str, ...]:
+    """Names of the schedules that have kernels, sorted."""
+    return tuple(name for name in all_schedules() if find_spec(f"{kernels.__name__}.{name}"))
+
+
+@cache
+def _twins() -> dict[str, Any]:
+    """Launch name -> function; launches of one name in several schedules are one kernel."""
+    found: dict[str, Any] = {}
+    for name in twinned():
+        for launch_name, function in import_module(f"{kernels.__name__}.{name}").TWINS.items():
+            if found.setdefault(launch_name, function) is not function:
+                raise ValueError(f"launch {launch_name!r} has two kernels, one of them in {name}")
+    return found
+
+
+def find_twin(launch: Launch, problem: AttentionProblem) -> Twin:
+    """The kernel of a launch, with its arguments. Raises: ValueError: there is none, or it cannot follow the launch."""
+    if launch.name not in _twins():
+        raise ValueError(f"launch {launch.name!r} has no kernel; those that have one are {', '.join(_twins())}")
+    twin: Twin = _twins()[launch.name](launch, problem)
+    return twin

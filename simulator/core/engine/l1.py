@@ -1,0 +1,89 @@
+"""What an SM's L1 holds: a ring of tiles, in order of use.
+
+What lies nearer than half of its room is found again, and of what lies farther back an ever smaller share:
+sets fill unevenly, and what was stored to stays longer than what was only loaded.
+Source: ncu on an H200, what flash1 loads again in seeds 0, 1, 3 and 4 of `validate --full`; `docs/lab/l1_hits.cu` has
+the same shape for lines that are loaded and stored to (docs/validation/l1-hits-h200-2026-11-23.json).
+"""
+
+import numpy as np
+
+from ..jit import compiled, inlined
+from ..scatter import scatter
+
+TAG, BYTES = 0, 1
+"""Columns of `ring`."""
+L1_ENTRIES = 1024
+"""A power of two beyond the reach of 228 KiB of L1 in tiles of 1 KiB: 16 rows of 64 elements of a byte."""
+L1_APART = 4
+"""Elements between the rings of two SMs: rings that were powers of two apart would drive each other out of the cache of
+the CPU that runs this, since SMs go on together."""
+NEWEST, DUE, NEW = range(3)
+"""Columns of `seen`: the newest element of the ring, bytes that are due to be found, sectors of tiles that were new."""
+SEEN_COLUMNS = 4
+SECTOR_BYTES = 32
+STAMPS, STAMP_SECTORS = 1 << 10, 32
+"""Elements of `stamps` of an SM, by a hash of the tag: how many times so many sectors, modulo 2^16, had been new when a
+tile of that hash was last used. What was new since lies nearer than the tile, so that most of those that are not found
+need not be looked for; where two tiles share a stamp, or the number has come round, one is looked for in vain."""
+RUN = 64
+"""Tags that have stamps side by side: CTAs sweep tiles, whose stamps the CPU that runs this then has at hand."""
+REACH = (0.5, 0.9, 1.2, 1.45, 1.75, 2.3, 2.9)
+FOUND = (1.0, 0.61, 0.26, 0.08, 0.07, 0.025, 0.0)
+"""Share of a load that hits, by how many times the room was loaded or stored to since, and itself."""
+NONE_BEYOND = REACH[-1]
+
+
+@inlined
+def hit_share(distance: float, room: float) -> float:
+    """Share of a load that hits. Args: distance: what was moved since, and itself [B]; room: of the L1 [B]."""
+    reach = distance / max(room, 1.0)
+    share = 1.0 if reach <= REACH[0] else 0.0
+    for i in range(1, len(REACH)):
+        if REACH[i - 1] < reach <= REACH[i]:
+            share = FOUND[i] + (FOUND[i - 1] - FOUND[i]) * (REACH[i] - reach) / (REACH[i] - REACH[i - 1])
+    return share
+
+
+@compiled
+def look_up(
+    ring: np.ndarray, seen: np.ndarray, stamps: np.ndarray, room: float, tag: int, size: int, sm: int, store: bool
+) -> bool:
+    """Look a tile up in an SM's L1 and make it the newest. Returns: whether it is found; stores never look for it.
+
+    A tile is the unit: a CTA sweeps whole tiles. Stores are written through, and L1 keeps what is stored.
+
+    Args:
+        ring: int64 (SMs, L1_ENTRIES + L1_APART, 2), tiles in order of use; seen: int32 (SMs, SEEN_COLUMNS);
+        stamps: uint16 (SMs, STAMPS).
+    """
+    newest, new, mark = seen[sm, NEWEST], seen[sm, NEW], (tag + scatter(tag // RUN)) & (STAMPS - 1)
+    total, reach = size, int(np.ceil(NONE_BEYOND * room))
+    # Both numbers are rounded down, so that one more may lie between them than between what they stand for.
+    since = ((new // STAMP_SECTORS - stamps[sm, mark]) & 0xFFFF) - 1
+    oldest = L1_ENTRIES if since * STAMP_SECTORS * SECTOR_BYTES + size < reach else 0
+    stamps[sm, mark] = new // STAMP_SECTORS
+    for age in range(oldest):
+        at = (newest - age) & (L1_ENTRIES - 1)
+        here = ring[sm, at, BYTES]
+        if here == 0 or total >= reach:
+            break
+        if ring[sm, at, TAG] == tag and here == size:
+            for _ in range(age):
+                after = (at + 1) & (L1_ENTRIES - 1)
+                ring[sm, at, TAG], ring[sm, at, BYTES] = ring[sm, after, TAG], ring[sm, after, BYTES]
+                at = after
+            ring[sm, newest, TAG], ring[sm, newest, BYTES] = tag, size
+            if store:
+                return False
+            due = seen[sm, DUE] + int(hit_share(total, room) * size)
+            found = due >= size
+            seen[sm, DUE] = due - size if found else due
+            return found
+        total += here
+    newest = (newest + 1) & (L1_ENTRIES - 1)
+    ring[sm, newest, TAG], ring[sm, newest, BYTES] = tag, size
+    seen[sm, NEWEST] = newest
+    seen[sm, NEW] = new + size // SECTOR_BYTES
+    stamps[sm, mark] = (new + size // SECTOR_BYTES) // STAMP_SECTORS
+    return False

@@ -1,0 +1,50 @@
+"""Spilled registers on their way through L2: a slot's own granules, behind those of all tensors.
+
+A step writes all that it touches, without fetching it; what it reads before it has written it must be there.
+What the registers take of the links of L2 stands in the costs of the step; here they take room in it,
+drive out others, are driven out themselves, and come back from HBM.
+"""
+
+import numpy as np
+
+from ..jit import inlined
+from ..scatter import scatter
+from .copies import keep_written
+from .links import Rates, read_hbm, write_hbm
+from .lru import ABSENT, STATE
+
+
+@inlined
+def pass_spilled(
+    entry: np.ndarray,
+    dirt: np.ndarray,
+    lists: np.ndarray,
+    windows: np.ndarray,
+    free: np.ndarray,
+    counter: np.ndarray,
+    rates: Rates,
+    slot: int,
+    sm: int,
+    granules: int,
+    kept: int,
+    time: float,
+) -> float:
+    """A slot's granules go to L2, and the first so many come from there. Returns: when those are there."""
+    parts = rates.partitions
+    near = 1 if parts * sm >= rates.sms else 0
+    done = time
+    for i in range(granules):
+        granule = rates.spilled_first + slot * rates.spilled_granules + i
+        first, last, share = 0, parts, rates.spilled_bytes if parts == 1 else rates.spilled_bytes // 2
+        if not rates.interleaved:
+            first = scatter(granule) % parts
+            last, share = first + 1, rates.spilled_bytes
+        for home in range(first, last):
+            own = (granule * parts + home) * parts + home
+            if i < kept and entry[own, STATE] == ABSENT and windows[granule] == 1:
+                done = max(done, read_hbm(free, counter, rates, own, share, 1, 1.0, time) + rates.hbm_latency)
+            written = keep_written(entry, dirt, lists, parts, granule, near, home, share)
+            if written > 0:
+                write_hbm(free, counter, rates, written, 1.0, time)
+        windows[granule] = 1
+    return done

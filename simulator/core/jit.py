@@ -1,0 +1,110 @@
+"""How the compiled loops are compiled: kept on disk, with C's division, and without reference counts.
+
+The loops allocate nothing and keep nothing, so counting references of the arrays that pass through them is pure cost
+(it made the engine five times slower); `_nrt=False` is numba's switch for code that does not need its runtime.
+
+numba takes a cached function for good while the file that defines it is unchanged,
+although functions and constants of other files are compiled into it.
+So the stamp of every cached function here is a digest of all files of this folder and below.
+"""
+
+import logging
+import multiprocessing
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import njit
+from numba.core.caching import IndexDataCacheFile
+
+OLDEST_NUMBA, NEWEST_NUMBA = (0, 61), (0, 68)
+"""The cache below is built from inner functions of numba, known to be as they should from the one to the other."""
+if not OLDEST_NUMBA <= numba.version_info[:2] <= NEWEST_NUMBA:
+    raise ImportError(
+        f"numba {numba.__version__} is installed: must be 0.61 to 0.68 (pip install 'numba>=0.61,<0.69')",
+        name="numba",
+    )
+_DIGEST = sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py")))).hexdigest()
+_LOG = logging.getLogger(__name__)
+_told: list[str] = []
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a function into its callers: a call that passes a dozen arrays costs more than most work here."""
+    return compiled(function, forceinline=True)
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile a function at its first call, or take it from the disk if no file of this folder has changed."""
+    dispatcher: Any = njit(error_model="numpy", nogil=True, **{"_nrt": False} | options)(function)
+    try:
+        dispatcher.enable_caching()
+    except RuntimeError:  # numba has no folder to keep it in
+        _cannot_keep(f"neither {Path(__file__).parent} nor the user's cache folder can be written")
+    else:
+        cache = dispatcher._cache
+        cache._cache_file = SharedCacheFile(cache.cache_path, cache._impl.filename_base, _DIGEST)
+    return dispatcher
+
+
+def is_kept(dispatcher: Any) -> bool:
+    """Whether a compiled function is on the disk, or compiled in this process already."""
+    folder = dispatcher._cache.cache_path
+    name = f"{dispatcher.py_func.__module__.rpartition('.')[2]}.{dispatcher.py_func.__qualname__}-*.nbi"
+    return bool(dispatcher.signatures) or (folder is not None and any(Path(folder).glob(name)))
+
+
+def can_keep() -> bool:
+    """Whether all that was compiled so far is on the disk, or will be."""
+    return not _told
+
+
+class SharedCacheFile(IndexDataCacheFile):
+    """One function's machine code on disk, for several processes at once; what cannot be kept only costs time.
+
+    numba's own class numbers its data files by an index that it has read before. Two processes that compile a function
+    for different types at the same time take the same number, and one later runs the code of the other.
+    Here a data file is named after what it holds, and is there before the index tells of it.
+    Where two write the index at once, the one that is last wins, and the other's code is compiled anew some day.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep code. Args: key: types, processor and source; data: as numba packs it."""
+        base = self._index_name.removesuffix(".nbi")
+        name = f"{base}.{sha256(repr((self._source_stamp, key)).encode()).hexdigest()[:16]}.nbc"
+        try:
+            self._save_data(name, data)
+            kept = {**self._load_index(), key: name}
+            self._save_index(kept)
+            for old in Path(self._cache_path).glob(f"{base}.*.nbc"):
+                if old.name not in kept.values():
+                    old.unlink(missing_ok=True)
+        except OSError as error:
+            _cannot_keep(f"{self._cache_path} cannot be written ({error.strerror})")
+
+    def load(self, key: Any) -> Any:
+        """Code that was kept under a key; None where there is none that can be read."""
+        try:
+            return super().load(key)
+        except Exception:  # whatever unpickling a damaged file may raise; it is compiled and kept anew
+            return None
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            found: dict[Any, str] = super()._load_index()
+        except Exception:  # as above
+            return {}
+        return found
+
+
+def _cannot_keep(why: str) -> None:
+    """Say once, and not in processes that help another one, that compiling will have to be done again."""
+    if not _told and multiprocessing.parent_process() is None:
+        _LOG.warning(
+            "tilesight: the compiled engine cannot be kept, so every run compiles it (up to a minute): %s; "
+            "set NUMBA_CACHE_DIR to a folder that can",
+            why,
+        )
+    _told.append(why)

@@ -1,0 +1,1 @@
+"""Columns, words and tables that results and reports share."""

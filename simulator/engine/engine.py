@@ -1,0 +1,190 @@
+"""The door to `core/`: launches and their costs in, cycles and bytes out.
+
+CTAs go to SMs as slots free up; every CTA walks its program; time and caches advance together.
+Launches of a pipeline follow each other on the same L2.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from ..core.engine import event_loop, l1, links, tile_path
+from ..core.engine.links import COUNTERS, STEPS
+from ..core.engine.lru import make_lru
+from ..core.engine.tile_path import Memory
+from ..core.jit import can_keep, is_kept
+from ..device.device import Device
+from ..launch.program import Launch
+from ..sm.step_cost import StepCost
+from .clock import Clocks
+from .launch_state import UnderWay, slots_of
+from .lower import lower_launch, lower_tensors
+from .steady_state import skip_steadily
+
+MOST_SAMPLES = 500
+"""Times at which a recorded launch says how many bytes have moved: where a CTA begins, and at the end."""
+MOST_GROUPS, GROUP_GRANULES = 16, 8
+"""Groups of sets of an L2 partition that are told apart, and granules that each has room for at least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRun:
+    """What the engine saw of one launch; skipped windows included.
+
+    Args:
+        cycles: from start to the end of the last CTA [cycles].
+        idle_cycles: of these, after its last CTA, in the mean over SMs; all of them where it got none [cycles].
+        hbm_read_bytes, hbm_write_bytes, l2_read_bytes, fabric_bytes, l1_hit_bytes: see `traffic.Traffic` [B].
+        simulated_fraction: share of the launch's steps that were stepped through.
+        timeline: float64 of shape (CTAs, 4): SM, slot, start and end cycle; or of shape (0, 4).
+        samples: float64 of shape (samples, 3), where a timeline is recorded: cycles since the start, from 0 to the end,
+            and bytes moved until then at HBM, and at L2 by SMs; or of shape (0, 3).
+    """
+
+    cycles: float
+    idle_cycles: float
+    hbm_read_bytes: int
+    hbm_write_bytes: int
+    l2_read_bytes: int
+    fabric_bytes: int
+    l1_hit_bytes: int
+    simulated_fraction: float
+    timeline: np.ndarray
+    samples: np.ndarray
+
+
+def is_compiled() -> bool:
+    """Whether numba finds the engine compiled on disk, so that a first call need not wait for the compiler."""
+    return is_kept(event_loop.run)
+
+
+def keeps_code() -> bool:
+    """Whether what numba compiles stays on disk; else a warning has said that every run has to wait for it."""
+    return can_keep()
+
+
+def run_launches(
+    launches: tuple[Launch, ...],
+    costs: Sequence[dict[str, StepCost]],
+    clocks: Sequence[Clocks],
+    device: Device,
+    *,
+    warm: bool = False,
+    resolution: str = "chunk",
+    steady_state: bool = True,
+    record: bool = False,
+) -> list[LaunchRun]:
+    """Simulate the launches of a pipeline, one after the other on the same L2.
+
+    Args:
+        costs: per launch, step name -> cost; clocks: per launch.
+        warm: whether the L2 starts as the same pipeline left it (else empty).
+        resolution: `chunk` or `line`.
+        steady_state: whether large grids may be continued from a steady state.
+        record: whether to record a timeline (steps through every CTA).
+
+    Raises:
+        occupancy.DoesNotFit: a CTA needs more than an SM has.
+    """
+    tensors, index, granules = lower_tensors(launches, device, resolution)
+    lowered = [lower_launch(launch, cost, index) for launch, cost in zip(launches, costs, strict=True)]
+    sizes = tensors[:, tile_path.GRANULE_ROWS] * tensors[:, tile_path.GRANULE_ROW_BYTES]
+    largest_bytes = max([int(sizes.max(initial=1)), *(low.spilled_bytes for low in lowered if low.spilled_granules)])
+    # Spilled registers lie behind all tensors, those of all launches in the same place.
+    spilled = max(
+        slots_of(launch, device) * low.spilled_granules for launch, low in zip(launches, lowered, strict=True)
+    )
+    state = _make_memory(granules + spilled, largest_bytes, device, resolution)
+    begin = 0.0
+    runs: list[LaunchRun] = []
+    for _ in range(2 if warm else 1):
+        runs = []
+        for number, (launch, low) in enumerate(zip(launches, lowered, strict=True)):
+            last = number == len(launches) - 1 and not warm
+            run = UnderWay(
+                launch, low, tensors, index, state, device, clocks[number], resolution, begin, record, granules
+            )
+            runs.append(_finish(run, steady_state and not record, refresh=not last))
+            begin = run.end
+    return runs
+
+
+def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str) -> Memory:
+    parts = device.l2_partitions
+    slots = tile_path.COALESCER_LINE_SLOTS if resolution == "line" else tile_path.COALESCER_SLOTS
+    coalescers = -(-device.sms // device.coalescer_sms)
+    capacities = np.tile(_group_bytes(device, largest_bytes), parts)
+    entry, dirt, lists = make_lru(granules * parts * parts, capacities, device.l2_dirty_fraction)
+    return Memory(
+        entry=entry,
+        dirt=dirt,
+        lists=lists,
+        ready=np.zeros(granules),
+        windows=np.zeros(granules, dtype=np.int32),
+        free=np.zeros(links.first_channel(parts, device.sms) + device.hbm_channels),
+        asked=np.zeros((slots, coalescers, 2)),
+        ring=np.zeros((device.sms, l1.L1_ENTRIES + l1.L1_APART, 2), dtype=np.int64),
+        seen=np.zeros((device.sms, l1.SEEN_COLUMNS), dtype=np.int32),
+        stamps=np.zeros((device.sms, l1.STAMPS), dtype=np.uint16),
+        counter=np.zeros(links.COUNTER_ELEMENTS),
+    )
+
+
+def _group_bytes(device: Device, largest_bytes: int) -> np.ndarray:
+    """Capacities of the groups of sets of one partition [B]; each has room for some of the largest granules.
+
+    Data do not fall evenly on the sets of a cache, so that some overflow before others.
+    Sets that get more or less than their share are groups with less or more room: quantiles of a normal distribution.
+    """
+    partition_bytes = device.l2_bytes / device.l2_partitions
+    groups = max(1, min(MOST_GROUPS, int(partition_bytes // (GROUP_GRANULES * largest_bytes))))
+    if device.l2_set_spread == 0:
+        groups = 1
+    quantiles = [NormalDist().inv_cdf((group + 0.5) / groups) for group in range(groups)]
+    return partition_bytes / groups * (1.0 + device.l2_set_spread * np.array(quantiles))
+
+
+def _finish(run: UnderWay, steady_state: bool, refresh: bool) -> LaunchRun:
+    """Step through a launch, or through as much as it takes. Args: refresh: leave the L2 as the whole launch would."""
+    skipped = np.zeros(COUNTERS + 1)
+    persistent = run.launch.cta_count < run.launch.program.item_count
+    samples = np.zeros((0, 3))
+    if len(run.record):
+        samples = _step_sampled(run, persistent)
+    elif steady_state and not persistent:
+        skipped = skip_steadily(run, refresh)
+    else:
+        run.step_to(run.launch.program.item_count)
+    total = run.snapshot() + skipped
+    return LaunchRun(
+        cycles=float(total[-1]),
+        idle_cycles=run.idle_cycles,
+        hbm_read_bytes=round(total[links.HBM_READ]),
+        hbm_write_bytes=round(total[links.HBM_WRITE]),
+        l2_read_bytes=round(total[links.L2_READ]),
+        fabric_bytes=round(total[links.FABRIC]),
+        l1_hit_bytes=round(total[links.L1_HIT]),
+        simulated_fraction=float(1.0 - skipped[STEPS] / total[STEPS]),
+        timeline=run.record,
+        samples=samples,
+    )
+
+
+def _step_sampled(run: UnderWay, persistent: bool) -> np.ndarray:
+    """Step through a launch, with `LaunchRun.samples` on the way; CTAs of a persistent grid all begin at the start."""
+    items = run.launch.program.item_count
+    pace = max(1, (items - run.slot_count) // MOST_SAMPLES)
+    stops = [] if persistent else range(run.slot_count, items, pace)
+    samples, before = [[0.0, 0.0, 0.0]], 0
+    for stop in (*stops, items):
+        run.step_to(stop, before)
+        before = stop
+        seen = run.snapshot()
+        cycles = run.now - run.begin if stop < items else seen[-1]
+        moved = (seen[links.HBM_READ] + seen[links.HBM_WRITE], seen[links.L2_READ] + seen[links.L2_WRITE])
+        if cycles <= samples[-1][0] and len(samples) > 1:
+            samples.pop()
+        samples.append([cycles, *moved])
+    return np.array(samples)

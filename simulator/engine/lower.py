@@ -1,0 +1,205 @@
+"""Turns the launches of a pipeline into the arrays that the compiled engine walks.
+
+All launches share one numbering of granules, so that what one launch leaves in L2 the next one finds.
+A granule of a tensor is the largest rectangle that every tile of every launch covers as a whole (`chunk`),
+or one 128-byte line (`line`).
+Where these are too many and too small, one of a few, along diagonals, stands for its neighbours (decision 0017).
+Tensors of millions of granules are folded: granule numbers repeat after a window of many L2 capacities;
+what is touched again after so much else would not be found in L2 anyway.
+A number that comes to mean another granule leaves L2 first:
+CTAs that run together may lie windows apart, and find nothing of each other's.
+"""
+
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+
+from ..core.engine.event_loop import CONSTANT, END, HALT, LOOP, LOOP_COLUMNS, STEP
+from ..core.engine.tile_path import COL_TERMS, PASSES_L1, ROW_TERMS, TILE_COLUMNS
+from ..device.device import Device
+from ..integers import cdiv
+from ..launch.program import THROUGH_L1, Launch, Loop, Step, Tensor, Tile
+from ..launch.walk import SECTOR_BYTES, pipelined_stages, steps
+from ..sm.step_cost import StepCost
+
+SPILLED_BYTES, LEAST_BYTES = 1 << 16, 256
+"""Granules of spilled registers: of one size, no larger than the first, a multiple of the second [B]."""
+SAMPLE_ABOVE_GRANULES, LEAST_SAMPLED = 1 << 17, 4
+"""Granules of a tensor of which a few stand for all, and how many of them every tile still has at least."""
+FOLD_ABOVE_GRANULES = 1 << 21
+FOLD_L2_CAPACITIES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoweredLaunch:
+    """Tables of one launch; their columns are named in `core.machine` and `core.memory`.
+
+    Args:
+        tiles, code, loops, steps: int64 tables; costs: float64 (steps, pipes + 1), the critical path last.
+        paces: one tuple for each step, as in `cost.StepCost`, which has covers_l2 too;
+        environment_size: item variables plus loop counters;
+        spilled_granules: of each slot, `SPILLED_BYTES` each at most; spilled_bytes: of one.
+    """
+
+    tiles: np.ndarray
+    code: np.ndarray
+    loops: np.ndarray
+    steps: np.ndarray
+    costs: np.ndarray
+    paces: tuple[tuple[float, ...], ...]
+    environment_size: int
+    covers_l2: bool
+    spilled_granules: int
+    spilled_bytes: int
+
+
+def lower_tensors(
+    launches: tuple[Launch, ...], device: Device, resolution: str
+) -> tuple[np.ndarray, dict[str, int], int]:
+    """Number the granules of all tensors.
+
+    Returns:
+        (int64 table with the columns of `core.memory`, tensor name -> row, number of granules).
+    """
+    tensors: dict[str, Tensor] = {}
+    tiles: dict[str, list[Tile]] = {}
+    for launch in launches:
+        for tensor in launch.program.tensors:
+            if tensors.setdefault(tensor.name, tensor) != tensor:
+                raise ValueError(f"tensor {tensor.name} differs between launches")
+        for step, _ in steps(launch.program.body):
+            for tile in (*step.loads, *step.stores):
+                tiles.setdefault(tile.tensor, []).append(tile)
+    rows: list[tuple[int, ...]] = []
+    base = 0
+    for name, tensor in tensors.items():
+        packed = tensor.pitch_bytes == tensor.row_bytes
+        if resolution == "line":
+            # Only tiles of whole rows run over the ends of packed rows; others start anew in each.
+            merged = packed and all(tile.cols >= tensor.cols for tile in tiles.get(name, []))
+            high, wide = _line_shape(tensor, merged, device.line_bytes)
+        else:
+            high, wide = _chunk_shape(tensor, tiles.get(name, []))
+        stands_for = 1 if resolution == "line" else _neighbours(tensor, tiles.get(name, []), high, wide)
+        row_granules = cdiv(cdiv(tensor.row_bytes, wide), stands_for)
+        slab_granules = cdiv(tensor.rows, high) * row_granules
+        total = slab_granules * tensor.slabs
+        fold = total
+        if total > FOLD_ABOVE_GRANULES:
+            window = max(FOLD_ABOVE_GRANULES // 4, FOLD_L2_CAPACITIES * device.l2_bytes // (high * wide * stands_for))
+            fold = cdiv(total, max(1, total // window))
+        shape = high, wide, tensor.rows, tensor.row_bytes
+        rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, stands_for))
+        base += fold
+    return np.array(rows, dtype=np.int64), {name: i for i, name in enumerate(tensors)}, base
+
+
+def _line_shape(tensor: Tensor, packed: bool, line_bytes: int) -> tuple[int, int]:
+    whole = SECTOR_BYTES // gcd(tensor.row_bytes, SECTOR_BYTES)  # rows that fill sectors exactly
+    if packed and (tensor.row_bytes < line_bytes or whole > 1):
+        return max(1, line_bytes // tensor.row_bytes // whole) * whole, tensor.row_bytes
+    return 1, line_bytes
+
+
+def _chunk_shape(tensor: Tensor, tiles: list[Tile]) -> tuple[int, int]:
+    high, wide = 0, 0
+    for tile in tiles:
+        for _, coefficient in tile.row:
+            high = gcd(high, coefficient)
+        if tile.rows < tensor.rows:
+            high = gcd(high, tile.rows)
+        if tile.cols < tensor.cols:
+            wide = gcd(wide, tile.cols * tensor.element_bytes)
+            for _, coefficient in tile.col:
+                wide = gcd(wide, coefficient * tensor.element_bytes)
+    return high or tensor.rows, wide or tensor.row_bytes
+
+
+def _neighbours(tensor: Tensor, tiles: list[Tile], high: int, wide: int) -> int:
+    """How many granules one stands for: a power of two."""
+    count = cdiv(tensor.rows, high) * cdiv(tensor.row_bytes, wide) * tensor.slabs
+    if count <= SAMPLE_ABOVE_GRANULES:
+        return 1
+    covered = [
+        min(tile.rows, tensor.rows) * min(tile.cols, tensor.cols) * tensor.element_bytes // (high * wide)
+        for tile in tiles
+    ]
+    return 1 << max(0, (min(covered) // LEAST_SAMPLED).bit_length() - 1)
+
+
+def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, int]) -> LoweredLaunch:
+    """Translate a launch's loop nest to instructions. Args: costs: step name -> cost; index: tensor name -> number."""
+    program = launch.program
+    variables = {name: i for i, name in enumerate(program.variables)}
+    code: list[tuple[int, int]] = []
+    loops: list[tuple[int, ...]] = []
+    order: list[Step] = []
+
+    def reference(value: int | str) -> int:
+        return variables[value] if isinstance(value, str) else value - CONSTANT
+
+    def emit(body: tuple[Step | Loop, ...]) -> None:
+        for node in body:
+            if isinstance(node, Step):
+                code.append((STEP, len(order)))
+                order.append(node)
+                continue
+            number = len(loops)
+            variables.setdefault(node.counter, len(variables))
+            loops.append(())
+            code.append((LOOP, number))
+            start = len(code)
+            emit(node.body)
+            code.append((END, number))
+            references = (reference(value) for value in (node.first, node.step, node.trips))
+            stages = pipelined_stages(node, launch)
+            slack = round(costs[node.body[0].name].slack_cycles) if stages else 0  # type: ignore[union-attr]
+            loops[number] = (start, len(code), *references, variables[node.counter], stages, slack)
+
+    emit(program.body)
+    code.append((HALT, 0))
+    tiles: list[Tile] = []
+    spans: list[tuple[int, ...]] = []
+    spilled = max(cost.local_bytes for cost in costs.values())
+    granules = cdiv(spilled, SPILLED_BYTES)
+    size = LEAST_BYTES * cdiv(spilled, LEAST_BYTES * granules) if granules else LEAST_BYTES
+    for step in order:
+        first = len(tiles)
+        tiles += (*step.loads, *step.stores)
+        middle = first + len(step.loads)
+        own = costs[step.name]
+        passed = cdiv(own.local_bytes, size), cdiv(own.local_kept_bytes, size)
+        spans.append((first, middle, middle, len(tiles), own.waits, *passed))
+    return LoweredLaunch(
+        tiles=_lower_tiles(launch, tiles, variables, index),
+        code=np.array(code, dtype=np.int64),
+        loops=np.array(loops, dtype=np.int64).reshape(-1, LOOP_COLUMNS),
+        steps=np.array(spans, dtype=np.int64),
+        costs=np.array(
+            [(*costs[step.name].pipe_cycles, costs[step.name].critical_path_cycles) for step in order], dtype=np.float64
+        ),
+        paces=tuple(costs[step.name].paces for step in order),
+        environment_size=len(variables),
+        covers_l2=any(cost.covers_l2 for cost in costs.values()),
+        spilled_granules=granules,
+        spilled_bytes=size,
+    )
+
+
+def _lower_tiles(launch: Launch, tiles: list[Tile], variables: dict[str, int], index: dict[str, int]) -> np.ndarray:
+    table = np.zeros((len(tiles), TILE_COLUMNS), dtype=np.int64)
+    for row, tile in zip(table, tiles, strict=True):
+        element = launch.program.tensor(tile.tensor).element_bytes
+        row[:ROW_TERMS] = (
+            index[tile.tensor],
+            variables[tile.slab],
+            tile.rows,
+            tile.cols * element,
+            tile.path != "plain",
+        )
+        for column, terms, factor in ((ROW_TERMS, tile.row, 1), (COL_TERMS, tile.col, element)):
+            for i, (name, coefficient) in enumerate(terms):
+                row[column + 2 * i : column + 2 * i + 2] = variables[name], coefficient * factor
+        row[PASSES_L1] = tile.path in THROUGH_L1
+    return table

@@ -1,0 +1,99 @@
+"""How much of its tensors a launch loads at all, each byte once, whatever is skipped of it: exact, by coverage.
+
+Heads are alike: what is loaded of one slab is loaded of every other, so one slab of each tensor is looked at.
+"""
+
+import numpy as np
+
+from ..core.engine.tile_path import GRANULE_ROW_BYTES, GRANULE_ROWS, PACKED, ROW_BYTES, ROWS
+from ..integers import cdiv
+from ..launch.program import Affine, Loop, Tile, TileProgram
+from ..launch.walk import ITEMS_AT_ONCE, SECTOR_BYTES, steps
+
+MOST_ITEMS = 1 << 22
+"""Items among which those of a slab are looked for: the first so many hold all of at least one."""
+
+
+def touched_bytes(program: TileProgram, tensors: np.ndarray, index: dict[str, int]) -> int:
+    """Bytes that a launch loads of tensors that it does not store, each granule once, as the engine counts them [B].
+
+    Args:
+        tensors, index: as `lower.lower_tensors` numbers them.
+    """
+    stored = {tile.tensor for step, _ in steps(program.body) for tile in step.stores}
+    loads: dict[str, list[tuple[Tile, tuple[Loop, ...]]]] = {}
+    for step, around in steps(program.body):
+        for tile in (tile for tile in step.loads if tile.tensor not in stored):
+            loads.setdefault(tile.tensor, []).append((tile, around))
+    covered = {name: _Slab(tensors[index[name]]) for name in loads}
+    first = program.items(np.zeros(1, dtype=np.int64))[0]
+    slab_of = dict(zip(program.variables, first.tolist(), strict=True))
+    for begin in range(0, min(program.item_count, MOST_ITEMS), ITEMS_AT_ONCE):
+        table = program.items(np.arange(begin, min(begin + ITEMS_AT_ONCE, program.item_count), dtype=np.int64))
+        columns = dict(zip(program.variables, table.T, strict=True))
+        for name, tiles in loads.items():
+            for tile, around in tiles:
+                chosen = np.flatnonzero(columns[tile.slab] == slab_of[tile.slab])
+                if len(chosen):
+                    own = {key: column[chosen] for key, column in columns.items()}
+                    size = program.tensor(name).element_bytes
+                    covered[name].add(*_reach(tile.row, tile.rows, 1, around, own), *_reach(
+                        tile.col, tile.cols, size, around, own
+                    ))  # fmt: skip
+    return sum(slab.bytes * program.tensor(name).slabs for name, slab in covered.items())
+
+
+class _Slab:
+    """Granules of one slab, and which of them are loaded."""
+
+    def __init__(self, row: np.ndarray) -> None:
+        self.row = row
+        self.high, self.wide = int(row[GRANULE_ROWS]), int(row[GRANULE_ROW_BYTES])
+        shape = cdiv(int(row[ROWS]), self.high), cdiv(int(row[ROW_BYTES]), self.wide)
+        self.edges = np.zeros((shape[0] + 1, shape[1] + 1), dtype=np.int32)
+
+    def add(self, top: np.ndarray, bottom: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+        """Rectangles from (top, left) to before (bottom, right), rows and bytes of a row."""
+        boxes = np.stack((
+            np.clip(top, 0, self.row[ROWS]) // self.high, -(-np.clip(bottom, 0, self.row[ROWS]) // self.high),
+            np.clip(left, 0, self.row[ROW_BYTES]) // self.wide,
+            -(-np.clip(right, 0, self.row[ROW_BYTES]) // self.wide),
+        ))  # fmt: skip
+        boxes = np.unique(boxes[:, (boxes[0] < boxes[1]) & (boxes[2] < boxes[3])], axis=1)
+        for rows, cols, sign in ((0, 2, 1), (0, 3, -1), (1, 2, -1), (1, 3, 1)):
+            np.add.at(self.edges, (boxes[rows], boxes[cols]), sign)
+
+    @property
+    def bytes(self) -> int:
+        """Of the granules that any rectangle covers [B]."""
+        loaded = self.edges.cumsum(axis=0).cumsum(axis=1)[:-1, :-1] > 0
+        rows = np.minimum(self.high, self.row[ROWS] - self.high * np.arange(loaded.shape[0]))
+        wide = np.minimum(self.wide, self.row[ROW_BYTES] - self.wide * np.arange(loaded.shape[1]))
+        if self.row[PACKED] == 1 and loaded.shape[1] == 1:
+            sizes = -(-rows[:, None] * wide // SECTOR_BYTES) * SECTOR_BYTES
+        else:
+            sizes = rows[:, None] * (-(-wide // SECTOR_BYTES) * SECTOR_BYTES)
+        return int(sizes[loaded].sum())
+
+
+def _reach(
+    origin: Affine, extent: int, factor: int, around: tuple[Loop, ...], columns: dict[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """From where to where a tile comes along one axis, over all trips of its loops, per item; nowhere without trips."""
+    loops = {loop.counter: loop for loop in around}
+    items = len(next(iter(columns.values())))
+
+    def value(given: int | str) -> np.ndarray:
+        return columns[given] if isinstance(given, str) else np.full(items, given, dtype=np.int64)
+
+    low = high = np.zeros(items, dtype=np.int64)
+    runs = np.ones(items, dtype=bool)
+    for loop in around:
+        runs = runs & (value(loop.trips) > 0)
+    for name, coefficient in origin:
+        first = last = columns[name] if name not in loops else value(loops[name].first)
+        if name in loops:
+            last = first + value(loops[name].step) * (value(loops[name].trips) - 1)
+        ends = coefficient * first, coefficient * last
+        low, high = low + np.minimum(*ends), high + np.maximum(*ends)
+    return low * factor, np.where(runs, (high + extent) * factor, low * factor)

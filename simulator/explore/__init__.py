@@ -1,0 +1,1 @@
+"""Many simulations: configurations ranked, schedules over sequence lengths."""

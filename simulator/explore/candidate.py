@@ -1,0 +1,156 @@
+"""One configuration of a ranked space: what became of it, how sure its time is, and what marks it out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..display.words import short_config
+from ..launch.program import Resources
+from ..prediction.prediction import Prediction
+from ..schedules.contract import Config
+
+ERROR_FRACTIONS = {"compiled": 0.05, "tiles": 0.19}
+"""Where the cycles of a step come from -> mean absolute error of the time, from which bands are drawn.
+
+`compiled`: 4.2 % over 2,069 points of problems that no constant of time was fitted on, 4.8 % on an H100; `tiles`:
+14.6 % over the 249 of seed 2, 18.5 % over the 114 of seed 8. Source: docs/accuracy.md.
+"""
+TOTAL_KEYS = (
+    "time_s",
+    "bottleneck",
+    "bottleneck_share",
+    "matmul_flop",
+    "executed_flop",
+    "matmul_flop_per_s",
+    "hbm_read_bytes",
+    "hbm_write_bytes",
+    "l2_read_bytes",
+    "l2_write_bytes",
+    "l2_hit_fraction",
+    "fabric_bytes",
+    "smem_fill_bytes",
+    "smem_read_bytes",
+    "smem_write_bytes",
+    "peak_memory_bytes",
+)
+"""Figures of all launches together."""
+LAUNCH_KEYS = (
+    "ctas_per_sm",
+    "occupancy_fraction",
+    "waves",
+    "registers_per_thread",
+    "spilled_bytes_per_thread",
+    "kv_under_way_bytes",
+    "l2_fit",
+    "smem_bytes_per_cta",
+    "resources",
+    "cost",
+)
+"""Figures of the launch that takes longest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One configuration of a schedule and what became of it.
+
+    Args:
+        schedule: name; config: choices; options: those of them that the schedule reads.
+        resources: of each launch, in the place of the estimates; None leaves the estimates.
+        prediction: None where it cannot run on the device at all.
+        reason: why it does not fit, in one line; empty where it does.
+        pareto: whether no other that fits is at least as good in time, SRAM fill and HBM bytes, and better in one.
+        like_best: whether its band of times meets that of the best.
+    """
+
+    schedule: str
+    config: Config
+    options: tuple[str, ...]
+    resources: tuple[Resources, ...] | None = None
+    prediction: Prediction | None = None
+    reason: str = ""
+    pareto: bool = False
+    like_best: bool = False
+
+    def __repr__(self) -> str:
+        """One line: the configuration, and what became of it."""
+        return f"<Candidate: {self.schedule} {short_config(self.config)}: {self.told}>"
+
+    @property
+    def told(self) -> str:
+        """What became of it, e.g. `1.02 ms, bound by issue 95 %`, or why it does not fit."""
+        if self.reason:
+            return f"does not fit: {self.reason}"
+        return self.prediction.told if self.prediction else "not simulated"
+
+    @property
+    def fits(self) -> bool:
+        """Whether it runs on the device."""
+        return not self.reason
+
+    @property
+    def may_spill(self) -> bool:
+        """Whether it spills by the estimate from tiles, which does not know how much that costs."""
+        launches = self.prediction.launches if self.prediction else ()
+        return any(one.resources == "estimated" and one.spilled_bytes_per_thread > 0 for one in launches)
+
+    @property
+    def costs(self) -> tuple[float, int, int]:
+        """What Pareto marks weigh: time [s], bytes into the SMs [B], bytes at HBM [B]."""
+        if self.prediction is None:
+            return float("inf"), 0, 0
+        total = self.prediction.total
+        return total.time_s, total.smem_fill_bytes, total.hbm_bytes
+
+    @property
+    def band_s(self) -> tuple[float, float] | None:
+        """Times that the mean error leaves open [s]; None where it does not run."""
+        if self.prediction is None:
+            return None
+        times_s = [launch.traffic.time_s for launch in self.prediction.launches]
+        errors = [ERROR_FRACTIONS[launch.cost.split(":")[0]] for launch in self.prediction.launches]
+        open_s = sum(time_s * error for time_s, error in zip(times_s, errors, strict=True))
+        return sum(times_s) - open_s, sum(times_s) + open_s
+
+    def config_dict(self) -> dict[str, int | str]:
+        """The options that the schedule reads, with their values."""
+        return {name: getattr(self.config, name) for name in self.options}
+
+    def to_dict(self) -> dict[str, object]:
+        """The object in `explore --json`; figures are null where it cannot run."""
+        told: dict[str, object] = {
+            "schedule": self.schedule,
+            "config": self.config_dict(),
+            "fits": self.fits,
+            "reason": self.reason,
+            "pareto": self.pareto,
+        }
+        low_s, high_s = self.band_s or (None, None)
+        told |= {"time_low_s": low_s, "time_high_s": high_s, "like_best": self.like_best if self.band_s else None}
+        if self.prediction is None:
+            return told | dict.fromkeys((*TOTAL_KEYS, *LAUNCH_KEYS))
+        total = self.prediction.total_dict()
+        launch = self.prediction.longest_launch.to_dict()
+        return told | {key: total[key] for key in TOTAL_KEYS} | {key: launch[key] for key in LAUNCH_KEYS}
+
+
+def mark_pareto(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The same candidates, with those marked that no other beats in time, SRAM fill and HBM bytes together."""
+    fitting = [candidate.costs for candidate in candidates if candidate.fits]
+
+    def beaten(own: tuple[float, int, int]) -> bool:
+        return any(other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other in fitting)
+
+    return [replace(candidate, pareto=candidate.fits and not beaten(candidate.costs)) for candidate in candidates]
+
+
+def mark_like_best(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The same candidates, with those marked that cannot be told apart from the best: their bands of times meet.
+
+    Args:
+        candidates: best first.
+    """
+    best = next((candidate.band_s for candidate in candidates if candidate.fits), None)
+
+    def alike(own: tuple[float, float] | None) -> bool:
+        return best is not None and own is not None and own[0] <= best[1]
+
+    return [replace(candidate, like_best=candidate.fits and alike(candidate.band_s)) for candidate in candidates]

@@ -1,0 +1,61 @@
+"""Which of several configurations keeps HBM from reading K and V again, where they crowd L2 in the best of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from .. import units
+from ..device.device import Device
+from ..display.render import config_text
+from ..prediction.notes import l2_notes
+from ..schedules.contract import CTA_ORDERS
+from .candidate import Candidate
+
+TOLD = ("block_m", "block_n", "num_warps", "num_stages", "cta_order")
+FEWER = 0.5
+"""A configuration avoids it where HBM reads at most this share of what it reads in the crowded one."""
+
+
+def crowded_notes(
+    ranked: Sequence[Candidate], device: Device, tried: Callable[[Candidate], Candidate]
+) -> tuple[str, ...]:
+    """Why K and V crowd L2 in the first configuration that they do, and the fastest way out; nothing where in none.
+
+    Args:
+        ranked: those that fit, best first; tried: simulates another one.
+    """
+    first = next((item for item in ranked if item.prediction and item.prediction.l2_fit), None)
+    if first is None or first.prediction is None:
+        return ()
+    why = l2_notes(first.prediction.launches, device)
+    read_bytes = first.prediction.total.hbm_read_bytes
+    others = [*ranked, *(tried(one) for one in _other_orders(first, ranked))]
+    ways = [
+        (item.prediction.time_s, number, item.prediction.total.hbm_read_bytes, item)
+        for number, item in enumerate(others)
+        if item.prediction and item.fits and item.prediction.total.hbm_read_bytes <= FEWER * read_bytes
+    ]
+    if not ways:
+        return (*why, "no other configuration or CTA order halves what HBM reads")
+    time_s, _, less_bytes, item = min(ways)
+    return (
+        *why,
+        f"{item.schedule} {config_text(_told(item))} reads {units.traffic(less_bytes)} from HBM"
+        f" and takes {units.duration(time_s)}",
+    )
+
+
+def _told(item: Candidate) -> dict[str, object]:
+    """The options that matter here, with their values."""
+    return {name: value for name, value in item.config_dict().items() if name in TOLD}
+
+
+def _other_orders(first: Candidate, ranked: Sequence[Candidate]) -> list[Candidate]:
+    """The configuration in the CTA orders that nobody has looked at."""
+    seen = {item.config.cta_order for item in ranked}
+    if "cta_order" not in first.options:
+        return []
+    return [
+        replace(first, config=replace(first.config, cta_order=order), prediction=None)
+        for order in CTA_ORDERS
+        if order not in seen
+    ]

@@ -1,0 +1,323 @@
+"""Ranks the configurations of one or several schedules: which is best, and what each costs in time and bytes.
+
+Every configuration is simulated on its own, so the result does not depend on how many processes share the work.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .. import units
+from ..device.device import Device, device_name, load_device
+from ..display.columns import html_table
+from ..display.frames import frame
+from ..display.render import table
+from ..display.words import plural, problem_text
+from ..jobs.pool import Progress, run_all
+from ..launch.program import Launch
+from ..prediction.notes import tile_notes
+from ..prediction.prediction import Prediction
+from ..problems.attention import AttentionProblem
+from ..residency.occupancy import DoesNotFit
+from ..resolve import ResourcesOf, default_config, launches_of
+from ..schedules.registry import find_schedule
+from ..simulate import simulate
+from ..sm.choose import cost_notes
+from .candidate import Candidate, mark_like_best, mark_pareto
+from .crowded import crowded_notes
+from .ranking import ranking_columns, ranking_rows, short_text
+from .space import Options, configs_of, schedules_named, those_able, unlike
+from .triton_configs import triton_configs_text
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SCHEMA = "tilesight.explore/1"
+BASELINE = "naive"
+SHOWN = 15
+"""Rows of a table that is printed, or shown in a notebook."""
+SHOWN_WIDTH = 120
+
+Settings = Mapping[str, str | int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exploration:
+    """A ranked configuration space.
+
+    Args:
+        device: the GPU; device_name: its name in the catalogue, or a path.
+        candidates: those that fit by time, then those that do not.
+        baseline: naive attention in its default configuration, made to fit; None where it cannot run, or is not the
+            same work.
+        left_out: schedule -> why it cannot compute the problem at all.
+        notes: remarks for the user, one line each.
+    """
+
+    problem: AttentionProblem
+    device: Device
+    device_name: str
+    candidates: tuple[Candidate, ...]
+    baseline: Prediction | None
+    left_out: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ranked(self) -> tuple[Candidate, ...]:
+        """Those that fit, best first."""
+        return tuple(candidate for candidate in self.candidates if candidate.fits)
+
+    @property
+    def title(self) -> str:
+        """What was looked at, where, and how many configurations of it fit, in one line."""
+        return (
+            f"{problem_text(self.problem)} on {self.device_name} ({self.device.name}):"
+            f" {plural(len(self.candidates), 'configuration')}, {len(self.ranked)} fit"
+        )
+
+    def __repr__(self) -> str:
+        """One line: what was looked at, and the best of it."""
+        best = "".join(f"; best: {_best_text(self.candidates, item)}" for item in self.ranked[:1])
+        return f"<Exploration: {self.title}{best}>"
+
+    def __str__(self) -> str:
+        """The table that `explore` prints, without the lines around it."""
+        shown = self.ranked[:SHOWN]
+        if not shown:
+            return self.title
+        return f"{self.title}\n{table(ranking_columns(shown, self.candidates), SHOWN_WIDTH)}"
+
+    def _repr_html_(self) -> str:
+        shown = self.ranked[:SHOWN]
+        columns = ranking_columns(shown, self.candidates) if shown else []
+        return html_table(self.title, columns, [f"Note: {note}" for note in self.notes])
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame: a row per configuration, in the order of `candidates`; the columns of `explore --csv`.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        return frame(ranking_rows(self.device_name, self.candidates))
+
+    def to_triton_configs(self, top: int = 5) -> str:
+        """The best few as a list of `triton.Config`, to paste into `@triton.autotune`; what `--triton-configs` prints.
+
+        Args:
+            top: so many at most of those that fit.
+
+        Raises:
+            ValueError: less than one.
+        """
+        if top < 1:
+            raise ValueError(f"top = {top}: must be an integer of 1 or more")
+        best = self.ranked[:top]
+        return triton_configs_text(f"The best {len(best)} by prediction; {self.title}", best, self.notes)
+
+    def to_dict(self, top: int | None = None) -> dict[str, object]:
+        """The object that `explore --json` prints. Args: top: only that many of the ranked."""
+        return {
+            "schema": SCHEMA,
+            "device": self.device_name,
+            "problem": asdict(self.problem),
+            "candidates": len(self.candidates),
+            "fitting": len(self.ranked),
+            "left_out": self.left_out,
+            "baseline": None if self.baseline is None else _candidate(self.baseline, self.device).to_dict(),
+            "configs": [{"rank": rank, **item.to_dict()} for rank, item in enumerate(self.candidates[:top], 1)],
+            "notes": list(self.notes),
+        }
+
+
+def _best_text(every: Sequence[Candidate], best: Candidate) -> str:
+    return f"{short_text(every, best)}: {best.told}"
+
+
+def explore(
+    problem: AttentionProblem,
+    *,
+    schedule: str | Sequence[str] = "flash2",
+    device: Device | str = "h200",
+    l2: str = "cold",
+    overhead: str = "stream",
+    resolution: str = "chunk",
+    registers: int | None = None,
+    smem_bytes: int | None = None,
+    resources_of: ResourcesOf | None = None,
+    cost: str = "compiled",
+    workers: int | None = None,
+    progress: Progress | None = None,
+    **fixed: int | str | Sequence[int | str],
+) -> Exploration:
+    """Simulate a configuration space and rank it.
+
+    Args:
+        problem: what to compute.
+        schedule: a name, several names, or `all` that compute attention; all must compute the same.
+        device: a `Device`, a catalogue name or a path to a TOML file.
+        l2, overhead, resolution, registers, smem_bytes, cost: as `simulate`.
+        resources_of: called once, here, with the launches of all configurations; what it says comes in the place of
+            what `simulate` knows of them.
+        workers: threads at most; one per core where None.
+        progress: called with (configurations done, configurations in all).
+        fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.
+
+    Raises:
+        ValueError: unknown name, schedules that do not compute the same, a value that is not allowed,
+            an option that no schedule takes, or a single schedule that cannot compute the problem.
+    """
+    gpu = load_device(device) if isinstance(device, str) else device
+    source = cost if registers is None and smem_bytes is None else "tiles"
+    jobs, left_out = plan(problem, schedule, fixed, source)
+    settings: Settings = {
+        "l2": l2,
+        "overhead": overhead,
+        "resolution": resolution,
+        "registers": registers,
+        "smem_bytes": smem_bytes,
+        "cost": cost,
+    }
+    naive = find_schedule(BASELINE)
+    other = unlike([naive, *schedules_named(schedule)])
+    config = default_config(problem, BASELINE, gpu, cost)
+    baseline = Candidate(schedule=BASELINE, config=config, options=naive.options, reason=other)
+    if resources_of:
+        *jobs, baseline = _with_resources([*jobs, baseline], problem, gpu, resources_of)
+    # Naive attention takes longest, and is in its own configuration whatever else is given.
+    plain: Settings = {"l2": l2, "overhead": overhead, "cost": cost}
+    work = [(plain, baseline), *((settings, job) for job in jobs)]
+    baseline, *done = run_all(lambda one: _simulate_one(problem, gpu, *one), work, workers, progress)
+    candidates = mark_like_best(mark_pareto(sorted(done, key=_rank)))
+    fitting = [item for item in candidates if item.fits]
+    return Exploration(
+        problem=problem,
+        device=gpu,
+        device_name=device_name(device) if isinstance(device, str) else device.name,
+        candidates=tuple(candidates),
+        baseline=baseline.prediction,
+        left_out=left_out,
+        notes=(
+            *_cost_notes(done),
+            *_tile_notes(problem, gpu, fitting[:1]),
+            *crowded_notes(fitting, gpu, partial(_simulate_one, problem, gpu, settings)),
+        ),
+    )
+
+
+def plan(
+    problem: AttentionProblem, schedule: str | Sequence[str], fixed: Options, cost: str = "compiled"
+) -> tuple[list[Candidate], dict[str, str]]:
+    """What `explore` will simulate, in a stable order; and schedule -> why it cannot compute the problem at all.
+
+    Args:
+        cost: `compiled` keeps to what Triton's compiler can do, where options do not say otherwise.
+
+    Raises:
+        ValueError: as `explore`.
+    """
+    chosen = schedules_named(schedule)
+    if unlike(chosen):
+        raise ValueError(f"schedule: {unlike(chosen)}; only like can be ranked")
+    able, left_out = those_able(chosen, problem)
+    if not able:
+        raise ValueError("; ".join(f"schedule {name}: {reason}" for name, reason in left_out.items()))
+    jobs = [
+        Candidate(schedule=item.name, config=config, options=item.options)
+        for item in able
+        for config in configs_of(item, chosen, fixed, cost)
+    ]
+    return jobs, left_out
+
+
+def ranking(
+    problem: AttentionProblem,
+    device: Device,
+    jobs: Sequence[Candidate],
+    settings: Settings,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> list[Candidate]:
+    """Candidates with what became of them: those that fit by time, then those that do not.
+
+    Args:
+        settings: keywords of `simulate`; workers, progress: as `explore`.
+    """
+    return sorted(run_all(partial(_simulate_one, problem, device, settings), jobs, workers, progress), key=_rank)
+
+
+def _rank(candidate: Candidate) -> tuple[object, ...]:
+    """Those that fit first; by time, then bytes, then name and options, so that the order is always the same.
+
+    Where tiles alone say that a configuration spills, its time is worth little, and it stands behind the others.
+    """
+    choices = tuple(candidate.config_dict().values())
+    without = candidate.prediction is None
+    return not candidate.fits, without, candidate.may_spill, candidate.costs, candidate.schedule, choices
+
+
+def _cost_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """How often compiled code was of no use, and why, by the first example; in one line."""
+    predictions = [item.prediction for item in candidates if item.prediction]
+    noted = [note for each in predictions for note in cost_notes(launch.cost for launch in each.launches)[:1]]
+    if not noted:
+        return ()
+    return (f"{len(noted)} of {len(candidates)} configurations: {noted[0]}",)
+
+
+def _tile_notes(problem: AttentionProblem, device: Device, some: Sequence[Candidate]) -> tuple[str, ...]:
+    """Remarks on the tiles of some configurations that can run."""
+    launches = [launch for item in some for launch in launches_of(problem, item.schedule, item.config, device)]
+    return tile_notes(problem, launches, device)
+
+
+def _candidate(prediction: Prediction, device: Device) -> Candidate:
+    reason = "" if prediction.fits else memory_reason(prediction.peak_memory_bytes, device)
+    return Candidate(
+        schedule=prediction.schedule,
+        config=prediction.config,
+        options=prediction.options,
+        prediction=prediction,
+        reason=reason,
+    )
+
+
+def memory_reason(peak_memory_bytes: int, device: Device) -> str:
+    """Why a problem is too large for a device, in one line."""
+    need, have = units.capacity(peak_memory_bytes), units.capacity(device.hbm_bytes)
+    return f"device memory: needs {need}, {device.name} has {have}"
+
+
+def _with_resources(
+    jobs: Sequence[Candidate], problem: AttentionProblem, device: Device, resources_of: ResourcesOf
+) -> list[Candidate]:
+    """The jobs with the resources of their launches, or with the reason why they have none."""
+    launches = [job.reason or _launches(problem, device, job) for job in jobs]
+    pipelines = {number: found for number, found in enumerate(launches) if isinstance(found, tuple)}
+    answers = dict(zip(pipelines, resources_of(list(pipelines.values())), strict=True))
+    done = list(jobs)
+    for number, answer in answers.items():
+        job = jobs[number]
+        done[number] = replace(job, reason=answer) if isinstance(answer, str) else replace(job, resources=answer)
+    return done
+
+
+def _launches(problem: AttentionProblem, device: Device, job: Candidate) -> tuple[Launch, ...] | str:
+    """What a job runs; or, in one line, why its schedule or the device cannot do it."""
+    try:
+        return launches_of(problem, job.schedule, job.config, device)
+    except ValueError as error:
+        return str(error)
+
+
+def _simulate_one(problem: AttentionProblem, device: Device, settings: Settings, job: Candidate) -> Candidate:
+    # What the schedule cannot do is an answer here; any other error is a bug and must be seen.
+    reason = job.reason or _launches(problem, device, job)
+    if isinstance(reason, str):
+        return replace(job, reason=reason)
+    chosen = {"schedule": job.schedule, "config": job.config, "device": device, "resources": job.resources}
+    try:
+        prediction = simulate(problem, **chosen, **settings)  # type: ignore[arg-type]
+    except DoesNotFit as error:
+        return replace(job, reason=str(error))
+    return replace(_candidate(prediction, device), resources=job.resources)

@@ -1,0 +1,207 @@
+"""The fastest configuration of a schedule at each of several sequence lengths, found within seconds.
+
+All configurations are tried at one short length (`survey_problem`), the best of them again at each length asked for, as
+long as that is quick.
+For B = 4, H = 32, D = 64 on an H200 that costs at most 2.5 % at N = 512 to 8192 against trying all at every length:
+naive 2.5 %, unfused 0.8 %, flash2_tma 0.6 %, flash1 and flash2 nothing (2026-11-23). Not all were tried of naive and
+unfused beyond 1024 and of flash1 beyond 2048, but the best 4 to 14 of half that length.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isqrt
+
+from ..device.device import Device
+from ..prediction.prediction import Prediction
+from ..problems.attention import AttentionProblem
+from ..residency.occupancy import DoesNotFit
+from ..resolve import default_config, launches_of
+from ..schedules.contract import Config
+from ..schedules.registry import find_schedule
+from ..simulate import peak_memory_bytes, simulate
+from .candidate import Candidate
+from .explore import Settings, memory_reason, ranking
+from .space import configs_of, schedules_named, those_able
+
+SURVEY_SCORES = 1 << 23
+"""Most scores of the problem that all configurations are tried on.
+
+A core of a cloud machine takes 6 s for five schedules of 128 configurations (2026-11-23).
+"""
+SURVEY_HEADS = 128
+"""So many heads of all sequences fill a GPU with CTAs; more take longer and say the same."""
+RETRIED = 16
+"""So many of the best are tried again at the shortest length, a quarter of them at longer ones."""
+RETRIED_BYTES = 1 << 29
+"""Nothing is tried again where a schedule holds more device memory: it takes the choice of the length before.
+
+One simulation of a schedule that stores its scores takes seconds there.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One schedule at one sequence length.
+
+    Args:
+        schedule: name; seqlen: of queries and keys; config: choices.
+        peak_memory_bytes: most device memory held at once; 0 where the schedule cannot do the problem [B].
+        prediction: None where it does not run.
+        reason: why it does not run, in one line; empty where it does.
+    """
+
+    schedule: str
+    seqlen: int
+    config: Config
+    peak_memory_bytes: int = 0
+    prediction: Prediction | None = None
+    reason: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it runs on the device."""
+        return not self.reason
+
+    @property
+    def time_s(self) -> float:
+        """Predicted time [s]; infinite where it does not run."""
+        return self.prediction.time_s if self.prediction else float("inf")
+
+    def to_dict(self, speedup: float | None) -> dict[str, object]:
+        """The object in `compare --json`. Args: speedup: over naive attention, None where one of them does not run."""
+        told: dict[str, object] = {
+            "schedule": self.schedule,
+            "seqlen": self.seqlen,
+            "fits": self.fits,
+            "reason": self.reason,
+            "config": {name: getattr(self.config, name) for name in find_schedule(self.schedule).options},
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "speedup": speedup,
+        }
+        if self.prediction is None:
+            return told | dict.fromkeys(POINT_KEYS)
+        total = self.prediction.total_dict()
+        return told | {key: total[key] for key in POINT_KEYS}
+
+
+POINT_KEYS = (
+    "time_s",
+    "bottleneck",
+    "bottleneck_share",
+    "hbm_read_bytes",
+    "hbm_write_bytes",
+    "l2_read_bytes",
+    "l2_write_bytes",
+    "l2_hit_fraction",
+    "fabric_bytes",
+    "smem_fill_bytes",
+    "matmul_flop",
+    "executed_flop",
+    "matmul_flop_per_s",
+)
+
+
+def plan(
+    problem: AttentionProblem,
+    schedule: str | Sequence[str],
+    fixed: Mapping[str, int | str],
+    cost: str = "compiled",
+) -> tuple[dict[str, list[Candidate]], dict[str, str]]:
+    """What `compare` chooses from: schedule -> configurations; and schedule -> why it cannot compute the problem.
+
+    Raises:
+        ValueError: as `compare`.
+    """
+    chosen = schedules_named(schedule)
+    able, left_out = those_able(chosen, problem)
+    return {
+        item.name: [
+            Candidate(schedule=item.name, config=config, options=item.options)
+            for config in configs_of(item, chosen, fixed, cost)
+        ]
+        for item in able
+    }, left_out
+
+
+def survey_problem(problem: AttentionProblem) -> AttentionProblem:
+    """The problem that all configurations are tried on: enough CTAs to fill a GPU, and quick.
+
+    Args:
+        problem: the longest that is asked for.
+
+    Returns:
+        It with as few sequences as have `SURVEY_HEADS` heads, and the longest power of two of queries and keys whose
+        scores are at most `SURVEY_SCORES`; or with its own length where that is shorter.
+    """
+    few = replace(problem, batch=min(problem.batch, -(-SURVEY_HEADS // problem.heads)))
+    length = 1 << (isqrt(SURVEY_SCORES // (few.batch * few.heads)) or 1).bit_length() - 1
+    length = min(length, problem.seqlen_q)
+    return replace(few, seqlen_q=length, seqlen_k=length)
+
+
+def shortlist(
+    schedule: str,
+    space: Sequence[Candidate],
+    ranked: Sequence[Candidate],
+    problem: AttentionProblem,
+    device: Device,
+    cost: str,
+) -> list[Candidate]:
+    """The best that fit; where none does, the only one there is, or the default, whose points then say why not."""
+    best = [item for item in ranked if item.schedule == schedule and item.fits][:RETRIED]
+    if best or len(space) == 1:
+        return [replace(item, prediction=None) for item in best or space]
+    return [replace(space[0], config=default_config(problem, schedule, device, cost))]
+
+
+def along(
+    problems: Sequence[AttentionProblem], device: Device, settings: Settings, choice: Sequence[Candidate]
+) -> list[Point]:
+    """A schedule at each length, in the fastest there of the best. Args: problems: by length; choice: best first."""
+    points = []
+    best = list(choice)
+    for one in problems:
+        tried = best[:1]
+        if _peak_bytes(one, best[0], device) <= RETRIED_BYTES:
+            tried = best[: RETRIED if one is problems[0] else RETRIED // 4]
+        if len(tried) > 1:
+            again = [item for item in ranking(one, device, tried, settings, workers=1) if item.fits]
+            best = [replace(item, prediction=None) for item in again] or best
+            if again and (prediction := again[0].prediction):
+                points.append(
+                    Point(
+                        schedule=best[0].schedule,
+                        seqlen=one.seqlen_q,
+                        config=best[0].config,
+                        peak_memory_bytes=prediction.peak_memory_bytes,
+                        prediction=prediction,
+                    )
+                )
+                continue
+        points.append(_point(device, settings, (best[0].schedule, best[0].config, one)))
+    return points
+
+
+def _peak_bytes(problem: AttentionProblem, candidate: Candidate, device: Device) -> int:
+    """Peak device memory [B]; 0 where the schedule cannot do the problem."""
+    try:
+        return peak_memory_bytes(problem, candidate.schedule, candidate.config, device)
+    except ValueError:
+        return 0
+
+
+def _point(device: Device, settings: Settings, job: tuple[str, Config, AttentionProblem]) -> Point:
+    schedule, config, problem = job
+    point = Point(schedule=schedule, seqlen=problem.seqlen_q, config=config)
+    try:
+        launches_of(problem, schedule, config, device)
+    except ValueError as error:
+        return replace(point, reason=str(error))
+    point = replace(point, peak_memory_bytes=peak_memory_bytes(problem, schedule, config, device))
+    if point.peak_memory_bytes > device.hbm_bytes:
+        return replace(point, reason=memory_reason(point.peak_memory_bytes, device))
+    try:
+        prediction = simulate(problem, schedule=schedule, config=config, device=device, **settings)  # type: ignore[arg-type]
+    except DoesNotFit as error:
+        return replace(point, reason=str(error))
+    return replace(point, prediction=prediction)

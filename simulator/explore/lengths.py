@@ -1,0 +1,207 @@
+"""Holds schedules against each other over sequence lengths: time, bytes, device memory, and where memory runs out.
+
+Each schedule runs in its fastest configuration of all that the options leave (`fastest`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+from ..device.device import Device, device_name, load_device
+from ..jobs.pool import Progress, run_all
+from ..problems.attention import MAX_SEQLEN, AttentionProblem
+from ..schedules.contract import Config, Schedule
+from ..schedules.registry import find_schedule
+from ..simulate import peak_memory_bytes
+from .candidate import ERROR_FRACTIONS
+from .explore import BASELINE, Settings, ranking
+from .fastest import Point, along, plan, shortlist, survey_problem
+from .space import unlike
+
+SCHEMA = "tilesight.compare/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """How long sequences can get before device memory runs out.
+
+    Args:
+        schedule: name.
+        longest_seqlen: the longest that fits; 0 where not even one token does.
+        out_of_memory_seqlen: the shortest that does not fit; None where all lengths that can be asked for do.
+    """
+
+    schedule: str
+    longest_seqlen: int
+    out_of_memory_seqlen: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Schedules over sequence lengths.
+
+    Args:
+        problem: the first of the problems, the others differ in length.
+        device_name: its name in the catalogue, or a path.
+        chosen: schedule -> length -> the configuration found fastest there; tried: schedule -> of how many.
+        points: by schedule, then length; limits: by schedule.
+        left_out: schedule -> why it cannot compute the problem at all.
+        notes: remarks for the user, one line each.
+    """
+
+    problem: AttentionProblem
+    device: Device
+    device_name: str
+    chosen: dict[str, dict[int, Config]]
+    tried: dict[str, int]
+    seqlens: tuple[int, ...]
+    points: tuple[Point, ...]
+    limits: tuple[Limit, ...]
+    left_out: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: which schedules, at which lengths, and where."""
+        lengths = ", ".join(map(str, self.seqlens))
+        return f"<Scaling: {', '.join(self.chosen)} at N = {lengths} on {self.device_name}>"
+
+    def point(self, schedule: str, seqlen: int) -> Point | None:
+        """A schedule at a length; None where it was left out."""
+        return next((one for one in self.points if (one.schedule, one.seqlen) == (schedule, seqlen)), None)
+
+    def best(self, seqlen: int) -> Point | None:
+        """The fastest at a length of those that compute attention, or of all where none does; None where none runs."""
+        ran = [one for one in self.points if one.seqlen == seqlen and one.prediction]
+        alike = [one for one in ran if find_schedule(one.schedule).computes == "attention"] or ran
+        return min(alike, key=lambda one: one.time_s, default=None)
+
+    def speedup(self, point: Point) -> float | None:
+        """Time of naive attention at the same length over this point's time.
+
+        None where one of them does not run, or this point is not of attention.
+        """
+        if unlike([find_schedule(BASELINE), find_schedule(point.schedule)]):
+            return None
+        for other in self.points:
+            if other.schedule == BASELINE and other.seqlen == point.seqlen and other.prediction and point.prediction:
+                return other.prediction.time_s / point.prediction.time_s
+        return None
+
+    def to_dict(self) -> dict[str, object]:
+        """The object that `compare --json` prints."""
+        shape = {key: value for key, value in asdict(self.problem).items() if not key.startswith("seqlen")}
+        return {
+            "schema": SCHEMA,
+            "device": self.device_name,
+            "problem": shape,
+            "tried": self.tried,
+            "seqlens": list(self.seqlens),
+            "points": [point.to_dict(self.speedup(point)) for point in self.points],
+            "limits": [asdict(limit) for limit in self.limits],
+            "left_out": self.left_out,
+            "notes": list(self.notes),
+        }
+
+
+def compare(
+    problem: AttentionProblem,
+    seqlens: Sequence[int],
+    *,
+    schedule: str | Sequence[str] = "all",
+    device: Device | str = "h200",
+    l2: str = "cold",
+    overhead: str = "stream",
+    cost: str = "compiled",
+    workers: int | None = None,
+    progress: Progress | None = None,
+    **fixed: int | str,
+) -> Scaling:
+    """Simulate schedules over sequence lengths, each in its fastest configuration.
+
+    Args:
+        problem: everything but the lengths, which replace both of its own.
+        seqlens: lengths; sorted, repeats left out.
+        schedule: a name, several names, or `all` that compute attention; a note says so where they compute
+            different things.
+        device: a `Device`, a catalogue name or a path to a TOML file.
+        l2, overhead, cost: as `simulate`.
+        workers, progress: as `explore`.
+        fixed: options of the configuration, for the schedules that take them.
+
+    Raises:
+        ValueError: unknown name, a value that is not allowed, or an option that no schedule takes.
+    """
+    if not seqlens:
+        raise ValueError("seqlens: must hold at least one length")
+    gpu = load_device(device) if isinstance(device, str) else device
+    problems = [replace(problem, seqlen_q=length, seqlen_k=length) for length in sorted(set(seqlens))]
+    space, left_out = plan(problems[0], schedule, fixed, cost)
+    able = [find_schedule(name) for name in space]
+    difference = unlike(able) if able else ""
+    settings: Settings = {"l2": l2, "overhead": overhead, "cost": cost}
+    jobs = [job for some in space.values() if len(some) > 1 for job in some]
+    ranked = ranking(
+        survey_problem(problems[-1]), gpu, jobs, settings, workers, _part(progress, 0, len(jobs), len(able))
+    )
+    lists = [shortlist(name, some, ranked, problems[0], gpu, cost) for name, some in space.items()]
+    done = run_all(
+        partial(along, problems, gpu, settings), lists, workers, _part(progress, len(jobs), len(able), len(jobs))
+    )
+    chosen = {item.name: {point.seqlen: point.config for point in own} for item, own in zip(able, done, strict=True)}
+    points = [point for own in done for point in own]
+    from_tiles = _from_tiles(points) if cost == "compiled" else ""
+    return Scaling(
+        problem=problems[0],
+        device=gpu,
+        device_name=device_name(device) if isinstance(device, str) else device.name,
+        chosen=chosen,
+        tried={name: len(some) for name, some in space.items()},
+        seqlens=tuple(one.seqlen_q for one in problems),
+        points=tuple(points),
+        limits=tuple(
+            memory_limit(problem, item, own[-1].config, gpu)
+            for item, own in zip(able, done, strict=True)
+            if any(point.peak_memory_bytes for point in own)
+        ),
+        left_out=left_out,
+        notes=tuple(note for note in (difference.capitalize(), from_tiles) if note),
+    )
+
+
+def _part(progress: Progress | None, before: int, own: int, others: int) -> Progress | None:
+    """Progress of a part of the work. Args: before: jobs of earlier parts; own: of this; others: of all other parts."""
+    return None if progress is None else lambda done, _: progress(before + done, own + others)
+
+
+def _from_tiles(points: Sequence[Point]) -> str:
+    """A line that says which schedules' times come from no machine code; empty where all do."""
+    names = [
+        point.schedule
+        for point in points
+        if point.prediction and any(launch.cost != "compiled" for launch in point.prediction.launches)
+    ]
+    if not names:
+        return ""
+    off, usual = (f"{100 * ERROR_FRACTIONS[cost]:.0f} %" for cost in ("tiles", "compiled"))
+    return (
+        f"{', '.join(dict.fromkeys(names))}: estimated from tile sizes (mean error {off}), not from machine code "
+        f"(mean error {usual}), which the library of compiled kernels does not hold"
+    )
+
+
+def memory_limit(problem: AttentionProblem, schedule: Schedule, config: Config, device: Device) -> Limit:
+    """Where device memory runs out as both lengths grow together: a binary search, as memory never shrinks.
+
+    Args:
+        problem: everything but the lengths.
+    """
+
+    def fits(length: int) -> bool:
+        one = replace(problem, seqlen_q=length, seqlen_k=length)
+        return peak_memory_bytes(one, schedule.name, config, device) <= device.hbm_bytes
+
+    low, high = 0, MAX_SEQLEN + 1  # low fits, high does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return Limit(schedule=schedule.name, longest_seqlen=low, out_of_memory_seqlen=high if high <= MAX_SEQLEN else None)

@@ -1,0 +1,74 @@
+"""What to look at: the schedules that the user names, and the configurations that remain once options are pinned."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from ..problems.attention import AttentionProblem
+from ..schedules.contract import Config, Schedule
+from ..schedules.registry import all_schedules, find_schedule
+
+Value = int | str
+Options = Mapping[str, Value | Sequence[Value]]
+Given = TypeVar("Given")
+
+
+def schedules_named(names: str | Sequence[str]) -> list[Schedule]:
+    """The schedules of that name or names; `all` is all that compute attention.
+
+    Raises:
+        ValueError: there is none of that name, or `all` has it already.
+    """
+    listed = [names] if isinstance(names, str) else list(names)
+    if "all" in listed:
+        for name in listed:
+            if name != "all" and find_schedule(name).computes == "attention":
+                raise ValueError(f"schedule {name!r}: is among `all` already; give one of the two")
+        return [item for item in all_schedules().values() if item.computes == "attention" or item.name in listed]
+    return [find_schedule(name) for name in dict.fromkeys(listed)]
+
+
+def unlike(chosen: Sequence[Schedule]) -> str:
+    """Which schedules compute what, in one line, where they do not all compute the same; else empty."""
+    names: dict[str, list[str]] = {}
+    for item in chosen:
+        names.setdefault(item.computes, []).append(item.name)
+    if len(names) == 1:
+        return ""
+    parts = (f"{', '.join(some)} compute{'s' if len(some) == 1 else ''} {kind}" for kind, some in names.items())
+    return f"not the same work: {'; '.join(parts)}"
+
+
+def those_able(chosen: Sequence[Schedule], problem: AttentionProblem) -> tuple[list[Schedule], dict[str, str]]:
+    """The schedules that can compute a problem; and name -> why not, for the others."""
+    left_out = {item.name: reason for item in chosen if (reason := item.why_not(problem)) is not None}
+    return [item for item in chosen if item.name not in left_out], left_out
+
+
+def options_taken(schedule: Schedule, chosen: Sequence[Schedule], fixed: Mapping[str, Given]) -> dict[str, Given]:
+    """Those of the fixed options that a schedule takes, where several were chosen and one of them must.
+
+    Raises:
+        ValueError: an option that none of the chosen schedules takes.
+    """
+    for name in fixed:
+        if not any(name in item.options for item in chosen):
+            if len(chosen) == 1:
+                schedule.check_options(**{name: 0})
+            known = sorted({option for item in chosen for option in item.options})
+            raise ValueError(f"{name}: none of these schedules takes it; they take {', '.join(known)}")
+    return {name: values for name, values in fixed.items() if name in schedule.options}
+
+
+def configs_of(
+    schedule: Schedule, chosen: Sequence[Schedule], fixed: Options, cost: str = "compiled"
+) -> Iterator[Config]:
+    """A schedule's configurations in a stable order; a fixed option keeps its value, or values.
+
+    Args:
+        cost: where cycles come from: those of `compiled` code are of what Triton's compiler can do.
+
+    Raises:
+        ValueError: an option that none of the chosen schedules takes, or a value that is not allowed.
+    """
+    in_triton = schedule.in_triton if cost == "compiled" else {}
+    yield from schedule.configs(**{**in_triton, **options_taken(schedule, chosen, fixed)})

@@ -1,0 +1,1 @@
+"""Work on other cores: pools of simulations, and processes that may die."""

@@ -1,0 +1,158 @@
+"""Processes that answer jobs, and are replaced when one dies or hangs: one line of JSON each way.
+
+Work that can kill a process (a compiler, a kernel on a GPU) is done in a process of its own,
+so that the one that asked loses an answer and learns why.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+TELLING = re.compile(r"error:|fatal|Assertion|LLVM ERROR", re.IGNORECASE)
+"""Lines of a process's output that say why it stopped."""
+LONGEST_REASON = 300
+
+
+class Died(Exception):
+    """A process ended, or had to be ended, without an answer; the text is the reason, in one line."""
+
+
+class Answerer:
+    """One process that answers one job at a time; started when first asked, and again after each death.
+
+    Args:
+        module: run as `python -m module`; reads jobs on stdin and answers on stdout, a line of JSON each.
+        noun: what the process is, for reasons, e.g. `compiler`.
+        arguments: of the module; environment: variables to set or replace.
+    """
+
+    def __init__(
+        self, module: str, noun: str, arguments: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._command = [sys.executable, "-P", "-m", module, *arguments]
+        self._noun = noun
+        self._environment = {**os.environ, **(environment or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes] | None = None
+
+    def ask(self, job: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Send a job and wait for its answer.
+
+        Args:
+            timeout_s: after so long without an answer the process is killed [s].
+
+        Raises:
+            Died: the process ended without an answer; the next job finds a new one.
+        """
+        process = self._process or self._start()
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            self.kill()
+
+        timer = threading.Timer(timeout_s, give_up)
+        timer.start()
+        try:
+            return _exchange(process, job)
+        except (EOFError, OSError, ValueError) as error:
+            if late.is_set():
+                reason = f"hang: the {self._noun} gave no answer in {timeout_s:g} s"
+            elif isinstance(error, ValueError):
+                reason = f"the {self._noun} gave an answer that is no JSON"
+            else:
+                reason = self._last_words(process)
+            self.stop()
+            raise Died(reason) from None
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            timer.cancel()
+
+    def kill(self) -> None:
+        """Let the process not finish what it is at: whoever waits for it sees it die."""
+        process = self._process
+        if process and process.poll() is None:
+            # The whole group: what the process has started must not live on.
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End the process, and let go of its pipes."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in (process.stdin, process.stdout, self._errors):
+            if pipe:
+                try:
+                    pipe.close()
+                except OSError:  # what was still to be written has nobody to read it
+                    continue
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=self._environment,
+            process_group=0,  # ctrl-C is for the process that asks, which then ends this one
+        )
+        return self._process
+
+    def _last_words(self, process: "subprocess.Popen[bytes]") -> str:
+        assert self._errors
+        status = process.wait()
+        self._errors.seek(0)
+        said = telling_line(self._errors.read().decode(errors="replace"))
+        return f"the {self._noun} died ({how_ended(status)})" + (f": {said}" if said else "")
+
+
+def _exchange(process: "subprocess.Popen[bytes]", job: Mapping[str, Any]) -> dict[str, Any]:
+    assert process.stdin and process.stdout
+    process.stdin.write(json.dumps(job).encode() + b"\n")
+    process.stdin.flush()
+    line = process.stdout.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    answer = json.loads(line)
+    if not isinstance(answer, dict):
+        raise ValueError("no object")
+    return answer
+
+
+def how_ended(status: int) -> str:
+    """What a process's exit status means, e.g. `signal 11, SIGSEGV`."""
+    if status >= 0:
+        return f"status {status}"
+    try:
+        return f"signal {-status}, {signal.Signals(-status).name}"
+    except ValueError:
+        return f"signal {-status}"
+
+
+def telling_line(text: str) -> str:
+    """The line of a process's output that says why it stopped; empty where it said nothing."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if TELLING.search(line)] or lines[-1:]
+    return telling[0][:LONGEST_REASON] if telling else ""
+
+
+def serve(answer: Any) -> None:
+    """Answer jobs with `answer(job)` until stdin ends; what libraries print on stdout goes to stderr instead."""
+    jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    for line in jobs:
+        answers.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
+        answers.flush()

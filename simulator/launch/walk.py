@@ -1,0 +1,233 @@
+"""Reads a `TileProgram` without simulating it: access by access for one item, or exact totals for all.
+
+`accesses` is what the recorded trace of the real kernel is held against.
+`tally` is what never depends on caches: how often each step runs, and how many bytes it asks for.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..integers import cdiv
+from .program import Affine, Launch, Loop, Step, Tensor, Tile, TileProgram
+
+SECTOR_BYTES = 32
+ITEMS_AT_ONCE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One clipped tile access: rows x cols elements of a slab, from (row, col) on. Args: kind: `load` or `store`."""
+
+    kind: str
+    tensor: str
+    slab: int
+    row: int
+    rows: int
+    col: int
+    cols: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Exact totals of a program.
+
+    Args:
+        executions: step name -> how often it runs, over all items.
+        load_bytes, store_bytes: tensor -> bytes that CTAs ask for, in whole sectors [B].
+    """
+
+    executions: dict[str, int]
+    load_bytes: dict[str, int]
+    store_bytes: dict[str, int]
+
+    @property
+    def steps(self) -> int:
+        """Steps executed, of all kinds."""
+        return sum(self.executions.values())
+
+
+def moved_bytes(tensor: Tensor, rows: int, cols: int) -> int:
+    """Bytes that a tile of that extent moves, in whole 32-byte sectors [B].
+
+    Whole packed rows are one contiguous range; other tiles are rounded up row by row.
+    """
+    if cols == tensor.cols and tensor.pitch_bytes == tensor.row_bytes:
+        return cdiv(rows * tensor.row_bytes, SECTOR_BYTES) * SECTOR_BYTES
+    return rows * cdiv(cols * tensor.element_bytes, SECTOR_BYTES) * SECTOR_BYTES
+
+
+def accesses(program: TileProgram, item: int) -> Iterator[Access]:
+    """All accesses of one item in program order; empty ones (wholly past the edge) are left out."""
+    for step, variables in executions(program, item):
+        for kind, tiles in (("load", step.loads), ("store", step.stores)):
+            for tile in tiles:
+                access = clipped(program.tensor(tile.tensor), tile, kind, variables)
+                if access.rows > 0 and access.cols > 0:
+                    yield access
+
+
+def executions(program: TileProgram, item: int) -> Iterator[tuple[Step, dict[str, int]]]:
+    """All executions of one item's steps in order, each with the values of variables and counters."""
+    row = program.items(np.array([item], dtype=np.int64))[0]
+    yield from _walk(program.body, {name: int(value) for name, value in zip(program.variables, row, strict=True)})
+
+
+def _walk(body: tuple[Step | Loop, ...], variables: dict[str, int]) -> Iterator[tuple[Step, dict[str, int]]]:
+    for node in body:
+        if isinstance(node, Loop):
+            first, step, trips = (
+                variables[value] if isinstance(value, str) else value for value in (node.first, node.step, node.trips)
+            )
+            for trip in range(trips):
+                yield from _walk(node.body, variables | {node.counter: first + step * trip})
+        else:
+            yield node, variables
+
+
+def clipped(tensor: Tensor, tile: Tile, kind: str, variables: dict[str, int]) -> Access:
+    """What a tile accesses, as far as the tensor goes; empty where it is wholly past the edge."""
+    row = sum(variables[name] * coefficient for name, coefficient in tile.row)
+    col = sum(variables[name] * coefficient for name, coefficient in tile.col)
+    return Access(
+        kind=kind,
+        tensor=tile.tensor,
+        slab=variables[tile.slab],
+        row=row,
+        rows=min(tile.rows, tensor.rows - row),
+        col=col,
+        cols=min(tile.cols, tensor.cols - col),
+    )
+
+
+def steps(body: tuple[Step | Loop, ...], around: tuple[Loop, ...] = ()) -> Iterator[tuple[Step, tuple[Loop, ...]]]:
+    """All steps of a nest in order, each with the loops around it, outermost first."""
+    for node in body:
+        if isinstance(node, Loop):
+            yield from steps(node.body, (*around, node))
+        else:
+            yield node, around
+
+
+def products_of(launch: Launch) -> int:
+    """How many of the two matrix products of attention a launch computes: a step has one tile product of each."""
+    return max(len(step.work.matmuls) for step, _ in steps(launch.program.body))
+
+
+def tally(program: TileProgram) -> Tally:
+    """Exact totals over all items, from one period of them."""
+    return scaled(tally_items(program, 0, program.period_items), program.item_count // program.period_items)
+
+
+def scaled(one: Tally, factor: int) -> Tally:
+    """A tally, that many times."""
+    executions, loads, stores = (
+        {name: count * factor for name, count in counts.items()}
+        for counts in (one.executions, one.load_bytes, one.store_bytes)
+    )
+    return Tally(executions=executions, load_bytes=loads, store_bytes=stores)
+
+
+def tally_items(program: TileProgram, start: int, stop: int) -> Tally:
+    """Exact totals over the items start .. stop - 1."""
+    executions: dict[str, int] = {step.name: 0 for step, _ in steps(program.body)}
+    loads: dict[str, int] = {}
+    stores: dict[str, int] = {}
+    for begin in range(start, stop, ITEMS_AT_ONCE):
+        each = item_totals(program, begin, min(begin + ITEMS_AT_ONCE, stop))
+        for totals, found in zip((executions, loads, stores), each, strict=True):
+            for name, counts in found.items():
+                totals[name] = totals.get(name, 0) + int(counts.sum())
+    return Tally(executions=executions, load_bytes=loads, store_bytes=stores)
+
+
+def item_totals(
+    program: TileProgram, start: int, stop: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The fields of a `Tally` for each of the items start .. stop - 1; int64 of shape (stop - start,)."""
+    table = program.items(np.arange(start, stop, dtype=np.int64))
+    columns, items = dict(zip(program.variables, table.T, strict=True)), len(table)
+    executions: dict[str, np.ndarray] = {}
+    loads: dict[str, np.ndarray] = {}
+    stores: dict[str, np.ndarray] = {}
+    for step, around in steps(program.body):
+        executions[step.name] = executions.get(step.name, 0) + _trips(around, columns, items)
+        for moved, tiles in ((loads, step.loads), (stores, step.stores)):
+            for tile in tiles:
+                boxes = moved is loads and tile.path == "tma"
+                total = _tile_bytes(program.tensor(tile.tensor), tile, boxes, around, columns, items)
+                moved[tile.tensor] = moved.get(tile.tensor, 0) + total
+    return executions, loads, stores
+
+
+def _value(value: int | str, columns: dict[str, np.ndarray], items: int) -> np.ndarray:
+    return columns[value] if isinstance(value, str) else np.full(items, value, dtype=np.int64)
+
+
+def _trips(around: tuple[Loop, ...], columns: dict[str, np.ndarray], items: int) -> np.ndarray:
+    total = np.ones(items, dtype=np.int64)
+    for loop in around:
+        total = total * _value(loop.trips, columns, items)
+    return total
+
+
+def _tile_bytes(
+    tensor: Tensor, tile: Tile, boxes: bool, around: tuple[Loop, ...], columns: dict[str, np.ndarray], items: int
+) -> np.ndarray:
+    """Bytes of one tile of a step over all its executions, per item.
+
+    TMA delivers whole boxes: rows past the edge arrive as zeros, and count as bytes into the SM all the same
+    (`l1tex__m_xbar2l1tex_read_bytes` of flash2_tma at N = 1000 on an H200 is 1024 / 1000 of the clipped tiles).
+    Other tiles are clipped (`boxes` is false), and that at most once along each axis, at the last position that its
+    loop reaches, so each axis has two cases: its full extent many times, and a clipped one once.
+    """
+    used = {name for name, _ in tile.row} | {name for name, _ in tile.col}
+    others = _trips(tuple(loop for loop in around if loop.counter not in used), columns, items)
+    row_cases = _extents(tile.row, tile.rows, None if boxes else tensor.rows, around, columns, items)
+    col_cases = _extents(tile.col, tile.cols, tensor.cols, around, columns, items)
+    total = np.zeros(items, dtype=np.int64)
+    for row_count, rows in row_cases:
+        for col_count, cols in col_cases:
+            per_row = -(-cols * tensor.element_bytes // SECTOR_BYTES) * SECTOR_BYTES
+            packed = -(-rows * tensor.row_bytes // SECTOR_BYTES) * SECTOR_BYTES
+            whole = (cols == tensor.cols) & (tensor.pitch_bytes == tensor.row_bytes)
+            total += others * row_count * col_count * np.where(whole, packed, rows * per_row)
+    return total
+
+
+def _extents(
+    origin: Affine,
+    extent: int,
+    limit: int | None,
+    around: tuple[Loop, ...],
+    columns: dict[str, np.ndarray],
+    items: int,
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Cases (how often, clipped extent) of one axis, per item. Args: limit: where it is clipped; None: nowhere."""
+    loops = {loop.counter: loop for loop in around}
+    last = np.zeros(items, dtype=np.int64)
+    trips = np.ones(items, dtype=np.int64)
+    for name, coefficient in origin:
+        if name in loops:
+            loop = loops[name]
+            trips = trips * _value(loop.trips, columns, items)
+            first, step = _value(loop.first, columns, items), _value(loop.step, columns, items)
+            reached = first + step * (_value(loop.trips, columns, items) - 1)
+            last = last + coefficient * np.maximum(first, reached)
+        else:
+            last = last + coefficient * columns[name]
+    clipped = np.clip((last + extent if limit is None else limit) - last, 0, extent)
+    return ((trips - 1).clip(min=0), np.full(items, extent, dtype=np.int64)), (np.minimum(trips, 1), clipped)
+
+
+def pipelined_stages(loop: Loop, launch: Launch) -> int:
+    """Stages of a loop whose loads run ahead of it; 0 where nothing does.
+
+    Warps that only load are ahead by all stages; those that compute as well issue a load after a tile.
+    """
+    node = loop.body[0]
+    if loop.stages < 2 or len(loop.body) > 1 or isinstance(node, Loop):
+        return 0
+    ahead = 1 if launch.consumer_warps else 0
+    return loop.stages + ahead if any(tile.path != "plain" for tile in node.loads) else 0

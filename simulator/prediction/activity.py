@@ -1,0 +1,44 @@
+"""What a launch keeps busy, as shares of what a GPU can do: its resources, and what draws power."""
+
+import numpy as np
+
+from ..device.device import Device
+from ..engine.clock import Activity
+from ..launch.program import Launch
+from ..sm.step_cost import PIPES
+from ..traffic import Traffic
+
+
+def activity_of(traffic: Traffic, launch: Launch, clock_hz: float, device: Device) -> Activity:
+    """What draws power. A product counts by the operations that its tiles execute, however long they take."""
+    if not traffic.executed_flop:
+        return Activity(0.0, 0.0, 0.0)
+    time_s = traffic.cycles / clock_hz
+    return Activity(
+        tensor=traffic.executed_flop / (traffic.cycles * device.sms * device.fastest_flop_per_cycle(launch.dtype)),
+        fill=traffic.smem_fill_bytes / (traffic.cycles * device.sms * device.sm_fill_bytes_per_cycle),
+        hbm=(traffic.hbm_read_bytes + traffic.hbm_write_bytes) / (device.hbm_peak_bytes_per_s * time_s),
+    )
+
+
+def utilisation_of(traffic: Traffic, pipe_cycles: np.ndarray, clock_hz: float, device: Device) -> dict[str, float]:
+    """Busy share of each resource, of the kernel's cycles.
+
+    `fma` covers the FP32 and the ALU pipe, `l2` its links to the SMs and within.
+
+    Args:
+        pipe_cycles: cycles of use of each pipe, summed over SMs; float64 (pipes,).
+    """
+    # Compiled costs have one pipe more, which stands for how the others hinder each other.
+    pipes = dict(zip(PIPES, pipe_cycles[: len(PIPES)] / (traffic.cycles * device.sms), strict=True))
+    pipes["fma"] = max(pipes["fma"], pipes.pop("alu"))
+    time_s = traffic.cycles / clock_hz
+    l2 = (traffic.l2_read_bytes + traffic.l2_write_bytes) / device.l2_bytes_per_s
+    fabric = traffic.fabric_bytes / device.fabric_bytes_per_s
+    port = traffic.smem_fill_bytes / (device.sm_fill_bytes_per_cycle * device.sms * clock_hz)
+    hbm = traffic.hbm_read_bytes / device.hbm_read_bytes_per_s + traffic.hbm_write_bytes / device.hbm_write_bytes_per_s
+    return {name: float(share) for name, share in pipes.items()} | {
+        # Nobody waits for stores: the last of them may still be on their way to L2 when the launch ends.
+        "l2": min(1.0, max(l2, fabric, port) / time_s),
+        "hbm": hbm / time_s,
+    }

@@ -1,0 +1,103 @@
+"""One launch's figures from what was counted of it and what the engine saw: bytes, operations, time, what binds it."""
+
+import numpy as np
+
+from ..device.device import Device
+from ..engine.clock import sustained_clock_hz
+from ..engine.engine import LaunchRun
+from ..launch.program import Launch
+from ..launch.walk import Tally, products_of
+from ..problems.attention import AttentionProblem
+from ..residency.occupancy import occupancy
+from ..sm.step_cost import StepCost
+from ..traffic import Traffic
+from .activity import activity_of, utilisation_of
+from .bottleneck import LAUNCH, TAIL, causes_of
+from .notes import kv_under_way_bytes, l2_fit_of
+from .prediction import LaunchPrediction
+
+
+def predict_launch(
+    problem: AttentionProblem,
+    launch: Launch,
+    costed: tuple[dict[str, StepCost], str],
+    exact: Tally,
+    clock_hz: float,
+    run: LaunchRun,
+    device: Device,
+    overhead: str,
+) -> LaunchPrediction:
+    """Put a launch's exact counts and the engine's cycles and bytes together.
+
+    Args:
+        costed: cost of its steps, and where it comes from; exact: what the launch executes and asks for.
+        clock_hz: that counts its cycles [Hz]; run: what the engine saw; overhead: `stream` or `graph`.
+    """
+    costs, origin = costed
+    cycles = run.cycles + device.launch_ramp_cycles
+    kernel_s = cycles / clock_hz
+    time_s = max(kernel_s, run.cycles / clock_hz + device.launch_graph_s)
+    if overhead == "stream":
+        time_s = max(time_s, device.launch_stream_s)
+
+    def total(field: str) -> int:
+        return sum(getattr(costs[name], field) * count for name, count in exact.executions.items())
+
+    traffic = Traffic(
+        time_s=time_s,
+        cycles=cycles,
+        hbm_read_bytes=run.hbm_read_bytes,
+        hbm_write_bytes=run.hbm_write_bytes,
+        l2_read_bytes=run.l2_read_bytes + total("local_read_bytes"),
+        l2_write_bytes=sum(exact.store_bytes.values()) + total("local_write_bytes"),
+        l2_hit_bytes=max(0, run.l2_read_bytes - run.hbm_read_bytes),
+        fabric_bytes=run.fabric_bytes,
+        smem_fill_bytes=sum(exact.load_bytes.values()) - run.l1_hit_bytes + total("local_read_bytes"),
+        l1_hit_bytes=run.l1_hit_bytes,
+        smem_read_bytes=total("smem_read_bytes"),
+        smem_write_bytes=total("smem_write_bytes"),
+        matmul_flop=products_of(launch) * problem.product_flop,
+        executed_flop=total("executed_flop"),
+        other_flop=total("other_flop"),
+        exp_count=total("exp_count"),
+    )
+    pipes = _pipe_cycles(costs, exact.executions)
+    utilisation = utilisation_of(traffic, pipes, clock_hz, device)
+    spent_s = {name: share * kernel_s for name, share in utilisation.items()}
+    spent_s |= {TAIL: run.idle_cycles / clock_hz, LAUNCH: time_s - run.cycles / clock_hz}
+    residency = occupancy(launch.resources, launch.warps_per_cta, device)
+    places = device.sms * residency.ctas_per_sm
+    waves = launch.cta_count / places
+    kv_bytes = kv_under_way_bytes(launch, places)
+    return LaunchPrediction(
+        name=launch.name,
+        grid=launch.grid,
+        traffic=traffic,
+        clock_hz=clock_hz,
+        sustained_clock_hz=sustained_clock_hz(clock_hz, activity_of(traffic, launch, clock_hz, device), device),
+        overhead_s=time_s - kernel_s,
+        causes=causes_of(spent_s, time_s),
+        utilisation=utilisation,
+        kv_under_way_bytes=kv_bytes,
+        l2_fit=l2_fit_of(launch, exact, kv_bytes, run.hbm_read_bytes, device),
+        ctas_per_sm=residency.ctas_per_sm,
+        occupancy_fraction=residency.occupancy_fraction,
+        occupancy_limit=residency.limit,
+        waves=waves,
+        tail_fraction=waves % 1.0 or 1.0,
+        num_warps=launch.warps_per_cta,
+        num_stages=launch.num_stages,
+        registers_per_thread=launch.resources.registers_per_thread,
+        spilled_bytes_per_thread=launch.resources.spilled_bytes_per_thread,
+        smem_bytes_per_cta=launch.resources.smem_bytes_per_cta,
+        resources=launch.resources.origin,
+        cost=origin,
+        simulated_fraction=run.simulated_fraction,
+    )
+
+
+def _pipe_cycles(costs: dict[str, StepCost], executions: dict[str, int]) -> np.ndarray:
+    """Cycles of use of each pipe, summed over SMs; float64 of shape (pipes,)."""
+    cycles = [np.array(costs[name].pipe_cycles) * count for name, count in executions.items()]
+    total: np.ndarray = np.array(cycles).sum(axis=0)
+    return total

@@ -1,0 +1,105 @@
+"""Remarks on a prediction that a reader would else take for a fault: empty tiles, idle SMs, an L2 that overflows.
+
+They follow from the launches and what was predicted of them; nothing is simulated here.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .. import units
+from ..device.device import Device
+from ..launch.program import Launch
+from ..launch.walk import Tally, products_of, steps
+from ..problems.attention import AttentionProblem
+from .prediction import LaunchPrediction
+
+NEAR, BEYOND = "near", "beyond"
+"""How K and V of the heads under way fit into a partition of L2; nothing is said where they do, or are read once."""
+NEAR_FRACTION = 0.75
+"""Share of a partition from which on they count as near it: what else passes through L2 takes the rest."""
+LEAST_EXCESS = 1.1
+"""Where HBM reads less than so many times what the launch must read, L2 has held what it had to."""
+BAND = (
+    "HBM reads are uncertain here: measured on an H200, predictions were 22 % too low to 17 % too high"
+    " (89 % too high with one query head), times within 4 %"
+)
+"""128 x 64, 8 warps, 3 stages, causal, D = 128, one KV head: reads at N = 64k, 96k and 128k are off by -5, -22 and
++17 %, times by +3.5, +1.9 and -0.7 %; one query head at 128k by +89 %."""
+WAY_OUT = "CTA order longest-first or m-reversed (under a causal mask) and a larger block_m keep CTAs closer together"
+KEYS_AND_VALUES = ("K", "V")
+
+
+def kv_under_way_bytes(launch: Launch, places: int) -> int:
+    """K and V of all heads that the CTAs which run at a time read [B]; 0 where a launch reads neither.
+
+    Args:
+        places: CTAs that run at a time; their first items stand for all.
+    """
+    program = launch.program
+    items = program.items(np.arange(min(places, program.item_count), dtype=np.int64))
+    slabs = {tile.tensor: tile.slab for step, _ in steps(program.body) for tile in step.loads}
+    return sum(
+        len(np.unique(items[:, program.variables.index(slabs[name])])) * tensor.rows * tensor.row_bytes
+        for name in KEYS_AND_VALUES
+        if name in slabs
+        for tensor in (program.tensor(name),)
+    )
+
+
+def l2_fit_of(launch: Launch, exact: Tally, under_way_bytes: int, hbm_read_bytes: int, device: Device) -> str:
+    """`near` or `beyond` where K and V of the heads under way crowd a partition of L2, and HBM reads them again.
+
+    What all SMs read has a copy in every partition, so that one partition is the room that there is for it.
+
+    Args:
+        exact: what the launch loads; hbm_read_bytes: predicted [B].
+    """
+    sizes = {name: launch.program.tensor(name).size_bytes for name in exact.load_bytes}
+    if all(exact.load_bytes[name] <= sizes[name] for name in KEYS_AND_VALUES if name in sizes):
+        return ""
+    must_bytes = sum(min(asked, sizes[name]) for name, asked in exact.load_bytes.items())
+    fraction = under_way_bytes / (device.l2_bytes / device.l2_partitions)
+    if fraction < NEAR_FRACTION or hbm_read_bytes < LEAST_EXCESS * must_bytes:
+        return ""
+    return BEYOND if fraction > 1.0 else NEAR
+
+
+def tile_notes(problem: AttentionProblem, launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
+    """Where a tile has more rows than there are queries, and where few queries make too few CTAs; one line each."""
+    found: dict[str, None] = {}
+    for launch in launches:
+        rows, keys = (int(launch.constants.get(name, 0)) for name in ("block_m", "block_n"))
+        if products_of(launch) and problem.seqlen_q < rows:
+            queries = "1 query" if problem.seqlen_q == 1 else f"{problem.seqlen_q} queries"
+            share = f"{100 * problem.seqlen_q / rows:.2g} %"
+            text = f"tiles of {rows} rows hold {queries}: {share} of the rows do useful work, the rest is padding"
+            found[text] = None
+        few = launch.cta_count < device.sms and problem.seqlen_q < problem.seqlen_k
+        if few and products_of(launch) == 2 and problem.seqlen_k > keys:
+            idle = device.sms - launch.cta_count
+            inputs = sum(tensor.size_bytes for tensor in launch.program.tensors if tensor.role == "input")
+            least = units.duration(inputs / device.hbm_read_bytes_per_s)
+            found[
+                f"{launch.cta_count} CTAs leave {idle} of {device.sms} SMs idle: no schedule here splits the keys of a"
+                f" query tile over CTAs (split-KV); HBM could deliver all inputs in {least}"
+            ] = None
+    return tuple(found)
+
+
+def l2_notes(predicted: Sequence[LaunchPrediction], device: Device) -> tuple[str, ...]:
+    """Why HBM reads so much where K and V of the heads under way do not stay in L2, and how sure that is.
+
+    Returns: a line for each launch where they do not, and one on how sure that is; nothing where they do.
+    """
+    room = units.capacity(device.l2_bytes // device.l2_partitions)
+    where = "a partition of L2" if device.l2_partitions > 1 else "L2"
+    crowd = {NEAR: f"nearly fill {where}", BEYOND: f"exceed {where}"}
+    found = tuple(
+        f"K and V of the heads in flight ({units.capacity(one.kv_under_way_bytes)}) {crowd[one.l2_fit]} ({room}):"
+        " CTAs drift apart, and late ones read again from HBM what early ones had in L2:"
+        f" {units.traffic(one.traffic.hbm_read_bytes)} in total"
+        for one in predicted
+        if one.l2_fit
+    )
+    return (*found, BAND) if found else ()

@@ -1,0 +1,239 @@
+"""What a simulation says: frozen values that hold every figure, per launch and in total.
+
+`to_dict` gives exactly the objects that the JSON outputs print; `report` renders the same fields for people.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from .. import units
+from ..display.columns import Column, figure_columns, html_table, time_column
+from ..display.frames import frame
+from ..display.words import percent, problem_text, short_config
+from ..problems.attention import AttentionProblem
+from ..schedules.contract import Config
+from ..traffic import Traffic
+from .bottleneck import largest
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SCHEMA = "tilesight.simulate/1"
+BURST_S = 0.15
+"""How long power may be above its limit: an H200 slows down after a tenth to two tenths of a second [s]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchPrediction:
+    """Prediction for one kernel launch.
+
+    Args:
+        name: kernel; grid: CTAs along x, y, z.
+        traffic: bytes, operations, cycles, time.
+        clock_hz: SM clock that turned cycles into seconds [Hz].
+        sustained_clock_hz: what power leaves of it where the launch is repeated for longer than `BURST_S` [Hz].
+        overhead_s: launch overhead within `traffic.time_s` [s].
+        causes: what the time goes to -> share of it, as `binding.causes_of` divides it.
+        kv_under_way_bytes: K and V of all heads that the CTAs which run at a time read [B].
+        l2_fit: `near` or `beyond` where they crowd a partition of L2 and HBM reads them again, else empty (`remarks`).
+        utilisation: resource name -> busy fraction of the launch's cycles.
+        ctas_per_sm: residency; occupancy_fraction: active warps / max warps.
+        occupancy_limit: what keeps one more CTA off an SM: registers, smem, warps or ctas.
+        waves: CTAs / (SMs x residency); tail_fraction: share of the last wave's slots in use (1 = no tail).
+        num_warps: warps of a CTA, those that the compiler adds included; num_stages: as in Triton.
+        registers_per_thread, spilled_bytes_per_thread, smem_bytes_per_cta, resources: see `Resources`;
+            resources is its origin.
+        cost: where the cycles of a step come from: `compiled` (machine code), `tiles` (estimated), or `tiles: reason`
+            where there was code that was of no use.
+        simulated_fraction: share of the work that was stepped through; the rest continued a steady state.
+    """
+
+    name: str
+    grid: tuple[int, int, int]
+    traffic: Traffic
+    clock_hz: float
+    sustained_clock_hz: float
+    overhead_s: float
+    causes: dict[str, float]
+    utilisation: dict[str, float]
+    kv_under_way_bytes: int
+    l2_fit: str
+    ctas_per_sm: int
+    occupancy_fraction: float
+    occupancy_limit: str
+    waves: float
+    tail_fraction: float
+    num_warps: int
+    num_stages: int
+    registers_per_thread: int
+    spilled_bytes_per_thread: int
+    smem_bytes_per_cta: int
+    resources: str
+    cost: str
+    simulated_fraction: float
+
+    def __repr__(self) -> str:
+        """One line: the kernel, its grid, its time and what binds it."""
+        return f"<LaunchPrediction: {self.name}, grid {' x '.join(map(str, self.grid))}: {self.told}>"
+
+    @property
+    def told(self) -> str:
+        """Time and what binds it, e.g. `1.02 ms, bound by issue 95 %`."""
+        return _told(self.traffic.time_s, self.bottleneck, self.bottleneck_share)
+
+    @property
+    def bottleneck(self) -> str:
+        """The largest of the causes: a resource, wait, tail or launch."""
+        return largest(self.causes)
+
+    @property
+    def bottleneck_share(self) -> float:
+        """Share of the time that the bottleneck accounts for."""
+        return self.causes[self.bottleneck]
+
+    def to_dict(self) -> dict[str, object]:
+        """The launch's object in `simulate --json`."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "traffic"}
+        own |= {"grid": list(self.grid), "bottleneck": self.bottleneck, "bottleneck_share": self.bottleneck_share}
+        return {"name": own.pop("name"), **_flat(self.traffic), **own}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Prediction for one problem, schedule, configuration and device.
+
+    Args:
+        device: catalogue name or file as the user gave it; schedule: name.
+        launches: one per kernel launch, in order.
+        peak_memory_bytes: most device memory held at once [B]; fits: whether the device has it.
+        notes: remarks for the user, one line each.
+    """
+
+    device: str
+    schedule: str
+    problem: AttentionProblem
+    config: Config
+    options: tuple[str, ...]
+    launches: tuple[LaunchPrediction, ...]
+    peak_memory_bytes: int
+    fits: bool
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: what was asked, its time and what binds it."""
+        return f"<Prediction: {self._title}: {self.told}>"
+
+    def _repr_html_(self) -> str:
+        every = [launch.to_dict() for launch in self.launches]
+        names = Column(title="launch", cells=[launch.name for launch in self.launches], left=True)
+        columns = [names, time_column(every), *figure_columns(every)]
+        return html_table(f"{self._title}: {self.told}", columns, [f"Note: {note}" for note in self.notes])
+
+    @property
+    def _title(self) -> str:
+        config = short_config(self.config)
+        return f"{self.schedule} {config}, {problem_text(self.problem)} on {self.device}"
+
+    @property
+    def told(self) -> str:
+        """Time and what binds it, e.g. `1.02 ms, bound by issue 95 %`."""
+        return _told(self.time_s, self.bottleneck, self.bottleneck_share)
+
+    def to_pandas(self) -> "DataFrame":
+        """A data frame: a row per launch, in order; the figures of `simulate --json`, e.g. `causes.wait`, are columns.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        asked = {"device": self.device, "schedule": self.schedule, **self.config_dict()}
+        return frame([asked | _flat_names(launch.to_dict()) for launch in self.launches])
+
+    @property
+    def total(self) -> Traffic:
+        """Sum over the launches."""
+        return sum((launch.traffic for launch in self.launches), Traffic())
+
+    @property
+    def time_s(self) -> float:
+        """Predicted time of all launches [s]."""
+        return self.total.time_s
+
+    @property
+    def bottleneck(self) -> str:
+        """Bottleneck of the launch that takes longest."""
+        return self.longest_launch.bottleneck
+
+    @property
+    def bottleneck_share(self) -> float:
+        """Share of that launch's time that it accounts for."""
+        return self.longest_launch.bottleneck_share
+
+    @property
+    def longest_launch(self) -> LaunchPrediction:
+        """The launch that takes longest; the first of equals."""
+        return max(self.launches, key=lambda launch: launch.traffic.time_s)
+
+    @property
+    def spilled_bytes_per_thread(self) -> int:
+        """Most that a thread of any launch spills [B]."""
+        return max(launch.spilled_bytes_per_thread for launch in self.launches)
+
+    @property
+    def l2_fit(self) -> str:
+        """How K and V fit into L2 in the launch that they crowd it most; empty where they do, or are read once."""
+        return max(self.launches, key=lambda launch: bool(launch.l2_fit) * launch.kv_under_way_bytes).l2_fit
+
+    @property
+    def clock_hz(self) -> float:
+        """Total cycles over total kernel time, overhead left out [Hz]."""
+        kernel_s = sum(launch.traffic.time_s - launch.overhead_s for launch in self.launches)
+        return self.total.cycles / kernel_s
+
+    @property
+    def sustained_time_s(self) -> float:
+        """Time of all launches when they are repeated for longer than `BURST_S` [s]."""
+        return sum(launch.overhead_s + launch.traffic.cycles / launch.sustained_clock_hz for launch in self.launches)
+
+    def config_dict(self) -> dict[str, object]:
+        """The options that the schedule reads, with their values."""
+        return {name: getattr(self.config, name) for name in self.options}
+
+    def total_dict(self) -> dict[str, object]:
+        """The figures of all launches together, as in `simulate --json`."""
+        total = _flat(self.total)
+        total |= {"clock_hz": self.clock_hz, "bottleneck": self.bottleneck, "bottleneck_share": self.bottleneck_share}
+        return total | {"peak_memory_bytes": self.peak_memory_bytes, "fits": self.fits}
+
+    def to_dict(self) -> dict[str, object]:
+        """The object that `simulate --json` prints."""
+        return {
+            "schema": SCHEMA,
+            "device": self.device,
+            "schedule": self.schedule,
+            "problem": asdict(self.problem),
+            "config": self.config_dict(),
+            "launches": [launch.to_dict() for launch in self.launches],
+            "total": self.total_dict(),
+            "notes": list(self.notes),
+        }
+
+
+def _told(time_s: float, bottleneck: str, share: float) -> str:
+    return f"{units.duration(time_s)}, bound by {bottleneck} {percent(share)}"
+
+
+def _flat_names(told: Mapping[str, object]) -> dict[str, Any]:
+    """The same with a value of its own for every entry of a mapping within."""
+    flat: dict[str, Any] = {}
+    for name, value in told.items():
+        flat |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def _flat(traffic: Traffic) -> dict[str, object]:
+    return asdict(traffic) | {
+        "l2_hit_fraction": traffic.l2_hit_fraction,
+        "hbm_bytes_per_s": traffic.hbm_bytes_per_s,
+        "matmul_flop_per_s": traffic.matmul_flop_per_s,
+    }

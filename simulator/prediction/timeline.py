@@ -1,0 +1,127 @@
+"""When each CTA ran, where, and on what; and how many bytes moved meanwhile. Made of what the engine records."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import units
+from ..display.words import plural
+from ..engine.engine import LaunchRun
+from ..launch.program import Affine, Launch
+from ..launch.walk import steps
+from .prediction import LaunchPrediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchTimeline:
+    """The timeline of one launch. Times count from the start of the first launch.
+
+    Args:
+        name: of the kernel.
+        begin_s, end_s: of the launch, without launch overhead [s].
+        work: what each CTA computes, e.g. `head 3, queries 128-255`.
+        cta, sm, slot: int64 (CTAs,), number of each CTA, its SM, and its slot there.
+        cta_start_s, cta_end_s: float64 (CTAs,) [s].
+        sample_s: float64 (samples,), from the begin of the launch to its end [s].
+        hbm_bytes, l2_bytes: float64 (samples,), read and written at HBM, and at L2 by SMs, until then [B].
+    """
+
+    name: str
+    begin_s: float
+    end_s: float
+    work: tuple[str, ...]
+    cta: np.ndarray
+    sm: np.ndarray
+    slot: np.ndarray
+    cta_start_s: np.ndarray
+    cta_end_s: np.ndarray
+    sample_s: np.ndarray
+    hbm_bytes: np.ndarray
+    l2_bytes: np.ndarray
+
+    def __repr__(self) -> str:
+        """One line: the kernel, when it ran, and how many CTAs."""
+        return (
+            f"<LaunchTimeline: {self.name}, {units.duration(self.begin_s)} to {units.duration(self.end_s)},"
+            f" {plural(len(self.cta), 'CTA')}>"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """The launches of a pipeline, in order. Args: sms: SMs of the device."""
+
+    sms: int
+    launches: tuple[LaunchTimeline, ...]
+
+    def __repr__(self) -> str:
+        """One line: how many kernels, on how many SMs."""
+        return f"<Timeline: {plural(len(self.launches), 'kernel')} on {plural(self.sms, 'SM')}>"
+
+
+def timeline_of(
+    launches: tuple[Launch, ...],
+    predicted: tuple[LaunchPrediction, ...],
+    runs: list[LaunchRun],
+    sms: int,
+    heads: int,
+    rows: str,
+) -> Timeline:
+    """The timeline of recorded runs. Args: sms: of the device; heads, rows: as in `work_of_ctas`."""
+    entries = []
+    begin_s, begin_cycles = 0.0, float(runs[0].timeline[0, 2])  # a warm run begins after the one that warmed it
+    for launch, told, run in zip(launches, predicted, runs, strict=True):
+        sm, slot, start, end = run.timeline.T
+        start_s, end_s = ((cycles - begin_cycles) / told.clock_hz + begin_s for cycles in (start, end))
+        entries.append(
+            LaunchTimeline(
+                name=launch.name,
+                begin_s=begin_s,
+                end_s=begin_s + run.cycles / told.clock_hz,
+                work=work_of_ctas(launch, heads, rows),
+                cta=np.arange(len(sm)),
+                sm=sm.astype(np.int64),
+                slot=slot.astype(np.int64) // sms,
+                cta_start_s=start_s,
+                cta_end_s=end_s,
+                sample_s=run.samples[:, 0] / told.clock_hz + begin_s,
+                hbm_bytes=run.samples[:, 1],
+                l2_bytes=run.samples[:, 2],
+            )
+        )
+        begin_s += told.traffic.time_s
+        begin_cycles += run.cycles
+    return Timeline(sms=sms, launches=tuple(entries))
+
+
+def work_of_ctas(launch: Launch, heads: int, rows: str) -> tuple[str, ...]:
+    """What each CTA computes, told by the tile that its last step stores.
+
+    Args:
+        heads: query heads of a sequence; rows: what the rows of that tile are called, e.g. `queries`.
+    """
+    program = launch.program
+    tile = [tile for step, _ in steps(program.body) for tile in step.stores[:1]][-1]
+    tensor = program.tensor(tile.tensor)
+    items = program.items(np.arange(launch.cta_count, dtype=np.int64))
+    columns = {name: items[:, column] for column, name in enumerate(program.variables)}
+
+    def first(terms: Affine) -> np.ndarray:
+        own = [columns[name] * coefficient for name, coefficient in terms if name in columns]
+        return np.sum(own, axis=0) if own else np.zeros(len(items), dtype=np.int64)
+
+    # A tile whose rows a loop counts goes over all of them.
+    sweeps = any(name not in columns for name, _ in tile.row)
+    tops = first(tile.row)
+    bottoms = np.full(len(items), tensor.rows) if sweeps else np.minimum(tops + tile.rows, tensor.rows)
+    lefts = first(tile.col)
+    told = []
+    for cta, row in enumerate(np.stack((columns[tile.slab], tops, bottoms, lefts), axis=1).tolist()):
+        slab, top, bottom, left = row
+        batch, head = divmod(slab, heads)
+        words = [f"batch {batch}"] if tensor.slabs > heads else []
+        words += [f"head {head}", f"{rows} {top}-{bottom - 1}"]
+        words += [f"keys from {left}"] if lefts.any() else []
+        more = (program.item_count - 1 - cta) // launch.cta_count  # of a persistent grid
+        told.append(", ".join(words) + (f" and {more} more" if more else ""))
+    return tuple(told)

@@ -1,0 +1,1 @@
+"""What is to be computed, and nothing about how: one module for each kind of problem."""

@@ -1,0 +1,129 @@
+"""Devices as tables: the catalogue in one, or every number of one with its unit, kind and source."""
+
+from collections.abc import Mapping, Sequence
+
+from .. import units
+from ..closed_form.roofline import tensor_peak_flop_per_s
+from ..device.device import Device, Provenance, number_fields
+from ..display.render import Column, table
+
+LIST_SCHEMA = "tilesight.devices/1"
+DEVICE_SCHEMA = "tilesight.device/1"
+UNITS = (
+    ("_flop_per_cycle", "FLOP/cycle"),
+    ("_bytes_per_cycle", "B/cycle"),
+    ("_per_cycle", "1/cycle"),
+    ("_bytes_per_s", "B/s"),
+    ("_bytes", "B"),
+    ("_cycles", "cycles"),
+    ("_hz", "Hz"),
+    ("_s", "s"),
+    ("_w", "W"),
+)
+"""Ending of a key -> unit; the first that matches."""
+
+
+def unit(key: str) -> str:
+    """The unit of a device number, from the end of its key; empty for a plain count."""
+    return next((text for ending, text in UNITS if key.endswith(ending)), "")
+
+
+def value_text(key: str, value: float) -> str:
+    """A device number for people, in the unit that its key names."""
+    name = unit(key)
+    if name == "B":
+        return units.capacity(value)
+    if name == "B/s":
+        return units.bandwidth(value)
+    if name == "Hz":
+        return units.clock(value)
+    if name == "s":
+        return units.duration(value)
+    return f"{value:,g} {name}".rstrip() if abs(value) < 1e6 else f"{value:,.0f} {name}".rstrip()
+
+
+def devices_dict(devices: Mapping[str, Device]) -> dict[str, object]:
+    """The object that `devices --json` prints. Args: devices: catalogue name -> device."""
+    return {
+        "schema": LIST_SCHEMA,
+        "devices": [
+            {"device": name, "name": device.name, "compute_capability": device.compute_capability, "sms": device.sms}
+            | {key: getattr(device, key) for key in ("boost_clock_hz", "l2_bytes", "hbm_bytes", "hbm_peak_bytes_per_s")}
+            | {"tensor_fp16_flop_per_s": tensor_peak_flop_per_s(device, "fp16")}
+            for name, device in devices.items()
+        ],
+    }
+
+
+def devices_text(devices: Mapping[str, Device], width: int, color: bool = False) -> str:
+    """The catalogue as a table. Args: devices: catalogue name -> device."""
+    all_devices = list(devices.values())
+
+    def column(title: str, cells: Sequence[str], rank: int = 0, left: bool = False) -> Column:
+        return Column(title=title, cells=cells, rank=rank, left=left)
+
+    return table(
+        [
+            column("device", list(devices), left=True),
+            column("name", [device.name for device in all_devices], 1, left=True),
+            column("cc", [device.compute_capability for device in all_devices], 3),
+            column("SMs", [str(device.sms) for device in all_devices]),
+            column("boost", [units.clock(device.boost_clock_hz) for device in all_devices], 2),
+            column("L2", [units.capacity(device.l2_bytes) for device in all_devices]),
+            column("memory", [units.capacity(device.hbm_bytes) for device in all_devices]),
+            column("bandwidth", [units.bandwidth(device.hbm_peak_bytes_per_s) for device in all_devices]),
+            column("fp16 peak", [units.rate(tensor_peak_flop_per_s(device, "fp16")) for device in all_devices]),
+        ],
+        width,
+        color,
+    )
+
+
+def device_dict(name: str, device: Device) -> dict[str, object]:
+    """The object that `devices NAME --json` prints. Args: name: as the user gave it."""
+    return {
+        "schema": DEVICE_SCHEMA,
+        "device": name,
+        "name": device.name,
+        "compute_capability": device.compute_capability,
+        "numbers": {key: _number(key, doc, device) for key, doc in _keys(device)},
+    }
+
+
+def _keys(device: Device) -> list[tuple[str, str]]:
+    """Keys and meanings of the numbers that the device has."""
+    return [
+        (item.name, item.metadata["doc"])
+        for item in number_fields()
+        if item.name in device.provenance or getattr(device, item.name)
+    ]
+
+
+def _origin(key: str, device: Device) -> Provenance:
+    return device.provenance.get(key, Provenance("", ""))
+
+
+def _number(key: str, doc: str, device: Device) -> dict[str, object]:
+    origin = _origin(key, device)
+    told = {"value": getattr(device, key), "unit": unit(key), "kind": origin.kind, "source": origin.source}
+    return told | {"meaning": doc}
+
+
+def device_text(name: str, device: Device, width: int) -> str:
+    """Every number of a device: value, kind, meaning, and its source below."""
+    keys = _keys(device)
+    key_width = max(len(key) for key, _ in keys)
+    values = {key: value_text(key, getattr(device, key)) for key, _ in keys}
+    value_width = max(map(len, values.values()))
+    lines = [f"{name}: {device.name}, compute capability {device.compute_capability}", ""]
+    for key, doc in keys:
+        origin = _origin(key, device)
+        lines.append(f"{key:<{key_width}}  {values[key]:>{value_width}}  {origin.kind:<9}  {doc}")
+        lines += _wrapped(origin.source, " " * (key_width + value_width + 4), width)
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, indent: str, width: int) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(text, max(width, len(indent) + 30), initial_indent=indent, subsequent_indent=indent)

@@ -1,0 +1,127 @@
+"""A configuration space on several devices for people: which device is faster, each one's ranking, and both at once."""
+
+from collections.abc import Sequence
+
+from .. import units
+from ..display.render import Column, config_text, problem_text, table, times, wrapped
+from ..explore.candidate import Candidate
+from ..explore.explore import Exploration
+from .explore import TITLES, WORDS, explore_rows, left_out_lines, short_text, varying_options, why_lines
+
+SCHEMA = "tilesight.explore-devices/1"
+Key = tuple[str, tuple[tuple[str, object], ...]]
+"""Schedule and options: what is the same configuration on another device."""
+
+
+def devices_text(found: Sequence[Exploration], top: int = 5, width: int = 120, color: bool = False) -> str:
+    """What `tilesight explore` prints for several devices.
+
+    Args:
+        found: one a device, of the same problem; top: rows of each device's ranking.
+    """
+    names = ", ".join(f"{one.device_name} ({one.device.name})" for one in found)
+    notes = [f"{one.device_name}: {note}" for one in found for note in one.notes]
+    shared = {note for note in found[0].notes if all(note in one.notes for one in found)}
+    head = [f"{problem_text(found[0].problem)} on {names}", *[note for note in found[0].notes if note in shared]]
+    head += [note for note in notes if note.partition(": ")[2] not in shared]
+    lines = wrapped(head, width)
+    ran = [one for one in found if one.ranked]
+    if ran:
+        lines += ["", "The best of each device", _best_table(ran, width, color)]
+        lines += ["", "Ranked on each device", _ranking_table(ran, top, width, color)]
+        lines += ["", "The same configuration on each device: time and rank", _side_by_side(ran, top, width, color)]
+    for one in found:
+        own = [*(why_lines(one) if one.ranked else ()), *left_out_lines(one)]
+        lines += wrapped(["", one.device_name, *own], width)
+    return "\n".join(lines)
+
+
+def devices_rows(found: Sequence[Exploration]) -> list[dict[str, object]]:
+    """All candidates of all devices as rows for CSV."""
+    rows = [row for one in found for row in explore_rows(one)]
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return [{key: row.get(key) for key in keys} for row in rows]
+
+
+def devices_dict(found: Sequence[Exploration], top: int | None = None) -> dict[str, object]:
+    """What `explore --json` prints for several devices: the object of each."""
+    return {"schema": SCHEMA, "devices": [one.to_dict(top) for one in found]}
+
+
+def _best_table(found: Sequence[Exploration], width: int, color: bool) -> str:
+    best = [one.ranked[0] for one in found]
+    slowest_s = max(item.costs[0] for item in best)
+    rows = sorted(zip(found, best, strict=True), key=lambda pair: pair[1].costs[0])
+
+    def column(title: str, cells: list[str], rank: int = 0, left: bool = False) -> Column:
+        return Column(title=title, cells=cells, rank=rank, left=left)
+
+    totals = [item.prediction.total for _, item in rows if item.prediction]
+    columns = [
+        column("device", [one.device_name for one, _ in rows], left=True),
+        column("time", [units.duration(item.costs[0]) for _, item in rows]),
+        column("vs slowest", [times(slowest_s / item.costs[0]) for _, item in rows]),
+    ]
+    if all(total.matmul_flop for total in totals):
+        columns.append(column("TFLOP/s", [f"{total.matmul_flop / total.time_s / 1e12:.0f}" for total in totals]))
+    columns += [
+        column("HBM", [units.traffic(total.hbm_bytes) for total in totals], 1),
+        column("bound by", [item.prediction.bottleneck if item.prediction else "" for _, item in rows], left=True),
+        column("configuration", [short_text(one, item) for one, item in rows], left=True),
+    ]
+    return table(columns, width, color)
+
+
+def _options(found: Sequence[Exploration]) -> list[str]:
+    return [name for name in TITLES if any(name in varying_options(one) for one in found)]
+
+
+def _option_columns(found: Sequence[Exploration], items: Sequence[Candidate]) -> list[Column]:
+    columns = []
+    if len({item.schedule for one in found for item in one.candidates}) > 1:
+        columns.append(Column(title="schedule", cells=[item.schedule for item in items], left=True))
+    for name in _options(found):
+        cells = [str(item.config_dict().get(name, "-")) for item in items]
+        columns.append(Column(title=TITLES[name], cells=cells, left=name in WORDS))
+    return columns
+
+
+def _ranking_table(found: Sequence[Exploration], top: int, width: int, color: bool) -> str:
+    rows = [(one, rank, item) for one in found for rank, item in enumerate(one.ranked[:top], 1)]
+    items = [item for _, _, item in rows]
+    totals = [item.prediction.total for item in items if item.prediction]
+    columns = [
+        Column(title="device", cells=[one.device_name for one, _, _ in rows], left=True),
+        Column(title="#", cells=[str(rank) for _, rank, _ in rows]),
+        *_option_columns(found, items),
+        Column(title="time", cells=[units.duration(item.costs[0]) for item in items]),
+        Column(title="vs best", cells=[times(item.costs[0] / one.ranked[0].costs[0]) for one, _, item in rows]),
+        Column(title="SRAM fill", cells=[units.traffic(total.smem_fill_bytes) for total in totals], rank=2),
+        Column(title="HBM", cells=[units.traffic(total.hbm_bytes) for total in totals], rank=1),
+    ]
+    bound = [item.prediction.bottleneck if item.prediction else "" for item in items]
+    return table([*columns, Column(title="bound by", cells=bound, left=True)], width, color)
+
+
+def _key(item: Candidate) -> Key:
+    return item.schedule, tuple(item.config_dict().items())
+
+
+def _side_by_side(found: Sequence[Exploration], top: int, width: int, color: bool) -> str:
+    """One row a configuration that is among the first of a device, one column a device."""
+    places = {one.device_name: {_key(item): (rank, item) for rank, item in enumerate(one.ranked, 1)} for one in found}
+    first: dict[Key, Candidate] = {}
+    for rank in range(top):
+        for one in found:
+            for item in one.ranked[rank : rank + 1]:
+                first.setdefault(_key(item), item)
+    columns = _option_columns(found, list(first.values())) or [
+        Column(title="configuration", cells=[config_text(item.config_dict()) for item in first.values()], left=True)
+    ]
+    for name, own in places.items():
+        columns.append(Column(title=name, cells=[_cell(own.get(key)) for key in first]))
+    return table(columns, width, color)
+
+
+def _cell(place: tuple[int, Candidate] | None) -> str:
+    return "-" if place is None else f"{units.duration(place[1].costs[0])} {f'#{place[0]}':>4}"

@@ -1,0 +1,204 @@
+"""The pictures of an exploration, each drawn into one pair of axes: for the PNG file and for the page."""
+
+from functools import partial
+from typing import Any
+
+import matplotlib
+from matplotlib.colors import LogNorm
+from matplotlib.ticker import NullLocator
+
+from .. import units
+from ..display.render import bound_text, config_text
+from ..explore.candidate import Candidate
+from ..explore.explore import Exploration
+from .draw import EMPTY, INK, LIGHT, MUTED, PAPER, Tips, legend_below, log_axis, panel, tip_text
+from .series import (
+    HeatMap,
+    best_of_each,
+    bytes_per_level,
+    color,
+    decades,
+    heat_maps,
+    intensity_flop_per_byte,
+    multiplies,
+    roofs,
+)
+
+SPILL_MARK = "!"
+DARK_SHARE = 0.5
+"""The share of the colour scale, from its dark end, on which light text reads better."""
+
+
+def figures(found: Exploration) -> list[str]:
+    """Sections of HTML, each with its pictures."""
+    maps = heat_maps(found)
+    sections = []
+    if maps:
+        spills = f"; {SPILL_MARK}: it spills registers" if any(one.any_spills for one in maps) else ""
+        sections += [
+            "<h2>Block sizes</h2><p>Best time for each pair of block sizes over all other options; dark is fast"
+            f"{spills}.</p>",
+            '<div class="row">',
+            *(panel(f"heat-{one.schedule}", partial(draw_heat_map, one=one)) for one in maps),
+            "</div>",
+        ]
+    if not best_of_each(found):
+        return sections
+    roofline = multiplies(found)
+    sections += [f"<h2>Where the bytes go{', and what limits the time' if roofline else ''}</h2>", '<div class="row">']
+    sections += [panel("levels", partial(draw_levels, found=found))]
+    sections += [panel("roofline", partial(draw_roofline, found=found))] if roofline else []
+    return [*sections, "</div>"]
+
+
+def story(item: Candidate | None) -> str:
+    """What a configuration tells when it is pointed at."""
+    if item is None:
+        return "not among the configurations"
+    name = f"{item.schedule} {config_text(item.config_dict())}"
+    if item.prediction is None:
+        return tip_text(name, {"does not fit": item.reason})
+    total = item.prediction.total
+    told = {"time": units.duration(total.time_s), "bound by": bound_text(item.prediction)}
+    told |= {"into the SMs": units.traffic(total.smem_fill_bytes), "HBM": units.traffic(total.hbm_bytes)}
+    if total.matmul_flop:
+        told["rate"] = units.rate(total.matmul_flop_per_s)
+    if item.prediction.spilled_bytes_per_thread:
+        told["spills"] = f"{item.prediction.spilled_bytes_per_thread} B per thread"
+    return tip_text(name, told)
+
+
+def draw_heat_map(ax: Any, tips: Tips, one: HeatMap) -> None:
+    """Times over block sizes, the best in bold."""
+    times = one.times_s
+    known = [value for row in times for value in row if value is not None]
+    ax.set_title(one.schedule)
+    ax.set_xticks(range(len(one.block_n)), one.block_n)
+    ax.set_yticks(range(len(one.block_m)), one.block_m)
+    ax.set_xlabel("block_n (keys)")
+    ax.set_ylabel("block_m (queries)")
+    ax.tick_params(length=0)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_visible(False)
+    if not known:
+        ax.text(0.5, 0.5, "nothing fits", ha="center", va="center", transform=ax.transAxes)
+        return
+    norm = LogNorm(min(known), max(max(known), min(known) * 1.0001))
+    colors = matplotlib.colormaps["YlGnBu_r"]
+    shades = [[EMPTY if value is None else colors(norm(value)) for value in row] for row in times]
+    for row, values in enumerate(times):
+        for col, value in enumerate(values):
+            dark = value is not None and norm(value) < DARK_SHARE
+            text = "no fit" if value is None else units.duration(value) + (SPILL_MARK if one.spills(row, col) else "")
+            weight = "bold" if value == min(known) else "normal"
+            tone = LIGHT if dark else MUTED if value is None else "#212121"
+            ax.text(col, row, text, ha="center", va="center", color=tone, fontsize=9, fontweight=weight)
+    places = [(row, col) for row in range(len(one.block_m)) for col in range(len(one.block_n))]
+    cells = ax.bar(
+        [col for _, col in places],
+        1,
+        1,
+        [row - 0.5 for row, _ in places],
+        color=[shades[row][col] for row, col in places],
+        edgecolor=PAPER,
+        lw=1.5,
+    )
+    for cell, (row, col) in zip(cells, places, strict=True):
+        cell.set_gid(f"cell-{row}-{col}")
+        tips[f"cell-{row}-{col}"] = [story(one.cells[row][col])]
+    ax.set_xlim(-0.5, len(one.block_n) - 0.5)
+    ax.set_ylim(-0.5, len(one.block_m) - 0.5)
+
+
+def draw_levels(ax: Any, tips: Tips, found: Exploration) -> None:
+    """Bytes per level of the best of each schedule, as bars."""
+    best = {name: bytes_per_level(prediction.total) for name, prediction in best_of_each(found).items()}
+    least = decades(value for amounts in best.values() for value in amounts.values())[0]
+    labels: list[str] = []
+    for place, (name, amounts) in enumerate(best.items()):
+        labels = list(amounts)
+        height = 0.8 / len(best)
+        at = [row + place * height - 0.4 + height / 2 for row in range(len(labels))]
+        # Nothing at all has no place on a logarithmic axis, but still gets its label.
+        drawn = ax.barh(
+            at, [max(value, least) for value in amounts.values()], height * 0.92, color=color(name), label=name
+        )
+        texts = [units.traffic(value) for value in amounts.values()]
+        ax.bar_label(drawn, texts, padding=3, fontsize=8, color=INK)
+        for bar, label, text in zip(drawn, labels, texts, strict=True):
+            bar.set_gid(f"{name}-{labels.index(label)}")
+            tips[f"{name}-{labels.index(label)}"] = [tip_text(name, {label: text})]
+    ax.set_yticks(range(len(labels)), labels)
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ax.set_xlim(least, ax.get_xlim()[1] * 3)
+    log_axis(ax.xaxis, units.traffic)
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="x")
+    ax.set_xlabel("bytes moved (logarithmic)")
+    ax.set_title("Bytes per level, best configuration of each schedule")
+    legend_below(ax)
+
+
+def draw_roofline(ax: Any, tips: Tips, found: Exploration) -> None:
+    """Rate over intensity of all configurations under the roofs of the device; those that spill are crosses."""
+    lines = roofs(found)
+    best = best_of_each(found)
+    shown = [item for item in found.ranked if item.prediction]
+    totals = [item.prediction.total for item in shown if item.prediction] + [one.total for one in best.values()]
+    xs = [intensity_flop_per_byte(total) for total in totals]
+    ridge = lines.peak_flop_per_s / lines.hbm_bytes_per_s
+    low, high = min([*xs, 10]) / 3, max([*xs, ridge]) * 3
+    draw_roofs(ax, low, high, lines.hbm_bytes_per_s, lines.peak_flop_per_s)
+    sustained = lines.sustained_flop_per_s
+    dashed = {"color": INK, "lw": 1.1, "ls": (0, (4, 3))}
+    ax.plot([sustained / lines.hbm_bytes_per_s, high], [sustained] * 2, **dashed)
+    note = f"tensor cores {units.rate(lines.peak_flop_per_s)}; dashed: {units.rate(sustained)} at the sustained clock"
+    ax.annotate(note, (high, lines.peak_flop_per_s), (0, 4), textcoords="offset points", ha="right", fontsize=8)
+    for name in dict.fromkeys(item.schedule for item in shown):
+        for spills, mark in ((False, "o"), (True, "x")):
+            some = [item for item in shown if item.schedule == name and spills == _spills(item)]
+            if not some:
+                continue
+            gid = f"points-{name}-{mark}"
+            of = [item.prediction.total for item in some if item.prediction]
+            at = [intensity_flop_per_byte(total) for total in of], [total.matmul_flop_per_s for total in of]
+            style = {"s": 26, "lw": 1.1} if spills else {"s": 18, "linewidths": 0}
+            ax.scatter(*at, color=color(name), marker=mark, alpha=0.4, gid=gid, **style)
+            tips[gid] = [story(item) for item in some]
+    for name, one in best.items():
+        place = intensity_flop_per_byte(one.total), one.total.matmul_flop_per_s
+        text = f"{name}: {units.duration(one.time_s)}"
+        gid = f"best-{name}"
+        ax.scatter(*place, s=70, color=color(name), edgecolors=PAPER, zorder=3, label=text, gid=gid)
+        tips[gid] = [tip_text(f"best {text}", {"rate": units.rate(one.total.matmul_flop_per_s)})]
+    if any(map(_spills, shown)):
+        ax.scatter([], [], s=26, lw=1.1, color=MUTED, marker="x", label="spills registers")
+    ax.set_title("Roofline: all configurations; large: the best of each")
+    legend_below(ax)
+
+
+def _spills(item: Candidate) -> bool:
+    return item.prediction is not None and item.prediction.spilled_bytes_per_thread > 0
+
+
+def draw_roofs(ax: Any, low: float, high: float, hbm_bytes_per_s: float, peak_flop_per_s: float) -> None:
+    """Axes of a roofline, and the lines of HBM and of the tensor cores. Args: low, high: intensities [FLOP/B]."""
+    ridge = peak_flop_per_s / hbm_bytes_per_s
+    ax.plot([low, ridge, high], [low * hbm_bytes_per_s, peak_flop_per_s, peak_flop_per_s], color=INK, lw=1.6)
+    ax.annotate(
+        f"HBM {units.bandwidth(hbm_bytes_per_s)}",
+        (low * 1.2, low * 1.2 * hbm_bytes_per_s),
+        (10, -4),
+        textcoords="offset points",
+        fontsize=8,
+    )
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlim(low, high)
+    ax.grid(which="major")
+    ax.set_xlabel("matrix-product operations per byte at HBM (FLOP/B)")
+    ax.set_ylabel("achieved rate (FLOP/s)")
+    log_axis(ax.xaxis, "{:,g} ".format)
+    log_axis(ax.yaxis, units.rate)

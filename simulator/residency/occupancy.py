@@ -1,0 +1,74 @@
+"""How many CTAs of a launch an SM holds at once, and which of its limits says so."""
+
+from dataclasses import dataclass
+
+from ..device.device import Device
+from ..launch.program import Resources
+
+REGISTER_ALLOCATION = 256
+"""Registers are handed to a warp in units of 256 (CUDA occupancy rules, compute capability 7.0 to 12.0)."""
+SMEM_ALLOCATION = 128
+"""Shared memory is handed to a CTA in units of 128 B (the same source)."""
+
+
+class DoesNotFit(ValueError):
+    """A CTA needs more of something than one SM has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occupancy:
+    """Residency of a launch.
+
+    Args:
+        ctas_per_sm: CTAs that an SM holds at once.
+        occupancy_fraction: active warps / max warps.
+        limit: what keeps one more CTA out: registers, smem, warps or ctas.
+    """
+
+    ctas_per_sm: int
+    occupancy_fraction: float
+    limit: str
+
+
+def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy:
+    """Residency from registers, shared memory, warps and the CTA limit.
+
+    Raises:
+        DoesNotFit: not even one CTA fits; the text names resource, need and limit.
+
+    Source: CUDA C++ Programming Guide, compute capabilities table; units as in the CUDA occupancy calculator.
+    """
+    smem_bytes, threads = resources.smem_bytes_per_cta, 32 * num_warps
+    if smem_bytes > device.smem_per_cta_bytes:
+        raise DoesNotFit(
+            f"shared memory: a CTA needs {smem_bytes} B, {device.name} allows {device.smem_per_cta_bytes} B"
+        )
+    if resources.registers_per_thread > device.max_registers_per_thread:
+        raise DoesNotFit(
+            f"registers: a thread needs {resources.registers_per_thread}, "
+            f"{device.name} allows {device.max_registers_per_thread}"
+        )
+    if threads > device.max_threads_per_cta:
+        raise DoesNotFit(f"num_warps: a CTA has {threads} threads, {device.name} allows {device.max_threads_per_cta}")
+    registers_per_warp = -(-resources.registers_per_thread * 32 // REGISTER_ALLOCATION) * REGISTER_ALLOCATION
+    smem_per_cta = -(-smem_bytes // SMEM_ALLOCATION) * SMEM_ALLOCATION + device.smem_reserved_per_cta_bytes
+    limits = {
+        "ctas": device.max_ctas_per_sm,
+        "warps": device.max_warps_per_sm // num_warps,
+        "smem": device.smem_per_sm_bytes // smem_per_cta if smem_per_cta else device.max_ctas_per_sm,
+        # A sub-core holds a quarter of the registers, and a warp's registers lie in one sub-core.
+        "registers": 4 * (device.registers_per_sm // 4 // registers_per_warp) // num_warps
+        if num_warps >= 4
+        else device.registers_per_sm // registers_per_warp // num_warps,
+    }
+    limit = min(limits, key=lambda name: limits[name])
+    if limits[limit] == 0:
+        raise DoesNotFit(
+            f"{limit}: an SM of {device.name} cannot hold one CTA of {num_warps} warps, "
+            f"{resources.registers_per_thread} registers a thread and {smem_bytes} B of shared memory"
+        )
+    return Occupancy(
+        ctas_per_sm=limits[limit],
+        occupancy_fraction=limits[limit] * num_warps / device.max_warps_per_sm,
+        limit=limit,
+    )

@@ -1,0 +1,277 @@
+"""Tiles of attention: the arithmetic that schedules share, so that each is written once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import e, log2
+
+import numpy as np
+
+from ..device.device import Device
+from ..integers import cdiv, next_power_of_two
+from ..launch.program import Launch, Loop, Resources, Step, Tensor, Tile, TileProgram, affine
+from ..problems.attention import AttentionProblem
+from .contract import frozen
+
+LOG2_E = log2(e)
+"""Exponentials are powers of two: exp(x) = 2^(x log2 e)."""
+STATISTIC_BYTES = 4
+"""Size of a row's running maximum, sum or log-sum-exp: always fp32 [B]."""
+SCORE_PITCH_BYTES = 128
+"""Rows of score-shaped tensors start at multiples of a line, so that their tiles do [B]."""
+ROW_TILE_ELEMENTS = 4096
+"""Elements of short rows that a CTA of a row-wise kernel takes."""
+THREAD_ELEMENTS = 16
+"""Elements that a thread of it takes, up to 16 warps: with two 16-byte vectors a thread its 32 registers let an SM be
+full. On an H200 the softmax then keeps 97 % of a copy's bandwidth, and 88 % with twice as many elements."""
+ROW_BLOCK_ELEMENTS = 4096
+"""Elements of a row too long for registers that a CTA holds at a time."""
+LONGEST_REGISTER_ROW = 16384
+"""Elements of the longest row, padded to a power of two, that one CTA holds in registers."""
+STRIP_KEYS = 2048
+"""Keys that one CTA takes of a row of score tiles at most."""
+LEAST_CTAS = 512
+"""CTAs below which strips of score tiles get shorter: about four for each SM of a large GPU."""
+TMA_CAPABILITY = 9.0
+"""Oldest compute capability with a tensor memory accelerator."""
+TMA_STRIDE_BYTES = 16
+"""Rows of what TMA copies start at multiples of this [B]."""
+TMA_BLOCK = 256
+"""Rows and columns of the largest tile that one descriptor copies."""
+
+
+def padded_head_dim(problem: AttentionProblem) -> int:
+    """Head dim as Triton tiles it: the next power of two."""
+    return next_power_of_two(problem.head_dim)
+
+
+def query_tensor(problem: AttentionProblem, name: str = "Q", role: str = "input") -> Tensor:
+    """A tensor of B * H slabs of M x D: Q, or O with its role."""
+    return Tensor(
+        name=name,
+        role=role,  # type: ignore[arg-type]
+        slabs=problem.batch * problem.heads,
+        rows=problem.seqlen_q,
+        cols=problem.head_dim,
+        element_bytes=problem.element_bytes if role == "input" else problem.output_bytes,
+    )
+
+
+def key_tensor(problem: AttentionProblem, name: str) -> Tensor:
+    """A tensor of B * G slabs of N x D: K or V."""
+    return Tensor(
+        name=name,
+        role="input",
+        slabs=problem.batch * problem.kv_heads,
+        rows=problem.seqlen_k,
+        cols=problem.head_dim,
+        element_bytes=problem.element_bytes,
+    )
+
+
+def statistic_tensor(problem: AttentionProblem, name: str, role: str = "output") -> Tensor:
+    """One fp32 number per query row: LSE, or a running maximum or sum."""
+    return Tensor(
+        name=name,
+        role=role,  # type: ignore[arg-type]
+        slabs=problem.batch * problem.heads,
+        rows=problem.seqlen_q,
+        cols=1,
+        element_bytes=STATISTIC_BYTES,
+    )
+
+
+def score_tensor(
+    problem: AttentionProblem, name: str, role: str = "scratch", *, slabs: int = 0, element_bytes: int = 0
+) -> Tensor:
+    """A tensor of M x N slabs whose rows start at line boundaries: S, P, or a mask.
+
+    Args:
+        slabs: number of matrices; 0 means one per query head.
+        element_bytes: size of an element [B]; 0 means that of Q.
+    """
+    element = element_bytes or problem.element_bytes
+    return Tensor(
+        name=name,
+        role=role,  # type: ignore[arg-type]
+        slabs=slabs or problem.batch * problem.heads,
+        rows=problem.seqlen_q,
+        cols=problem.seqlen_k,
+        element_bytes=element,
+        pitch_bytes=cdiv(problem.seqlen_k * element, SCORE_PITCH_BYTES) * SCORE_PITCH_BYTES,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTiling:
+    """How a row-wise kernel (softmax, scale, mask, dropout) cuts M x N matrices.
+
+    Args:
+        rows, cols: extent of the tile that a CTA holds in registers; powers of two.
+        blocks: tiles side by side in one row; more than one only for rows too long for registers.
+        num_warps: warps of a CTA.
+    """
+
+    rows: int
+    cols: int
+    blocks: int
+    num_warps: int
+
+    @property
+    def elements(self) -> int:
+        """Elements of a tile, padding included."""
+        return self.rows * self.cols
+
+
+def row_tiling(problem: AttentionProblem) -> RowTiling:
+    """Whole rows, several where they are short; column blocks of one row where it is too long for registers."""
+    width = next_power_of_two(problem.seqlen_k)
+    if width > LONGEST_REGISTER_ROW:
+        rows, cols = 1, ROW_BLOCK_ELEMENTS
+    else:
+        rows, cols = max(1, ROW_TILE_ELEMENTS // width), width
+    elements = rows * cols
+    num_warps = min(16, elements // THREAD_ELEMENTS // 32)
+    return RowTiling(rows=rows, cols=cols, blocks=cdiv(problem.seqlen_k, cols), num_warps=num_warps)
+
+
+def row_tile(name: str, tiling: RowTiling, counter: str = "k_tile", slab: str = "slab") -> Tile:
+    """The tile of a row-wise kernel. Args: name: of the tensor; counter: what counts the blocks of a row; slab."""
+    return Tile(
+        tensor=name,
+        slab=slab,
+        row=affine(q_tile=tiling.rows),
+        col=affine(**{counter: tiling.cols}),
+        rows=tiling.rows,
+        cols=tiling.cols,
+    )
+
+
+def copied_by_tma(device: Device, tensor: Tensor, rows: int, cols: int) -> bool:
+    """Whether a device has the engine that copies whole tiles, and a tensor has the form it needs.
+
+    Args:
+        rows, cols: of a tile.
+    """
+    capable = float(device.compute_capability) >= TMA_CAPABILITY
+    return capable and tensor.pitch_bytes % TMA_STRIDE_BYTES == 0 and max(rows, cols) <= TMA_BLOCK
+
+
+def strip_tiles(problem: AttentionProblem, block_m: int, block_n: int) -> int:
+    """Key tiles that a CTA takes one after the other with one query tile; a power of two.
+
+    Long strips load Q seldom and hide latencies; they are halved while too few CTAs would be left.
+    """
+    k_tiles = cdiv(problem.seqlen_k, block_n)
+    tiles = max(1, min(STRIP_KEYS // block_n, next_power_of_two(k_tiles)))
+    strips = problem.batch * problem.heads * cdiv(problem.seqlen_q, block_m)
+    while tiles > 1 and strips * cdiv(k_tiles, tiles) < LEAST_CTAS:
+        tiles //= 2
+    return tiles
+
+
+TILE_VARIABLES = ("slab", "kv_slab", "shared_slab", "q_tile", "k_tile", "inner_tiles")
+"""Item variables of `tile_items`; shared_slab is 0, the only slab of a matrix that all heads share."""
+
+
+def tile_items(problem: AttentionProblem, rows: int, cols: int, inner: int, indices: np.ndarray) -> np.ndarray:
+    """Items that are the tiles of all M x N score matrices: key tiles fastest, then query tiles, then slabs.
+
+    Args:
+        rows, cols: extent of a tile; cols = N makes an item of a whole strip of rows.
+        inner: columns of the tiles that an item takes one after the other; inner_tiles counts them.
+        indices: items, int64 of shape (n,).
+
+    Returns:
+        Columns `TILE_VARIABLES`, int64 of shape (n, 6).
+    """
+    q_tiles, k_tiles = cdiv(problem.seqlen_q, rows), cdiv(problem.seqlen_k, cols)
+    strip, k_tile = indices // k_tiles, indices % k_tiles
+    slab, q_tile = strip // q_tiles, strip % q_tiles
+    inner_tiles = -(-np.minimum(cols, problem.seqlen_k - k_tile * cols) // inner)
+    return np.stack((slab, slab // problem.head_group, np.zeros_like(slab), q_tile, k_tile, inner_tiles), axis=1)
+
+
+def tile_period(problem: AttentionProblem, rows: int, cols: int) -> int:
+    """Smallest period of `tile_items`: only ragged tiles differ from the others."""
+    q_tiles, k_tiles = cdiv(problem.seqlen_q, rows), cdiv(problem.seqlen_k, cols)
+    if problem.seqlen_q % rows and q_tiles > 1:
+        return q_tiles * k_tiles
+    return k_tiles if problem.seqlen_k % cols else 1
+
+
+def tile_launch(
+    name: str,
+    problem: AttentionProblem,
+    *,
+    tile: tuple[int, int],
+    inner: int = 0,
+    tensors: tuple[Tensor, ...],
+    body: tuple[Step | Loop, ...],
+    num_warps: int,
+    resources: Resources,
+    num_stages: int = 1,
+    arguments: Mapping[str, int | float] | None = None,
+    **constants: int | bool,
+) -> Launch:
+    """A launch with one CTA for each item of `tile_items`.
+
+    Args:
+        tile: rows and columns of an item; inner: of the tiles it takes in turn (0: one);
+        arguments: beside the two lengths; the rest as in `Launch`.
+    """
+    rows, cols = tile
+    item_count = problem.batch * problem.heads * cdiv(problem.seqlen_q, rows) * cdiv(problem.seqlen_k, cols)
+    return Launch(
+        name=name,
+        grid=(item_count, 1, 1),
+        num_warps=num_warps,
+        num_stages=num_stages,
+        program=TileProgram(
+            tensors=tensors,
+            variables=TILE_VARIABLES,
+            items=partial(tile_items, problem, rows, cols, inner or cols),
+            item_count=item_count,
+            period_items=tile_period(problem, rows, cols),
+            body=body,
+        ),
+        resources=resources,
+        dtype=problem.dtype,
+        constants=frozen(**constants),
+        arguments=frozen(seqlen_q=problem.seqlen_q, seqlen_k=problem.seqlen_k, **arguments or {}),
+    )
+
+
+def visible_key_tiles(
+    problem: AttentionProblem, q_tile: np.ndarray, block_m: int, block_n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which key tiles a query tile needs: all below the first number need no mask, those up to the second need one.
+
+    Args:
+        q_tile: indices of query tiles, int64 of shape (n,).
+
+    Returns:
+        (unmasked, needed): counts of key tiles from the first on, int64 of shape (n,) each.
+    """
+    n = problem.seqlen_k
+    if problem.causal:
+        offset = n - problem.seqlen_q
+        row = q_tile * block_m
+        seen_by_first = np.clip(row + 1 + offset, 0, n)
+        seen_by_last = np.clip(row + block_m + offset, 0, n)
+    else:
+        seen_by_first = seen_by_last = np.full_like(q_tile, n)
+    return seen_by_first // block_n, -(-seen_by_last // block_n)
+
+
+def product_constants(problem: AttentionProblem, block_m: int, block_n: int) -> dict[str, int | bool]:
+    """Compile-time arguments that kernels of tile products share."""
+    return {
+        "block_m": block_m,
+        "block_n": block_n,
+        "head_dim": problem.head_dim,
+        "padded_dim": padded_head_dim(problem),
+        "head_group": problem.head_group,
+        "whole_m": problem.seqlen_q % block_m == 0,
+        "whole_n": problem.seqlen_k % block_n == 0,
+    }

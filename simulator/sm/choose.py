@@ -1,0 +1,74 @@
+"""Where the cost of a launch's steps comes from: its machine code, or figures kept of it, or its tile program."""
+
+from collections.abc import Iterable
+from functools import cache
+
+from ..device.device import Device, catalogue, load_device
+from ..launch.program import Launch
+from ..launch.walk import steps
+from .from_code import compiled_costs
+from .kept import kept_costs
+from .step_cost import StepCost, step_cost
+
+SM_RATES = (
+    *(
+        f"{name}_flop_per_cycle"
+        for name in ("mma_fp16", "mma_tf32", "mma_fp8", "wgmma_fp16", "wgmma_tf32", "wgmma_fp8")
+    ),
+    *("fma_per_cycle", "alu_per_cycle", "mufu_per_cycle", "issue_per_cycle", "smem_bytes_per_cycle"),
+)
+"""Numbers of a device that the simulation of machine code has of its own, for each compute capability."""
+LIKE = 0.1
+"""Difference up to which a rate counts as the same: microbenchmarks and datasheets differ by as much."""
+COSTS = ("compiled", "tiles")
+"""`compiled`: simulated from machine code; `tiles`: estimated from the tile program."""
+
+
+def costs_of(launch: Launch, device: Device, element_bytes: int, kind: str) -> tuple[dict[str, StepCost], str]:
+    """Cost of each step, and where it comes from: `compiled`, `tiles`, or `tiles: reason` where the code was of no use.
+
+    Args:
+        element_bytes: of the matmul operands [B]; kind: one of `COSTS`; code that is not at hand is no reason.
+    """
+    origin = "tiles"
+    resources = launch.resources
+    if kind == "compiled" and (resources.code is not None or resources.figures is not None):
+        try:
+            if changed := changed_rates(device):
+                raise ValueError(f"the SM that its cycles were found for has {changed}")
+            if resources.code is not None:
+                return compiled_costs(launch, device, element_bytes).steps, "compiled"
+            return kept_costs(launch, device, element_bytes), "compiled"
+        except ValueError as error:
+            origin = f"tiles: {error}"
+    return {step.name: step_cost(step, launch, device, element_bytes) for step, _ in steps(launch.program.body)}, origin
+
+
+@cache
+def changed_rates(device: Device) -> str:
+    """Rates of the catalogue's SMs of a device's compute capability that are not its own; empty where all are alike.
+
+    A what-if that machine code does not ask about is answered from tiles.
+    """
+    every = [load_device(name) for name in catalogue()]
+    told = [
+        ", ".join(
+            f"{name} = {getattr(one, name):g}, not {getattr(device, name):g}"
+            for name in SM_RATES
+            if not _like(name, one, device)
+        )
+        for one in every
+        if one.compute_capability == device.compute_capability
+    ]
+    return min(told, key=len, default="")
+
+
+def _like(name: str, one: Device, other: Device) -> bool:
+    a, b = getattr(one, name), getattr(other, name)
+    return bool(abs(a - b) <= LIKE * max(a, b))
+
+
+def cost_notes(origins: Iterable[str]) -> tuple[str, ...]:
+    """A line for every reason why code was of no use. Args: origins: of launches, as `costs_of` tells them."""
+    reasons = dict.fromkeys(origin.removeprefix("tiles: ") for origin in origins if origin.startswith("tiles: "))
+    return tuple(f"cycles estimated from tile sizes, not from machine code: {reason}" for reason in reasons)

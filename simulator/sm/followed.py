@@ -1,0 +1,80 @@
+"""The code of a launch as one of its CTAs runs it: all that the simulation of an SM needs, and no device decides.
+
+In: a launch with its machine code. Out: its flow, the tables of its instructions, the ways of its warps, and which
+step pays for which part. Following code takes far longer than simulating it, so one `Followed` serves any number of
+devices of an architecture and of CTAs that share an SM.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..launch.program import Launch
+from ..sass.decode import decode
+from ..sass.flow import Flow, find_flow
+from ..trace.executions import paths
+from .instructions import lower_code
+from .l1_hits import Spilled, find_spilled
+from .lane_addresses import enter_accesses
+from .match_steps import Part, Share, few_items, find_cta, match_steps
+from .mbarriers import fill_bulk_copies, fill_bulk_stores, join_mbarriers
+from .paths import Ways, find_ways
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """Code that has been followed through a CTA.
+
+    Args:
+        flow: the code; code, rates: its instructions, as in `core.sm`, with loads that all come from L2.
+        unknown: opcodes that no rule knows -> how often they stand in the code.
+        cta: the CTA that was followed; executed: step name -> executions there.
+        ways: of its warps; shares: which steps pay for which part of the code.
+        touched: step name -> its spilled registers.
+    """
+
+    flow: Flow
+    code: np.ndarray
+    rates: np.ndarray
+    unknown: Counter[str]
+    cta: int
+    executed: Mapping[str, int]
+    ways: Ways
+    shares: Mapping[Part, Share]
+    touched: Mapping[str, Spilled]
+
+
+def follow(launch: Launch, capability: int) -> Followed:
+    """Follow one CTA of a launch through its code.
+
+    Args:
+        launch: with compiled resources, and the code in them; capability: e.g. 90.
+
+    Raises:
+        ValueError: there is no code, or it cannot be followed; one line.
+    """
+    if launch.resources.code is None:
+        raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
+    flow = find_flow(decode(launch.resources.code.sass))
+    code, rates, unknown = lower_code(flow.instructions, capability)
+    followed, constants = few_items(launch, launch.resources.code.constants, capability)
+    cta, executed = find_cta(followed)
+    ways = find_ways(flow, paths(flow, followed, constants, cta))
+    shares = match_steps(launch, ways.regions, executed)
+    enter_accesses(followed, ways, constants, code, rates)
+    join_mbarriers(launch, ways, code)
+    fill_bulk_copies(launch, ways, shares, executed, code, rates)
+    fill_bulk_stores(launch, ways, executed, code, rates)
+    return Followed(
+        flow=flow,
+        code=code,
+        rates=rates,
+        unknown=unknown,
+        cta=cta,
+        executed=executed,
+        ways=ways,
+        shares=shares,
+        touched=find_spilled(launch, ways, shares),
+    )

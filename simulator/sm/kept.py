@@ -1,0 +1,126 @@
+"""Costs of steps as rows of numbers that can be kept, and back: the same `StepCost` as from the code itself.
+
+The rows hold what the simulation of an SM found; what a step computes and moves is counted from its tile program.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..device.device import Device
+from ..integers import cdiv
+from ..launch.program import Figures, Launch, Loop
+from ..launch.walk import steps
+from ..residency.occupancy import occupancy
+from .latency_slack import usual_lateness
+from .step_cost import PIPES, StepCost, step_cost
+
+PIPE_COUNT = len(PIPES) + 1
+FIELDS = (
+    "critical_path_cycles",
+    "local_read_bytes",
+    "local_write_bytes",
+    "local_bytes",
+    "local_kept_bytes",
+    "restarts",
+    "rested_cycles",
+    "slack_cycles",
+    "waits",
+)
+"""Fields of a row, behind the cycles on each pipe; as in `StepCost`."""
+LIKE = 0.05
+"""Difference between latencies of L2 hits up to which costs are taken for each other's: they move by less than that."""
+WHOLE = frozenset({"local_read_bytes", "local_write_bytes", "local_bytes", "local_kept_bytes", "waits"})
+
+
+Condition = tuple[float, float, float]
+
+
+def condition_of(launch: Launch, device: Device) -> Condition:
+    """What a launch's costs depend on beside its code and the CTAs that share an SM: a row of `Figures.conditions`."""
+    looped = any(isinstance(node, Loop) for node in launch.program.body)
+    lateness = 0.0 if looped else usual_lateness(launch, device)
+    return float(device.l2_latency_cycles), lateness, _filled_fraction(launch)
+
+
+def _filled_fraction(launch: Launch) -> float:
+    """How much of its tiles' width the rows of a row-wise kernel fill; 1 for others, whose edges are few."""
+    tile_cols = launch.constants.get("block_cols")
+    if not tile_cols:
+        return 1.0
+    cols = launch.arguments["seqlen_k"]
+    return cols / (cdiv(int(cols), int(tile_cols)) * int(tile_cols))
+
+
+def rows_of(costs: Mapping[str, StepCost]) -> np.ndarray:
+    """The numbers of simulated costs, float64 (steps, fields)."""
+    return np.array([[*cost.pipe_cycles, *(getattr(cost, name) for name in FIELDS)] for cost in costs.values()])
+
+
+def figures_of(conditions: Sequence[Condition], costs: Sequence[Sequence[Mapping[str, StepCost]]]) -> Figures:
+    """Costs to keep.
+
+    Args:
+        conditions: as in `Figures`; costs: for each of them, step name -> cost, for 1, 2, ... CTAs that share an SM.
+    """
+    names, residents = tuple(costs[0][0]), len(costs[0])
+    paces = np.zeros((len(conditions), residents, len(names), residents))
+    for own, some in zip(paces, costs, strict=True):
+        for row, found in zip(own, some, strict=True):
+            for ages, cost in zip(row, found.values(), strict=True):
+                ages[: len(cost.paces)] = cost.paces
+    values = np.array([[rows_of(found) for found in some] for some in costs])
+    return Figures(steps=names, conditions=np.array(conditions), values=values, paces=paces)
+
+
+def kept_costs(launch: Launch, device: Device, element_bytes: int) -> dict[str, StepCost]:
+    """Costs of a launch's steps on a device, from the figures in its resources.
+
+    The conditions count that are late, or not, as the launch is, and whose L2 is nearest; of those with rows that fill
+    their tiles alike, the one of the nearest lateness. Between these costs are interpolated by how far rows fill tiles.
+    Of CTAs that share an SM, the most count that figures are at hand for.
+
+    Args:
+        element_bytes: of the matmul operands [B].
+
+    Raises:
+        ValueError: the figures are of other steps, or of devices whose L2 is much nearer or farther.
+        DoesNotFit: a CTA needs more than an SM has.
+    """
+    figures = launch.resources.figures
+    names = tuple(step.name for step, _ in steps(launch.program.body))
+    if figures is None or figures.steps != names:
+        raise ValueError(f"kernel {launch.name}: no costs of its steps are kept")
+    room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
+    resident = min(room, cdiv(launch.cta_count, device.sms), figures.values.shape[1])
+    wanted = condition_of(launch, device)
+    latency, lateness = np.abs(figures.conditions - wanted).T[:2]
+    if latency.min() > LIKE * device.l2_latency_cycles:
+        known = ", ".join(f"{one:g}" for one in sorted(set(figures.conditions[:, 0].tolist())))
+        raise ValueError(
+            f"costs are kept for L2 latencies of {known} cycles, and l2_latency_cycles is {device.l2_latency_cycles:g}"
+        )
+    late = (figures.conditions[:, 1] > 0.0) != (wanted[1] > 0.0)
+    order = np.lexsort((lateness, latency, late))
+    like = order[(late[order] == late[order[0]]) & (latency[order] == latency[order[0]])]
+    filled, first = np.unique(figures.conditions[like, 2], return_index=True)
+    shares = [np.interp(wanted[2], filled, own) for own in np.eye(len(filled))]
+    values = np.tensordot(shares, figures.values[like[first], resident - 1], 1)
+    paces = np.tensordot(shares, figures.paces[like[first], resident - 1], 1)
+    return {
+        step.name: _cost(step_cost(step, launch, device, element_bytes), row, ages[:resident])
+        for (step, _), row, ages in zip(steps(launch.program.body), values, paces, strict=True)
+    }
+
+
+def _cost(counted: StepCost, row: np.ndarray, ages: np.ndarray) -> StepCost:
+    told = dict(zip(FIELDS, row[PIPE_COUNT:].tolist(), strict=True))
+    told |= {name: round(told[name]) for name in WHOLE}
+    return replace(
+        counted,
+        pipe_cycles=tuple(row[:PIPE_COUNT].tolist()),
+        covers_l2=True,
+        paces=tuple(ages.tolist()) if ages.any() else (),
+        **told,
+    )

@@ -1,0 +1,166 @@
+"""Which step of a tile program pays for which part of compiled code, by how often both run.
+
+Parts of the code are its straight code and its regions (`sm_way`), one with others inside cut in two where the first
+of those begins. Parts in their order, and steps in theirs, are brought together so that they run equally often
+(what comes after loops goes to the last step that runs as often; of loops that run equally often, each has its own):
+a loop that the compiler has unrolled runs a fraction as often as its step, one peeled runs a few times less.
+One loop may stand for several steps of the program, and several parts for one step.
+All cycles are paid for, whatever goes to whom.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import inf, log
+
+import numpy as np
+
+from ..launch.program import Launch
+from ..launch.walk import steps
+from ..sass.constants import SHAPES
+from .paths import OUTSIDE, Region
+
+ENOUGH = 24
+"""Executions of a step beyond which a CTA tells no more about it."""
+PEELED = 4
+"""Iterations that the compiler may have taken out of a loop."""
+AGAIN = 1e-4
+"""What it costs a part to be paid for by whom the one before is paid: less than any difference of executions."""
+MOST_PER_CTA = 4
+"""Items of a CTA of a persistent grid that are followed."""
+MOST_ITEMS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Part of the code: a region, and whether it is what comes after the regions inside."""
+
+    region: int
+    after: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Who pays for a part.
+
+    Args:
+        steps: names; times: executions of the part for one of each of them;
+        left: executions of the part in the CTA that they do not pay for, or pay for although they stand elsewhere.
+    """
+
+    steps: tuple[str, ...]
+    times: float
+    left: float
+
+
+def few_items(launch: Launch, constants: Mapping[int, int], capability: int) -> tuple[Launch, Mapping[int, int]]:
+    """The launch, as if its grid were so wide that no CTA had many items: it goes the same way for each.
+
+    Args:
+        constants: as in `program.Code`; capability: e.g. 90.
+    """
+    program = launch.program
+    wide = -(-program.item_count // MOST_PER_CTA)
+    if launch.cta_count >= min(wide, program.item_count):
+        return launch, constants
+    grid_at = next(grid for lowest, _, grid in SHAPES if capability >= lowest)
+    return replace(launch, grid=(wide, 1, 1)), {**constants, grid_at: wide}
+
+
+def find_cta(launch: Launch) -> tuple[int, dict[str, int]]:
+    """A CTA that runs as many kinds of steps as any, each often enough, and not much else.
+
+    Returns:
+        (its number, step name -> executions there).
+    """
+    program, ctas = launch.program, launch.cta_count
+    items = min(program.period_items if program.item_count == ctas else program.item_count, max(MOST_ITEMS, ctas))
+    columns = dict(zip(program.variables, program.items(np.arange(items, dtype=np.int64)).T, strict=True))
+    counts = {}
+    for step, around in steps(program.body):
+        times = np.ones(items, dtype=np.int64)
+        for loop in around:
+            times *= columns[loop.trips] if isinstance(loop.trips, str) else loop.trips
+        counts[step.name] = np.bincount(np.arange(items) % ctas, weights=times).astype(np.int64)
+    table = np.array(list(counts.values()))
+    told = np.minimum(table, ENOUGH).sum(axis=0)
+    good = np.flatnonzero(told == told.max())
+    cta = int(good[np.argmin(table[:, good].sum(axis=0))])
+    return cta, {name: int(times[cta]) for name, times in counts.items()}
+
+
+def parts_of(regions: tuple[Region, ...]) -> list[tuple[Part, int]]:
+    """Parts in their order, each with how often the CTA runs it."""
+
+    def inside(number: int, count: int, leaf: bool) -> list[tuple[Part, int]]:
+        found = [(Part(number), count)]
+        for inner, region in enumerate(regions):
+            if region.parent == number:
+                found += inside(inner, region.count, region.leaf)
+        return found if leaf else [*found, (Part(number, after=True), count)]
+
+    return inside(OUTSIDE, 1, not regions)
+
+
+def match_steps(launch: Launch, regions: tuple[Region, ...], executed: Mapping[str, int]) -> dict[Part, Share]:
+    """Who pays for each part.
+
+    Args:
+        executed: step name -> executions in the CTA whose regions these are.
+    """
+    named = [(step.name, bool(around)) for step, around in steps(launch.program.body) if executed[step.name]]
+    totals = [0, *np.cumsum([executed[name] for name, _ in named]).tolist()]
+    # A part is paid for by one step, or by several in loops that follow each other.
+    runs = [
+        (first, stop)
+        for first in range(len(named))
+        for stop in range(first + 1, len(named) + 1)
+        if stop == first + 1 or all(looped for _, looped in named[first:stop])
+    ]
+    parts = parts_of(regions)
+    costs = [
+        [
+            abs(log(count / (totals[stop] - totals[first])))
+            + 1e-3 * (stop - first)
+            # Of steps that run equally often, what comes first pays for the begin, what comes last for the end.
+            + 1e-6 * (len(named) - stop if part.after else first)
+            for first, stop in runs
+        ]
+        for part, count in parts
+    ]
+    forward = [place for place, (part, _) in enumerate(parts) if not part.after]
+    in_order = dict(zip(forward, _in_order([costs[place] for place in forward], runs), strict=True))
+    # What comes after loops may have no step of its own there.
+    chosen = [in_order.get(place, min(range(len(runs)), key=costs[place].__getitem__)) for place in range(len(parts))]
+    shares = {}
+    for (part, count), number in zip(parts, chosen, strict=True):
+        first, stop = runs[number]
+        total = totals[stop] - totals[first]
+        times, left = count / total, 0.0
+        region = regions[part.region] if part.region != OUTSIDE else None
+        if region and region.leaf:
+            whole = 1.0 / max(1, round(total / count)) if total >= count else float(round(count / total))
+            if abs(count - whole * total) <= PEELED:
+                times, left = whole, count - whole * total
+        shares[part] = Share(steps=tuple(name for name, _ in named[first:stop]), times=times, left=left)
+    return shares
+
+
+def _in_order(costs: list[list[float]], runs: list[tuple[int, int]]) -> list[int]:
+    """One run for each part, in order, at least cost."""
+    best = [[inf] * len(runs) for _ in costs]
+    came = [[-1] * len(runs) for _ in costs]
+    best[0] = list(costs[0])
+    for place, (_, now) in enumerate(pairwise(costs), start=1):
+        for number, (first, stop) in enumerate(runs):
+            for before, (other_first, other_stop) in enumerate(runs):
+                cost = best[place - 1][before] + now[number] + AGAIN * (number == before)
+                if other_first <= first and other_stop <= stop and cost < best[place][number]:
+                    best[place][number] = cost
+                    came[place][number] = before
+    number = min(range(len(runs)), key=lambda one: best[-1][one])
+    chosen = [number]
+    for place in range(len(costs) - 1, 0, -1):
+        number = came[place][number]
+        chosen.append(number)
+    return chosen[::-1]

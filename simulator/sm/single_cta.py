@@ -1,0 +1,63 @@
+"""What each region of the code takes a CTA that has the SM for itself, without the regions inside.
+
+In: a machine. Out: cycles and figures of one execution of each region, and of the straight code around them.
+They are what a run with more iterations of a region takes beyond one with fewer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .machine import Machine, Run
+from .paths import OUTSIDE
+
+LONE_TRIPS, SETTLED = 8, 4
+"""Iterations of a loop that are run first; until its pace has settled, and so many more are measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """One execution of a region by a lone CTA, without the regions inside.
+
+    Args:
+        cycles: how long it takes; before: of them, until the first region inside begins; figures: as in `Run`.
+    """
+
+    cycles: float
+    before: float
+    figures: np.ndarray
+
+
+def lone_costs(machine: Machine, more_trips: int = SETTLED) -> dict[int, Cost]:
+    """What each region takes a lone CTA. Args: more_trips: iterations beyond the first ones that are measured."""
+    regions = machine.ways.regions
+    base = {number: LONE_TRIPS if region.leaf else 1 for number, region in enumerate(regions)}
+    first = machine.run(base, np.zeros(1))
+    found: dict[int, Cost] = {}
+    # Those inside come after the ones around them.
+    for number in reversed(range(len(regions))):
+        more = machine.run(base | {number: base[number] + more_trips}, np.zeros(1))
+        found[number] = _beyond(more, first, found, number, regions[number].leaf)
+    found[OUTSIDE] = _beyond(first, None, found, OUTSIDE, not regions)
+    return found
+
+
+def _beyond(more: Run, less: Run | None, inner: Mapping[int, Cost], number: int, leaf: bool) -> Cost:
+    """What one run takes beyond another, and what is inside, for one execution of a region."""
+    cycles, figures, counts = more.end, more.figures, dict(more.counts)
+    if less:
+        cycles, figures = cycles - less.end, figures - less.figures
+        counts = {region: count - less.counts[region] for region, count in counts.items()}
+    times = counts.get(number, 0) if number != OUTSIDE else 1
+    for region, cost in inner.items():
+        if region != number:
+            cycles = cycles - counts.get(region, 0) * cost.cycles
+            figures = figures - counts.get(region, 0) * cost.figures
+    own = max(0.0, cycles / times)
+    before = own
+    if not leaf:
+        begins = more.times(0, number)[-1] if number != OUTSIDE else 0.0
+        inside = [time for region in inner for time in more.times(0, region) if time > begins]
+        before = min(own, min(inside, default=begins + own) - begins)
+    return Cost(cycles=own, before=before, figures=np.maximum(figures / times, 0.0))

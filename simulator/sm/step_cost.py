@@ -1,0 +1,174 @@
+"""What a step costs an SM: cycles on each pipe, and the least time it takes a lone CTA.
+
+This is the estimate from the tile program; a cost from compiled code has the same form.
+Pipes are shared by the SM's CTAs. The critical path is what one CTA cannot overlap with itself:
+its tile products and its softmax follow each other. Barriers keep several warpgroups in step,
+so that one's products hide behind the other's only while they queue for the tensor cores;
+those of specialised warps keep no step.
+"""
+
+from dataclasses import dataclass
+
+from ..device.device import Device
+from ..launch.program import Launch, Matmul, Step
+from ..launch.walk import moved_bytes
+from ..residency.registers_and_smem import tensor_instruction
+
+PIPES = ("tensor", "mufu", "fma", "alu", "issue", "smem")
+
+MATMUL_LATENCY_CYCLES = {"mma": 33.0, "wgmma": 62.0, "tcgen05": 62.0}
+"""From the last tensor instruction to a use of its result [cycles]; fitted on Triton attention kernels on an H200
+(wgmma end to wait release), measured for mma.sync (Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper
+GPU)."""
+REDUCTION_CYCLES = 2 * 25.0
+"""The four lanes that share a row of an accumulator combine in two shuffles of about 25 cycles (same source)."""
+MUFU_LATENCY_CYCLES = 29.0
+"""Fitted on the same kernels."""
+BARRIER_CYCLES = 22.5
+"""Fitted on the same kernels."""
+TENSOR_EXTRA_ISSUE = 1.7
+"""Issue slots that an FP32 or ALU instruction takes beyond its own in a step with wgmma; fitted, phenomenological."""
+MMA_FLOP = 2 * 16 * 8 * 16
+"""One mma.sync m16n8k16 [FLOP]."""
+LOAD_INSTRUCTIONS = 6.0
+"""Instructions per 512 B that a warp loads: the copy itself, 64-bit address, predicate."""
+LOOP_INSTRUCTIONS = 20.0
+"""Instructions a warp takes for a step besides its data: counter, waits, barriers, buffer index."""
+ROW_LANES = 4
+"""Lanes of a warp that hold a share of the same accumulator row, so that work per row is done so often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCost:
+    """Cost of one execution of a step.
+
+    Args:
+        pipe_cycles: cycles of use of each of `PIPES` [cycles].
+        critical_path_cycles: least time for a lone CTA [cycles].
+        smem_read_bytes, smem_write_bytes: through shared memory [B].
+        executed_flop: of tile products; other_flop: all others [FLOP]; exp_count: MUFU operations.
+        local_read_bytes, local_write_bytes: spilled registers that come from L2, and go there [B];
+        local_bytes, local_kept_bytes: how many different ones, and those of them that are read before they are written.
+        restarts: of a lone CTA, how often its products begin after a pause in which the clock of its SM has risen,
+            short pauses in part; rested_cycles: for how long it had.
+        covers_l2: whether the cycles hold the way of loaded data from L2: the latency of a hit, and the SM's port.
+        slack_cycles: in a pipelined loop, by how much later than the step begins it needs the data that it then loads
+            ahead of it were they later than from L2; below 0 where it would wait for them already [cycles].
+        waits: how often, one after the other, the step waits for what it loads.
+        paces: by the age of its CTA among those of a full SM, the oldest first: how many times as long as the mean it
+            takes where they want a pipe for longer than there is; empty: all the same.
+    """
+
+    pipe_cycles: tuple[float, ...]
+    critical_path_cycles: float
+    smem_read_bytes: int
+    smem_write_bytes: int
+    executed_flop: int
+    other_flop: int
+    exp_count: int
+    local_read_bytes: int = 0
+    local_write_bytes: int = 0
+    local_bytes: int = 0
+    local_kept_bytes: int = 0
+    restarts: float = 0.0
+    rested_cycles: float = 0.0
+    covers_l2: bool = False
+    slack_cycles: float = 0.0
+    waits: int = 1
+    paces: tuple[float, ...] = ()
+
+
+def operand_smem_bytes(matmul: Matmul, element_bytes: int, num_warps: int, instruction: str, warp_split: str) -> int:
+    """Bytes that the warps read from shared memory for one tile product, re-reads included [B].
+
+    Every warp (mma.sync) or warpgroup (wgmma) reads the operands of its share of C.
+    Split-Q gives each its own rows, so that all of them read B; split-K gives each its own columns, so that all read A.
+    """
+    a_bytes = matmul.m * matmul.k * element_bytes if matmul.a_source == "smem" else 0
+    b_bytes = matmul.k * matmul.n * element_bytes
+    if instruction == "mma":
+        workers, smallest_m, smallest_n = num_warps, 16, 8
+    else:
+        workers, smallest_m, smallest_n = num_warps // 4, 64, 8
+    if warp_split == "q":
+        along_m = max(1, min(workers, matmul.m // smallest_m))
+        along_n = workers // along_m
+    else:
+        along_n = max(1, min(workers, matmul.n // smallest_n))
+        along_m = workers // along_n
+    # A warpgroup that owns more than 64 rows issues one wgmma per 64 of them, and each streams B again.
+    passes = 1 if instruction == "mma" else max(1, matmul.m // (along_m * smallest_m))
+    return a_bytes * along_n + b_bytes * along_m * passes
+
+
+def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) -> StepCost:
+    """Estimate one step's cost from its tiles.
+
+    Args:
+        step: of the launch's program; element_bytes: of the matmul operands [B].
+
+    Source: counts from the tile program; rates from the device file; latencies above.
+    """
+    work, warps = step.work, launch.compute_warps
+    smem_read, smem_write = work.smem_read_bytes, work.smem_write_bytes
+    loaded = 0
+    for tile in step.loads:
+        moved = moved_bytes(launch.program.tensor(tile.tensor), tile.rows, tile.cols)
+        # A thread starts a TMA copy, and no warp's instructions carry it.
+        loaded += moved if tile.path != "tma" else 0
+        if tile.path != "plain":
+            smem_write += moved
+    tensor_cycles = matmul_latency = mma_instructions = 0.0
+    redundancy, extra_issue, groups, barriers = 1.0, 0.0, 1, work.barriers
+    for matmul in work.matmuls:
+        instruction = tensor_instruction(device, matmul.m, warps)
+        operand_bytes = operand_smem_bytes(matmul, element_bytes, warps, instruction, launch.warp_split)
+        smem_read += operand_bytes
+        matmul_latency += MATMUL_LATENCY_CYCLES[instruction]
+        if instruction == "mma":
+            # ldmatrix.x4 brings 512 B to a warp
+            mma_instructions += matmul.flop / MMA_FLOP + operand_bytes / 512
+            if warps * 16 > matmul.m:
+                # Warps that share rows reduce over each other, and pass P, through shared memory.
+                barriers += 4
+                smem_write += matmul.m * matmul.k * element_bytes
+                smem_read += matmul.m * matmul.k * element_bytes * warps * 16 // matmul.m
+        else:
+            groups = warps // 4
+            # Warpgroups that find no 64 rows of their own repeat those of others.
+            redundancy = max(redundancy, warps * 16 / matmul.m)
+            extra_issue = TENSOR_EXTRA_ISSUE
+        tensor_cycles += redundancy * matmul.flop / device.tensor_flop_per_cycle(instruction, launch.dtype)
+    arithmetic = redundancy * (work.fma_count + work.alu_count) / 32
+    arithmetic += ROW_LANES * 10 * work.row_reductions * max((matmul.m for matmul in work.matmuls), default=0) / 64
+    other = redundancy * work.exp_count / 32 + mma_instructions + LOOP_INSTRUCTIONS * warps
+    other += LOAD_INSTRUCTIONS * loaded / 512 + (work.smem_write_bytes + work.smem_read_bytes) / 512
+    # Every spilled register is stored and loaded once where the products need the registers.
+    spilled = 2 * launch.resources.spilled_bytes_per_thread * launch.threads_per_cta if work.matmuls else 0
+    other += spilled / 128
+    slots = (1.0 + extra_issue) * arithmetic + other
+    mufu = redundancy * work.exp_count / device.mufu_per_cycle
+    fma = redundancy * work.fma_count / device.fma_per_cycle
+    alu = redundancy * work.alu_count / device.alu_per_cycle
+    issue = slots / device.issue_per_cycle
+    smem = (smem_read + smem_write + spilled) / device.smem_bytes_per_cycle
+    elementwise = max(
+        mufu, fma, alu, spilled / device.smem_bytes_per_cycle + slots / min(device.issue_per_cycle, warps)
+    )
+    # Specialised groups meet at no barrier, so one has the other pipes while another has the tensor cores.
+    apart = groups if launch.consumer_warps else 1
+    latency = (
+        matmul_latency
+        + work.row_reductions * REDUCTION_CYCLES
+        + (MUFU_LATENCY_CYCLES if work.exp_count else 0.0)
+        + barriers * BARRIER_CYCLES
+    )
+    return StepCost(
+        pipe_cycles=(tensor_cycles, mufu, fma, alu, issue, smem),
+        critical_path_cycles=tensor_cycles / groups + elementwise / apart + latency,
+        smem_read_bytes=smem_read,
+        smem_write_bytes=smem_write,
+        executed_flop=sum(matmul.flop for matmul in work.matmuls),
+        other_flop=work.fma_flop,
+        exp_count=work.exp_count,
+    )

@@ -1,0 +1,1 @@
+"""Machine code followed thread by thread: values, branches, barriers, addresses."""

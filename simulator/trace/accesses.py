@@ -1,0 +1,250 @@
+"""What a warp's memory instructions touch: lines, sectors, banks, from the addresses of its lanes.
+
+The code computes the addresses: each block that a warp runs is gone through in the warp's order, once or the first two
+times, with the launch's own arguments; tensors begin at multiples of what matters.
+So what stands in a loop is seen in its first iterations, what stands behind it as if there had been no others, and
+lanes of a warp that go apart all run both sides. Addresses that depend on data are not known.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..sass.decode import Instruction
+from ..sass.flow import Flow
+from ..sass.registers import ANY_NAME, written
+from .deciding import slice_of
+from .operands import Threads, address_of, number_of, pair_of, predicate_of
+from .threads import step_of
+from .values import TRUE, UNKNOWN, Array, Value, both
+
+GLOBAL = frozenset({"LDG", "LD", "STG", "ST"})
+SHARED = frozenset({"LDS", "STS", "LDSM", "STSM"})
+LOADS = frozenset({"LDG", "LD"})
+BEYOND_L1 = frozenset({"GPU", "SYS"})
+"""Scopes of loads that must see what other SMs have written."""
+COPY = "LDGSTS"
+GLOBAL_ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(R\d+)\.64(?:\+(UR\d+)(?:\.64)?)?(?:\+(-?0x[0-9a-f]+))?\]$")
+ONLY_GUARDED = frozenset({"UTMALDG", "SYNCS"})
+ARRIVAL = "SYNCS.ARRIVE"
+"""Of a bulk copy, and of the announcement of its bytes, all that is asked is who takes part."""
+ROWS = frozenset({"LDSM", "STSM"})
+LANES = 32
+LINE_BYTES, SECTOR_BYTES, WORD_BYTES = 128, 32, 4
+"""Of a cache line, and of what shared memory moves in a cycle; of a sector; of a bank."""
+BANK_BYTES = 0x1000
+"""More than constant bank 0 holds of a launch."""
+FIRST_ARGUMENT, POINTER_BYTES = 0x140, 8
+"""Before that stand the grid and other things (from sm_100 on, behind it too): `constants` has what is asked for."""
+BEGIN = 1 << 40
+"""Where tensors begin: some code starts out in front of them."""
+WARP_SHIFT = 48
+"""Above the bits of a sector's number."""
+BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
+ROW_BYTES, ROW_LANES = 16, 8
+"""LDSM and STSM: of a row of a matrix, whose address a lane gives; rows of a matrix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What an instruction touches, in the mean of the warps that run it.
+
+    Args:
+        lines, sectors, moved_bytes: of global memory, different ones of each.
+        passes: cycles that it takes shared memory, with what banks conflict; lanes: that take part.
+        again: share of the warps that have loaded all of its sectors before, in the same block.
+    """
+
+    lanes: float
+    lines: float = 0.0
+    sectors: float = 0.0
+    moved_bytes: float = 0.0
+    passes: float = 0.0
+    again: float = 0.0
+
+
+def accesses(
+    flow: Flow, ways: Sequence[Sequence[int]], constants: Mapping[int, int], special: Mapping[str, Value]
+) -> dict[int, Access]:
+    """Follow the warps of some CTAs, all of which go the same ways.
+
+    Args:
+        ways: per warp the blocks that it runs, in order, each once, or a few times;
+        constants: address in constant bank 0 [B] -> 32-bit word; arguments that are missing are taken for pointers,
+        each to a tensor of its own, all else for 0;
+        special: registers by name, as in `Threads`.
+
+    Returns:
+        Place in the code -> what is touched there; places whose addresses are not known are missing.
+    """
+    touching = {place: _Touch(one) for place, one in enumerate(flow.instructions) if _touches(one)}
+    wanted = slice_of(flow, {place: touch.names for place, touch in touching.items()})
+    steps = {place: step_of(flow.instructions[place]) for block in wanted for place in block if place not in touching}
+    bank = _pointers() | dict(constants)
+    seen: dict[int, list[tuple[Array, ...] | None]] = defaultdict(list)
+    again: dict[int, list[Array]] = defaultdict(list)
+    for way, warps in _alike(ways).items():
+        threads = Threads(constants=bank, special=_of_warps(special, warps))
+        shape = (*np.broadcast_shapes(*(value[0].shape for value in threads.special.values()))[:1], len(warps), LANES)
+        for block in way:
+            loaded: dict[int, Array] = {}
+            for place in wanted[block]:
+                if place in touching:
+                    lanes = touching[place].lanes(threads, shape)
+                    seen[place].append(lanes)
+                    if lanes and _stays_in_l1(flow.instructions[place]):
+                        loaded[place] = _sectors(*lanes)
+                    for name in written(flow.instructions[place]):
+                        threads.registers[name] = UNKNOWN
+                else:
+                    steps[place](threads, TRUE[0])
+            for place, share in _loaded_again(loaded).items():
+                again[place].append(share)
+    known = {place: [part for part in parts if part] for place, parts in seen.items()}
+    return {
+        place: _touched(flow.instructions[place], parts, again.get(place, []))
+        for place, parts in known.items()
+        if len(parts) == len(seen[place])
+    }
+
+
+def _pointers() -> dict[int, int]:
+    """Constant bank 0 of a launch whose arguments are pointers to tensors far from each other."""
+    upper = {at: at // POINTER_BYTES for at in range(FIRST_ARGUMENT + WORD_BYTES, BANK_BYTES, POINTER_BYTES)}
+    return dict.fromkeys(range(0, BANK_BYTES, WORD_BYTES), 0) | upper
+
+
+def _alike(ways: Sequence[Sequence[int]]) -> dict[tuple[int, ...], list[int]]:
+    """Way -> the warps that go it."""
+    found: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for warp, way in enumerate(ways):
+        found[tuple(way)].append(warp)
+    return found
+
+
+def _of_warps(special: Mapping[str, Value], warps: list[int]) -> dict[str, Value]:
+    return {name: (array[:, warps] if array.shape[1] > 1 else array, known) for name, (array, known) in special.items()}
+
+
+def _stays_in_l1(one: Instruction) -> bool:
+    return one.family in LOADS and BEYOND_L1.isdisjoint(one.modifiers)
+
+
+def _touches(one: Instruction) -> bool:
+    never = one.predicate in ("!PT", "!UPT")
+    return not never and (one.family in GLOBAL | SHARED | {COPY, "UTMALDG"} or one.opcode.startswith(ARRIVAL))
+
+
+class _Touch:
+    """Reads the addresses of an instruction (in shared memory first, for a copy), and which lanes take part.
+
+    Args of `lanes`: shape: CTAs, warps, lanes. It returns arrays of (warps of all CTAs, lanes): addresses, then whether
+    a lane takes part, as those do of whom it is not known; None where an address is not known.
+    """
+
+    def __init__(self, one: Instruction) -> None:
+        operands = [operand for operand in one.operands if operand.endswith("]") and one.family not in ONLY_GUARDED]
+        guards = [one.predicate] if one.predicate else []
+        if one.family == COPY:
+            guards += one.operands[2:3]
+        self.names = (*(guard.lstrip("!") for guard in guards), *(name for each in operands for name in _names(each)))
+        self._addresses = [_address_of(operand) for operand in operands]
+        self._guards = [predicate_of(guard) for guard in guards]
+
+    def lanes(self, threads: Threads, shape: tuple[int, ...]) -> tuple[Array, ...] | None:
+        active: Array = TRUE[0]
+        for guard in self._guards:
+            holds, known = guard(threads)
+            active = active & (holds | ~np.asarray(known))
+        found = []
+        for address in self._addresses:
+            array, known = address(threads)
+            if not np.all(np.asarray(known) | ~active):
+                return None
+            found.append(array)
+        return tuple(np.broadcast_to(array, shape).reshape(-1, LANES) for array in (*found, active))
+
+
+def _names(operand: str) -> list[str]:
+    """Registers of an address, those of a descriptor aside."""
+    found = ANY_NAME.findall(operand[operand.index("[", len("desc[")) :] if operand.startswith("desc[") else operand)
+    return [f"{kind}{int(number) + extra}" for kind, number, pair in found for extra in range(2 if pair else 1)]
+
+
+def _address_of(operand: str) -> Callable[[Threads], Value]:
+    found = GLOBAL_ADDRESS.match(operand)
+    if not found:
+        return address_of(operand)
+    pair, uniform, offset = pair_of(found[1]), number_of(found[2] or "RZ"), int(found[3] or "0", 16)
+
+    def read(threads: Threads) -> Value:
+        (address, known), (more, more_known) = pair(threads), uniform(threads)
+        return address + more + offset, both(known, more_known)
+
+    return read
+
+
+def _sectors(addresses: Array, active: Array) -> Array:
+    return np.where(active, (addresses + BEGIN) // SECTOR_BYTES, -1)
+
+
+def _loaded_again(loaded: Mapping[int, Array]) -> dict[int, Array]:
+    """Whether each warp that takes part has loaded all of it before, by place. Args: loaded: place -> sectors."""
+    if not loaded:
+        return {}
+    sectors = np.stack(list(loaded.values()))
+    inside = sectors >= 0
+    # The first to touch a sector brings it to all that follow; warps do not count on each other.
+    _, first = np.unique(sectors + (np.arange(sectors.shape[1]) << WARP_SHIFT)[:, None], return_index=True)
+    new = np.zeros(sectors.size, dtype=np.bool_)
+    new[first] = True
+    missing = np.asarray((new.reshape(sectors.shape) & inside).any(axis=2))
+    takes_part = np.asarray(inside.any(axis=2))
+    return {place: ~missing[i][takes_part[i]] for i, place in enumerate(loaded)}
+
+
+def _touched(one: Instruction, parts: list[tuple[Array, ...]], again: list[Array]) -> Access:
+    *addresses, active = (np.concatenate(each) for each in zip(*parts, strict=True))
+    size, lanes = bytes_of(one), float(active.sum(axis=1).mean())
+    if not addresses:
+        return Access(lanes=lanes)
+    if one.family in ROWS:
+        matrices = next((int(word) for word in one.modifiers if word in ("2", "4")), 1)
+        given = active & (np.arange(LANES) < ROW_LANES * matrices)
+        return Access(lanes=lanes, passes=_passes(addresses[0], given, ROW_BYTES))
+    passes = _passes(addresses[0], active, size) if one.family not in GLOBAL else 0.0
+    if one.family in SHARED:
+        return Access(lanes=lanes, passes=passes)
+    places = np.where(active, addresses[-1] + BEGIN, -1)
+    lines, sectors, moved = (float(_distinct(places // unit).mean()) for unit in (LINE_BYTES, SECTOR_BYTES, size))
+    warps = np.concatenate(again) if again else np.zeros(0)
+    share = float(warps.mean()) if warps.size else 0.0
+    return Access(lanes=lanes, lines=lines, sectors=sectors, moved_bytes=moved * size, passes=passes, again=share)
+
+
+def bytes_of(one: Instruction) -> int:
+    """What a lane moves [B]."""
+    return next((BYTES[word] for word in one.modifiers if word in BYTES), WORD_BYTES)
+
+
+def _distinct(numbers: Array) -> Array:
+    """How many different numbers from 0 on stand in each row."""
+    ordered = np.sort(numbers, axis=-1)
+    new = np.ones(ordered.shape, dtype=np.bool_)
+    new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    counted: Array = (new & (ordered >= 0)).sum(axis=-1)
+    return counted
+
+
+def _passes(addresses: Array, active: Array, size: int) -> float:
+    """Cycles of shared memory in the mean: lanes go in groups that a line could serve, a bank serves one word each."""
+    unit = max(size, WORD_BYTES)
+    places = LINE_BYTES // unit
+    grouped = np.where(active, addresses // unit, -1).reshape(len(addresses), -1, places)
+    worst = np.zeros(grouped.shape[:2], dtype=np.int64)
+    for place in range(places):
+        worst = np.maximum(worst, _distinct(np.where(grouped % places == place, grouped, -1)))
+    return float(worst.sum(axis=1).mean())

@@ -1,0 +1,73 @@
+"""Words of which some bits are known: where the compiler packs predicates into a register, or spills them packed.
+
+LOP3 sets, clears and tests single bits of such a word; a predicate that depends on data makes one bit of it unknown,
+and the others still decide where control goes. All other instructions know a word, or do not.
+"""
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+
+from ..sass.decode import Instruction
+from ..sass.registers import result_operands
+from .arithmetic import looked_up
+from .operands import PREDICATE, REGISTER, Step, Threads, number_of
+from .values import FALSE, UNSET, WORD_MASK, Array, Value
+
+Guard = Callable[[Threads], Value] | None
+
+
+def doubts_of(threads: Threads, name: str, known: bool | Array) -> Array:
+    """Bits of a word that are not known. Args: name: of its register, empty where it has none."""
+    missing = np.where(known, 0, WORD_MASK).astype(np.int64)
+    doubts = threads.doubts.get(name)
+    return missing if doubts is None else missing & doubts
+
+
+def _filled(values: list[Value], doubts: list[Array], bits: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """Three words, all that is not known of each being set, or not."""
+    filled = (
+        array & ~doubt | (doubt if bit else 0) for (array, _), doubt, bit in zip(values, doubts, bits, strict=True)
+    )
+    first, second, third = filled
+    return first, second, third
+
+
+def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
+    """LOP3 bit by bit where its sources, or its guard, are not known. Args: whole: what it does where they are."""
+    results = instruction.operands[: result_operands(instruction)]
+    sources = instruction.operands[len(results) :][:3]
+    readers = [number_of(operand) for operand in sources]
+    names = [found[2] + found[3] if (found := REGISTER.match(operand)) else "" for operand in sources]
+    table = int(instruction.operands[len(results) + 3], 16)
+
+    def step(threads: Threads, mask: Array) -> None:
+        holds, sure = guard(threads) if guard else (mask, True)
+        values = [read(threads) for read in readers]
+        if sure is True and all(known is True for _, known in values):
+            whole(threads, mask)
+            return
+        doubts = [doubts_of(threads, name, known) for name, (_, known) in zip(names, values, strict=True)]
+        first, *others = (
+            looked_up(table, *_filled(values, doubts, bits), WORD_MASK) for bits in product((0, 1), repeat=3)
+        )
+        doubt = np.bitwise_or.reduce(np.broadcast_arrays(*(first ^ other for other in others)))
+        runs = mask & (holds | ~np.asarray(sure))
+        for operand in results:
+            if operand in ("RZ", "URZ", "PT", "UPT"):
+                continue
+            if PREDICATE.match(operand):
+                set_for_sure = (first & ~doubt) != 0
+                old, old_known = threads.registers.get(operand, FALSE)
+                known = (set_for_sure | (doubt == 0)) & np.asarray(sure)
+                threads.registers[operand] = np.where(runs, set_for_sure, old), np.where(runs, known, old_known)
+                continue
+            old, old_known = threads.registers.get(operand, UNSET)
+            old_doubt = doubts_of(threads, operand, old_known)
+            perhaps = np.where(sure, 0, old_doubt | first ^ old)
+            left = np.where(runs, doubt | perhaps, old_doubt)
+            threads.registers[operand] = np.where(runs, first, old), left == 0
+            threads.doubts[operand] = left
+
+    return step

@@ -1,0 +1,132 @@
+"""Blocks made ready to be run: their deciding steps, cut at barriers, and where they lead.
+
+A branch whose condition is not known goes on where it does not end in a trap; if that settles nothing, it is an error.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..sass.decode import Instruction
+from ..sass.flow import BRANCHES, CALLS, ENDS, INDIRECT, RETURNS, Flow
+from .deciding import BARRIERS, deciding
+from .operands import NUMBER, REGISTER, Step, Threads, number_of
+from .threads import condition_of, step_of
+from .values import WORD_MASK, Array
+
+Leave = Callable[[Threads, Array], list[tuple[int, Array]]]
+"""Which threads go to which block."""
+WARP_THREADS = 32
+TRAP = "BPT.TRAP"
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A barrier in a block. Args: warps: that it takes, 0: all of the CTA; waits: or only reports."""
+
+    number: int
+    warps: int
+    waits: bool
+
+
+def prepare(flow: Flow) -> list[list[tuple[list[Step], Leave | Barrier]]]:
+    """For each block its parts: steps, and then a barrier or the way out."""
+    traps = _traps(flow)
+    prepared = []
+    for number, places in enumerate(deciding(flow)):
+        block = flow.blocks[number]
+        parts: list[tuple[list[Step], Leave | Barrier]] = []
+        steps: list[Step] = []
+        for place in places:
+            instruction = flow.instructions[place]
+            if instruction.family in BARRIERS:
+                parts.append((steps, _barrier(instruction)))
+                steps = []
+            elif place < block.stop - 1 or not _leaves(instruction):
+                steps.append(step_of(instruction))
+        parts.append((steps, _leave(flow, number, traps)))
+        prepared.append(parts)
+    return prepared
+
+
+def _traps(flow: Flow) -> set[int]:
+    """Blocks from which every way leads into a trap."""
+    found = {number for number in range(len(flow.blocks)) if any(one.opcode == TRAP for one in flow.code(number))}
+    while True:
+        more = {
+            number
+            for number, block in enumerate(flow.blocks)
+            if number not in found and block.successors and found.issuperset(block.successors)
+        }
+        if not more:
+            return found
+        found |= more
+
+
+def _leaves(instruction: Instruction) -> bool:
+    return instruction.family in BRANCHES | CALLS | ENDS | INDIRECT | RETURNS
+
+
+def _barrier(instruction: Instruction) -> Barrier:
+    numbers = [NUMBER.match(operand) for operand in instruction.operands]
+    if not numbers or not all(numbers):
+        raise ValueError(f"{instruction.opcode} at {instruction.address:#x}: the barrier's number is not a constant")
+    number, *threads = (int(found[2], 16) for found in numbers if found)
+    return Barrier(number, threads[0] // WARP_THREADS if threads else 0, "ARV" not in instruction.modifiers)
+
+
+def _leave(flow: Flow, number: int, traps: set[int]) -> Leave:
+    instruction = flow.code(number)[-1]
+    following = number + 1
+    if not _leaves(instruction):
+        return lambda threads, mask: [(following, mask)]
+    condition = condition_of(instruction)
+    targets = _targets(flow, instruction)
+
+    def leave(threads: Threads, mask: Array) -> list[tuple[int, Array]]:
+        holds, known = condition(threads)
+        if known is not True and not np.all(np.where(mask, known, True)):
+            straight, aside = following in traps, flow.block_at.get(instruction.target or 0, -1) in traps
+            if straight == aside:
+                raise ValueError(
+                    f"{instruction.opcode} at {instruction.address:#x} depends on data or on what is not modelled: "
+                    "must follow from the launch"
+                )
+            holds = np.full((1, 1, 1), straight)
+        taken, passed = mask & holds, mask & ~holds
+        ways = targets(threads, taken) if taken.any() else []
+        return [*ways, (following, passed)] if passed.any() else ways
+
+    return leave
+
+
+def _targets(flow: Flow, instruction: Instruction) -> Callable[[Threads, Array], list[tuple[int, Array]]]:
+    if instruction.family in ENDS:
+        return lambda threads, mask: []
+    if instruction.target is not None:
+        block = flow.block_at[instruction.target]
+        return lambda threads, mask: [(block, mask)]
+    words = " ".join(instruction.operands).replace("`", " ").split()
+    registers = [number_of(one) for one in words if REGISTER.match(one)]
+    offset = sum(
+        int(found[2], 16) * (-1 if found[1] else 1) for one in words if (found := NUMBER.match(one)) is not None
+    )
+
+    def targets(threads: Threads, mask: Array) -> list[tuple[int, Array]]:
+        address, known = registers[0](threads) if registers else (np.zeros((1, 1, 1), dtype=np.int64), False)
+        if known is not True and not np.all(np.where(mask, known, True)):
+            raise ValueError(f"{instruction.opcode} at {instruction.address:#x}: its target is not known")
+        # Addresses in code are offsets within it, or from the jump itself where it is relative to where it stands.
+        places = address + offset & WORD_MASK
+        if instruction.family in INDIRECT:
+            places = address + offset + instruction.address + 16 & WORD_MASK
+        chosen = np.broadcast_to(places, np.broadcast_shapes(places.shape, mask.shape))
+        ways = []
+        for place in np.unique(chosen[np.broadcast_to(mask, chosen.shape)]):
+            if int(place) not in flow.block_at:
+                raise ValueError(f"{instruction.opcode} at {instruction.address:#x} goes to {int(place):#x}, no block")
+            ways.append((flow.block_at[int(place)], mask & (chosen == place)))
+        return ways
+
+    return targets

@@ -1,0 +1,227 @@
+"""What instructions do to the state of the threads.
+
+`step_of` turns an instruction into a function of the threads, once, before it runs many times.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..sass.decode import Instruction
+from ..sass.flow import BRANCHES
+from ..sass.registers import PREDICATES, result_operands, source_registers, spilled, written
+from .bits import logic_of
+from .operands import (
+    CONSTANT,
+    NUMBER,
+    PREDICATE,
+    Step,
+    Threads,
+    constant_at,
+    following,
+    number_of,
+    pair_of,
+    predicate_of,
+)
+from .operations import find_operation, is_try
+from .shared_memory import load_of, store_of
+from .values import FALSE, TRUE, UNKNOWN, UNKNOWN_FLAG, UNSET, Array, Known, Value, both, merged, word
+
+LOGIC = frozenset({"LOP3", "ULOP3"})
+Results = Callable[[Threads, Array], list[Value]]
+"""The values that an instruction writes, of threads that a mask selects."""
+
+
+def step_of(instruction: Instruction) -> Step:
+    """What an instruction does to the threads that a mask selects."""
+    family = instruction.family
+    guard = predicate_of(instruction.predicate) if instruction.predicate else None
+    if family == "STS":
+        return store_of(instruction, guard)
+    compute = _result(instruction)
+    flags = [name.lstrip("U").startswith("P") for name in written(instruction)]
+    names = [
+        (name, UNKNOWN_FLAG if flag else UNKNOWN, FALSE if flag else UNSET)
+        for name, flag in zip(written(instruction), flags, strict=True)
+    ]
+
+    moved = () if guard else _moved(instruction)
+
+    def step(threads: Threads, mask: Array) -> None:
+        if guard:
+            holds, known = guard(threads)
+            # Where the guard is not known, neither is the result.
+            mask = mask & (holds | ~np.asarray(known))
+        results = compute(threads, mask)
+        for place, (name, unknown, unset) in enumerate(names):
+            value = results[place] if place < len(results) else unknown
+            if guard and known is not True:
+                value = value[0], value[1] & known
+            threads.registers[name] = merged(mask, value, threads.registers.get(name, unset))
+            threads.doubts.pop(name, None)
+        for name, source in moved:
+            if source in threads.doubts:
+                threads.doubts[name] = threads.doubts[source]
+
+    return logic_of(instruction, guard, step) if family in LOGIC else step
+
+
+def _moved(instruction: Instruction) -> tuple[tuple[str, str], ...]:
+    """Registers that get the word of another one: of the stack, or from there."""
+    if instruction.family == "LDL":
+        return tuple(zip(written(instruction), spilled(instruction, instruction.operands[-1]), strict=False))
+    if instruction.family == "STL":
+        names = written(instruction)
+        return tuple(zip(names, following(instruction.operands[-1], len(names)), strict=False))
+    return ()
+
+
+def condition_of(instruction: Instruction) -> Callable[[Threads], Value]:
+    """When a thread takes a jump: its guard, and the predicates among the operands of a branch."""
+    sources = [predicate_of(instruction.predicate)] if instruction.predicate else []
+    if instruction.family in BRANCHES:
+        sources += [predicate_of(operand) for operand in instruction.operands[:-1] if PREDICATE.match(operand)]
+    if "DIV" in instruction.modifiers:
+        # Taken where threads of a warp have gone apart, which the reconvergence before it has ended.
+        sources = [lambda threads: FALSE]
+
+    def condition(threads: Threads) -> Value:
+        holds: Array
+        known: Known
+        holds, known = TRUE
+        for source in sources:
+            one, one_known = source(threads)
+            holds, known = holds & one, both(known, one_known)
+        return holds, known
+
+    return condition
+
+
+def _result(instruction: Instruction) -> Results:
+    """The values that an instruction writes, one for each name in `written`."""
+    family, modifiers = instruction.family, instruction.modifiers
+    sources = instruction.operands[result_operands(instruction) :]
+    if family in ("LDC", "LDCU", "ULDC"):
+        return _constants(sources[0], len(written(instruction)))
+    if family in ("S2R", "S2UR", "CS2R"):
+        return _special(sources[0], len(written(instruction)))
+    if family == "LDS":
+        return load_of(sources[0], modifiers, len(written(instruction)))
+    if family == "LDL":
+        names = spilled(instruction, sources[-1])
+        return lambda threads, mask: [threads.registers.get(name, UNSET) for name in names]
+    if family == "STL":
+        words_of = [number_of(name) for name in following(sources[-1], len(written(instruction)))]
+        return lambda threads, mask: [read(threads) for read in words_of]
+    if family == "P2R":
+        return _packed(sources)
+    if family == "R2P":
+        return _unpacked(sources)
+    if family == "HFMA2" and len(sources) == 4 and sources[0].lstrip("-") == "RZ" and sources[1] == "RZ":
+        return _half_pair(sources[2], sources[3])
+    operation = find_operation(instruction.opcode)
+    if operation is None:
+        return lambda threads, mask: []
+    readers = _readers(instruction)
+    words = len([name for name in written(instruction) if name.lstrip("U").startswith("R")])
+    first_is_word = words > 0
+    result_places = instruction.operands[: result_operands(instruction)]
+    predicate_results = [operand for operand in result_places if PREDICATE.match(operand)]
+    order = [operand for operand in result_places if operand not in ("RZ", "URZ")]
+
+    def compute(threads: Threads, mask: Array) -> list[Value]:
+        known: Known = True
+        arrays = []
+        for reader in readers:
+            array, one_known = reader(threads)
+            if one_known is False:
+                return []
+            known = both(known, one_known)
+            arrays.append(array)
+        try:
+            numbers, flags = operation(modifiers, arrays)
+        except (NotImplementedError, IndexError):
+            return []
+        found: list[Value] = []
+        for operand in order:
+            if operand in predicate_results:
+                place = predicate_results.index(operand)
+                if operand not in ("PT", "UPT"):
+                    found.append((flags[place], known) if place < len(flags) else UNKNOWN_FLAG)
+            elif first_is_word:
+                found += [(number, known) for number in numbers]
+                found += [UNKNOWN] * (words - len(numbers))
+        return found
+
+    return compute
+
+
+def _readers(instruction: Instruction) -> list[Callable[[Threads], Value]]:
+    if is_try(instruction.opcode):
+        return []
+    readers = []
+    for place, operand in enumerate(instruction.operands[result_operands(instruction) :]):
+        if PREDICATE.match(operand):
+            readers.append(predicate_of(operand))
+        elif source_registers(instruction, place) == 2:
+            readers.append(pair_of(operand))
+        else:
+            readers.append(number_of(operand))
+    return readers
+
+
+def _constants(operand: str, count: int) -> Results:
+    found = CONSTANT.match(operand)
+    if not found:
+        return lambda threads, mask: []
+    address = int(found[2], 16)
+    return lambda threads, mask: [constant_at(threads, address + 4 * place) for place in range(count)]
+
+
+def _special(name: str, count: int) -> Results:
+    if name == "SRZ":
+        return lambda threads, mask: [(word(0), True)] * count
+    return lambda threads, mask: [threads.special.get(name, UNKNOWN)]
+
+
+def _packed(sources: tuple[str, ...]) -> Results:
+    """P2R: all predicates as bits of a word, those that the mask names; the others from a register."""
+    base, mask = number_of(sources[1]), NUMBER.match(sources[2])
+    if sources[0] != "PR" or not mask:
+        return lambda threads, mask: []
+    chosen = int(mask[2], 16)
+
+    def pack(threads: Threads, mask: Array) -> list[Value]:
+        array, known = base(threads)
+        array = array & ~chosen
+        for place, name in enumerate(PREDICATES):
+            if chosen >> place & 1:
+                holds, one_known = threads.registers.get(name, FALSE)
+                array, known = array | holds.astype(np.int64) << place, both(known, one_known)
+        return [(array, known)]
+
+    return pack
+
+
+def _unpacked(sources: tuple[str, ...]) -> Results:
+    """R2P: bits of a word as predicates, those that the mask names."""
+    reader, mask = number_of(sources[-2]), NUMBER.match(sources[-1])
+    if not mask:
+        return lambda threads, mask: []
+    chosen = int(mask[2], 16)
+
+    def unpack(threads: Threads, mask: Array) -> list[Value]:
+        array, known = reader(threads)
+        return [((array >> place & 1) != 0, known) for place in range(len(PREDICATES)) if chosen >> place & 1]
+
+    return unpack
+
+
+def _half_pair(high: str, low: str) -> Results:
+    """HFMA2 of zeros and two numbers: how a constant gets into a register by another pipe."""
+    try:
+        words = np.array([float(low), float(high)], dtype=np.float16).view(np.uint16).astype(np.int64)
+    except ValueError:
+        return lambda threads, mask: []
+    value: Value = (word(int(words[0]) | int(words[1]) << 16), True)
+    return lambda threads, mask: [value]

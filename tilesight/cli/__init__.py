@@ -1,0 +1,1 @@
+"""The command line: `main`, and what its commands share."""

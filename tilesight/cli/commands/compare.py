@@ -1,0 +1,106 @@
+"""`tilesight compare`: schedules over sequence lengths, and devices."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...simulator.problems.attention import MAX_SEQLEN
+from ..given import given as typed_options
+from ..options import (
+    CONFIG_OPTIONS,
+    ConfigOptions,
+    MachinesOptions,
+    Schedules,
+    ShapeOptions,
+    Workers,
+    one_device,
+    refuse_unread_shape,
+    spread,
+    workers_given,
+)
+from ..output import (
+    BadInput,
+    announce_compiler,
+    bad_input,
+    check_outputs,
+    progress,
+    show,
+    text_color,
+    text_width,
+    write_file,
+)
+from ..parse import flag, option
+
+DEFAULT_SEQLENS = "512,1024,2048"
+
+
+@spread
+def compare(
+    context: typer.Context,
+    *,
+    schedule: Schedules = None,
+    seqlens: Annotated[str, option("--seqlens", "Lengths of queries and keys.", "INT,...")] = DEFAULT_SEQLENS,
+    problem: ShapeOptions,
+    config: ConfigOptions,
+    machine: MachinesOptions,
+    workers: Workers = None,
+    json: Annotated[bool, flag("--json", "Print JSON.")] = False,
+    csv: Annotated[Path | None, option("--csv", "Write all points as CSV.", "FILE")] = None,
+    plot: Annotated[Path | None, option("--plot", "Write a picture: time and memory over length.", "FILE.png")] = None,
+) -> None:
+    """Compare schedules over sequence lengths: time, speedup, bytes, peak memory, out of memory.
+
+    Each schedule runs in its fastest configuration, found by trying all at one short length and the best of them at
+    each; options that you give are fixed.
+    """
+    check_outputs(csv=csv, plot=plot)
+    lengths, devices = _lengths(seqlens), machine.build()
+    one_device(devices, plot=plot)
+    asked = problem.of_lengths(lengths[0], lengths[0])
+    chosen: dict[str, Any] = {**config.chosen()}
+    processes, schedules = workers_given(workers), schedule or ["all"]
+    from ...simulator.display import render
+    from ...simulator.explore.fastest import plan
+    from ...simulator.explore.lengths import compare as compare_schedules
+    from ...simulator.explore.space import schedules_named
+    from ...simulator.report.lengths import compare_dict, compare_rows, compare_text
+
+    with bad_input("schedule", *CONFIG_OPTIONS):
+        refuse_unread_shape(typed_options(context), schedules_named(schedules))
+        plan(asked, schedules, chosen)
+    announce_compiler()
+    found = []
+    for name, device in devices.items():
+        with progress(f"simulations for {name}" if len(devices) > 1 else "simulations") as tick:
+            one = compare_schedules(
+                asked,
+                lengths,
+                schedule=schedules,
+                device=device,
+                l2=machine.l2,
+                overhead=machine.overhead,
+                workers=processes,
+                progress=tick,
+                **chosen,
+            )
+        found.append(replace(one, device_name=name, notes=(*machine.notes(), *one.notes)))
+    if csv:
+        write_file(csv, render.to_csv(compare_rows(*found)))
+    if plot:
+        from ...simulator.report.png import compare_png
+
+        write_file(plot, compare_png(found[0]))
+    show(render.to_json(compare_dict(*found)) if json else compare_text(*found, width=text_width(), color=text_color()))
+
+
+def _lengths(text: str) -> list[int]:
+    try:
+        lengths = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise BadInput(f"--seqlens = {text!r}: must be whole numbers, separated by commas") from None
+    for length in lengths:
+        if not 1 <= length <= MAX_SEQLEN:
+            raise BadInput(f"--seqlens = {length}: must be from 1 to {MAX_SEQLEN}")
+    return lengths

@@ -1,0 +1,40 @@
+"""`tilesight devices`: the catalogue, or every number of one device with its source."""
+
+from typing import Annotated
+
+import typer
+
+from ...simulator.device.device import catalogue, load_device
+from ..options import device_given
+from ..output import BadInput, show, text_color, text_width
+from ..parse import flag, option
+
+
+def _names(incomplete: str) -> list[str]:
+    return [name for name in catalogue() if name.startswith(incomplete)]
+
+
+def devices(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="One device: name, or a path that ends in .toml.", metavar="[NAME|FILE]", autocompletion=_names
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None, option("--set", "What if: replace a number of the device; repeatable.", "KEY=VALUE")
+    ] = None,
+    json: Annotated[bool, flag("--json", "Print JSON.")] = False,
+) -> None:
+    """List the devices, or show every number of one: unit, kind (datasheet, measured, fitted) and source."""
+    from ...simulator.display import render
+    from ...simulator.report.devices import device_dict, device_text, devices_dict, devices_text
+
+    if name is None:
+        if set_:
+            raise BadInput(f"--set {set_[0]!r}: name the device that it changes, e.g. tilesight devices h200 --set ...")
+        known = {each: load_device(each) for each in catalogue()}
+        show(render.to_json(devices_dict(known)) if json else devices_text(known, text_width(), text_color()))
+        return
+    full_name, device = device_given(name, set_)
+    show(render.to_json(device_dict(full_name, device)) if json else device_text(full_name, device, text_width()))

@@ -1,0 +1,138 @@
+"""`tilesight explore`: which schedule and block sizes are best, and why."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..compiled import cost_given, of_use, resources_given, source_of_costs
+from ..given import given as typed_options
+from ..given import made, refuse_unread
+from ..options import (
+    CONFIG_OPTIONS,
+    Compiled,
+    Cost,
+    MachinesOptions,
+    ProblemOptions,
+    Registers,
+    Schedules,
+    SmemBytes,
+    SpaceOptions,
+    Workers,
+    one_device,
+    refuse_unread_shape,
+    spread,
+    workers_given,
+)
+from ..output import (
+    BadInput,
+    announce_compiler,
+    bad_input,
+    check_outputs,
+    progress,
+    show,
+    text_color,
+    text_width,
+    write_file,
+)
+from ..parse import flag, option, whole
+
+
+@spread
+def explore(
+    context: typer.Context,
+    *,
+    schedule: Schedules = None,
+    problem: ProblemOptions,
+    space: SpaceOptions,
+    machine: MachinesOptions,
+    registers: Registers = None,
+    smem_bytes: SmemBytes = None,
+    compiled: Compiled = False,
+    cost: Cost = None,
+    top: Annotated[
+        int | None, option("--top", "Rows to show; files hold all.  [default: 15; 5 of each of several devices]")
+    ] = None,
+    triton_configs: Annotated[
+        int | None,
+        option(
+            "--triton-configs", "Print the best N as `triton.Config(...)`, for @triton.autotune; no table.", "N", whole
+        ),
+    ] = None,
+    workers: Workers = None,
+    json: Annotated[bool, flag("--json", "Print JSON.")] = False,
+    csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
+    html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
+    plot: Annotated[Path | None, option("--plot", "Write a picture.", "FILE.png")] = None,
+) -> None:
+    """Rank all configurations of one or several schedules: time, bytes per level, occupancy, bottleneck.
+
+    Block sizes, warps, stages and orders that you give are fixed; a comma list tries each of its values.
+    Repeat --device to compare devices.
+    """
+    check_outputs(csv=csv, html=html, plot=plot)
+    asked, devices = problem.build(), machine.build()
+    one_device(devices, html=html, plot=plot)
+    if triton_configs is not None:
+        one_device(devices, **{"triton-configs": triton_configs})
+        if triton_configs < 1:
+            raise BadInput(f"--triton-configs = {triton_configs}: must be an integer of 1 or more")
+        refuse_unread(typed_options(context), ["--json", "--top"], "with --triton-configs, which prints no table")
+    fixed: dict[str, Any] = dict(space.lists())
+    given, notes = resources_given(registers, smem_bytes), machine.notes()
+    kind, processes, schedules = cost_given(cost, given, compiled), workers_given(workers), schedule or ["flash2"]
+    if top is not None and top < 1:
+        raise BadInput(f"--top = {top}: must be an integer of 1 or more")
+    from ...simulator.display import render
+    from ...simulator.explore import explore as door
+    from ...simulator.explore.space import schedules_named
+    from ...simulator.report.explore import explore_text
+    from ...simulator.report.explore_devices import devices_dict, devices_rows, devices_text
+
+    with bad_input("schedule", *CONFIG_OPTIONS):
+        refuse_unread_shape(typed_options(context), schedules_named(schedules))
+        door.plan(asked, schedules, fixed, kind)
+    settings: dict[str, Any] = {**given, **fixed}
+    every = []
+    for name, device in devices.items():
+        resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled, workers=processes)
+        announce_compiler()
+        with progress(f"configurations on {name}" if len(devices) > 1 else "configurations") as tick:
+            one = door.explore(
+                asked,
+                schedule=schedules,
+                device=device,
+                l2=machine.l2,
+                overhead=machine.overhead,
+                resources_of=resources_of,
+                cost=kind,
+                workers=processes,
+                progress=tick,
+                **settings,
+            )
+        launches = [launch for item in one.ranked if item.prediction for launch in item.prediction.launches]
+        every.append(replace(one, device_name=name, notes=(*notes, *of_use(remarks, launches), *one.notes)))
+    found = every[0]
+    if csv:
+        write_file(csv, render.to_csv(devices_rows(every)))
+    if html:
+        from ...simulator.report.html import explore_html
+
+        write_file(html, explore_html(found, made(context)))
+    if plot:
+        from ...simulator.report.png import explore_png
+
+        write_file(plot, explore_png(found))
+    if len(every) > 1:
+        show(
+            render.to_json(devices_dict(every, top))
+            if json
+            else devices_text(every, top or 5, text_width(), text_color())
+        )
+    elif triton_configs:
+        show(found.to_triton_configs(triton_configs))
+    elif json:
+        show(render.to_json(found.to_dict(top)))
+    else:
+        show(explore_text(found, top or 15, text_width(), text_color()))

@@ -1,0 +1,101 @@
+"""`tilesight simulate`: one configuration, all figures explained."""
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..compiled import cost_given, of_use, resources_given, source_of_costs
+from ..given import given as typed_options
+from ..given import refuse_unread
+from ..options import (
+    Compiled,
+    ConfigOptions,
+    Cost,
+    MachineOptions,
+    OneSchedule,
+    ProblemOptions,
+    Registers,
+    SmemBytes,
+    refuse_unread_shape,
+    spread,
+)
+from ..output import BadInput, announce_compiler, bad_input, check_outputs, say, show, write_file
+from ..parse import flag, one_of, option
+
+
+@spread
+def simulate(
+    context: typer.Context,
+    *,
+    schedule: OneSchedule = "flash2",
+    problem: ProblemOptions,
+    config: ConfigOptions,
+    machine: MachineOptions,
+    registers: Registers = None,
+    smem_bytes: SmemBytes = None,
+    compiled: Compiled = False,
+    cost: Cost = None,
+    resolution: Annotated[
+        str, option("--resolution", "Granularity of the cache simulation.", "chunk|line", one_of("chunk", "line"))
+    ] = "chunk",
+    full: Annotated[bool, flag("--full", "Simulate every CTA; do not extrapolate from a steady state.")] = False,
+    json: Annotated[bool, flag("--json", "Print JSON.")] = False,
+    trace: Annotated[
+        Path | None,
+        option(
+            "--trace",
+            "Write a timeline of CTAs on SMs for https://ui.perfetto.dev; compressed if FILE ends in .gz.",
+            "FILE",
+        ),
+    ] = None,
+    trace_sms: Annotated[
+        int | None,
+        option("--trace-sms", "SMs in the trace.  [default: all, or as many as keep it below 20 MB]"),
+    ] = None,
+) -> None:
+    """Predict one configuration: time, bottleneck, and bytes at every level of memory."""
+    check_outputs(trace=trace)
+    asked, (name, device) = problem.build(), machine.build()
+    given = resources_given(registers, smem_bytes)
+    kind = cost_given(cost, given, compiled)
+    typed = typed_options(context)
+    if trace:
+        refuse_unread(typed, ["--full"], "with --trace, which steps through every CTA")
+    else:
+        refuse_unread(typed, ["--trace-sms"], "without --trace, whose SMs it counts")
+    if trace_sms is not None and not 1 <= trace_sms <= device.sms:
+        raise BadInput(f"--trace-sms = {trace_sms}: must be from 1 to the {device.sms} SMs of {name}")
+    from ...simulator.schedules.registry import find_schedule
+
+    with bad_input("schedule"):
+        refuse_unread_shape(typed, [find_schedule(schedule)])
+    resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled)
+    from ..fit import fitted
+
+    chosen, resources, shrunk = fitted(asked, schedule, config.chosen(), device, given, resources_of, kind)
+    announce_compiler()
+    from ...simulator import simulate as door
+    from ...simulator.display import render
+    from ...simulator.report.perfetto import trace_of
+    from ...simulator.report.simulate import simulate_text
+
+    settings: dict[str, Any] = given | {"l2": machine.l2, "overhead": machine.overhead, "resolution": resolution}
+    settings |= {"schedule": schedule, "config": chosen, "device": device, "steady_state": not full}
+    settings |= {"resources": resources, "cost": kind}
+    if trace:
+        prediction, timeline = door.simulate_with_timeline(asked, **settings)
+        made = trace_of(timeline, trace_sms)
+        if trace_sms is None and made.shown < made.sms:
+            shown = f"{made.shown} of {made.sms} SMs"
+            say(f"the trace shows CTAs of {shown}, to stay below 20 MB; --trace-sms asks for more")
+        text = made.text.encode()
+        compressed = trace.suffix == ".gz"
+        write_file(trace, gzip.compress(text, mtime=0) if compressed else text, "open it at https://ui.perfetto.dev")
+    else:
+        prediction = door.simulate(asked, **settings)
+    notes = (*machine.notes(), *([shrunk] if shrunk else ()), *of_use(remarks, prediction.launches), *prediction.notes)
+    prediction = replace(prediction, device=name, notes=notes)
+    show(render.to_json(prediction.to_dict()) if json else simulate_text(prediction, device))

@@ -1,0 +1,270 @@
+"""`tilesight validate`: run the kernels that were simulated, and hold what was measured against what was predicted."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import bench
+from ..bench import Wanted
+from ..given import Given, made, refuse_unread
+from ..given import given as typed_options
+from ..gpu import DOCTOR, Named, compiler, device_named, need_gpu
+from ..options import Workers, workers_given
+from ..output import (
+    BadInput,
+    announce_compiler,
+    bad_input,
+    check_outputs,
+    progress,
+    say,
+    text_color,
+    text_width,
+    write_file,
+)
+from ..parse import flag, one_of, option
+from ..points import asked_points, selected
+
+if TYPE_CHECKING:
+    from ...validate.compare.campaign import Validation
+    from ...validate.experiments.peer_rows import PeerRow
+    from ...validate.measure.results_file import Header, Row
+    from ...validate.points.point import Point
+
+
+MODES = {
+    "--checkpoint": {"--problem", "--device", "--set", "--workers", "--json", "--json-file", "--html"},
+    "--launches": {"--problem", "--device", "--set", "--workers", "--json", "--json-file"},
+    "--read": {
+        *("--schedule", "--config", "--only", "--device", "--set", "--fail-on"),
+        *("--json", "--json-file", "--html", "--page", "--workers"),
+    },
+}
+"""What replaces the default work -> the other options that it reads."""
+
+
+def validate(
+    context: typer.Context,
+    *,
+    schedule: Annotated[
+        list[str] | None, option("--schedule", "Only this schedule; repeatable.  [default: all of attention]", "NAME")
+    ] = None,
+    problem: Annotated[
+        list[str] | None,
+        option(
+            "--problem", "Run this problem, not the default set; repeatable: seqlen=4096, causal=true, ...", "KEY=VALUE"
+        ),
+    ] = None,
+    config: Annotated[
+        list[str] | None, option("--config", "Fix an option of the configurations; repeatable.", "KEY=VALUE")
+    ] = None,
+    only: Annotated[
+        list[str] | None, option("--only", "Only points whose key matches (* and ?); repeatable.", "PATTERN")
+    ] = None,
+    full: Annotated[bool, flag("--full", "Run the long set: hundreds of points.")] = False,
+    seed: Annotated[int, option("--seed", "Seed of the long set.")] = 0,
+    l2: Annotated[
+        str, option("--l2", "L2 cache before the first launch.", "cold|warm", one_of("cold", "warm"))
+    ] = "cold",
+    device: Annotated[
+        str | None, option("--device", "Predict with this device.  [default: by the GPU's name]", "NAME|FILE")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, option("--set", "Change a number of the device; repeatable.", "KEY=VALUE")
+    ] = None,
+    gpus: Annotated[str, option("--gpus", "GPUs to spread the points over.", "all|N")] = "1",
+    no_counters: Annotated[bool, flag("--no-counters", "Compare times only; do not run ncu.")] = False,
+    results: Annotated[
+        Path | None, option("--results", "Write the measurements here; a second run resumes the file.", "FILE")
+    ] = None,
+    read: Annotated[
+        Path | None, option("--read", "Compare the measurements of a results file; needs no GPU.", "FILE")
+    ] = None,
+    fail_on: Annotated[
+        str | None, option("--fail-on", "Exit 1 where an error is larger: hbm_read_bytes=0.1,time=0.2", "NAME=SIZE,...")
+    ] = None,
+    peers: Annotated[bool, flag("--peers", "Also time SDPA's backends, flash-attn and eager attention.")] = False,
+    checkpoint: Annotated[
+        bool,
+        flag(
+            "--checkpoint",
+            "Compare standard and tiled attention over lengths and batches; without a GPU, predictions only.",
+        ),
+    ] = False,
+    launches: Annotated[
+        bool, flag("--launches", "Show which kernels each implementation launches; nothing else.")
+    ] = False,
+    json: Annotated[bool, flag("--json", "Print JSON, not tables.")] = False,
+    json_file: Annotated[Path | None, option("--json-file", "Also write JSON.", "FILE")] = None,
+    html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
+    page: Annotated[Path | None, option("--page", "Write the tables as a Markdown page.", "FILE.md")] = None,
+    workers: Workers = None,
+) -> None:
+    """Run the Triton kernels on this GPU and print predicted beside measured: bytes, cycles, clock, time.
+
+    The default set takes less than five minutes. Without ncu, or the permission to use it, only times are compared.
+    """
+    check_outputs(results=results, **{"json-file": json_file}, html=html, page=page)
+    limits, processes = limits_given(fail_on), workers_given(workers)
+    check_modes(typed_options(context))
+    wanted = Wanted(printed=json, file=json_file)
+    if checkpoint:
+        named = device_named(device, set_, without_gpu=bench.WITHOUT_GPU)
+        bench.checkpoint(problem or [], named, processes, wanted, html, made(context))
+        return
+    if launches:
+        bench.launches(problem or [], device_named(device, set_), processes, wanted)
+        return
+    notes: tuple[str, ...] = ()
+    if read:
+        header, rows = rows_of(read)
+        chosen = device_named(device or header.device, set_)
+        points = set(selected([row.point for row in rows], schedule or [], config, only))
+        rows = [row for row in rows if row.point in points]
+    else:
+        chosen = device_named(device, set_)
+        asked, notes = asked_points(schedule, problem, config, only, full, seed, l2, chosen.device)
+        header, rows = measured(asked, chosen, gpus, not no_counters, results, processes)
+    others = bench.peers_of([row.point for row in rows], chosen) if peers else []
+    found = compared(header, rows, chosen, processes, notes)
+    if html:
+        from ...validate.report.html import validate_html
+
+        write_file(html, validate_html(found, made(context)))
+    if page:
+        from ...validate.report.page import page_text
+
+        write_file(page, page_text(found, read or results))
+    tell_all(found, rows, others, wanted)
+    if results:
+        say(f"wrote {results}")
+    judge(found, limits)
+
+
+def check_modes(typed: Given) -> None:
+    """Options that do not go together. Raises: BadInput: two modes, or an option that a mode does not read."""
+    modes = [mode for mode in MODES if mode in typed]
+    if len(modes) > 1:
+        raise BadInput(f"{modes[0]} and {modes[1]}: do not go together; give one")
+    for mode in modes:
+        refuse_unread(typed, sorted(set(typed) - MODES[mode] - {mode}), f"with {mode}")
+    if "--problem" in typed and "--full" in typed:
+        raise BadInput("--problem and --full: do not go together; give one")
+    if "--full" not in typed:
+        refuse_unread(typed, ["--seed"], "without --full, whose points it draws")
+
+
+def limits_given(text: str | None) -> dict[str, float]:
+    """What `--fail-on` says: quantity -> largest size of its error. Raises: BadInput: a name or size is not allowed."""
+    from ...validate.compare.compare import QUANTITIES
+
+    short = {name.removesuffix("_bytes").removesuffix("_hz").removesuffix("_s"): name for name in QUANTITIES}
+    limits = {}
+    for part in (text or "").split(",") if text is not None else []:
+        key, _, value = (each.strip() for each in part.partition("="))
+        name = key if key in QUANTITIES else short.get(key)
+        if name is None:
+            raise BadInput(f"--fail-on {part!r}: must be NAME=SIZE with a name of {', '.join(QUANTITIES)}")
+        try:
+            limits[name] = float(value)
+        except ValueError:
+            raise BadInput(f"--fail-on {part!r}: the size must be a number, e.g. 0.1 for 10 %") from None
+        if not limits[name] >= 0:
+            raise BadInput(f"--fail-on {part!r}: the size must be 0 or more")
+    return limits
+
+
+def rows_of(path: Path) -> tuple["Header", list["Row"]]:
+    """Header and rows of a results file. Raises: BadInput: it cannot be read, or holds none."""
+    from ...validate.measure.results_file import read_results
+
+    try:
+        header, rows = read_results(path)
+    except OSError as error:
+        raise BadInput(f"--read {str(path)!r}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise BadInput(f"--read {error}") from None
+    if header is None or not rows:
+        raise BadInput(f"--read {str(path)!r}: holds no results")
+    return header, rows
+
+
+def measured(
+    points: Sequence["Point"], device: Named, gpus: str, counted: bool, results: Path | None, workers: int
+) -> tuple["Header", list["Row"]]:
+    """Measure points on this machine's GPUs. Raises: BadInput: it cannot be done here."""
+    need_gpu()
+    from ...simulator.jobs.processes import Died
+    from ...validate.compare.campaign import measure_points
+    from ...validate.measure.gpus import chosen_gpus, open_bench, visible_gpus
+    from ...validate.measure.results_file import Header, appending
+
+    with bad_input("gpus"):
+        chosen = chosen_gpus(gpus, visible_gpus())
+    try:
+        machines = open_bench(chosen, device.device, device.told, counted)
+    except Died as death:
+        raise BadInput(f"{death}; {DOCTOR}") from None
+    header = Header(machine=machines.machine, device=device.name)
+    with ExitStack() as stack:
+        for lane in machines.lanes:
+            stack.callback(lane.close)
+        known: list[Row] = []
+        dropped: list[Row] = []
+        keep: Callable[[Row], None] = dropped.append
+        if results:
+            try:
+                known, keep = stack.enter_context(appending(results, header))
+            except ValueError as error:
+                raise BadInput(f"--results {error}") from None
+            if known:
+                say(f"{results} holds {len(known)} rows already; what is in it is not measured again")
+        tick = stack.enter_context(progress("points"))
+        compiled = compiler(device.device, workers)
+        return header, measure_points(
+            points, device.device, machines.lanes, compiled, known=known, keep=keep, progress=tick
+        )
+
+
+def compared(
+    header: "Header", rows: Sequence["Row"], device: Named, workers: int, notes: tuple[str, ...]
+) -> "Validation":
+    """Predict what was measured, and hold both against each other."""
+    from ...validate.compare.campaign import Validation, compare_rows
+    from ...validate.compare.recompile import with_code
+
+    with progress("kernels compiled") as tick:
+        rows, remark = with_code(rows, device.device, header.machine.triton, tick)
+    announce_compiler()
+    with progress("predictions") as tick:
+        comparisons = compare_rows(rows, device.device, workers=workers, progress=tick)
+    notes = (*device.notes, *notes, remark)
+    return Validation(header=header, device=device.device, comparisons=comparisons, notes=notes)
+
+
+def tell_all(found: "Validation", rows: Sequence["Row"], others: "Sequence[PeerRow]", wanted: Wanted) -> None:
+    """Print the tables, and where there are peers, ours among them; or JSON."""
+    from ...validate.experiments.peer_rows import ours, peers_dict, peers_text
+    from ...validate.report.text import validate_text
+
+    beside = [*ours(rows), *others] if others else []
+    told = found.to_dict() | ({"peers": peers_dict(beside)} if others else {})
+
+    def text() -> str:
+        own = validate_text(found, text_width(), text_color())
+        return f"{own}\n{peers_text(beside, text_width(), text_color())}" if others else own
+
+    bench.tell(told, wanted, text)
+
+
+def judge(found: "Validation", limits: dict[str, float]) -> None:
+    """Exit code 1 where a limit is broken, or nothing could be compared."""
+    from ...validate.compare.verdict import failures
+
+    told = failures(found.comparisons, limits)
+    for line in told:
+        say(f"--fail-on: {line}")
+    if told or not found.trusted:
+        raise typer.Exit(1)

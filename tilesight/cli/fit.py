@@ -1,0 +1,99 @@
+"""The configuration that options name: one that a CTA fits with, or a line that says what to try."""
+
+from collections.abc import Callable, Mapping
+
+from ..simulator import resolve
+from ..simulator.device.device import Device
+from ..simulator.problems.attention import AttentionProblem
+from ..simulator.residency.occupancy import DoesNotFit
+from ..simulator.resolve import ResourcesOf
+from ..simulator.schedules.contract import Config, Schedule
+from ..simulator.schedules.registry import find_schedule
+from ..simulator.schedules.smaller import changes, smaller
+from .options import CONFIG_OPTIONS
+from .output import BadInput, bad_input
+
+CAUSES = {
+    "shared memory": ("smem_bytes", ("block_m", "block_n", "num_stages")),
+    "smem": ("smem_bytes", ("block_m", "block_n", "num_stages")),
+    "registers": ("registers", ("block_m", "block_n", "num_warps")),
+    "tensor memory": (None, ("block_m", "block_n")),
+    "num_warps": (None, ("num_warps",)),
+    "warps": (None, ("num_warps",)),
+}
+"""What a CTA has too much of -> the option that gives it, and those that decide it where the user did not give it."""
+TRIES = {"num_warps": "fewer --num-warps", "smem_bytes": "a smaller --smem-bytes", "registers": "fewer --registers"}
+"""Option that no smaller block makes up for -> what to try."""
+
+
+def fitted(
+    problem: AttentionProblem,
+    schedule: str,
+    chosen: Mapping[str, int | str],
+    device: Device,
+    given: dict[str, int | None],
+    resources_of: ResourcesOf | None,
+    cost: str,
+) -> resolve.Fitted:
+    """The configuration that the user's options name, as `simulator.resolve` makes it fit.
+
+    Args:
+        chosen: options that the user gave; given: values of `--registers` and `--smem-bytes`; the rest as there.
+
+    Raises:
+        BadInput: the schedule cannot do the problem, or a CTA does not fit; the text says what to try.
+    """
+
+    def fit(config: Config, compile_: ResourcesOf | None) -> resolve.Fitted:
+        return resolve.fitted(problem, schedule, config, device, resources_of=compile_, cost=cost, **given)
+
+    with bad_input("schedule", "dtype", *CONFIG_OPTIONS):
+        named = find_schedule(schedule)
+        named.check_options(**chosen)
+        config = Config(**chosen)  # type: ignore[arg-type]
+        try:
+            return fit(config, resources_of)
+        except DoesNotFit as error:
+            reason = str(error)
+    asked = resolve.asked_config(named, config, cost)
+
+    def fits(smaller_one: Config) -> bool:
+        try:
+            fit(smaller_one, None)
+        except ValueError:
+            return False
+        return True
+
+    raise _misfit(reason, named, asked, {**chosen, **_values(given)}, fits)
+
+
+def _values(given: Mapping[str, int | None]) -> dict[str, int]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _misfit(
+    reason: str, schedule: Schedule, asked: Config, typed: Mapping[str, int | str], fits: Callable[[Config], bool]
+) -> BadInput:
+    """The answer where nothing fits that has the options that the user typed.
+
+    Args:
+        reason: opens with what a CTA has too much of, or is what the compiler says; typed: option -> value.
+    """
+    cause = reason.split(":")[0]
+    if cause not in CAUSES:
+        return BadInput(f"schedule {schedule.name}: cannot be compiled: {reason}")
+    own, deciding = CAUSES[cause]
+    named = [own] if own and own in typed else [name for name in deciding if name in typed]
+    said = " ".join(f"--{name.replace('_', '-')} {typed[name]}" for name in named)
+    advice = _advice(named, schedule, asked, fits)
+    return BadInput(f"{said or f'schedule {schedule.name}'}: does not fit: {reason}; try {advice}")
+
+
+def _advice(named: list[str], schedule: Schedule, asked: Config, fits: Callable[[Config], bool]) -> str:
+    fewer = [TRIES[name] for name in named if name in TRIES]
+    if fewer:
+        return fewer[0]
+    near = next((config for config in smaller(schedule, asked) if fits(config)), None)
+    if near is None:
+        return "a smaller --head-dim, a shorter --dtype, or another --schedule or --device"
+    return " ".join(f"--{name.replace('_', '-')} {new}" for name, (_, new) in changes(asked, near).items())

@@ -1,0 +1,87 @@
+"""What commands share that run kernels on this machine's GPUs: is there one, its device, a compiler for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..simulator.device.device import Device
+from .options import device_given
+from .output import BadInput, progress
+
+if TYPE_CHECKING:
+    from ..simulator.launch.program import Launch, Resources
+    from ..simulator.problems.attention import AttentionProblem
+    from ..validate.compare.campaign import Compiler
+
+DOCTOR = "`tilesight doctor` says what is missing, and how to get it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A device and what it was made from. Args: device; name: catalogue name or file; settings: of `--set`."""
+
+    device: Device
+    name: str
+    settings: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> dict[str, object]:
+        """The device as jobs name it."""
+        return {"name": self.name, "set": list(self.settings)}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A remark on every number that `--set` replaced."""
+        return tuple(f"device changed by --set {setting}" for setting in self.settings)
+
+
+def gpu_missing() -> str | None:
+    """Why no kernel can run here; None where one can."""
+    from ..kernels.launch.availability import missing_gpu
+
+    return missing_gpu()
+
+
+def need_gpu() -> None:
+    """Raises: BadInput: no kernel can run here."""
+    reason = gpu_missing()
+    if reason:
+        raise BadInput(f"{reason}; {DOCTOR}")
+
+
+def device_named(name: str | None, settings: Sequence[str] | None, *, without_gpu: str | None = None) -> Named:
+    """The device of that name; where it is None, the one of this machine's GPU.
+
+    Args:
+        without_gpu: name of the device where there is no GPU; a GPU is needed where None.
+
+    Raises:
+        BadInput: it is unknown, or there is no GPU or no device file for it.
+    """
+    if name is None and without_gpu and gpu_missing():
+        name = without_gpu
+    if name is None:
+        need_gpu()
+        import torch
+
+        from ..validate.measure.gpus import catalogue_device
+
+        product = torch.cuda.get_device_name()
+        name = catalogue_device(product)
+        if name is None:
+            raise BadInput(f"--device: none is known for {product!r}; name one, or make one with `tilesight calibrate`")
+    full_name, device = device_given(name, settings)
+    return Named(device=device, name=full_name, settings=tuple(settings or ()))
+
+
+def compiler(device: Device, workers: int, *, code: bool = False) -> "Compiler":
+    """What compiles launches ahead of time, and shows how far it is. Args: code: keep the machine code."""
+
+    def compiled(wanted: "Sequence[tuple[Launch, AttentionProblem]]") -> "list[Resources | str]":
+        from ..kernels.compile.compile import Compiled, compile_many
+
+        with progress("kernels compiled") as tick:
+            outcomes = compile_many(wanted, device, workers=workers, progress=tick, code=code)
+        return [each.resources if isinstance(each, Compiled) else each.reason for each in outcomes]
+
+    return compiled

@@ -1,0 +1,120 @@
+"""The `tilesight` command: exit 0 answered, 1 failed, 2 bad input, 130 interrupted; never a traceback."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from .. import __version__
+from .commands.calibrate import calibrate
+from .commands.check_softmax import check_softmax
+from .commands.compare import compare
+from .commands.devices import devices
+from .commands.doctor import doctor
+from .commands.explain import explain
+from .commands.explore import explore
+from .commands.simulate import simulate
+from .commands.validate import validate
+from .given import Command
+from .output import BadInput, one_line, show
+
+INTERRUPTED = 130
+EXTRAS = {"hypothesis": "check-softmax"}
+"""Package that one command alone needs -> the extra of pyproject.toml that installs it."""
+
+app = typer.Typer(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Predict where every byte and cycle of a GPU attention kernel goes, without a GPU.",
+    epilog="Data goes to stdout, remarks to stderr. Exit codes: 0 success, 1 failure, 2 bad input.",
+)
+for command, summary in (
+    (explore, "Rank block sizes and other options; say which is best and why."),
+    (simulate, "Predict one configuration in detail."),
+    (explain, "Show where the cycles of one configuration go, from its machine code."),
+    (compare, "Compare schedules over sequence lengths."),
+    (devices, "List the GPUs, or show every number of one."),
+    (doctor, "Check what validate and calibrate need."),
+    (calibrate, "Measure this GPU with microbenchmarks; write its device file."),
+    (check_softmax, "Test a softmax or attention function of yours against the laws of online softmax."),
+    (validate, "Run the kernels on this GPU; print predicted beside measured."),
+):
+    app.command(cls=Command, short_help=summary, context_settings={"max_content_width": 110})(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"tilesight {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _tilesight(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        show(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line. Args: arguments: those of the process where None. Returns: the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        command = typer.main.get_command(app)
+        code = command.main(
+            args=None if arguments is None else list(arguments), prog_name="tilesight", standalone_mode=False
+        )
+        sys.stdout.flush()
+        if code == INTERRUPTED:  # typer catches ctrl-C itself
+            raise KeyboardInterrupt
+        return code if isinstance(code, int) else 0
+    except (KeyboardInterrupt, typer.Abort):
+        return _failed(INTERRUPTED, "interrupted")
+    except BrokenPipeError:
+        # Whoever read has left. What is still buffered must not raise once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except BadInput as error:
+        return _failed(2, str(error))
+    except OSError as error:
+        return _failed(1, f"{error.filename or 'output'}: {error.strerror or error}")
+    except Exception as error:
+        # typer's own usage errors; looked at by shape, as their class has moved between versions of typer.
+        if getattr(error, "exit_code", None) == 2 and hasattr(error, "format_message"):
+            return _failed(2, _usage(error))
+        if os.environ.get("TILESIGHT_DEBUG"):
+            raise
+        if isinstance(error, ImportError) and (lack := _lack(error)):
+            return _failed(2, lack)
+        return _failed(1, f"internal error: {type(error).__name__}: {error} (TILESIGHT_DEBUG=1 shows the traceback)")
+
+
+def _lack(error: ImportError) -> str:
+    """What to say of a package that is missing, or of another version than is supported; empty of other errors."""
+    if error.name in EXTRAS:
+        return f"{error.name} is not installed: install the extra (pip install 'tilesight[{EXTRAS[error.name]}]')"
+    return str(error) if error.name == "numba" else ""
+
+
+def _usage(error: Any) -> str:
+    """What to say of a usage error of typer's."""
+    text, near = error.format_message().rstrip("."), getattr(error, "possibilities", None)
+    if near and hasattr(error, "option_name"):
+        return f"No such option: {error.option_name}: did you mean {', '.join(sorted(near))}?"
+    return f"{text} (tilesight --help shows what there is)"
+
+
+def _failed(code: int, text: str) -> int:
+    try:
+        print(f"tilesight: {one_line(text)}", file=sys.stderr, flush=True)
+    except OSError:
+        return code
+    return code

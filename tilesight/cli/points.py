@@ -1,0 +1,129 @@
+"""What `tilesight validate` is to run: the points that its options describe."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..simulator.device.device import Device
+from ..simulator.names import unknown
+from ..simulator.problems.attention import AttentionProblem
+from .options import CONFIG_OPTIONS, ProblemOptions
+from .output import BadInput, bad_input
+
+if TYPE_CHECKING:
+    from ..validate.points.point import Point
+
+
+def settings_given(name: str, given: Sequence[str] | None) -> dict[str, str]:
+    """Options of the form KEY=VALUE. Raises: BadInput: one is not."""
+    found = {}
+    for setting in given or []:
+        key, sign, value = setting.partition("=")
+        if not sign or not key.strip() or not value.strip():
+            raise BadInput(f"--{name} {setting!r}: must be KEY=VALUE")
+        found[key.strip().replace("-", "_")] = value.strip()
+    return found
+
+
+def problem_given(given: Sequence[str]) -> AttentionProblem:
+    """The problem that `--problem` describes. Raises: BadInput: a key or value is not allowed."""
+    fields: dict[str, Any] = {}
+    known = ProblemOptions.__dataclass_fields__
+    for key, value in settings_given("problem", given).items():
+        if key not in known:
+            raise BadInput(f"--problem {key}={value}: key {unknown(key, known)}")
+        if key == "dtype":
+            fields[key] = value
+        elif key == "causal":
+            if value not in ("true", "false"):
+                raise BadInput(f"--problem {key}={value}: must be true or false")
+            fields[key] = value == "true"
+        else:
+            try:
+                fields[key] = float(value) if key == "dropout" else int(value)
+            except ValueError:
+                raise BadInput(f"--problem {key}={value}: must be a number") from None
+    try:
+        return ProblemOptions(**fields).build()
+    except BadInput as error:
+        raise BadInput(f"--problem: {str(error).removeprefix('--')}") from None
+
+
+def options_given(given: Sequence[str] | None) -> dict[str, int | str]:
+    """The options that `--config` pins. Raises: BadInput: a key or value is not allowed."""
+    found: dict[str, int | str] = {}
+    for key, value in settings_given("config", given).items():
+        if key not in CONFIG_OPTIONS:
+            raise BadInput(f"--config {key}={value}: key {unknown(key, CONFIG_OPTIONS)}")
+        if CONFIG_OPTIONS[key][0] == "INT":
+            try:
+                found[key] = int(value)
+            except ValueError:
+                raise BadInput(f"--config {key}={value}: must be a whole number") from None
+        else:
+            found[key] = value
+    return found
+
+
+def asked_points(
+    schedule: list[str] | None,
+    problem: list[str] | None,
+    config: list[str] | None,
+    only: list[str] | None,
+    full: bool,
+    seed: int,
+    l2: str,
+    device: Device,
+) -> tuple[list["Point"], tuple[str, ...]]:
+    """The points that the options describe, and a remark on each schedule that the device cannot run.
+
+    Raises:
+        BadInput: there are none, or an option is not allowed.
+    """
+    from ..simulator.schedules.registry import find_schedule
+    from ..validate.points import sets
+    from ..validate.points.point import Point, able, runnable_config, runnable_schedules
+
+    runnable = runnable_schedules()
+    names = [name for name in schedule or [] if name != "all"]
+    with bad_input("schedule"):
+        for name in names:
+            find_schedule(name)
+            if name not in runnable:
+                raise ValueError(f"schedule {name!r}: has no kernel; those that have one are {', '.join(runnable)}")
+    if not names or "all" in (schedule or []):
+        names += [name for name in runnable if find_schedule(name).computes == "attention" and name not in names]
+    names, left_out = able(names, device)
+    for name, reason in left_out.items():
+        if not names:
+            raise BadInput(f"--schedule {name}: {reason}")
+    if problem:
+        asked = problem_given(problem)
+        points = [Point(schedule=name, problem=asked, config=runnable_config(name), l2=l2) for name in names]
+        reasons = {name: find_schedule(name).why_not(asked) for name in names}
+        points = [point for point in points if reasons[point.schedule] is None]
+        if not points:
+            raise BadInput(f"--problem: schedule {names[0]}: {reasons[names[0]]}")
+    elif full:
+        points = sets.full_points(names, device, seed, l2)
+    else:
+        points = sets.default_points(names, l2)
+    notes = tuple(f"{name} is left out: {reason}" for name, reason in left_out.items())
+    return selected(points, [], config, only), notes
+
+
+def selected(
+    points: Sequence["Point"], schedules: Sequence[str], config: list[str] | None, only: list[str] | None
+) -> list["Point"]:
+    """Those of the points that the options leave, with their options pinned. Raises: BadInput: none, or bad options."""
+    from ..validate.points.point import matching, pinned
+
+    kept = [point for point in points if not schedules or "all" in schedules or point.schedule in schedules]
+    options = options_given(config)
+    try:
+        kept = pinned(kept, options)
+    except ValueError as error:
+        raise BadInput(f"--config {error}") from None
+    try:
+        return matching(kept, only or [])
+    except ValueError as error:
+        raise BadInput(f"--only {error}") from None

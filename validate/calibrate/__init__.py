@@ -1,0 +1,1 @@
+"""Microbenchmarks in, a device file out."""

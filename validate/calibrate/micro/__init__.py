@@ -1,0 +1,1 @@
+"""The microbenchmarks themselves: CUDA C++ and what runs it on a GPU."""

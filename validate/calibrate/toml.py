@@ -1,0 +1,52 @@
+"""A device as the text of a device file: the layout of the catalogue, the same text for the same numbers."""
+
+import json
+from collections.abc import Sequence
+
+from ...simulator.device.device import Device, number_fields
+from .finding import Finding
+
+SECTIONS = {
+    "sms": "",
+    "registers_per_sm": "# SM: what fits",
+    "l2_bytes": "# L2",
+    "hbm_bytes": "# Device memory",
+    "mma_fp16_flop_per_cycle": "# Rates per SM and SM clock cycle",
+    "launch_ramp_cycles": "# Launch",
+}
+"""First key of a section -> its heading."""
+
+
+def device_toml(device: Device, constants: Sequence[Finding] = ()) -> str:
+    """The text of a device file.
+
+    Args:
+        constants: findings that `Device` has no key for; they become comments at the end.
+    """
+    lines = [f"name = {_text(device.name)}", f"compute_capability = {_text(device.compute_capability)}"]
+    for item in number_fields():
+        origin = device.provenance.get(item.name)
+        if item.name in SECTIONS:
+            lines += ["", SECTIONS[item.name]] if SECTIONS[item.name] else [""]
+        if origin is None:
+            continue
+        value, kind, source = _number(getattr(device, item.name)), _text(origin.kind), _text(origin.source)
+        lines.append(f"{item.name} = {{ value = {value}, kind = {kind}, source = {source} }}")
+    if constants:
+        lines += ["", "# Measured as well; the simulator has no key for these"]
+        lines += [f"# {finding.key} = {_number(finding.value)}  ({finding.how})" for finding in constants]
+    return "\n".join(lines) + "\n"
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _number(value: float) -> str:
+    """A number as people write it: whole ones without a point, large and small ones with an exponent."""
+    if isinstance(value, int):
+        return str(value)
+    if 1e-3 <= abs(value) < 1e6 or value == 0:
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+    mantissa, exponent = f"{value:.12e}".split("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"

@@ -1,0 +1,1 @@
+"""Predicted beside measured: points in, comparisons and a verdict out."""

@@ -1,0 +1,182 @@
+"""Points in, comparisons out: the whole flow of a validation, in order.
+
+compile   registers and shared memory of every launch    (kernels.compile)
+measure   on the GPUs, each row kept as soon as it is known    (workers, results)
+predict   with the resources that the compiler promised    (simulator)
+compare   predicted beside measured    (compare)
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ...simulator.device.device import Device
+from ...simulator.jobs.pool import Progress, run_all
+from ...simulator.launch.program import Launch, Resources
+from ...simulator.prediction.prediction import Prediction
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.residency.occupancy import DoesNotFit
+from ...simulator.simulate import simulate
+from ..measure.lanes import Lane, Task, run_tasks
+from ..measure.results_file import Header, Row
+from ..measurement import Lost
+from ..points.point import HALVES, Point
+from ..timing.timing import OVERHEAD
+from .compare import Comparison, Ranking, Statistic, all_statistics, compare, rankings
+from .verdict import Verdict, verdicts
+
+SCHEMA = "tilesight.validation/1"
+Compiler = Callable[[Sequence[tuple[Launch, AttentionProblem]]], Sequence[Resources | str]]
+"""Launches, each with its problem -> resources of each, or why it cannot run, in one line."""
+Showing = Callable[[str], AbstractContextManager[Progress | None]]
+"""Plural noun of what is counted -> where to tell (done, all)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Half:
+    """What holds over some of the points. Args: name: `all`, `fitting` or `test`; points: that count."""
+
+    name: str
+    points: int
+    statistics: Mapping[str, Statistic]
+    rankings: Sequence[Ranking]
+    verdicts: Sequence[Verdict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """Everything that a validation says.
+
+    Args:
+        header: where and with what was measured; device: that predictions are for.
+        comparisons: one for each point, in the order asked for.
+        notes: remarks for the user, one line each.
+    """
+
+    header: Header
+    device: Device
+    comparisons: Sequence[Comparison]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def trusted(self) -> list[Comparison]:
+        """Those that nothing speaks against."""
+        return [each for each in self.comparisons if not each.objections]
+
+    def half(self, name: str = "all") -> Half:
+        """Statistics and verdicts over all points, or those of a half."""
+        chosen = [each for each in self.trusted if name in ("all", each.point.half)]
+        found, ranked = all_statistics(chosen), rankings(chosen)
+        return Half(name=name, points=len(chosen), statistics=found, rankings=ranked, verdicts=verdicts(found, ranked))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `validate --json` prints."""
+        halves = {}
+        for name in ("all", *HALVES):
+            half = self.half(name)
+            halves[name] = {
+                "points": half.points,
+                "statistics": [each.to_dict() for each in half.statistics.values()],
+                "rankings": [each.to_dict() for each in half.rankings],
+                "verdicts": [each.to_dict() for each in half.verdicts],
+            }
+        return {
+            "schema": SCHEMA,
+            "machine": self.header.machine.to_dict(),
+            "device": self.header.device,
+            "points": [each.to_dict() for each in self.comparisons],
+            "halves": halves,
+            "notes": list(self.notes),
+        }
+
+
+def plan(points: Sequence[Point], device: Device, compiler: Compiler) -> tuple[list[Task], list[Row]]:
+    """What can be measured; and rows of the points that cannot run at all, with the reason."""
+    pipelines: dict[Point, tuple[Launch, ...]] = {}
+    rows = []
+
+    def hopeless(point: Point, reason: str) -> None:
+        rows.append(Row(point=point, resources=(), outcome=Lost(key=point.key, reason=f"cannot run: {reason}")))
+
+    for point in points:
+        try:
+            pipelines[point] = point.launches(device)
+        except ValueError as error:
+            hopeless(point, str(error))
+    wanted = [(launch, point.problem) for point, chain in pipelines.items() for launch in chain]
+    promised = iter(compiler(wanted) if wanted else ())
+    tasks = []
+    for point, chain in pipelines.items():
+        found = [next(promised) for _ in chain]
+        reasons = [each for each in found if isinstance(each, str)]
+        if reasons:
+            hopeless(point, reasons[0])
+            continue
+        resources = tuple(each for each in found if isinstance(each, Resources))
+        launches = tuple(replace(launch, resources=own) for launch, own in zip(chain, resources, strict=True))
+        tasks.append(Task(point=point, resources=resources, launches=launches))
+    return tasks, rows
+
+
+def measure_points(
+    points: Sequence[Point],
+    device: Device,
+    lanes: Sequence[Lane],
+    compiler: Compiler,
+    *,
+    known: Sequence[Row],
+    keep: Callable[[Row], None],
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Row]:
+    """Measure the points that are not known yet.
+
+    Args:
+        known: rows of an earlier run; keep: called with every new row as soon as it is known.
+        progress: called with (rows, points).
+
+    Returns:
+        A row for each point, in order.
+    """
+    rows = {row.point: row for row in known}
+    tasks, hopeless = plan([point for point in points if point not in rows], device, compiler)
+    for row in hopeless:
+        keep(row)
+        rows[row.point] = row
+    before = len(points) - len(tasks)
+
+    def kept(row: Row) -> None:
+        keep(row)
+        rows[row.point] = row
+
+    if tasks:
+        run_tasks(tasks, lanes, kept, lambda done: progress(before + done, len(points)) if progress else None)
+    return [rows[point] for point in points]
+
+
+def compare_rows(
+    rows: Sequence[Row], device: Device, *, workers: int | None = None, progress: Progress | None = None
+) -> list[Comparison]:
+    """Predict what was measured, and hold both against each other."""
+    predicted = run_all(partial(_predicted, device), rows, workers, progress)
+    return [compare(row, prediction) for row, prediction in zip(rows, predicted, strict=True)]
+
+
+def _predicted(device: Device, row: Row) -> Prediction | str:
+    """The prediction of a row; or why there is none, in one line."""
+    if isinstance(row.outcome, Lost):
+        return row.outcome.reason
+    point = row.point
+    try:
+        return simulate(
+            point.problem,
+            schedule=point.schedule,
+            config=point.config,
+            device=device,
+            l2=point.l2,
+            overhead=OVERHEAD,
+            resources=row.resources or None,
+        )
+    except DoesNotFit as error:
+        return f"cannot be predicted: {error}"

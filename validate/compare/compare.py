@@ -1,0 +1,286 @@
+"""Predicted beside measured: pairs of one quantity each, their signed relative errors, and statistics over points.
+
+What is compared must be the same thing. Both sides start a pipeline's first launch with an L2 that is empty (`cold`) or
+as the same pipeline left it (`warm`), and each later launch with what the one before left there.
+Counters add up over the launches of a point; time runs from the first launch to the end of the last.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import inf
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+
+from ...simulator.prediction.prediction import BURST_S, Prediction
+from ..measure.results_file import Row
+from ..measurement import Lost, Measurement
+from ..points.point import Point
+
+COUNTED = (
+    "smem_fill_bytes",
+    "l2_read_bytes",
+    "l2_write_bytes",
+    "fabric_bytes",
+    "hbm_read_bytes",
+    "hbm_write_bytes",
+    "cycles",
+)
+"""Fields of `Traffic` that hardware counters measure."""
+QUANTITIES = (*COUNTED, "time_s", "clock_hz", "peak_memory_bytes")
+LEAST_BYTES = 1e6
+"""Flows below a megabyte on both sides are noise of the counters (page tables, instruction fetches) [B]."""
+WITHIN = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A quantity, predicted and measured."""
+
+    predicted: float
+    measured: float
+
+    @property
+    def relative_error(self) -> float:
+        """(predicted - measured) / measured; infinite where nothing was measured and something predicted."""
+        if self.measured:
+            return (self.predicted - self.measured) / self.measured
+        return inf if self.predicted else 0.0
+
+    def to_dict(self) -> dict[str, float | None]:
+        """The pair's object in JSON; an infinite error is null."""
+        error = self.relative_error
+        told: dict[str, float | None] = {"predicted": self.predicted, "measured": self.measured}
+        return told | {"relative_error": None if error == inf else error}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One point, predicted beside measured.
+
+    Args:
+        prediction: None where nothing could be predicted, `reason` then says why.
+        outcome: of the row.
+        pairs: quantity -> pair, for those that both sides have.
+        launches: per launch its name and pairs.
+    """
+
+    point: Point
+    prediction: Prediction | None
+    outcome: Measurement | Lost
+    reason: str = ""
+    pairs: Mapping[str, Pair]
+    launches: tuple[tuple[str, Mapping[str, Pair]], ...] = ()
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        """Why this point does not count in statistics, one line each; empty where it does."""
+        if isinstance(self.outcome, Lost):
+            return (self.outcome.reason,)
+        found = (*self.outcome.doubts, *((self.reason,) if self.reason else ()))
+        if not found and not self.outcome.oracle_error <= 1.0:
+            return (f"outputs wrong: their error is {self.outcome.oracle_error:.3g} of what is allowed",)
+        return found
+
+    def errors(self) -> dict[str, float]:
+        """Quantity -> signed relative error, flows of next to nothing left out."""
+        return {name: pair.relative_error for name, pair in self.pairs.items() if counts(name, pair)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The point's object in `validate --json`."""
+        return {
+            "key": self.point.key,
+            "half": self.point.half,
+            **self.point.to_dict(),
+            "objections": list(self.objections),
+            "compared": {name: pair.to_dict() for name, pair in self.pairs.items()},
+            "launches": [
+                {"name": name, "compared": {key: pair.to_dict() for key, pair in pairs.items()}}
+                for name, pairs in self.launches
+            ],
+            "predicted": self.prediction and self.prediction.to_dict(),
+            "measured": self.outcome.to_dict(),
+        }
+
+
+def counts(name: str, pair: Pair) -> bool:
+    """Whether an error of this pair says something."""
+    return not name.endswith("_bytes") or max(pair.predicted, pair.measured) >= LEAST_BYTES
+
+
+def compare(row: Row, prediction: Prediction | str) -> Comparison:
+    """Hold a row against its prediction. Args: prediction: or why there is none, in one line."""
+    if isinstance(row.outcome, Lost):
+        return Comparison(point=row.point, prediction=None, outcome=row.outcome, pairs={})
+    if isinstance(prediction, str):
+        return Comparison(point=row.point, prediction=None, outcome=row.outcome, reason=prediction, pairs={})
+    measured = row.outcome
+    launches = tuple(
+        (
+            predicted.name,
+            {
+                name: Pair(float(getattr(predicted.traffic, name)), ran.counters[name])
+                for name in COUNTED
+                if name in ran.counters
+            },
+        )
+        for predicted, ran in zip(prediction.launches, measured.launches, strict=True)
+    )
+    pairs = {
+        name: Pair(
+            *(sum(each[name].predicted for _, each in launches), sum(each[name].measured for _, each in launches))
+        )
+        for name in COUNTED
+        if all(name in each for _, each in launches)
+    }
+    timing = measured.timing
+    if timing:
+        if "cycles" not in pairs and timing.cycles:
+            pairs["cycles"] = Pair(prediction.total.cycles, timing.cycles)
+        # Who needs many samples measures what power sustains.
+        lasting = timing.median_s * timing.samples > BURST_S
+        time_s = prediction.sustained_time_s if lasting else prediction.time_s
+        pairs["time_s"] = Pair(time_s, timing.median_s)
+        clock_hz = timing.clock_hz if lasting else _counted_clock_hz(measured) or timing.clock_hz
+        if clock_hz:
+            pairs["clock_hz"] = Pair(prediction.clock_hz * prediction.time_s / time_s, clock_hz)
+    pairs["peak_memory_bytes"] = Pair(float(prediction.peak_memory_bytes), float(measured.peak_memory_bytes))
+    return Comparison(point=row.point, prediction=prediction, outcome=measured, pairs=pairs, launches=launches)
+
+
+def _counted_clock_hz(measured: Measurement) -> float:
+    """Clock of the launches alone, while they were counted [Hz]; 0 where it is not known.
+
+    The clock sampled beside the times holds the flushes between them as well, which run without products.
+    """
+    counters = [launch.counters for launch in measured.launches]
+    if not counters or not all(each.get("cycles") and each.get("time_s") for each in counters):
+        return 0.0
+    return sum(each["cycles"] for each in counters) / sum(each["time_s"] for each in counters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistic:
+    """Errors of one quantity over points.
+
+    Args:
+        quantity; points: how many it was compared on.
+        bias: mean of the signed errors; median, mean, p95, worst: of their sizes; within: share of sizes up to 10 %.
+        worst_key: point of the worst; worst_error: its signed error.
+    """
+
+    quantity: str
+    points: int
+    bias: float
+    median: float
+    mean: float
+    p95: float
+    within: float
+    worst_key: str
+    worst_error: float
+
+    @property
+    def worst(self) -> float:
+        """Size of the worst error."""
+        return abs(self.worst_error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The statistic's object in JSON; figures that are infinite are null."""
+        return {name: None if value in (inf, -inf) else value for name, value in asdict(self).items()}
+
+
+def statistics(named_errors: Sequence[tuple[str, float]], quantity: str) -> Statistic | None:
+    """Statistics of one quantity. Args: named_errors: key -> signed error, pairwise. Returns: None without errors."""
+    if not named_errors:
+        return None
+    sizes = [abs(error) for _, error in named_errors]
+    worst_key, worst_error = max(named_errors, key=lambda each: abs(each[1]))
+    return Statistic(
+        quantity=quantity,
+        points=len(sizes),
+        bias=fmean(error for _, error in named_errors),
+        median=median(sizes),
+        mean=fmean(sizes),
+        # A quantile between a number and infinity is no number; the next larger size is an honest one.
+        p95=float(np.quantile(sizes, 0.95, method="higher")),
+        within=sum(size <= WITHIN for size in sizes) / len(sizes),
+        worst_key=worst_key,
+        worst_error=worst_error,
+    )
+
+
+def all_statistics(comparisons: Sequence[Comparison]) -> dict[str, Statistic]:
+    """Quantity -> statistics over the points that count, for those quantities that were compared."""
+    trusted = [each for each in comparisons if not each.objections]
+    found = {}
+    for quantity in QUANTITIES:
+        named = [(each.point.key, errors[quantity]) for each in trusted if quantity in (errors := each.errors())]
+        told = statistics(named, quantity)
+        if told:
+            found[quantity] = told
+    return found
+
+
+LEAST_RANKED = 5
+"""Configurations of a shape from which on their order says something."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """How well the model orders the configurations of one shape by time.
+
+    Args:
+        name: schedule/shape/l2; configs: how many.
+        spearman: rank correlation of predicted and measured times.
+        regret: measured time of the configuration that the model ranks first, over the best measured time.
+        mean: MAPE of the times.
+    """
+
+    name: str
+    configs: int
+    spearman: float
+    regret: float
+    mean: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ranking's object in JSON."""
+        return asdict(self)
+
+
+def rankings(comparisons: Sequence[Comparison]) -> list[Ranking]:
+    """One for every schedule and shape with `LEAST_RANKED` configurations or more that count."""
+    groups: dict[str, list[Pair]] = {}
+    for each in comparisons:
+        if not each.objections and "time_s" in each.pairs:
+            name = f"{each.point.schedule}/{each.point.shape}/{each.point.l2}"
+            groups.setdefault(name, []).append(each.pairs["time_s"])
+    found = []
+    for name, pairs in groups.items():
+        if len(pairs) < LEAST_RANKED:
+            continue
+        predicted, measured = np.array([(pair.predicted, pair.measured) for pair in pairs]).T
+        found.append(
+            Ranking(
+                name=name,
+                configs=len(pairs),
+                spearman=spearman(predicted, measured),
+                regret=float(measured[predicted.argmin()] / measured.min()),
+                mean=float(np.abs(predicted / measured - 1).mean()),
+            )
+        )
+    return found
+
+
+def spearman(first: np.ndarray, second: np.ndarray) -> float:
+    """Rank correlation of two samples (float64, shape (n,)), equal values sharing their mean rank; 0 where constant."""
+    x, y = _ranks(first), _ranks(second)
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, place, counts_of = np.unique(values, return_inverse=True, return_counts=True)
+    mean_rank: np.ndarray = np.cumsum(counts_of) - (counts_of - 1) / 2
+    return mean_rank[place]

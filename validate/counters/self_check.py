@@ -1,0 +1,24 @@
+"""A copy of known size, to be run under ncu: if its bytes are counted wrongly, no other count can be trusted.
+
+Run as `python -m tilesight.validate.counters.self_check BYTES`; `ncu.doubt` does.
+"""
+
+import sys
+
+import torch
+
+
+def main(size_bytes: int) -> None:
+    """Copy so many bytes once, by a kernel (a copy engine would not be counted), between the profiler's marks."""
+    source = torch.ones(size_bytes // 4, dtype=torch.int32, device="cuda")
+    target = torch.empty_like(source)
+    torch.neg(source, out=target)
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStart()
+    torch.neg(source, out=target)
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStop()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,264 @@
+"""`tilesight doctor`: what `validate` and `calibrate` need, whether it is here, and what helps where it is not.
+
+A `Host` answers questions about a machine (see `doctor_host`); `examine` turns its answers into checks,
+and does the same with planted ones.
+Nothing here needs torch, triton or a driver; what is missing becomes a check.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ...simulator import units
+from ...simulator.display import render
+from ...simulator.problems.attention import AttentionProblem
+from ..experiments.peers import fallback
+
+SCHEMA = "tilesight.doctor/1"
+OLDEST_CAPABILITY = (8, 0)
+OLDEST = {"torch": (2, 5), "triton": (3, 4)}
+"""The first versions that will do: torch's SDPA with GQA; triton's knobs, which name its disassembler."""
+PROVEN = {"torch": ("2.11", "2.13"), "triton": ("3.6", "3.9")}
+"""Versions that the kernels and the compiler's output were tested with."""
+INSTALL = "install the gpu extra (pip install 'tilesight[gpu]')"
+
+State = Literal["ok", "note", "bad"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing looked at.
+
+    Args:
+        name: of the thing; found: what is here, in one line.
+        state: ok; note: works, with less; bad: `validate` cannot run.
+        remedy: what helps, in one line; empty where nothing is wrong.
+    """
+
+    name: str
+    state: State
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """Questions to a machine.
+
+    Args:
+        command: output of a program; None where it is missing or fails.
+        version: version of an installed package; None where there is none.
+        torch_gpu: what torch says of CUDA: `cuda` (version torch was built for, or None), `available`, `why`.
+        counters: ncu's version, and why counters cannot be had (empty where they can).
+        kernels: for each peer the family of the kernels that it really runs for a problem, or (with an empty family)
+            the reason why it runs none.
+    """
+
+    command: Callable[[Sequence[str]], str | None]
+    version: Callable[[str], str | None]
+    torch_gpu: Callable[[], Mapping[str, Any]]
+    counters: Callable[[], tuple[str, str]]
+    kernels: Callable[[Sequence[str], AttentionProblem], Mapping[str, tuple[str, str]]]
+
+
+def examine(host: Host, problem: AttentionProblem) -> list[Check]:
+    """Look at everything, in the order in which one thing needs the other.
+
+    Args:
+        problem: shape for which SDPA's backends are asked.
+    """
+    smi = host.command(
+        ["nvidia-smi", "--query-gpu=name,compute_cap,driver_version,memory.total,memory.free", "--format=csv,noheader"]
+    )
+    gpus = gpus_in(smi or "")
+    # Asked before anything of ours runs there.
+    others = host.command(["nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader"])
+    versions = {name: host.version(name) for name in ("torch", "triton")}
+    torch_gpu = host.torch_gpu() if versions["torch"] else None
+    works = bool(torch_gpu and torch_gpu["available"])
+    checks = [_driver(smi, gpus, works), *_gpu(gpus), *(_package(name, version) for name, version in versions.items())]
+    if torch_gpu:
+        checks.append(_torch_gpu(torch_gpu))
+    if works:
+        checks.append(_counters(*host.counters()))
+    else:
+        checks.append(Check(name="ncu", state="note", found="not tried: no GPU to count on", remedy="see what fails"))
+    checks += [
+        _extra("cuda.bindings", host.version("cuda-bindings"), "calibrate cannot run", "pip install cuda-bindings"),
+        _extra("NVML", host.version("nvidia-ml-py"), "calibrate reads no power", "pip install nvidia-ml-py"),
+        _extra("flash-attn", host.version("flash-attn"), "it has no row in --peers", "pip install flash-attn"),
+    ]
+    if works:
+        checks += [_backend(name, *told) for name, told in host.kernels(SDPA, problem).items()]
+    if gpus:
+        checks += [_memory(gpus[0], problem), _others(others or "")]
+    return checks
+
+
+SDPA = ("sdpa", "sdpa-flash", "sdpa-efficient", "sdpa-cudnn", "sdpa-math")
+
+
+def looks_at_problem(checks: Sequence[Check]) -> bool:
+    """Whether one of the checks depends on the problem: SDPA's backends, or memory."""
+    return any(check.name in (*SDPA, "memory") for check in checks)
+
+
+def can_validate(checks: Sequence[Check]) -> bool:
+    """Whether nothing that `validate` needs is missing."""
+    return all(check.state != "bad" for check in checks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmiGpu:
+    """A GPU in the output of nvidia-smi. Args: memory in bytes."""
+
+    name: str
+    capability: tuple[int, int]
+    driver: str
+    total_bytes: int
+    free_bytes: int
+
+
+def gpus_in(text: str) -> list[SmiGpu]:
+    """GPUs in the output of `nvidia-smi --query-gpu=name,compute_cap,driver_version,memory.total,memory.free`."""
+    found = []
+    for line in text.splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) != 5 or not re.fullmatch(r"\d+\.\d+", fields[1]):
+            continue
+        major, minor = fields[1].split(".")
+        capability = (int(major), int(minor))
+        total, free = (_mebibytes(field) for field in fields[3:])
+        found.append(
+            SmiGpu(
+                name=fields[0],
+                capability=capability,
+                driver=fields[2],
+                total_bytes=total,
+                free_bytes=free,
+            )
+        )
+    return found
+
+
+def _mebibytes(text: str) -> int:
+    number = re.match(r"\d+", text)
+    return int(number[0]) << 20 if number else 0
+
+
+def _driver(smi: str | None, gpus: Sequence[SmiGpu], works: bool) -> Check:
+    if gpus:
+        return Check(name="driver", state="ok", found=gpus[0].driver)
+    if smi is None:
+        found, remedy = "no nvidia-smi that answers", "install NVIDIA's driver, or run where there is a GPU"
+    else:
+        found, remedy = f"nvidia-smi names no GPU: {' '.join(smi.split())[:100] or 'it says nothing'}", "see nvidia-smi"
+    return Check(name="driver", state="note" if works else "bad", found=found, remedy=remedy)
+
+
+def _gpu(gpus: Sequence[SmiGpu]) -> list[Check]:
+    checks = []
+    for number, gpu in enumerate(gpus):
+        major, minor = gpu.capability
+        found = f"{gpu.name}, compute capability {major}.{minor}, {units.capacity(gpu.total_bytes)}"
+        good = gpu.capability >= OLDEST_CAPABILITY
+        state: State = "ok" if good else "bad" if number == 0 else "note"
+        remedy = "" if good else "the kernels need compute capability 8.0 or newer (CUDA_VISIBLE_DEVICES chooses)"
+        checks.append(Check(name=f"GPU {number}", state=state, found=found, remedy=remedy))
+    return checks
+
+
+def version_numbers(text: str) -> tuple[int, int]:
+    """Major and minor of a version, e.g. (2, 11) of `2.11.0+cu130`; (0, 0) where it has none."""
+    found = re.match(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _package(name: str, version: str | None) -> Check:
+    if version is None:
+        return Check(name=name, state="bad", found="not installed", remedy=INSTALL)
+    oldest = ".".join(map(str, OLDEST[name]))
+    if version_numbers(version) < OLDEST[name]:
+        return Check(name=name, state="bad", found=f"{version} is too old", remedy=f"install {name} {oldest} or newer")
+    if ".".join(map(str, version_numbers(version))) not in PROVEN[name]:
+        proven = " and ".join(PROVEN[name])
+        return Check(name=name, state="note", found=f"{version}, which is untested", remedy=f"tested are {proven}")
+    return Check(name=name, state="ok", found=version)
+
+
+def _torch_gpu(told: Mapping[str, Any]) -> Check:
+    if told["cuda"] is None:
+        remedy = "install a build of torch for CUDA (pytorch.org names the index)"
+        return Check(name="torch on the GPU", state="bad", found="this torch is built without CUDA", remedy=remedy)
+    if not told["available"]:
+        remedy = "see nvidia-smi and CUDA_VISIBLE_DEVICES; the driver may be older than torch's CUDA"
+        found = f"torch (CUDA {told['cuda']}) sees no GPU{': ' + told['why'] if told['why'] else ''}"
+        return Check(name="torch on the GPU", state="bad", found=found, remedy=remedy)
+    return Check(name="torch on the GPU", state="ok", found=f"CUDA {told['cuda']}")
+
+
+def _counters(version: str, why: str) -> Check:
+    if why:
+        found = f"{version + ': ' if version else ''}no counters, validate compares times only"
+        return Check(name="ncu", state="note", found=found, remedy=why)
+    return Check(name="ncu", state="ok", found=f"{version}, counts a copy of known size correctly")
+
+
+def _extra(name: str, version: str | None, without: str, remedy: str) -> Check:
+    if version is None:
+        return Check(name=name, state="note", found=f"not installed: {without}", remedy=remedy)
+    return Check(name=name, state="ok", found=version)
+
+
+def _backend(name: str, family: str, why: str) -> Check:
+    if why:
+        return Check(name=name, state="note", found="does not take this shape", remedy=why)
+    fell_back = fallback(name, family)
+    if fell_back:
+        return Check(name=name, state="note", found=fell_back, remedy="its row in --peers says so too")
+    return Check(name=name, state="ok", found=f"{family} kernels run")
+
+
+def _memory(gpu: SmiGpu, problem: AttentionProblem) -> Check:
+    heads, kv_heads = problem.batch * problem.heads, problem.batch * problem.kv_heads
+    rows = 2 * heads * problem.seqlen_q + 2 * kv_heads * problem.seqlen_k
+    needed = rows * problem.head_dim * problem.element_bytes
+    found = f"{units.capacity(gpu.free_bytes)} free of {units.capacity(gpu.total_bytes)}"
+    if gpu.free_bytes < needed:
+        remedy = f"Q, K, V and O of this shape take {units.capacity(needed)}: stop what else uses the GPU"
+        return Check(name="memory", state="bad", found=found, remedy=remedy)
+    return Check(name="memory", state="ok", found=found)
+
+
+def _others(text: str) -> Check:
+    others = [line.strip() for line in text.splitlines() if re.match(r"\d+,", line.strip())]
+    if not others:
+        return Check(name="other processes", state="ok", found="none on the GPU")
+    found = f"{len(others)}: {'; '.join(others[:3])}"
+    return Check(name="other processes", state="note", found=found, remedy="they disturb times and clocks: stop them")
+
+
+def doctor_dict(checks: Sequence[Check], problem: AttentionProblem) -> dict[str, object]:
+    """The object that `doctor --json` prints."""
+    return {
+        "schema": SCHEMA,
+        "can_validate": can_validate(checks),
+        "problem": asdict(problem),
+        "checks": [asdict(check) for check in checks],
+    }
+
+
+def doctor_text(checks: Sequence[Check], width: int) -> str:
+    """The checks, a line each, with the remedy below; and the verdict."""
+    marks = {"ok": "ok  ", "note": "note", "bad": "FAIL"}
+    name_width = max(len(check.name) for check in checks)
+    lines = []
+    indent = " " * (name_width + 8)
+    for check in checks:
+        lines.append(f"{marks[check.state]}  {check.name:<{name_width}}  {check.found}")
+        if check.remedy:
+            lines.append(f"{indent}-> {check.remedy}")
+    bad = [check.name for check in checks if check.state == "bad"]
+    verdict = f"validate cannot run here: {', '.join(bad)}" if bad else "validate can run here"
+    return "\n".join(render.wrapped([*lines, "", verdict], width))

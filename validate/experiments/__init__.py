@@ -1,0 +1,1 @@
+"""Beside points: peers, the checkpoint of a lesson, and profiles of launches."""

@@ -1,0 +1,219 @@
+"""What a person learning FlashAttention is asked, predicted and measured side by side.
+
+At what length does standard attention run out of memory here; how long may sequences get for the tiled kernel;
+how much faster is it at 1024, 2048 and 4096; how do memory and time grow; and which resource binds it
+over batch and length. Standard attention is the schedule `naive`, the tiled kernel is `flash2`.
+
+`predict` needs no GPU. `measure` asks a process on one (see `bench`) and fills in what was measured.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from ...simulator.device.device import Device
+from ...simulator.explore.lengths import memory_limit
+from ...simulator.jobs.pool import Progress
+from ...simulator.prediction.bottleneck import WAIT, causes_of
+from ...simulator.prediction.prediction import Prediction
+from ...simulator.problems.attention import MAX_SEQLEN, AttentionProblem
+from ...simulator.schedules.registry import find_schedule
+from ...simulator.simulate import peak_memory_bytes
+from ..compare.campaign import Compiler
+from ..measurement import Timing
+from ..points.point import runnable_config
+from ..timing.timing import OVERHEAD
+from .bench_process import Ask
+from .checkpoint_values import STANDARD, TILED, Beside, Checkpoint, Grown
+from .predict_defaults import forecast
+
+LENGTHS = tuple(1 << power for power in range(9, 17))
+"""512 to 65,536: where memory and time are plotted."""
+MAP_BATCHES, MAP_LENGTHS = (1, 4, 16), (512, 1024, 2048, 4096)
+LONGEST_RUN_S = 0.3
+"""A run that should take longer is not timed: the line is clear by then [s]."""
+SIMULATED_BYTES = 40e9
+"""A run that holds more device memory is not simulated, since that takes minutes; its memory is known [B]."""
+LENGTH_STEPS = 2048
+"""Where memory runs out is measured to one part in so many."""
+OUT_OF_MEMORY = "out of memory"
+FIRST_CTAS_PER_SM = 1
+"""Of the tiled kernel at its longest length so many CTAs of each SM run; all of them would take minutes."""
+
+
+def predict(
+    problem: AttentionProblem,
+    device: Device,
+    *,
+    compiler: Compiler | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Checkpoint:
+    """Everything that can be said without a GPU.
+
+    Args:
+        problem: shape and type; its lengths are replaced.
+        compiler: gives registers and shared memory of launches; they are estimated where None.
+        workers, progress: as `simulator.explore`.
+
+    Raises:
+        ValueError: a schedule cannot do the problem.
+    """
+    shapes = [(problem.batch, length) for length in LENGTHS]
+    shapes += [(batch, length) for batch in MAP_BATCHES for length in MAP_LENGTHS if (batch, length) not in shapes]
+    found = {}
+    for schedule in (STANDARD, TILED):
+        for batch, length in shapes:
+            one = replace(problem, batch=batch, seqlen_q=length, seqlen_k=length)
+            found[schedule, batch, length] = one, _held(schedule, one, device)
+    wanted = [(key[0], one, OVERHEAD) for key, (one, held) in found.items() if not held.reason and not held.unpredicted]
+    told = iter(forecast(wanted, device, compiler=compiler, workers=workers, progress=progress))
+    grown = {
+        key: held if held.reason or held.unpredicted else _grown(held, next(told)) for key, (_, held) in found.items()
+    }
+    limits = {
+        schedule: memory_limit(problem, find_schedule(schedule), runnable_config(schedule), device).longest_seqlen
+        for schedule in (STANDARD, TILED)
+    }
+    return Checkpoint(
+        problem=problem,
+        device=device,
+        memory_bytes=Beside(predicted=device.hbm_bytes),
+        longest={schedule: Beside(predicted=length) for schedule, length in limits.items()},
+        lengths=tuple(grown[name, problem.batch, length] for name in (STANDARD, TILED) for length in LENGTHS),
+        cells=tuple(
+            grown[name, batch, length] for name in (STANDARD, TILED) for batch in MAP_BATCHES for length in MAP_LENGTHS
+        ),
+    )
+
+
+def measure(
+    found: Checkpoint,
+    told: Mapping[str, Any],
+    ask: Ask,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Checkpoint:
+    """Fill in what a GPU says.
+
+    Args:
+        told: the device as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench`).
+    """
+    # Limits first: later the process holds a buffer that flushes L2.
+    memory = ask({"do": "memory"})
+    longest, notes = {}, list(found.notes)
+    for name, value in found.longest.items():
+        longest[name], lost = _longest(name, value, found, told, ask)
+        notes += [lost] if lost else []
+    wanted = {one.key: one for one in (*found.lengths, *found.cells)}
+    measured: dict[tuple[str, int, int], Grown] = {}
+    for key, one in wanted.items():
+        measured[key] = _measured(one, found, told, ask)
+        if progress:
+            progress(len(measured), len(wanted))
+    return replace(
+        found,
+        gpu=memory.get("gpu", ""),
+        memory_bytes=replace(found.memory_bytes, measured=memory.get("free_bytes")),
+        longest=longest,
+        lengths=tuple(measured[one.key] for one in found.lengths),
+        cells=tuple(measured[one.key] for one in found.cells),
+        notes=tuple(notes),
+    )
+
+
+def longest_that_fits(fits: Callable[[int], bool], guess: int, step: int, most: int) -> int:
+    """The longest multiple of a step that fits, found outwards from a guess; 0 where none does.
+
+    Args:
+        fits: whether a length fits; if one does, all shorter ones do.
+        most: the longest that may be asked for, a multiple of the step.
+    """
+    low, high = 0, most + step  # low fits, high does not
+    length, stride = min(most, max(step, guess // step * step)), step
+    while high - low > step:
+        if fits(length):
+            low, aim = length, length + stride
+        else:
+            high, aim = length, length - stride
+        length = aim if low < aim < high else (low + high) // 2 // step * step
+        stride *= 2
+    return low
+
+
+def causes_in(measured_s: float, causes: Mapping[str, float], predicted_s: float) -> dict[str, float]:
+    """What a measured time goes to: the predicted work, tail and launch overhead, and as wait what they leave of it.
+
+    A timing does not say how busy a resource was, but its work is known: as much longer as the launch took, as much
+    smaller is each share.
+
+    Args:
+        causes: shares of the predicted time, as `binding.causes_of` divides it; both times are of the launch [s].
+    """
+    spent_s = {name: share * predicted_s for name, share in causes.items() if name != WAIT}
+    return causes_of(spent_s, measured_s)
+
+
+def _held(schedule: str, problem: AttentionProblem, device: Device) -> Grown:
+    """A schedule at a shape, as far as memory goes."""
+    memory_bytes = peak_memory_bytes(problem, schedule, runnable_config(schedule), device)
+    return Grown(
+        schedule=schedule,
+        batch=problem.batch,
+        seqlen=problem.seqlen_q,
+        time_s=Beside(),
+        memory_bytes=Beside(predicted=memory_bytes),
+        unpredicted=memory_bytes > SIMULATED_BYTES,
+        reason=OUT_OF_MEMORY if memory_bytes > device.hbm_bytes else "",
+    )
+
+
+def _grown(held: Grown, prediction: Prediction | str) -> Grown:
+    if isinstance(prediction, str):
+        return replace(held, reason=prediction)
+    one = replace(held, time_s=Beside(predicted=prediction.time_s))
+    if len(prediction.launches) > 1:
+        return one
+    return replace(one, causes=prediction.launches[0].causes)
+
+
+def _measured(one: Grown, found: Checkpoint, told: Mapping[str, Any], ask: Ask) -> Grown:
+    if one.reason:
+        return one
+    predicted_s = one.time_s.predicted or 0.0
+    if predicted_s > LONGEST_RUN_S:
+        return replace(one, reason=f"should take more than {LONGEST_RUN_S:g} s")
+    answer = ask({"do": "time", **_job(one.schedule, found.problem, one.batch, one.seqlen, told)})
+    if "timing" not in answer:
+        return replace(one, reason=answer.get("lost", OUT_OF_MEMORY))
+    measured_s = Timing.from_dict(answer["timing"]).median_s
+    one = replace(
+        one,
+        time_s=replace(one.time_s, measured=measured_s),
+        memory_bytes=replace(one.memory_bytes, measured=answer["peak_memory_bytes"]),
+    )
+    return replace(one, measured_causes=causes_in(measured_s, one.causes, predicted_s)) if one.causes else one
+
+
+def _longest(
+    schedule: str, predicted: Beside, found: Checkpoint, told: Mapping[str, Any], ask: Ask
+) -> tuple[Beside, str | None]:
+    """The longest length that really fits; and why it is unknown, where it is."""
+    guess = int(predicted.predicted or 0)
+    step = max(1, guess // LENGTH_STEPS)
+    lost = []
+
+    def fits(length: int) -> bool:
+        job = _job(schedule, found.problem, found.problem.batch, length, told)
+        answer = ask({"do": "fits", "ctas": FIRST_CTAS_PER_SM * found.device.sms, **job})
+        if "lost" in answer:
+            lost.append(f"{schedule} at N = {length:,}: {answer['lost']}")
+        return "peak_memory_bytes" in answer
+
+    length = longest_that_fits(fits, guess, step, MAX_SEQLEN // step * step)
+    return (predicted, lost[0]) if lost else (replace(predicted, measured=length), None)
+
+
+def _job(schedule: str, problem: AttentionProblem, batch: int, length: int, told: Mapping[str, Any]) -> dict[str, Any]:
+    one = replace(problem, batch=batch, seqlen_q=length, seqlen_k=length)
+    return {"schedule": schedule, "problem": asdict(one), "device": dict(told)}

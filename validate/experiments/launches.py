@@ -1,0 +1,219 @@
+"""Which kernels a way of computing attention launches, and how its time splits: predicted beside profiled.
+
+Our schedules are predicted as they are. Two others are held against the schedule that does the same:
+torch eager against `unfused` without the kernels that it has no need of, and SDPA against `flash2`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ...simulator.device.device import Device
+from ...simulator.jobs.pool import Progress
+from ...simulator.prediction.prediction import LaunchPrediction, Prediction
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.schedules.registry import find_schedule
+from ..compare.campaign import Compiler
+from ..timing.kernel_runs import KernelRun, Pass, family_of, pass_of
+from .bench_process import Ask
+from .predict_defaults import forecast
+
+SCHEMA = "tilesight.launches/1"
+WAYS = ("stream", "graph")
+SUBJECTS: Mapping[str, str] = {
+    "eager": "unfused",
+    "naive": "naive",
+    "unfused": "unfused",
+    "flash2": "flash2",
+    "sdpa": "flash2",
+}
+"""What is profiled -> the schedule that predicts it; peers have names of their own."""
+PEER_SUBJECTS = ("eager", "sdpa")
+ELEMENTWISE = ("scale", "mask", "dropout")
+"""Launches of `unfused` that are elementwise operations in eager code."""
+INDEXED = (1 << 31) - 1
+"""Elements that one elementwise kernel of torch addresses: it halves larger tensors until they fit."""
+FUSED = ("flash1", "flash2", "flash2_tma")
+"""Launches that are a whole attention."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """How one pass splits into kernels, predicted or profiled.
+
+    Args:
+        kernels: (name, time) in order [s]; gap_s: time between them [s].
+        fused_fraction: share of the time in kernels that one fused attention kernel takes; 0 where there is none.
+    """
+
+    kernels: tuple[tuple[str, float], ...]
+    gap_s: float
+    fused_fraction: float
+
+    @property
+    def one_pass(self) -> Pass:
+        """Its count, dominating kernel and gaps."""
+        return Pass(kernels=self.kernels, gap_s=self.gap_s)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The split's object in JSON."""
+        one = self.one_pass
+        name, share = one.dominating
+        return {
+            "count": one.count,
+            "dominating": name,
+            "dominating_fraction": share,
+            "fused_fraction": self.fused_fraction,
+            "busy_s": one.busy_s,
+            "gap_s": self.gap_s,
+            "gap_fraction": one.gap_fraction,
+            "kernels": [{"name": kernel, "time_s": time_s} for kernel, time_s in self.kernels],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRow:
+    """One way of computing attention, in a stream or in a CUDA graph.
+
+    Args:
+        subject: eager, naive, unfused, flash2 or sdpa; way: `stream` or `graph`.
+        predicted; profiled: None where it was not profiled; reason: why not.
+        family: of the kernels that a peer ran.
+    """
+
+    subject: str
+    way: str
+    predicted: Split
+    profiled: Split | None = None
+    reason: str = ""
+    family: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row's object in JSON."""
+        return {
+            "subject": self.subject,
+            "way": self.way,
+            "predicted": self.predicted.to_dict(),
+            "profiled": self.profiled and self.profiled.to_dict(),
+            "reason": self.reason,
+            "family": self.family,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchReport:
+    """All ways of computing one problem. Args: problem; device: name; rows: by way, then subject."""
+
+    problem: AttentionProblem
+    device: str
+    rows: tuple[LaunchRow, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `validate --launches --json` prints."""
+        rows = [row.to_dict() for row in self.rows]
+        return {"schema": SCHEMA, "device": self.device, "problem": asdict(self.problem), "rows": rows}
+
+
+def predict_launches(
+    problem: AttentionProblem,
+    device: Device,
+    *,
+    compiler: Compiler | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> LaunchReport:
+    """What each way of computing a problem should launch, warm; needs no GPU.
+
+    Ways whose schedule has none of what the problem asks for (dropout) are left out.
+
+    Args:
+        compiler: gives registers and shared memory of launches; they are estimated where None.
+        workers, progress: as `simulator.explore`.
+
+    Raises:
+        ValueError: a schedule cannot do the problem.
+    """
+    subjects = {name: schedule for name, schedule in SUBJECTS.items() if not find_schedule(schedule).why_not(problem)}
+    wanted = [(name, problem, way) for way in WAYS for name in dict.fromkeys(subjects.values())]
+    found: dict[tuple[str, str], Prediction] = {}
+    told = forecast(wanted, device, compiler=compiler, workers=workers, progress=progress)
+    for (name, _, way), prediction in zip(wanted, told, strict=True):
+        if isinstance(prediction, str):
+            raise ValueError(f"schedule {name}: {prediction}")
+        found[name, way] = prediction
+    rows = tuple(
+        LaunchRow(subject=subject, way=way, predicted=_predicted(subject, found[schedule, way], problem))
+        for way in WAYS
+        for subject, schedule in subjects.items()
+    )
+    return LaunchReport(problem=problem, device=device.name, rows=rows)
+
+
+def profile_launches(
+    report: LaunchReport,
+    device: Mapping[str, Any],
+    ask: Ask,
+    *,
+    progress: Progress | None = None,
+) -> LaunchReport:
+    """Profile every row of a report.
+
+    Args:
+        device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench`).
+    """
+    rows = []
+    for row in report.rows:
+        what = {"peer": row.subject} if row.subject in PEER_SUBJECTS else {"schedule": row.subject}
+        job = {"do": "profile", "way": row.way, "problem": asdict(report.problem), "device": dict(device), **what}
+        rows.append(profiled(row, ask(job)))
+        if progress:
+            progress(len(rows), len(report.rows))
+    return replace(report, rows=tuple(rows))
+
+
+def profiled(row: LaunchRow, answer: Mapping[str, Any]) -> LaunchRow:
+    """A row with what a profile says of it, or with the reason why there is none."""
+    if "kernels" not in answer:
+        return replace(row, reason="out of memory" if answer.get("out_of_memory") else answer["lost"])
+    kernels = [KernelRun.from_dict(each) for each in answer["kernels"]]
+    try:
+        one = pass_of(kernels, answer["passes"])
+    except ValueError as error:
+        return replace(row, reason=str(error))
+    fused = max((time_s for name, time_s in one.kernels if _is_fused(name)), default=0.0)
+    split = Split(kernels=one.kernels, gap_s=one.gap_s, fused_fraction=fused / one.busy_s)
+    return replace(row, profiled=split, family=family_of([name for name, _ in one.kernels]))
+
+
+def _predicted(subject: str, prediction: Prediction, problem: AttentionProblem) -> Split:
+    launches = [one for one in prediction.launches if subject != "eager" or _eager_needs(one.name, problem)]
+    parts = {one.name: eager_parts(one.name, problem) if subject == "eager" else 1 for one in launches}
+    kernels = tuple((one.name, _kernel_s(one) / parts[one.name]) for one in launches for _ in range(parts[one.name]))
+    busy_s = sum(time_s for _, time_s in kernels)
+    fused = max((time_s for name, time_s in kernels if name in FUSED), default=0.0)
+    # A gap follows each kernel; the last one's is not between kernels.
+    gaps = [one.overhead_s for one in launches[:-1]]
+    return Split(kernels=kernels, gap_s=sum(gaps), fused_fraction=fused / busy_s)
+
+
+def _kernel_s(one: LaunchPrediction) -> float:
+    return one.traffic.time_s - one.overhead_s
+
+
+def _eager_needs(name: str, problem: AttentionProblem) -> bool:
+    """Eager code leaves out a mask that hides nothing and a dropout that drops nothing; `unfused` runs them always."""
+    return {"mask": problem.causal, "dropout": problem.dropout > 0}.get(name, True)
+
+
+def eager_parts(name: str, problem: AttentionProblem) -> int:
+    """Kernels that eager code runs for one operation on all scores."""
+    scores = problem.batch * problem.heads * problem.seqlen_q * problem.seqlen_k
+    parts = 1
+    while name in ELEMENTWISE and scores > parts * INDEXED:
+        parts *= 2
+    return parts
+
+
+def _is_fused(name: str) -> bool:
+    own = name.removesuffix("_kernel") in FUSED
+    return own or family_of([name]) not in ("math", "unknown")

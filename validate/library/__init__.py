@@ -1,0 +1,1 @@
+"""Builds the library of compiled kernels that the simulator carries."""

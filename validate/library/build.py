@@ -1,0 +1,261 @@
+"""Builds the library of kept kernels: compiles the common space, simulates an SM with each, writes the files.
+
+    python -m tilesight.validate.library.build [--recorded FOLDER] [CAPABILITY ...]
+
+The common space is what `explore` looks at for usual problems; beside it are kept the kernels of results files in a
+folder, so that measured points can be predicted where there is no compiler.
+Compiling takes hours on two cores the first time; it continues where it was stopped, since the compiler's answers
+are kept (`compile_cache`), and takes nothing where only the simulator has changed. Needs torch and triton, no GPU.
+"""
+
+import random
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import triton
+
+from ...kernels.compile.compile import Compiled, Outcome, compile_many
+from ...simulator.device.device import Device, catalogue, load_device
+from ...simulator.jobs.pool import cores, run_all
+from ...simulator.launch.program import Launch, Resources
+from ...simulator.library import keys, lookup
+from ...simulator.library.files import Kernel, pack, unpack
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.schedules.contract import Config
+from ...simulator.schedules.registry import find_schedule
+from ..measure.results_file import read_results
+from .kept_figures import figures_on
+from .sources import digest
+
+ROOM = Path(lookup.__file__).parent
+CAPABILITIES = (80, 90)
+RECORDED_ON = 90
+"""Architecture of the GPUs that results files are of."""
+HEAD_DIMS = (64, 128)
+LONG, RAGGED, ALIGNED = 4096, 4001, 4016
+"""Lengths whose tiles are all whole; are not, with rows that are aligned, and that are not."""
+SLABS = {"batch": 4, "heads": 32}
+"""Enough CTAs for any GPU, several times over."""
+ROW_LENGTHS = tuple(1 << power for power in range(6, 16))
+ROW_SIXTEENTHS = (9, 12)
+"""How far rows fill their tiles that do not fill them; and there are those that nearly do."""
+ROW_ELEMENTS = (1 << 22, 1 << 27)
+"""Elements of score matrices that L2 holds, and that it does not."""
+SLICE = 100
+"""Kernels that a process takes at a time."""
+Wanted = tuple[Launch, AttentionProblem]
+
+
+def attention_problems(head_dim: int) -> Iterator[tuple[AttentionProblem, tuple[str, ...]]]:
+    """Problems that stand for all others in kernels that stream keys past queries, with the orders of CTAs for each."""
+    for causal, orders in ((False, ("m-fast", "head-fast")), (True, ("m-fast", "longest-first"))):
+        yield _problem(LONG, LONG, head_dim, causal=causal), orders
+        yield _problem(RAGGED, RAGGED, head_dim, causal=causal), orders if causal else orders[:1]
+    yield _problem(1, LONG, head_dim, batch=64), ("m-fast",)
+
+
+def _problem(seqlen_q: int, seqlen_k: int, head_dim: int, **others: Any) -> AttentionProblem:
+    return AttentionProblem(seqlen_q=seqlen_q, seqlen_k=seqlen_k, head_dim=head_dim, **(SLABS | others))
+
+
+def wanted(device: Device) -> Iterator[Wanted]:
+    """Launches of the common space on a device, those first that are asked for most."""
+    for head_dim in HEAD_DIMS:
+        for name in ("flash2", "flash2_tma"):
+            for problem, orders in attention_problems(head_dim):
+                for config, order in product(find_schedule(name).configs(), orders):
+                    yield from _launches(name, problem, replace(config, cta_order=order), device)
+        for length in (LONG, RAGGED, ALIGNED):
+            problem = _problem(length, length, head_dim)
+            for config in find_schedule("naive").configs():
+                yield from (one for one in _launches("naive", problem, config, device) if one[0].name != "softmax")
+    for length, elements, causal in product(_row_lengths(), ROW_ELEMENTS, (False, True)):
+        rows = min(length, LONG, elements // length)
+        problem = _problem(rows, length, 64, batch=max(1, elements // (rows * length)), heads=1, causal=causal)
+        for name in ("naive", "unfused"):
+            launches = _launches(name, problem, find_schedule(name).default, device)
+            yield from (one for one in launches if one[0].name not in ("scores", "output"))
+
+
+def recorded(folder: Path, device: Device) -> Iterator[Wanted]:
+    """Launches of the points that the results files of a folder hold, on a device."""
+    for path in sorted(folder.glob("*.jsonl")):
+        for row in read_results(path)[1]:
+            if row.resources:
+                yield from ((launch, row.point.problem) for launch in row.point.launches(device))
+
+
+def _row_lengths() -> Iterator[int]:
+    """Rows that fill their tiles; that fill half of them and more, aligned and not."""
+    for length in ROW_LENGTHS:
+        yield length
+        parts = [length * sixteenths // 16 // keys.ALIGNED * keys.ALIGNED for sixteenths in ROW_SIXTEENTHS]
+        yield from sorted({part for part in (*parts, length - keys.ALIGNED) if part > length // 2})
+        yield from sorted({part + 1 for part in parts} | {length - 1})
+
+
+def _launches(name: str, problem: AttentionProblem, config: Config, device: Device) -> list[Wanted]:
+    schedule = find_schedule(name)
+    try:
+        return [(launch, problem) for launch in schedule.launches(problem, config, device)]
+    except ValueError:
+        return []  # the device has no instruction for it
+
+
+@cache
+def groups(capability: int, folder: Path | None) -> tuple[tuple[tuple[str, str], tuple[Wanted, ...]], ...]:
+    """Kernels to keep: file and key, and the launches that each stands for, which have the same code.
+
+    Args:
+        folder: of results files; their launches count where no other stands in for them.
+    """
+    found: dict[tuple[str, str], list[Wanted]] = {}
+    device = devices_of(capability)[0]
+    for launch, problem in wanted(device):
+        key = keys.file_of(launch, capability), next(keys.keys_of(launch))
+        found.setdefault(key, []).append((launch, problem))
+    for launch, problem in sorted(recorded(folder, device) if folder else (), key=_trips, reverse=True):
+        names = [(keys.file_of(launch, capability), key) for key in keys.keys_of(launch)]
+        if launch.name in keys.BY_LENGTH:
+            # The first half of its keys name the lengths, the second half stand for any.
+            for name in (names[0], names[len(names) // 2]):
+                found.setdefault(name, [(launch, problem)])
+        elif not any(name in found for name in names):
+            found[names[0]] = [(launch, problem)]
+    return tuple((key, tuple(pairs)) for key, pairs in found.items())
+
+
+def _trips(pair: Wanted) -> tuple[int, int]:
+    """Orders launches of the same code: the longest stands for the others, as a loop that runs once tells nothing."""
+    lengths = pair[1].seqlen_q, pair[1].seqlen_k
+    return min(lengths), max(lengths)
+
+
+@cache
+def devices_of(capability: int) -> tuple[Device, ...]:
+    """Devices of the catalogue of an architecture."""
+    return tuple(one for one in map(load_device, catalogue()) if lookup.capability_of(one) == capability)
+
+
+def build(capability: int, folder: Path | None, workers: int) -> None:
+    """Write the files of an architecture. Args: folder: of results files, for what was measured there."""
+    count = len(groups(capability, folder))
+    firsts = range(0, count, SLICE)
+    for first in firsts:
+        some = groups(capability, folder)[first : first + SLICE]
+        compile_many([pair for _, pairs in some for pair in pairs], devices_of(capability)[0], code=True)
+        _say(f"sm_{capability}: {min(first + SLICE, count)} of {count} kernels compiled")
+    kernels: dict[str, dict[str, Kernel]] = {}
+    jobs = [(capability, folder, first) for first in firsts]
+    for slice_ in run_all(kept_slice, jobs, workers, lambda done, total: _say(f"{done} of {total} slices simulated")):
+        for (file, key), kernel in slice_.items():
+            kernels.setdefault(file, {})[key] = kernel
+    for file, kept in kernels.items():
+        path = path_of(file)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(pack(kept, made_here()))
+        _say(f"wrote {file}: {len(kept)} kernels, {path.stat().st_size} B")
+
+
+def made_here() -> dict[str, str]:
+    """What the header of a file says of who made it."""
+    return {"triton": triton.__version__, "sources": digest()}
+
+
+def check(capability: int, folder: Path | None, count: int, seed: int) -> list[str]:
+    """Make a sample of the kernels anew; where all come out as they are kept, say in the files that they are of today.
+
+    Args:
+        folder: as in `build`; count: kernels of the sample; seed: of their choice.
+
+    Returns:
+        The kernels that come out otherwise, a line each.
+    """
+    known = {key: pairs for key, pairs in groups(capability, folder)}
+    contents = {file: unpack(path_of(file).read_bytes())[0] for file in {file for file, _ in known}}
+    sample = random.Random(seed).sample(sorted(known), min(count, len(known)))
+    devices = devices_of(capability)
+    others = []
+    for file, key in sample:
+        pairs = known[file, key]
+        outcomes = compile_many(pairs, devices[0], code=True)
+        made = kept_kernel(devices, [(launch, one) for (launch, _), one in zip(pairs, outcomes, strict=True)])
+        if pack({key: made}, {}) != pack({key: contents[file][key]}, {}):
+            others.append(f"{file}: {key}")
+    if not others:
+        for file, kernels in contents.items():
+            path_of(file).write_bytes(pack(kernels, made_here()))
+    return others
+
+
+def path_of(file: str) -> Path:
+    """Where a file of the library lies. Args: file: as in `keys.file_of`."""
+    return ROOM / (file + lookup.SUFFIX)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def kept_slice(job: tuple[int, Path | None, int]) -> dict[tuple[str, str], Kernel]:
+    """Kernels of an architecture from one on. Args: job: capability, folder as in `groups`, number of the first."""
+    capability, folder, first = job
+    devices = devices_of(capability)
+    found = {}
+    for key, pairs in groups(capability, folder)[first : first + SLICE]:
+        outcomes = compile_many(pairs, devices[0], code=True, workers=1)
+        launches = [launch for launch, _ in pairs]
+        found[key] = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
+    return found
+
+
+def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome]]) -> Kernel:
+    """What is kept of a kernel.
+
+    Args:
+        devices: of its architecture; group: launches that it stands for, with what the compiler made of them.
+    """
+    outcome = group[0][1]
+    if not isinstance(outcome, Compiled):
+        return Kernel(resources=_numbers(outcome.resources), reason=outcome.reason)
+    made = [replace(one, resources=each.resources) for one, each in group if isinstance(each, Compiled)]
+    try:
+        figures = figures_on(made, devices)
+    except ValueError as error:
+        return Kernel(resources=_numbers(outcome.resources), reason=str(error))
+    return Kernel(resources=_numbers(outcome.resources), figures=figures)
+
+
+def _numbers(resources: Resources | None) -> Mapping[str, int]:
+    if resources is None:
+        return {}
+    names = ("registers_per_thread", "smem_bytes_per_cta", "spilled_bytes_per_thread", "warps_per_cta")
+    return {name: getattr(resources, name) for name in names}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Build what the command line asks for."""
+    parser = ArgumentParser(prog="build_library", description="Build the library of kept kernels.")
+    parser.add_argument(
+        "capability", nargs="*", type=int, choices=CAPABILITIES, help="e.g. 90; all where none is given"
+    )
+    parser.add_argument("--recorded", type=Path, metavar="FOLDER", help="of results files whose kernels are kept too")
+    parser.add_argument("--check", type=int, metavar="N", help="make N kernels anew and compare, in place of all")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of those")
+    chosen = parser.parse_args(arguments)
+    for capability in chosen.capability or CAPABILITIES:
+        folder = chosen.recorded if capability == RECORDED_ON else None
+        if chosen.check is None:
+            build(capability, folder, cores())
+        elif others := check(capability, folder, chosen.check, chosen.seed):
+            sys.exit("\n".join(["not as kept:", *others]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

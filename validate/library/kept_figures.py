@@ -1,0 +1,58 @@
+"""Figures to keep of a kernel: its code through the simulation of an SM, under every condition that counts.
+
+Needs no compiler: the machine code stands in the resources of the launches.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ...simulator.device.device import Device
+from ...simulator.launch.program import Figures, Launch
+from ...simulator.library.lookup import capability_of
+from ...simulator.residency.occupancy import DoesNotFit, occupancy
+from ...simulator.sm.followed import follow
+from ...simulator.sm.from_code import compiled_costs
+from ...simulator.sm.kept import Condition, condition_of, figures_of
+from ...simulator.sm.step_cost import StepCost
+
+SAME_CYCLES = 2.0
+"""Devices whose latencies differ by less share figures [cycles]."""
+Costs = list[dict[str, StepCost]]
+"""Step name -> cost, for 1, 2, ... CTAs that share an SM."""
+
+
+def figures_on(launches: Sequence[Launch], devices: Sequence[Device]) -> Figures:
+    """Costs of the steps of a kernel.
+
+    Args:
+        launches: those that it stands for, with compiled resources, and the code in them.
+        devices: of its architecture.
+
+    Raises:
+        ValueError: the code cannot be followed, in one line.
+    """
+    conditions = [each for launch in launches for each in _conditions(launch, devices)]
+    unique = {condition: costs for condition, costs in conditions if len(costs) == len(conditions[0][1])}
+    return figures_of(list(unique), list(unique.values()))
+
+
+def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[Condition, Costs]]:
+    """Costs of a launch's steps on each device."""
+    followed = follow(launch, capability_of(devices[0]))
+    seen: list[Condition] = []
+    for device in devices:
+        condition = condition_of(launch, device)
+        if any(np.allclose(condition, other, rtol=0.0, atol=SAME_CYCLES) for other in seen):
+            continue
+        seen.append(condition)
+        try:
+            room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
+        except DoesNotFit:
+            continue
+        element_bytes = launch.program.tensors[0].element_bytes
+        costs = [
+            compiled_costs(launch, device, element_bytes, resident=resident, followed=followed).steps
+            for resident in range(1, room + 1)
+        ]
+        yield condition, costs

@@ -1,0 +1,74 @@
+"""The GPUs of this machine, as a validation takes them: which, what device file they have, who counts their bytes."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...simulator.device.device import Device
+from ..counters.ncu import NcuFailed, doubt, find_ncu
+from ..measurement import Machine
+from .lanes import Counting, Lane, counting_by
+
+
+def visible_gpus() -> list[str]:
+    """Numbers of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES takes them."""
+    import torch
+
+    named = [part.strip() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
+    count = torch.cuda.device_count()
+    return named[:count] if named else [str(number) for number in range(count)]
+
+
+def chosen_gpus(text: str, visible: list[str]) -> list[str]:
+    """The GPUs that `--gpus` means: `all`, or the first so many.
+
+    Raises:
+        ValueError: neither `all` nor a number from 1 to as many as there are.
+    """
+    if text == "all":
+        return visible
+    if not text.isdecimal() or not 1 <= int(text) <= len(visible):
+        raise ValueError(f"gpus = {text!r}: must be all, or a number from 1 to {len(visible)}")
+    return visible[: int(text)]
+
+
+def catalogue_device(product: str) -> str | None:
+    """Name of the device file for a product, as the driver reports it; None where there is none."""
+    from ...kernels.launch.launch import PRODUCTS
+
+    return next((name for part, name in PRODUCTS if part in product), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What measures. Args: lanes: one per GPU; machine: they are all like the first."""
+
+    lanes: list[Lane]
+    machine: Machine
+
+
+def open_bench(gpus: list[str], device: Device, told: Mapping[str, Any], counted: bool) -> Bench:
+    """Start what measures on these GPUs.
+
+    Args:
+        device: that launches are built for; told: the same as jobs name it.
+        counted: whether hardware counters are wanted; where there are none, the lanes know why.
+
+    Raises:
+        kernels.processes.Died: no worker can start; the text is the reason.
+    """
+    version, counting = "", "not asked for (--no-counters)"
+    by: dict[str, Counting] = {}
+    if counted:
+        try:
+            ncu = find_ncu()
+            why = doubt(ncu, device.l2_bytes)
+        except NcuFailed as error:
+            counting = str(error)
+        else:
+            version, counting = ncu.version, why or ""
+            by = {} if why else {gpu: counting_by(ncu, gpu) for gpu in gpus}
+    lanes = [Lane(gpu, device, told, by.get(gpu) or counting) for gpu in gpus]
+    machine = Machine.from_dict(lanes[0].ask({"machine": True}))
+    return Bench(lanes=lanes, machine=replace(machine, ncu=version))

@@ -1,0 +1,228 @@
+"""The side that asks: one lane per GPU, each with a worker process that can be killed, and with ncu where there is one.
+
+A lane takes tasks in chunks: it has its worker measure each, then has all that came back counted in one run of ncu,
+since ncu starts its program several times. What a worker dies of costs that task; the next finds a new process.
+"""
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ...kernels.compile.cache import triton_cache
+from ...simulator.device.device import Device
+from ...simulator.jobs.processes import Answerer, Died
+from ...simulator.launch.program import Launch, Resources
+from ..counters.ncu import Ncu, NcuFailed, count
+from ..counters.ncu_output import CountedLaunch, UnreadableCounters
+from ..counters.table import fields_of
+from ..measurement import MEASURED, LaunchMeasurement, Lost, Measurement, Outcome
+from ..points.point import Point
+from .doubts import clock_doubts, counted_doubts, counter_doubts
+from .results_file import Row
+from .worker import job_of
+
+WORKER = f"{__package__}.worker"
+TIMEOUT_S = 120.0
+"""No point takes a worker longer, its first kernel's compilation included; then it hangs [s]."""
+COUNT_START_S, COUNT_POINT_S = 240.0, 20.0
+"""Time that ncu gets: for its repetitions of a program, and for each point in it [s]."""
+CHUNK = 48
+"""Points that are measured, then counted together, then written: what a killed run has to do again at most."""
+MOST_FAILED_COUNTS = 3
+"""Points that ncu may fail on alone before a lane stops asking it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A point that is to be measured. Args: resources: of each launch, as compiled; launches: with these resources."""
+
+    point: Point
+    resources: tuple[Resources, ...]
+    launches: tuple[Launch, ...]
+
+
+Counting = Callable[[Sequence[Mapping[str, Any]]], tuple[list[CountedLaunch], list[dict[str, float]]]]
+"""Jobs -> what was counted of all their launches, in order: as ncu says it, and in our fields."""
+
+
+def counting_by(ncu: Ncu, gpu: str) -> Counting:
+    """Counting by an ncu on one GPU. The function raises NcuFailed where there are no counters."""
+
+    def counted(jobs: Sequence[Mapping[str, Any]]) -> tuple[list[CountedLaunch], list[dict[str, float]]]:
+        with TemporaryDirectory(prefix="tilesight-count-") as folder:
+            file = Path(folder) / "jobs.json"
+            file.write_text(json.dumps(list(jobs)), "utf-8")
+            program = [sys.executable, "-P", "-m", WORKER, "--gpu", gpu, "--count", str(file)]
+            launches = list(count(ncu, program, timeout_s=COUNT_START_S + COUNT_POINT_S * len(jobs)))
+        try:
+            return launches, [fields_of(launch, ncu.metrics) for launch in launches]
+        except UnreadableCounters as error:
+            raise NcuFailed(str(error)) from None
+
+    return counted
+
+
+class Lane:
+    """One GPU.
+
+    Args:
+        gpu: its number, as CUDA counts; device: as predicted; told: the device for jobs (`name` and `set`).
+        counting: how launches are counted; or why they are not, in one line.
+        module: of the worker; timeout_s: for each of its answers [s].
+    """
+
+    def __init__(
+        self,
+        gpu: str,
+        device: Device,
+        told: Mapping[str, Any],
+        counting: Counting | str,
+        *,
+        module: str = WORKER,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._device, self._told, self._counting, self._timeout_s = device, told, counting, timeout_s
+        self._answerer = Answerer(module, "worker", ["--gpu", gpu], triton_cache())
+        self._failed_counts = 0
+        self._stopped = False
+
+    @property
+    def chunk(self) -> int:
+        """Tasks to take at a time."""
+        return 1 if isinstance(self._counting, str) else CHUNK
+
+    def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """Have the worker answer. Raises: Died: it did not."""
+        return self._answerer.ask(job, self._timeout_s)
+
+    def rows(self, tasks: Sequence[Task]) -> list[Row]:
+        """Measure tasks, then count those that came back. Returns: one row each, in order; none once it was stopped."""
+        measured: list[_Measured | Lost] = []
+        for task in tasks:
+            measured.append(self._measured(task))
+            if self._stopped:
+                return []
+        found = iter(self._counted([each for each in measured if isinstance(each, _Measured)]))
+        outcomes: list[Outcome] = [next(found) if isinstance(each, _Measured) else each for each in measured]
+        return [
+            Row(point=task.point, resources=task.resources, outcome=outcome)
+            for task, outcome in zip(tasks, outcomes, strict=True)
+        ]
+
+    def stop(self) -> None:
+        """End the worker, whatever it is at, and take no further task."""
+        self._stopped = True
+        self._answerer.kill()
+
+    def close(self) -> None:
+        """End the worker, and let go of its pipes."""
+        self._answerer.stop()
+
+    def _measured(self, task: Task) -> "_Measured | Lost":
+        try:
+            answer = self.ask(job_of(task.point, self._told, task.resources))
+        except Died as death:
+            return Lost(key=task.point.key, reason=str(death))
+        if "lost" in answer:
+            # Whatever it was may have broken the process's GPU context.
+            self._answerer.stop()
+            return Lost.from_dict(answer)
+        told = Measurement.from_dict(answer["measurement"])
+        return _Measured(task, told, tuple(answer["kernels"]))
+
+    def _counted(self, measured: Sequence["_Measured"]) -> list[Measurement]:
+        """The measurements with counters, or with the reason why they have none."""
+        if not measured:
+            return []
+        if isinstance(self._counting, str):
+            return [replace(each.told, counters=self._counting) for each in measured]
+        try:
+            launches, values = self._counting([self._job(each.task) for each in measured])
+            wanted = sum(len(each.task.launches) for each in measured)
+            if len(launches) != wanted:
+                raise NcuFailed(f"{wanted} launches ran under ncu, {len(launches)} were counted")
+        except NcuFailed as error:
+            if len(measured) > 1:
+                middle = len(measured) // 2
+                return self._counted(measured[:middle]) + self._counted(measured[middle:])
+            self._failed_counts += 1
+            if self._failed_counts >= MOST_FAILED_COUNTS:
+                self._counting = str(error)
+            return [replace(measured[0].told, counters=str(error))]
+        told, first = [], 0
+        for each in measured:
+            last = first + len(each.task.launches)
+            told.append(self._with_counters(each, launches[first:last], values[first:last]))
+            first = last
+        return told
+
+    def _job(self, task: Task) -> dict[str, Any]:
+        return job_of(task.point, self._told, task.resources)
+
+    def _with_counters(
+        self, measured: "_Measured", launches: Sequence[CountedLaunch], values: Sequence[dict[str, float]]
+    ) -> Measurement:
+        told, task = measured.told, measured.task
+        ran: tuple[LaunchMeasurement, ...] = tuple(
+            replace(one, counters=own) for one, own in zip(told.launches, values, strict=True)
+        )
+        found = counted_doubts(told.launches, measured.kernels, launches)
+        for launch, one in zip(task.launches, ran, strict=True):
+            found += counter_doubts(launch, one, self._device)
+        if told.timing:
+            found += clock_doubts(ran, self._device, told.timing)
+        return replace(told, launches=ran, counters=MEASURED, doubts=tuple(dict.fromkeys((*told.doubts, *found))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What a worker said of a task, before it is counted. Args: kernels: names of the functions that ran."""
+
+    task: Task
+    told: Measurement
+    kernels: tuple[str, ...]
+
+
+def run_tasks(
+    tasks: Sequence[Task], lanes: Sequence[Lane], keep: Callable[[Row], None], progress: Callable[[int], None]
+) -> None:
+    """Spread tasks over lanes.
+
+    Args:
+        keep: called with every row, one at a time; rows come in the order in which they are done.
+        progress: called with the number of rows done.
+    """
+    size = max(1, min(max(lane.chunk for lane in lanes), -(-len(tasks) // len(lanes))))
+    chunks = iter([tasks[first : first + size] for first in range(0, len(tasks), size)])
+    lock, stopped = threading.Lock(), threading.Event()
+    done = 0
+
+    def work(lane: Lane) -> None:
+        nonlocal done
+        while not stopped.is_set():
+            with lock:
+                chunk = next(chunks, None)
+            if chunk is None:
+                return
+            for row in lane.rows(chunk):
+                with lock:
+                    keep(row)
+                    done += 1
+                    progress(done)
+
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        futures = [threads.submit(work, lane) for lane in lanes]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            stopped.set()
+            for lane in lanes:
+                lane.stop()
+            raise

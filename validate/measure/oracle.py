@@ -1,0 +1,135 @@
+"""Whether what a pipeline wrote is right: its outputs held against the reference, whole or in evenly spread parts.
+
+A part is some rows of one head. Under a causal mask these rows see a prefix of the keys,
+so a part is a smaller problem of the same kind, and no score matrix has to be held as a whole.
+"""
+
+from collections.abc import Mapping
+from math import inf, log
+from typing import Any
+
+import torch
+
+from ...kernels.reference import judge_attention
+from ...kernels.reference_softmax import judge_softmax
+from ...simulator.integers import cdiv
+from ...simulator.launch.program import Launch
+from ...simulator.problems.attention import AttentionProblem
+
+PART_SCORES = 1 << 26
+"""Scores of a part: half a gigabyte in fp64, of which the reference holds a few."""
+CHECKED_SCORES = 1 << 30
+"""Scores that are checked at most; of larger problems, parts from the first rows of the first head to the last."""
+SCORE_ROUNDINGS = {"naive": 1, "unfused": 2, "eager": 2, "sdpa-math": 2}
+"""How often a schedule or peer rounds scores, or operands of them, to the working dtype, by storing them."""
+
+Part = tuple[int, int, int, int]
+"""Sequence, query head, first row, row after the last."""
+
+
+def oracle_error(
+    schedule: str, problem: AttentionProblem, launch: Launch, tensors: Mapping[str, torch.Tensor]
+) -> float:
+    """Largest error of the outputs of a pipeline in units of what is allowed; above 1 is wrong.
+
+    Args:
+        launch: the last of the pipeline; tensors: by name of the program's tensors, as (slabs, rows, columns).
+    """
+    if "X" in tensors:
+        return max(_softmax_error(problem, launch, tensors, part) for part in parts(problem))
+    lse = None
+    if "LSE" in tensors:
+        lse = tensors["LSE"][..., 0]
+    elif "MAX" in tensors:
+        lse = (tensors["MAX"][..., 0] + tensors["L"][..., 0].log2()) * log(2)
+    roundings = 1
+    if schedule == "unfused":
+        # P is rounded once more after dropout than in the reference.
+        roundings = 2
+    elif schedule == "flash1":
+        # O is stored once per key tile, in its dtype.
+        roundings = 1 + cdiv(problem.seqlen_k, int(launch.constants["block_n"]))
+    keep = tensors["DROP_MASK"][..., : problem.seqlen_k] if problem.dropout else None
+    q, k, v, o = (tensors[name] for name in "QKVO")
+    return max(_part_error(schedule, problem, q, k, v, o, lse, keep, roundings, part) for part in parts(problem))
+
+
+def attention_error(
+    name: str, problem: AttentionProblem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor
+) -> float:
+    """Largest error of somebody's attention in units of what is allowed.
+
+    Args:
+        name: of the peer; q, o: (B, H, M, D); k, v: (B, G, N, D).
+    """
+    q, k, v, o = (each.flatten(0, 1) for each in (q, k, v, o))
+    return max(_part_error(name, problem, q, k, v, o, None, None, 1, part) for part in parts(problem))
+
+
+def parts(problem: AttentionProblem, part_scores: int | None = None, checked: int = CHECKED_SCORES) -> list[Part]:
+    """All rows of all heads in parts, or evenly spread ones where there are too many; the first and the last always.
+
+    Args:
+        part_scores: in the place of `PART_SCORES`; checked: scores at most, of all parts.
+    """
+    rows = max(1, min(problem.seqlen_q, (part_scores or PART_SCORES) // problem.seqlen_k))
+    a_head = cdiv(problem.seqlen_q, rows)
+    count = problem.batch * problem.heads * a_head
+    wanted = max(2, min(count, checked // (rows * problem.seqlen_k)))
+    numbers = [0] if count == 1 else [round(each * (count - 1) / (wanted - 1)) for each in range(wanted)]
+    found = []
+    for number in dict.fromkeys(numbers):
+        slab, place = divmod(number, a_head)
+        batch, head = divmod(slab, problem.heads)
+        found.append((batch, head, place * rows, min(problem.seqlen_q, (place + 1) * rows)))
+    return found
+
+
+def _part_error(
+    name: str,
+    problem: AttentionProblem,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor | None,
+    keep: torch.Tensor | None,
+    output_roundings: int,
+    part: Part,
+) -> float:
+    """Error of one part. Args: all tensors as (slabs, rows, ...); output_roundings: how often O is rounded."""
+    batch, head, first, last = part
+    slab = batch * problem.heads + head
+    kv_slab = batch * problem.kv_heads + head // problem.head_group
+    keys = problem.seqlen_k
+    if problem.causal:
+        keys = min(keys, last + problem.seqlen_k - problem.seqlen_q)
+
+    def rows(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor[slab, first:last][None, None]
+
+    blind = max(0, problem.seqlen_q - problem.seqlen_k - first) if problem.causal else 0
+    if bool((rows(o)[..., :blind, :] != 0).any()):
+        return inf  # rows that see no key are exactly 0
+    if keys <= 0:
+        return 0.0
+    options: dict[str, Any] = {"causal": problem.causal, "tf32": problem.dtype == "fp32"}
+    options |= {"score_roundings": SCORE_ROUNDINGS.get(name, 0), "output_roundings": output_roundings}
+    if keep is not None:
+        options |= {"keep": rows(keep)[..., :keys], "dropout": problem.dropout}
+    verdicts = judge_attention(
+        rows(o),
+        None if lse is None else rows(lse),
+        rows(q),
+        k[kv_slab, :keys][None, None],
+        v[kv_slab, :keys][None, None],
+        **options,
+    )
+    return max(verdict.error for verdict in verdicts)
+
+
+def _softmax_error(problem: AttentionProblem, launch: Launch, tensors: Mapping[str, torch.Tensor], part: Part) -> float:
+    batch, head, first, last = part
+    y, x = (tensors[name][batch * problem.heads + head, first:last][None, None] for name in "YX")
+    safe = launch.name != "naive_softmax"
+    return judge_softmax(y, x, block_n=int(launch.constants["block_n"]), safe=safe).error

@@ -1,0 +1,1 @@
+"""What is validated: points, and the sets of them."""

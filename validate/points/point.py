@@ -1,0 +1,135 @@
+"""What is validated: a point is a schedule, a problem, a configuration and the state of the L2 before the first launch.
+
+Points have keys that people can read and type patterns for, and fall into two halves by the hash of their problem:
+constants may be fitted on one half, errors are reported on the other. All configurations of a problem fall together.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
+from importlib.util import find_spec
+from typing import Any
+
+from ... import kernels
+from ...simulator.device.device import Device
+from ...simulator.launch.program import Launch
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.schedules.contract import Config
+from ...simulator.schedules.registry import all_schedules, find_schedule
+from ...simulator.simulate import launches_of
+
+HALVES = ("fitting", "test")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One thing to predict and to measure. Args: schedule: name; problem; config; l2: `cold` or `warm`."""
+
+    schedule: str
+    problem: AttentionProblem
+    config: Config
+    l2: str = "cold"
+
+    @property
+    def config_dict(self) -> dict[str, int | str]:
+        """The options that the schedule reads, with their values."""
+        return {name: getattr(self.config, name) for name in find_schedule(self.schedule).options}
+
+    @property
+    def shape(self) -> str:
+        """The problem in a word, e.g. `B4-H32-G8-M4096-N4096-D64-fp16-causal`."""
+        p = self.problem
+        words = [f"B{p.batch}", f"H{p.heads}", f"G{p.kv_heads}", f"M{p.seqlen_q}", f"N{p.seqlen_k}", f"D{p.head_dim}"]
+        words += [p.dtype, *(["causal"] if p.causal else []), *([f"dropout{p.dropout:g}"] if p.dropout else [])]
+        return "-".join(words)
+
+    @property
+    def key(self) -> str:
+        """The point in a word: schedule/shape/options/l2."""
+        options = ",".join(f"{name}={value}" for name, value in self.config_dict.items())
+        return f"{self.schedule}/{self.shape}/{options}/{self.l2}"
+
+    @property
+    def half(self) -> str:
+        """`fitting` or `test`, by the first bit of the hash of the shape."""
+        return HALVES[hashlib.sha256(self.shape.encode()).digest()[0] >> 7]
+
+    def launches(self, device: Device) -> tuple[Launch, ...]:
+        """What runs. Raises: ValueError: the schedule or the device cannot do it."""
+        return launches_of(self.problem, self.schedule, self.config, device)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The point's object in JSON."""
+        problem = asdict(self.problem)
+        return {"schedule": self.schedule, "problem": problem, "config": self.config_dict, "l2": self.l2}
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> "Point":
+        """The point of a JSON object. Raises: KeyError, TypeError, ValueError: it is none."""
+        return cls(
+            schedule=told["schedule"],
+            problem=AttentionProblem(**told["problem"]),
+            config=find_schedule(told["schedule"]).config(**told["config"]),
+            l2=told["l2"],
+        )
+
+
+def runnable_schedules() -> list[str]:
+    """Names of the schedules that have kernels, sorted; imports none of them."""
+    return [name for name in all_schedules() if find_spec(f"{kernels.__name__}.{name}")]
+
+
+def runnable_config(schedule: str, **chosen: Any) -> Config:
+    """A configuration that a kernel can follow: the default with some options chosen, rows split among warps.
+
+    Raises:
+        ValueError: an option that the schedule does not take, or a value that is not allowed.
+    """
+    found = find_schedule(schedule)
+    return found.config(**{**found.in_triton, **chosen})
+
+
+def able(schedules: Sequence[str], device: Device) -> tuple[list[str], dict[str, str]]:
+    """The schedules that a device can run at all; and name -> why not, for the others."""
+    small = AttentionProblem(batch=1, heads=1, seqlen_q=128, seqlen_k=128, head_dim=64)
+    left_out = {}
+    for name in schedules:
+        try:
+            Point(schedule=name, problem=small, config=runnable_config(name)).launches(device)
+        except ValueError as error:
+            left_out[name] = str(error)
+    return [name for name in schedules if name not in left_out], left_out
+
+
+def pinned(points: Iterable[Point], options: Mapping[str, int | str]) -> list[Point]:
+    """The points with some options set, those that come out equal once.
+
+    Raises:
+        ValueError: an option that none of the schedules takes, or a value that is not allowed.
+    """
+    listed = list(points)
+    for name in options:
+        if listed and not any(name in point.config_dict for point in listed):
+            names = sorted({option for point in listed for option in point.config_dict})
+            raise ValueError(f"{name}: none of these schedules takes it; they take {', '.join(names)}")
+    changed = []
+    for point in listed:
+        taken = {name: value for name, value in options.items() if name in point.config_dict}
+        config = find_schedule(point.schedule).config(**{**point.config_dict, **taken})
+        changed.append(replace(point, config=config))
+    return list(dict.fromkeys(changed))
+
+
+def matching(points: Iterable[Point], patterns: Sequence[str]) -> list[Point]:
+    """The points whose key is one of the patterns (`*` any text, `?` any character); all where there is no pattern.
+
+    Raises:
+        ValueError: a pattern that matches no point; the text holds a key to go by.
+    """
+    listed = list(points)
+    for pattern in patterns:
+        if not any(fnmatchcase(point.key, pattern) for point in listed):
+            example = f"; keys are like {listed[0].key!r}" if listed else ""
+            raise ValueError(f"{pattern!r}: matches none of {len(listed)} points{example}")
+    return [p for p in listed if not patterns or any(fnmatchcase(p.key, pattern) for pattern in patterns)]

@@ -1,0 +1,220 @@
+"""The points that `validate` runs unless told otherwise: a short list that is written out, and a long one.
+
+The long one is the short one, and more, drawn by a seeded generator over schedules x shapes x configurations,
+good and bad: half of them in groups of configurations of one shape (so that rankings can be judged), half one by one.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from ...simulator.device.device import Device
+from ...simulator.launch.program import Launch
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.residency.occupancy import DoesNotFit, occupancy
+from ...simulator.schedules.contract import Config
+from ...simulator.schedules.registry import find_schedule
+from .point import Point, runnable_config
+
+DRAWN_POINTS = 320
+GROUP = 11
+"""Configurations of one shape, where a shape has a group."""
+GROUP_S = 3e-4
+"""Shortest estimated run of a shape that gets a group: rankings of launch overheads say nothing [s]."""
+WEIGHTS = {"flash2": 6, "flash2_tma": 5, "flash1": 2, "naive": 3, "unfused": 3}
+OTHER_WEIGHT = 1
+PASS_S = 0.05
+"""Longest estimated time of one run of all launches of a drawn point; measuring takes some tens of runs [s]."""
+TRIES = 200
+"""Draws without a point that can be measured after which a schedule gets no more."""
+MEMORY_SHARE = 0.6
+"""Most of the device memory that the tensors of a drawn point take together."""
+LENGTHS = (512, 1000, 1024, 1536, 2048, 3000, 4096, 6144, 8192, 12288, 16384, 32768, 49152, 65536, 98304, 131072)
+HEADS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 128, 256, 512)
+"""Sequences times query heads."""
+HEADS_OF_A_SEQUENCE = 64
+GOOD = {"block_m": (64, 128), "block_n": (32, 64, 128), "num_stages": (2, 3, 4)}
+ORDERS = {
+    "cta_order": ("m-fast", "m-reversed", "head-fast", "longest-first"),
+    "kv_order": ("forward", "forward", "forward", "sawtooth"),
+    "persistent": (0, 0, 0, 0, 1, 2),
+}
+"""Options that schedules leave out of their spaces; a value that stands twice is drawn twice as often."""
+SLOWEST_FLOP_PER_S, USUAL_FLOP_PER_S = 4e13, 2e14
+"""Rates of products with fewer than 64 rows or no stages, and of the others; a low guess."""
+BYTES_PER_S = 2.5e12
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "base": {"batch": 4, "heads": 32, "seqlen_q": 4096, "seqlen_k": 4096, "head_dim": 64},
+    "causal": {"batch": 4, "heads": 32, "seqlen_q": 4096, "seqlen_k": 4096, "head_dim": 64, "causal": True},
+    "grouped": {"batch": 2, "heads": 32, "kv_heads": 8, "seqlen_q": 8192, "seqlen_k": 8192, "head_dim": 128},
+    "small": {"batch": 1, "heads": 8, "seqlen_q": 1000, "seqlen_k": 1000, "head_dim": 64},
+    "short": {"batch": 16, "heads": 32, "seqlen_q": 512, "seqlen_k": 512, "head_dim": 128, "causal": True},
+    "long": {"batch": 1, "heads": 4, "seqlen_q": 32768, "seqlen_k": 32768, "head_dim": 128},
+    "knee": {"batch": 1, "heads": 2, "seqlen_q": 65536, "seqlen_k": 98304, "head_dim": 64},
+    "huge": {"batch": 1, "heads": 1, "seqlen_q": 131072, "seqlen_k": 131072, "head_dim": 128, "causal": True},
+    "few": {"batch": 8, "heads": 32, "kv_heads": 4, "seqlen_q": 128, "seqlen_k": 16384, "head_dim": 128},
+    "middle": {"batch": 2, "heads": 16, "seqlen_q": 2048, "seqlen_k": 2048, "head_dim": 64},
+    "scores": {"batch": 4, "heads": 16, "seqlen_q": 4096, "seqlen_k": 4096, "head_dim": 128, "causal": True},
+    "wide": {"batch": 1, "heads": 4, "seqlen_q": 4096, "seqlen_k": 20000, "head_dim": 64},
+}
+TILED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("base", {}),
+    ("base", {"cta_order": "head-fast"}),
+    ("base", {"block_m": 64, "block_n": 32, "num_stages": 2}),
+    ("causal", {}),
+    ("causal", {"cta_order": "longest-first", "block_n": 128}),
+    ("grouped", {"num_warps": 8}),
+    ("small", {}),
+    ("short", {"block_m": 64}),
+    ("long", {"num_warps": 8, "block_n": 128, "num_stages": 2}),
+    ("long", {"num_warps": 8, "cta_order": "head-fast"}),
+    ("knee", {}),
+    ("huge", {"num_warps": 8}),
+    ("few", {"num_warps": 8}),
+)
+BAD: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("base", {"block_m": 32, "block_n": 32}),
+    ("base", {"num_stages": 1}),
+    ("middle", {"block_m": 256, "block_n": 64}),
+)
+PIPELINES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("middle", {}),
+    ("small", {}),
+    ("scores", {}),
+    ("scores", {"block_m": 64, "block_n": 128, "num_warps": 8}),
+    ("wide", {}),
+)
+OUTER: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("middle", {}),
+    ("short", {}),
+    ("middle", {"num_stages": 1}),
+    ("small", {"block_n": 64}),
+)
+SPECIALISED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("base", {"warp_specialize": 1, "block_n": 128, "num_stages": 2}),
+    ("grouped", {"warp_specialize": 1, "block_n": 128, "num_stages": 2}),
+)
+LISTED = {
+    "flash2": TILED + BAD,
+    "flash2_tma": TILED[:10] + SPECIALISED,
+    "flash1": OUTER,
+    "naive": PIPELINES,
+    "unfused": PIPELINES[:4],
+}
+
+
+def default_points(schedules: Sequence[str], l2: str = "cold") -> list[Point]:
+    """The short list, of these schedules; one of other schedules gets its default configuration on three shapes."""
+    found = []
+    for schedule in schedules:
+        for shape, options in LISTED.get(schedule, (("middle", {}), ("causal", {}), ("small", {}))):
+            problem = AttentionProblem(**SHAPES[shape])
+            found.append(Point(schedule=schedule, problem=problem, config=runnable_config(schedule, **options), l2=l2))
+    return list(dict.fromkeys(found))
+
+
+def full_points(schedules: Sequence[str], device: Device, seed: int = 0, l2: str = "cold") -> list[Point]:
+    """The long list: the short one, and points drawn for a device.
+
+    Args:
+        schedules: shares of `DRAWN_POINTS` go by `WEIGHTS`.
+        seed: of the generator; the same seed, schedules and device give the same list.
+    """
+    generator = random.Random(seed)
+    weights = {name: WEIGHTS.get(name, OTHER_WEIGHT) for name in schedules}
+    found = dict.fromkeys(default_points(schedules, l2))
+    for schedule, weight in weights.items():
+        wanted = -(-DRAWN_POINTS * weight // sum(weights.values()))
+        own: dict[Point, None] = {}
+        groups = max(1, wanted // (2 * GROUP))
+        for number in range(wanted - groups * (GROUP - 1)):
+            size = GROUP if number < groups else 1
+            if not any(_add(own, schedule, size, device, generator, l2) for _ in range(TRIES)):
+                break
+        found |= own
+    return list(found)
+
+
+def _add(own: dict[Point, None], schedule: str, size: int, device: Device, generator: random.Random, l2: str) -> bool:
+    """Draw a shape and so many configurations of it that fit; whether that could be done."""
+    problem = _problem(schedule, device, generator, GROUP_S if size > 1 else 0.0)
+    if problem is None:
+        return False
+    drawn: dict[Point, None] = {}
+    for _ in range(20 * size):
+        config = _config(schedule, generator)
+        point = Point(schedule=schedule, problem=problem, config=config, l2=l2) if config else None
+        if point and point not in own and can_be_measured(point, device):
+            drawn[point] = None
+        if len(drawn) == size:
+            own |= drawn
+            return True
+    return False
+
+
+def _problem(schedule: str, device: Device, generator: random.Random, least_s: float) -> AttentionProblem | None:
+    """A shape that the default configuration can run in time; None where the lengths drawn allow none."""
+    length = generator.choice(LENGTHS)
+    rows = generator.choice((length, length, length, max(128, length // 4), 128, min(2 * length, 1 << 17)))
+    fixed: dict[str, Any] = {
+        "seqlen_q": rows,
+        "seqlen_k": length,
+        "head_dim": generator.choice((64, 128)),
+        "dtype": generator.choice(("fp16", "fp16", "fp16", "bf16")),
+        "causal": rows <= length and generator.random() < 0.4,
+    }
+    group = generator.choice((1, 1, 4, 8))
+    able = []
+    for total in HEADS:
+        heads = min(total, HEADS_OF_A_SEQUENCE)
+        if total % heads or heads % group:
+            continue
+        problem = AttentionProblem(batch=total // heads, heads=heads, kv_heads=heads // group, **fixed)
+        point = Point(schedule=schedule, problem=problem, config=runnable_config(schedule))
+        if can_be_measured(point, device) and longest_pass_s(point, device) >= least_s:
+            able.append(problem)
+    return generator.choice(able) if able else None
+
+
+def _config(schedule: str, generator: random.Random) -> Config | None:
+    """A configuration, from the whole space or the part that is good for most shapes; None where options clash."""
+    found = find_schedule(schedule)
+    good = generator.random() < 0.6
+    chosen: dict[str, Any] = {}
+    for name, values in {**ORDERS, **found.space}.items():
+        if name in found.options:
+            kept = [value for value in values if not good or value in GOOD.get(name, values)]
+            chosen[name] = generator.choice(kept or list(values))
+    try:
+        return runnable_config(schedule, **chosen)
+    except ValueError:
+        return None
+
+
+def can_be_measured(point: Point, device: Device) -> bool:
+    """Whether the schedule can do it, a CTA fits by the estimates, all tensors fit, and a run is short enough."""
+    try:
+        launches = point.launches(device)
+        for launch in launches:
+            occupancy(launch.resources, launch.warps_per_cta, device)
+    except (ValueError, DoesNotFit):
+        return False
+    return held_bytes(launches) <= MEMORY_SHARE * device.hbm_bytes and longest_pass_s(point, device) <= PASS_S
+
+
+def held_bytes(launches: Sequence[Launch]) -> int:
+    """Device memory for all tensors of a pipeline at once [B]."""
+    return sum({tensor.name: tensor.size_bytes for launch in launches for tensor in launch.program.tensors}.values())
+
+
+def longest_pass_s(point: Point, device: Device) -> float:
+    """A guess, rather too high, at how long all launches of a point take once [s]."""
+    problem, config = point.problem, point.config
+    launches = point.launches(device)
+    slow = config.block_m < 64 or config.num_stages == 1 or config.num_warps % 4
+    total_s = held_bytes(launches) * 3 / BYTES_PER_S
+    parallel = min(1.0, min(launch.cta_count for launch in launches) / device.sms)
+    share = 0.25 if point.schedule == "flash1" else 1.0
+    rate = (SLOWEST_FLOP_PER_S if slow else USUAL_FLOP_PER_S) * parallel * share
+    return total_s + problem.matmul_flop / rate

@@ -1,0 +1,1 @@
+"""A validation for people: text, pictures, HTML, a page of the documentation."""

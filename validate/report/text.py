@@ -1,0 +1,189 @@
+"""A validation for people: predicted beside measured in aligned tables, the verdict, and what was left out."""
+
+from collections.abc import Sequence
+from math import inf
+
+from ...simulator import units
+from ...simulator.display.render import Column, percent, problem_text, table, wrapped
+from ..compare.campaign import Validation
+from ..compare.compare import QUANTITIES, Comparison, Statistic
+from ..compare.verdict import GRADE_TEXTS, Verdict
+from ..measurement import Machine, Measurement
+
+NAMES = {
+    "smem_fill_bytes": "bytes into the SMs",
+    "l2_read_bytes": "bytes read from L2",
+    "l2_write_bytes": "bytes written to L2",
+    "fabric_bytes": "bytes between L2 partitions",
+    "hbm_read_bytes": "bytes read from HBM",
+    "hbm_write_bytes": "bytes written to HBM",
+    "cycles": "cycles",
+    "time_s": "time",
+    "clock_hz": "SM clock",
+    "peak_memory_bytes": "peak memory",
+}
+"""Quantity -> its name in tables."""
+
+
+def value_text(quantity: str, value: float) -> str:
+    """A value with its unit."""
+    if quantity == "time_s":
+        return units.duration(value)
+    if quantity == "clock_hz":
+        return units.clock(value)
+    if quantity == "cycles":
+        return units.count(value)
+    return units.capacity(value) if quantity == "peak_memory_bytes" else units.traffic(value)
+
+
+def error_text(error: float | None) -> str:
+    """A signed relative error, e.g. `+1.4 %`; empty where there is none."""
+    if error is None:
+        return ""
+    if error == inf:
+        return "inf"
+    digits = 0 if abs(error) >= 0.995 else 1 if abs(error) >= 0.00995 else 2
+    text = f"{100 * error:+.{digits}f} %"
+    return "0 %" if error == 0 else text
+
+
+def machine_text(machine: Machine) -> str:
+    """Where and with what was measured, in one line."""
+    tools = [f"driver {machine.driver or 'unknown'}", f"torch {machine.torch}", f"triton {machine.triton}"]
+    tools += [f"ncu {machine.ncu}"] if machine.ncu else []
+    return f"{machine.gpu}, {machine.date} ({', '.join(tools)})"
+
+
+def validate_text(found: Validation, width: int, color: bool = False) -> str:
+    """All that `tilesight validate` prints."""
+    device = found.header.device
+    lines = [f"Measured on {machine_text(found.header.machine)}; predicted for {device}.", ""]
+    if found.trusted:
+        lines += ["p: predicted, m: measured, error: (p - m) / m; fp16, no mask and m-fast unless shown", ""]
+        lines += [points_table(found.trusted, width, color), ""]
+    left_out = [each for each in found.comparisons if each.objections]
+    half = found.half()
+    if half.statistics:
+        lines += [statistics_table(list(half.statistics.values()), width, color), ""]
+        lines += [verdict_table(half.verdicts, width, color), ""]
+    if left_out:
+        lines.append(f"Left out of the statistics, {len(left_out)} of {len(found.comparisons)} points:")
+        lines += wrapped([f"- {each.point.key}: {each.objections[0]}" for each in left_out], width)
+        lines.append("")
+    lines += wrapped(remarks(found), width)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def remarks(found: Validation) -> list[str]:
+    """What the reader must know, one line each: missing counters, noise, and the notes of the run."""
+    told = []
+    measured = [each.outcome for each in found.comparisons if isinstance(each.outcome, Measurement)]
+    reasons = dict.fromkeys(one.counters for one in measured if not one.has_counters)
+    for reason in reasons:
+        count = sum(one.counters == reason for one in measured)
+        told.append(f"No counters for {count} of {len(measured)} points, time only: {reason}")
+    loud = [one for one in measured if one.timing and one.timing.noise != "quiet"]
+    if loud:
+        told.append(f"{len(loud)} of {len(measured)} times are noisy; see the column `noise`.")
+    return [*told, *found.notes]
+
+
+def points_table(compared: Sequence[Comparison], width: int, color: bool = False) -> str:
+    """One row a point: predicted (p), measured (m), and how far the prediction is off."""
+
+    def errors(name: str) -> list[str]:
+        return [error_text(each.errors().get(name)) for each in compared]
+
+    def both(name: str) -> list[str]:
+        told = []
+        for each in compared:
+            pair = each.pairs.get(name)
+            told.append(f"{value_text(name, pair.predicted)} / {value_text(name, pair.measured)}" if pair else "")
+        return told
+
+    columns = [
+        Column(title="schedule", cells=[each.point.schedule for each in compared], left=True),
+        Column(title="problem", cells=[short_problem(each) for each in compared], left=True),
+        Column(title="config", cells=[short_config(each) for each in compared], left=True),
+        Column(title="L2", cells=[each.point.l2 for each in compared], left=True, rank=6),
+        Column(title="time p / m", cells=both("time_s")),
+        Column(title="error", cells=errors("time_s")),
+        Column(title="noise", cells=[_noise(each) for each in compared], left=True, rank=4),
+        Column(title="clock error", cells=errors("clock_hz"), rank=5),
+    ]
+    if any("hbm_read_bytes" in each.pairs for each in compared):
+        columns += [
+            Column(title="HBM read p / m", cells=both("hbm_read_bytes"), rank=2),
+            Column(title="HBM read error", cells=errors("hbm_read_bytes")),
+            Column(title="HBM written error", cells=errors("hbm_write_bytes"), rank=3),
+            Column(title="SRAM fill error", cells=errors("smem_fill_bytes"), rank=1),
+            Column(title="cycles error", cells=errors("cycles"), rank=3),
+        ]
+    columns.append(Column(title="memory error", cells=errors("peak_memory_bytes"), rank=5))
+    return table(columns, width, color)
+
+
+USUAL = {"cta_order": "m-fast", "kv_order": "forward", "warp_split": "q", "persistent": 0, "warp_specialize": 0}
+"""Values of options that go without saying."""
+SHORT = {"num_warps": "w", "num_stages": "s"}
+
+
+def short_problem(each: Comparison) -> str:
+    """A problem in one line, what most have left out."""
+    return problem_text(each.point.problem).removesuffix(" no mask").replace(" fp16", "")
+
+
+def short_config(each: Comparison) -> str:
+    """A configuration in a few characters, e.g. `128x64 w4 s3 head-fast`."""
+    config = {name: value for name, value in each.point.config_dict.items() if USUAL.get(name) != value}
+    words = [f"{config.pop('block_m')}x{config.pop('block_n')}"]
+    for name, value in config.items():
+        words.append(value if isinstance(value, str) else f"{SHORT.get(name, name.replace('_', ' ') + ' ')}{value}")
+    return " ".join(words)
+
+
+def _noise(each: Comparison) -> str:
+    timing = each.outcome.timing if isinstance(each.outcome, Measurement) else None
+    return timing.noise if timing else ""
+
+
+def statistics_table(found: Sequence[Statistic], width: int, color: bool = False) -> str:
+    """One row a quantity: sizes of its relative errors over the points."""
+    ordered = sorted(found, key=lambda each: QUANTITIES.index(each.quantity))
+    columns = [
+        Column(title="relative error of", cells=[NAMES[each.quantity] for each in ordered], left=True),
+        Column(title="points", cells=[str(each.points) for each in ordered]),
+        Column(title="median", cells=[size_text(each.median) for each in ordered]),
+        Column(title="mean", cells=[size_text(each.mean) for each in ordered]),
+        Column(title="95th percentile", cells=[size_text(each.p95) for each in ordered]),
+        Column(title="bias", cells=[error_text(each.bias) for each in ordered]),
+        Column(title="worst", cells=[error_text(each.worst_error) for each in ordered]),
+        Column(title="worst at", cells=[each.worst_key for each in ordered], left=True, rank=1),
+    ]
+    return table(columns, width, color)
+
+
+def size_text(size: float) -> str:
+    """The size of a relative error, without a sign."""
+    return error_text(size).removeprefix("+")
+
+
+def verdict_table(found: Sequence[Verdict], width: int, color: bool = False) -> str:
+    """One row a check: its limit, its target, its result."""
+    columns = [
+        Column(title="check", cells=[each.rule.text for each in found], left=True),
+        Column(title="limit", cells=[limit_text(each, each.rule.must) for each in found]),
+        Column(title="target", cells=[limit_text(each, each.rule.aim) for each in found]),
+        Column(title="result", cells=[limit_text(each, each.value) for each in found]),
+        Column(title="", cells=[GRADE_TEXTS[each.grade] for each in found], left=True),
+    ]
+    return table(columns, width, color)
+
+
+def limit_text(verdict: Verdict, value: float | None) -> str:
+    """A figure of a rule as text: a share, a size of an error, or a plain number."""
+    if value is None:
+        return ""
+    if verdict.rule.figure in ("spearman", "regret"):
+        return f"{value:.3f}"
+    return percent(value) if verdict.rule.figure == "within" else size_text(value)

@@ -1,0 +1,1 @@
+"""How an implementation is called, by its kind and by its kind of arrays."""

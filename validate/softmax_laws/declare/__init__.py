@@ -1,0 +1,1 @@
+"""What an implementation promises, and the inputs that it is promised for."""

@@ -1,0 +1,94 @@
+"""The project's own kernels as the laws call them, with what they declare: `softmax_kernels:flash2` and so on.
+
+Every schedule with a kernel is here under its name (the registry finds them), and each variant of the row softmax.
+Lengths are drawn from a few shapes, as Triton compiles anew where a length becomes 1, a multiple of 16 or of a block:
+one key, less than a block, whole and ragged blocks, more rows than keys, sums and multiples of others.
+On a GPU they take CUDA tensors, in Triton's interpreter (TRITON_INTERPRET=1) those of the CPU.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+from ..kernels.launch.availability import missing_package
+from ..simulator.schedules.contract import SOFTMAX_VARIANTS
+from ..simulator.schedules.registry import find_schedule
+
+SHAPES = ((5, 7), (64, 64), (64, 32), (64, 96), (33, 65), (70, 40), (1, 1), (1, 130), (130, 130))
+ROW_SHAPES = ((3, 5), (4, 64), (4, 128), (16, 192), (2, 33), (1, 1), (3, 130), (2, 1025))
+BLOCK_M = 64
+BLOCK_N = 32
+COMMON = MappingProxyType({"dtypes": ["fp16", "bf16", "fp32"], "blocks": [32, 64], "block": "block_n"})
+ATTENTION = MappingProxyType(
+    {"adapter": "attention", "rank": 4, "causal": "last", "shapes": SHAPES, "head_dims": [16], "products": "tf32"}
+)
+OWN: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
+    {
+        # P goes through memory in dtype, and so do scores: once scaled, or before that, too.
+        "naive": {"lse": "none", "score_roundings": 1, "largest_score": 16000.0},
+        "unfused": {"lse": "none", "score_roundings": 2, "largest_score": 16000.0},
+        # O goes through memory in dtype once for every key tile.
+        "flash1": {"output_block": BLOCK_N},
+    }
+)
+"""What a kernel declares beside what all attention kernels do."""
+ROWS = MappingProxyType({"adapter": "softmax", "rank": 2, "lse": "none", "shapes": ROW_SHAPES})
+NAIVE_ROWS = MappingProxyType({"largest_score": 80.0})
+"""Without a maximum to subtract, exponentials of more than 88 overflow."""
+
+
+def names() -> tuple[str, ...]:
+    """Names of all kernels that the laws can be run against here; none without torch and triton."""
+    if missing_package():
+        return ()
+    twinned = import_module("tilesight.kernels.launch.registry").twinned
+    attention = [name for name in twinned() if find_schedule(name).computes == "attention"]
+    rows = [f"{variant}_softmax" for variant in SOFTMAX_VARIANTS if "online_softmax" in twinned()]
+    return (*attention, *rows)
+
+
+def kernel(name: str) -> Callable[..., Any]:
+    """A kernel, as a function that carries its declaration. Raises: ValueError: there is none of that name."""
+    if name not in names():
+        raise ValueError(f"kernel = {name!r}: must be one of {', '.join(names())}")
+    arrays = "torch" if import_module("tilesight.kernels.launch.launch").interpreted() else "cuda"
+    if name.endswith("_softmax"):
+        function, declared = (
+            _rows(name.removesuffix("_softmax")),
+            ROWS | (NAIVE_ROWS if name == "naive_softmax" else {}),
+        )
+    else:
+        function, declared = _attention(name), ATTENTION | OWN.get(name, {})
+    function.softmax_laws = {**COMMON, **declared, "arrays": arrays}  # type: ignore[attr-defined]
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _attention(name: str) -> Callable[..., Any]:
+    run = getattr(import_module(f"tilesight.kernels.{name}"), name)
+    schedule = find_schedule(name)
+    split = {"warp_split": "q"} if "warp_split" in schedule.options else {}
+
+    def attention(q: Any, k: Any, v: Any, causal: bool = False, block_n: int = BLOCK_N) -> Any:
+        config = schedule.config(block_m=BLOCK_M, block_n=block_n, num_warps=4, num_stages=2, **split)
+        return run(q, k, v, causal=causal, config=config)
+
+    return attention
+
+
+def _rows(variant: str) -> Callable[..., Any]:
+    run = import_module("tilesight.kernels.online_softmax").online_softmax
+    schedule = find_schedule("online_softmax")
+
+    def softmax(x: Any, block_n: int = BLOCK_N) -> Any:
+        config = schedule.config(block_m=4, block_n=block_n, num_warps=4, softmax_variant=variant)
+        return run(x[None, None], config=config)[0, 0]
+
+    return softmax
+
+
+def __getattr__(name: str) -> Any:
+    if name in names():
+        return kernel(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,151 @@
+"""Results of laws for people and programs: a table, JSON, and counter-examples as snippets that run."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...simulator.display.render import Column, table, wrapped
+from ..declare.case import ARRAYS, Case
+from ..draw.arrays import FEW, FUNCTIONS, literal
+from .fit import FORMS
+from .hunt import LAWS, Result
+from .runner import Checked, Found, Job
+from .scope import not_tested
+from .target import importing
+
+SCHEMA = "tilesight.check-softmax/1"
+STATEMENTS = {law.name: law.statement for law in LAWS}
+OUTCOMES = ("passed", "failed", "not applicable")
+UNLESS = "If your function does not promise this"
+FOUND = ("arrays", "dtype", "rank", "lse", "causal", "block", "gradient", "observes")
+"""Declarations that are found by trying, and so worth showing."""
+
+
+def arguments(case: Case, knob: Any, dtype: str = "fp64") -> dict[str, str]:
+    """A counter-example as keywords of `reproduce` and the expressions for them. Args: dtype: under test."""
+    found = {}
+    for name in ARRAYS:
+        array = getattr(case, name)
+        if array is not None:
+            found[name] = literal(array, dtype) if array.size <= FEW or not case.code.get(name) else case.code[name]
+    if case.causal:
+        found["causal"] = "True"
+    if case.cuts:
+        found["cuts"] = repr(case.cuts)
+    if knob is not None:
+        found["knob"] = repr(knob)
+    return found
+
+
+def snippet(law: str, lines: str, name: str, given: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
+    """Python that shows a counter-example again.
+
+    Args:
+        lines: that make `name` the implementation; given: declarations; inputs: as from `arguments`.
+    """
+    text = " ".join(inputs.values())
+    functions = [one for one in FUNCTIONS if re.search(rf"\b{one}\(", text)]
+    begin = ["import numpy as np"] if "np." in text else []
+    begin += [f"from tilesight.softmax_laws import {', '.join([*functions, 'reproduce'])}", lines, ""]
+    begin += [f"{key} = {value}" for key, value in inputs.items()]
+    passed = [f"{key}={key}" for key in inputs] + [f"{key}={value!r}" for key, value in given.items()]
+    return "\n".join([*begin, f"reproduce({', '.join([repr(law), name, *passed])})"])
+
+
+def failures_text(results: Sequence[Result], function: Callable[..., Any], given: Mapping[str, Any]) -> str:
+    """What went wrong when a function was checked in this process, law by law, each with its snippet."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    if module and name.isidentifier() and module != "__main__":
+        lines = f"from {module} import {name}"
+    else:
+        lines, name = "# function = what was checked", "function"
+    dtype = given.get("dtype") or "fp64"
+    parts = []
+    for result in results:
+        shown = "" if result.case is None else snippet(
+            result.law, lines, name, given, arguments(result.case, result.knob, dtype))  # fmt: skip
+        promise = f"\n\n{UNLESS}: declare {result.unless}" if result.unless else ""
+        parts.append(f"{result.law}: {result.reason}\n\n{shown}{promise}")
+    return "\n\n".join(parts)
+
+
+def _snippet(found: Found, job: Job) -> str | None:
+    return snippet(found.law, *importing(job.target), job.given, found.inputs) if found.inputs else None
+
+
+def to_dict(checked: Checked, job: Job) -> dict[str, Any]:
+    """All results as plain values."""
+    return {
+        "schema": SCHEMA,
+        "target": job.target,
+        "examples": job.examples,
+        "seed": job.seed,
+        "declaration": checked.declaration,
+        "laws": [
+            {
+                "law": found.law,
+                "statement": STATEMENTS[found.law],
+                "outcome": found.outcome,
+                "examples": found.examples,
+                "reason": found.reason or None,
+                "snippet": _snippet(found, job),
+                "unless": found.unless or None,
+            }
+            for found in checked.found
+        ],
+        **{outcome.replace(" ", "_"): _count(checked, outcome) for outcome in OUTCOMES},
+        "not_tested": _not_tested(checked),
+    }
+
+
+def _count(checked: Checked, outcome: str) -> int:
+    return sum(found.outcome == outcome for found in checked.found)
+
+
+def to_text(checked: Checked, job: Job, width: int, color: bool = False) -> str:
+    """All results for people: what was tested, a table of laws, why some do not apply, and counter-examples."""
+    lines = wrapped([_tested(checked, job)], width)
+    says = [found.reason if found.outcome == "not applicable" else STATEMENTS[found.law] for found in checked.found]
+    columns = [
+        Column(title="law", cells=[found.law for found in checked.found], left=True),
+        Column(title="outcome", cells=[found.outcome for found in checked.found], left=True),
+        Column(title="inputs", cells=[str(found.examples) if found.examples else "" for found in checked.found]),
+        Column(title="what must hold, or why it does not apply", cells=says, left=True),
+    ]
+    lines.append(table(columns, width, color))
+    if checked.declaration is None:
+        lines += ["", *wrapped([f"no law could be tried: {checked.found[0].reason}"], width)]
+    for found in checked.found:
+        if found.outcome == "failed" and checked.declaration is not None:
+            lines += ["", *wrapped([f"{found.law} failed: {found.reason}"], width)]
+            shown = _snippet(found, job)
+            # As it is, so that it can be pasted.
+            lines += ["", *shown.splitlines()] if shown else []
+            lines += ["", f"{UNLESS}: --declare {found.unless}"] if found.unless else []
+    counts = ", ".join(f"{_count(checked, outcome)} {outcome}" for outcome in OUTCOMES)
+    return "\n".join([*lines, "", f"{counts}.", *wrapped([f"Not tested: {'; '.join(_not_tested(checked))}."], width)])
+
+
+def _not_tested(checked: Checked) -> list[str]:
+    tried = {found.law: found.outcome != "not applicable" for found in checked.found}
+    return not_tested(checked.declaration, tried, len(LAWS) - len(checked.found))
+
+
+def _tested(checked: Checked, job: Job) -> str:
+    if checked.declaration is None:
+        return f"{job.target}"
+    declaration = checked.declaration
+    words = []
+    for name in FOUND:
+        value = declaration[name]
+        if value not in (None, "", [], ()):
+            shown = (
+                ", ".join(value)
+                if isinstance(value, list)
+                else str(value).lower()
+                if isinstance(value, bool)
+                else value
+            )
+            words.append(f"{name}={shown}")
+    adapter = declaration["adapter"]
+    return f"{job.target} as {adapter}, {FORMS[adapter]}: {' '.join(words)}"

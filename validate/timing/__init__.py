@@ -1,0 +1,1 @@
+"""How long kernels run: samples, events, the SM clock, profiles."""
