@@ -14,6 +14,10 @@ LEAST_TIMEOUT_S = 120
 REASONS = {
     "fake_answerer.py": "hangs when it is told to",
     "fake_ncu.py": "hangs when it is told to",
+    "benchmarks/bench_cache.py": "measures time",
+    "benchmarks/bench_kernels.py": "measures time",
+    "benchmarks/bench_simulate.py": "measures time",
+    "benchmarks/bench_sm.py": "measures time",
     "fake_worker.py": "hangs when it is told to",
     "gpu/test_measuring.py": "its subject is a slow host",
     "house/test_clocks.py": "shows what is forbidden",

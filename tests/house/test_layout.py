@@ -13,7 +13,7 @@ from house import farm
 
 LONGEST_LINES = 350
 TEXTS = {".cfg", ".ini", ".md", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml", ""}
-TOP = (".ci", "benchmarks", "docs", "tests", *farm.folders().values())
+TOP = (".ci", "docs", "tests", *farm.folders().values())
 MACHINE_PATH = re.compile(r"(?<![\w.}])/(?:work|root|home|Users)/\w")
 REGISTRY_HOST = re.compile(r"(?:pypi|pythonhosted|debian|npmjs|crates|anaconda)\.(?:org|com|io)\b")
 
@@ -42,10 +42,7 @@ def test_the_wheel_holds_every_module_and_every_device(unpacked: Path) -> None:
     """Whatever Python, device or CUDA file is in the packages' folders is in the wheel, at the mapped place."""
     for package, folder in farm.folders().items():
         here = farm.ROOT / folder
-        held = {
-            path.relative_to(here)
-            for path in [*here.rglob("*.py"), *here.glob("devices/*.toml"), *here.glob("micro/*.cu")]
-        }
+        held = {path.relative_to(here) for path in [*here.rglob("*.py"), *here.rglob("*.toml"), *here.rglob("*.cu")]}
         there = unpacked / package.replace(".", "/")
         assert held - {path.relative_to(there) for path in there.rglob("*")} == set(), package
 
@@ -58,10 +55,10 @@ def test_the_wheel_holds_one_top_level_package_and_the_licence(unpacked: Path) -
 
 def test_the_installed_wheel_finds_its_devices(unpacked: Path) -> None:
     """The catalogue of an installed copy lists every device file of the tree."""
-    code = "from tilesight.simulator import device; print(device.__file__, *device.catalogue())"
+    code = "from tilesight.simulator.device import device; print(device.__file__, *device.catalogue())"
     file, *names = _python(code, unpacked).split()
     assert Path(file).is_relative_to(unpacked)
-    assert names == sorted(path.stem for path in (farm.ROOT / "simulator" / "devices").glob("*.toml"))
+    assert names == sorted(path.stem for path in (farm.ROOT / "simulator" / "device" / "catalogue").glob("*.toml"))
 
 
 def test_no_module_of_the_simulator_loads_torch_or_triton() -> None:

@@ -13,7 +13,7 @@ from tilesight.simulator.simulate import simulate, simulate_with_timeline
 
 PROGRAM = """
 import json
-from tilesight.simulator.problem import AttentionProblem
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
 problem = AttentionProblem(batch=2, heads=24, seqlen_q=2048, seqlen_k=2048, head_dim=64, causal=True)
 print(json.dumps([simulate(problem, schedule=name).to_dict() for name in ("flash2", "naive")]))

@@ -1,7 +1,7 @@
 """Calibration without a GPU: planted records become findings, findings a device file, nonsense a refusal."""
 
 from dataclasses import replace
-from pathlib import Path
+from importlib import resources
 
 import pytest
 from tilesight.simulator.device.device import catalogue, load_device, parse_device
@@ -163,7 +163,7 @@ def test_a_device_file_loads_back(name: str) -> None:
 def test_a_device_file_has_the_catalogue_layout() -> None:
     """One line a number in the order of the catalogue, so that a diff against it shows numbers alone."""
     written = device_toml(H200).splitlines()
-    catalogued = (Path(calibrate.__file__).parents[1] / "simulator" / "devices" / "h200.toml").read_text("utf-8")
+    catalogued = (resources.files("tilesight.simulator.device") / "catalogue" / "h200.toml").read_text("utf-8")
     keys = [line.split(" = ")[0] for line in catalogued.splitlines()]
     assert [line.split(" = ")[0] for line in written] == keys
 

@@ -78,7 +78,7 @@ def _cubin(file: str, target: str, folder: Path) -> tuple[Path, str]:
 
         cubin.write_bytes(compile_cubin(nvrtc, micro_source(file), f"{file}.cu", target))
         return cubin, ""
-    source = resources.files("tilesight.validate") / "micro" / f"{file}.cu"
+    source = resources.files("tilesight.validate.calibrate.micro") / f"{file}.cu"
     code = f"-gencode=arch=compute_{target[3:]},code={target}"
     command = ["nvcc", code, "-cubin", "-Xptxas", "-v", "-o", str(cubin), str(source)]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -121,7 +121,7 @@ def test_what_if_changes_the_device_and_says_so(capsys: pytest.CaptureFixture[st
 def test_a_device_can_be_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Named as the user named it."""
     file = tmp_path / "mine.toml"
-    file.write_text((ROOT / "simulator" / "devices" / "h200.toml").read_text("utf-8"), "utf-8")
+    file.write_text((ROOT / "simulator" / "device" / "catalogue" / "h200.toml").read_text("utf-8"), "utf-8")
     assert main(["simulate", *SMALL, "--device", str(file), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["device"] == str(file)
 
@@ -278,7 +278,7 @@ def test_bad_input_is_one_line_that_names_it(capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize("key", ["sms", "l2_bytes"])
 def test_a_bad_device_file_is_named_with_its_key(capsys: pytest.CaptureFixture[str], tmp_path: Path, key: str) -> None:
     """File, key, value and allowed range."""
-    text = (ROOT / "simulator" / "devices" / "h200.toml").read_text("utf-8")
+    text = (ROOT / "simulator" / "device" / "catalogue" / "h200.toml").read_text("utf-8")
     file = tmp_path / "mine.toml"
     file.write_text(re.sub(rf"(?m)^{key} = \{{ value = \d+", f"{key} = {{ value = -1", text), "utf-8")
     line = _error(capsys, "simulate", "--device", str(file))

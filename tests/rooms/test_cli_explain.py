@@ -24,8 +24,8 @@ def _recorded_code(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiler_for(*_: Any, **__: Any) -> tuple[Any, str]:
         return resources_of, "compiled by nobody"
 
-    for room in ("cli_explain", "cli_compiled"):
-        monkeypatch.setattr(f"tilesight.{room}.compiler_for", compiler_for)
+    for room in ("commands.explain", "compiled"):
+        monkeypatch.setattr(f"tilesight.cli.{room}.compiler_for", compiler_for)
     monkeypatch.setattr("tilesight.simulator.engine.engine.is_compiled", lambda: True)
 
 

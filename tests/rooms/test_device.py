@@ -32,7 +32,7 @@ ADMITS = ("assumption:", "derived from ", "estimate:", "not used:", "scaled from
 
 
 def text_of(name: str) -> str:
-    return (resources.files(device_room.__package__) / "devices" / f"{name}.toml").read_text("utf-8")
+    return (resources.files(device_room.__package__) / "catalogue" / f"{name}.toml").read_text("utf-8")
 
 
 H200 = text_of("h200")

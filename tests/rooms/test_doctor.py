@@ -157,7 +157,7 @@ def test_the_command_exits_with_the_verdict(
     machine: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 0 where validate can run, else 1; JSON says the same."""
-    monkeypatch.setattr(host, "this_host", lambda: machine)
+    monkeypatch.setattr(host_room, "this_host", lambda: machine)
     can = doctor.can_validate(doctor.examine(machine, PROBLEM))
     assert main(["doctor", "--json"]) == (0 if can else 1)
     told = json.loads(capsys.readouterr().out)

@@ -203,8 +203,8 @@ def test_the_library_is_made_by_these_sources_and_one_triton():
 def test_the_digest_is_of_what_decides_the_numbers():
     """The simulation of an SM, the schedules and the kernels; neither reports nor commands."""
     names = {path.name for path in sources()}
-    assert {"compiled_cost.py", "sm.py", "flash2.py", "decode.py", "compile_worker.py", "sm_90.toml"} <= names
-    assert not {"report.py", "cli.py", "explore.py"} & names
+    assert {"from_code.py", "issue.py", "flash2.py", "decode.py", "worker.py", "sm_90.toml"} <= names
+    assert not {"render.py", "main.py", "explore.py"} & names
 
 
 def test_the_library_is_small_enough_for_a_wheel():

@@ -228,7 +228,7 @@ def test_numpy_functions_need_no_torch() -> None:
 import sys
 sys.modules["torch"] = None
 from tilesight.validate.softmax_laws import check
-from tilesight.validate.softmax_examples import softmax
+from tilesight.softmax_laws.examples import softmax
 print(len(check(softmax, examples=5)))
 """
     finished = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)

@@ -11,8 +11,8 @@ from tilesight.softmax_laws.examples import softmax
 
 SUITE = """
 import numpy as np
-from tilesight.validate.softmax_examples import softmax
-from tilesight.validate.softmax_pytest import each_law
+from tilesight.softmax_laws.examples import softmax
+from tilesight.softmax_laws.pytest import each_law
 
 def wrong(x):
     p = np.exp(x)

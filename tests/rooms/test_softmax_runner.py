@@ -12,7 +12,7 @@ from waiting import HANG_S, ended
 GOOD = """
 import ctypes, os, subprocess, sys, time
 import numpy as np
-from tilesight.validate.softmax_examples import softmax
+from tilesight.softmax_laws.examples import softmax
 
 def has_nan(x):
     return bool(np.isnan(x).any())

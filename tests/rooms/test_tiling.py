@@ -89,15 +89,15 @@ def test_tile_items_walk_key_tiles_fastest() -> None:
 def test_the_tile_period_is_the_smallest_true_one(problem: AttentionProblem, rows: int, cols: int) -> None:
     """Extents of tiles repeat with it, and with no smaller divisor of the number of tiles."""
     m, n = problem.seqlen_q, problem.seqlen_k
-    tiles = problem.batch * problem.heads * -(-m // rows) * -(-n // cols)
-    table = tiles.tile_items(problem, rows, cols, cols, np.arange(tiles))
+    count = problem.batch * problem.heads * -(-m // rows) * -(-n // cols)
+    table = tiles.tile_items(problem, rows, cols, cols, np.arange(count))
     high = np.minimum(rows, m - rows * table[:, 3])
     wide = np.minimum(cols, n - cols * table[:, 4])
     extents = np.stack((high, wide))
     true_periods = [
         period
-        for period in range(1, tiles + 1)
-        if tiles % period == 0 and (extents[:, period:] == extents[:, : tiles - period]).all()
+        for period in range(1, count + 1)
+        if count % period == 0 and (extents[:, period:] == extents[:, : count - period]).all()
     ]
     assert tiles.tile_period(problem, rows, cols) == min(true_periods)
 

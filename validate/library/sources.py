@@ -1,6 +1,6 @@
 """What the library of compiled kernels is made from: a digest of the sources that decide its numbers.
 
-Comments, docstrings and layout decide nothing, so the digest is of syntax trees without them.
+Comments, docstrings, layout, and where a module lies decide nothing, so the digest is of syntax trees without them.
 """
 
 import ast
@@ -42,19 +42,20 @@ def sources() -> list[Path]:
 
 def digest() -> str:
     """Digest of the sources' meaning, in hexadecimal."""
-    found = hashlib.sha256()
-    for path in sources():
-        text = path.read_text(encoding="utf-8")
-        found.update(path.name.encode() + b"\0")
-        found.update((_meaning(text) if path.suffix == ".py" else text).encode() + b"\0")
-    return found.hexdigest()
+    texts = [(path, path.read_text(encoding="utf-8")) for path in sources()]
+    meanings = sorted(_meaning(text) if path.suffix == ".py" else text for path, text in texts)
+    return hashlib.sha256("\0".join(meanings).encode()).hexdigest()
 
 
 def _meaning(text: str) -> str:
-    """The syntax tree of a module, without docstrings and the like."""
+    """The syntax tree of a module, without imports, docstrings and the like."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(body := getattr(node, "body", None), list):
-            kept = [one for one in body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
-            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+            node.body = [one for one in body if not _means_nothing(one)] or [ast.Pass()]  # type: ignore[attr-defined]
     return ast.dump(tree)
+
+
+def _means_nothing(statement: ast.stmt) -> bool:
+    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return is_text or isinstance(statement, ast.Import | ast.ImportFrom)

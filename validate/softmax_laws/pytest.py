@@ -1,6 +1,6 @@
 """The laws in a pytest suite of one's own: one line for a test of each law, or a fixture for all at once.
 
-    from tilesight.validate.softmax_pytest import each_law
+    from tilesight.softmax_laws.pytest import each_law
 
     test_my_softmax = each_law(my_softmax)
 
@@ -55,5 +55,5 @@ def each_law(
 
 @pytest.fixture
 def softmax_laws() -> Callable[..., list[Result]]:
-    """A function that sees that all laws which apply hold for an implementation; see `softmax_laws.check`."""
+    """A function that sees that all laws which apply hold for an implementation; see `tilesight.softmax_laws.check`."""
     return check
