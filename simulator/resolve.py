@@ -1,6 +1,7 @@
 """From what a user names to what runs: launches with their resources, and a configuration that fits an SM.
 
-Options that nobody names are the schedule's default, made smaller until a CTA fits; `fit` says which come first.
+Options that nobody names are the schedule's default, made smaller until a CTA fits; `schedules.smaller` says which come
+first.
 """
 
 from collections.abc import Callable, Sequence

@@ -5,8 +5,8 @@ from importlib.util import find_spec
 
 OLDEST_CAPABILITY = (8, 0)
 TRITON = "3.6", "3.9"
-"""Oldest and newest minor version of Triton whose inner functions `compile_worker` and `record` are known to call
-rightly: all kernel tests ran with 3.6.0, those of compilation with 3.9.0, none with 3.7 and 3.8."""
+"""Oldest and newest minor version of Triton whose inner functions `compile.worker` and `capture.interpreter` are known
+to call rightly: all kernel tests ran with 3.6.0, those of compilation with 3.9.0, none with 3.7 and 3.8."""
 
 
 def missing_package() -> str | None:

@@ -33,7 +33,7 @@ FOLD_L2_CAPACITIES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoweredLaunch:
-    """Tables of one launch; their columns are named in `core.machine` and `core.memory`.
+    """Tables of one launch; their columns are named in `core.engine.event_loop` and `core.engine.tile_path`.
 
     Args:
         tiles, code, loops, steps: int64 tables; costs: float64 (steps, pipes + 1), the critical path last.
@@ -60,7 +60,7 @@ def lower_tensors(
     """Number the granules of all tensors.
 
     Returns:
-        (int64 table with the columns of `core.memory`, tensor name -> row, number of granules).
+        (int64 table with the columns of `core.engine.tile_path`, tensor name -> row, number of granules).
     """
     tensors: dict[str, Tensor] = {}
     tiles: dict[str, list[Tile]] = {}

@@ -2,7 +2,7 @@
 
 The grid is stepped through in windows of about a wave. Once the L2 has settled and holds nothing older than the launch,
 each quarter of the windows since then says what the rest would come to, and so do the older and the newer half.
-Where they differ by no more than the tolerances of `forecast`, over what would be skipped, it is skipped;
+Where they differ by no more than the tolerances of `extrapolate`, over what would be skipped, it is skipped;
 else the grid is stepped on, and there is more to go by. The end is always stepped through.
 """
 

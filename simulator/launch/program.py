@@ -219,10 +219,10 @@ class Figures:
     Args:
         steps: names of the steps, in order of the program.
         conditions: float64 (conditions, 3), where they were simulated: latency of an L2 hit, how much later data of
-            code without loops come than that (`sm_lateness.usual_lateness`) [cycles], and how much of its tiles' width
-            the rows of a row-wise kernel fill.
+            code without loops come than that (`latency_slack.usual_lateness`) [cycles], and how much of its tiles'
+            width the rows of a row-wise kernel fill.
         values: float64 (conditions, residents, steps, fields), for 1, 2, ... CTAs that share an SM; the fields are
-            those of `kept_cost`.
+            those of `sm.kept`.
         paces: float64 (conditions, residents, steps, residents), as in `cost.StepCost`, 0 beyond its CTAs.
     """
 

@@ -34,9 +34,9 @@ class LaunchPrediction:
         clock_hz: SM clock that turned cycles into seconds [Hz].
         sustained_clock_hz: what power leaves of it where the launch is repeated for longer than `BURST_S` [Hz].
         overhead_s: launch overhead within `traffic.time_s` [s].
-        causes: what the time goes to -> share of it, as `binding.causes_of` divides it.
+        causes: what the time goes to -> share of it, as `bottleneck.causes_of` divides it.
         kv_under_way_bytes: K and V of all heads that the CTAs which run at a time read [B].
-        l2_fit: `near` or `beyond` where they crowd a partition of L2 and HBM reads them again, else empty (`remarks`).
+        l2_fit: `near` or `beyond` where they crowd a partition of L2 and HBM reads them again, else empty (`notes`).
         utilisation: resource name -> busy fraction of the launch's cycles.
         ctas_per_sm: residency; occupancy_fraction: active warps / max warps.
         occupancy_limit: what keeps one more CTA off an SM: registers, smem, warps or ctas.

@@ -5,10 +5,10 @@ tiles, with one pipe more, `sm`: the cycles after which a full SM finishes anoth
 the critical path. Data come after the latency of an L2 hit, so that what the code hides of it is hidden (to a full SM
 of code without loops as late as from HBM, since its CTAs wait together for most of their time): a memory engine that
 uses these costs must charge only what goes beyond (misses, queues), neither that latency nor the SM's own port; and of
-that only what exceeds a step's slack (`sm_lateness`).
+that only what exceeds a step's slack (`latency_slack`).
 
-One CTA is followed through its code (`sm_followed`); what repeats there is measured on the simulated SM, alone and with
-as many CTAs as the SM holds, and paid for by the steps that run as often (`sm_steps`).
+One CTA is followed through its code (`followed`); what repeats there is measured on the simulated SM, alone and with
+as many CTAs as the SM holds, and paid for by the steps that run as often (`match_steps`).
 A full SM's share of straight code is what CTAs that follow each other take beyond their loops, divided as a lone CTA's
 time is; of code without loops, what a CTA holds up the others by while it does not wait itself.
 """
@@ -59,7 +59,7 @@ class CompiledCost:
         unknown: opcodes that no rule knows -> how often they stand in the code.
         flow: the code; trips: loop -> iterations in the run that the tables show.
         issues: int64 (instructions,), issues on a full SM until every slot had finished `ROUNDS` CTAs (or more);
-        stalls: float64 (instructions, reasons of `core.sm_tables`), cycles that warps waited before each, in that run;
+        stalls: float64 (instructions, reasons of `core.sm.tables`), cycles that warps waited before each, in that run;
         blames: float64 (instructions,), cycles of others that waited for its scoreboard.
     """
 

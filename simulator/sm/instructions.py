@@ -76,12 +76,12 @@ STORED_WORD = 3.0
 """Cycles more for each further word that STS reads: an address may change 13 cycles after LDGSTS has issued, 21 after
 STS.128 (docs/validation/operand-read-h200-2026-11-22.json)."""
 SHFL_PASSES, MUFU_READS = 2.0, 2.0
-"""SHFL goes through shared memory twice (beside products that take all of it, see `core.sm_memory`); MUFU reads its
-operands in two halves: EX2 takes 10.6 cycles beside products, where others take 5.2."""
+"""SHFL goes through shared memory twice (beside products that take all of it, see `core.sm.memory_pipe`); MUFU reads
+its operands in two halves: EX2 takes 10.6 cycles beside products, where others take 5.2."""
 
 
 class Row(NamedTuple):
-    """Real columns of an instruction, as in `core.sm_tables`."""
+    """Real columns of an instruction, as in `core.sm.tables`."""
 
     interval: float = 1.0
     latency: float = 0.0

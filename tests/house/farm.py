@@ -30,12 +30,18 @@ def folders(root: Path = ROOT) -> dict[str, str]:
     return dict(settings["tool"]["setuptools"]["package-dir"])
 
 
+def files_of(root: Path, folder: str) -> list[Path]:
+    """Files of a package's folder, without those of a package that has its place inside that folder."""
+    nested = [root / other for other in folders(root).values() if other.startswith(f"{folder}/")]
+    files = sorted(path for path in (root / folder).rglob("*") if path.is_file())
+    return [path for path in files if not any(path.is_relative_to(other) for other in nested)]
+
+
 def lay_out(root: Path, farm: Path) -> None:
     """Fill the folder `farm` with links to the code below `root`, placed as after an install."""
     for package, folder in folders(root).items():
-        nested = [root / other for other in folders(root).values() if other.startswith(f"{folder}/")]
-        for file in sorted((root / folder).rglob("*")):
-            if file.suffix in CODE and not any(file.is_relative_to(other) for other in nested):
+        for file in files_of(root, folder):
+            if file.suffix in CODE:
                 link = farm / package.replace(".", "/") / file.relative_to(root / folder)
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(file)

@@ -15,15 +15,14 @@ REASONS = {
     "fake_answerer.py": "hangs when it is told to",
     "fake_ncu.py": "hangs when it is told to",
     "benchmarks/bench_cache.py": "measures time",
-    "benchmarks/bench_kernels.py": "measures time",
     "benchmarks/bench_simulate.py": "measures time",
     "benchmarks/bench_sm.py": "measures time",
     "fake_worker.py": "hangs when it is told to",
     "gpu/test_measuring.py": "its subject is a slow host",
     "house/test_clocks.py": "shows what is forbidden",
-    "rooms/test_softmax_runner.py": "code that hangs, and a watchdog that only gives up what has left a file before",
-    "rooms/test_validate_ncu.py": "an ncu that hangs, however long one waits",
-    "rooms/test_validate_workers.py": "a watchdog that only gives up what has left a file before it hung",
+    "rooms/softmax_laws/test_runner.py": "code that hangs; its watchdog gives up only what has left a file before",
+    "rooms/validate/test_ncu.py": "an ncu that hangs, however long one waits",
+    "rooms/validate/test_workers.py": "a watchdog that only gives up what has left a file before it hung",
     "waiting.py": "looks again and again, and gives up after ten minutes",
 }
 

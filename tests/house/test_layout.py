@@ -42,7 +42,8 @@ def test_the_wheel_holds_every_module_and_every_device(unpacked: Path) -> None:
     """Whatever Python, device or CUDA file is in the packages' folders is in the wheel, at the mapped place."""
     for package, folder in farm.folders().items():
         here = farm.ROOT / folder
-        held = {path.relative_to(here) for path in [*here.rglob("*.py"), *here.rglob("*.toml"), *here.rglob("*.cu")]}
+        files = farm.files_of(farm.ROOT, folder)
+        held = {path.relative_to(here) for path in files if path.suffix in (".py", ".toml", ".cu", ".xz")}
         there = unpacked / package.replace(".", "/")
         assert held - {path.relative_to(there) for path in there.rglob("*")} == set(), package
 

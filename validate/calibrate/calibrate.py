@@ -1,6 +1,6 @@
 """`tilesight calibrate`: this GPU's numbers by microbenchmarks, beside those of a base device, as a device file.
 
-A group of microbenchmarks makes a record; `calibrate_derive` makes findings of it; those that are physically possible
+A group of microbenchmarks makes a record; `derive` makes findings of it; those that are physically possible
 replace the base's numbers. Records are kept, so that findings can be derived again without a GPU.
 """
 

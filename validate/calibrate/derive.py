@@ -1,6 +1,6 @@
 """From records of microbenchmarks to numbers: keys of `Device` where it has one, other constants beside them.
 
-Here: memory. `calibrate_derive_sm` reads what was measured of the SM, of launches and of clocks.
+Here: memory. `derive_sm` reads what was measured of the SM, of launches and of clocks.
 What is not in a record was not measured, and has no finding.
 """
 

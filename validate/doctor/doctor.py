@@ -1,6 +1,6 @@
 """`tilesight doctor`: what `validate` and `calibrate` need, whether it is here, and what helps where it is not.
 
-A `Host` answers questions about a machine (see `doctor_host`); `examine` turns its answers into checks,
+A `Host` answers questions about a machine (see `host`); `examine` turns its answers into checks,
 and does the same with planted ones.
 Nothing here needs torch, triton or a driver; what is missing becomes a check.
 """

@@ -4,7 +4,7 @@ At what length does standard attention run out of memory here; how long may sequ
 how much faster is it at 1024, 2048 and 4096; how do memory and time grow; and which resource binds it
 over batch and length. Standard attention is the schedule `naive`, the tiled kernel is `flash2`.
 
-`predict` needs no GPU. `measure` asks a process on one (see `bench`) and fills in what was measured.
+`predict` needs no GPU. `measure` asks a process on one (see `bench_process`) and fills in what was measured.
 """
 
 from collections.abc import Callable, Mapping
@@ -97,7 +97,7 @@ def measure(
     """Fill in what a GPU says.
 
     Args:
-        told: the device as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench`).
+        told: the device as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench_process`).
     """
     # Limits first: later the process holds a buffer that flushes L2.
     memory = ask({"do": "memory"})
@@ -148,7 +148,7 @@ def causes_in(measured_s: float, causes: Mapping[str, float], predicted_s: float
     smaller is each share.
 
     Args:
-        causes: shares of the predicted time, as `binding.causes_of` divides it; both times are of the launch [s].
+        causes: shares of the predicted time, as `bottleneck.causes_of` divides it; both times are of the launch [s].
     """
     spent_s = {name: share * predicted_s for name, share in causes.items() if name != WAIT}
     return causes_of(spent_s, measured_s)

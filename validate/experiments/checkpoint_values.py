@@ -38,7 +38,7 @@ class Grown:
     Args:
         schedule; batch; seqlen: of queries and keys.
         time_s: warm [s]; memory_bytes: most device memory held at once [B].
-        causes: what the predicted time goes to (see `binding`); of one launch only, else empty.
+        causes: what the predicted time goes to (see `prediction.bottleneck`); of one launch only, else empty.
         measured_causes: the same of the measured time, the work being what was predicted; empty where it is unknown.
         unpredicted: its time is not simulated.
         reason: why it cannot run, or was not measured; empty where it was, or where nobody asked.

@@ -159,7 +159,7 @@ def profile_launches(
     """Profile every row of a report.
 
     Args:
-        device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench`).
+        device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench_process`).
     """
     rows = []
     for row in report.rows:

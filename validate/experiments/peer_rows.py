@@ -56,7 +56,7 @@ def measure_peers(
     """Measure peers at the problems of points, each problem and L2 state once.
 
     Args:
-        device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench`).
+        device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench_process`).
         progress: called with (done, total).
 
     Raises:

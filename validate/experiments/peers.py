@@ -23,7 +23,7 @@ PEERS = {
     "flash-attn": "flash-attn",
     "eager": "math",
 }
-"""Name of a peer -> the family of kernels that it should run (see `profiles`); `sdpa` alone lets torch choose."""
+"""Name of a peer -> the family of kernels that it should run (see `kernel_runs`); `sdpa` alone lets torch choose."""
 BACKENDS = {
     "sdpa-flash": "FLASH_ATTENTION",
     "sdpa-efficient": "EFFICIENT_ATTENTION",

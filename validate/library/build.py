@@ -5,7 +5,7 @@
 The common space is what `explore` looks at for usual problems; beside it are kept the kernels of results files in a
 folder, so that measured points can be predicted where there is no compiler.
 Compiling takes hours on two cores the first time; it continues where it was stopped, since the compiler's answers
-are kept (`compile_cache`), and takes nothing where only the simulator has changed. Needs torch and triton, no GPU.
+are kept (`compile.cache`), and takes nothing where only the simulator has changed. Needs torch and triton, no GPU.
 """
 
 import random

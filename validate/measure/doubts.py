@@ -25,7 +25,7 @@ SLOW_CLOCK = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a worker saw of a run (see `witness`).
+    """What a worker saw of a run (see `output_checks`).
 
     Args:
         untouched_fraction: share of the outputs that still held the poison put there before the run.

@@ -3,7 +3,7 @@
     python -m tilesight.validate.measure.worker --gpu 0       answers jobs on stdin, a line of JSON each
     ... --gpu 0 --count FILE                                  runs the jobs of a file once each, to be run under ncu
 
-`workers` starts and feeds it. A job names a point, the device that its launches are built for,
+`lanes` starts and feeds it. A job names a point, the device that its launches are built for,
 and the resources that the compiler promised.
 """
 

@@ -1,13 +1,13 @@
 """The laws of online softmax, to run against an implementation of one's own.
 
-    from tilesight.validate.softmax_laws import check
+    from tilesight.softmax_laws import check
 
     def test_my_softmax():
         check(my_softmax)
 
 `check` runs all laws in this process; `reproduce` holds an implementation to one law on one input, as printed
 counter-examples do; `hunt` searches for a counter-example to one of `LAWS`.
-Strategies are in `softmax_inputs`, bounds in `softmax_oracle`, the four ways to call in `softmax_adapters`.
+Strategies are in `draw.inputs`, bounds in `laws.oracle`, the four ways to call in `call.adapters`.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def check(function: Callable[..., Any], *, examples: int = EXAMPLES, seed: int =
     Args:
         function: softmax, attention or merge function, or streaming class.
         examples: inputs for each law; seed: of what is drawn.
-        given: declarations, e.g. adapter, dtype, masking; see `softmax_declaration`.
+        given: declarations, e.g. adapter, dtype, masking; see `declare.declaration`.
 
     Returns:
         All results, for whoever wants to see which laws did not apply.

@@ -1,7 +1,7 @@
 """What a profiler's trace says of kernels: which ran, for how long, and how long the GPU was idle between them.
 
 `torch.profiler` exports a trace in Chrome's format; `kernels_in` reads the kernels out of it,
-`pass_of` says what one pass of several equal ones took. Where the trace is from does not matter (see `profiling`).
+`pass_of` says what one pass of several equal ones took. Where the trace is from does not matter (see `profiler`).
 """
 
 from collections.abc import Mapping, Sequence

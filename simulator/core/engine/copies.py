@@ -1,6 +1,6 @@
 """Copies of a granule in L2: which list each stands in, and what becomes of them when it is written or renamed.
 
-Entries are numbered as `memory` says.
+Entries are numbered as `tile_path` says.
 """
 
 import numpy as np

@@ -3,7 +3,7 @@
 Every resident CTA (a *slot*) has one next event; a tournament finds the earliest, the lower slot on a tie.
 An event moves a CTA on by one step or one loop iteration:
 stores of the step before, loads of this one (or of a later one, where a loop is pipelined), then compute.
-A step takes a lone CTA its critical path; CTAs that compute at the same time share the SM's pipes (`sharing`),
+A step takes a lone CTA its critical path; CTAs that compute at the same time share the SM's pipes (`sm_sharing`),
 so that a lone CTA alternates between pipes and several overlap.
 """
 
@@ -85,7 +85,7 @@ def run(
     """Run events until all CTAs are done, or until CTA number `pause_cta` is due.
 
     Args:
-        tensors, tiles: as in `memory`; code, loops, steps: int64 tables with the columns above;
+        tensors, tiles: as in `tile_path`; code, loops, steps: int64 tables with the columns above;
         lengths: float64 (steps,), cycles of a lone CTA; uses: float64 (steps, pipes), how long in each it wants a pipe;
         paces: float64 (steps, CTAs of an SM), by a CTA's age, how much longer it takes beside others than the mean;
         slots: int64 (slots, SLOT_COLUMNS), slot i on the SM `slots[i, SM]` at place i // SMs of lane i % SMs;
@@ -94,7 +94,7 @@ def run(
         pending_steps: int64 (SMs, places), the step that a CTA computes, or NOTHING;
         aged: int64 (SMs, places + 1), places of an SM's CTAs from the oldest on, their number last;
         shares: float64 (SMs, places, SHARE_COLUMNS), crowds: float64 (SMs,), known: uint64 (KNOWN_CASES,),
-        speeds: float64 (KNOWN_CASES, places + 1), as in `sharing`;
+        speeds: float64 (KNOWN_CASES, places + 1), as in `sm_sharing`;
         due, times, seats: as in `events`; due_bits: the memory of `due` as int64; clock: int64, the next CTA;
         slowness: float64 (SMs,), counted cycles for one of each SM;
         table: int64 (items, variables), from item `table_first` on;

@@ -1,4 +1,4 @@
-"""What an instruction does beside taking its pipe: memory (`sm_memory`), bulk copies, products, barriers."""
+"""What an instruction does beside taking its pipe: memory (`memory_pipe`), bulk copies, products, barriers."""
 
 import numpy as np
 

@@ -231,7 +231,7 @@ def simulate_sm(
     """Run CTAs on an SM until every slot has finished so many.
 
     Args:
-        code: int64 (instructions, COLUMNS), rates: float64 (instructions, RATES), as in `sm_tables`;
+        code: int64 (instructions, COLUMNS), rates: float64 (instructions, RATES), as in `tables`;
         trace: int64 (stretches, 3): first instruction, one past the last, mark to log (or -1);
         roles: int64 (warps of a CTA, 2): the stretches that a warp walks; rounds: CTAs of each slot;
         state: a new one. Its log gets slot, mark and time whenever a slot's first warp enters a marked stretch,

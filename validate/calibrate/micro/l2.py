@@ -1,6 +1,6 @@
 """L2, measured: its two sides, where lines are at home, bandwidth into the SMs, and what crosses between the sides.
 
-Every `measure_*` takes the GPU and returns a record, an object that JSON can hold; `calibrate_derive` reads it.
+Every `measure_*` takes the GPU and returns a record, an object that JSON can hold; `derive` reads it.
 What must not be in a partition is written from elsewhere before: a write drops the copies of a line. Flushing L2 is
 not relied on, since lines that were read often outlive it.
 """

@@ -1,6 +1,6 @@
 """Latencies, measured: pointer chases, first loads from device memory, tiles on their way to shared memory.
 
-Every `measure_*` takes the GPU and returns a record, an object that JSON can hold; `calibrate_derive` reads it.
+Every `measure_*` takes the GPU and returns a record, an object that JSON can hold; `derive` reads it.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Launches and clocks, measured: from kernel to kernel, from CTA to CTA, and the SM clock under sustained load.
 
-Every `measure_*` takes the GPU and returns a record, an object that JSON can hold; `calibrate_derive` reads it.
+Every `measure_*` takes the GPU and returns a record, an object that JSON can hold; `derive` reads it.
 """
 
 from functools import partial

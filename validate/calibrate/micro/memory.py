@@ -1,6 +1,6 @@
 """Device memory and what L2 keeps of it, measured: streams, what stays of large buffers, what a flush leaves.
 
-Every `measure_*` takes the GPU and returns a record, an object that JSON can hold; `calibrate_derive` reads it.
+Every `measure_*` takes the GPU and returns a record, an object that JSON can hold; `derive` reads it.
 """
 
 from functools import partial

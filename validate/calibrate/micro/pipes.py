@@ -1,6 +1,6 @@
 """Pipes of one SM, measured: tensor instructions, arithmetic, exponentials, issue, shared memory, barriers, shuffles.
 
-Every `measure_*` takes the GPU and returns a record, an object that JSON can hold; `calibrate_derive` reads it.
+Every `measure_*` takes the GPU and returns a record, an object that JSON can hold; `derive` reads it.
 A span is the cycles from the first warp's begin to the last warp's end, the median of several runs.
 What a turn takes is the difference of a long and a short span, so that begin and end do not count.
 """

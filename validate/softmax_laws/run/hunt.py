@@ -11,12 +11,12 @@ from hypothesis.errors import Flaky, Unsatisfiable
 from ..call.calls import Subject, Violation
 from ..declare.case import Case
 from ..draw.inputs import Ease
+from ..laws.changes import CHANGE_LAWS
+from ..laws.gradients import GRADIENT_LAWS
+from ..laws.keys import KEY_LAWS
 from ..laws.law import Law, hold
-from ..laws.of_changes import CHANGE_LAWS
-from ..laws.of_gradients import GRADIENT_LAWS
-from ..laws.of_keys import KEY_LAWS
-from ..laws.of_results import RESULT_LAWS
-from ..laws.of_states import ANY_ORDER, STATE_LAWS, run_machine
+from ..laws.results import RESULT_LAWS
+from ..laws.states import ANY_ORDER, STATE_LAWS, run_machine
 from .scope import waiver
 
 EXAMPLES = 200

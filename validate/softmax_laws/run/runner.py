@@ -21,7 +21,7 @@ class Job:
     """What to run.
 
     Args:
-        target: as for `softmax_target.load`; given: declarations; laws: names, in order.
+        target: as for `target.load`; given: declarations; laws: names, in order.
         examples: inputs for each law; seed: of what is drawn; timeout_s: what one input may take.
     """
 

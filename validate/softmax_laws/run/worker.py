@@ -1,6 +1,6 @@
 """One process that runs laws against the user's code, and may die or hang of it without harm.
 
-Run as `python -m tilesight.softmax_laws.run.worker`; `softmax_runner` starts, feeds and watches it.
+Run as `python -m tilesight.softmax_laws.run.worker`; `runner` starts, feeds and watches it.
 A job comes in as JSON on stdin; events go out as lines of JSON on stdout, one before every single input.
 What the user's code prints goes to stderr.
 """

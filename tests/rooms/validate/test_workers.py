@@ -39,7 +39,7 @@ def hanging(tmp_path: Path) -> Path:
 @pytest.fixture
 def lane(monkeypatch: pytest.MonkeyPatch, hanging: Path) -> Iterator[Make]:
     """Makes lanes whose workers fail as told."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setenv("FAKE_HANGING", str(hanging))
     timers = SimpleNamespace(Timer=patient_timer(hanging), Event=threading.Event)
     monkeypatch.setattr(processes, "threading", timers)

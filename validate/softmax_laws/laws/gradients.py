@@ -3,7 +3,7 @@
 For a sum of outputs weighted by g: dV = P^T g, dP = g V^T, dS = P (dP - rowsum(g O)), dQ = scale dS K,
 dK = scale dS^T Q; for softmax alone dP = g and dx = dS.
 A bound follows each step: a factor that is off by r makes its product off by r, a sum of n terms costs (n + 1) eps of
-the sum of magnitudes, and what is rounded on the way costs as in `softmax_oracle`.
+the sum of magnitudes, and what is rounded on the way costs as in `laws.oracle`.
 
 Source: Dao et al., FlashAttention (2022), appendix B.2.
 """

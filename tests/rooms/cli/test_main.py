@@ -21,7 +21,7 @@ PROMISED = """
 device schedule batch heads kv-heads seqlen seqlen-q seqlen-k head-dim dtype causal block-m block-n num-warps num-stages
 cta-order kv-order persistent warp-split softmax-variant l2 registers smem-bytes compiled cost set json trace
 """
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)

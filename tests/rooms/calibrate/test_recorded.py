@@ -13,7 +13,7 @@ from tilesight.simulator.device.device import load_device, parse_device
 from tilesight.validate.calibrate import calibrate, fit, report
 from tilesight.validate.calibrate.micro.gpu import Facts
 
-RECORDED = Path(__file__).parents[1] / "recorded" / "calibration-h200.json"
+RECORDED = Path(__file__).parents[2] / "recorded" / "calibration-h200.json"
 TOLD: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
 RECORDS, FACTS = TOLD["records"], Facts(**TOLD["facts"])
 BASE = load_device(TOLD["base"])

@@ -243,7 +243,7 @@ def test_a_run_killed_again_and_again_goes_on_where_it_stopped(tmp_path: Path) -
 
 def test_a_killed_run_leaves_no_worker_and_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its worker, a process of its own, ends; another run may have the file at once."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     path = tmp_path / "results.jsonl"
 
     def die(row: Row) -> None:

@@ -26,7 +26,7 @@ DATASHEETS = {
     "rtx-5090": (209.5e12, 2.407e9, 1792e9, "RTX Blackwell whitepaper, Appendix A, fp32 accumulate"),
 }
 INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
-GUIDE = (Path(__file__).parents[2] / "docs" / "devices.md").read_text("utf-8")
+GUIDE = (Path(__file__).parents[3] / "docs" / "devices.md").read_text("utf-8")
 VENDOR = re.compile(r"NVIDIA|CUDA|nvidia-smi")
 ADMITS = ("assumption:", "derived from ", "estimate:", "not used:", "scaled from ", "taken over from ")
 

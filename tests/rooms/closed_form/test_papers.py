@@ -30,7 +30,7 @@ FILLS = {
     "online_softmax": sm_bytes.online_softmax_fill_bytes,
 }
 BLOCKS = (16, 32, 64, 128, 256)
-PAGE = Path(__file__).parents[2] / "docs" / "closed-forms.md"
+PAGE = Path(__file__).parents[3] / "docs" / "closed-forms.md"
 
 
 @st.composite

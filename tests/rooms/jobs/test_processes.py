@@ -14,7 +14,7 @@ from waiting import HANG_S, ended, patient_timer
 
 @pytest.fixture
 def answerer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answerer]:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     made = Answerer("fake_answerer", "helper", ["--gpu", "3"], {"MOOD": "fair"})
     yield made
     made.stop()

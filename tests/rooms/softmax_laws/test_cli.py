@@ -170,7 +170,7 @@ def test_the_lesson_shows_what_its_function_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The page's own code fails with the page's own lines, and with -inf the law holds."""
-    page = (Path(__file__).parents[2] / "docs" / "lesson.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "lesson.md").read_text("utf-8")
     code, shown = (page.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("python", "text"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(code, "utf-8")
@@ -227,7 +227,7 @@ def test_numpy_functions_need_no_torch() -> None:
     code = """
 import sys
 sys.modules["torch"] = None
-from tilesight.validate.softmax_laws import check
+from tilesight.softmax_laws import check
 from tilesight.softmax_laws.examples import softmax
 print(len(check(softmax, examples=5)))
 """

@@ -122,7 +122,7 @@ def test_no_table_is_refused() -> None:
 
 def test_the_page_shows_the_table() -> None:
     """Every field with the metrics of its first alternative, in order."""
-    page = (Path(__file__).parents[2] / "docs" / "measuring.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "measuring.md").read_text("utf-8")
     for counter in COUNTERS:
         metrics = " + ".join(f"`{metric}`" for metric in counter.alternatives[0])
         assert f"| `{counter.field}` | {metrics}" in page

@@ -41,7 +41,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return lambda wanted: [RESOURCES for _ in wanted]
 
     visible = ["0", "1", "2"]
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setattr("tilesight.kernels.launch.availability.missing_gpu", lambda: None)
     monkeypatch.setattr("tilesight.cli.commands.validate.compiler", compiler)
     monkeypatch.setattr(gpu_room, "visible_gpus", lambda: visible)

@@ -21,7 +21,7 @@ from tilesight.validate.measurement import LaunchMeasurement
 from tilesight.validate.points.point import Point, runnable_config
 from tilesight.validate.timing.kernel_runs import family_of, kernels_in, pass_of
 
-RECORDED = Path(__file__).parents[1] / "recorded"
+RECORDED = Path(__file__).parents[2] / "recorded"
 TABLE, QUERY, PROFILES = (RECORDED / name for name in ("ncu-h200.csv", "ncu-h200-metrics.txt", "profiles-h200.json"))
 needs_counters = pytest.mark.skipif(not TABLE.exists(), reason="no counters are recorded yet")
 needs_profiles = pytest.mark.skipif(not PROFILES.exists(), reason="no profiles are recorded yet")
