@@ -15,15 +15,3 @@ def lru_cache(lines: Iterable[int], writes: Iterable[bool], sets: int, ways: int
         if len(here) > ways:
             written_back += here.popitem(last=False)[1]
     return misses, written_back
-
-
-def stack_distances(lines: Iterable[int]) -> list[int]:
-    """How many different lines were used since the last use of each access's line; -1 for the first use."""
-    recent: list[int] = []
-    distances = []
-    for line in lines:
-        distances.append(recent.index(line) if line in recent else -1)
-        if line in recent:
-            recent.remove(line)
-        recent.insert(0, line)
-    return distances

@@ -14,7 +14,6 @@ LEAST_TIMEOUT_S = 120
 REASONS = {
     "fake_answerer.py": "hangs when it is told to",
     "fake_ncu.py": "hangs when it is told to",
-    "benchmarks/bench_cache.py": "measures time",
     "benchmarks/bench_simulate.py": "measures time",
     "benchmarks/bench_sm.py": "measures time",
     "fake_worker.py": "hangs when it is told to",

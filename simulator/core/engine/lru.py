@@ -21,8 +21,6 @@ ABSENT, CLEAN, DIRTY = 0, 1, 2
 """Values of STATE."""
 USED, CAPACITY, SOILED, MOST_SOILED = 0, 1, 2, 3
 """Columns of `lists`: bytes in use, bytes in all, dirty bytes, and the most of them."""
-EMPTY_TAG = -2
-"""An empty way of `run_lines`: clean, and no line's."""
 
 
 def make_lru(
@@ -123,74 +121,3 @@ def drop(entry: np.ndarray, dirt: np.ndarray, lists: np.ndarray, which: int, num
     _unlink(dirt, number)
     lists[which, SOILED] -= size
     return size
-
-
-@compiled
-def run_lines(tags: np.ndarray, lines: np.ndarray, writes: np.ndarray) -> tuple[int, int]:
-    """Feed a stream of line accesses to a set-associative cache, modulo indexing, without `entry`.
-
-    A set is a short array in order of use, most recent first: 16 ways are one line of the CPU that runs this,
-    so that shifting them costs less than following links.
-
-    Args:
-        tags: int32 of shape (sets, ways), twice the line number plus one where dirty, EMPTY_TAG where empty;
-        lines: int64 of shape (n,), below 2^30; writes: uint8 of shape (n,), or of shape (0,) where all are reads.
-
-    Returns:
-        (misses, lines written back).
-    """
-    sets, ways = tags.shape
-    misses = 0
-    written = 0
-    read_only = len(writes) == 0
-    for i in range(len(lines)):
-        line = lines[i]
-        which = line % sets
-        dirty = 0 if read_only or writes[i] == 0 else 1
-        carried = tags[which, 0]
-        if carried >> 1 == line:
-            tags[which, 0] = carried | dirty
-            continue
-        tags[which, 0] = 2 * line + dirty
-        for way in range(1, ways):
-            here = tags[which, way]
-            tags[which, way] = carried
-            carried = here
-            if here >> 1 == line:
-                break
-        if carried >> 1 == line:
-            tags[which, 0] |= carried & 1
-        else:
-            misses += 1
-            written += carried & 1
-    return misses, written
-
-
-@compiled
-def run_linked(
-    entry: np.ndarray, dirt: np.ndarray, lists: np.ndarray, lines: np.ndarray, writes: np.ndarray
-) -> tuple[int, int]:
-    """The same through the lists that the engine uses, whose cost does not grow with the ways.
-
-    Args:
-        entry, dirt, lists: one list per set, entries of size 1, its capacity the ways; lines, writes: as above.
-
-    Returns:
-        (misses, lines written back).
-    """
-    misses = 0
-    written = 0
-    sets = len(lists)
-    sentinels = len(entry) - sets
-    read_only = len(writes) == 0
-    for i in range(len(lines)):
-        line = lines[i]
-        which = line % sets
-        if entry[line, STATE] != ABSENT:
-            touch(entry, sentinels + which, line)
-        else:
-            misses += 1
-            written += insert(entry, dirt, lists, which, line, 1)
-        if not read_only and writes[i] != 0:
-            written += soil(entry, dirt, lists, which, line)
-    return misses, written

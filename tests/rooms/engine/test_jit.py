@@ -98,12 +98,14 @@ def test_an_install_that_cannot_be_written_compiles_for_itself(unwritable: dict[
     code = (
         "import numpy\n"
         "from tilesight.cli.output import announce_compiler\n"
-        "from tilesight.simulator.engine.cache import run_cache\n"
+        "from tilesight.simulator.core.engine.lru import USED, insert, make_lru\n"
         "announce_compiler()\n"
-        "print(run_cache(numpy.arange(9), capacity_bytes=128 * 4, ways=4).misses)"
+        "entry, dirt, lists = make_lru(4, numpy.array([2]))\n"
+        "insert(entry, dirt, lists, 0, 1, 1)\n"
+        "print(int(lists[0, USED]))"
     )
     out, err = _run(code, unwritable)
-    assert out == "9\n"
+    assert out == "1\n"
     assert err.count("\n") == 1
     assert err.startswith("tilesight: the compiled engine cannot be kept")
     assert "set NUMBA_CACHE_DIR to a folder" in err
