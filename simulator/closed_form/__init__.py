@@ -1,1 +1,1 @@
-"""Bytes, operations and bounds by arithmetic alone; nothing here meets the engine."""
+"""Least bytes and bounds by arithmetic alone; nothing here meets the engine."""

@@ -12,7 +12,7 @@ from ..launch.program import Launch
 from ..launch.walk import steps, tally
 from ..problems.attention import AttentionProblem
 from ..schedules.contract import Computes
-from .papers import compulsory_hbm_bytes
+from .compulsory import compulsory_hbm_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

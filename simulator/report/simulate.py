@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from .. import units
-from ..closed_form.papers import compulsory_hbm_bytes
+from ..closed_form.compulsory import compulsory_hbm_bytes
 from ..closed_form.roofline import roofline
 from ..device.device import Device
 from ..display.render import RESOURCES, ROOFS, bar, bound_text, config_text, flop, percent, plural, problem_text, times

@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from closed_forms.papers import flash1_hbm_bytes
 from house.farm import ROOT
 from house.pages import EXPLORE, OURS, PAGES, WIDTH, Section, is_printed, missing, pointed_to, sections, value
-from tilesight.simulator.closed_form.papers import flash1_hbm_bytes
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
 

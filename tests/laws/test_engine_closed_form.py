@@ -4,9 +4,9 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from closed_forms import papers, sm_bytes
 from hypothesis import given, settings
 from laws.cases import Case, cases
-from tilesight.simulator.closed_form import papers, sm_bytes
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.walk import steps
 from tilesight.simulator.problems.attention import AttentionProblem

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tilesight.simulator.closed_form.papers import compulsory_hbm_bytes
+from tilesight.simulator.closed_form.compulsory import compulsory_hbm_bytes
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.contract import Config

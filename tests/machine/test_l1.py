@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from closed_forms.sm_bytes import flash1_fill_bytes
 from machine.toys import GPU, KIB, TILE_BYTES, Tensor, Tile, launch, run, sweeps
-from tilesight.simulator.closed_form.sm_bytes import flash1_fill_bytes
 from tilesight.simulator.core.engine.l1 import L1_ENTRIES, SEEN_COLUMNS, STAMPS, look_up
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.launch.program import Step, affine

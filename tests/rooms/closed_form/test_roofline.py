@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.simulator.closed_form.papers import compulsory_hbm_bytes
+from tilesight.simulator.closed_form.compulsory import compulsory_hbm_bytes
 from tilesight.simulator.closed_form.roofline import (
     Roofline,
     launch_roofline,

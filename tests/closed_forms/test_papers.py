@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from closed_forms import papers, sm_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import read_by
-from tilesight.simulator.closed_form import papers, sm_bytes
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import steps, tally
@@ -30,7 +30,7 @@ FILLS = {
     "online_softmax": sm_bytes.online_softmax_fill_bytes,
 }
 BLOCKS = (16, 32, 64, 128, 256)
-PAGE = Path(__file__).parents[3] / "docs" / "closed-forms.md"
+PAGE = Path(__file__).parents[2] / "docs" / "closed-forms.md"
 
 
 @st.composite

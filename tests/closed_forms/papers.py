@@ -7,27 +7,24 @@ so that a schedule reads from HBM whatever it loads.
 
 from dataclasses import dataclass, replace
 
-from ..integers import cdiv
-from ..problems.attention import MAX_SEQLEN, AttentionProblem
-from ..residency.device_memory import allocated_bytes
-from ..schedules.contract import Computes
-from ..schedules.tiles import SCORE_PITCH_BYTES, STATISTIC_BYTES
+from tilesight.simulator.closed_form.compulsory import (
+    ReadWrite,
+    compulsory_hbm_bytes,
+    key_bytes,
+    output_bytes,
+    query_bytes,
+    row_bytes,
+    score_matrix_bytes,
+    slabs,
+    statistic_bytes,
+)
+from tilesight.simulator.integers import cdiv
+from tilesight.simulator.problems.attention import MAX_SEQLEN, AttentionProblem
+from tilesight.simulator.residency.device_memory import allocated_bytes
+from tilesight.simulator.schedules.tiles import SCORE_PITCH_BYTES
 
 MASK_BYTES = 1
 """Size of an element of a mask [B]."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadWrite:
-    """Traffic in both directions. Args: read_bytes, write_bytes [B]."""
-
-    read_bytes: int
-    write_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        """Both directions together [B]."""
-        return self.read_bytes + self.write_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,61 +40,6 @@ class Operations:
     executed_flop: int
     other_flop: int
     exp_count: int
-
-
-def _slabs(problem: AttentionProblem) -> int:
-    return problem.batch * problem.heads
-
-
-def _row_bytes(problem: AttentionProblem) -> int:
-    return problem.head_dim * problem.element_bytes
-
-
-def _query_bytes(problem: AttentionProblem) -> int:
-    """Size of Q [B]."""
-    return _slabs(problem) * problem.seqlen_q * _row_bytes(problem)
-
-
-def _output_bytes(problem: AttentionProblem) -> int:
-    """Size of O [B]."""
-    return _slabs(problem) * problem.seqlen_q * problem.head_dim * problem.output_bytes
-
-
-def _key_bytes(problem: AttentionProblem) -> int:
-    """Size of K, and of V [B]."""
-    return problem.batch * problem.kv_heads * problem.seqlen_k * _row_bytes(problem)
-
-
-def _statistic_bytes(problem: AttentionProblem) -> int:
-    """Size of one fp32 number per query row: l, m or LSE [B]."""
-    return _slabs(problem) * problem.seqlen_q * STATISTIC_BYTES
-
-
-def score_matrix_bytes(problem: AttentionProblem) -> int:
-    """Size of S, or of P, in the working type, rows packed [B].
-
-    Source: Dao et al., FlashAttention (2022), section 2.2: standard attention takes O(N^2) memory.
-    """
-    return _slabs(problem) * problem.seqlen_q * problem.seqlen_k * problem.element_bytes
-
-
-def compulsory_hbm_bytes(
-    problem: AttentionProblem, *, lse: bool = False, computes: Computes = "attention"
-) -> ReadWrite:
-    """Traffic that no schedule avoids: Q, K, V read once, O written once; of a softmax alone, X read and Y written.
-
-    Args:
-        problem: every query row counts, also one that a causal mask leaves without keys.
-        lse: whether the log-sum-exp of each row is written too.
-        computes: attention, or the softmax of a score matrix.
-
-    Source: Williams et al., Roofline (2009): compulsory misses; FlashAttention (2022), proof of Proposition 3.
-    """
-    if computes == "softmax":
-        scores = score_matrix_bytes(problem)
-        return ReadWrite(read_bytes=scores, write_bytes=scores)
-    write = _output_bytes(problem) + (_statistic_bytes(problem) if lse else 0)
-    return ReadWrite(read_bytes=_query_bytes(problem) + 2 * _key_bytes(problem), write_bytes=write)
 
 
 def standard_hbm_bytes(problem: AttentionProblem) -> ReadWrite:
@@ -142,9 +84,9 @@ def flash1_hbm_bytes(problem: AttentionProblem, block_n: int) -> ReadWrite:
     Source: FlashAttention (2022), Algorithm 1, lines 5 to 13.
     """
     key_blocks = cdiv(problem.seqlen_k, block_n)
-    both = _output_bytes(problem) + 2 * _statistic_bytes(problem)
+    both = output_bytes(problem) + 2 * statistic_bytes(problem)
     return ReadWrite(
-        read_bytes=2 * _key_bytes(problem) * problem.head_group + key_blocks * (_query_bytes(problem) + both),
+        read_bytes=2 * key_bytes(problem) * problem.head_group + key_blocks * (query_bytes(problem) + both),
         write_bytes=key_blocks * both,
     )
 
@@ -162,8 +104,8 @@ def flash2_hbm_bytes(problem: AttentionProblem, block_m: int, block_n: int) -> R
         min(problem.seqlen_k, cdiv(seen, block_n) * block_n) for seen in keys_seen_by_query_tiles(problem, block_m)
     )
     return ReadWrite(
-        read_bytes=_query_bytes(problem) + 2 * _slabs(problem) * keys * _row_bytes(problem),
-        write_bytes=_output_bytes(problem) + _statistic_bytes(problem),
+        read_bytes=query_bytes(problem) + 2 * slabs(problem) * keys * row_bytes(problem),
+        write_bytes=output_bytes(problem) + statistic_bytes(problem),
     )
 
 
@@ -195,7 +137,7 @@ def flash_io_elements(problem: AttentionProblem, sram_elements: int) -> float:
 
     Source: FlashAttention (2022), Theorem 2.
     """
-    return _slabs(problem) * problem.seqlen_q * problem.seqlen_k * problem.head_dim**2 / sram_elements
+    return slabs(problem) * problem.seqlen_q * problem.seqlen_k * problem.head_dim**2 / sram_elements
 
 
 def standard_io_elements(problem: AttentionProblem) -> int:
@@ -204,7 +146,7 @@ def standard_io_elements(problem: AttentionProblem) -> int:
     Source: FlashAttention (2022), Theorem 2. Where M != N, N D becomes the mean of M D and N D, rounded down.
     """
     m, n = problem.seqlen_q, problem.seqlen_k
-    return _slabs(problem) * ((m + n) * problem.head_dim // 2 + m * n)
+    return slabs(problem) * ((m + n) * problem.head_dim // 2 + m * n)
 
 
 def peak_memory_bytes(problem: AttentionProblem, schedule: str) -> int:
@@ -225,16 +167,16 @@ def peak_memory_bytes(problem: AttentionProblem, schedule: str) -> int:
     Source: FlashAttention (2022), Algorithm 0, section 2.2 and Theorem 1 (O(N) beyond inputs and output);
     FlashAttention-2 (2023), section 3.1.1 (only the log-sum-exp is kept).
     """
-    slabs, statistic = _slabs(problem), _statistic_bytes(problem)
+    heads, statistic = slabs(problem), statistic_bytes(problem)
     scores, mask = (
         problem.seqlen_q * cdiv(problem.seqlen_k * element, SCORE_PITCH_BYTES) * SCORE_PITCH_BYTES
         for element in (problem.element_bytes, MASK_BYTES)
     )
-    keys = _key_bytes(problem)
-    given = (_query_bytes(problem), keys, keys, _output_bytes(problem))
+    keys = key_bytes(problem)
+    given = (query_bytes(problem), keys, keys, output_bytes(problem))
     held = {
-        "naive": (*given, slabs * scores, slabs * scores),
-        "unfused": (*given, mask, slabs * scores, slabs * scores, slabs * mask),
+        "naive": (*given, heads * scores, heads * scores),
+        "unfused": (*given, mask, heads * scores, heads * scores, heads * mask),
         "flash1": (*given, statistic, statistic),
         "flash2": (*given, statistic),
         "flash2_tma": (*given, statistic),
@@ -278,7 +220,7 @@ def benchmark_flop(problem: AttentionProblem) -> int:
 
     Source: FlashAttention-2 (2023), section 4.1.
     """
-    flop = 4 * _slabs(problem) * problem.seqlen_q * problem.seqlen_k * problem.head_dim
+    flop = 4 * slabs(problem) * problem.seqlen_q * problem.seqlen_k * problem.head_dim
     return flop // 2 if problem.causal else flop
 
 
@@ -287,7 +229,7 @@ def standard_operations(problem: AttentionProblem) -> Operations:
 
     Source: FlashAttention (2022), Algorithm 0. Comparisons are no FLOP; a causal mask saves nothing, here and below.
     """
-    scores = _slabs(problem) * problem.seqlen_q * problem.seqlen_k
+    scores = slabs(problem) * problem.seqlen_q * problem.seqlen_k
     return Operations(executed_flop=4 * scores * problem.head_dim, other_flop=4 * scores, exp_count=scores)
 
 
@@ -302,7 +244,7 @@ def flash1_operations(problem: AttentionProblem, block_n: int) -> Operations:
 
     Source: FlashAttention (2022), Algorithm 1, lines 9 to 13.
     """
-    rows = _slabs(problem) * problem.seqlen_q
+    rows = slabs(problem) * problem.seqlen_q
     scores, key_blocks = rows * problem.seqlen_k, cdiv(problem.seqlen_k, block_n)
     return Operations(
         executed_flop=4 * scores * problem.head_dim,
@@ -322,7 +264,7 @@ def flash2_operations(problem: AttentionProblem, block_n: int) -> Operations:
 
     Source: FlashAttention-2 (2023), section 3.1 (fewer non-matmul FLOPs), Algorithm 1, lines 8 to 13.
     """
-    rows = _slabs(problem) * problem.seqlen_q
+    rows = slabs(problem) * problem.seqlen_q
     scores, key_blocks = rows * problem.seqlen_k, cdiv(problem.seqlen_k, block_n)
     return Operations(
         executed_flop=4 * scores * problem.head_dim,
