@@ -23,6 +23,8 @@ STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
     "text.color": INK,
+    # A dollar sign in the name of a device is a dollar sign.
+    "text.parse_math": False,
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",

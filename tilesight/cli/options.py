@@ -7,6 +7,7 @@ Values are read here, not by typer, so that every message names option, value an
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -125,7 +126,7 @@ class MachinesOptions(RunOptions):
         list[str] | None,
         option(
             "--device",
-            f"{DEVICE_DOC} Repeat to compare devices.  [default: {DEFAULT_DEVICE}]",
+            f"{DEVICE_DOC} Several, by commas or repeated, to compare.  [default: {DEFAULT_DEVICE}]",
             "NAME|FILE",
             words=catalogue,
         ),
@@ -134,12 +135,17 @@ class MachinesOptions(RunOptions):
     def build(self) -> dict[str, Device]:
         """The devices by name. Raises: BadInput: as `device_given`, or one is named twice."""
         found: dict[str, Device] = {}
-        for each in self.device or [DEFAULT_DEVICE]:
-            name, device = device_given(each, self.set_)
+        for given in [part for text in self.device or [DEFAULT_DEVICE] for part in _devices_in(text)]:
+            name, device = device_given(given, self.set_)
             if name in found:
-                raise BadInput(f"--device {each}: is {name}, which is given already; give it once")
+                raise BadInput(f"--device {given}: is {name}, which is given already; give it once")
             found[name] = device
         return found
+
+
+def _devices_in(text: str) -> list[str]:
+    """The names in a list with commas; a file may have commas in its own name."""
+    return [text] if Path(text).is_file() else [part.strip() for part in text.split(",")]
 
 
 def device_given(name: str, settings: Sequence[str] | None) -> tuple[str, Device]:

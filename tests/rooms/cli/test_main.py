@@ -163,6 +163,8 @@ def test_explore_holds_devices_against_each_other(capsys: pytest.CaptureFixture[
     assert main(["explore", *SMALL, *PINNED, *devices, "--json"]) == 0
     both = json.loads(capsys.readouterr().out)
     assert [one["device"] for one in both["devices"]] == ["h200", "a100-sxm-80gb"]
+    assert main(["explore", *SMALL, *PINNED, "--device", "h200, a100", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == both
     for one in both["devices"]:
         assert main(["explore", *SMALL, *PINNED, "--device", one["device"], "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["configs"] == one["configs"]

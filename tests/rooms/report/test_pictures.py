@@ -263,3 +263,13 @@ def test_text_from_a_device_file_is_escaped(page: str) -> None:
 def test_a_page_of_nothing_that_fits_says_so() -> None:
     """In its heading."""
     assert "Nothing fits" in explore_html(explore(SMALL, device=TOY, smem_bytes=1 << 30), MADE)
+
+
+def test_a_name_of_a_device_is_drawn_and_written_as_it_is(explored: Exploration) -> None:
+    """Dollar signs are no formula, and angle brackets no tag."""
+    odd = "<b>&amp; $\\frac{$ [red]x[/red]"
+    named = replace(explored, device=replace(explored.device, name=odd), device_name=f"{odd}.toml")
+    assert explore_png(named) != explore_png(explored)
+    page = explore_html(named, MADE)
+    assert "<b>&amp; $" not in page
+    assert "&lt;b&gt;&amp;amp; $\\frac{$ [red]x[/red]" in page
