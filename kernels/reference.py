@@ -79,7 +79,7 @@ def attention(
     for b in range(batch):
         for h in range(heads):
             operands = (q[b, h], k[b, h // group], v[b, h // group])
-            qh, kh, vh = (_operand(x, precision, tf32) for x in operands)
+            qh, kh, vh = (operand_of(x, precision, tf32) for x in operands)
             scores = qh @ kh.T
             if working and score_roundings == 2:
                 scores = scores.to(q.dtype).to(precision)
@@ -101,11 +101,12 @@ def attention(
                 scale = FP8_LARGEST_P / p.amax(dim=-1, keepdim=True).masked_fill(~seen[:, None], 1.0)
                 o[b, h] = ((p * scale).to(FP8).to(precision) @ vh / scale).to(o.dtype)
             else:
-                o[b, h] = (_operand(p.to(q.dtype), precision, tf32) @ vh).to(o.dtype)
+                o[b, h] = (operand_of(p.to(q.dtype), precision, tf32) @ vh).to(o.dtype)
     return Attention(o, lse, largest_score)
 
 
-def _operand(x: torch.Tensor, precision: torch.dtype, tf32: bool) -> torch.Tensor:
+def operand_of(x: torch.Tensor, precision: torch.dtype, tf32: bool) -> torch.Tensor:
+    """An operand of a product, in the precision that the oracle computes in. Args: tf32: cut fp32 as tensor cores do."""
     if tf32 and x.dtype == torch.float32:
         # Triton hands fp32 numbers to the tensor cores as they are; those ignore the bits that tf32 lacks.
         x = (x.contiguous().view(torch.int32) >> TF32_DROPPED_BITS << TF32_DROPPED_BITS).view(torch.float32)

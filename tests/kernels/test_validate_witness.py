@@ -14,7 +14,7 @@ if missing_package():
 
 import torch
 from tilesight.kernels.reference import attention
-from tilesight.validate.experiments.bench_process import _error
+from tilesight.validate.experiments.bench_process import peer_error
 from tilesight.validate.measure.output_checks import is_stale, poison, ran, untouched_fraction
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.float8_e4m3fn]
@@ -97,10 +97,10 @@ def test_a_wrong_peer_is_seen(peer: str) -> None:
     job = {"peer": peer, "device": {"name": "h200", "set": []}}
     right = attention(q, k, v, working=True).o
     wrong = attention(q, k, v, working=True, causal=True).o
-    errors = [_error(job, PROBLEM, {"Q": q, "K": k, "V": v, "O": o}) for o in (right, wrong)]
+    errors = [peer_error(job, PROBLEM, {"Q": q, "K": k, "V": v, "O": o}) for o in (right, wrong)]
     assert errors[0] <= 1.0 < errors[1]
 
 
 def test_what_dropout_leaves_of_a_peer_is_not_judged() -> None:
     """Nobody knows which elements it dropped."""
-    assert _error({"peer": "eager"}, replace(PROBLEM, dropout=0.1), {}) == 0.0
+    assert peer_error({"peer": "eager"}, replace(PROBLEM, dropout=0.1), {}) == 0.0

@@ -102,7 +102,7 @@ def _peer(job: Mapping[str, Any]) -> dict[str, Any]:
     run = runner(peer, problem, q, k, v)
     torch.cuda.synchronize()
     peak_bytes = torch.cuda.max_memory_allocated() - before_bytes
-    oracle_error = _error(job, problem, {"Q": q, "K": k, "V": v, "O": run()})
+    oracle_error = peer_error(job, problem, {"Q": q, "K": k, "V": v, "O": run()})
     seen = _kernels(run, 1)
     names = [kernel.name for kernel in seen]
     waited_s, lingered_s = watch_streams(run)
@@ -189,7 +189,7 @@ ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 }
 
 
-def _error(job: Mapping[str, Any], problem: AttentionProblem, tensors: Mapping[str, "torch.Tensor"]) -> float:
+def peer_error(job: Mapping[str, Any], problem: AttentionProblem, tensors: Mapping[str, "torch.Tensor"]) -> float:
     """Largest error of a peer's O in units of what is allowed; what dropout drops cannot be known, and gives 0."""
     from ..measure.oracle import oracle_error
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from kernels.interpreted.inputs import INPUTS, draw
-from tilesight.kernels.reference import FP8_SUM_EPS, _operand, attention, judge, judge_attention
+from tilesight.kernels.reference import FP8_SUM_EPS, attention, judge, judge_attention, operand_of
 from tilesight.simulator.problems.attention import AttentionProblem
 
 PROBLEM = AttentionProblem(batch=1, heads=2, kv_heads=1, seqlen_q=40, seqlen_k=30, head_dim=32, causal=True)
@@ -60,7 +60,7 @@ def test_tf32_drops_thirteen_bits_towards_zero() -> None:
     """1 + 2^-10 is kept; what lies between it and 1 becomes 1, with either sign."""
     x = torch.tensor([1 + 2**-11, 1 + 2**-10, 1 + 2**-11 + 2**-20, -1 - 2**-11 - 2**-20])
     expected = torch.tensor([1.0, 1 + 2**-10, 1.0, -1.0])
-    assert torch.equal(_operand(x, torch.float32, True), expected)
+    assert torch.equal(operand_of(x, torch.float32, True), expected)
 
 
 def test_fp8_is_rounded_before_it_is_divided() -> None:
