@@ -106,7 +106,7 @@ def attention(
 
 
 def operand_of(x: torch.Tensor, precision: torch.dtype, tf32: bool) -> torch.Tensor:
-    """An operand of a product, in the precision that the oracle computes in. Args: tf32: cut fp32 as tensor cores do."""
+    """An operand of a product in the oracle's precision. Args: tf32: whether fp32 is cut as tensor cores cut it."""
     if tf32 and x.dtype == torch.float32:
         # Triton hands fp32 numbers to the tensor cores as they are; those ignore the bits that tf32 lacks.
         x = (x.contiguous().view(torch.int32) >> TF32_DROPPED_BITS << TF32_DROPPED_BITS).view(torch.float32)
