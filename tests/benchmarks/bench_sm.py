@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from made_code import coded_launch
+from support.made_code import coded_launch
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.sm.from_code import compiled_costs
 

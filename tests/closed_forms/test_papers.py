@@ -8,7 +8,7 @@ import pytest
 from closed_forms import papers, sm_bytes
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import read_by
+from support.strategies import read_by
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import steps, tally

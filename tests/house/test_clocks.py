@@ -12,17 +12,17 @@ LEAST_TIMEOUT_S = 120
 """Where nothing hangs, the slowest machine is done; see `waiting.HANG_S`."""
 
 REASONS = {
-    "fake_answerer.py": "hangs when it is told to",
-    "fake_ncu.py": "hangs when it is told to",
+    "support/fake_answerer.py": "hangs when it is told to",
+    "support/fake_ncu.py": "hangs when it is told to",
     "benchmarks/bench_simulate.py": "measures time",
     "benchmarks/bench_sm.py": "measures time",
-    "fake_worker.py": "hangs when it is told to",
+    "support/fake_worker.py": "hangs when it is told to",
     "gpu/test_measuring.py": "its subject is a slow host",
     "house/test_clocks.py": "shows what is forbidden",
     "rooms/softmax_laws/test_runner.py": "code that hangs; its watchdog gives up only what has left a file before",
     "rooms/validate/test_ncu.py": "an ncu that hangs, however long one waits",
     "rooms/validate/test_workers.py": "a watchdog that only gives up what has left a file before it hung",
-    "waiting.py": "looks again and again, and gives up after ten minutes",
+    "support/waiting.py": "looks again and again, and gives up after ten minutes",
 }
 
 
@@ -31,7 +31,7 @@ def _depends_on_time(text: str) -> bool:
 
 
 def test_no_test_depends_on_time_without_a_reason() -> None:
-    """Wait for an event, a file or a process's end instead: tests/waiting.py; and no reason is left over."""
+    """Wait for an event, a file or a process's end instead: tests/support/waiting.py; and no reason is left over."""
     tests = farm.ROOT / "tests"
     found = {str(path.relative_to(tests)) for path in tests.rglob("*.py") if _depends_on_time(path.read_text("utf-8"))}
     assert found == set(REASONS)

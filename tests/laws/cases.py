@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 from schedules import contract
-from strategies import configs, dtypes_of, problems, read_by, toys
+from support.strategies import configs, dtypes_of, problems, read_by, toys
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.prediction.prediction import Prediction

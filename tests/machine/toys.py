@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from strategies import TOY
+from support.strategies import TOY
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import LaunchRun, run_launches

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from made_code import CODE, CODE_CONFIG, CODE_PROBLEM, CODE_RESOURCES
+from support.made_code import CODE, CODE_CONFIG, CODE_PROBLEM, CODE_RESOURCES
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.display.render import to_json
 from tilesight.simulator.explain import OUTSIDE, REASONS, Explanation, LaunchExplanation, explain

@@ -7,7 +7,7 @@ import pytest
 from closed_forms import papers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import TOY, TOY_WGMMA, configs, dtypes_of, problems, read_by, toys
+from support.strategies import TOY, TOY_WGMMA, configs, dtypes_of, problems, read_by, toys
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Resources
 from tilesight.simulator.problems.attention import AttentionProblem

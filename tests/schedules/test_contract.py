@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from schedules import contract
-from strategies import TOY, toys
+from support.strategies import TOY, toys
 from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.registry import find_schedule

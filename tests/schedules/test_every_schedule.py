@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedules import contract
-from strategies import (
+from support.strategies import (
     CHOICES,
     TOY_WGMMA,
     configs,

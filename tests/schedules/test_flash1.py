@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from schedules.contract import tensors_of
-from strategies import TOY
+from support.strategies import TOY
 from tilesight.simulator.launch.program import Launch, Step
 from tilesight.simulator.launch.walk import accesses, steps, tally
 from tilesight.simulator.problems.attention import AttentionProblem

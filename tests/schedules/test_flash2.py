@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from strategies import TOY
+from support.strategies import TOY
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import accesses, tally
 from tilesight.simulator.problems.attention import AttentionProblem

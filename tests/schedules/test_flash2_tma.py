@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from strategies import TOY, TOY_TCGEN05, TOY_WGMMA
+from support.strategies import TOY, TOY_TCGEN05, TOY_WGMMA
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import accesses, steps, tally

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from schedules.contract import tensors_of
-from strategies import TOY, TOY_WGMMA
+from support.strategies import TOY, TOY_WGMMA
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import accesses, steps, tally
 from tilesight.simulator.problems.attention import AttentionProblem

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from closed_forms import papers, sm_bytes
-from strategies import TOY, TOY_WGMMA
+from support.strategies import TOY, TOY_WGMMA
 from tilesight.simulator.closed_form.roofline import roofline
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.interpreted.inputs import INPUTS, draw
 from kernels.interpreted.right import KERNELS, right
-from strategies import configs, dtypes_of, problems
+from support.strategies import configs, dtypes_of, problems
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.contract import CTA_ORDERS, KV_ORDERS, Config
 from tilesight.simulator.schedules.registry import find_schedule

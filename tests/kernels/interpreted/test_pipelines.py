@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.interpreted.inputs import INPUTS, OVERFLOWING, draw
-from strategies import configs, long_row_problems, problems
+from support.strategies import configs, long_row_problems, problems
 from tilesight.kernels.flash1 import flash1
 from tilesight.kernels.naive import naive
 from tilesight.kernels.reference import Verdict, judge_attention

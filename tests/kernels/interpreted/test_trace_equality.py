@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedules.contract import edit_steps
-from strategies import TOY, configs, devices, dtypes_of, long_row_problems, problems, toys
+from support.strategies import TOY, configs, devices, dtypes_of, long_row_problems, problems, toys
 from tilesight.kernels.capture.interpreter import Trace, example_tensors, record
 from tilesight.kernels.launch.launch import Twin
 from tilesight.kernels.launch.registry import find_twin, twinned

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-import fake_gpu as toy
 import pytest
-from fake_gpu import FakeGpu
+from support import fake_gpu as toy
+from support.fake_gpu import FakeGpu
 from tilesight.simulator.device.device import load_device
 from tilesight.validate.calibrate import calibrate
 from tilesight.validate.calibrate.micro import launch

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from made_code import CODE_RESOURCES
+from support.made_code import CODE_RESOURCES
 from tilesight.simulator.launch.program import Launch, Resources
 
 from tilesight.cli.main import main

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas
 import pytest
-from made_up import a_launch, a_prediction
+from support.made_up import a_launch, a_prediction
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.display.render import to_csv
 from tilesight.simulator.explore.explore import Exploration, explore

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import lru_cache
+from support.oracles import lru_cache
 from tilesight.simulator.core.engine.lru import ABSENT, DIRTY, STATE, USED, drop, insert, make_lru, soil, touch
 
 ENTRIES = 41

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
-from strategies import TOY
+from support.made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
+from support.strategies import TOY
 from tilesight.simulator.display.render import to_json
 from tilesight.simulator.explore.candidate import ERROR_FRACTIONS, Candidate, mark_like_best, mark_pareto
 from tilesight.simulator.explore.explore import explore

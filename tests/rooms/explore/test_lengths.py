@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from strategies import TOY
+from support.strategies import TOY
 from tilesight.simulator.display.render import to_json
 from tilesight.simulator.explore.explore import explore
 from tilesight.simulator.explore.fastest import survey_problem

@@ -1,7 +1,7 @@
 """Which schedules and configurations are looked at."""
 
 import pytest
-from made_up import A_PROBLEM
+from support.made_up import A_PROBLEM
 from tilesight.simulator.explore.space import configs_of, options_taken, schedules_named, those_able, unlike
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 

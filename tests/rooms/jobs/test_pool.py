@@ -5,11 +5,11 @@ import threading
 from threading import Barrier, Event
 
 import pytest
+from support.waiting import HANG_S
 from tilesight.simulator.jobs.pool import run_all
 from tilesight.simulator.jobs.stopping import STOPPED, Stopped, check_wanted
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
-from waiting import HANG_S
 
 
 def test_results_come_in_the_order_of_the_jobs() -> None:

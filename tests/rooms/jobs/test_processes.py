@@ -7,15 +7,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.waiting import HANG_S, ended, patient_timer
 from tilesight.simulator.jobs import processes
 from tilesight.simulator.jobs.processes import Answerer, Died, how_ended, telling_line
-from waiting import HANG_S, ended, patient_timer
 
 
 @pytest.fixture
 def answerer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answerer]:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    made = Answerer("fake_answerer", "helper", ["--gpu", "3"], {"MOOD": "fair"})
+    made = Answerer("support.fake_answerer", "helper", ["--gpu", "3"], {"MOOD": "fair"})
     yield made
     made.stop()
 

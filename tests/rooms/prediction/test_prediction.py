@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from made_up import a_launch, a_prediction
+from support.made_up import a_launch, a_prediction
 from tilesight.simulator.traffic import Traffic
 
 FIGURES = {

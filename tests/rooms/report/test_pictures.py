@@ -5,8 +5,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from made_up import A_PROBLEM, a_launch, a_prediction
-from strategies import TOY
+from support.made_up import A_PROBLEM, a_launch, a_prediction
+from support.strategies import TOY
 from tilesight.simulator import units
 from tilesight.simulator.display.render import bound_text, config_text
 from tilesight.simulator.explore.candidate import Candidate

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
+from support.made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
 from tilesight.simulator.device.device import load_device, number_fields
 from tilesight.simulator.display import render
 from tilesight.simulator.display.render import Column, config_text, problem_text, table, to_csv, to_json

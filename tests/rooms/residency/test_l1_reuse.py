@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_code import made_instruction
+from support.made_code import made_instruction
 from tilesight.simulator.core.engine.l1 import hit_share
 from tilesight.simulator.core.sm import tables as sm
 from tilesight.simulator.device.device import load_device

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import TOY
+from support.strategies import TOY
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Resources
 from tilesight.simulator.residency.occupancy import DoesNotFit, occupancy

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import TOY, TOY_TCGEN05, TOY_WGMMA
+from support.strategies import TOY, TOY_TCGEN05, TOY_WGMMA
 from tilesight.simulator.residency.registers_and_smem import estimate_resources, exchanged_bytes, tensor_instruction
 
 

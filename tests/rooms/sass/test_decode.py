@@ -1,7 +1,7 @@
 """Listings of machine code: instructions, their operands, and what they tell the scheduler."""
 
 import pytest
-from listings import listing
+from support.listings import listing
 from tilesight.simulator.sass.decode import decode, split_operands
 
 

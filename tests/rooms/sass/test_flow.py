@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from listings import flow_of
+from support.listings import flow_of
 from tilesight.simulator.sass.graph import find_dominators, natural_loops, stands_over
 
 GRAPHS = st.integers(1, 9).flatmap(

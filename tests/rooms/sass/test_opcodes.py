@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from listings import listing
+from support.listings import listing
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.sass.decode import Instruction, decode
 from tilesight.simulator.sass.matrix import product_of, tensor_cycles

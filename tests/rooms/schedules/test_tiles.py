@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import problems
+from support.strategies import problems
 from tilesight.simulator.integers import cdiv, next_power_of_two
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules import tiles

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
+from support.made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
 from tilesight.simulator.core.sm import tables as sm
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.engine.clock import Clocks

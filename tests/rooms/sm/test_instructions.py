@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from made_code import made_instruction
-from strategies import TOY
+from support.made_code import made_instruction
+from support.strategies import TOY
 from tilesight.simulator.core.sm import tables as sm
 from tilesight.simulator.sm.instructions import (
     BSYNC_CYCLES,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from listings import flow_of, launch_of, words
+from support.listings import flow_of, launch_of, words
 from tilesight.simulator.core.sm import tables as sm
 from tilesight.simulator.sm.instructions import PART_SECTOR, lower_code
 from tilesight.simulator.sm.lane_addresses import enter_accesses

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_code import coded_launch, made_instruction
+from support.made_code import coded_launch, made_instruction
 from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.sass.decode import Instruction, decode
 from tilesight.simulator.sass.flow import Flow, find_flow

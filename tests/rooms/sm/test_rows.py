@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from made_code import made_instruction
+from support.made_code import made_instruction
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch, Step
 from tilesight.simulator.problems.attention import AttentionProblem

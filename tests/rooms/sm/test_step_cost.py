@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from strategies import TOY, TOY_WGMMA
+from support.strategies import TOY, TOY_WGMMA
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.launch.program import Launch, Matmul, Path, Resources, Step, Tensor, Tile, TileProgram, Work
 from tilesight.simulator.sm.step_cost import PIPES, StepCost, operand_smem_bytes, step_cost

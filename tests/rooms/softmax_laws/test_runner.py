@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import HANG_S, ended
 from tilesight.softmax_laws.run import runner
 from tilesight.softmax_laws.run.process import Died, Process
 from tilesight.softmax_laws.run.runner import Checked, Job, run
-from waiting import HANG_S, ended
 
 GOOD = """
 import ctypes, os, subprocess, sys, time

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from listings import flow_of, launch_of, words
+from support.listings import flow_of, launch_of, words
 from tilesight.simulator.trace.accesses import Access, accesses
 from tilesight.simulator.trace.executions import special_registers
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from listings import flow_of, launch_of, words
+from support.listings import flow_of, launch_of, words
 from tilesight.simulator.sass.constants import Parameter, constant_bank
 from tilesight.simulator.trace.deciding import deciding
 from tilesight.simulator.trace.executions import executed_instructions, executions, paths

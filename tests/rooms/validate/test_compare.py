@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up_measurements import (
+from support.made_up_measurements import (
     H200,
     PROBLEM,
     a_point,

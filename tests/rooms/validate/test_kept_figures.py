@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from recorded_code import FILE, Kernel, recorded
+from support.recorded_code import FILE, Kernel, recorded
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.library.lookup import find_kernel
 from tilesight.validate.library.kept_figures import figures_on

@@ -6,7 +6,7 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up_measurements import MACHINE, a_timing
+from support.made_up_measurements import MACHINE, a_timing
 from tilesight.validate.measurement import (
     LaunchMeasurement,
     Lost,

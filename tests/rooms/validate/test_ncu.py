@@ -4,9 +4,10 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-import fake_ncu
 import pytest
-from fake_ncu import QUERY, VALUES, printed
+from support import fake_ncu
+from support.fake_ncu import QUERY, VALUES, printed
+from support.waiting import HANG_S
 from tilesight.validate.counters import ncu as room
 from tilesight.validate.counters.ncu import (
     VARIABLE,
@@ -19,7 +20,6 @@ from tilesight.validate.counters.ncu import (
     reason_in,
     version_of,
 )
-from waiting import HANG_S
 
 DENIED = (
     "==PROF== Connected to process 1 (/usr/bin/python3)\n"

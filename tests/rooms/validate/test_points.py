@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from made_up_measurements import H200, PROBLEM, a_point, some_points
+from support.made_up_measurements import H200, PROBLEM, a_point, some_points
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 from tilesight.validate.points.point import Point, matching, pinned, runnable_config, runnable_schedules
 from tilesight.validate.points.sets import (

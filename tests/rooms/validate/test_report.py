@@ -7,14 +7,23 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_up_measurements import PROBLEM, a_point, a_timing, a_validation, compared, lost, predicted, some_points
+from support.made_up_measurements import (
+    PROBLEM,
+    a_point,
+    a_timing,
+    a_validation,
+    compared,
+    lost,
+    predicted,
+    some_points,
+)
+from support.waiting import HANG_S
 from tilesight.simulator.report.page import Made
 from tilesight.simulator.report.series import LEVELS
 from tilesight.validate.compare.campaign import Validation
 from tilesight.validate.report.html import validate_html
 from tilesight.validate.report.page import page_text
 from tilesight.validate.report.text import error_text, short_config, validate_text, value_text
-from waiting import HANG_S
 
 MADE = Made(command="tilesight validate --html x", version="1.2.3", date="2026-11-23T12:34:56+00:00")
 VOID = {"meta", "link", "br", "img", "input", "hr"}

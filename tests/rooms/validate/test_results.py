@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up_measurements import H200, HEADER, MACHINE, a_timing, some_points
+from support.made_up_measurements import H200, HEADER, MACHINE, a_timing, some_points
+from support.waiting import ended
 from tilesight.simulator.launch.program import Resources
 from tilesight.validate.compare.campaign import measure_points
 from tilesight.validate.measure.lanes import Lane
 from tilesight.validate.measure.results_file import Header, Row, appending, read_results
 from tilesight.validate.measurement import Lost, Measurement
 from tilesight.validate.points.point import Point
-from waiting import ended
 
 POINTS = some_points(40)
 RESOURCES = Resources(registers_per_thread=168, smem_bytes_per_cta=49152, origin="compiled")
@@ -250,7 +250,7 @@ def test_a_killed_run_leaves_no_worker_and_no_lock(tmp_path: Path, monkeypatch: 
         os.kill(os.getpid(), signal.SIGKILL)
 
     def run() -> None:
-        lane = Lane("0", H200, {"name": "h200", "set": []}, "not asked for", module="fake_worker")
+        lane = Lane("0", H200, {"name": "h200", "set": []}, "not asked for", module="support.fake_worker")
         validate(path, lane, POINTS[:2], die)
 
     assert killed(run)

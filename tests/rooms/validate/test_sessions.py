@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up_measurements import HEADER, a_point, lost, measured, predicted, some_points
+from support.made_up_measurements import HEADER, a_point, lost, measured, predicted, some_points
+from support.waiting import HANG_S
 from tilesight.simulator.launch.program import Resources
 from tilesight.validate.measure import gpus as gpu_room
 from tilesight.validate.measure.lanes import Lane
 from tilesight.validate.measure.results_file import Row, appending, read_results
 from tilesight.validate.measurement import Measurement
-from waiting import HANG_S
 
 from tilesight.cli.main import main
 
@@ -45,7 +45,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("tilesight.kernels.launch.availability.missing_gpu", lambda: None)
     monkeypatch.setattr("tilesight.cli.commands.validate.compiler", compiler)
     monkeypatch.setattr(gpu_room, "visible_gpus", lambda: visible)
-    monkeypatch.setattr(gpu_room, "Lane", partial(Lane, module="fake_worker", timeout_s=HANG_S))
+    monkeypatch.setattr(gpu_room, "Lane", partial(Lane, module="support.fake_worker", timeout_s=HANG_S))
     return visible
 
 

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from made_up_measurements import H200, PROBLEM, a_point, some_points
+from support.made_up_measurements import H200, PROBLEM, a_point, some_points
+from support.waiting import HANG_S, ended, patient_timer
 from tilesight.simulator.jobs import processes
 from tilesight.simulator.jobs.processes import Died
 from tilesight.simulator.launch.program import Resources
@@ -22,7 +23,6 @@ from tilesight.validate.measure.results_file import Row
 from tilesight.validate.measure.worker import job_of, read_job, reason_of
 from tilesight.validate.measurement import Lost, Measurement
 from tilesight.validate.points.point import Point
-from waiting import HANG_S, ended, patient_timer
 
 RESOURCES = Resources(registers_per_thread=168, smem_bytes_per_cta=49152, origin="compiled")
 DEVICE = {"name": "h200", "set": []}
@@ -51,7 +51,7 @@ def lane(monkeypatch: pytest.MonkeyPatch, hanging: Path) -> Iterator[Make]:
         gpu: str = "0",
     ) -> Lane:
         monkeypatch.setenv("FAKE_FAULTS", json.dumps(faults or {}))
-        made.append(Lane(gpu, H200, DEVICE, counting, module="fake_worker", timeout_s=0.2))
+        made.append(Lane(gpu, H200, DEVICE, counting, module="support.fake_worker", timeout_s=0.2))
         return made[-1]
 
     yield make

@@ -1,6 +1,6 @@
 """Machine code of a dozen kernels of the library, recorded, so that the way from code to costs needs no compiler.
 
-`python tests/recorded_code.py` compiles them anew and writes `recorded/code.json.xz` (needs torch and triton, no GPU);
+`python tests/support/recorded_code.py` compiles them anew and writes `recorded/code.json.xz` (needs torch and triton);
 it refuses a Triton that makes other code than the library is of.
 """
 
@@ -17,7 +17,7 @@ from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import launches_of
 
-FILE = Path(__file__).parent / "recorded" / "code.json.xz"
+FILE = Path(__file__).parents[1] / "recorded" / "code.json.xz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from tilesight.simulator.sass.decode import Instruction
 from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.schedules.registry import find_schedule
 
-RECORDED = Path(__file__).parent / "recorded" / "sass-flash2-sm90.txt.gz"
+RECORDED = Path(__file__).parents[1] / "recorded" / "sass-flash2-sm90.txt.gz"
 CODE_PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=1024, seqlen_k=1024, head_dim=64)
 CODE_CONFIG = Config(block_m=64, block_n=64, num_warps=4, num_stages=3)
 THREADS_AND_GRID = {0: 128, 4: 1, 8: 1, 12: 64, 16: 1, 20: 1}

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import waiting
+from support import waiting
 from tilesight.simulator.jobs.processes import serve
 
 FAULTS = json.loads(os.environ.get("FAKE_FAULTS", "{}"))
