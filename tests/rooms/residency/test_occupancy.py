@@ -30,6 +30,9 @@ def needs(registers: int, smem_bytes: int) -> Resources:
         (64, 115712, 4, 2, "smem"),
         (64, 115713, 4, 1, "smem"),
         (64, 232448, 8, 1, "smem"),
+        # Eleven CTAs take 157 units of 128 B each, beside 1 KiB; not one byte more.
+        (16, 20096, 1, 11, "smem"),
+        (16, 20097, 1, 10, "smem"),
     ],
 )
 def test_the_tightest_limit_of_an_h200_decides(

@@ -25,6 +25,8 @@ def test_text_and_address_come_from_the_listing() -> None:
         (0x002FE200, 1, False, -1, -1, 0b10, 0),
         (0x0003E800, 4, False, -1, 1, 0, 0),
         (0x080FE200, 1, False, -1, -1, 0, 2),
+        (0x020FE200, 1, False, -1, -1, 0b100000, 0),
+        (0x200FE200, 1, False, -1, -1, 0, 8),
     ],
 )
 def test_control_bits_stand_above_bit_41_of_the_high_word(

@@ -89,9 +89,10 @@ def test_asynchronous_loads_are_written_to_shared_memory(path: Path, written: in
 
 
 def test_loads_take_issue_slots() -> None:
-    """More bytes, more instructions."""
-    small, large = (Tile(tensor="X", slab="slab", rows=rows, cols=64, path="async") for rows in (16, 128))
-    assert pipe("issue", cost(Work(), loads=(large,))) > pipe("issue", cost(Work(), loads=(small,))) > 0
+    """Six instructions for each 512 B of a warp, on four issue slots a cycle."""
+    tile = Tile(tensor="X", slab="slab", rows=128, cols=64, path="plain")
+    slots = 6 * 128 * 64 * 2 / 512
+    assert pipe("issue", cost(Work(), loads=(tile,))) - pipe("issue", cost(Work())) == slots / 4
 
 
 def test_a_copy_by_tma_takes_no_issue_slots() -> None:
@@ -154,6 +155,17 @@ def test_one_cta_waits_for_each_part_of_its_step() -> None:
     assert cost(both).critical_path_cycles > max(alone)
     assert cost(both).critical_path_cycles > pipe("tensor", cost(both)) + pipe("mufu", cost(both))
     assert cost(replace(both, barriers=3)).critical_path_cycles > cost(both).critical_path_cycles
+
+
+def test_every_barrier_takes_the_same() -> None:
+    """22.5 cycles each; warps that share rows of a tile meet at four more."""
+    none, first, third = (cost(Work(barriers=count)).critical_path_cycles for count in (0, 1, 3))
+    assert (first - none, third - none) == (22.5, 67.5)
+    rows = Matmul(m=64, n=64, k=64)
+    own, shared = (cost(Work(matmuls=(rows,)), num_warps=warps) for warps in (4, 8))
+    slots = 4 * (shared.pipe_cycles[PIPES.index("issue")] - own.pipe_cycles[PIPES.index("issue")])
+    longer = shared.critical_path_cycles - own.critical_path_cycles
+    assert longer == pytest.approx(4 * 22.5 + slots / 4)
 
 
 def test_counts_pass_through() -> None:

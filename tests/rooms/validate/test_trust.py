@@ -104,6 +104,10 @@ PLANTED: dict[str, tuple[dict[str, Any], str]] = {
         {"facts": {"waited_s": 2e-5, "lingered_s": 1.5e-3}},
         "work on another stream: the GPU was busy for 1.50 ms",
     ),
+    "a fifth of the work ran on another stream": (
+        {"facts": {"waited_s": 8e-3, "lingered_s": 2e-3}},
+        "work on another stream: the GPU was busy for 2.00 ms",
+    ),
     "a kernel did not launch": ({"ran": ()}, "asked for 1 launch, 0 ran: none"),
     "a kernel ran twice": ({"ran": (RAN, RAN)}, "asked for 1 launch, 2 ran: flash2, flash2"),
     "another kernel ran": ({"ran": changed(name="flash1")}, "flash2: kernel flash1, not flash2"),
