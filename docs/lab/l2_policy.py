@@ -2,7 +2,7 @@
 
     python docs/lab/l2_policy.py [FILE [DEVICE]]
 
-Without FILE, what was counted on an H200, from `docs/validation/`.
+Without FILE, what was counted on an H200, from `docs/lab/data/`.
 Differences are shares of the data that a launch touches. No GPU is needed.
 """
 
@@ -19,7 +19,7 @@ from tilesight.simulator.integers import cdiv
 from tilesight.simulator.launch.program import Launch, Loop, Resources, Step, Tensor, Tile, TileProgram, affine
 from tilesight.simulator.sm.step_cost import PIPES, StepCost
 
-COUNTED = Path(__file__).parents[1] / "docs" / "validation" / "l2-h200-2026-11-21.json"
+COUNTED = Path(__file__).parent / "data" / "l2-h200-2026-11-21.json.xz"
 CHUNK_BYTES = 4096
 CTAS = 264
 BUFFER = Tensor(name="X", role="scratch", slabs=1, rows=500_000, cols=CHUNK_BYTES // 2, element_bytes=2)
@@ -85,7 +85,8 @@ def main(path: str | Path = COUNTED, device_name: str = "h200") -> None:
     """Print a line for each launch, then mean differences."""
     device = load_device(device_name)
     differences = []
-    for sequence in json.loads(Path(path).read_text("utf-8"))["sequences"]:
+    stored = Path(path).read_bytes()
+    for sequence in json.loads(lzma.decompress(stored) if str(path).endswith(".xz") else stored)["sequences"]:
         print(f"{sequence['name']}: {sequence['what']}")
         for told, run in zip(sequence["launches"], replay(sequence, device), strict=True):
             pairs = [(getattr(run, name) / 1e6, told[name] / 1e6) for name in FIGURES]

@@ -13,7 +13,7 @@ from ..sm.step_cost import StepCost
 FEW_CTAS = 12
 """Up to so many CTAs leave a cluster of SMs without work, which keeps the boost clock, and elapsed cycles are those of
 the fastest SM: all 23 launches with products of 1 to 12 CTAs were above 1.93 GHz (H200), of 701 with 16 or more 5 above
-1.9; the SMs that ran 22 of 1 to 8 CTAs at 1.61 to 1.81 (docs/validation/sm-clocks-h200-2026-11-22.json)."""
+1.9; the SMs that ran 22 of 1 to 8 CTAs at 1.61 to 1.81 (docs/lab/data/sm-clocks-h200-2026-11-22.json.xz)."""
 LONE_CTAS = 4
 """Up to so many have a cluster each: 1, 2 and 4 CTAs slow 9, 22 and 33 to 36 % of the SMs down, 8 no more than 4."""
 

@@ -3,7 +3,7 @@
 All launches share one numbering of granules, so that what one launch leaves in L2 the next one finds.
 A granule of a tensor is the largest rectangle that every tile of every launch covers as a whole (`chunk`),
 or one 128-byte line (`line`).
-Where these are too many and too small, one of a few, along diagonals, stands for its neighbours (decision 0017).
+Where these are too many and too small, one of a few, along diagonals, stands for its neighbours (decision 0004).
 Tensors of millions of granules are folded: granule numbers repeat after a window of many L2 capacities;
 what is touched again after so much else would not be found in L2 anyway.
 A number that comes to mean another granule leaves L2 first:

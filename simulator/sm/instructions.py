@@ -46,15 +46,15 @@ NARROW = {"U16": 16.0, "S16": 16.0, "U8": 8.0, "S8": 8.0}
 Triton gives a thread eight elements in a row, so lanes lie 8 elements apart; it moves one at a time where it cannot
 tell that rows are aligned.
 ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1's tags take 4.0
-cycles for such a load, one a line (docs/validation/store-queue-h200-2026-11-22.json)."""
+cycles for such a load, one a line (docs/lab/data/store-queue-h200-2026-11-22.json.xz)."""
 PART_SECTOR = 1.22
 """A part of a sector on the way out for a whole one: fitted on row kernels of seed 0, which take 29.8 to 31.2 cycles a
 store of 16 of them, where whole ones take 25.0; stores alone take 25 to 39, by where they go and how many warps take
-turns (docs/validation/narrow-stores-h200-2026-11-23.json)."""
+turns (docs/lab/data/narrow-stores-h200-2026-11-23.json.xz)."""
 WAITING_LINES, WAITING_NARROW = 52.0, 146.0
 """Lines that may wait to leave an SM, behind L1. A load waits for 53 stores of four lines, 850 cycles where one SM
 writes, 40 of which stand in front of L1; for 68 to 72 stores of single elements (4.88 lines each, at 20 cycles), 40 of
-them there as well (docs/validation/lsu-queue-h200-2026-11-23.json)."""
+them there as well (docs/lab/data/lsu-queue-h200-2026-11-23.json.xz)."""
 LINE_SECTORS = 4.0
 BULK_KINDS = {"UTMALDG": sm.BULK, "UTMASTG": sm.BULK_WRITE, "UTMACMDFLUSH": sm.FLUSH}
 SHARED_LINE_BYTES = 128.0
@@ -64,17 +64,17 @@ LSU_INTERVAL = 2.0
 """Cycles between two memory instructions of a sub-core; an estimate (Huerta et al. 2025: one every 2 cycles)."""
 OPERAND_READ = 12.0
 """Until a memory instruction has read its registers (Huerta et al. 2025: 7 to 14 on Ampere; LDGSTS on an H200: a cycle
-more than with 12, docs/validation/operand-read-h200-2026-11-22.json)."""
+more than with 12, docs/lab/data/operand-read-h200-2026-11-22.json.xz)."""
 UNIFORM_INTERVAL = 1.0
 """The compiler lets uniform instructions that do not need each other follow at once, and counts on it."""
 PRODUCT_LEAST = 13.0
 """wgmma m64n16k16 with A in registers takes 13.0 cycles, where N / 2 is 8: one H200, CUDA 13.0, 2026-11-21."""
 BSYNC_CYCLES = 26
 """From the end of a divergent branch to the next instruction: stall samples, HMMA kernels of flash2
-(docs/validation/stall-samples-h200-2026-11-22.json). Nearly all branches that the compiler guards so are divergent."""
+(docs/lab/data/stall-samples-h200-2026-11-22.json.xz). Nearly all branches that the compiler guards so are divergent."""
 STORED_WORD = 3.0
 """Cycles more for each further word that STS reads: an address may change 13 cycles after LDGSTS has issued, 21 after
-STS.128 (docs/validation/operand-read-h200-2026-11-22.json)."""
+STS.128 (docs/lab/data/operand-read-h200-2026-11-22.json.xz)."""
 SHFL_PASSES, MUFU_READS = 2.0, 2.0
 """SHFL goes through shared memory twice (beside products that take all of it, see `core.sm.memory_pipe`); MUFU reads
 its operands in two halves: EX2 takes 10.6 cycles beside products, where others take 5.2."""

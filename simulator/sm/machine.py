@@ -18,16 +18,16 @@ BULK_CYCLES = 103.0
 """What a bulk copy takes beyond an L2 hit of 280 cycles: 517 for 16 KiB, less the data's own 134."""
 COPY_CYCLES = 30.0
 """The same for LDGSTS: one of 512 B and the wait for it take 332 cycles in the mean of 132 SMs, 300 of them the hit and
-the instructions (docs/validation/sm-sharing-h200-2026-11-22.json)."""
+the instructions (docs/lab/data/sm-sharing-h200-2026-11-22.json.xz)."""
 FILL = 1.05
 """Cycles of the way from L2 for one of shared memory: LDGSTS tiles of 2 to 32 KiB take 1.05 to 1.06 cycles more for
 each 128 B, one SM (the same data); what all SMs together ask of L2 is the engine's."""
 OUT, OUT_ALONE = 6.26, 4.0
 """The same for what is written to L2, 20.45 B a cycle where all SMs write and 32 where few do (one H200, CUDA 13.0,
-2026-11-22, docs/validation/sm-sharing-h200-2026-11-22.json; 31.4 for each of 66, by the program before)."""
+2026-11-22, docs/lab/data/sm-sharing-h200-2026-11-22.json.xz; 31.4 for each of 66, by the program before)."""
 BULK_TURN_CYCLES = 140.0
 """A bulk copy behind a bulk store of 4, 16 and 32 KiB is there 453, 837 and 1350 cycles later than alone: 310 beyond
-31.5 B a cycle, 170 of them the store's own (docs/validation/store-queue-h200-2026-11-22.json)."""
+31.5 B a cycle, 170 of them the store's own (docs/lab/data/store-queue-h200-2026-11-22.json.xz)."""
 MATMUL_WAIT_CYCLES = 40.0
 """wgmma: a turn of four products and their wait takes 54 cycles (A in registers) beyond the products; about 14 of them
 are the turn's own instructions."""
@@ -42,10 +42,10 @@ gap it waits, and by how much longer than they take; set to what instructions ta
 cycles more for each beyond its share."""
 PRODUCT_JITTER = 0.1
 """Nothing on a GPU takes as long each time, and CTAs that run beside each other do not lock in step: an assumption, of
-5, 10 and 30 %, with eyes on paces by age and on times of seed 0 (decision 0020)."""
+5, 10 and 30 %, with eyes on paces by age and on times of seed 0 (decision 0011)."""
 PORT_SLACK = 2.0
 """Instructions that may issue at once: stall samples of a lone CTA show hardly any that wait for the port beside a
-product, one in 7 cycles (docs/validation/stall-samples-h200-2026-11-22.json), and so it is here with 2 to 16."""
+product, one in 7 cycles (docs/lab/data/stall-samples-h200-2026-11-22.json.xz), and so it is here with 2 to 16."""
 DISPATCH_CYCLES = 321.0
 """From the end of a CTA to the begin of the next in its place."""
 LINE_BYTES = 128

@@ -16,7 +16,7 @@ from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.simulate import simulate
 
-# What L1 has is a matter of chance beyond half of its room: on which SM a CTA runs, and when (decision 0022).
+# What L1 has is a matter of chance beyond half of its room: on which SM a CTA runs, and when (decision 0011).
 CYCLES, FILL, HBM_READ, HBM_WRITE, L2_READ, FABRIC = 0.01, 0.015, 0.015, 0.01, 0.015, 0.01
 H200 = load_device("h200")
 SLICE = replace(H200, name="16 SMs and 4 MiB of an H200", sms=16, l2_bytes=4 << 20, l2_set_spread=0, hbm_channels=1)

@@ -10,8 +10,8 @@ from tilesight.validate.compare.recompile import with_figures
 from tilesight.validate.measure.results_file import Row, read_results
 from tilesight.validate.measurement import Lost
 
-FOLDER = Path(__file__).parents[2] / "docs" / "validation"
-FITTED_ON = "h200-2026-11-21.jsonl"
+DOCS = Path(__file__).parents[2] / "docs"
+FITTED_ON = DOCS / "validation" / "h200-2026-11-21.jsonl"
 """The draw that constants were fitted on: points of its problems are left out."""
 MEAN_ERRORS = {"time_s": 0.0441, "hbm_read_bytes": 0.0107, "smem_fill_bytes": 0.0026}
 """Mean sizes of the errors over these points, as they are."""
@@ -21,9 +21,9 @@ UNTOLD = 0.0005
 
 def chosen() -> list[Row]:
     """Of all test draws the point with the least digest for each schedule, head dim, mask and dtype."""
-    fitted = {row.point.problem for row in read_results(FOLDER / FITTED_ON)[1]}
+    fitted = {row.point.problem for row in read_results(FITTED_ON)[1]}
     kinds: dict[tuple, list[Row]] = {}
-    for path in sorted(FOLDER.glob("h200-*-seed*.jsonl")):
+    for path in sorted(DOCS.rglob("h200-*-seed*.jsonl*"), key=lambda path: path.name):
         for row in read_results(path)[1]:
             point, ran = row.point, row.outcome
             if point.problem in fitted or isinstance(ran, Lost) or ran.doubts or not ran.timing:

@@ -11,7 +11,7 @@ from tilesight.simulator.sm.step_cost import StepCost
 
 FIRST_WAVE_US = (2044, 2126, 2388, 2717)
 SECOND_WAVE_US = (2143, 2257, 2418, 2581)
-"""flash2, 64 x 64 tiles, four CTAs on an SM of an H200, 2026-11-21 (docs/decisions/0011)."""
+"""flash2, 64 x 64 tiles, four CTAs on an SM of an H200, 2026-11-21 (docs/decisions/0010)."""
 PACES = (0.869, 0.905, 1.043, 1.273)
 """By age, of the mean, from the first wave alone: the second is older, and so faster, from 2044 us on, and so on."""
 PIPE = 100

@@ -1,6 +1,5 @@
 """What an H200's L2 kept of sequences of reads, writes and copies, against the engine."""
 
-import json
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.lab import measured
 from tilesight.simulator.device.device import load_device
 
 ROOT = Path(__file__).parents[2]
@@ -26,8 +26,7 @@ def replayer() -> ModuleType:
 
 
 def recorded() -> list[dict[str, Any]]:
-    text = (ROOT / "docs" / "validation" / "l2-h200-2026-11-21.json").read_text("utf-8")
-    sequences: list[dict[str, Any]] = json.loads(text)["sequences"]
+    sequences: list[dict[str, Any]] = measured("l2-h200-2026-11-21")["sequences"]
     return sequences
 
 

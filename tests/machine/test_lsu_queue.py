@@ -3,14 +3,13 @@
 Held against `lsu-queue-h200-2026-11-23.json`: warps store so many times, and then read shared memory.
 """
 
-import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from machine.sm_toys import LATENCIES, Code, straight, walk
+from support.lab import measured
 from tilesight.simulator.core.sm import tables as sm
 from tilesight.simulator.sm.instructions import OPERAND_READ, WAITING_LINES
 from tilesight.simulator.sm.machine import OUT, OUT_ALONE
@@ -25,12 +24,11 @@ STORE: dict[str, Any] = {
 }
 READ: dict[str, Any] = {"kind": sm.SHARED, "pipe": sm.LSU, "interval": 2.0, "latency": 22.0, "smem": 1.0}
 SMS = 132
-DATA = Path(__file__).parents[2] / "docs/validation/lsu-queue-h200-2026-11-23.json"
 
 
 @cache
 def _rows() -> tuple[dict[str, Any], ...]:
-    rows = json.loads(DATA.read_text("utf-8"))["rows"]
+    rows = measured("lsu-queue-h200-2026-11-23")["rows"]
     return tuple(
         row for row in rows if row["what"] == "after" and (row["store"], row["op"], row["in_l1"]) == ("512 B", "LDS", 0)
     )

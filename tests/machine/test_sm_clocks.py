@@ -1,12 +1,11 @@
 """Each cluster of SMs has a clock of its own below the boost clock; what its SMs compute takes the longer."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from machine.toys import GPU, KIB, cost, launch, run, sweeps, tensor
+from support.lab import measured
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.engine import launch_state
 from tilesight.simulator.engine.clock import CLUSTERS, FEW_CTAS, Clocks, clocks_of, slowness_of_sms
@@ -16,7 +15,6 @@ H200 = replace(load_device("h200"), gpc_clock_spread=0.01)
 EIGHT = replace(GPU, sms=8, gpc_clock_spread=0.02)
 """One SM for each cluster."""
 BELOW_HZ = 0.9 * GPU.boost_clock_hz
-DATA = Path(__file__).parents[2] / "docs" / "validation"
 BELOW = Clocks(H200.tensor_boost_clock_hz, H200.tensor_boost_clock_hz)
 TRIPS = 50
 work = pytest.mark.parametrize(
@@ -117,7 +115,7 @@ def test_without_products_all_clocks_are_the_boost_clock() -> None:
     assert restarting(1, flop=0) == Clocks(H200.boost_clock_hz, H200.boost_clock_hz)
 
 
-LAUNCHES = json.loads((DATA / "sm-clocks-h200-2026-11-22.json").read_text())["launches"]
+LAUNCHES = measured("sm-clocks-h200-2026-11-22")["launches"]
 
 
 @pytest.mark.parametrize("few", [True, False])

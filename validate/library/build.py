@@ -85,7 +85,7 @@ def wanted(device: Device) -> Iterator[Wanted]:
 
 def recorded(folder: Path, device: Device) -> Iterator[Wanted]:
     """Launches of the points that the results files of a folder hold, on a device."""
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in sorted([*folder.rglob("*.jsonl"), *folder.rglob("*.jsonl.xz")]):
         for row in read_results(path)[1]:
             if row.resources:
                 yield from ((launch, row.point.problem) for launch in row.point.launches(device))

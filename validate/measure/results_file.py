@@ -7,6 +7,7 @@ a half line that a dying machine left at the end is cut off when the file is ope
 
 import fcntl
 import json
+import lzma
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from ..measurement import Machine, Outcome, outcome_from_dict
 from ..points.point import Point
 
 SCHEMA = "tilesight.validate/1"
+COMPRESSED = ".xz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +75,17 @@ class Row:
 
 
 def read_results(path: Path) -> tuple[Header | None, list[Row]]:
-    """Header and rows of a file; no header where it is empty or only a half line.
+    """Header and rows of a file, which may be compressed (.xz); no header where it is empty or only a half line.
 
     Raises:
         ValueError: a whole line is not what it should be; the text names file, line and what is wrong.
         OSError: the file cannot be read.
     """
-    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    stored = path.read_bytes()
+    try:
+        whole, _, _ = (lzma.decompress(stored) if path.suffix == COMPRESSED else stored).rpartition(b"\n")
+    except lzma.LZMAError as error:
+        raise ValueError(f"{path}: is no xz file ({error})") from None
     header: Header | None = None
     rows: list[Row] = []
     for number, line in enumerate(whole.splitlines(), 1):

@@ -3,7 +3,7 @@
 What lies nearer than half of its room is found again, and of what lies farther back an ever smaller share:
 sets fill unevenly, and what was stored to stays longer than what was only loaded.
 Source: ncu on an H200, what flash1 loads again in seeds 0, 1, 3 and 4 of `validate --full`; `docs/lab/l1_hits.cu` has
-the same shape for lines that are loaded and stored to (docs/validation/l1-hits-h200-2026-11-23.json).
+the same shape for lines that are loaded and stored to (docs/lab/data/l1-hits-h200-2026-11-23.json.xz).
 """
 
 import numpy as np

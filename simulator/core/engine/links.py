@@ -16,7 +16,7 @@ COUNTERS = 9
 # Elements of `free`: what all share, an L2 port per partition, a read and a write port per SM, the channels of HBM.
 FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2
 # Bytes that lie in one channel. With this, and 64 channels, tiles of 4 to 32 KiB come from HBM as late as on an H200
-# at 2 to 93 % of its bandwidth, within 5 % in the mean; from one server, 15 % too early (decision 0016).
+# at 2 to 93 % of its bandwidth, within 5 % in the mean; from one server, 15 % too early (decision 0003).
 CHANNEL_BYTES = 4096
 # Pieces of something that is read, more than there are.
 MOST_PIECES = 1 << 16

@@ -63,7 +63,7 @@ from .warps import go_on, start_cta
 SHORT_REST, LONG_REST = 0.6, 1000.0
 """What a restart costs after a pause in which the clock has only just risen, of one so many cycles later: 118 to 139 ns
 for 200 cycles more than it takes to rise, 146 to 169 for 500, 169 to 185 for 950, 177 to 190 for 1,400 and more
-(4 to 16 products each, docs/validation/sm-clocks-h200-2026-11-22.json)."""
+(4 to 16 products each, docs/lab/data/sm-clocks-h200-2026-11-22.json.xz)."""
 
 
 @inlined
@@ -126,7 +126,7 @@ def _end_product(state: State, latencies: Latencies, per_cta: int) -> None:
 
 @inlined
 def _goes_first(state: State, warp: int, other: int, core: int, queues: bool) -> bool:
-    """Greedy, then oldest: on an H200, CTAs of one SM are the faster the older they are (decision 0011).
+    """Greedy, then oldest: on an H200, CTAs of one SM are the faster the older they are (decision 0010).
 
     But in front of a full queue of memory instructions warps take turns: two of a sub-core store at the same pace.
 

@@ -46,7 +46,7 @@ from .waits import end_of_product
 MOST_BUSY, BEGUN_CYCLES = 0.92, 1000.0
 """Share of shared memory that products take from others at most; cycles before which there is no share to speak of.
 Beside m64n64k16 with both operands there, which take all of it, LDS, LDSM and STS get 10 to 12 of 128 B a cycle, loads
-9 (one H200, CUDA 13.0, 2026-11-22, docs/validation/sm-sharing-h200-2026-11-22.json)."""
+9 (one H200, CUDA 13.0, 2026-11-22, docs/lab/data/sm-sharing-h200-2026-11-22.json.xz)."""
 TAKEN_FROM_READS = 0.74
 """What they take at least where others read: beside products with A in registers, which read half of the time, LDS and
 LDSM get 33.5 to 35.5 B a cycle and STS 56 to 58; with both operands in shared memory both get 34 to 36 (n = 128; the

@@ -45,7 +45,7 @@ BARRIERS = CHANNELS = 16
 LSU_QUEUED = 10
 """Memory instructions of a sub-core that wait in front of L1, in order: behind stores that fill the way out, a read of
 shared memory waits for 9 to 10 stores of its sub-core, of 512 B each, and for 11 to 12 narrower ones, by one warp or
-by two (docs/validation/lsu-queue-h200-2026-11-23.json)."""
+by two (docs/lab/data/lsu-queue-h200-2026-11-23.json.xz)."""
 # Columns of `log`.
 LOG_SLOT, LOG_MARK, LOG_TIME = range(3)
 START, EXIT = -1, -2

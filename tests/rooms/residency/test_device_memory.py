@@ -12,7 +12,7 @@ from tilesight.validate.measure.results_file import read_results
 from tilesight.validate.measurement import Measurement
 
 MIB = 1 << 20
-ROWS = Path(__file__).parents[3] / "docs" / "validation" / "h200-2026-11-22-seed4.jsonl"
+ROWS = Path(__file__).parents[3] / "docs" / "lab" / "data" / "h200-2026-11-22-seed4.jsonl.xz"
 
 
 @pytest.mark.parametrize(
