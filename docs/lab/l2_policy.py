@@ -7,6 +7,7 @@ Differences are shares of the data that a launch touches. No GPU is needed.
 """
 
 import json
+import lzma
 import sys
 from pathlib import Path
 from typing import Any

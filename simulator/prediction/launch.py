@@ -7,7 +7,6 @@ from ..engine.clock import sustained_clock_hz
 from ..engine.engine import LaunchRun
 from ..launch.program import Launch
 from ..launch.walk import Tally, products_of
-from ..problems.attention import AttentionProblem
 from ..residency.occupancy import occupancy
 from ..sm.step_cost import StepCost
 from ..traffic import Traffic
@@ -18,7 +17,7 @@ from .prediction import LaunchPrediction
 
 
 def predict_launch(
-    problem: AttentionProblem,
+    product_flop: int,
     launch: Launch,
     costed: tuple[dict[str, StepCost], str],
     exact: Tally,
@@ -30,6 +29,7 @@ def predict_launch(
     """Put a launch's exact counts and the engine's cycles and bytes together.
 
     Args:
+        product_flop: useful operations of one matrix product [FLOP].
         costed: cost of its steps, and where it comes from; exact: what the launch executes and asks for.
         clock_hz: that counts its cycles [Hz]; run: what the engine saw; overhead: `stream` or `graph`.
     """
@@ -56,7 +56,7 @@ def predict_launch(
         l1_hit_bytes=run.l1_hit_bytes,
         smem_read_bytes=total("smem_read_bytes"),
         smem_write_bytes=total("smem_write_bytes"),
-        matmul_flop=products_of(launch) * problem.product_flop,
+        matmul_flop=products_of(launch) * product_flop,
         executed_flop=total("executed_flop"),
         other_flop=total("other_flop"),
         exp_count=total("exp_count"),

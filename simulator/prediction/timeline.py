@@ -1,5 +1,6 @@
 """When each CTA ran, where, and on what; and how many bytes moved meanwhile. Made of what the engine records."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +63,7 @@ class Timeline:
 def timeline_of(
     launches: tuple[Launch, ...],
     predicted: tuple[LaunchPrediction, ...],
-    runs: list[LaunchRun],
+    runs: Sequence[LaunchRun],
     sms: int,
     heads: int,
     rows: str,

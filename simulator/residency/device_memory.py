@@ -8,9 +8,10 @@ else from a new segment; what is left of that is free, or stays with the block w
 Source: PyTorch 2.11, c10/cuda/CUDACachingAllocator (round_size, get_allocation_size, get_free_block, should_split).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..integers import cdiv
+from ..launch.program import Launch
 
 BLOCK_BYTES = 512
 """Blocks are multiples of this [B]."""
@@ -72,3 +73,23 @@ def allocated_bytes(sizes_bytes: Iterable[int]) -> int:
     for size in sizes_bytes:
         allocator.take(size)
     return allocator.held_bytes
+
+
+def peak_bytes(launches: Sequence[Launch]) -> int:
+    """Most device memory that a pipeline holds at once [B].
+
+    As `kernels` and `validate` allocate: inputs and outputs first, then each launch's scratch before it runs.
+    """
+    allocator = Allocator()
+    every = [tensor for launch in launches for tensor in launch.program.tensors]
+    kept = {tensor.name: tensor for tensor in every if tensor.role != "scratch"}
+    blocks = {name: allocator.take(tensor.size_bytes) for name, tensor in kept.items()}
+    for number, launch in enumerate(launches):
+        for tensor in launch.program.tensors:
+            if tensor.name not in blocks:
+                blocks[tensor.name] = allocator.take(tensor.size_bytes)
+        allocator.free(allocator.take(launch.workspace_bytes))
+        later = {tensor.name for each in launches[number + 1 :] for tensor in each.program.tensors}
+        for name in [name for name in blocks if name not in kept and name not in later]:
+            allocator.free(blocks.pop(name))
+    return allocator.peak_bytes

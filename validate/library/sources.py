@@ -1,11 +1,14 @@
 """What the library of compiled kernels is made from: a digest of the sources that decide its numbers.
 
-Comments, docstrings, layout, and where a module lies decide nothing, so the digest is of syntax trees without them.
+Comments, docstrings, layout, sources of numbers, and where a module lies decide nothing, so the digest leaves them out.
 """
 
 import ast
 import hashlib
+import json
+import tomllib
 from pathlib import Path
+from typing import Any
 
 HOUSE = Path(__file__).parents[2]
 PATTERNS = {
@@ -43,17 +46,29 @@ def sources() -> list[Path]:
 def digest() -> str:
     """Digest of the sources' meaning, in hexadecimal."""
     texts = [(path, path.read_text(encoding="utf-8")) for path in sources()]
-    meanings = sorted(_meaning(text) if path.suffix == ".py" else text for path, text in texts)
+    meanings = sorted(_meaning(text) if path.suffix == ".py" else _numbers(text) for path, text in texts)
     return hashlib.sha256("\0".join(meanings).encode()).hexdigest()
 
 
 def _meaning(text: str) -> str:
-    """The syntax tree of a module, without imports, docstrings and the like."""
+    """A module without imports, docstrings, comments and layout."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(body := getattr(node, "body", None), list):
             node.body = [one for one in body if not _means_nothing(one)] or [ast.Pass()]  # type: ignore[attr-defined]
-    return ast.dump(tree)
+    # Versions of Python quote f-strings differently.
+    return ast.unparse(tree).translate(dict.fromkeys(map(ord, "'\"\\")))
+
+
+def _numbers(text: str) -> str:
+    """A TOML file without sources and comments."""
+    return json.dumps(_unsourced(tomllib.loads(text)), sort_keys=True)
+
+
+def _unsourced(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unsourced(inner) for key, inner in value.items() if key != "source"}
+    return [_unsourced(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _means_nothing(statement: ast.stmt) -> bool:

@@ -1,0 +1,114 @@
+"""Launches and a device in; cycles, bytes and time out, whoever made the launches.
+
+costs      what a step takes an SM   (sm)
+clock      how fast the SM ticks     (from what it executes)
+run        cycles and bytes          (engine)
+prediction every figure of each launch
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .device.device import Device
+from .engine.clock import clocks_of
+from .engine.engine import LaunchRun, run_launches
+from .launch.program import Launch
+from .launch.walk import tally
+from .prediction.launch import predict_launch
+from .prediction.notes import WAY_OUT, l2_notes
+from .prediction.prediction import LaunchPrediction
+from .problems.attention import DTYPE_BYTES
+from .residency.device_memory import peak_bytes
+from .sm.choose import COSTS, cost_notes, costs_of
+from .traffic import Traffic
+
+SETTINGS = {"l2": ("cold", "warm"), "resolution": ("chunk", "line"), "overhead": ("stream", "graph"), "cost": COSTS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedLaunches:
+    """What became of the launches of a pipeline.
+
+    Args:
+        launches: predictions, in order; runs: what the engine saw of each.
+        peak_memory_bytes: most device memory held at once [B].
+        cost_notes, l2_notes: remarks on where cycles come from, and on an L2 that overflows, one line each.
+    """
+
+    launches: tuple[LaunchPrediction, ...]
+    runs: tuple[LaunchRun, ...]
+    peak_memory_bytes: int
+    cost_notes: tuple[str, ...]
+    l2_notes: tuple[str, ...]
+
+    @property
+    def total(self) -> Traffic:
+        """Sum over the launches."""
+        return sum((launch.traffic for launch in self.launches), Traffic())
+
+
+def check_settings(**settings: str) -> None:
+    """Raises: ValueError: a setting has a value that is not allowed; one line."""
+    for name, value in settings.items():
+        if value not in SETTINGS[name]:
+            raise ValueError(f"{name} = {value!r}: must be one of {', '.join(SETTINGS[name])}")
+
+
+def simulate_launches(
+    launches: Sequence[Launch],
+    device: Device,
+    *,
+    l2: str = "cold",
+    resolution: str = "chunk",
+    steady_state: bool = True,
+    overhead: str = "stream",
+    cost: str = "compiled",
+    uncompiled: str = "",
+    product_flop: int = 0,
+    record: bool = False,
+) -> SimulatedLaunches:
+    """Predict launches that follow each other on the same L2.
+
+    Args:
+        launches: with the resources that each takes of an SM.
+        l2, resolution, steady_state, overhead, cost: as in `simulate`.
+        uncompiled: why there is no machine code, where the caller knows, in one line.
+        product_flop: useful operations of a matrix product of these launches [FLOP]; 0 where nobody knows.
+        record: whether to record when each CTA ran (steps through every CTA).
+
+    Raises:
+        ValueError: a setting that is not allowed (one line).
+        DoesNotFit: a CTA needs more than an SM has.
+    """
+    check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
+    pipeline = tuple(launches)
+    costed = [costs_of(launch, device, DTYPE_BYTES[launch.dtype], cost) for launch in pipeline]
+    if uncompiled:
+        costed = [(costs, f"tiles: {uncompiled}") for costs, _ in costed]
+    tallies = [tally(launch.program) for launch in pipeline]
+    clocks = [
+        clocks_of(launch, costs, exact.executions, device)
+        for launch, (costs, _), exact in zip(pipeline, costed, tallies, strict=True)
+    ]
+    runs = run_launches(
+        pipeline,
+        [costs for costs, _ in costed],
+        clocks,
+        device,
+        warm=l2 == "warm",
+        resolution=resolution,
+        steady_state=steady_state,
+        record=record,
+    )
+    predicted = tuple(
+        predict_launch(product_flop, *parts, device, overhead)
+        for parts in zip(pipeline, costed, tallies, (clock.counted_hz for clock in clocks), runs, strict=True)
+    )
+    crowded = l2_notes(predicted, device)
+    return SimulatedLaunches(
+        launches=predicted,
+        runs=tuple(runs),
+        peak_memory_bytes=peak_bytes(pipeline),
+        cost_notes=cost_notes(origin for _, origin in costed),
+        l2_notes=(*crowded, WAY_OUT) if crowded else (),
+    )
