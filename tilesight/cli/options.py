@@ -114,7 +114,9 @@ class MachineOptions(RunOptions):
     device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE
 
     def build(self) -> tuple[str, Device]:
-        """The device, with what `--set` replaces. Raises: BadInput: as `device_given`."""
+        """The device, with what `--set` replaces. Raises: BadInput: as `device_given`, or several are named."""
+        if len(_devices_in(self.device)) > 1:
+            raise BadInput(f"--device {self.device!r}: must be one device here; try explore or compare")
         return device_given(self.device, self.set_)
 
 

@@ -27,6 +27,7 @@ def _refused(capsys: pytest.CaptureFixture[str], arguments: str) -> str:
         ("simulate --set sms=2 --set sms=3", "--set: is given as 'sms=2' and as 'sms=3'; give one"),
         ("explore --schedule flash2 --schedule flash2", "--schedule: is given as 'flash2' and as 'flash2'; give one"),
         ("explore --device h200 --device H200", "--device H200: is h200, which is given already; give it once"),
+        ("simulate --device h200,a100", "--device 'h200,a100': must be one device here; try explore or compare"),
         ("explore --device h200 --device h100 --html x", "--html 'x': shows one device, not h200, h100-sxm"),
         ("compare --device h200 --device h100 --plot x", "--plot 'x': shows one device, not h200, h100-sxm"),
         ("check-softmax x:y --seed 1 --seed 2", "--seed: is given as '1' and as '2'; give one"),
