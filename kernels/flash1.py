@@ -14,7 +14,7 @@ from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.contract import Config
-from .launch.launch import Twin, check_runnable, launches_for, problem_of, run_all
+from .launch.launch import Roundings, Twin, check_runnable, launches_for, problem_of, run_all
 from .numbers import LN_2
 
 
@@ -125,6 +125,7 @@ def twin(launch: Launch, problem: AttentionProblem) -> Twin:
     return Twin(flash1_kernel, launch.kernel_arguments)
 
 
+ROUNDINGS = Roundings(output_each_key_tile=True)
 TWINS = MappingProxyType({"flash1": twin})
 
 

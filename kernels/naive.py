@@ -14,7 +14,7 @@ from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.contract import Config
-from .launch.launch import Twin, launches_for, problem_of, run_all
+from .launch.launch import Roundings, Twin, launches_for, problem_of, run_all
 from .numbers import LOG2_E
 
 
@@ -195,6 +195,8 @@ def output_twin(launch: Launch, problem: AttentionProblem) -> Twin:
     return Twin(output_kernel, launch.kernel_arguments)
 
 
+ROUNDINGS = Roundings(scores=1)
+"""S is stored."""
 TWINS = MappingProxyType({"scores": scores_twin, "softmax": softmax_twin, "output": output_twin})
 
 

@@ -14,7 +14,7 @@ from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
 from ..simulator.schedules.contract import Config
-from .launch.launch import Twin, allocate, launches_for, problem_of, run_all
+from .launch.launch import Roundings, Twin, allocate, launches_for, problem_of, run_all
 from .naive import TWINS as NAIVE_TWINS
 
 
@@ -132,6 +132,8 @@ def dropout_twin(launch: Launch, problem: AttentionProblem, seed: int = 0) -> Tw
     return Twin(dropout_kernel, MappingProxyType({**launch.kernel_arguments, "seed": seed}))
 
 
+ROUNDINGS = Roundings(scores=2, outputs=2)
+"""Scores are stored before and after they are scaled, P before and after dropout."""
 TWINS = MappingProxyType({**NAIVE_TWINS, "scale": scale_twin, "mask": mask_twin, "dropout": dropout_twin})
 
 

@@ -69,6 +69,20 @@ class Twin:
     blocks: MappingProxyType[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roundings:
+    """How often the kernels of a schedule round to the element type by storing; a kernel's module says it.
+
+    Args:
+        scores: scores, or operands made of them; outputs: what becomes O, the last time included.
+        output_each_key_tile: whether O is stored once more for every key tile.
+    """
+
+    scores: int = 0
+    outputs: int = 1
+    output_each_key_tile: bool = False
+
+
 def interpreted() -> bool:
     """Whether kernels run in Triton's interpreter, on the CPU (TRITON_INTERPRET=1 when triton was imported)."""
     return bool(triton.knobs.runtime.interpret)

@@ -9,7 +9,7 @@ from ... import kernels
 from ...simulator.launch.program import Launch
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.schedules.registry import all_schedules
-from .launch import Twin
+from .launch import Roundings, Twin
 
 
 @cache
@@ -26,6 +26,12 @@ def _twins() -> dict[str, Any]:
         for launch_name, function in import_module(f"{kernels.__name__}.{name}").TWINS.items():
             if found.setdefault(launch_name, function) is not function:
                 raise ValueError(f"launch {launch_name!r} has two kernels, one of them in {name}")
+    return found
+
+
+def roundings_of(schedule: str) -> Roundings:
+    """How often the kernels of a schedule round; once, at the end, where their module says nothing."""
+    found: Roundings = getattr(import_module(f"{kernels.__name__}.{schedule}"), "ROUNDINGS", Roundings())
     return found
 
 

@@ -19,7 +19,7 @@ if missing_gpu() is None:
     from gpu.grid import Point, points, schedules
     from tilesight.kernels.compile.compile import Compiled, compile_many
     from tilesight.kernels.launch.launch import allocate, device_of, run
-    from tilesight.kernels.launch.registry import find_twin
+    from tilesight.kernels.launch.registry import find_twin, roundings_of
     from tilesight.kernels.reference import FP8_SUM_EPS, Attention, attention, judge
 
     DEVICE = device_of(torch.empty(0, device="cuda"))
@@ -31,7 +31,6 @@ LEAST_POINTS = 5000
 REPEATS = 200
 RECORD = os.environ.get("TILESIGHT_GPU_RECORD")
 """Where what was found is written, one JSON line for each schedule and dtype."""
-SCORE_ROUNDINGS = {"naive": 1, "unfused": 2}
 LSE_ULPS = 8
 tested: list[int] = []
 
@@ -82,7 +81,7 @@ def launched(point: "Point") -> tuple[dict[str, Any], list[Any]]:
 
 def verdict(point: "Point", tensors: dict[str, Any]) -> tuple[bool, float]:
     """Whether O, and LSE where there is one, are right, and the largest error in units of what is allowed."""
-    roundings = SCORE_ROUNDINGS.get(point.schedule, 0)
+    roundings = roundings_of(point.schedule).scores
     truth, working = _truths(point.problem, roundings)
     fp8 = point.problem.dtype == "fp8"
     eps = FP8_SUM_EPS if fp8 else torch.finfo(tensors["Q"].dtype if roundings else torch.float32).eps

@@ -17,7 +17,7 @@ if missing_package():
 import torch
 from tilesight.kernels.reference import attention
 from tilesight.validate.measure import oracle
-from tilesight.validate.measure.oracle import attention_error, oracle_error, parts
+from tilesight.validate.measure.oracle import oracle_error, parts
 
 PROBLEM = AttentionProblem(batch=2, heads=4, kv_heads=2, seqlen_q=96, seqlen_k=128, head_dim=32)
 H200 = load_device("h200")
@@ -100,16 +100,6 @@ def test_flash1_tells_its_statistics_by_maximum_and_sum() -> None:
     assert oracle_error("flash1", PROBLEM, launch, tensors) <= 1
     tensors["L"][1, 2] *= 1.01
     assert oracle_error("flash1", PROBLEM, launch, tensors) > 1
-
-
-def test_peers_are_judged_by_the_same_rule() -> None:
-    """O alone, with a batch axis."""
-    tensors = tensors_of(PROBLEM)
-    q, k, v, o = (tensors[name].unflatten(0, (2, -1)) for name in "QKVO")
-    assert attention_error("sdpa-flash", PROBLEM, q, k, v, o) <= 1
-    wrong = o.clone()
-    wrong[1, 3, 95, 0] += 0.05
-    assert attention_error("sdpa-flash", PROBLEM, q, k, v, wrong) > 1
 
 
 def test_a_softmax_is_judged_row_by_row() -> None:

@@ -5,11 +5,14 @@ so a part is a smaller problem of the same kind, and no score matrix has to be h
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf, log
 from typing import Any
 
 import torch
 
+from ...kernels.launch.launch import Roundings
+from ...kernels.launch.registry import roundings_of
 from ...kernels.reference import judge_attention
 from ...kernels.reference_softmax import judge_softmax
 from ...simulator.integers import cdiv
@@ -20,8 +23,7 @@ PART_SCORES = 1 << 26
 """Scores of a part: half a gigabyte in fp64, of which the reference holds a few."""
 CHECKED_SCORES = 1 << 30
 """Scores that are checked at most; of larger problems, parts from the first rows of the first head to the last."""
-SCORE_ROUNDINGS = {"naive": 1, "unfused": 2, "eager": 2, "sdpa-math": 2}
-"""How often a schedule or peer rounds scores, or operands of them, to the working dtype, by storing them."""
+
 
 Part = tuple[int, int, int, int]
 """Sequence, query head, first row, row after the last."""
@@ -42,28 +44,13 @@ def oracle_error(
         lse = tensors["LSE"][..., 0]
     elif "MAX" in tensors:
         lse = (tensors["MAX"][..., 0] + tensors["L"][..., 0].log2()) * log(2)
-    roundings = 1
-    if schedule == "unfused":
-        # P is rounded once more after dropout than in the reference.
-        roundings = 2
-    elif schedule == "flash1":
-        # O is stored once per key tile, in its dtype.
-        roundings = 1 + cdiv(problem.seqlen_k, int(launch.constants["block_n"]))
+    roundings = roundings_of(schedule)
+    if roundings.output_each_key_tile:
+        tiles = cdiv(problem.seqlen_k, int(launch.constants["block_n"]))
+        roundings = replace(roundings, outputs=roundings.outputs + tiles)
     keep = tensors["DROP_MASK"][..., : problem.seqlen_k] if problem.dropout else None
     q, k, v, o = (tensors[name] for name in "QKVO")
-    return max(_part_error(schedule, problem, q, k, v, o, lse, keep, roundings, part) for part in parts(problem))
-
-
-def attention_error(
-    name: str, problem: AttentionProblem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor
-) -> float:
-    """Largest error of somebody's attention in units of what is allowed.
-
-    Args:
-        name: of the peer; q, o: (B, H, M, D); k, v: (B, G, N, D).
-    """
-    q, k, v, o = (each.flatten(0, 1) for each in (q, k, v, o))
-    return max(_part_error(name, problem, q, k, v, o, None, None, 1, part) for part in parts(problem))
+    return max(_part_error(roundings, problem, q, k, v, o, lse, keep, part) for part in parts(problem))
 
 
 def parts(problem: AttentionProblem, part_scores: int | None = None, checked: int = CHECKED_SCORES) -> list[Part]:
@@ -86,7 +73,7 @@ def parts(problem: AttentionProblem, part_scores: int | None = None, checked: in
 
 
 def _part_error(
-    name: str,
+    roundings: Roundings,
     problem: AttentionProblem,
     q: torch.Tensor,
     k: torch.Tensor,
@@ -94,10 +81,9 @@ def _part_error(
     o: torch.Tensor,
     lse: torch.Tensor | None,
     keep: torch.Tensor | None,
-    output_roundings: int,
     part: Part,
 ) -> float:
-    """Error of one part. Args: all tensors as (slabs, rows, ...); output_roundings: how often O is rounded."""
+    """Error of one part. Args: all tensors as (slabs, rows, ...)."""
     batch, head, first, last = part
     slab = batch * problem.heads + head
     kv_slab = batch * problem.kv_heads + head // problem.head_group
@@ -114,7 +100,7 @@ def _part_error(
     if keys <= 0:
         return 0.0
     options: dict[str, Any] = {"causal": problem.causal, "tf32": problem.dtype == "fp32"}
-    options |= {"score_roundings": SCORE_ROUNDINGS.get(name, 0), "output_roundings": output_roundings}
+    options |= {"score_roundings": roundings.scores, "output_roundings": roundings.outputs}
     if keep is not None:
         options |= {"keep": rows(keep)[..., :keys], "dropout": problem.dropout}
     verdicts = judge_attention(

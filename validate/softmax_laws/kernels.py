@@ -23,16 +23,6 @@ COMMON = MappingProxyType({"dtypes": ["fp16", "bf16", "fp32"], "blocks": [32, 64
 ATTENTION = MappingProxyType(
     {"adapter": "attention", "rank": 4, "causal": "last", "shapes": SHAPES, "head_dims": [16], "products": "tf32"}
 )
-OWN: MappingProxyType[str, dict[str, Any]] = MappingProxyType(
-    {
-        # P goes through memory in dtype, and so do scores: once scaled, or before that, too.
-        "naive": {"lse": "none", "score_roundings": 1, "largest_score": 16000.0},
-        "unfused": {"lse": "none", "score_roundings": 2, "largest_score": 16000.0},
-        # O goes through memory in dtype once for every key tile.
-        "flash1": {"output_block": BLOCK_N},
-    }
-)
-"""What a kernel declares beside what all attention kernels do."""
 ROWS = MappingProxyType({"adapter": "softmax", "rank": 2, "lse": "none", "shapes": ROW_SHAPES})
 NAIVE_ROWS = MappingProxyType({"largest_score": 80.0})
 """Without a maximum to subtract, exponentials of more than 88 overflow."""
@@ -59,10 +49,18 @@ def kernel(name: str) -> Callable[..., Any]:
             ROWS | (NAIVE_ROWS if name == "naive_softmax" else {}),
         )
     else:
-        function, declared = _attention(name), ATTENTION | OWN.get(name, {})
+        function, declared = _attention(name), ATTENTION | _declared(name)
     function.softmax_laws = {**COMMON, **declared, "arrays": arrays}  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = name
     return function
+
+
+def _declared(name: str) -> dict[str, Any]:
+    """What a kernel declares beside what all attention kernels do: how it rounds on its way, through memory."""
+    roundings = import_module("tilesight.kernels.launch.registry").roundings_of(name)
+    if roundings.scores:
+        return {"lse": "none", "score_roundings": roundings.scores, "largest_score": 16000.0}
+    return {"output_block": BLOCK_N} if roundings.output_each_key_tile else {}
 
 
 def _attention(name: str) -> Callable[..., Any]:
