@@ -20,7 +20,8 @@ from ..core.engine.tile_path import COL_TERMS, PASSES_L1, ROW_TERMS, TILE_COLUMN
 from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import THROUGH_L1, Launch, Loop, Step, Tensor, Tile
-from ..launch.walk import SECTOR_BYTES, pipelined_stages, steps
+from ..launch.walk import pipelined_stages, steps
+from ..limits import SECTOR_BYTES
 from ..sm.step_cost import StepCost
 
 SPILLED_BYTES, LEAST_BYTES = 1 << 16, 256

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from .. import units
 from ..closed_form.roofline import tensor_peak_flop_per_s
-from ..device.device import Device, Provenance, number_fields
+from ..device.device import Device, number_fields
+from ..device.numbers import Provenance
 from ..display.render import Column, table
 
 LIST_SCHEMA = "tilesight.devices/1"

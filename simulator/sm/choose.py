@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from ..device.device import Device, catalogue, load_device
+from ..device.sm_numbers import CODE, L1, architecture_of, load_sm
 from ..launch.program import Launch
 from ..launch.walk import steps
 from .from_code import compiled_costs
@@ -18,6 +19,8 @@ SM_RATES = (
     *("fma_per_cycle", "alu_per_cycle", "mufu_per_cycle", "issue_per_cycle", "smem_bytes_per_cycle"),
 )
 """Numbers of a device that the simulation of machine code has of its own, for each compute capability."""
+FOUND_BY = (CODE, L1)
+"""Parts of an SM's numbers that costs from machine code, and those kept of them, follow from."""
 LIKE = 0.1
 """Difference up to which a rate counts as the same: microbenchmarks and datasheets differ by as much."""
 COSTS = ("compiled", "tiles")
@@ -38,6 +41,11 @@ def costs_of(launch: Launch, device: Device, element_bytes: int, kind: str) -> t
                 raise ValueError(f"the SM that its cycles were found for has {changed}")
             if resources.code is not None:
                 return compiled_costs(launch, device, element_bytes).steps, "compiled"
+            if other := device.sm.changed(load_sm(architecture_of(device.compute_capability)), *FOUND_BY):
+                now = ", ".join(f"{name} = {getattr(device.sm, name)}" for name in other)
+                raise ValueError(
+                    f"costs are kept for the SMs of compute capability {device.compute_capability}; here {now}"
+                )
             return kept_costs(launch, device, element_bytes), "compiled"
         except ValueError as error:
             origin = f"tiles: {error}"

@@ -10,7 +10,8 @@ from math import log
 from time import monotonic
 from typing import Any
 
-from ...simulator.device.device import Device, Provenance, catalogue, load_device, number_fields
+from ...simulator.device.device import Device, catalogue, load_device, number_fields
+from ...simulator.device.numbers import Provenance
 from . import fit
 from .derive import DERIVE
 from .finding import Finding

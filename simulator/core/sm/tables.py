@@ -42,10 +42,8 @@ SCOREBOARDS = 6
 RING = 64
 QUEUED = 1024
 BARRIERS = CHANNELS = 16
-LSU_QUEUED = 10
-"""Memory instructions of a sub-core that wait in front of L1, in order: behind stores that fill the way out, a read of
-shared memory waits for 9 to 10 stores of its sub-core, of 512 B each, and for 11 to 12 narrower ones, by one warp or
-by two (docs/lab/data/lsu-queue-h200-2026-11-23.json.xz)."""
+LSU_RING = 64
+"""Memory instructions of a sub-core whose times are kept: a power of two above any queue in front of L1."""
 # Columns of `log`.
 LOG_SLOT, LOG_MARK, LOG_TIME = range(3)
 START, EXIT = -1, -2
@@ -78,6 +76,12 @@ class Latencies(NamedTuple):
         dispatch: from a CTA's end to the next one's start.
         rest: after so long without products the clock rises.
         jitter: by which part of its length a product lasts longer or shorter at most, all in between alike often.
+        short_rest: what a restart costs after a pause in which the clock has only just risen, of one full_rest later.
+        lsu_queue: memory instructions of a sub-core that wait in front of L1, in order; less than `LSU_RING`.
+        most_taken: share of shared memory that products take from others at most; taken_from_reads: at least, where
+            others read; takes_all: from which on the others go when a product ends, and each line holds one up
+            line_holds cycles.
+        copy_turn: of LDGSTS, its turn in cycles for one of its data, which are written when nobody stores.
     """
 
     load: float
@@ -97,6 +101,14 @@ class Latencies(NamedTuple):
     dispatch: float
     rest: float
     jitter: float
+    short_rest: float
+    full_rest: float
+    lsu_queue: int
+    most_taken: float
+    taken_from_reads: float
+    takes_all: float
+    line_holds: float
+    copy_turn: float
 
 
 class State(NamedTuple):
@@ -226,7 +238,7 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         best_warp=whole(SUB_CORES) - 1,
         dirty=whole(SUB_CORES) + 1,
         members=members,
-        gone=np.zeros((SUB_CORES, LSU_QUEUED)),
+        gone=np.zeros((SUB_CORES, LSU_RING)),
         sent=whole(SUB_CORES),
         product_end=np.zeros(SUB_CORES),
         credit=np.zeros(SUB_CORES),

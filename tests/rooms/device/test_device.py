@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tilesight.simulator.device import device as device_room
 from tilesight.simulator.device.device import Device, catalogue, load_device, number_fields, override, parse_device
+from tilesight.simulator.device.numbers import KINDS, Provenance
 
 # What the vendor prints: dense fp16 tensor rate with fp32 sums, the clock it is computed with, and memory bandwidth.
 # Hopper and Blackwell data-centre GPUs have a lower boost clock for tensor work than `boost_clock_hz`.
@@ -68,7 +69,7 @@ def test_every_number_has_a_source_and_a_kind(name: str) -> None:
     assert {item.name for item in number_fields() if getattr(device, item.name)} <= set(device.provenance) | {
         "fabric_latency_cycles"
     }
-    assert all(origin.kind in device_room.KINDS and len(origin.source) > 10 for origin in device.provenance.values())
+    assert all(origin.kind in KINDS and len(origin.source) > 10 for origin in device.provenance.values())
 
 
 @pytest.mark.parametrize("name", DATASHEETS)
@@ -246,7 +247,7 @@ def test_override_sets_numbers_and_says_so() -> None:
     device = override(h200, ["l2_bytes=60MiB", "hbm_read_bytes_per_s=4TB/s", "sms=66", "sms=1_00"])
     assert (device.l2_bytes, device.hbm_read_bytes_per_s, device.sms) == (62914560, 4e12, 100)
     assert isinstance(device.l2_bytes, int)
-    assert device.provenance["sms"] == device_room.Provenance("set", "--set")
+    assert device.provenance["sms"] == Provenance("set", "--set")
     assert device.provenance["power_limit_w"] == h200.provenance["power_limit_w"]
     assert h200.sms == 132
     assert override(h200, []) == h200
