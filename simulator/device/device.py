@@ -32,6 +32,8 @@ class Device:
 
     name: str
     compute_capability: str
+    product: str = ""
+    """Part of the product name that its driver reports; empty: it is not looked for."""
     sms: int = number(1, 1024, whole=True, doc="streaming multiprocessors")
     boost_clock_hz: float = number(1e8, 1e10, doc="SM clock when power allows")
     gpc_clock_spread: float = number(
@@ -130,8 +132,8 @@ class Device:
         return max(self.tensor_flop_per_cycle(instruction, dtype) for instruction in INSTRUCTIONS)
 
 
-TEXTS = ("name", "compute_capability")
-"""Keys of a device file that are no numbers."""
+TEXTS = {"name": True, "compute_capability": True, "product": False}
+"""Keys of a device file that are no numbers, and whether they must be there."""
 SET = Provenance("set", "--set")
 DEVICE_KEYS = "`tilesight devices h200`"
 """The command that lists the keys of a device."""
@@ -178,6 +180,16 @@ def device_name(name: str) -> str:
     return ALIASES.get(plain, plain)
 
 
+def device_of_product(product: str) -> str | None:
+    """The catalogue's device of that product, by the name that the driver reports; None where there is none.
+
+    The longest name counts: an `H100 PCIe` is no `H100`.
+    """
+    parts = {device.product: name for name in catalogue() if (device := load_device(name)).product}
+    fitting = [part for part in parts if part in product]
+    return parts[max(fitting, key=len)] if fitting else None
+
+
 def load_device(name: str) -> Device:
     """Read a device by catalogue name, or from a TOML file.
 
@@ -214,10 +226,10 @@ def _device_of(table: dict[str, Any]) -> Device:
     known = {item.name: item for item in number_fields()}
     check_keys({key: entry for key, entry in table.items() if key not in TEXTS}, {**known, SM_TABLE: None}, DEVICE_KEYS)
     values: dict[str, object] = {}
-    for key in TEXTS:
-        if not isinstance(table.get(key), str):
-            raise ValueError(f"key {key!r} is missing or no text")
-        values[key] = plain(key, table[key])
+    for key, required in TEXTS.items():
+        if not isinstance(table.get(key, None if required else ""), str):
+            raise ValueError(f"key {key!r} is missing or no text" if required else f"key {key!r} is no text")
+        values[key] = plain(key, table.get(key, ""))
     provenance = {}
     for key, item in known.items():
         if key not in table:

@@ -29,7 +29,9 @@ SPILLED_BYTES, LEAST_BYTES = 1 << 16, 256
 SAMPLE_ABOVE_GRANULES, LEAST_SAMPLED = 1 << 17, 4
 """Granules of a tensor of which a few stand for all, and how many of them every tile still has at least."""
 FOLD_ABOVE_GRANULES = 1 << 21
+"""Granules of a tensor above which several share a number, so that tables fit a CPU's memory."""
 FOLD_L2_CAPACITIES = 8
+"""How many times what L2 holds lies at least between granules that share one: the first has long been driven out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

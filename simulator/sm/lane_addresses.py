@@ -20,7 +20,6 @@ from .paths import OUTSIDE, Ways
 
 LOOKED_AT, APART = 16, 0.6180339887
 """CTAs that are looked at, and how far apart, in grids: tiles at edges count about as often as they are there."""
-HALF = 0.5
 COPIES = frozenset({sm.COPY, sm.BULK, sm.EXPECT})
 ELEMENT_SHARE = 0.125
 """Of a sector's bytes that a store of single elements moves, 16 B apart: `l2_write_part_sector_factor` is of those."""
@@ -63,7 +62,7 @@ def enter_accesses(
         elif kind == sm.WRITE:
             row[sm.SMEM] = _lines_out(access, sm_numbers)
             row[sm.INTERVAL] = max(least, row[sm.SMEM])
-        elif kind == sm.LOAD and access.again > HALF:
+        elif kind == sm.LOAD and access.again > 0.5:
             code[place, sm.KIND] = sm.AGAIN
             row[sm.SMEM] = access.lines
         elif kind == sm.LOAD:

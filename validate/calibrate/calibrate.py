@@ -146,7 +146,7 @@ def settle(records: Records, facts: Facts, base: Device, only: Sequence[str], se
     origin = f"one {facts.gpu}, driver {facts.driver or 'unknown'}, CUDA {facts.cuda}, "
     origin += f"{'triton ' + facts.triton + ', ' if facts.triton else ''}{facts.date}, tilesight calibrate: "
     known = {item.name: item for item in number_fields()}
-    device = replace(base, name=facts.gpu, compute_capability=facts.capability)
+    device = replace(base, name=facts.gpu, compute_capability=facts.capability, product=facts.gpu)
     for finding in derive(records, facts, only):
         reason = refusal(finding, base)
         if not reason and finding.key in known:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from ...simulator.device.device import Device, number_fields
+from ...simulator.device.device import TEXTS, Device, number_fields
 from .finding import Finding
 
 SECTIONS = {
@@ -23,7 +23,7 @@ def device_toml(device: Device, constants: Sequence[Finding] = ()) -> str:
     Args:
         constants: findings that `Device` has no key for; they become comments at the end.
     """
-    lines = [f"name = {_text(device.name)}", f"compute_capability = {_text(device.compute_capability)}"]
+    lines = [f"{key} = {_text(text)}" for key in TEXTS if (text := getattr(device, key))]
     for item in number_fields():
         origin = device.provenance.get(item.name)
         if item.name in SECTIONS:

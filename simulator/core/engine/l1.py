@@ -22,6 +22,7 @@ the CPU that runs this, since SMs go on together."""
 NEWEST, DUE, NEW = range(3)
 """Columns of `seen`: the newest element of the ring, bytes that are due to be found, sectors of tiles that were new."""
 SEEN_COLUMNS = 4
+"""One more than there are: rows of a power of two."""
 STAMPS, STAMP_SECTORS = 1 << 10, 32
 """Elements of `stamps` of an SM, by a hash of the tag: how many times so many sectors, modulo 2^16, had been new when a
 tile of that hash was last used. What was new since lies nearer than the tile, so that most of those that are not found

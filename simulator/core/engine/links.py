@@ -12,11 +12,11 @@ from ..jit import inlined
 
 # Elements of `counter`; TOUCHED is what the launch reads from L2 for the first time, FIRST what of it comes from HBM.
 HBM_READ, HBM_WRITE, L2_READ, L2_WRITE, FABRIC, L1_HIT, STEPS, TOUCHED, FIRST = range(9)
-COUNTERS = 9
+COUNTERS = FIRST + 1
 # Elements of `free`: what all share, an L2 port per partition, a read and a write port per SM, the channels of HBM.
 FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2
-# Pieces of something that is read, more than there are.
 MOST_PIECES = 1 << 16
+"""Pieces of something that is read, more than there are."""
 # Behind the counters: bytes that HBM read and wrote of late, which fade over `hbm_mixing_bytes`; the share of the time
 # in which it has been writing of late, which fades over `hbm_writing_cycles`, and until when that is known.
 LATE_READ, LATE_WRITE, WRITING, WRITING_AT = range(COUNTERS, COUNTERS + 4)

@@ -38,12 +38,16 @@ from .lru import ABSENT, DIRTY, STATE, insert, touch
 BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES = range(5)
 ROWS, ROW_BYTES, PACKED, FOLD, STANDS_FOR = range(5, 10)
 # Columns of `tiles`; affine origins are two (variable, coefficient) pairs each, columns in bytes.
-TENSOR, SLAB, TILE_ROWS, TILE_ROW_BYTES, ASYNCHRONOUS, ROW_TERMS, COL_TERMS, PASSES_L1 = 0, 1, 2, 3, 4, 5, 9, 13
-TILE_COLUMNS = 14
+TENSOR, SLAB, TILE_ROWS, TILE_ROW_BYTES, ASYNCHRONOUS, ROW_TERMS = range(6)
 TERMS = 2
+"""Pairs of an affine origin."""
+COL_TERMS = ROW_TERMS + 2 * TERMS
+PASSES_L1 = COL_TERMS + 2 * TERMS
+TILE_COLUMNS = PASSES_L1 + 1
 # Elements of a slot of a coalescer.
 ASKED, ARRIVES = 0, 1
 COALESCER_SLOTS, COALESCER_LINE_SLOTS = 1024, 16384
+"""Slots of a coalescer for chunks and for lines: powers of two that hardly ever make two reads under way collide."""
 
 
 class Memory(NamedTuple):

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tilesight.simulator.device import device as device_room
-from tilesight.simulator.device.device import Device, catalogue, load_device, number_fields, override, parse_device
+from tilesight.simulator.device.device import (
+    Device,
+    catalogue,
+    device_of_product,
+    load_device,
+    number_fields,
+    override,
+    parse_device,
+)
 from tilesight.simulator.device.numbers import KINDS, Provenance
 
 # What the vendor prints: dense fp16 tensor rate with fp32 sums, the clock it is computed with, and memory bandwidth.
@@ -239,6 +247,34 @@ def test_path_loads_like_the_catalogue(tmp_path) -> None:  # type: ignore[no-unt
     path = tmp_path / "my.toml"
     path.write_text(H200.replace("value = 62914560", "value = 31457280"), encoding="utf-8")
     assert load_device(str(path)) == dataclasses.replace(load_device("h200"), l2_bytes=31457280)
+
+
+@pytest.mark.parametrize(
+    ("product", "name"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"),
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("NVIDIA B200", "b200"),
+        ("NVIDIA A40", "a40"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("NVIDIA GeForce RTX 5090", "rtx-5090"),
+        ("Tesla T4", None),
+        ("NVIDIA RTX A4000", None),
+    ],
+)
+def test_a_product_is_found_by_what_its_driver_calls_it(product: str, name: str | None) -> None:
+    """Each of the catalogue, the longer name before the shorter; others are not taken for one of them."""
+    assert device_of_product(product) == name
+
+
+def test_a_product_is_a_text() -> None:
+    """A number there is refused; a file of one's own may leave it out."""
+    assert "my.toml: key 'product' is no text" in message(with_line("product", "product = 200"))
+    assert parse_device(with_line("product", ""), "my.toml").product == ""
 
 
 def test_override_sets_numbers_and_says_so() -> None:
