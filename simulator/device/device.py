@@ -135,6 +135,7 @@ class Device:
 TEXTS = {"name": True, "compute_capability": True, "product": False}
 """Keys of a device file that are no numbers, and whether they must be there."""
 SET = Provenance("set", "--set")
+"""Origin of a number that a what-if has replaced."""
 DEVICE_KEYS = "`tilesight devices h200`"
 """The command that lists the keys of a device."""
 INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
@@ -241,6 +242,14 @@ def _device_of(table: dict[str, Any]) -> Device:
     return Device(**values, sm=sm, provenance=provenance)  # type: ignore[arg-type]
 
 
+def with_number(device: Device, key: str, value: float, origin: Provenance) -> Device:
+    """A device with one number replaced, its own or its SM's. Raises: ValueError: no GPU can have it."""
+    changed: dict[str, Any] = {key: value}
+    if key in sm_fields():
+        return replace(device, sm=replace(device.sm, provenance=device.sm.provenance | {key: origin}, **changed))
+    return replace(device, provenance=device.provenance | {key: origin}, **changed)
+
+
 def override(device: Device, settings: list[str]) -> Device:
     """What-if: a device with some numbers replaced.
 
@@ -250,7 +259,7 @@ def override(device: Device, settings: list[str]) -> Device:
     Raises:
         ValueError: unknown key, or a value that is no number or out of range.
     """
-    own, known = {item.name for item in number_fields()}, {item.name: item for item in number_fields()} | sm_fields()
+    known = {item.name: item for item in number_fields()} | sm_fields()
     for setting in settings:
         key, separator, text = setting.partition("=")
         if not separator:
@@ -265,12 +274,7 @@ def override(device: Device, settings: list[str]) -> Device:
             value: float = units.parse_quantity(text)
             if known[key].metadata["whole"] and value.is_integer():
                 value = int(value)
-            changed: dict[str, Any] = {key: value}
-            if key in own:
-                device = replace(device, provenance=device.provenance | {key: SET}, **changed)
-            else:
-                sm = replace(device.sm, provenance=device.sm.provenance | {key: SET}, **changed)
-                device = replace(device, sm=sm)
+            device = with_number(device, key, value, SET)
         except ValueError as error:
             raise ValueError(f"--set {key}: {error}") from None
     return device

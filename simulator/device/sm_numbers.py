@@ -20,6 +20,7 @@ CARRIED_OVER = "carried over"
 """Kind of a number of another architecture."""
 CODE, TILES, L1, CLOCK, HBM = "machine code", "tiles", "L1", "clock", "device memory"
 """Parts of the model that read numbers: cycles of a step from machine code, or from tile sizes; and the engine."""
+PARTS = (CODE, TILES, L1, CLOCK, HBM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from functools import cache
 
-from ..device.device import Device, catalogue, load_device
+import numpy as np
+
+from ..device.device import SET, Device, catalogue, load_device
 from ..device.sm_numbers import CODE, L1, architecture_of, load_sm
 from ..launch.program import Launch
 from ..launch.walk import steps
@@ -19,8 +21,6 @@ SM_RATES = (
     *("fma_per_cycle", "alu_per_cycle", "mufu_per_cycle", "issue_per_cycle", "smem_bytes_per_cycle"),
 )
 """Numbers of a device that the simulation of machine code has of its own, for each compute capability."""
-FOUND_BY = (CODE, L1)
-"""Parts of an SM's numbers that costs from machine code, and those kept of them, follow from."""
 LIKE = 0.1
 """Difference up to which a rate counts as the same: microbenchmarks and datasheets differ by as much."""
 COSTS = ("compiled", "tiles")
@@ -41,10 +41,9 @@ def costs_of(launch: Launch, device: Device, element_bytes: int, kind: str) -> t
                 raise ValueError(f"the SM that its cycles were found for has {changed}")
             if resources.code is not None:
                 return compiled_costs(launch, device, element_bytes).steps, "compiled"
-            if other := device.sm.changed(load_sm(architecture_of(device.compute_capability)), *FOUND_BY):
-                now = ", ".join(f"{name} = {getattr(device.sm, name)}" for name in other)
+            if other := changed_sm(device):
                 raise ValueError(
-                    f"costs are kept for the SMs of compute capability {device.compute_capability}; here {now}"
+                    f"costs are kept for the SMs of compute capability {device.compute_capability}; here {other}"
                 )
             return kept_costs(launch, device, element_bytes), "compiled"
         except ValueError as error:
@@ -69,6 +68,19 @@ def changed_rates(device: Device) -> str:
         if one.compute_capability == device.compute_capability
     ]
     return min(told, key=len, default="")
+
+
+def changed_sm(device: Device) -> str:
+    """Numbers of a device's SM that kept costs follow from and that are not its architecture's; empty where all are.
+
+    What another card of the architecture measures may differ a little; what a what-if sets may not.
+    """
+    usual = load_sm(architecture_of(device.compute_capability))
+    return ", ".join(
+        f"{key} = {getattr(device.sm, key)}"
+        for key in device.sm.changed(usual, CODE, L1)
+        if device.sm.provenance[key] == SET or not np.allclose(getattr(device.sm, key), getattr(usual, key), rtol=LIKE)
+    )
 
 
 def _like(name: str, one: Device, other: Device) -> bool:

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 from made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
-from tilesight.simulator.device.device import load_device, override
+from tilesight.simulator.device.device import load_device, override, with_number
+from tilesight.simulator.device.numbers import Provenance
 from tilesight.simulator.launch.program import Code, Launch
 from tilesight.simulator.launch.walk import steps
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
-from tilesight.simulator.sm.choose import cost_notes, costs_of
+from tilesight.simulator.sm.choose import changed_sm, cost_notes, costs_of
 from tilesight.simulator.sm.from_code import compiled_costs
 from tilesight.simulator.sm.step_cost import step_cost
 
@@ -75,6 +76,13 @@ def test_costs_that_are_kept_are_of_no_use_to_another_sm() -> None:
     )
     assert "costs are kept for the SMs of compute capability 9.0; here wgmma_queue_products = 1" in queue
     assert "costs are kept" not in power
+
+
+def test_another_card_of_the_architecture_may_measure_a_little_more() -> None:
+    """A calibrated file would else lose all costs that are kept; a what-if of as much is asked for on purpose."""
+    for value, kind, other in ((12.6, "measured", ""), (14.0, "measured", "14.0"), (12.6, "set", "12.6")):
+        device = with_number(H200, "barrier_release_cycles", value, Provenance(kind, "--set"))
+        assert changed_sm(device) == (f"barrier_release_cycles = {other}" if other else "")
 
 
 def test_the_simulated_sm_has_the_numbers_of_its_device() -> None:
