@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import Any
 
 from ...simulator.jobs.processes import TELLING, serve
+from ...simulator.limits import WARP_THREADS
 from ..launch.launch import unspecialised
 
-WARP_THREADS = 32
 DESCRIPTOR = re.compile(r"^tensordesc<\w+\[([0-9, ]+)\]")
 """Type of a descriptor and the shape of its tiles."""
 BANK = re.compile(r"Attribute:\s*EIATTR_PARAM_CBANK\s+Format:\s*\w+\s+Value:\s*0x[0-9a-f]+ 0x([0-9a-f]+)")

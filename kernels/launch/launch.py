@@ -18,7 +18,7 @@ import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from ...simulator.device.device import Device, load_device
+from ...simulator.device.device import Device, device_of_product, load_device
 from ...simulator.launch.program import Launch, Tensor
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.schedules.contract import Config
@@ -34,19 +34,6 @@ SPECIAL_DTYPES = MappingProxyType(
 )
 """Tensors whose element type is not the problem's."""
 
-PRODUCTS = (
-    ("H200", "h200"),
-    ("H100 PCIe", "h100-pcie"),
-    ("H100", "h100-sxm"),
-    ("A100-SXM4-40GB", "a100-sxm-40gb"),
-    ("A100-SXM4-80GB", "a100-sxm-80gb"),
-    ("B200", "b200"),
-    ("NVIDIA A40", "a40"),
-    ("L40S", "l40s"),
-    ("RTX 4090", "rtx-4090"),
-    ("RTX 5090", "rtx-5090"),
-)
-"""Part of a product name, as the driver reports it, and its device file; the first match counts."""
 INTERPRETED_DEVICE = "h200"
 ALIGNMENT_BYTES = 16
 """Triton compiles for aligned pointers where they are, and only then copies 16 bytes at a time [B]."""
@@ -101,9 +88,8 @@ def device_of(tensor: torch.Tensor) -> Device:
             f"tensors are on {tensor.device}: the kernels need a CUDA GPU of compute capability 8.0 or newer"
         )
     product = torch.cuda.get_device_name(tensor.device)
-    for part, name in PRODUCTS:
-        if part in product:
-            return load_device(name)
+    if name := device_of_product(product):
+        return load_device(name)
     raise ValueError(f"GPU {product!r} is not in the catalogue: pass device=, a name or a path to a TOML file")
 
 

@@ -5,7 +5,7 @@ The loops allocate nothing and keep nothing, so counting references of the array
 
 numba takes a cached function for good while the file that defines it is unchanged,
 although functions and constants of other files are compiled into it.
-So the stamp of every cached function here is a digest of all files of this folder and below.
+So the stamp of every cached function here is a digest of all files of this folder and below, and of `limits`.
 """
 
 import logging
@@ -26,7 +26,8 @@ if not OLDEST_NUMBA <= numba.version_info[:2] <= NEWEST_NUMBA:
         f"numba {numba.__version__} is installed: must be 0.61 to 0.68 (pip install 'numba>=0.61,<0.69')",
         name="numba",
     )
-_DIGEST = sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py")))).hexdigest()
+_SOURCES = [*sorted(Path(__file__).parent.rglob("*.py")), Path(__file__).parents[1] / "limits.py"]
+_DIGEST = sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdigest()
 _LOG = logging.getLogger(__name__)
 _told: list[str] = []
 

@@ -1,40 +1,25 @@
 """A GPU as the engine sees it: one frozen value, every number with a unit, a source and a kind.
 
 Device files are TOML, one line a number: `l2_bytes = { value = 62914560, kind = "measured", source = "..." }`.
-`load_device("h200")` reads the catalogue in `devices/`, `load_device("path/to/file.toml")` any other file;
+`load_device("h200")` reads the folder `catalogue/`, `load_device("path/to/file.toml")` any other file;
 names may be short and in any case: `H100` is `h100-sxm`.
+What belongs to the architecture stands in `sm/` (`sm_numbers`); a table `[sm]` replaces single numbers of it.
 A what-if is `dataclasses.replace(device, l2_bytes=...)` or `--set l2_bytes=...`.
 """
 
-import re
 import tomllib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from .. import units
 from ..names import unknown
+from .numbers import Provenance, check_keys, check_number, number, numbers_of, plain, read_entry
+from .sm_numbers import SM_TABLE, SmNumbers, sm_fields, sm_of
 
-KINDS = ("datasheet", "measured", "fitted")
 ALIASES = {"h100": "h100-sxm", "a100": "a100-sxm-80gb"}
 """Short name -> the one in the catalogue that people mostly mean."""
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Characters that would give orders to a terminal; lines and tabs are text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """Where a number is from. Args: kind: datasheet, measured, fitted or set; source: page, paper or measurement."""
-
-    kind: str
-    source: str
-
-
-def _number(low: float, high: float, *, whole: bool = False, optional: bool = False, doc: str) -> Any:
-    """A field with its allowed range; `doc` is what `tilesight devices NAME` prints beside it."""
-    metadata = {"low": low, "high": high, "whole": whole, "optional": optional, "doc": doc}
-    return field(default=0, metadata=metadata) if optional else field(metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,77 +32,81 @@ class Device:
 
     name: str
     compute_capability: str
-    sms: int = _number(1, 1024, whole=True, doc="streaming multiprocessors")
-    boost_clock_hz: float = _number(1e8, 1e10, doc="SM clock when power allows")
-    gpc_clock_spread: float = _number(
+    product: str = ""
+    """Part of the product name that its driver reports; empty: it is not looked for."""
+    sms: int = number(1, 1024, whole=True, doc="streaming multiprocessors")
+    boost_clock_hz: float = number(1e8, 1e10, doc="SM clock when power allows")
+    gpc_clock_spread: float = number(
         0, 0.1, doc="by how much the clocks of its clusters of SMs differ: standard deviation over mean"
     )
-    tensor_boost_clock_hz: float = _number(1e8, 1e10, doc="the same for launches with tensor instructions")
-    tensor_rest_cycles: float = _number(1, 1e9, doc="without tensor instructions for so long, the SM clock rises again")
-    tensor_restart_s: float = _number(0, 1e-3, doc="time that the first of them then costs")
-    tensor_clock_hz: float = _number(1e8, 1e10, doc="SM clock sustained while the tensor cores are busy all the time")
-    mixed_clock_hz: float = _number(1e8, 1e10, doc="the same while device memory is busy as well")
-    power_limit_w: float = _number(1, 1e4, doc="board power limit")
+    tensor_boost_clock_hz: float = number(1e8, 1e10, doc="the same for launches with tensor instructions")
+    tensor_rest_cycles: float = number(1, 1e9, doc="without tensor instructions for so long, the SM clock rises again")
+    tensor_restart_s: float = number(0, 1e-3, doc="time that the first of them then costs")
+    tensor_clock_hz: float = number(1e8, 1e10, doc="SM clock sustained while the tensor cores are busy all the time")
+    mixed_clock_hz: float = number(1e8, 1e10, doc="the same while device memory is busy as well")
+    power_limit_w: float = number(1, 1e4, doc="board power limit")
 
-    registers_per_sm: int = _number(1024, 1 << 22, whole=True, doc="32-bit registers of an SM")
-    max_registers_per_thread: int = _number(16, 1024, whole=True, doc="most registers of a thread")
-    max_warps_per_sm: int = _number(1, 1024, whole=True, doc="most resident warps of an SM")
-    max_ctas_per_sm: int = _number(1, 1024, whole=True, doc="most resident CTAs of an SM")
-    max_threads_per_cta: int = _number(32, 1 << 16, whole=True, doc="most threads of a CTA")
-    smem_per_sm_bytes: int = _number(1024, 1 << 24, whole=True, doc="most shared memory of an SM")
-    smem_per_cta_bytes: int = _number(1024, 1 << 24, whole=True, doc="most shared memory of a CTA")
-    smem_reserved_per_cta_bytes: int = _number(0, 1 << 16, whole=True, doc="shared memory the system keeps per CTA")
-    l1_bytes: int = _number(1024, 1 << 24, whole=True, doc="L1 and shared memory of an SM together")
-    l1_latency_cycles: float = _number(1, 1e4, doc="latency of a load that hits L1")
-    sm_fill_bytes_per_cycle: float = _number(1, 1e4, doc="bytes an SM takes in from L2 per cycle")
+    registers_per_sm: int = number(1024, 1 << 22, whole=True, doc="32-bit registers of an SM")
+    max_registers_per_thread: int = number(16, 1024, whole=True, doc="most registers of a thread")
+    max_warps_per_sm: int = number(1, 1024, whole=True, doc="most resident warps of an SM")
+    max_ctas_per_sm: int = number(1, 1024, whole=True, doc="most resident CTAs of an SM")
+    max_threads_per_cta: int = number(32, 1 << 16, whole=True, doc="most threads of a CTA")
+    smem_per_sm_bytes: int = number(1024, 1 << 24, whole=True, doc="most shared memory of an SM")
+    smem_per_cta_bytes: int = number(1024, 1 << 24, whole=True, doc="most shared memory of a CTA")
+    smem_reserved_per_cta_bytes: int = number(0, 1 << 16, whole=True, doc="shared memory the system keeps per CTA")
+    l1_bytes: int = number(1024, 1 << 24, whole=True, doc="L1 and shared memory of an SM together")
+    l1_latency_cycles: float = number(1, 1e4, doc="latency of a load that hits L1")
+    sm_fill_bytes_per_cycle: float = number(1, 1e4, doc="bytes an SM takes in from L2 per cycle")
 
-    l2_bytes: int = _number(1 << 16, 1 << 34, whole=True, doc="L2 capacity, all partitions together")
-    l2_dirty_fraction: float = _number(0.01, 1, doc="most of L2 that holds data not yet written to device memory")
-    l2_set_spread: float = _number(0, 0.2, doc="how unevenly data fall on the sets of L2: standard deviation over mean")
-    l2_partitions: int = _number(1, 2, whole=True, doc="L2 partitions; far data is copied into the near one")
-    sector_bytes: int = _number(32, 32, whole=True, doc="unit of transfer")
-    line_bytes: int = _number(128, 128, whole=True, doc="unit of cache tags")
-    l2_bytes_per_s: float = _number(1e10, 1e15, doc="L2 read bandwidth, all partitions; joined reads count once")
-    l2_write_bytes_per_s: float = _number(1e10, 1e15, doc="L2 write bandwidth, all partitions")
-    l2_latency_cycles: float = _number(1, 1e5, doc="latency of a load that hits the near L2 partition")
-    fabric_bytes_per_s: float = _number(1e10, 1e15, doc="bandwidth between the L2 partitions, both directions together")
-    fabric_latency_cycles: float = _number(0, 1e5, doc="extra latency of the far L2 partition")
-    coalescer_sms: int = _number(1, 1024, whole=True, doc="neighbouring SMs whose simultaneous reads reach L2 once")
+    l2_bytes: int = number(1 << 16, 1 << 34, whole=True, doc="L2 capacity, all partitions together")
+    l2_dirty_fraction: float = number(0.01, 1, doc="most of L2 that holds data not yet written to device memory")
+    l2_set_spread: float = number(0, 0.2, doc="how unevenly data fall on the sets of L2: standard deviation over mean")
+    l2_partitions: int = number(1, 2, whole=True, doc="L2 partitions; far data is copied into the near one")
+    sector_bytes: int = number(32, 32, whole=True, doc="unit of transfer")
+    line_bytes: int = number(128, 128, whole=True, doc="unit of cache tags")
+    l2_bytes_per_s: float = number(1e10, 1e15, doc="L2 read bandwidth, all partitions; joined reads count once")
+    l2_write_bytes_per_s: float = number(1e10, 1e15, doc="L2 write bandwidth, all partitions")
+    l2_latency_cycles: float = number(1, 1e5, doc="latency of a load that hits the near L2 partition")
+    fabric_bytes_per_s: float = number(1e10, 1e15, doc="bandwidth between the L2 partitions, both directions together")
+    fabric_latency_cycles: float = number(0, 1e5, doc="extra latency of the far L2 partition")
+    coalescer_sms: int = number(1, 1024, whole=True, doc="neighbouring SMs whose simultaneous reads reach L2 once")
 
-    hbm_bytes: int = _number(1 << 28, 1 << 44, whole=True, doc="device memory")
-    hbm_peak_bytes_per_s: float = _number(1e10, 1e15, doc="device memory bandwidth of the datasheet")
-    hbm_read_bytes_per_s: float = _number(1e10, 1e15, doc="achievable read bandwidth")
-    hbm_write_bytes_per_s: float = _number(1e10, 1e15, doc="achievable write bandwidth")
-    hbm_channels: int = _number(1, 4096, whole=True, doc="servers that share it; 4 KiB in a row come from one")
-    hbm_mixed_fraction: float = _number(0.1, 1, doc="share of the bandwidth while reads and writes take turns")
-    hbm_part_line_fraction: float = _number(0.1, 1, doc="share of it left to reads of less than a line of a row")
-    hbm_piece_write_bytes: float = _number(0, 1024, doc="bytes more that HBM takes to write a piece of a row")
-    hbm_latency_s: float = _number(1e-8, 1e-4, doc="what device memory adds to an L2 miss, its translation known")
-    hbm_piece_latency_s: float = _number(0, 1e-4, doc="what it adds for a tile of pieces of rows")
-    hbm_turn_s: float = _number(0, 1e-4, doc="how long a read waits where it meets device memory writing")
+    hbm_bytes: int = number(1 << 28, 1 << 44, whole=True, doc="device memory")
+    hbm_peak_bytes_per_s: float = number(1e10, 1e15, doc="device memory bandwidth of the datasheet")
+    hbm_read_bytes_per_s: float = number(1e10, 1e15, doc="achievable read bandwidth")
+    hbm_write_bytes_per_s: float = number(1e10, 1e15, doc="achievable write bandwidth")
+    hbm_channels: int = number(1, 4096, whole=True, doc="servers that share it; 4 KiB in a row come from one")
+    hbm_mixed_fraction: float = number(0.1, 1, doc="share of the bandwidth while reads and writes take turns")
+    hbm_part_line_fraction: float = number(0.1, 1, doc="share of it left to reads of less than a line of a row")
+    hbm_piece_write_bytes: float = number(0, 1024, doc="bytes more that HBM takes to write a piece of a row")
+    hbm_latency_s: float = number(1e-8, 1e-4, doc="what device memory adds to an L2 miss, its translation known")
+    hbm_piece_latency_s: float = number(0, 1e-4, doc="what it adds for a tile of pieces of rows")
+    hbm_turn_s: float = number(0, 1e-4, doc="how long a read waits where it meets device memory writing")
 
-    mma_fp16_flop_per_cycle: float = _number(0, 1e6, doc="mma.sync, fp16 or bf16, fp32 sums, per SM")
-    mma_tf32_flop_per_cycle: float = _number(0, 1e6, doc="mma.sync, tf32, per SM")
-    mma_fp8_flop_per_cycle: float = _number(0, 1e6, optional=True, doc="mma.sync, fp8, per SM")
-    wgmma_fp16_flop_per_cycle: float = _number(0, 1e6, optional=True, doc="wgmma, fp16 or bf16, per SM")
-    wgmma_tf32_flop_per_cycle: float = _number(0, 1e6, optional=True, doc="wgmma, tf32, per SM")
-    wgmma_fp8_flop_per_cycle: float = _number(0, 1e6, optional=True, doc="wgmma, fp8, per SM")
-    tcgen05_fp16_flop_per_cycle: float = _number(0, 1e6, optional=True, doc="tcgen05, fp16 or bf16, per SM")
-    tcgen05_tf32_flop_per_cycle: float = _number(0, 1e6, optional=True, doc="tcgen05, tf32, per SM")
-    tcgen05_fp8_flop_per_cycle: float = _number(0, 1e6, optional=True, doc="tcgen05, fp8, per SM")
-    fma_per_cycle: float = _number(1, 1e4, doc="FP32 multiply-adds per SM")
-    alu_per_cycle: float = _number(1, 1e4, doc="integer, compare, select and max operations per SM")
-    mufu_per_cycle: float = _number(1, 1e4, doc="exponentials (MUFU) per SM")
-    issue_per_cycle: float = _number(1, 64, doc="warp instructions issued per SM")
-    smem_bytes_per_cycle: float = _number(1, 1e4, doc="shared-memory bandwidth per SM")
+    mma_fp16_flop_per_cycle: float = number(0, 1e6, doc="mma.sync, fp16 or bf16, fp32 sums, per SM")
+    mma_tf32_flop_per_cycle: float = number(0, 1e6, doc="mma.sync, tf32, per SM")
+    mma_fp8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="mma.sync, fp8, per SM")
+    wgmma_fp16_flop_per_cycle: float = number(0, 1e6, optional=True, doc="wgmma, fp16 or bf16, per SM")
+    wgmma_tf32_flop_per_cycle: float = number(0, 1e6, optional=True, doc="wgmma, tf32, per SM")
+    wgmma_fp8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="wgmma, fp8, per SM")
+    tcgen05_fp16_flop_per_cycle: float = number(0, 1e6, optional=True, doc="tcgen05, fp16 or bf16, per SM")
+    tcgen05_tf32_flop_per_cycle: float = number(0, 1e6, optional=True, doc="tcgen05, tf32, per SM")
+    tcgen05_fp8_flop_per_cycle: float = number(0, 1e6, optional=True, doc="tcgen05, fp8, per SM")
+    fma_per_cycle: float = number(1, 1e4, doc="FP32 multiply-adds per SM")
+    alu_per_cycle: float = number(1, 1e4, doc="integer, compare, select and max operations per SM")
+    mufu_per_cycle: float = number(1, 1e4, doc="exponentials (MUFU) per SM")
+    issue_per_cycle: float = number(1, 64, doc="warp instructions issued per SM")
+    smem_bytes_per_cycle: float = number(1, 1e4, doc="shared-memory bandwidth per SM")
 
-    launch_ramp_cycles: float = _number(0, 1e6, doc="cycles of a launch before its first CTA and after its last one")
-    cta_dispatch_cycles: float = _number(
+    launch_ramp_cycles: float = number(0, 1e6, doc="cycles of a launch before its first CTA and after its last one")
+    cta_dispatch_cycles: float = number(
         0, 1000, doc="cycles from CTA to CTA that the GPU hands out to its SMs, at least"
     )
-    launch_stream_s: float = _number(0, 1e-3, doc="time from kernel to kernel in a stream, at least")
-    launch_graph_s: float = _number(0, 1e-3, doc="the same inside a replayed CUDA graph")
+    launch_stream_s: float = number(0, 1e-3, doc="time from kernel to kernel in a stream, at least")
+    launch_graph_s: float = number(0, 1e-3, doc="the same inside a replayed CUDA graph")
 
+    sm: SmNumbers
+    """What belongs to its architecture more than to the product: `device/sm/`, and the table [sm] of its file."""
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)
 
     def __repr__(self) -> str:
@@ -126,12 +115,7 @@ class Device:
 
     def __post_init__(self) -> None:
         for item in number_fields():
-            value = getattr(self, item.name)
-            low, high = item.metadata["low"], item.metadata["high"]
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-                raise ValueError(f"{item.name} = {value!r}: must be a number from {low:g} to {high:g}")
-            if item.metadata["whole"] and value != int(value):
-                raise ValueError(f"{item.name} = {value!r}: must be a whole number from {low:g} to {high:g}")
+            check_number(item, getattr(self, item.name))
         for small, large in _ORDERED:
             if getattr(self, small) > getattr(self, large):
                 raise ValueError(
@@ -148,6 +132,10 @@ class Device:
         return max(self.tensor_flop_per_cycle(instruction, dtype) for instruction in INSTRUCTIONS)
 
 
+TEXTS = {"name": True, "compute_capability": True, "product": False}
+"""Keys of a device file that are no numbers, and whether they must be there."""
+SET = Provenance("set", "--set")
+"""Origin of a number that a what-if has replaced."""
 DEVICE_KEYS = "`tilesight devices h200`"
 """The command that lists the keys of a device."""
 INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
@@ -165,7 +153,7 @@ _ORDERED = (
 
 def number_fields() -> list:  # type: ignore[type-arg]
     """The numeric fields of `Device`, in order; `metadata` holds low, high, whole, optional and doc."""
-    return [item for item in fields(Device) if "doc" in item.metadata]
+    return numbers_of(Device)
 
 
 def catalogue() -> list[str]:
@@ -191,6 +179,16 @@ def device_name(name: str) -> str:
         where = "`tilesight devices`"
         raise ValueError(f"device {unknown(name, known, where)} (or give a path that ends in .toml)")
     return ALIASES.get(plain, plain)
+
+
+def device_of_product(product: str) -> str | None:
+    """The catalogue's device of that product, by the name that the driver reports; None where there is none.
+
+    The longest name counts: an `H100 PCIe` is no `H100`.
+    """
+    parts = {device.product: name for name in catalogue() if (device := load_device(name)).product}
+    fitting = [part for part in parts if part in product]
+    return parts[max(fitting, key=len)] if fitting else None
 
 
 def load_device(name: str) -> Device:
@@ -227,37 +225,29 @@ def parse_device(text: str, file: str) -> Device:
 
 def _device_of(table: dict[str, Any]) -> Device:
     known = {item.name: item for item in number_fields()}
-    for key in table:
-        if key not in known and key not in ("name", "compute_capability"):
-            raise ValueError(f"key {unknown(key, known, DEVICE_KEYS)}")
+    check_keys({key: entry for key, entry in table.items() if key not in TEXTS}, {**known, SM_TABLE: None}, DEVICE_KEYS)
     values: dict[str, object] = {}
-    for key in ("name", "compute_capability"):
-        if not isinstance(table.get(key), str):
-            raise ValueError(f"key {key!r} is missing or no text")
-        values[key] = _plain(key, table[key])
+    for key, required in TEXTS.items():
+        if not isinstance(table.get(key, None if required else ""), str):
+            raise ValueError(f"key {key!r} is missing or no text" if required else f"key {key!r} is no text")
+        values[key] = plain(key, table.get(key, ""))
     provenance = {}
     for key, item in known.items():
         if key not in table:
             if item.metadata["optional"]:
                 continue
             raise ValueError(f"key {key!r} is missing ({item.metadata['doc']})")
-        entry = table[key]
-        if not isinstance(entry, dict) or set(entry) != {"value", "kind", "source"}:
-            raise ValueError(f"{key}: must be {{ value = ..., kind = ..., source = ... }}")
-        if entry["kind"] not in KINDS:
-            raise ValueError(f"{key}: kind = {entry['kind']!r}: must be one of {', '.join(KINDS)}")
-        if not isinstance(entry["source"], str) or not entry["source"].strip():
-            raise ValueError(f"{key}: source is empty; say where the number is from")
-        values[key] = entry["value"]
-        provenance[key] = Provenance(entry["kind"], _plain(f"{key}: source", entry["source"]))
-    return Device(**values, provenance=provenance)  # type: ignore[arg-type]
+        values[key], provenance[key] = read_entry(key, table[key])
+    sm = sm_of(table["compute_capability"], table.get(SM_TABLE, {}))
+    return Device(**values, sm=sm, provenance=provenance)  # type: ignore[arg-type]
 
 
-def _plain(what: str, text: str) -> str:
-    """A text of a file, for people to read. Raises: ValueError: it holds what only a terminal understands."""
-    if found := CONTROL.search(text):
-        raise ValueError(f"{what} holds the control character {found[0]!r}: must be plain text")
-    return text
+def with_number(device: Device, key: str, value: float, origin: Provenance) -> Device:
+    """A device with one number replaced, its own or its SM's. Raises: ValueError: no GPU can have it."""
+    changed: dict[str, Any] = {key: value}
+    if key in sm_fields():
+        return replace(device, sm=replace(device.sm, provenance=device.sm.provenance | {key: origin}, **changed))
+    return replace(device, provenance=device.provenance | {key: origin}, **changed)
 
 
 def override(device: Device, settings: list[str]) -> Device:
@@ -269,7 +259,7 @@ def override(device: Device, settings: list[str]) -> Device:
     Raises:
         ValueError: unknown key, or a value that is no number or out of range.
     """
-    known = {item.name: item for item in number_fields()}
+    known = {item.name: item for item in number_fields()} | sm_fields()
     for setting in settings:
         key, separator, text = setting.partition("=")
         if not separator:
@@ -278,12 +268,13 @@ def override(device: Device, settings: list[str]) -> Device:
             )
         if key not in known:
             raise ValueError(f"--set {setting!r}: key {unknown(key, known, DEVICE_KEYS)}")
+        if known[key].metadata["count"]:
+            raise ValueError(f"--set {key}: is a list of numbers; give it in a table [{SM_TABLE}] of a device file")
         try:
             value: float = units.parse_quantity(text)
             if known[key].metadata["whole"] and value.is_integer():
                 value = int(value)
-            provenance = device.provenance | {key: Provenance("set", "--set")}
-            device = replace(device, **{key: value, "provenance": provenance})  # type: ignore[arg-type]
+            device = with_number(device, key, value, SET)
         except ValueError as error:
             raise ValueError(f"--set {key}: {error}") from None
     return device

@@ -22,7 +22,9 @@ Tests allow 0.5 % and 2 %. Bytes are relative to what is read or written there i
 writes and fabric to a tenth of what HBM moves at least; L2 reads to a quarter of what SMs ask for,
 L1 hits to all of it, since what one does not serve the other does."""
 LEAST_OF_HBM, LEAST_OF_ASKED = 0.1, 0.25
+"""That tenth, and that quarter."""
 QUARTERS = 4
+"""Parts of the past that each continue the launch on their own: how far they disagree is the error."""
 AMPLIFIED = 4.0
 """A drift between the halves of the past counts for so many times their length at most."""
 

@@ -8,7 +8,7 @@ from ..core.engine.tile_path import FOLD, SLAB_GRANULES, Memory
 from ..device.device import Device
 from ..jobs.stopping import check_wanted
 from ..launch.program import Launch
-from ..residency.l1_reuse import l1_room_bytes
+from ..residency.l1_reuse import hit_curve, l1_room_bytes
 from ..residency.occupancy import occupancy
 from .clock import Clocks, slowness_of_sms
 from .lower import LoweredLaunch
@@ -57,11 +57,16 @@ class UnderWay:
             hbm_read_cycles_per_byte=clock_hz / device.hbm_read_bytes_per_s,
             hbm_write_cycles_per_byte=clock_hz / device.hbm_write_bytes_per_s,
             hbm_channels=device.hbm_channels,
+            hbm_channel_bytes=device.sm.hbm_channel_bytes,
+            hbm_mixing_bytes=float(device.sm.hbm_mixing_window_bytes),
+            hbm_mixing_full=float(device.sm.hbm_mixing_full_fraction),
+            hbm_writing_cycles=float(device.sm.hbm_writing_window_cycles),
             hbm_mixing_cost=1.0 / device.hbm_mixed_fraction - 1.0,
             hbm_part_line_cost=1.0 / device.hbm_part_line_fraction - 1.0,
             hbm_piece_write_bytes=float(device.hbm_piece_write_bytes),
             sm_fill_cycles_per_byte=0.0 if lowered.covers_l2 else 1.0 / device.sm_fill_bytes_per_cycle,
             l1_bytes=float(l1_room_bytes(launch, device)),
+            l1_curve=hit_curve(device),
             l1_latency=float(device.l1_latency_cycles),
             l2_latency=0.0 if lowered.covers_l2 else float(device.l2_latency_cycles),
             fabric_latency=float(device.fabric_latency_cycles),

@@ -20,7 +20,8 @@ from ..core.engine.tile_path import COL_TERMS, PASSES_L1, ROW_TERMS, TILE_COLUMN
 from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import THROUGH_L1, Launch, Loop, Step, Tensor, Tile
-from ..launch.walk import SECTOR_BYTES, pipelined_stages, steps
+from ..launch.walk import pipelined_stages, steps
+from ..limits import SECTOR_BYTES
 from ..sm.step_cost import StepCost
 
 SPILLED_BYTES, LEAST_BYTES = 1 << 16, 256
@@ -28,7 +29,9 @@ SPILLED_BYTES, LEAST_BYTES = 1 << 16, 256
 SAMPLE_ABOVE_GRANULES, LEAST_SAMPLED = 1 << 17, 4
 """Granules of a tensor of which a few stand for all, and how many of them every tile still has at least."""
 FOLD_ABOVE_GRANULES = 1 << 21
+"""Granules of a tensor above which several share a number, so that tables fit a CPU's memory."""
 FOLD_L2_CAPACITIES = 8
+"""How many times what L2 holds lies at least between granules that share one: the first has long been driven out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ PAST_SHARE, MOST_PAST = 12, 16
 FEWEST_WINDOWS, MOST_WINDOWS = 8, 256
 """Windows of a grid that is worth it; above the second number they get longer."""
 LONGEST_WINDOW_WAVES = 16
+"""But no longer than this: a skip ends at a window."""
 MOST_ENDS = 1 << 16
 """Ends of a skip that are looked at for one of whole waves."""
 ALMOST, TURNED_OVER = 0.9, 1.1
@@ -42,8 +43,7 @@ PATIENCE_STEPS = 1 << 22
 open, so that the time an answer takes does not grow with the grid."""
 LEAST_SKIP = 4
 """Where not all can be skipped that is left, a half or a quarter of it may be."""
-KEEP_WAVES = 2
-REFRESH_L2 = 1.5
+KEEP_WAVES, REFRESH_L2 = 2, 1.5
 """Waves stepped through at the end: at least two, and as many as refill the L2 so often, for the launch after."""
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from ..core.engine.tile_path import GRANULE_ROW_BYTES, GRANULE_ROWS, PACKED, ROW_BYTES, ROWS
 from ..integers import cdiv
 from ..launch.program import Affine, Loop, Tile, TileProgram
-from ..launch.walk import ITEMS_AT_ONCE, SECTOR_BYTES, steps
+from ..launch.walk import ITEMS_AT_ONCE, steps
+from ..limits import SECTOR_BYTES
 
 MOST_ITEMS = 1 << 22
 """Items among which those of a slab are looked for: the first so many hold all of at least one."""

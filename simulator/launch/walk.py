@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..integers import cdiv
+from ..limits import SECTOR_BYTES
 from .program import Affine, Launch, Loop, Step, Tensor, Tile, TileProgram
 
-SECTOR_BYTES = 32
 ITEMS_AT_ONCE = 1 << 18
 
 

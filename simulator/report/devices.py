@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from .. import units
 from ..closed_form.roofline import tensor_peak_flop_per_s
-from ..device.device import Device, Provenance, number_fields
+from ..device.device import Device, number_fields
+from ..device.numbers import Provenance
+from ..device.sm_numbers import SmNumbers, sm_fields
 from ..display.render import Column, table
 
 LIST_SCHEMA = "tilesight.devices/1"
@@ -12,6 +14,7 @@ DEVICE_SCHEMA = "tilesight.device/1"
 UNITS = (
     ("_flop_per_cycle", "FLOP/cycle"),
     ("_bytes_per_cycle", "B/cycle"),
+    ("_cycles_per_line", "cycles"),
     ("_per_cycle", "1/cycle"),
     ("_bytes_per_s", "B/s"),
     ("_bytes", "B"),
@@ -21,6 +24,8 @@ UNITS = (
     ("_w", "W"),
 )
 """Ending of a key -> unit; the first that matches."""
+WIDEST_VALUE = 20
+"""Columns of a value that others are aligned with; a list of numbers takes what it takes."""
 
 
 def unit(key: str) -> str:
@@ -28,8 +33,10 @@ def unit(key: str) -> str:
     return next((text for ending, text in UNITS if key.endswith(ending)), "")
 
 
-def value_text(key: str, value: float) -> str:
-    """A device number for people, in the unit that its key names."""
+def value_text(key: str, value: float | tuple[float, ...]) -> str:
+    """A device number for people, in the unit that its key names; a list as it is."""
+    if isinstance(value, tuple):
+        return ", ".join(f"{single:g}" for single in value)
     name = unit(key)
     if name == "B":
         return units.capacity(value)
@@ -87,6 +94,7 @@ def device_dict(name: str, device: Device) -> dict[str, object]:
         "name": device.name,
         "compute_capability": device.compute_capability,
         "numbers": {key: _number(key, doc, device) for key, doc in _keys(device)},
+        "sm": {key: _number(key, item.metadata["doc"], device.sm) for key, item in sm_fields().items()},
     }
 
 
@@ -99,28 +107,39 @@ def _keys(device: Device) -> list[tuple[str, str]]:
     ]
 
 
-def _origin(key: str, device: Device) -> Provenance:
-    return device.provenance.get(key, Provenance("", ""))
+def _origin(key: str, holder: Device | SmNumbers) -> Provenance:
+    return holder.provenance.get(key, Provenance("", ""))
 
 
-def _number(key: str, doc: str, device: Device) -> dict[str, object]:
-    origin = _origin(key, device)
-    told = {"value": getattr(device, key), "unit": unit(key), "kind": origin.kind, "source": origin.source}
+def _number(key: str, doc: str, holder: Device | SmNumbers) -> dict[str, object]:
+    origin = _origin(key, holder)
+    told = {"value": getattr(holder, key), "unit": unit(key), "kind": origin.kind, "source": origin.source}
     return told | {"meaning": doc}
 
 
 def device_text(name: str, device: Device, width: int) -> str:
-    """Every number of a device: value, kind, meaning, and its source below."""
-    keys = _keys(device)
-    key_width = max(len(key) for key, _ in keys)
-    values = {key: value_text(key, getattr(device, key)) for key, _ in keys}
-    value_width = max(map(len, values.values()))
+    """Every number of a device, then those of its SM, by the part of the model that reads them."""
     lines = [f"{name}: {device.name}, compute capability {device.compute_capability}", ""]
-    for key, doc in keys:
-        origin = _origin(key, device)
-        lines.append(f"{key:<{key_width}}  {values[key]:>{value_width}}  {origin.kind:<9}  {doc}")
-        lines += _wrapped(origin.source, " " * (key_width + value_width + 4), width)
+    lines += _rows(_keys(device), device, width)
+    parts = dict.fromkeys(item.metadata["part"] for item in sm_fields().values())
+    for part in parts:
+        keys = [(key, item.metadata["doc"]) for key, item in sm_fields().items() if item.metadata["part"] == part]
+        lines += ["", f"Its SM, {part}:", "", *_rows(keys, device.sm, width)]
     return "\n".join(lines)
+
+
+def _rows(keys: Sequence[tuple[str, str]], holder: Device | SmNumbers, width: int) -> list[str]:
+    """Value, kind and meaning of each number, and its source below."""
+    key_width = max(len(key) for key, _ in keys)
+    values = {key: value_text(key, getattr(holder, key)) for key, _ in keys}
+    value_width = max((len(text) for text in values.values() if len(text) <= WIDEST_VALUE), default=0)
+    kind_width = max(len(_origin(key, holder).kind) for key, _ in keys)
+    lines = []
+    for key, doc in keys:
+        origin = _origin(key, holder)
+        lines.append(f"{key:<{key_width}}  {values[key]:>{value_width}}  {origin.kind:<{kind_width}}  {doc}")
+        lines += _wrapped(origin.source, " " * (key_width + value_width + 4), width)
+    return lines
 
 
 def _wrapped(text: str, indent: str, width: int) -> list[str]:

@@ -10,7 +10,9 @@ from itertools import islice
 from math import inf
 from typing import NamedTuple
 
-from ..core.engine.l1 import NONE_BEYOND, hit_share
+import numpy as np
+
+from ..core.engine.l1 import REACH, hit_share
 from ..device.device import Device
 from ..launch.program import THROUGH_L1, Launch
 from ..launch.walk import Access, clipped, executions, moved_bytes
@@ -37,6 +39,11 @@ def l1_room_bytes(launch: Launch, device: Device) -> int:
     return max(0, device.l1_bytes - taken)
 
 
+def hit_curve(device: Device) -> np.ndarray:
+    """Share of loads that hit, by what was moved since, as `core.engine.l1` takes it: float64 (2, points)."""
+    return np.array((device.sm.l1_reach_fractions, device.sm.l1_hit_fractions), dtype=np.float64)
+
+
 class Served(NamedTuple):
     """Of plain loads: all of them, and those that hit [B]."""
 
@@ -59,7 +66,7 @@ def served_by_l1(launch: Launch, device: Device, resident: int, item: int) -> di
     Args:
         resident: CTAs of an SM; item: whose steps are followed.
     """
-    room = l1_room_bytes(launch, device)
+    room, curve = l1_room_bytes(launch, device), hit_curve(device)
     held: list[tuple[Access, int]] = []
     served: dict[str, Served] = {}
     for name, what, size in islice(_tiles(launch, item), MOST_TILES):
@@ -68,10 +75,10 @@ def served_by_l1(launch: Launch, device: Device, resident: int, item: int) -> di
             del held[place]
         held.insert(0, (what, size))
         if place < 0:
-            _forget(held, NONE_BEYOND * room / resident)
+            _forget(held, curve[REACH, -1] * room / resident)
         if name == STORED:
             continue
-        hit = Served(size, size * hit_share(float(distance * resident), float(room)))
+        hit = Served(size, size * hit_share(float(distance * resident), float(room), curve))
         served[name] = served.get(name, Served()).beside(hit)
     return served
 

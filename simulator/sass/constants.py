@@ -8,7 +8,8 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-WARP_THREADS = 32
+from ..limits import WARP_THREADS
+
 SHAPES = ((100, 0x360, 0x370), (0, 0x0, 0xC))
 """Lowest capability (e.g. 100), and where the threads of a CTA and the CTAs of the grid stand: x, y, z, a word each."""
 

@@ -15,12 +15,12 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
+from ..limits import WORD_BYTES
 from .decode import Instruction
 from .matrix import product_of, tensor_cycles
 from .registers import WIDTHS
 
 ARCHITECTURES = (80, 86, 89, 90, 100, 120)
-WORD_BYTES = 4
 MATRICES = {"2": 2, "4": 4}
 TIMINGS = ("fixed", "scoreboard")
 

@@ -33,13 +33,13 @@ import numpy as np
 from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import Launch, Loop, Matmul, Path, Resources, Step, Tile, TileProgram, Work, affine
+from ..limits import WARP_THREADS
 from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import estimate_resources, exchanged_bytes, tensor_instruction
 from .contract import Config, Schedule, frozen
 from .tiles import LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor
 
 VARIABLES = ("slab", "kv_slab")
-WARP_THREADS = 32
 PAST_L1_BYTES, LEAST_COPIED_BYTES = 16, 4
 """What cp.async moves of a thread at once where it passes L1 by, and at least (PTX ISA, cp.async); with less, Triton
 loads plainly."""

@@ -28,6 +28,7 @@ from dataclasses import replace
 
 from ..device.device import Device
 from ..launch.program import Launch, Resources
+from ..limits import TMA_CAPABILITY, TMA_STRIDE_BYTES
 from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import REGISTER_GRANULE, exchanged_bytes, tensor_instruction
 from .contract import Config, Schedule
@@ -35,10 +36,6 @@ from .flash2 import SCHEDULE as FLASH2
 from .flash2 import launch_of, resources_of
 from .tiles import padded_head_dim
 
-TMA_CAPABILITY = 9.0
-"""Oldest compute capability with a tensor memory accelerator."""
-TMA_STRIDE_BYTES = 16
-"""Rows of what TMA copies start at multiples of this [B]."""
 SPECIALISED_WARPS = {"wgmma": (8, 12), "tcgen05": (4, 12), "mma": (4, 8)}
 """Tensor instruction -> warps that compute, and all warps, of a CTA that asked for 4 (compiled by Triton 3.6)."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..device.device import Device
 from ..integers import cdiv, next_power_of_two
 from ..launch.program import Launch, Loop, Resources, Step, Tensor, Tile, TileProgram, affine
+from ..limits import TMA_BLOCK, TMA_CAPABILITY, TMA_STRIDE_BYTES
 from ..problems.attention import AttentionProblem
 from .contract import frozen
 
@@ -32,12 +33,6 @@ STRIP_KEYS = 2048
 """Keys that one CTA takes of a row of score tiles at most."""
 LEAST_CTAS = 512
 """CTAs below which strips of score tiles get shorter: about four for each SM of a large GPU."""
-TMA_CAPABILITY = 9.0
-"""Oldest compute capability with a tensor memory accelerator."""
-TMA_STRIDE_BYTES = 16
-"""Rows of what TMA copies start at multiples of this [B]."""
-TMA_BLOCK = 256
-"""Rows and columns of the largest tile that one descriptor copies."""
 
 
 def padded_head_dim(problem: AttentionProblem) -> int:

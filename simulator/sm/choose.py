@@ -3,7 +3,10 @@
 from collections.abc import Iterable
 from functools import cache
 
-from ..device.device import Device, catalogue, load_device
+import numpy as np
+
+from ..device.device import SET, Device, catalogue, load_device
+from ..device.sm_numbers import CODE, L1, architecture_of, load_sm
 from ..launch.program import Launch
 from ..launch.walk import steps
 from .from_code import compiled_costs
@@ -38,6 +41,10 @@ def costs_of(launch: Launch, device: Device, element_bytes: int, kind: str) -> t
                 raise ValueError(f"the SM that its cycles were found for has {changed}")
             if resources.code is not None:
                 return compiled_costs(launch, device, element_bytes).steps, "compiled"
+            if other := changed_sm(device):
+                raise ValueError(
+                    f"costs are kept for the SMs of compute capability {device.compute_capability}; here {other}"
+                )
             return kept_costs(launch, device, element_bytes), "compiled"
         except ValueError as error:
             origin = f"tiles: {error}"
@@ -61,6 +68,19 @@ def changed_rates(device: Device) -> str:
         if one.compute_capability == device.compute_capability
     ]
     return min(told, key=len, default="")
+
+
+def changed_sm(device: Device) -> str:
+    """Numbers of a device's SM that kept costs follow from and that are not its architecture's; empty where all are.
+
+    What another card of the architecture measures may differ a little; what a what-if sets may not.
+    """
+    usual = load_sm(architecture_of(device.compute_capability))
+    return ", ".join(
+        f"{key} = {getattr(device.sm, key)}"
+        for key in device.sm.changed(usual, CODE, L1)
+        if device.sm.provenance[key] == SET or not np.allclose(getattr(device.sm, key), getattr(usual, key), rtol=LIKE)
+    )
 
 
 def _like(name: str, one: Device, other: Device) -> bool:

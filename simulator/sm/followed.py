@@ -1,8 +1,8 @@
-"""The code of a launch as one of its CTAs runs it: all that the simulation of an SM needs, and no device decides.
+"""The code of a launch as one of its CTAs runs it: all that the simulation of an SM needs, but for the rest of the GPU.
 
 In: a launch with its machine code. Out: its flow, the tables of its instructions, the ways of its warps, and which
 step pays for which part. Following code takes far longer than simulating it, so one `Followed` serves any number of
-devices of an architecture and of CTAs that share an SM.
+devices whose SMs are alike, and of CTAs that share an SM.
 """
 
 from collections import Counter
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..device.sm_numbers import SmNumbers
 from ..launch.program import Launch
 from ..sass.decode import decode
 from ..sass.flow import Flow, find_flow
@@ -46,11 +47,11 @@ class Followed:
     touched: Mapping[str, Spilled]
 
 
-def follow(launch: Launch, capability: int) -> Followed:
+def follow(launch: Launch, capability: int, sm_numbers: SmNumbers) -> Followed:
     """Follow one CTA of a launch through its code.
 
     Args:
-        launch: with compiled resources, and the code in them; capability: e.g. 90.
+        launch: with compiled resources, and the code in them; capability: e.g. 90; sm_numbers: of its SMs.
 
     Raises:
         ValueError: there is no code, or it cannot be followed; one line.
@@ -58,12 +59,12 @@ def follow(launch: Launch, capability: int) -> Followed:
     if launch.resources.code is None:
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
     flow = find_flow(decode(launch.resources.code.sass))
-    code, rates, unknown = lower_code(flow.instructions, capability)
+    code, rates, unknown = lower_code(flow.instructions, capability, sm_numbers)
     followed, constants = few_items(launch, launch.resources.code.constants, capability)
     cta, executed = find_cta(followed)
     ways = find_ways(flow, paths(flow, followed, constants, cta))
     shares = match_steps(launch, ways.regions, executed)
-    enter_accesses(followed, ways, constants, code, rates)
+    enter_accesses(followed, ways, constants, code, rates, sm_numbers)
     join_mbarriers(launch, ways, code)
     fill_bulk_copies(launch, ways, shares, executed, code, rates)
     fill_bulk_stores(launch, ways, executed, code, rates)

@@ -29,7 +29,7 @@ from ..sass.flow import Flow
 from .followed import Followed, follow
 from .l1_hits import Spilled, serve_from_l1
 from .latency_slack import Lateness, latenesses, usual_lateness
-from .machine import DISPATCH_CYCLES, Machine, Run, latencies_of
+from .machine import Machine, Run, latencies_of
 from .match_steps import Part, Share
 from .paths import OUTSIDE
 from .single_cta import SETTLED, Cost, lone_costs
@@ -93,7 +93,7 @@ def compiled_costs(
         DoesNotFit: a CTA needs more than an SM has.
     """
     capability = int(device.compute_capability.replace(".", ""))
-    seen = followed or follow(launch, capability)
+    seen = followed or follow(launch, capability, device.sm)
     if resident is None:
         room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
         resident = min(room, cdiv(launch.cta_count, device.sms))
@@ -171,10 +171,10 @@ def _full(
     turn = float(np.mean([(end[rounds - 1] - end[0]) / (rounds - 1) for end in ends]))
     one = seen.run(trips, np.zeros(1))
     if leaves:
-        mean = (turn - DISPATCH_CYCLES) / resident - inside
+        mean = (turn - machine.latencies.dispatch) / resident - inside
     else:
         # While a CTA waits, or starts, which the engine sees to, it holds up nobody; else the others that do not wait.
-        busy = max(1.0, turn - DISPATCH_CYCLES - (one.end - straight))
+        busy = max(1.0, turn - machine.latencies.dispatch - (one.end - straight))
         mean = busy / (1.0 + (resident - 1) * busy / turn)
     # A CTA holds up no longer than it takes alone, until what it has stored has left.
     rest = min(max(mean, straight / resident), straight + one.drain)

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.sm import tables as sm
+from ..device.sm_numbers import SmNumbers
+from ..limits import LINE_SECTORS, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
 from ..sass.matrix import Product, product_of, tensor_cycles
 from ..sass.opcodes import Rule, find_rule, interval_cycles, rules, thread_bytes
@@ -46,38 +48,8 @@ NARROW = {"U16": 16.0, "S16": 16.0, "U8": 8.0, "S8": 8.0}
 Triton gives a thread eight elements in a row, so lanes lie 8 elements apart; it moves one at a time where it cannot
 tell that rows are aligned.
 ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1's tags take 4.0
-cycles for such a load, one a line (docs/lab/data/store-queue-h200-2026-11-22.json.xz)."""
-PART_SECTOR = 1.22
-"""A part of a sector on the way out for a whole one: fitted on row kernels of seed 0, which take 29.8 to 31.2 cycles a
-store of 16 of them, where whole ones take 25.0; stores alone take 25 to 39, by where they go and how many warps take
-turns (docs/lab/data/narrow-stores-h200-2026-11-23.json.xz)."""
-WAITING_LINES, WAITING_NARROW = 52.0, 146.0
-"""Lines that may wait to leave an SM, behind L1. A load waits for 53 stores of four lines, 850 cycles where one SM
-writes, 40 of which stand in front of L1; for 68 to 72 stores of single elements (4.88 lines each, at 20 cycles), 40 of
-them there as well (docs/lab/data/lsu-queue-h200-2026-11-23.json.xz)."""
-LINE_SECTORS = 4.0
+cycles for such a load, one a line (docs/validation/store-queue-h200-2026-11-22.json)."""
 BULK_KINDS = {"UTMALDG": sm.BULK, "UTMASTG": sm.BULK_WRITE, "UTMACMDFLUSH": sm.FLUSH}
-SHARED_LINE_BYTES = 128.0
-"""What shared memory moves in a cycle."""
-WORD_BYTES = 4.0
-LSU_INTERVAL = 2.0
-"""Cycles between two memory instructions of a sub-core; an estimate (Huerta et al. 2025: one every 2 cycles)."""
-OPERAND_READ = 12.0
-"""Until a memory instruction has read its registers (Huerta et al. 2025: 7 to 14 on Ampere; LDGSTS on an H200: a cycle
-more than with 12, docs/lab/data/operand-read-h200-2026-11-22.json.xz)."""
-UNIFORM_INTERVAL = 1.0
-"""The compiler lets uniform instructions that do not need each other follow at once, and counts on it."""
-PRODUCT_LEAST = 13.0
-"""wgmma m64n16k16 with A in registers takes 13.0 cycles, where N / 2 is 8: one H200, CUDA 13.0, 2026-11-21."""
-BSYNC_CYCLES = 26
-"""From the end of a divergent branch to the next instruction: stall samples, HMMA kernels of flash2
-(docs/lab/data/stall-samples-h200-2026-11-22.json.xz). Nearly all branches that the compiler guards so are divergent."""
-STORED_WORD = 3.0
-"""Cycles more for each further word that STS reads: an address may change 13 cycles after LDGSTS has issued, 21 after
-STS.128 (docs/lab/data/operand-read-h200-2026-11-22.json.xz)."""
-SHFL_PASSES, MUFU_READS = 2.0, 2.0
-"""SHFL goes through shared memory twice (beside products that take all of it, see `core.sm.memory_pipe`); MUFU reads
-its operands in two halves: EX2 takes 10.6 cycles beside products, where others take 5.2."""
 
 
 class Row(NamedTuple):
@@ -92,11 +64,13 @@ class Row(NamedTuple):
     passes: float = 0.0
 
 
-def lower_code(instructions: Sequence[Instruction], capability: int) -> tuple[np.ndarray, np.ndarray, Counter[str]]:
+def lower_code(
+    instructions: Sequence[Instruction], capability: int, sm_numbers: SmNumbers
+) -> tuple[np.ndarray, np.ndarray, Counter[str]]:
     """Translate instructions to the tables of `core.sm`.
 
     Args:
-        capability: of the architecture whose opcodes they are, e.g. 90.
+        capability: of the architecture whose opcodes they are, e.g. 90; sm_numbers: of its SMs.
 
     Returns:
         (int64 table, float64 table, opcodes without a rule -> how often they stand in the code).
@@ -109,41 +83,42 @@ def lower_code(instructions: Sequence[Instruction], capability: int) -> tuple[np
         rule = find_rule(one, table)
         if rule is None:
             unknown[one.opcode] += 1
-        kind, pipe, argument, rates[i] = _describe(one, rule)
-        stall = max(one.stall_cycles, BSYNC_CYCLES) if one.family == "BSYNC" else one.stall_cycles
+        kind, pipe, argument, rates[i] = _describe(one, rule, sm_numbers)
+        stall = max(one.stall_cycles, sm_numbers.bsync_cycles) if one.family == "BSYNC" else one.stall_cycles
         waits = stall, one.write_barrier, one.read_barrier, one.wait_mask
         code[i] = (kind, pipe, *waits, argument, 0)
     return code, rates, unknown
 
 
-def _describe(one: Instruction, rule: Rule | None) -> tuple[int, int, int, Row]:
-    """Kind, pipe, argument, and the row of real numbers of an instruction."""
+def _describe(one: Instruction, rule: Rule | None, its: SmNumbers) -> tuple[int, int, int, Row]:
+    """Kind, pipe, argument, and the row of real numbers of an instruction. Args: its: numbers of the SM."""
+    least, operand_read = its.lsu_interval_cycles, its.memory_operand_read_cycles
     # The compiler puts such loads in front of LDGSTS; they read nothing, but take their turn at shared memory.
     if one.predicate in NEVER and one.family in SHARED:
-        return sm.SHARED, sm.LSU, 0, Row(interval=LSU_INTERVAL, read=OPERAND_READ, smem=1.0, passes=1.0)
+        return sm.SHARED, sm.LSU, 0, Row(interval=least, read=operand_read, smem=1.0, passes=1.0)
     if one.predicate in NEVER or rule is None:
         return sm.PLAIN, sm.NO_PIPE, 0, Row()
     product = product_of(one)
     if product and product.warps > 1:
-        return sm.MATMUL, sm.NO_PIPE, _commits(one), _product_row(product, rule)
+        return sm.MATMUL, sm.NO_PIPE, _commits(one), _product_row(product, rule, its)
     pipe = PIPES.get(rule.pipe, sm.NO_PIPE)
-    port = MUFU_READS if rule.pipe == "mufu" else float(rule.pipe in READS_REGISTERS)
+    port = its.mufu_port_reads if rule.pipe == "mufu" else float(rule.pipe in READS_REGISTERS)
     latency = rule.latency_cycles if rule.scoreboard else 0.0
-    lines = 32 * thread_bytes(one) / SHARED_LINE_BYTES
+    lines = WARP_THREADS * thread_bytes(one) / SMEM_LINE_BYTES
     moving = Row(
-        interval=max(LSU_INTERVAL, lines),
+        interval=max(least, lines),
         latency=latency - 1.0,
-        read=OPERAND_READ,
+        read=operand_read,
         smem=lines,
         port=port,
-        passes=SHFL_PASSES if one.family == "SHFL" else max(1.0, lines),
+        passes=its.shfl_smem_passes if one.family == "SHFL" else max(1.0, lines),
     )
     sectors = next((NARROW[word] for word in one.modifiers if word in NARROW), 0.0)
     if one.family == "STL" or one.family in STORES:
-        moved = moving._replace(tensor=WAITING_LINES)
+        moved = moving._replace(tensor=its.l2_write_queue_lines)
         if one.family in STORES and sectors:
-            lines = sectors / LINE_SECTORS * PART_SECTOR
-            moved = moving._replace(interval=max(LSU_INTERVAL, lines), smem=lines, tensor=WAITING_NARROW)
+            lines = sectors / LINE_SECTORS * its.l2_write_part_sector_factor
+            moved = moving._replace(interval=max(least, lines), smem=lines, tensor=its.l2_write_queue_narrow_lines)
         return sm.WRITE, pipe, int(one.family == "STL"), moved
     if one.family == "LDL" or one.family in LOADS:
         return sm.LOAD, pipe, int(one.family == "LDL"), moving._replace(tensor=max(lines, sectors / LINE_SECTORS))
@@ -151,19 +126,19 @@ def _describe(one: Instruction, rule: Rule | None) -> tuple[int, int, int, Row]:
         if one.family not in SHARED_STORES:
             return sm.SHARED, pipe, 0, moving
         further = max(0.0, thread_bytes(one) / WORD_BYTES - 1.0)
-        return sm.SHARED, pipe, 1, moving._replace(read=OPERAND_READ + STORED_WORD * further)
+        return sm.SHARED, pipe, 1, moving._replace(read=operand_read + its.smem_store_word_read_cycles * further)
     if one.family in FENCES:
         return sm.SHARED, sm.NO_PIPE, 1, Row(latency=latency - 1.0, read=latency - 1.0, passes=1.0)
     if one.family == "LDGSTS":
         return sm.COPY, pipe, 0, moving._replace(tensor=lines)
     kind, argument = _waits(one)
     if rule.pipe in ("lsu", "tma"):
-        interval = LSU_INTERVAL
+        interval = least
     elif rule.pipe == "uniform":
-        interval = UNIFORM_INTERVAL
+        interval = its.uniform_interval_cycles
     else:
         interval = interval_cycles(one, rule)
-    read = min(latency, OPERAND_READ)
+    read = min(latency, operand_read)
     return kind, pipe, argument, Row(interval=interval, latency=latency, read=read, port=port)
 
 
@@ -186,10 +161,10 @@ def _waits(one: Instruction) -> tuple[int, int]:
     return sm.PLAIN, 0
 
 
-def _product_row(product: Product, rule: Rule) -> Row:
+def _product_row(product: Product, rule: Rule, its: SmNumbers) -> Row:
     """A warpgroup's product: its accumulators pass the register port for N / 2 cycles, however long it takes."""
-    cycles = max(product.n / 2.0, PRODUCT_LEAST)
-    smem = product.smem_bytes / SHARED_LINE_BYTES
+    cycles = max(product.n / 2.0, its.wgmma_registers_least_cycles)
+    smem = product.smem_bytes / SMEM_LINE_BYTES
     whole = max(cycles, tensor_cycles(product, rule.interval_cycles))
     return Row(smem=smem, tensor=whole, port=product.n / 2.0)
 
@@ -202,7 +177,7 @@ def _barrier(one: Instruction) -> int:
     """Number of a named barrier, and warps that it waits for, as `core.sm` packs them."""
     numbers = [_number(operand) for operand in one.operands if operand[:1].isdigit()]
     barrier = numbers[0] if numbers else 0
-    warps = numbers[1] // 32 if len(numbers) > 1 else 0
+    warps = numbers[1] // WARP_THREADS if len(numbers) > 1 else 0
     packed = barrier % sm.BARRIERS + sm.BARRIERS * warps
     return -packed - 1 if "ARV" in one.modifiers else packed
 

@@ -16,8 +16,10 @@ import numpy as np
 
 from ..core.sm import tables as sm
 from ..device.device import Device
+from ..device.sm_numbers import SmNumbers
 from ..launch.program import Launch
 from ..launch.walk import steps
+from ..limits import WARP_THREADS, WORD_BYTES
 from ..residency.l1_reuse import Served, l1_room_bytes, served_by_l1
 from ..sass.decode import Instruction
 from ..sass.opcodes import thread_bytes
@@ -25,13 +27,6 @@ from .instructions import LOADS
 from .match_steps import Part, Share
 from .paths import OUTSIDE, Ways
 
-WARP_THREADS = 32
-WORD_BYTES = 4
-KEPT_WITHIN, LOST_BEYOND = 0.7, 1.2
-"""Fetches of spilled registers hit where L1 has taken in less than that share of its room since their last use, miss
-beyond the other, and in between in part. Fitted: the best of eight pairs for bytes into the SMs of the 73 launches of
-flash2 and flash2_tma with spills and stages in seeds 1, 3 and 5; of the 37 in seeds 4 and 6 it leaves 86 % within 1 %,
-the ramp of `core.l1` 81 %, and spills taken together, as they were before, 68 %."""
 STACK_PLACE = re.compile(r"\[R1(?:\+(-?0x[0-9a-f]+))?\]")
 
 
@@ -161,14 +156,15 @@ def _fetched_again(launch: Launch, device: Device, resident: int, ways: Ways) ->
             times = 1 if region == OUTSIDE else 2
             distances |= _distances(inside[region] * times, launch.resources.spilled_bytes_per_thread)
         threads.update({place: WARP_THREADS * warps * resident for place, _ in inside[OUTSIDE]})
-    return {place: _kept(distance * threads[place], room) for place, distance in distances.items()}
+    return {place: _kept(distance * threads[place], room, device.sm) for place, distance in distances.items()}
 
 
-def _kept(distance_bytes: float, room_bytes: float) -> float:
+def _kept(distance_bytes: float, room_bytes: float, sm_numbers: SmNumbers) -> float:
     """Share of what was used so many bytes ago that an L1 of that room still has."""
-    if distance_bytes >= LOST_BEYOND * room_bytes:
+    kept, lost = sm_numbers.spill_l1_kept_fraction, sm_numbers.spill_l1_lost_fraction
+    if distance_bytes >= lost * room_bytes:
         return 0.0
-    return min(1.0, (LOST_BEYOND - distance_bytes / room_bytes) / (LOST_BEYOND - KEPT_WITHIN))
+    return min(1.0, (lost - distance_bytes / room_bytes) / (lost - kept))
 
 
 def _distances(accesses: list[tuple[int, Instruction]], stack_bytes: int) -> dict[int, float]:

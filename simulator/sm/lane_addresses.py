@@ -11,29 +11,35 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..core.sm import tables as sm
+from ..device.sm_numbers import SmNumbers
 from ..launch.program import Launch
-from ..trace.accesses import LANES, SECTOR_BYTES, Access, accesses
+from ..limits import LINE_SECTORS, SECTOR_BYTES, WARP_THREADS
+from ..trace.accesses import Access, accesses
 from ..trace.executions import special_registers
-from .instructions import LINE_SECTORS, LSU_INTERVAL, PART_SECTOR
 from .paths import OUTSIDE, Ways
 
 LOOKED_AT, APART = 16, 0.6180339887
 """CTAs that are looked at, and how far apart, in grids: tiles at edges count about as often as they are there."""
-HALF = 0.5
 COPIES = frozenset({sm.COPY, sm.BULK, sm.EXPECT})
 ELEMENT_SHARE = 0.125
-"""Of a sector's bytes that a store of single elements moves, 16 B apart: what `PART_SECTOR` is about."""
+"""Of a sector's bytes that a store of single elements moves, 16 B apart: `l2_write_part_sector_factor` is of those."""
 
 
 def enter_accesses(
-    launch: Launch, ways: Ways, constants: Mapping[int, int], code: np.ndarray, rates: np.ndarray
+    launch: Launch,
+    ways: Ways,
+    constants: Mapping[int, int],
+    code: np.ndarray,
+    rates: np.ndarray,
+    sm_numbers: SmNumbers,
 ) -> None:
     """Enter lines, sectors and bank conflicts.
 
     Args:
         launch: with the grid that `constants` tell of; ways: of one of its CTAs; constants: as in `program.Code`;
-        code, rates: as in `core.sm`.
+        code, rates: as in `core.sm`; sm_numbers: of the SM that runs it.
     """
+    least = sm_numbers.lsu_interval_cycles
     ctas = np.unique((np.arange(LOOKED_AT) * APART % 1.0 * launch.cta_count).astype(np.int64))
     special = special_registers(launch.grid, ctas, launch.warps_per_cta)
     region_of = ways.first_regions()
@@ -51,18 +57,18 @@ def enter_accesses(
             continue
         if kind == sm.SHARED:
             row[sm.SMEM] = access.passes
-            row[sm.INTERVAL] = max(LSU_INTERVAL, access.passes)
+            row[sm.INTERVAL] = max(least, access.passes)
             row[sm.PASSES] = max(1.0, access.passes)
         elif kind == sm.WRITE:
-            row[sm.SMEM] = _lines_out(access)
-            row[sm.INTERVAL] = max(LSU_INTERVAL, row[sm.SMEM])
-        elif kind == sm.LOAD and access.again > HALF:
+            row[sm.SMEM] = _lines_out(access, sm_numbers)
+            row[sm.INTERVAL] = max(least, row[sm.SMEM])
+        elif kind == sm.LOAD and access.again > 0.5:
             code[place, sm.KIND] = sm.AGAIN
             row[sm.SMEM] = access.lines
         elif kind == sm.LOAD:
             row[sm.SMEM], row[sm.TAGS] = access.sectors / LINE_SECTORS, access.lines
         elif kind == sm.COPY:
-            share = access.lanes / LANES if place in inside else 1.0
+            share = access.lanes / WARP_THREADS if place in inside else 1.0
             row[sm.SMEM], row[sm.TAGS] = access.passes / share, access.lines / share
 
 
@@ -80,9 +86,10 @@ def _visits(ways: Ways, most: int) -> list[tuple[int, ...]]:
     return found
 
 
-def _lines_out(access: Access) -> float:
+def _lines_out(access: Access, its: SmNumbers) -> float:
     """Lines that leave the SM; the less of its sectors is moved, the longer they take."""
     if not access.sectors:
         return 0.0
     left = 1.0 - access.moved_bytes / (access.sectors * SECTOR_BYTES)
-    return access.sectors / LINE_SECTORS * (1.0 + (PART_SECTOR - 1.0) * min(1.0, left / (1.0 - ELEMENT_SHARE)))
+    longer = its.l2_write_part_sector_factor - 1.0
+    return access.sectors / LINE_SECTORS * (1.0 + longer * min(1.0, left / (1.0 - ELEMENT_SHARE)))

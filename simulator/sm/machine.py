@@ -1,8 +1,4 @@
-"""An SM with the code and the warps of a launch, ready to be run, and the constants that belong to no single opcode.
-
-Source of all constants but the fitted ones: one H200, CUDA 13.0, 2026-11-21, `tilesight calibrate` (microbenchmarks).
-The latency of L2 is the device's own.
-"""
+"""An SM with the code and the warps of a launch, ready to be run, and the numbers that belong to no single opcode."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,65 +8,39 @@ import numpy as np
 
 from ..core.sm import issue, tables
 from ..device.device import Device
+from ..limits import LINE_BYTES
 from .paths import Ways
-
-BULK_CYCLES = 103.0
-"""What a bulk copy takes beyond an L2 hit of 280 cycles: 517 for 16 KiB, less the data's own 134."""
-COPY_CYCLES = 30.0
-"""The same for LDGSTS: one of 512 B and the wait for it take 332 cycles in the mean of 132 SMs, 300 of them the hit and
-the instructions (docs/lab/data/sm-sharing-h200-2026-11-22.json.xz)."""
-FILL = 1.05
-"""Cycles of the way from L2 for one of shared memory: LDGSTS tiles of 2 to 32 KiB take 1.05 to 1.06 cycles more for
-each 128 B, one SM (the same data); what all SMs together ask of L2 is the engine's."""
-OUT, OUT_ALONE = 6.26, 4.0
-"""The same for what is written to L2, 20.45 B a cycle where all SMs write and 32 where few do (one H200, CUDA 13.0,
-2026-11-22, docs/lab/data/sm-sharing-h200-2026-11-22.json.xz; 31.4 for each of 66, by the program before)."""
-BULK_TURN_CYCLES = 140.0
-"""A bulk copy behind a bulk store of 4, 16 and 32 KiB is there 453, 837 and 1350 cycles later than alone: 310 beyond
-31.5 B a cycle, 170 of them the store's own (docs/lab/data/store-queue-h200-2026-11-22.json.xz)."""
-MATMUL_WAIT_CYCLES = 40.0
-"""wgmma: a turn of four products and their wait takes 54 cycles (A in registers) beyond the products; about 14 of them
-are the turn's own instructions."""
-MATMUL_QUEUE = 4
-"""Products of a warpgroup that wait in front of the tensor cores: fitted."""
-BARRIER_ARRIVAL_CYCLES, BARRIER_CYCLES = 2.0, 12.0
-"""bar.sync after bar.sync: 20.6 cycles for 4 warps, 28.6 for 8, 44.6 for 16."""
-PORT_SHARE, PORT_RUN, PORT_HELD_UP = 1.0 - 1.0 / 5.2, 8, 1.4
-"""How much of the register port of its sub-core a tensor core under wgmma takes, after how many instructions without a
-gap it waits, and by how much longer than they take; set to what instructions take beside a stream of m64n128k16: 4.4 to
-5.8 cycles where it is 2 to 4.2 alone, EX2 10.6 for 8.0, FFMA without a gap 1.3 to 1.8, and then a product 1.1 to 1.5
-cycles more for each beyond its share."""
-PRODUCT_JITTER = 0.1
-"""Nothing on a GPU takes as long each time, and CTAs that run beside each other do not lock in step: an assumption, of
-5, 10 and 30 %, with eyes on paces by age and on times of seed 0 (decision 0011)."""
-PORT_SLACK = 2.0
-"""Instructions that may issue at once: stall samples of a lone CTA show hardly any that wait for the port beside a
-product, one in 7 cycles (docs/lab/data/stall-samples-h200-2026-11-22.json.xz), and so it is here with 2 to 16."""
-DISPATCH_CYCLES = 321.0
-"""From the end of a CTA to the begin of the next in its place."""
-LINE_BYTES = 128
 
 
 def latencies_of(device: Device, busy_sms: int) -> tables.Latencies:
     """What an SM of a device waits for, as `core.sm` takes it. Args: busy_sms: that share the way to L2."""
+    sm, l2 = device.sm, float(device.l2_latency_cycles)
     return tables.Latencies(
-        load=float(device.l2_latency_cycles),
-        copy=device.l2_latency_cycles + COPY_CYCLES,
-        bulk=device.l2_latency_cycles + BULK_CYCLES,
-        fill=FILL,
-        out=max(OUT_ALONE, OUT * busy_sms / device.sms),
-        turn=BULK_TURN_CYCLES,
-        arrival=BARRIER_ARRIVAL_CYCLES,
-        barrier=BARRIER_CYCLES,
-        matmul_wait=MATMUL_WAIT_CYCLES,
-        matmul_queue=MATMUL_QUEUE,
-        port=PORT_SHARE,
-        slack=PORT_SLACK,
-        held_up=PORT_HELD_UP,
-        run=PORT_RUN,
-        dispatch=DISPATCH_CYCLES,
+        load=l2,
+        copy=l2 + sm.ldgsts_extra_cycles,
+        bulk=l2 + sm.tma_load_extra_cycles,
+        fill=float(sm.l2_read_cycles_per_line),
+        out=float(max(sm.l2_write_lone_cycles_per_line, sm.l2_write_cycles_per_line * busy_sms / device.sms)),
+        turn=float(sm.tma_load_after_store_cycles),
+        arrival=float(sm.barrier_arrival_cycles),
+        barrier=float(sm.barrier_release_cycles),
+        matmul_wait=float(sm.wgmma_wait_release_cycles),
+        matmul_queue=sm.wgmma_queue_products,
+        port=1.0 - 1.0 / sm.wgmma_port_instruction_cycles,
+        slack=float(sm.wgmma_port_slack_instructions),
+        held_up=float(sm.wgmma_port_run_factor),
+        run=sm.wgmma_port_run_instructions,
+        dispatch=float(sm.cta_replacement_cycles),
         rest=float(device.tensor_rest_cycles),
-        jitter=PRODUCT_JITTER,
+        jitter=float(sm.wgmma_length_jitter_fraction),
+        short_rest=float(sm.clock_restart_short_fraction),
+        full_rest=float(sm.clock_restart_full_cycles),
+        lsu_queue=sm.lsu_queue_instructions,
+        most_taken=float(sm.wgmma_smem_most_fraction),
+        taken_from_reads=float(sm.wgmma_smem_from_reads_fraction),
+        takes_all=float(sm.wgmma_smem_all_fraction),
+        line_holds=float(sm.wgmma_smem_line_hold_cycles),
+        copy_turn=float(sm.ldgsts_smem_turn_fraction),
     )
 
 

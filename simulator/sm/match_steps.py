@@ -29,6 +29,7 @@ AGAIN = 1e-4
 MOST_PER_CTA = 4
 """Items of a CTA of a persistent grid that are followed."""
 MOST_ITEMS = 1 << 16
+"""Items of a grid that are looked at for one like most; a grid that repeats itself is looked at for a period."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ import numpy as np
 from ..core.sm import tables as sm
 from ..launch.program import Launch
 from ..launch.walk import moved_bytes, steps
+from ..limits import SMEM_LINE_BYTES
 from ..sass.decode import Instruction
-from .instructions import SHARED_LINE_BYTES
 from .match_steps import Part, Share
 from .paths import Ways
 
@@ -103,9 +103,9 @@ def fill_bulk_copies(
         total = sum(moved[name] for name in share.steps) * ways.regions[region].count / wanted
         rest -= total
         for place in places:
-            rates[place, sm.SMEM] = total / sum(places.values()) / SHARED_LINE_BYTES
+            rates[place, sm.SMEM] = total / sum(places.values()) / SMEM_LINE_BYTES
     for place in straight:
-        rates[place, sm.SMEM] = max(0.0, rest) / sum(straight.values()) / SHARED_LINE_BYTES
+        rates[place, sm.SMEM] = max(0.0, rest) / sum(straight.values()) / SMEM_LINE_BYTES
 
 
 def fill_bulk_stores(
@@ -125,4 +125,4 @@ def fill_bulk_stores(
         block = next(number for number, one in enumerate(ways.flow.blocks) if one.first <= place < one.stop)
         issued += sum(number == block for number, _ in ways.executed(leader)) if leader >= 0 else 0
     if issued:
-        rates[stores, sm.SMEM] = wanted / issued / SHARED_LINE_BYTES
+        rates[stores, sm.SMEM] = wanted / issued / SMEM_LINE_BYTES

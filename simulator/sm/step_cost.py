@@ -16,24 +16,14 @@ from ..residency.registers_and_smem import tensor_instruction
 
 PIPES = ("tensor", "mufu", "fma", "alu", "issue", "smem")
 
-MATMUL_LATENCY_CYCLES = {"mma": 33.0, "wgmma": 62.0, "tcgen05": 62.0}
-"""From the last tensor instruction to a use of its result [cycles]; fitted on Triton attention kernels on an H200
-(wgmma end to wait release), measured for mma.sync (Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper
-GPU)."""
-REDUCTION_CYCLES = 2 * 25.0
-"""The four lanes that share a row of an accumulator combine in two shuffles of about 25 cycles (same source)."""
-MUFU_LATENCY_CYCLES = 29.0
-"""Fitted on the same kernels."""
-BARRIER_CYCLES = 22.5
-"""Fitted on the same kernels."""
-TENSOR_EXTRA_ISSUE = 1.7
-"""Issue slots that an FP32 or ALU instruction takes beyond its own in a step with wgmma; fitted, phenomenological."""
 MMA_FLOP = 2 * 16 * 8 * 16
 """One mma.sync m16n8k16 [FLOP]."""
 LOAD_INSTRUCTIONS = 6.0
 """Instructions per 512 B that a warp loads: the copy itself, 64-bit address, predicate."""
 LOOP_INSTRUCTIONS = 20.0
 """Instructions a warp takes for a step besides its data: counter, waits, barriers, buffer index."""
+ROW_SHUFFLES = 2
+"""The four lanes that share a row of an accumulator combine in two shuffles, one after the other."""
 ROW_LANES = 4
 """Lanes of a warp that hold a share of the same accumulator row, so that work per row is done so often."""
 
@@ -107,9 +97,9 @@ def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) ->
     Args:
         step: of the launch's program; element_bytes: of the matmul operands [B].
 
-    Source: counts from the tile program; rates from the device file; latencies above.
+    Source: counts from the tile program; rates from the device file; latencies from its SM (`tiles_...`).
     """
-    work, warps = step.work, launch.compute_warps
+    work, warps, sm = step.work, launch.compute_warps, device.sm
     smem_read, smem_write = work.smem_read_bytes, work.smem_write_bytes
     loaded = 0
     for tile in step.loads:
@@ -124,7 +114,7 @@ def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) ->
         instruction = tensor_instruction(device, matmul.m, warps)
         operand_bytes = operand_smem_bytes(matmul, element_bytes, warps, instruction, launch.warp_split)
         smem_read += operand_bytes
-        matmul_latency += MATMUL_LATENCY_CYCLES[instruction]
+        matmul_latency += getattr(sm, f"tiles_{instruction}_latency_cycles")
         if instruction == "mma":
             # ldmatrix.x4 brings 512 B to a warp
             mma_instructions += matmul.flop / MMA_FLOP + operand_bytes / 512
@@ -137,7 +127,7 @@ def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) ->
             groups = warps // 4
             # Warpgroups that find no 64 rows of their own repeat those of others.
             redundancy = max(redundancy, warps * 16 / matmul.m)
-            extra_issue = TENSOR_EXTRA_ISSUE
+            extra_issue = sm.tiles_wgmma_extra_issue_slots
         tensor_cycles += redundancy * matmul.flop / device.tensor_flop_per_cycle(instruction, launch.dtype)
     arithmetic = redundancy * (work.fma_count + work.alu_count) / 32
     arithmetic += ROW_LANES * 10 * work.row_reductions * max((matmul.m for matmul in work.matmuls), default=0) / 64
@@ -159,9 +149,9 @@ def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) ->
     apart = groups if launch.consumer_warps else 1
     latency = (
         matmul_latency
-        + work.row_reductions * REDUCTION_CYCLES
-        + (MUFU_LATENCY_CYCLES if work.exp_count else 0.0)
-        + barriers * BARRIER_CYCLES
+        + work.row_reductions * ROW_SHUFFLES * sm.tiles_shuffle_cycles
+        + (sm.tiles_mufu_latency_cycles if work.exp_count else 0.0)
+        + barriers * sm.tiles_barrier_cycles
     )
     return StepCost(
         pipe_cycles=(tensor_cycles, mufu, fma, alu, issue, smem),

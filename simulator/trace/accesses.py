@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..limits import LINE_BYTES, SECTOR_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
 from ..sass.flow import Flow
 from ..sass.registers import ANY_NAME, written
@@ -32,9 +33,6 @@ ONLY_GUARDED = frozenset({"UTMALDG", "SYNCS"})
 ARRIVAL = "SYNCS.ARRIVE"
 """Of a bulk copy, and of the announcement of its bytes, all that is asked is who takes part."""
 ROWS = frozenset({"LDSM", "STSM"})
-LANES = 32
-LINE_BYTES, SECTOR_BYTES, WORD_BYTES = 128, 32, 4
-"""Of a cache line, and of what shared memory moves in a cycle; of a sector; of a bank."""
 BANK_BYTES = 0x1000
 """More than constant bank 0 holds of a launch."""
 FIRST_ARGUMENT, POINTER_BYTES = 0x140, 8
@@ -88,7 +86,8 @@ def accesses(
     again: dict[int, list[Array]] = defaultdict(list)
     for way, warps in _alike(ways).items():
         threads = Threads(constants=bank, special=_of_warps(special, warps))
-        shape = (*np.broadcast_shapes(*(value[0].shape for value in threads.special.values()))[:1], len(warps), LANES)
+        ctas = np.broadcast_shapes(*(value[0].shape for value in threads.special.values()))[:1]
+        shape = (*ctas, len(warps), WARP_THREADS)
         for block in way:
             loaded: dict[int, Array] = {}
             for place in wanted[block]:
@@ -165,7 +164,7 @@ class _Touch:
             if not np.all(np.asarray(known) | ~active):
                 return None
             found.append(array)
-        return tuple(np.broadcast_to(array, shape).reshape(-1, LANES) for array in (*found, active))
+        return tuple(np.broadcast_to(array, shape).reshape(-1, WARP_THREADS) for array in (*found, active))
 
 
 def _names(operand: str) -> list[str]:
@@ -213,7 +212,7 @@ def _touched(one: Instruction, parts: list[tuple[Array, ...]], again: list[Array
         return Access(lanes=lanes)
     if one.family in ROWS:
         matrices = next((int(word) for word in one.modifiers if word in ("2", "4")), 1)
-        given = active & (np.arange(LANES) < ROW_LANES * matrices)
+        given = active & (np.arange(WARP_THREADS) < ROW_LANES * matrices)
         return Access(lanes=lanes, passes=_passes(addresses[0], given, ROW_BYTES))
     passes = _passes(addresses[0], active, size) if one.family not in GLOBAL else 0.0
     if one.family in SHARED:
@@ -242,7 +241,7 @@ def _distinct(numbers: Array) -> Array:
 def _passes(addresses: Array, active: Array, size: int) -> float:
     """Cycles of shared memory in the mean: lanes go in groups that a line could serve, a bank serves one word each."""
     unit = max(size, WORD_BYTES)
-    places = LINE_BYTES // unit
+    places = SMEM_LINE_BYTES // unit
     grouped = np.where(active, addresses // unit, -1).reshape(len(addresses), -1, places)
     worst = np.zeros(grouped.shape[:2], dtype=np.int64)
     for place in range(places):

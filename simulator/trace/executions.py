@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..launch.program import Launch
+from ..limits import WARP_THREADS
 from ..sass.flow import Flow
 from .barriers import Barriers
 from .jumps import Barrier, prepare
 from .operands import Threads
 from .values import SHAPE, Array, Value, small
 
-WARP_THREADS = 32
 MAX_STEPS = 2_000_000
 """Blocks that are gone through before code is taken to be endless; the longest loops of an attention take 100,000."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..limits import WARP_THREADS
 from ..sass.decode import Instruction
 from ..sass.flow import BRANCHES, CALLS, ENDS, INDIRECT, RETURNS, Flow
 from .deciding import BARRIERS, deciding
@@ -17,7 +18,6 @@ from .values import WORD_MASK, Array
 
 Leave = Callable[[Threads, Array], list[tuple[int, Array]]]
 """Which threads go to which block."""
-WARP_THREADS = 32
 TRAP = "BPT.TRAP"
 
 

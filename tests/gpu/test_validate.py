@@ -19,13 +19,12 @@ if missing_gpu() is None:
     import torch
     from tilesight.kernels.compile.compile import Compiled, compile_many
     from tilesight.kernels.launch.launch import device_of
-    from tilesight.simulator.device.device import catalogue, load_device
+    from tilesight.simulator.device.device import catalogue, device_of_product, load_device
     from tilesight.validate.compare.campaign import plan
-    from tilesight.validate.measure.gpus import catalogue_device
     from tilesight.validate.measure.lanes import Lane, Task
 
     DEVICE = device_of(torch.empty(0, device="cuda"))
-    NAME = catalogue_device(torch.cuda.get_device_name())
+    NAME = device_of_product(torch.cuda.get_device_name())
     assert NAME in catalogue()
     assert load_device(str(NAME)) == DEVICE
 

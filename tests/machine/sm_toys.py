@@ -24,6 +24,14 @@ LATENCIES = sm.Latencies(
     dispatch=100.0,
     rest=1e9,
     jitter=0.0,
+    short_rest=0.6,
+    full_rest=1000.0,
+    lsu_queue=10,
+    most_taken=0.92,
+    taken_from_reads=0.74,
+    takes_all=0.95,
+    line_holds=0.5,
+    copy_turn=0.25,
 )
 
 

@@ -79,9 +79,15 @@ def test_what_a_cta_stores_it_finds_again_in_l1() -> None:
     assert total.l1_hit_bytes == pytest.approx(state, rel=0.02)
 
 
+CURVE = np.array(((0.5, 2.9), (1.0, 0.0)))
+"""All hits up to half of the room, none beyond 2.9 times."""
+
+
 def test_l1_remembers_small_tiles_as_far_back_as_large_ones() -> None:
     """Tiles of 16 rows would be forgotten after 256 of them, in a quarter of the room."""
     ring, seen = np.zeros((1, L1_ENTRIES, 2), dtype=np.int64), np.zeros((1, SEEN_COLUMNS), dtype=np.int32)
     stamps = np.zeros((1, STAMPS), dtype=np.uint16)
-    found = [look_up(ring, seen, stamps, 2048.0 * KIB, tag, KIB, 0, False) for _ in range(2) for tag in range(600)]
+    found = [
+        look_up(ring, seen, stamps, CURVE, 2048.0 * KIB, tag, KIB, 0, False) for _ in range(2) for tag in range(600)
+    ]
     assert found == [False] * 600 + [True] * 600

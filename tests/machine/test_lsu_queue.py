@@ -11,16 +11,14 @@ import pytest
 from machine.sm_toys import LATENCIES, Code, straight, walk
 from support.lab import measured
 from tilesight.simulator.core.sm import tables as sm
-from tilesight.simulator.sm.instructions import OPERAND_READ, WAITING_LINES
-from tilesight.simulator.sm.machine import OUT, OUT_ALONE
 
 STORE: dict[str, Any] = {
     "kind": sm.WRITE,
     "pipe": sm.LSU,
     "interval": 4.0,
     "smem": 4.0,
-    "tensor": WAITING_LINES,
-    "read": OPERAND_READ,
+    "tensor": 52.0,
+    "read": 12.0,
 }
 READ: dict[str, Any] = {"kind": sm.SHARED, "pipe": sm.LSU, "interval": 2.0, "latency": 22.0, "smem": 1.0}
 SMS = 132
@@ -41,7 +39,7 @@ def _measured(stores: int, warps: int, ctas: int) -> float:
 
 
 def _simulated(stores: int, warps: int, ctas: int) -> float:
-    latencies = LATENCIES._replace(out=OUT_ALONE if ctas == 1 else OUT)
+    latencies = LATENCIES._replace(out=4.0 if ctas == 1 else 6.26)
     code = Code().add(**STORE, times=stores).add(**READ, writes=0).add(waits=1)
     return float(straight(code, warps, latencies=latencies).stalls[stores + 1, sm.SCOREBOARD]) / warps
 
@@ -62,7 +60,7 @@ def test_a_warp_stores_on_while_the_queue_takes_what_it_stores() -> None:
     stored = {**STORE, "tensor": 0.0}
     few, many = (
         straight(Code().add(**stored, times=times).add(), latencies=slow).cycles
-        for times in (sm.LSU_QUEUED, sm.LSU_QUEUED + 2)
+        for times in (LATENCIES.lsu_queue, LATENCIES.lsu_queue + 2)
     )
     assert few < 100
     assert many == pytest.approx(2 * 400, rel=0.1)
@@ -107,5 +105,5 @@ def test_loads_of_a_sub_core_that_stores_nothing_wait_for_what_is_behind_l1_alon
     load = {"kind": sm.LOAD, "pipe": sm.LSU, "interval": 2.0, "smem": 1.0, "tensor": 1.0}
     code = Code().add(**STORE, times=14).add(stall=15, times=10).add(**load, writes=0).add(waits=1)
     seen = walk(code, [*[[(0, 14, -1)]] * 3, [(14, 26, -1)]], latencies=LATENCIES._replace(out=20.0))
-    behind_l1 = WAITING_LINES * 20.0
+    behind_l1 = 52.0 * 20.0
     assert seen.stalls[25, sm.SCOREBOARD] == pytest.approx(LATENCIES.load + behind_l1, rel=0.05)

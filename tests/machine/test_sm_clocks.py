@@ -8,7 +8,7 @@ from machine.toys import GPU, KIB, cost, launch, run, sweeps, tensor
 from support.lab import measured
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.engine import launch_state
-from tilesight.simulator.engine.clock import CLUSTERS, FEW_CTAS, Clocks, clocks_of, slowness_of_sms
+from tilesight.simulator.engine.clock import Clocks, clocks_of, slowness_of_sms
 from tilesight.simulator.launch.program import Loop, Step
 
 H200 = replace(load_device("h200"), gpc_clock_spread=0.01)
@@ -44,10 +44,10 @@ def test_below_it_clocks_of_clusters_have_the_spread_of_the_device(spread: float
     slowness = slowness_of_sms(BELOW, replace(H200, gpc_clock_spread=spread))
     clocks, counts = np.unique(1.0 / slowness, return_counts=True)
     assert set(counts) == {16, 17}
-    assert len(clocks) == len(CLUSTERS)
+    assert len(clocks) == 8
     assert np.std(clocks) / np.mean(clocks) == pytest.approx(spread, rel=0.1)
     assert slowness.min() == 1.0
-    assert np.count_nonzero(np.diff(slowness)) == len(CLUSTERS) - 1
+    assert np.count_nonzero(np.diff(slowness)) == 8 - 1
 
 
 def test_slow_and_fast_clusters_are_on_either_side_of_the_l2() -> None:
@@ -121,7 +121,7 @@ LAUNCHES = measured("sm-clocks-h200-2026-11-22")["launches"]
 @pytest.mark.parametrize("few", [True, False])
 def test_elapsed_cycles_are_those_of_an_idle_cluster_up_to_twelve_ctas(few: bool) -> None:
     """44 launches: while up to 12 CTAs run, some SM is at 1.98 GHz and theirs are below 1.83; else none is."""
-    seen = [each for each in LAUNCHES if each["clock_control"] == "none" and (each["ctas"] <= FEW_CTAS) == few]
+    seen = [each for each in LAUNCHES if each["clock_control"] == "none" and (each["ctas"] <= 12) == few]
     fastest = np.array([each["elapsed_max_cycles"] / each["time_s"] for each in seen])
     busy = np.array([each["active_max_cycles"] / each["time_s"] for each in seen])
     assert len(seen) == 22

@@ -3,14 +3,12 @@
 import pytest
 from machine.sm_toys import LATENCIES, Code, Seen, straight, walk
 from tilesight.simulator.core.sm import tables as sm
-from tilesight.simulator.core.sm.memory_pipe import TAKEN_FROM_READS
-from tilesight.simulator.sm import machine
 
 PORT = LATENCIES._replace(
-    port=machine.PORT_SHARE,
-    slack=machine.PORT_SLACK,
-    held_up=machine.PORT_HELD_UP,
-    run=machine.PORT_RUN,
+    port=1.0 - 1.0 / 5.2,
+    slack=2.0,
+    held_up=1.4,
+    run=8,
 )
 WAIT = {"kind": sm.MATMUL_WAIT, "stall": 2}
 
@@ -208,7 +206,7 @@ def _reads_end(reads: int, smem: float) -> float:
 
 def test_lines_that_wait_when_a_product_begins_are_pushed_back() -> None:
     """All have issued when it begins; where it reads half of the time, reads have a quarter of its 32 cycles."""
-    assert _reads_end(5, 16.0) - _reads_end(5, 0.0) == pytest.approx(32 * TAKEN_FROM_READS, abs=1)
+    assert _reads_end(5, 16.0) - _reads_end(5, 0.0) == pytest.approx(32 * 0.74, abs=1)
 
 
 def test_lines_that_outlast_a_product_go_on_as_if_there_were_none() -> None:

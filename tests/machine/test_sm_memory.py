@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from machine.sm_toys import LATENCIES, Code, straight, walk
 from tilesight.simulator.core.sm import tables as sm
-from tilesight.simulator.core.sm.memory_pipe import COPY_ISSUE
 
 LOAD_128 = {"kind": sm.SHARED, "pipe": sm.LSU, "interval": 4.0, "latency": 22.0, "smem": 4.0}
 
@@ -95,7 +94,7 @@ def test_a_spill_takes_the_way_to_l2_and_its_warp_goes_on() -> None:
     few, many = (straight(Code().add(**spill, times=times).add()) for times in (10, 1000))  # type: ignore[arg-type]
     assert few.cycles == pytest.approx(20, abs=2)
     # 40 of them may still be waiting to leave, others in front of L1.
-    assert many.cycles == pytest.approx((1000 - 40 - sm.LSU_QUEUED) * LATENCIES.out, rel=0.01)
+    assert many.cycles == pytest.approx((1000 - 40 - LATENCIES.lsu_queue) * LATENCIES.out, rel=0.01)
     assert many.pipes[sm.SPILLED] == 1000
 
 
@@ -106,7 +105,7 @@ def test_who_waits_for_bulk_stores_goes_on_when_they_have_left_shared_memory() -
     assert straight(code, 4).cycles == pytest.approx(64 * LATENCIES.out, abs=4)
 
 
-@pytest.mark.parametrize(("stores", "taken"), [(0, COPY_ISSUE / 2), (1, (1 + COPY_ISSUE) / 2)])
+@pytest.mark.parametrize(("stores", "taken"), [(0, 0.25 / 2), (1, 1.25 / 2)])
 def test_copies_take_their_turn_from_loads_and_their_data_too_from_stores(stores: int, taken: float) -> None:
     """On an H200, LDGSTS and LDS together move 193 B a cycle, LDGSTS and STS 105."""
     copy = {"kind": sm.COPY, "pipe": sm.LSU, "interval": 4.0, "smem": 4.0}

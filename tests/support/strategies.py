@@ -5,6 +5,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 from tilesight.simulator.device.device import Device
+from tilesight.simulator.device.sm_numbers import load_sm
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.contract import (
     CTA_ORDERS,
@@ -20,6 +21,7 @@ from tilesight.simulator.schedules.registry import find_schedule
 TOY = Device(
     name="toy",
     compute_capability="8.0",
+    sm=load_sm("sm_80"),
     sms=2,
     boost_clock_hz=1e9,
     tensor_boost_clock_hz=1e9,

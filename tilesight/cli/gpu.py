@@ -64,10 +64,10 @@ def device_named(name: str | None, settings: Sequence[str] | None, *, without_gp
         need_gpu()
         import torch
 
-        from ..validate.measure.gpus import catalogue_device
+        from ..simulator.device.device import device_of_product
 
         product = torch.cuda.get_device_name()
-        name = catalogue_device(product)
+        name = device_of_product(product)
         if name is None:
             raise BadInput(f"--device: none is known for {product!r}; name one, or make one with `tilesight calibrate`")
     full_name, device = device_given(name, settings)

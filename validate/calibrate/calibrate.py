@@ -10,7 +10,9 @@ from math import log
 from time import monotonic
 from typing import Any
 
-from ...simulator.device.device import Device, Provenance, catalogue, load_device, number_fields
+from ...simulator.device.device import Device, catalogue, load_device, number_fields, with_number
+from ...simulator.device.numbers import Provenance
+from ...simulator.device.sm_numbers import architecture_of, architectures, load_sm, sm_fields
 from . import fit
 from .derive import DERIVE
 from .finding import Finding
@@ -144,16 +146,18 @@ def settle(records: Records, facts: Facts, base: Device, only: Sequence[str], se
     findings, refused = [], []
     origin = f"one {facts.gpu}, driver {facts.driver or 'unknown'}, CUDA {facts.cuda}, "
     origin += f"{'triton ' + facts.triton + ', ' if facts.triton else ''}{facts.date}, tilesight calibrate: "
-    known = {item.name: item for item in number_fields()}
-    device = replace(base, name=facts.gpu, compute_capability=facts.capability)
+    known = {item.name: item for item in number_fields()} | sm_fields()
+    # The numbers of an SM are those of its architecture, where that is another than the base's and has some.
+    other = facts.capability != base.compute_capability and architecture_of(facts.capability) in architectures()
+    sm = load_sm(architecture_of(facts.capability)) if other else base.sm
+    device = replace(base, name=facts.gpu, compute_capability=facts.capability, product=facts.gpu, sm=sm)
     for finding in derive(records, facts, only):
         reason = refusal(finding, base)
         if not reason and finding.key in known:
             whole = known[finding.key].metadata["whole"]
             value = round(finding.value) if whole else rounded(finding.value)
-            provenance = device.provenance | {finding.key: Provenance("measured", origin + finding.how)}
             try:
-                device = replace(device, **{finding.key: value, "provenance": provenance})  # type: ignore[arg-type]
+                device = with_number(device, finding.key, value, Provenance("measured", origin + finding.how))
             except ValueError as error:
                 reason = str(error)
         if reason:

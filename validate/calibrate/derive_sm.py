@@ -9,6 +9,10 @@ from .micro.gpu import Facts
 MMA_KEYS = {"mma_f16": "mma_fp16", "mma_bf16": "mma_bf16", "mma_tf32": "mma_tf32", "mma_e4m3": "mma_fp8"}
 WGMMA_KEYS = {"f16": ("fp16", 16), "bf16": ("bf16", 16), "tf32": ("tf32", 8), "e4m3": ("fp8", 32)}
 """Type -> key and k of an instruction."""
+NARROWEST, RELEASED = "f16_n16_registers", (4, "n128_registers")
+"""The stream that says what a product takes at least, and the wait that says when who waits is released."""
+TURN_CYCLES = 14
+"""Of a turn of products and their wait, what its own instructions take: counted in the kernel's machine code."""
 LANES = 128
 """Threads that an SM's four sub-cores issue for at a time."""
 RATES = {
@@ -42,12 +46,17 @@ def derive_tensor(record: Record, facts: Facts) -> list[Finding]:
             found.append(finding(f"wgmma_{key}_flop_per_cycle", 2 * 64 * 128 * k / cycles, how))
         if kind == "f16":
             found.append(finding(f"wgmma_{columns}_{source}_cycles", cycles, "stream of m64nNk16 products, one SM"))
+        if name == NARROWEST:
+            found.append(finding("wgmma_registers_least_cycles", cycles, "stream of m64n16k16, A from registers"))
     for name, turns in record.get("waits", {}).items():
         for count, turn in zip((1, 4), turns, strict=True):
             if f"f16_{name}" in streams:
                 wait = turn - count * streams[f"f16_{name}"]
                 how = f"a turn of {count} products and their wait, less {count} intervals of the stream"
                 found.append(finding(f"wgmma_wait_{count}_{name}_cycles", wait, how))
+                if (count, name) == RELEASED:
+                    how = f"a turn of four m64n128k16, A from registers, less the products and {TURN_CYCLES} of its own"
+                    found.append(finding("wgmma_wait_release_cycles", wait - TURN_CYCLES, how))
     return found
 
 
@@ -69,8 +78,14 @@ def derive_pipes(record: Record, facts: Facts) -> list[Finding]:
         if f"{name}_latency" in record:
             cycles = record[f"{name}_latency"]["1"]
             found.append(finding(f"{name}_latency_cycles", cycles, f"dependent {name} of one warp"))
-    for warps, cycles in record.get("barrier", {}).items():
-        found.append(finding(f"barrier_{warps}_warps_cycles", cycles, "bar.sync after bar.sync"))
+    barriers = {float(warps): cycles for warps, cycles in record.get("barrier", {}).items()}
+    for warps, cycles in barriers.items():
+        found.append(finding(f"barrier_{warps:g}_warps_cycles", cycles, "bar.sync after bar.sync"))
+    if len(barriers) > 1:
+        arrival = fit.slope({warps: [cycles] for warps, cycles in barriers.items()})
+        release = median(cycles - arrival * warps for warps, cycles in barriers.items())
+        found.append(finding("barrier_arrival_cycles", arrival, "bar.sync after bar.sync, slope over warps"))
+        found.append(finding("barrier_release_cycles", release, "bar.sync after bar.sync, without its arrivals"))
     return found
 
 
@@ -96,7 +111,7 @@ def derive_launch(record: Record, facts: Facts) -> list[Finding]:
         finding("cta_dispatch_cycles", per_cta * facts.clock_hz, "kernels without work, slope over CTAs"),
         finding("launch_driver_s", stream, "kernels of one CTA without work in a stream, by the driver from Python"),
         finding("launch_bare_graph_s", graph, "kernels of one CTA without work, back to back in a replayed graph"),
-        finding("cta_turnover_cycles", turnover, "end of a CTA to begin of the next on its SM"),
+        finding("cta_replacement_cycles", turnover, "end of a CTA to begin of the next on its SM"),
     ]
     if "triton" in record:
         stream, graph = (median(record["triton"][name]) / launches for name in ("stream", "graph"))

@@ -1,4 +1,4 @@
-"""A number that calibration found: a key of `Device` where it has one, else a constant of the same manner of naming."""
+"""A number that calibration found: a key of `Device` or of its SM, else a constant that is named in the same manner."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class Finding:
     """A number that was measured.
 
     Args:
-        key: field of `Device`, or a constant that `Device` has no field for; the unit is in its name.
+        key: field of `Device` or `SmNumbers`, or a constant that neither has a field for; the unit is in its name.
         value: in that unit; how: how it was measured, for the source.
     """
 

@@ -1,6 +1,7 @@
 """What `tilesight calibrate` prints: measured beside base as a table, or everything as JSON."""
 
-from ...simulator.device.device import number_fields
+from ...simulator.device.device import Device, number_fields
+from ...simulator.device.sm_numbers import sm_fields
 from ...simulator.display import render
 from ...simulator.report import devices
 from .calibrate import Calibration
@@ -11,7 +12,12 @@ SCHEMA = "tilesight.calibration/1"
 
 
 def _keys() -> set[str]:
-    return {item.name for item in number_fields()}
+    return {item.name for item in number_fields()} | set(sm_fields())
+
+
+def _value(device: Device, key: str) -> float:
+    value: float = getattr(device.sm if key in sm_fields() else device, key)
+    return value
 
 
 def constants(calibration: Calibration) -> list[Finding]:
@@ -28,7 +34,7 @@ def calibration_dict(calibration: Calibration, base_name: str) -> dict[str, obje
     """The object that `calibrate --json` prints: findings, refusals, and the records to derive them from again."""
 
     def told(finding: Finding) -> dict[str, object]:
-        base = getattr(calibration.base, finding.key, None) if finding.key in _keys() else None
+        base = _value(calibration.base, finding.key) if finding.key in _keys() else None
         return {"key": finding.key, "value": finding.value, "base": base, "how": finding.how}
 
     return {
@@ -48,11 +54,11 @@ def calibration_text(calibration: Calibration, base_name: str, width: int, color
     rows = [finding for finding in calibration.findings if finding.key in keys] + constants(calibration)
 
     def base_cell(finding: Finding) -> str:
-        value = getattr(calibration.base, finding.key) if finding.key in keys else 0
+        value = _value(calibration.base, finding.key) if finding.key in keys else 0
         return devices.value_text(finding.key, value) if value else ""
 
     def ratio_cell(finding: Finding) -> str:
-        value = getattr(calibration.base, finding.key) if finding.key in keys else 0
+        value = _value(calibration.base, finding.key) if finding.key in keys else 0
         return f"{finding.value / value:.3f}" if value else ""
 
     lines = [

@@ -3,7 +3,16 @@
 import json
 from collections.abc import Sequence
 
-from ...simulator.device.device import Device, number_fields
+from ...simulator.device.device import TEXTS, Device, number_fields
+from ...simulator.device.sm_numbers import (
+    CARRIED_OVER,
+    PARTS,
+    SM_TABLE,
+    architecture_of,
+    architectures,
+    load_sm,
+    sm_fields,
+)
 from .finding import Finding
 
 SECTIONS = {
@@ -23,7 +32,7 @@ def device_toml(device: Device, constants: Sequence[Finding] = ()) -> str:
     Args:
         constants: findings that `Device` has no key for; they become comments at the end.
     """
-    lines = [f"name = {_text(device.name)}", f"compute_capability = {_text(device.compute_capability)}"]
+    lines = [f"{key} = {_text(text)}" for key in TEXTS if (text := getattr(device, key))]
     for item in number_fields():
         origin = device.provenance.get(item.name)
         if item.name in SECTIONS:
@@ -32,10 +41,30 @@ def device_toml(device: Device, constants: Sequence[Finding] = ()) -> str:
             continue
         value, kind, source = _number(getattr(device, item.name)), _text(origin.kind), _text(origin.source)
         lines.append(f"{item.name} = {{ value = {value}, kind = {kind}, source = {source} }}")
+    lines += _sm_lines(device)
     if constants:
         lines += ["", "# Measured as well; the simulator has no key for these"]
         lines += [f"# {finding.key} = {_number(finding.value)}  ({finding.how})" for finding in constants]
     return "\n".join(lines) + "\n"
+
+
+def _sm_lines(device: Device) -> list[str]:
+    """The table of what an SM has of its own: numbers that are not its architecture's, or not from there."""
+    own = architecture_of(device.compute_capability)
+    has_file = own in architectures()
+    # Of a GPU whose architecture has no file, the one with most numbers in common is named.
+    base = own if has_file else min(architectures(), key=lambda name: len(device.sm.changed(load_sm(name), *PARTS)))
+    sm = load_sm(base)
+    changed = device.sm.changed(sm, *PARTS)
+    lines = [] if has_file else [f"base = {_text(base)}"]
+    for key in sm_fields():
+        origin = device.sm.provenance[key]
+        if key in changed or (has_file and origin != sm.provenance[key]):
+            value = getattr(device.sm, key)
+            text = f"[{', '.join(map(_number, value))}]" if isinstance(value, tuple) else _number(value)
+            kind = "fitted" if origin.kind == CARRIED_OVER else origin.kind
+            lines.append(f"{key} = {{ value = {text}, kind = {_text(kind)}, source = {_text(origin.source)} }}")
+    return ["", f"[{SM_TABLE}]", *lines] if lines else []
 
 
 def _text(text: str) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite, prod
 
+from ...simulator.limits import WARP_THREADS
+
 METRIC = re.compile(r'^\s*"?([a-z][a-z0-9]*__[a-z0-9_]+)', re.MULTILINE)
 HEADER = '"ID",'
 NO_VALUE = ("", "n/a", "no data", "nan")
-WARP_THREADS = 32
 
 
 class UnreadableCounters(ValueError):

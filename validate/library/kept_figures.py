@@ -27,7 +27,7 @@ def figures_on(launches: Sequence[Launch], devices: Sequence[Device]) -> Figures
 
     Args:
         launches: those that it stands for, with compiled resources, and the code in them.
-        devices: of its architecture.
+        devices: of its architecture, whose SMs are alike.
 
     Raises:
         ValueError: the code cannot be followed, in one line.
@@ -39,7 +39,7 @@ def figures_on(launches: Sequence[Launch], devices: Sequence[Device]) -> Figures
 
 def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[Condition, Costs]]:
     """Costs of a launch's steps on each device."""
-    followed = follow(launch, capability_of(devices[0]))
+    followed = follow(launch, capability_of(devices[0]), devices[0].sm)
     seen: list[Condition] = []
     for device in devices:
         condition = condition_of(launch, device)

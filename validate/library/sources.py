@@ -15,9 +15,11 @@ PATTERNS = {
     "simulator": (
         "core/engine/l1.py",
         "core/sm/*.py",
+        "device/sm/*.toml",
         "launch/walk.py",
         "library/files.py",
         "library/keys.py",
+        "limits.py",
         "residency/l1_reuse.py",
         "residency/occupancy.py",
         "sass/*.py",

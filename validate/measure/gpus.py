@@ -33,13 +33,6 @@ def chosen_gpus(text: str, visible: list[str]) -> list[str]:
     return visible[: int(text)]
 
 
-def catalogue_device(product: str) -> str | None:
-    """Name of the device file for a product, as the driver reports it; None where there is none."""
-    from ...kernels.launch.launch import PRODUCTS
-
-    return next((name for part, name in PRODUCTS if part in product), None)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
     """What measures. Args: lanes: one per GPU; machine: they are all like the first."""

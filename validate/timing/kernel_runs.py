@@ -11,8 +11,9 @@ from math import prod
 from statistics import median
 from typing import Any
 
+from ...simulator.limits import WARP_THREADS
+
 KERNEL = "kernel"
-WARP_THREADS = 32
 FAMILIES = (
     ("cudnn", ("cudnn",)),
     ("efficient", ("fmha_cutlass", "PyTorchMemEffAttention")),

@@ -25,12 +25,12 @@ ADVANCE, COMPUTE, BODY, PREFETCH, ITERATE = range(IDLE + 1, IDLE + 6)
 # counter's variable; stages of a pipelined loop, else 0; by how many cycles its steps need their data later than
 # they begin.
 START, STOP, FIRST, STRIDE, TRIPS, COUNTER, STAGES, SLACK = range(8)
-LOOP_COLUMNS = 8
+LOOP_COLUMNS = SLACK + 1
 # Columns of `steps`: tiles loaded, tiles stored, how often the step waits for loads one after the other, granules of
 # spilled registers that it writes to L2, and how many of them it reads before.
 LOAD_FROM, LOAD_TO, STORE_FROM, STORE_TO, WAITS, SPILLED, KEPT = range(7)
-# Element of `clock`.
 NEXT_CTA = 0
+"""The only element of `clock`."""
 # Which loads of a step.
 PLAIN, PREFETCHED, ALL = 0, 1, 2
 # What an event moves, one after the other: stores of the step before; loads that run ahead of a loop, those of an
@@ -38,7 +38,9 @@ PLAIN, PREFETCHED, ALL = 0, 1, 2
 # compiled code that calls it from several spends longer on passing arrays than on the work.
 NOTHING_MORE, STORES, AHEAD, OWN, FILL, WHOLE = range(6)
 RING = 16
+"""Arrivals that are kept of a pipelined loop: more than it has stages."""
 CONSTANT = 1 << 40
+"""What tells constants in a table from variables: above any number of an item."""
 
 
 @inlined

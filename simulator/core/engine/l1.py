@@ -2,12 +2,13 @@
 
 What lies nearer than half of its room is found again, and of what lies farther back an ever smaller share:
 sets fill unevenly, and what was stored to stays longer than what was only loaded.
-Source: ncu on an H200, what flash1 loads again in seeds 0, 1, 3 and 4 of `validate --full`; `docs/lab/l1_hits.cu` has
-the same shape for lines that are loaded and stored to (docs/lab/data/l1-hits-h200-2026-11-23.json.xz).
+How large a share is a *curve* of the GPU's own, float64 (2, points): how many times the room was loaded or stored to
+since, and itself, rising; and the share of a load that then hits.
 """
 
 import numpy as np
 
+from ...limits import SECTOR_BYTES
 from ..jit import compiled, inlined
 from ..scatter import scatter
 
@@ -21,44 +22,44 @@ the CPU that runs this, since SMs go on together."""
 NEWEST, DUE, NEW = range(3)
 """Columns of `seen`: the newest element of the ring, bytes that are due to be found, sectors of tiles that were new."""
 SEEN_COLUMNS = 4
-SECTOR_BYTES = 32
+"""One more than there are: rows of a power of two."""
 STAMPS, STAMP_SECTORS = 1 << 10, 32
 """Elements of `stamps` of an SM, by a hash of the tag: how many times so many sectors, modulo 2^16, had been new when a
 tile of that hash was last used. What was new since lies nearer than the tile, so that most of those that are not found
 need not be looked for; where two tiles share a stamp, or the number has come round, one is looked for in vain."""
 RUN = 64
 """Tags that have stamps side by side: CTAs sweep tiles, whose stamps the CPU that runs this then has at hand."""
-REACH = (0.5, 0.9, 1.2, 1.45, 1.75, 2.3, 2.9)
-FOUND = (1.0, 0.61, 0.26, 0.08, 0.07, 0.025, 0.0)
-"""Share of a load that hits, by how many times the room was loaded or stored to since, and itself."""
-NONE_BEYOND = REACH[-1]
+REACH, HIT = 0, 1
+"""Rows of the curve."""
 
 
 @inlined
-def hit_share(distance: float, room: float) -> float:
-    """Share of a load that hits. Args: distance: what was moved since, and itself [B]; room: of the L1 [B]."""
+def hit_share(distance: float, room: float, curve: np.ndarray) -> float:
+    """Share of a load that hits. Args: distance: what was moved since, and itself [B]; room: of the L1 [B]; curve."""
     reach = distance / max(room, 1.0)
-    share = 1.0 if reach <= REACH[0] else 0.0
-    for i in range(1, len(REACH)):
-        if REACH[i - 1] < reach <= REACH[i]:
-            share = FOUND[i] + (FOUND[i - 1] - FOUND[i]) * (REACH[i] - reach) / (REACH[i] - REACH[i - 1])
+    share: float = curve[HIT, 0] if reach <= curve[REACH, 0] else 0.0
+    for i in range(1, curve.shape[1]):
+        before, after = curve[REACH, i - 1], curve[REACH, i]
+        if before < reach <= after:
+            share = curve[HIT, i] + (curve[HIT, i - 1] - curve[HIT, i]) * (after - reach) / (after - before)
     return share
 
 
 @compiled
 def look_up(
-    ring: np.ndarray, seen: np.ndarray, stamps: np.ndarray, room: float, tag: int, size: int, sm: int, store: bool
-) -> bool:
+    ring: np.ndarray, seen: np.ndarray, stamps: np.ndarray, curve: np.ndarray, room: float, tag: int, size: int,
+    sm: int, store: bool,
+) -> bool:  # fmt: skip
     """Look a tile up in an SM's L1 and make it the newest. Returns: whether it is found; stores never look for it.
 
     A tile is the unit: a CTA sweeps whole tiles. Stores are written through, and L1 keeps what is stored.
 
     Args:
         ring: int64 (SMs, L1_ENTRIES + L1_APART, 2), tiles in order of use; seen: int32 (SMs, SEEN_COLUMNS);
-        stamps: uint16 (SMs, STAMPS).
+        stamps: uint16 (SMs, STAMPS); curve: share of hits, see above.
     """
     newest, new, mark = seen[sm, NEWEST], seen[sm, NEW], (tag + scatter(tag // RUN)) & (STAMPS - 1)
-    total, reach = size, int(np.ceil(NONE_BEYOND * room))
+    total, reach = size, int(np.ceil(curve[REACH, -1] * room))
     # Both numbers are rounded down, so that one more may lie between them than between what they stand for.
     since = ((new // STAMP_SECTORS - stamps[sm, mark]) & 0xFFFF) - 1
     oldest = L1_ENTRIES if since * STAMP_SECTORS * SECTOR_BYTES + size < reach else 0
@@ -76,7 +77,7 @@ def look_up(
             ring[sm, newest, TAG], ring[sm, newest, BYTES] = tag, size
             if store:
                 return False
-            due = seen[sm, DUE] + int(hit_share(total, room) * size)
+            due = seen[sm, DUE] + int(hit_share(total, room, curve) * size)
             found = due >= size
             seen[sm, DUE] = due - size if found else due
             return found

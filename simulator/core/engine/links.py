@@ -12,31 +12,26 @@ from ..jit import inlined
 
 # Elements of `counter`; TOUCHED is what the launch reads from L2 for the first time, FIRST what of it comes from HBM.
 HBM_READ, HBM_WRITE, L2_READ, L2_WRITE, FABRIC, L1_HIT, STEPS, TOUCHED, FIRST = range(9)
-COUNTERS = 9
+COUNTERS = FIRST + 1
 # Elements of `free`: what all share, an L2 port per partition, a read and a write port per SM, the channels of HBM.
 FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2
-# Bytes that lie in one channel. With this, and 64 channels, tiles of 4 to 32 KiB come from HBM as late as on an H200
-# at 2 to 93 % of its bandwidth, within 5 % in the mean; from one server, 15 % too early (decision 0003).
-CHANNEL_BYTES = 4096
-# Pieces of something that is read, more than there are.
 MOST_PIECES = 1 << 16
-# Behind the counters: bytes that HBM read and wrote of late, which fade over so many bytes; the share of the time in
-# which it has been writing of late, which fades over so many cycles, and until when that is known.
+"""Pieces of something that is read, more than there are."""
+# Behind the counters: bytes that HBM read and wrote of late, which fade over `hbm_mixing_bytes`; the share of the time
+# in which it has been writing of late, which fades over `hbm_writing_cycles`, and until when that is known.
 LATE_READ, LATE_WRITE, WRITING, WRITING_AT = range(COUNTERS, COUNTERS + 4)
 COUNTER_ELEMENTS = COUNTERS + 4
-LATE_BYTES = 1 << 20
-LATE_CYCLES = 20000.0
-MIXED_SHARE = 0.33
-"""Share of the rarer direction from which mixing costs HBM all that it can cost."""
 
 
 class Rates(NamedTuple):
     """Cycles per byte of the links, cycles of latency, and geometry of the GPU; the L2 ports are per partition.
 
-    hbm_channels: servers that share the bandwidth of HBM.
+    hbm_channels: servers that share the bandwidth of HBM; hbm_channel_bytes: that lie together in one of them.
     hbm_mixing_cost, hbm_part_line_cost: what reads and writes in turn add to a transfer's time, and reads of less than
     a line, as shares of it; hbm_piece_write_bytes: how many bytes more a piece takes to write than it has;
+    hbm_mixing_full: share of the rarer direction from which mixing costs HBM all that it can cost.
     hbm_turn: cycles that a read waits where it meets HBM writing.
+    l1_curve: share of loads that L1 serves (see `l1`).
     after_begin: the time next to the launch's begin: what was read earlier, the launch has not touched.
     spilled_first, spilled_granules, spilled_bytes: granule of the first slot's spilled registers, granules of each
     slot, and bytes of one.
@@ -52,11 +47,16 @@ class Rates(NamedTuple):
     hbm_read_cycles_per_byte: float
     hbm_write_cycles_per_byte: float
     hbm_channels: int
+    hbm_channel_bytes: int
+    hbm_mixing_bytes: float
+    hbm_mixing_full: float
+    hbm_writing_cycles: float
     hbm_mixing_cost: float
     hbm_part_line_cost: float
     hbm_piece_write_bytes: float
     sm_fill_cycles_per_byte: float
     l1_bytes: float
+    l1_curve: np.ndarray
     l1_latency: float
     l2_latency: float
     fabric_latency: float
@@ -97,7 +97,7 @@ def _mixed(number: int) -> int:
 @inlined
 def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool, cost: float) -> float:
     """Cycles of all of HBM for `size` bytes, `cost` times as long as in one long row; they are counted."""
-    kept = max(0.0, 1.0 - size / LATE_BYTES)
+    kept = max(0.0, 1.0 - size / rates.hbm_mixing_bytes)
     reads, writes = counter[LATE_READ] * kept, counter[LATE_WRITE] * kept
     if write:
         counter[HBM_WRITE] += size
@@ -108,14 +108,14 @@ def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool, cost:
         reads += size
         cost *= size * rates.hbm_read_cycles_per_byte
     counter[LATE_READ], counter[LATE_WRITE] = reads, writes
-    mixed = min(1.0, min(reads, writes) / ((reads + writes) * MIXED_SHARE))
+    mixed = min(1.0, min(reads, writes) / ((reads + writes) * rates.hbm_mixing_full))
     return cost * (1.0 + mixed * rates.hbm_mixing_cost)
 
 
 @inlined
-def _writing(counter: np.ndarray, time: float) -> float:
+def _writing(counter: np.ndarray, rates: Rates, time: float) -> float:
     """In which share of the time HBM has been writing of late."""
-    share: float = counter[WRITING] * np.exp(min(0.0, counter[WRITING_AT] - time) / LATE_CYCLES)
+    share: float = counter[WRITING] * np.exp(min(0.0, counter[WRITING_AT] - time) / rates.hbm_writing_cycles)
     return share
 
 
@@ -126,26 +126,27 @@ def read_hbm(
     """HBM reads from the channels that follow, as if at random, from a number that no other place has.
 
     Args:
-        apart: places of equal size that lie apart; what lies together comes by `CHANNEL_BYTES`.
+        apart: places of equal size that lie apart; what lies together comes by `hbm_channel_bytes`.
 
     Returns:
         When it is done.
     """
-    pieces = apart * ((size + apart * CHANNEL_BYTES - 1) // (apart * CHANNEL_BYTES))
+    together = apart * rates.hbm_channel_bytes
+    pieces = apart * ((size + together - 1) // together)
     cycles = _hbm_cycles(counter, rates, size, False, cost) * rates.hbm_channels / pieces
     first, done = first_channel(rates.partitions, rates.sms), time
     for piece in range(pieces):
         channel = _mixed(place * MOST_PIECES + piece) * rates.hbm_channels >> 32
         done = max(done, serve(free, first + channel, time, cycles))
-    return done + rates.hbm_turn * min(1.0, _writing(counter, time))
+    return done + rates.hbm_turn * min(1.0, _writing(counter, rates, time))
 
 
 @inlined
 def write_hbm(free: np.ndarray, counter: np.ndarray, rates: Rates, size: int, cost: float, time: float) -> None:
     """HBM writes: it can wait in L2 for a channel that has time; reads wait for a turn of many writes."""
-    pieces = (size + CHANNEL_BYTES - 1) // CHANNEL_BYTES
+    pieces = (size + rates.hbm_channel_bytes - 1) // rates.hbm_channel_bytes
     whole = _hbm_cycles(counter, rates, size, True, cost)
-    counter[WRITING] = _writing(counter, time) + whole / LATE_CYCLES
+    counter[WRITING] = _writing(counter, rates, time) + whole / rates.hbm_writing_cycles
     counter[WRITING_AT] = max(time, counter[WRITING_AT])
     cycles = whole * rates.hbm_channels / pieces
     first = first_channel(rates.partitions, rates.sms)

@@ -15,7 +15,7 @@ from ..jit import compiled, inlined
 
 # Columns of `slots`: CTAs that an SM holds at a time have the slots SM, SM + SMs, ..., and a *place* each, 0, 1, ...
 SM, CTA, ITEM, PC, PHASE, CURRENT = range(6)
-SLOT_COLUMNS = 6
+SLOT_COLUMNS = CURRENT + 1
 IDLE = 0
 """Phase of a slot without a CTA."""
 NOTHING = -1
@@ -23,14 +23,14 @@ NOTHING = -1
 # Columns of `shares`: cycles of the step that a lone CTA had left at a time, that time, and the speed since;
 # when the place's last CTA ended.
 LEFT, SINCE, SPEED, ENDED = range(4)
-SHARE_COLUMNS = 4
+SHARE_COLUMNS = ENDED + 1
 ENOUGH = 1.0 + 1e-9
 """A pipe that is wanted for no longer in a cycle slows nobody down."""
 UNKNOWN = -1.0
 """Crowd of an SM whose CTAs' speeds have to be looked at; all others are 1 or more."""
 KNOWN_BITS = 12
+"""Of the number of a case that is kept; each takes the place of an older one."""
 KNOWN_CASES = 1 << KNOWN_BITS
-"""Cases that are kept; each takes the place of an older one."""
 MULTIPLIER = 0x9E3779B97F4A7C15
 """Odd, so that no two cases of up to 20 CTAs are likely to meet in 64 bits."""
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...limits import LINE_BYTES
 from ..jit import compiled, inlined
 from ..scatter import scatter
 from .copies import keep_written, list_of, renew
 from .l1 import look_up
 from .links import (
-    CHANNEL_BYTES,
     FABRIC,
     FABRIC_LINK,
     FIRST,
@@ -38,13 +38,16 @@ from .lru import ABSENT, DIRTY, STATE, insert, touch
 BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES = range(5)
 ROWS, ROW_BYTES, PACKED, FOLD, STANDS_FOR = range(5, 10)
 # Columns of `tiles`; affine origins are two (variable, coefficient) pairs each, columns in bytes.
-TENSOR, SLAB, TILE_ROWS, TILE_ROW_BYTES, ASYNCHRONOUS, ROW_TERMS, COL_TERMS, PASSES_L1 = 0, 1, 2, 3, 4, 5, 9, 13
-TILE_COLUMNS = 14
+TENSOR, SLAB, TILE_ROWS, TILE_ROW_BYTES, ASYNCHRONOUS, ROW_TERMS = range(6)
 TERMS = 2
+"""Pairs of an affine origin."""
+COL_TERMS = ROW_TERMS + 2 * TERMS
+PASSES_L1 = COL_TERMS + 2 * TERMS
+TILE_COLUMNS = PASSES_L1 + 1
 # Elements of a slot of a coalescer.
 ASKED, ARRIVES = 0, 1
 COALESCER_SLOTS, COALESCER_LINE_SLOTS = 1024, 16384
-LINE_BYTES = 128
+"""Slots of a coalescer for chunks and for lines: powers of two that hardly ever make two reads under way collide."""
 
 
 class Memory(NamedTuple):
@@ -101,7 +104,7 @@ def _fetch(
         touch(entry, len(entry) - len(lists) + group, own)
     else:
         # Lines that lie together come from one channel, as a chunk's do.
-        block = own if rates.interleaved else granule * LINE_BYTES // (parts * CHANNEL_BYTES) * parts + home
+        block = own if rates.interleaved else granule * LINE_BYTES // (parts * rates.hbm_channel_bytes) * parts + home
         arrival = read_hbm(free, counter, rates, block, share, apart, cost, time) + latency
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(entry, dirt, lists, group, own, share)
@@ -263,7 +266,8 @@ def access_tile(
     if wide < tensors[which, ROW_BYTES]:
         first_col, last_col = col // wide, (col + width - 1) // wide
     tag = (slab + first_row * per_row + first_col) * len(tensors) + which
-    if tiles[tile, PASSES_L1] == 1 and look_up(ring, seen, stamps, rates.l1_bytes, tag, total, sm, store):
+    through_l1, curve = tiles[tile, PASSES_L1] == 1, rates.l1_curve
+    if through_l1 and look_up(ring, seen, stamps, curve, rates.l1_bytes, tag, total, sm, store):
         counter[L1_HIT] += total
         return time + rates.l1_latency
     done = time

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..jit import compiled, inlined
 from .effects import take_effect
-from .memory_pipe import push_back
+from .memory_pipe import push_back, queue_free_at
 from .tables import (
     BUSY_PIPE,
     CLOCK,
@@ -31,7 +31,6 @@ from .tables import (
     LENGTH,
     LOGGED,
     LSU,
-    LSU_QUEUED,
     MATMUL,
     MULTIPLYING,
     NO_PIPE,
@@ -60,18 +59,14 @@ from .tables import (
 from .waits import end_of_product, find_ready, port_credit
 from .warps import go_on, start_cta
 
-SHORT_REST, LONG_REST = 0.6, 1000.0
-"""What a restart costs after a pause in which the clock has only just risen, of one so many cycles later: 118 to 139 ns
-for 200 cycles more than it takes to rise, 146 to 169 for 500, 169 to 185 for 950, 177 to 190 for 1,400 and more
-(4 to 16 products each, docs/lab/data/sm-clocks-h200-2026-11-22.json.xz)."""
-
 
 @inlined
-def _multiply(state: State, begin: float, end: float, rest: float) -> None:
+def _multiply(state: State, begin: float, end: float, latencies: Latencies) -> None:
     """Tensor cores work from `begin` to `end`: how long have they rested before?"""
-    pause = begin - state.links[LAST] - rest
+    pause = begin - state.links[LAST] - latencies.rest
     if pause > 0.0:
-        state.used[RESTARTS] += SHORT_REST + (1.0 - SHORT_REST) * min(1.0, pause / LONG_REST)
+        short = latencies.short_rest
+        state.used[RESTARTS] += short + (1.0 - short) * min(1.0, pause / latencies.full_rest)
         state.used[RESTED] += pause
     state.links[LAST] = max(state.links[LAST], end)
 
@@ -99,7 +94,7 @@ def _start_product(state: State, rates: np.ndarray, latencies: Latencies, per_ct
         state.credit[core] = port_credit(state, core, clock, 1.0, latencies.slack)
         state.credit_time[core] = clock
     state.queue[MULTIPLYING] = 1
-    _multiply(state, clock, clock + length, latencies.rest)
+    _multiply(state, clock, clock + length, latencies)
     state.times[group, number % RING, 0] = clock
     state.started[group] = number + 1
     state.used[PRODUCTS] += rates[i, TENSOR]
@@ -145,7 +140,7 @@ def _choose(state: State, code: np.ndarray, rates: np.ndarray, latencies: Latenc
     chosen, when, chosen_to_memory = -1, np.inf, False
     now, left = state.links[CLOCK], state.links[PORT_LEFT]
     beside = state.queue[MULTIPLYING] and state.product_end[core] > now
-    queue_free = state.gone[core, state.sent[core] % LSU_QUEUED]
+    queue_free = queue_free_at(state, core, latencies)
     for k in range(state.members.shape[1]):
         warp = state.members[core, k]
         if warp < 0:
@@ -210,7 +205,7 @@ def _issue(
             state.credit_time[core] = now
     if pipe != NO_PIPE:
         if pipe == TENSOR_PIPE:
-            _multiply(state, now, now + interval, latencies.rest)
+            _multiply(state, now, now + interval, latencies)
         state.pipe_free[core, pipe] = now + interval
         state.used[pipe] += interval
     state.earliest[warp] = now + code[i, STALL]
@@ -252,7 +247,7 @@ def simulate_sm(
             to_start -= 1
         if not state.queue[MULTIPLYING] and state.queue[HEAD] < state.queue[TAIL]:
             _start_product(state, rates, latencies, per_cta)
-            push_back(state, code, rates, width)
+            push_back(state, code, rates, width, latencies)
         for slot in range(slots):
             if state.wake[slot]:
                 state.wake[slot] = 0

@@ -16,7 +16,7 @@ from .tables import (
     LENGTH,
     LOAD,
     LSU,
-    LSU_QUEUED,
+    LSU_RING,
     MULTIPLYING,
     OUT_FREE,
     PASSES,
@@ -43,21 +43,8 @@ from .tables import (
 )
 from .waits import end_of_product
 
-MOST_BUSY, BEGUN_CYCLES = 0.92, 1000.0
-"""Share of shared memory that products take from others at most; cycles before which there is no share to speak of.
-Beside m64n64k16 with both operands there, which take all of it, LDS, LDSM and STS get 10 to 12 of 128 B a cycle, loads
-9 (one H200, CUDA 13.0, 2026-11-22, docs/lab/data/sm-sharing-h200-2026-11-22.json.xz)."""
-TAKEN_FROM_READS = 0.74
-"""What they take at least where others read: beside products with A in registers, which read half of the time, LDS and
-LDSM get 33.5 to 35.5 B a cycle and STS 56 to 58; with both operands in shared memory both get 34 to 36 (n = 128; the
-same data)."""
-WHOLE, LINE_HOLDS = 0.95, 0.5
-"""Where products take more than that of shared memory, the others go when one ends; each line holds one up so long.
-Beside m64n64k16 with both operands there, 34 cycles each, a warp's LDS or STS of four lines takes 138 cycles, its SHFL
-69, those of four warps 199 and 70; three lines a product make it 1.5 longer (the same data)."""
-COPY_ISSUE = 0.25
-"""LDGSTS: its turn in cycles for one of its data; those are written when nobody stores. ncu counts a wavefront an
-instruction; LDGSTS and LDS together move 193 B a cycle, LDGSTS and STS 105 (the same data)."""
+BEGUN_CYCLES = 1000.0
+"""Cycles before which there is no share of shared memory to speak of: a guard of the division, not a time of a GPU."""
 
 
 @inlined
@@ -73,10 +60,10 @@ def fetch(state: State, sent: float, latency: float, smem: float, fill: float, t
 
 
 @inlined
-def _share_taken(state: State, stores: bool) -> float:
+def _share_taken(state: State, stores: bool, latencies: Latencies) -> float:
     """Of shared memory, by the product that runs, from others' stores or from their reads."""
-    share = state.links[SMEM_SHARE] if stores else max(state.links[SMEM_SHARE], TAKEN_FROM_READS)
-    return min(share, MOST_BUSY)
+    share = state.links[SMEM_SHARE] if stores else max(state.links[SMEM_SHARE], latencies.taken_from_reads)
+    return min(share, latencies.most_taken)
 
 
 @inlined
@@ -86,7 +73,7 @@ def _beside_product(smem: float, beside: float, share: float) -> float:
 
 
 @inlined
-def push_back(state: State, code: np.ndarray, rates: np.ndarray, width: int) -> None:
+def push_back(state: State, code: np.ndarray, rates: np.ndarray, width: int, latencies: Latencies) -> None:
     """A product begins, and comes before the lines that wait for shared memory."""
     links = state.links
     clock, length = links[CLOCK], links[LENGTH]
@@ -96,7 +83,7 @@ def push_back(state: State, code: np.ndarray, rates: np.ndarray, width: int) -> 
     for warp in range(len(state.pc)):
         core = warp % SUB_CORES
         # What still queues in front of L1, behind stores, has not come to shared memory.
-        if state.place[warp] < 0 or state.gone[core, (state.sent[core] - 1) % LSU_QUEUED] > links[SMEM_FREE]:
+        if state.place[warp] < 0 or state.gone[core, (state.sent[core] - 1) & (LSU_RING - 1)] > links[SMEM_FREE]:
             continue
         for board in range(SCOREBOARDS):
             i = int(state.boards[warp, board, 1])
@@ -107,14 +94,14 @@ def push_back(state: State, code: np.ndarray, rates: np.ndarray, width: int) -> 
             after = rates[i, LATENCY] if board == code[i, WRITES] else rates[i, READ]
             before = min(state.boards[warp, board, 0] - after - clock, waiting)
             if before > 0.0:
-                share = _share_taken(state, code[i, KIND] == WRITE or code[i, ARGUMENT] != 0)
+                share = _share_taken(state, code[i, KIND] == WRITE or code[i, ARGUMENT] != 0, latencies)
                 late = _beside_product(before, length, share) - before
-                if links[SMEM_SHARE] >= WHOLE:
+                if links[SMEM_SHARE] >= latencies.takes_all:
                     late = max(late, length - 1.0)
                 state.boards[warp, board, 0] += late
                 state.wake[warp // width] = 1
     stored = min(max(0.0, links[WRITTEN] - clock), waiting)
-    reads, stores = _share_taken(state, False), _share_taken(state, True)
+    reads, stores = _share_taken(state, False, latencies), _share_taken(state, True, latencies)
     share = reads + (stores - reads) * stored / waiting
     links[SMEM_FREE] = clock + _beside_product(waiting, length, share)
     links[WRITTEN] += _beside_product(stored, length, stores) - stored
@@ -123,19 +110,26 @@ def push_back(state: State, code: np.ndarray, rates: np.ndarray, width: int) -> 
 @inlined
 def _turn(state: State, core: int, now: float) -> float:
     """When what a sub-core issues comes to L1: behind all that it has issued."""
-    return max(now, state.gone[core, (state.sent[core] - 1) % LSU_QUEUED])
+    return max(now, state.gone[core, (state.sent[core] - 1) & (LSU_RING - 1)])
 
 
 @inlined
-def _come(state: State, core: int, turn: float, pipe: int) -> None:
+def queue_free_at(state: State, core: int, latencies: Latencies) -> float:
+    """When the queue in front of L1 has room for another memory instruction of a sub-core."""
+    free: float = state.gone[core, (state.sent[core] - latencies.lsu_queue) & (LSU_RING - 1)]
+    return free
+
+
+@inlined
+def _come(state: State, core: int, turn: float, pipe: int, latencies: Latencies) -> None:
     """An instruction comes to L1; as long as the queue in front of it is full, no other of its pipe issues.
 
     What goes elsewhere by that pipe (TMA, mbarriers) is held up with them, and does not wait in line.
     """
     if pipe == LSU:
-        state.gone[core, state.sent[core] % LSU_QUEUED] = turn
+        state.gone[core, state.sent[core] & (LSU_RING - 1)] = turn
         state.sent[core] += 1
-        state.pipe_free[core, LSU] = max(state.pipe_free[core, LSU], state.gone[core, state.sent[core] % LSU_QUEUED])
+        state.pipe_free[core, LSU] = max(state.pipe_free[core, LSU], queue_free_at(state, core, latencies))
 
 
 @inlined
@@ -155,12 +149,12 @@ def pass_shared(
     if state.queue[MULTIPLYING]:
         # Products come first: beside one that reads its operands, shared memory serves the others with what is left.
         beside = max(0.0, end_of_product(state) - max(turn, state.links[SMEM_FREE]))
-        smem = _beside_product(smem, beside, _share_taken(state, stores))
-        if state.links[SMEM_SHARE] >= WHOLE:
+        smem = _beside_product(smem, beside, _share_taken(state, stores, latencies))
+        if state.links[SMEM_SHARE] >= latencies.takes_all:
             ends = min(rates[i, PASSES], float(state.queue[TAIL] - state.queue[HEAD]))
             wait = end_of_product(state) - now + (ends - 1.0) * state.links[LENGTH]
             for other in range(SUB_CORES):
-                state.product_end[other] += rates[i, SMEM] * LINE_HOLDS
+                state.product_end[other] += rates[i, SMEM] * latencies.line_holds
     if smem > 0.0:  # a fence waits, and holds up nobody
         state.links[SMEM_FREE] = free + smem
         if stores:
@@ -178,7 +172,7 @@ def pass_shared(
         state.links[OUT_FREE] = max(now, state.links[OUT_FREE]) + rates[i, SMEM] * latencies.out
         state.links[ROOM] = rates[i, WAITING] * latencies.out
         begin = max(begin, state.links[OUT_FREE] - state.links[ROOM])
-    _come(state, core, begin, code[i, PIPE])
+    _come(state, core, begin, code[i, PIPE], latencies)
     return finish, now + rates[i, READ] + max(begin - now, wait)
 
 
@@ -199,9 +193,9 @@ def come_from_beyond(
         latency, taken = latencies.load, rates[i, TAGS]
         free = max(free, state.links[SMEM_FREE])
         beside = max(0.0, end_of_product(state) - max(turn, free)) if state.queue[MULTIPLYING] else 0.0
-        state.links[SMEM_FREE] = free + _beside_product(taken, beside, _share_taken(state, False))
+        state.links[SMEM_FREE] = free + _beside_product(taken, beside, _share_taken(state, False, latencies))
         busy = (state.used[SHARED_MEMORY] - state.links[COPIED]) / max(now, BEGUN_CYCLES)
-        fill = max(fill, 1.0 / (1.0 - min(MOST_BUSY, busy)))
+        fill = max(fill, 1.0 / (1.0 - min(latencies.most_taken, busy)))
     state.links[TAGS_FREE] = free + rates[i, TAGS]
     begin = max(turn, free)
     sent = begin if argument else max(begin, min(state.links[OUT_FREE], begin + state.links[ROOM]))
@@ -211,8 +205,8 @@ def come_from_beyond(
     elif kind == LOAD:
         state.fetched[warp] = max(state.fetched[warp], finish)
     else:
-        state.links[SMEM_FREE] = max(now, state.links[SMEM_FREE]) + smem * COPY_ISSUE
-        state.links[WRITTEN] = max(now, state.links[WRITTEN]) + smem * (1.0 + COPY_ISSUE)
+        state.links[SMEM_FREE] = max(now, state.links[SMEM_FREE]) + smem * latencies.copy_turn
+        state.links[WRITTEN] = max(now, state.links[WRITTEN]) + smem * (1.0 + latencies.copy_turn)
         state.pending[warp] = max(state.pending[warp], finish)
-    _come(state, core, begin, code[i, PIPE])
+    _come(state, core, begin, code[i, PIPE], latencies)
     return finish, begin + rates[i, READ]

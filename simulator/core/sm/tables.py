@@ -17,45 +17,50 @@ EXPECT, BULK, BULK_WAIT, ARRIVE, WRITE, BULK_WRITE, FLUSH, AGAIN = range(9, 17)
 # a wait whose argument is negative, - 1 - channel, is for the copies announced so far, and passes what is not.
 # LEADER: the warp that does it for its CTA (EXPECT, BULK, ARRIVE, BULK_WRITE, FLUSH).
 KIND, PIPE, STALL, WRITES, READS, WAITS, ARGUMENT, LEADER = range(8)
-COLUMNS = 8
+COLUMNS = LEADER + 1
 # Real columns: cycles that its sub-core's pipe is taken; from issue to result; from issue to operands read; cycles of
 # shared memory (of a LOAD: lines that are fetched); of the tensor cores (of a WRITE: lines that may wait to leave the
 # SM before it; of LOAD and COPY: of L1's tags, and of a LOAD of shared memory); of the register port (of a product: at
 # full speed); products that end before it is through shared memory where they take all of it.
 INTERVAL, LATENCY, READ, SMEM, TENSOR, PORT, PASSES = range(7)
 WAITING = TAGS = TENSOR
-RATES = 7
+RATES = PASSES + 1
 # Pipes of a sub-core. NO_PIPE never makes anybody wait.
 NO_PIPE, FMA, HEAVY, ALU, MUFU, HALF, TENSOR_PIPE, UNIFORM, LSU, FP64 = range(10)
-PIPES = 10
+PIPES = FP64 + 1
 # Beyond them in `State.used`: tensor cores under wgmma, shared memory, issue slots; lines of spilled registers that
 # come from L2 (LOAD with an ARGUMENT), and that go there (WRITE with one); how often products begin after a pause in
 # which the clock has risen, and for how long it had.
 PRODUCTS, SHARED_MEMORY, SLOTS, FETCHED, SPILLED, RESTARTS, RESTED = range(PIPES, PIPES + 7)
-USES = PIPES + 7
+USES = RESTED + 1
 # Why a warp did not issue.
 FIXED, SCOREBOARD, COPIES, MATMULS, QUEUE, AT_BARRIER, BUSY_PIPE, NOT_SELECTED, PORT_BUSY = range(9)
-REASONS = 9
+REASONS = PORT_BUSY + 1
 SUB_CORES = 4
+"""Of an SM, each with warps of its own (whitepapers of all architectures from Volta to Blackwell)."""
 GROUP = 4
+"""Warps of a warpgroup (PTX ISA, wgmma)."""
 SCOREBOARDS = 6
+"""Of a warp: as many as the control bits of an instruction can name (`sass.decode`)."""
 RING = 64
+"""Products, copies and phases of an mbarrier whose times are kept: far more than are ever waited for at once."""
 QUEUED = 1024
+"""Products of an SM that have been issued and are not done: far more than its warps may have."""
 BARRIERS = CHANNELS = 16
-LSU_QUEUED = 10
-"""Memory instructions of a sub-core that wait in front of L1, in order: behind stores that fill the way out, a read of
-shared memory waits for 9 to 10 stores of its sub-core, of 512 B each, and for 11 to 12 narrower ones, by one warp or
-by two (docs/lab/data/lsu-queue-h200-2026-11-23.json.xz)."""
+"""Named barriers of a CTA (PTX ISA, bar); rings of mbarriers that are followed: as many, by choice."""
+LSU_RING = 64
+"""Memory instructions of a sub-core whose times are kept: a power of two above any queue in front of L1."""
 # Columns of `log`.
 LOG_SLOT, LOG_MARK, LOG_TIME = range(3)
 START, EXIT = -1, -2
+"""Marks of the log that are no region."""
 # Elements of `State.links`: shared memory is free; data come from beyond L1 until; the share of shared memory
 # that the running product takes; the time; the share of the register port that it leaves; the way out to L2 is free;
 # cycles of shared memory that copies and loads took; what was stored, or copied, is written; L1's tags are free; cycles
 # of the running product; the last product's end; how long what waits to
 # leave may take [cycles], infinity after a bulk store.
 SMEM_FREE, COPY_FREE, SMEM_SHARE, CLOCK, PORT_LEFT, OUT_FREE, COPIED, WRITTEN, TAGS_FREE, LENGTH, LAST, ROOM = range(12)
-LINKS = 12
+LINKS = ROOM + 1
 # Elements of `State.queue`: the product that runs next or now, one past the last, whether one runs; entries of the log;
 # warps that have begun.
 HEAD, TAIL, MULTIPLYING, LOGGED, BEGUN = range(5)
@@ -78,6 +83,12 @@ class Latencies(NamedTuple):
         dispatch: from a CTA's end to the next one's start.
         rest: after so long without products the clock rises.
         jitter: by which part of its length a product lasts longer or shorter at most, all in between alike often.
+        short_rest: what a restart costs after a pause in which the clock has only just risen, of one full_rest later.
+        lsu_queue: memory instructions of a sub-core that wait in front of L1, in order; less than `LSU_RING`.
+        most_taken: share of shared memory that products take from others at most; taken_from_reads: at least, where
+            others read; takes_all: from which on the others go when a product ends, and each line holds one up
+            line_holds cycles.
+        copy_turn: of LDGSTS, its turn in cycles for one of its data, which are written when nobody stores.
     """
 
     load: float
@@ -97,6 +108,14 @@ class Latencies(NamedTuple):
     dispatch: float
     rest: float
     jitter: float
+    short_rest: float
+    full_rest: float
+    lsu_queue: int
+    most_taken: float
+    taken_from_reads: float
+    takes_all: float
+    line_holds: float
+    copy_turn: float
 
 
 class State(NamedTuple):
@@ -226,7 +245,7 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         best_warp=whole(SUB_CORES) - 1,
         dirty=whole(SUB_CORES) + 1,
         members=members,
-        gone=np.zeros((SUB_CORES, LSU_QUEUED)),
+        gone=np.zeros((SUB_CORES, LSU_RING)),
         sent=whole(SUB_CORES),
         product_end=np.zeros(SUB_CORES),
         credit=np.zeros(SUB_CORES),

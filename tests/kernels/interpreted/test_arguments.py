@@ -8,10 +8,10 @@ import torch
 from kernels.interpreted.inputs import draw
 from tilesight.kernels.compile.compile import compile_many
 from tilesight.kernels.flash2 import flash2
-from tilesight.kernels.launch.launch import PRODUCTS, check_runnable, launches_for
+from tilesight.kernels.launch.launch import check_runnable, launches_for
 from tilesight.kernels.launch.registry import find_twin, twinned
 from tilesight.kernels.naive import naive
-from tilesight.simulator.device.device import catalogue, load_device
+from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.schedules.registry import find_schedule
@@ -81,10 +81,9 @@ def test_a_grid_beyond_the_hardware_is_refused() -> None:
         check_runnable(dataclasses.replace(launch, grid=(1 << 31, 1, 1)))
 
 
-def test_every_schedule_has_kernels_and_every_product_a_device_file() -> None:
-    """What is simulated can be run, and what is found on a machine can be simulated."""
+def test_every_schedule_has_kernels() -> None:
+    """What is simulated can be run."""
     assert set(twinned()) >= {"flash1", "flash2", "naive", "unfused"}
-    assert {name for _, name in PRODUCTS} <= set(catalogue())
 
 
 def test_a_launch_without_kernel_is_refused() -> None:

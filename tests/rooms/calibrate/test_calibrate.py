@@ -4,7 +4,8 @@ from dataclasses import replace
 from importlib import resources
 
 import pytest
-from tilesight.simulator.device.device import catalogue, load_device, parse_device
+from tilesight.simulator.device.device import catalogue, load_device, override, parse_device
+from tilesight.simulator.device.numbers import Provenance
 from tilesight.validate.calibrate import calibrate, report
 from tilesight.validate.calibrate.finding import Finding
 from tilesight.validate.calibrate.limits import refusal
@@ -71,7 +72,7 @@ def test_launches_are_counted_one_by_one() -> None:
     assert found("launch_driver_s") == pytest.approx(2.5e-6)
     assert found("launch_bare_graph_s") == pytest.approx(0.7e-6)
     assert found("cta_dispatch_cycles") == pytest.approx(1.98e9 * 0.606e-9, rel=0.01)
-    assert found("cta_turnover_cycles") == 610
+    assert found("cta_replacement_cycles") == 610
 
 
 def test_without_triton_the_base_says_what_a_launch_costs() -> None:
@@ -166,6 +167,20 @@ def test_a_device_file_has_the_catalogue_layout() -> None:
     catalogued = (resources.files("tilesight.simulator.device") / "catalogue" / "h200.toml").read_text("utf-8")
     keys = [line.split(" = ")[0] for line in catalogued.splitlines()]
     assert [line.split(" = ")[0] for line in written] == keys
+
+
+@pytest.mark.parametrize("capability", ["9.0", "8.0", "10.3"])
+def test_a_file_of_any_architecture_loads_back_with_the_numbers_of_its_sm(capability: str) -> None:
+    """Also of one that the catalogue has no device of: the file then names whose numbers it takes."""
+    device = override(replace(H200, compute_capability=capability), ["bsync_cycles=40"])
+    ranks = tuple(reversed(device.sm.clock_cluster_ranks))
+    ours = dict.fromkeys(("bsync_cycles", "clock_cluster_ranks"), Provenance("measured", "our card"))
+    sm = replace(device.sm, clock_cluster_ranks=ranks, provenance=device.sm.provenance | ours)
+    text = device_toml(replace(device, sm=sm))
+    again = parse_device(text, "again.toml")
+    assert (again.sm, again.sm.bsync_cycles, again.sm.clock_cluster_ranks) == (sm, 40, ranks)
+    assert again.sm.provenance["bsync_cycles"] == Provenance("measured", "our card")
+    assert ("base = " in text) == (capability == "10.3")
 
 
 def test_constants_without_a_key_are_comments() -> None:

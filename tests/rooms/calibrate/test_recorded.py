@@ -164,7 +164,29 @@ def test_the_device_file_holds_every_number_with_its_source() -> None:
         else:
             assert origin == BASE.provenance[key]
     comments = [line for line in text.splitlines() if line.startswith("# ") and " = " in line]
-    assert [line.split()[1] for line in comments] == [key for key in FOUND if key not in device.provenance]
+    assert [line.split()[1] for line in comments] == [
+        key for key in FOUND if key not in device.provenance | device.sm.provenance
+    ]
+
+
+def test_numbers_of_the_sm_stand_in_a_table_of_the_file() -> None:
+    """Those that were measured, and no other; the model reads them, and they are near what Hopper's file says."""
+    sm = parse_device(report.toml_text(CALIBRATION), "h200.toml").sm
+    assert sm.barrier_arrival_cycles == pytest.approx(2.0, abs=0.1)
+    assert sm.barrier_release_cycles == pytest.approx(12.6, abs=0.5)
+    assert sm.wgmma_wait_release_cycles == pytest.approx(54 - 14, abs=1)
+    assert sm.wgmma_registers_least_cycles == pytest.approx(13.0, abs=0.1)
+    assert 250 < sm.cta_replacement_cycles < 400
+    assert {
+        key for key, origin in sm.provenance.items() if FACTS.gpu in origin.source and FACTS.date in origin.source
+    } == {
+        "barrier_arrival_cycles",
+        "barrier_release_cycles",
+        "cta_replacement_cycles",
+        "wgmma_registers_least_cycles",
+        "wgmma_wait_release_cycles",
+    }
+    assert sm.provenance["bsync_cycles"] == BASE.sm.provenance["bsync_cycles"]
 
 
 def test_a_stream_that_counted_twice_would_be_refused() -> None:

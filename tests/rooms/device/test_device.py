@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tilesight.simulator.device import device as device_room
-from tilesight.simulator.device.device import Device, catalogue, load_device, number_fields, override, parse_device
+from tilesight.simulator.device.device import (
+    Device,
+    catalogue,
+    device_of_product,
+    load_device,
+    number_fields,
+    override,
+    parse_device,
+)
+from tilesight.simulator.device.numbers import KINDS, Provenance
 
 # What the vendor prints: dense fp16 tensor rate with fp32 sums, the clock it is computed with, and memory bandwidth.
 # Hopper and Blackwell data-centre GPUs have a lower boost clock for tensor work than `boost_clock_hz`.
@@ -68,7 +77,7 @@ def test_every_number_has_a_source_and_a_kind(name: str) -> None:
     assert {item.name for item in number_fields() if getattr(device, item.name)} <= set(device.provenance) | {
         "fabric_latency_cycles"
     }
-    assert all(origin.kind in device_room.KINDS and len(origin.source) > 10 for origin in device.provenance.values())
+    assert all(origin.kind in KINDS and len(origin.source) > 10 for origin in device.provenance.values())
 
 
 @pytest.mark.parametrize("name", DATASHEETS)
@@ -240,13 +249,41 @@ def test_path_loads_like_the_catalogue(tmp_path) -> None:  # type: ignore[no-unt
     assert load_device(str(path)) == dataclasses.replace(load_device("h200"), l2_bytes=31457280)
 
 
+@pytest.mark.parametrize(
+    ("product", "name"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"),
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("NVIDIA B200", "b200"),
+        ("NVIDIA A40", "a40"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("NVIDIA GeForce RTX 5090", "rtx-5090"),
+        ("Tesla T4", None),
+        ("NVIDIA RTX A4000", None),
+    ],
+)
+def test_a_product_is_found_by_what_its_driver_calls_it(product: str, name: str | None) -> None:
+    """Each of the catalogue, the longer name before the shorter; others are not taken for one of them."""
+    assert device_of_product(product) == name
+
+
+def test_a_product_is_a_text() -> None:
+    """A number there is refused; a file of one's own may leave it out."""
+    assert "my.toml: key 'product' is no text" in message(with_line("product", "product = 200"))
+    assert parse_device(with_line("product", ""), "my.toml").product == ""
+
+
 def test_override_sets_numbers_and_says_so() -> None:
     """A what-if takes quantities as a person types them, in order, and its provenance is `set`."""
     h200 = load_device("h200")
     device = override(h200, ["l2_bytes=60MiB", "hbm_read_bytes_per_s=4TB/s", "sms=66", "sms=1_00"])
     assert (device.l2_bytes, device.hbm_read_bytes_per_s, device.sms) == (62914560, 4e12, 100)
     assert isinstance(device.l2_bytes, int)
-    assert device.provenance["sms"] == device_room.Provenance("set", "--set")
+    assert device.provenance["sms"] == Provenance("set", "--set")
     assert device.provenance["power_limit_w"] == h200.provenance["power_limit_w"]
     assert h200.sms == 132
     assert override(h200, []) == h200

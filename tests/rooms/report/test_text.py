@@ -265,6 +265,11 @@ def test_every_number_of_a_device_is_shown_with_kind_and_source() -> None:
         assert f"\n{key} " in text
         assert told["numbers"][key]["kind"] == origin.kind  # type: ignore[index]
         assert told["numbers"][key]["source"] == origin.source  # type: ignore[index]
+    for key, origin in device.sm.provenance.items():
+        assert f"\n{key} " in text
+        assert told["sm"][key]["source"] == origin.source  # type: ignore[index]
+        assert told["sm"][key]["value"] == getattr(device.sm, key)  # type: ignore[index]
+    assert "Its SM, machine code:" in text.splitlines()
 
 
 def test_every_key_with_a_suffix_has_a_unit() -> None:

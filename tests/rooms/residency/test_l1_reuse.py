@@ -10,12 +10,12 @@ from tilesight.simulator.core.sm import tables as sm
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.residency.l1_reuse import l1_room_bytes, served_by_l1
+from tilesight.simulator.residency.l1_reuse import hit_curve, l1_room_bytes, served_by_l1
 from tilesight.simulator.sass.flow import Flow, find_flow
 from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.sm.from_code import _full
-from tilesight.simulator.sm.instructions import PART_SECTOR, lower_code
+from tilesight.simulator.sm.instructions import lower_code
 from tilesight.simulator.sm.l1_hits import Spilled, find_spilled, serve_from_l1
 from tilesight.simulator.sm.machine import Machine, latencies_of
 from tilesight.simulator.sm.match_steps import Part, Share
@@ -60,7 +60,7 @@ def test_all_ctas_of_an_sm_load_in_between() -> None:
     """L1 would serve each of eight CTAs as if it were alone."""
     alone, eight = (served_by_l1(flash1(), H200, resident, 0)["inner"].share for resident in (1, 8))
     assert alone == 1.0
-    assert eight == pytest.approx(hit_share(8 * 25.0, 124.0), abs=0.03)
+    assert eight == pytest.approx(hit_share(8 * 25.0, 124.0, hit_curve(H200)), abs=0.03)
 
 
 def code(*lines: tuple[str, str]) -> Flow:
@@ -93,7 +93,7 @@ def test_a_step_keeps_what_it_reads_before_it_writes() -> None:
 
 def hits_of(ways: Ways, resident: int = 1) -> list[bool]:
     """Which fetches of spilled registers L1 serves, 28 KiB of it, in order."""
-    table, rates, _ = lower_code(ways.flow.instructions, 90)
+    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
     fetches = [place for place, one in enumerate(ways.flow.instructions) if one.family == "LDL"]
     assert (table[fetches, sm.KIND] == sm.LOAD).all()
     serve_from_l1(flash1(smem_kib=56), H200, resident, 0, ways, INNER, table, rates)
@@ -139,22 +139,22 @@ def test_all_ctas_of_an_sm_spill_to_one_l1() -> None:
 def test_what_was_stored_leaves_after_the_cta_has_ended() -> None:
     """A CTA that stores for longer than it runs would hold up a full SM no longer than it runs."""
     ways = ways_of(*[("STG.E.U16", "[R2.64],R4")] * 8)
-    table, rates, _ = lower_code(ways.flow.instructions, 90)
+    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
     latencies = latencies_of(H200, H200.sms)
     seen = Machine(ways=ways, code=table, rates=rates, latencies=latencies).run({0: 4}, np.zeros(1))
     stores = 4 * 4 * 8
-    assert seen.end + seen.drain == pytest.approx(stores * 4 * PART_SECTOR * latencies.out, rel=0.05)
+    assert seen.end + seen.drain == pytest.approx(stores * 4 * 1.22 * latencies.out, rel=0.05)
     assert seen.drain > seen.end
 
 
 def test_a_full_sm_finishes_no_cta_before_its_stores_have_left() -> None:
     """Row kernels of unaligned rows, whose stores wait in hundreds, would be 40 % too fast."""
     ways = ways_of(*[("STG.E.U16", "[R2.64],R4")] * 40, trips=1)
-    table, rates, _ = lower_code(ways.flow.instructions, 90)
+    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
     machine = Machine(ways=ways, code=table, rates=rates, latencies=latencies_of(H200, H200.sms))
     alone = lone_costs(machine)
     full, *_ = _full(machine, alone, 4, 0.0)
-    assert full[OUTSIDE] == pytest.approx(4 * 40 * 4 * PART_SECTOR * machine.latencies.out, rel=0.1)
+    assert full[OUTSIDE] == pytest.approx(4 * 40 * 4 * 1.22 * machine.latencies.out, rel=0.1)
     assert full[OUTSIDE] > 1.4 * alone[OUTSIDE].cycles
 
 
@@ -165,7 +165,7 @@ def test_what_a_step_loads_again_hits_where_another_pays_for_its_code() -> None:
         part: Share(steps=(name,), times=1.0, left=0.0)
         for part, name in ((Part(OUTSIDE), "prologue"), (Part(0), "outer"))
     }
-    table, rates, _ = lower_code(ways.flow.instructions, 90)
+    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
     serve_from_l1(flash1(block_m=128), H200, 1, 0, ways, outer, table, rates)
     # K and V are 8 of 25 KiB.
     assert table[:8, sm.KIND].tolist() == [sm.LOAD] * 3 + [sm.SHARED] * 5
@@ -178,6 +178,6 @@ def test_steps_that_share_code_share_what_hits() -> None:
         part: Share(steps=names, times=1.0, left=0.0)
         for part, names in ((Part(OUTSIDE), ("prologue",)), (Part(0), ("outer", "inner")))
     }
-    table, rates, _ = lower_code(ways.flow.instructions, 90)
+    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
     serve_from_l1(flash1(block_m=128), H200, 1, 0, ways, both, table, rates)
     assert (table[:8, sm.KIND] == sm.SHARED).mean() == pytest.approx(17 / 25, abs=0.07)

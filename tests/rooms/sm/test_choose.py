@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from support.made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
-from tilesight.simulator.device.device import load_device
+from made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
+from tilesight.simulator.device.device import load_device, override, with_number
+from tilesight.simulator.device.numbers import Provenance
 from tilesight.simulator.launch.program import Code, Launch
 from tilesight.simulator.launch.walk import steps
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
-from tilesight.simulator.sm.choose import cost_notes, costs_of
+from tilesight.simulator.sm.choose import changed_sm, cost_notes, costs_of
 from tilesight.simulator.sm.from_code import compiled_costs
 from tilesight.simulator.sm.step_cost import step_cost
 
@@ -63,3 +65,41 @@ def test_a_prediction_says_where_its_cycles_come_from() -> None:
     assert [one.launches[0].cost.split(":")[0] for one in told.values()] == ["compiled", "tiles", "tiles"]
     assert [len(one.notes) for one in told.values()] == [0, 0, 1]
     assert told["tiles"].total == told["bad"].total != told["code"].total
+
+
+def test_costs_that_are_kept_are_of_no_use_to_another_sm() -> None:
+    """A what-if about the SM that machine code is simulated for would be ignored in silence; others are none."""
+    problem = AttentionProblem(batch=1, heads=8, seqlen_q=1024, seqlen_k=1024, head_dim=64)
+    queue, power = (
+        " ".join(simulate(problem, schedule="flash2", device=override(H200, [setting])).notes)
+        for setting in ("wgmma_queue_products=1", "clock_power_exponent=3")
+    )
+    assert "costs are kept for the SMs of compute capability 9.0; here wgmma_queue_products = 1" in queue
+    assert "costs are kept" not in power
+
+
+def test_another_card_of_the_architecture_may_measure_a_little_more() -> None:
+    """A calibrated file would else lose all costs that are kept; a what-if of as much is asked for on purpose."""
+    for value, kind, other in ((12.6, "measured", ""), (14.0, "measured", "14.0"), (12.6, "set", "12.6")):
+        device = with_number(H200, "barrier_release_cycles", value, Provenance(kind, "--set"))
+        assert changed_sm(device) == (f"barrier_release_cycles = {other}" if other else "")
+
+
+def test_the_simulated_sm_has_the_numbers_of_its_device() -> None:
+    """A later release of the wait for products, or a larger queue, shows in the cycles of a lone CTA."""
+    slow = override(H200, ["wgmma_wait_release_cycles=140"])
+    lone = [
+        sum(cost.critical_path_cycles for cost in costs_of(coded_launch(), device, 2, "compiled")[0].values())
+        for device in (H200, slow)
+    ]
+    assert lone[1] > lone[0] + 50
+
+
+def test_the_estimate_from_tiles_has_the_numbers_of_its_device() -> None:
+    """A wait for a product that takes longer makes its step as much longer; the simulated SM has another number."""
+    launch, slow = without_code(coded_launch()), override(H200, ["tiles_wgmma_latency_cycles=162"])
+    for step, _ in steps(launch.program.body):
+        longer = step_cost(step, launch, slow, 2).critical_path_cycles
+        now = step_cost(step, launch, H200, 2).critical_path_cycles
+        assert longer == pytest.approx(now + 100 * len(step.work.matmuls))
+    assert costs_of(coded_launch(), slow, 2, "compiled") == costs_of(coded_launch(), H200, 2, "compiled")

@@ -154,7 +154,7 @@ def test_a_launch_without_its_code_is_refused_in_one_line() -> None:
 def test_products_and_waits_are_told_apart() -> None:
     """Asynchronous instructions would be taken for those that hold up their warp."""
     instructions = decode(CODE.sass)
-    code, rates, _ = lower_code(instructions, 90)
+    code, rates, _ = lower_code(instructions, 90, H200.sm)
     families = {
         kind: {one.family for one, row in zip(instructions, code, strict=True) if row[sm.KIND] == kind}
         for kind in (sm.MATMUL, sm.MATMUL_WAIT, sm.COPY, sm.COPY_COMMIT, sm.COPY_WAIT, sm.BARRIER)

@@ -6,21 +6,17 @@ import pytest
 from support.made_code import made_instruction
 from support.strategies import TOY
 from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.device.sm_numbers import load_sm
 from tilesight.simulator.sm.instructions import (
-    BSYNC_CYCLES,
-    LSU_INTERVAL,
-    PART_SECTOR,
-    WAITING_LINES,
-    WAITING_NARROW,
     lower_code,
 )
-from tilesight.simulator.sm.machine import COPY_CYCLES, OUT, OUT_ALONE, latencies_of
+from tilesight.simulator.sm.machine import latencies_of
 
 
 def row(opcode: str, *operands: str, predicate: str = "") -> tuple[list[int], list[float]]:
     """Columns and rates of one instruction of sm_90."""
     one = made_instruction(0, opcode, *operands, predicate=predicate)
-    code, rates, unknown = lower_code([one], 90)
+    code, rates, unknown = lower_code([one], 90, load_sm("sm_90"))
     assert not unknown
     return code[0].tolist(), rates[0].tolist()
 
@@ -49,7 +45,7 @@ def test_loads_of_single_elements_take_a_cycle_a_line() -> None:
     """On an H200, 4.0 cycles of an SM for 32 elements of 2 B that lie 16 B apart."""
     (_, narrow), (_, wide) = row("LDG.E.U16", "R4", "[R2.64]"), row("LDG.E", "R4", "[R2.64]")
     assert (narrow[sm.TAGS], wide[sm.TAGS]) == (4.0, 1.0)
-    assert (narrow[sm.INTERVAL], wide[sm.INTERVAL]) == (LSU_INTERVAL, LSU_INTERVAL)
+    assert (narrow[sm.INTERVAL], wide[sm.INTERVAL]) == (2.0, 2.0)
 
 
 def test_stores_to_shared_memory_hold_their_registers_by_their_number() -> None:
@@ -82,22 +78,22 @@ def test_copies_take_a_cycle_of_the_tags_for_each_line() -> None:
 def test_copies_come_later_than_loads() -> None:
     """On an H200 512 B of LDGSTS take 332 cycles in the mean of its SMs, a hit 280 of them."""
     latencies = latencies_of(TOY, 1)
-    assert (latencies.load, latencies.copy) == (TOY.l2_latency_cycles, TOY.l2_latency_cycles + COPY_CYCLES)
+    assert (latencies.load, latencies.copy) == (TOY.l2_latency_cycles, TOY.l2_latency_cycles + 30.0)
 
 
 def test_the_end_of_a_divergent_branch_takes_as_long_as_sampled() -> None:
     """Reductions between warps would be 20 cycles too fast, four times an iteration of HMMA kernels."""
-    assert row("BSYNC", "B0")[0][sm.STALL] == BSYNC_CYCLES
+    assert row("BSYNC", "B0")[0][sm.STALL] == 26
 
 
 def test_stores_of_single_elements_take_the_way_of_whole_sectors() -> None:
     """Row kernels whose rows are not aligned would be three times too fast; and far more such stores may wait."""
     (_, narrow), (_, wide) = row("STG.E.U16", "[R2.64]", "R4"), row("STG.E.128", "[R2.64]", "R4")
-    assert (narrow[sm.SMEM], wide[sm.SMEM]) == (pytest.approx(4.0 * PART_SECTOR), 4.0)
-    assert (narrow[sm.WAITING], wide[sm.WAITING]) == (WAITING_NARROW, WAITING_LINES)
+    assert (narrow[sm.SMEM], wide[sm.SMEM]) == (pytest.approx(4.0 * 1.22), 4.0)
+    assert (narrow[sm.WAITING], wide[sm.WAITING]) == (146.0, 52.0)
 
 
-@pytest.mark.parametrize(("busy", "cycles"), [(132, OUT), (99, OUT * 0.75), (66, OUT_ALONE), (1, OUT_ALONE)])
+@pytest.mark.parametrize(("busy", "cycles"), [(132, 6.26), (99, 6.26 * 0.75), (66, 4.0), (1, 4.0)])
 def test_the_way_out_is_wider_where_few_sms_share_it(busy: int, cycles: float) -> None:
     """On an H200, 32 B a cycle leave an SM that writes alone, 31 each of 66, 20 each of all."""
     assert latencies_of(replace(TOY, sms=132), busy).out == pytest.approx(cycles)

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from support.listings import flow_of, launch_of, words
 from tilesight.simulator.core.sm import tables as sm
-from tilesight.simulator.sm.instructions import PART_SECTOR, lower_code
+from tilesight.simulator.device.sm_numbers import load_sm
+from tilesight.simulator.sm.instructions import lower_code
 from tilesight.simulator.sm.lane_addresses import enter_accesses
 from tilesight.simulator.sm.paths import find_ways
 from tilesight.simulator.trace.executions import paths
 
+SM = load_sm("sm_90")
 APART = ("S2R R0, SR_TID.X", "IMAD.WIDE R2, R0, c[0x0][0x210], RZ", "ISETP.LT.AND P0, PT, R0, c[0x0][0x214], PT")
 """R2 lies so many bytes further in each lane; P0 holds in so many lanes."""
 
@@ -20,8 +22,8 @@ def entered(*lines: str, size: int, lanes: int = 32, warps: int = 1, ctas: int =
     flow, launch = flow_of(*APART, *lines, "EXIT"), launch_of(ctas, warps=warps)
     constants = words({0x210: size, 0x214: lanes})
     ways = find_ways(flow, paths(flow, launch, constants))
-    code, rates, _ = lower_code(flow.instructions, 90)
-    enter_accesses(launch, ways, constants, code, rates)
+    code, rates, _ = lower_code(flow.instructions, 90, SM)
+    enter_accesses(launch, ways, constants, code, rates, SM)
     return code[len(APART) :], rates[len(APART) :]
 
 
@@ -44,14 +46,14 @@ def test_l1_has_what_the_warp_has_loaded() -> None:
 def test_lanes_without_an_element_store_nothing(lanes: int, lines: float) -> None:
     """Rows of 3000 in a block of 4096 would take the stores of 4096."""
     _, rates = entered("@P0 STG.E.U16 desc[UR4][R2.64], R4", size=16, lanes=lanes)
-    assert rates[0, sm.SMEM] == pytest.approx(lines * PART_SECTOR)
+    assert rates[0, sm.SMEM] == pytest.approx(lines * 1.22)
 
 
 def test_whole_sectors_leave_faster_than_parts() -> None:
     """16 sectors in parts take 25.6 to 28.4 cycles on the way out, whole ones 25.0."""
     _, whole = entered("STG.E.128 desc[UR4][R2.64], R4", size=16)
     _, parts = entered("STG.E.64 desc[UR4][R2.64], R4", size=32)
-    assert (whole[0, sm.SMEM], parts[0, sm.SMEM]) == (4.0, pytest.approx(8.0 * (1 + (PART_SECTOR - 1) * 6 / 7)))
+    assert (whole[0, sm.SMEM], parts[0, sm.SMEM]) == (4.0, pytest.approx(8.0 * (1 + 0.22 * 6 / 7)))
 
 
 def test_banks_that_conflict_take_shared_memory_longer() -> None:
@@ -148,6 +150,6 @@ def test_tiles_at_edges_count_as_often_as_they_are_there() -> None:
     launch = replace(launch_of(24 * 30), grid=(24, 30, 1))
     constants = words({0x210: 4, 0x214: 32})
     ways = find_ways(flow, paths(flow, launch, constants))
-    code, rates, _ = lower_code(flow.instructions, 90)
-    enter_accesses(launch, ways, constants, code, rates)
+    code, rates, _ = lower_code(flow.instructions, 90, SM)
+    enter_accesses(launch, ways, constants, code, rates, SM)
     assert rates[5, sm.TAGS] >= 14 / 16

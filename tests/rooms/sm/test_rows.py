@@ -40,7 +40,7 @@ def waiting(one: Instruction) -> Instruction:
 def machine_of(code: Sequence[Instruction]) -> Machine:
     placed = [replace(one, address=16 * place) for place, one in enumerate([*code, made_instruction(0, "EXIT")])]
     ways = find_ways(find_flow(placed), [[0]] * 4)
-    table, rates, _ = lower_code(ways.flow.instructions, 90)
+    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
     return Machine(ways=ways, code=table, rates=rates, latencies=latencies_of(H200, H200.sms))
 
 
@@ -91,7 +91,7 @@ def test_code_around_a_loop_waits_as_often_as_its_loads_need_each_other() -> Non
         made_instruction(7 * 16, "EXIT"),
     ]
     ways = find_ways(find_flow(code), [[0, *[1, *[2] * 4, 3] * 3, 4]] * 4)
-    table, rates, _ = lower_code(ways.flow.instructions, 90)
+    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
     machine = Machine(ways=ways, code=table, rates=rates, latencies=latencies_of(H200, H200.sms))
     owners = {Part(OUTSIDE): "prologue", Part(0): "outer", Part(1): "inner", Part(0, after=True): "outer"}
     shares = {part: Share(steps=(name,), times=1.0, left=0.0) for part, name in owners.items()}

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ....simulator.limits import LINE_BYTES
 from .gpu import Gpu, attempt
-from .lines import LINE_BYTES, Lines, deal, first_and_second, gather, pages_of, scatter
+from .lines import Lines, deal, first_and_second, gather, pages_of, scatter
 
 Record = dict[str, Any]
 Lists = dict[int, Lines]

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ....simulator.limits import LINE_BYTES
 from .gpu import Gpu
-from .lines import LINE_BYTES, PAGE_LINES, Lines, probe
+from .lines import PAGE_LINES, Lines, probe
 from .memory import stream_bytes
 
 Record = dict[str, Any]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ....simulator.limits import LINE_BYTES
 from .gpu import Gpu
 
-LINE_BYTES = 128
 PAGE_LINES = (2 << 20) // LINE_BYTES
 THREADS = 1024
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ....simulator.limits import LINE_BYTES
 from .gpu import Gpu, attempt
-from .lines import LINE_BYTES, Lines, deal, flush, gather, pages_of, probe
+from .lines import Lines, deal, flush, gather, pages_of, probe
 
 Record = dict[str, Any]
 

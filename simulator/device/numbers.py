@@ -1,0 +1,90 @@
+"""A number of a GPU in a TOML file: `key = { value = ..., kind = "...", source = "..." }`, its range and its origin."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+from ..names import unknown
+
+KINDS = ("datasheet", "measured", "fitted")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that would give orders to a terminal; lines and tabs are text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a number is from.
+
+    Args:
+        kind: datasheet, measured or fitted; carried over, from another architecture; or set, by a what-if.
+        source: page, paper or measurement.
+    """
+
+    kind: str
+    source: str
+
+
+def number(
+    low: float, high: float, *, whole: bool = False, optional: bool = False, count: int = 0, doc: str, part: str = ""
+) -> Any:
+    """A field with its allowed range.
+
+    Args:
+        count: how many values the number is a list of; 0: a single one.
+        doc: what `tilesight devices NAME` prints beside it; part: of the model that reads it.
+    """
+    metadata = {
+        "low": low, "high": high, "whole": whole, "optional": optional, "count": count, "doc": doc, "part": part,
+    }  # fmt: skip
+    return field(default=0, metadata=metadata) if optional else field(metadata=metadata)
+
+
+def numbers_of(kind: type) -> list[Field[Any]]:
+    """The numeric fields of a class, in order; `metadata` holds the arguments of `number`."""
+    return [item for item in fields(kind) if "doc" in item.metadata]
+
+
+def check_number(item: Field[Any], value: object) -> None:
+    """Refuse what no GPU can have. Raises: ValueError: the text names field, value and range."""
+    count = item.metadata["count"]
+    if not count:
+        _check(item.name, item, value)
+    elif not isinstance(value, tuple) or len(value) != count:
+        raise ValueError(f"{item.name} = {value!r}: must be a list of {count} numbers")
+    else:
+        for place, single in enumerate(value):
+            _check(f"{item.name}[{place}]", item, single)
+
+
+def _check(name: str, item: Field[Any], value: object) -> None:
+    low, high = item.metadata["low"], item.metadata["high"]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise ValueError(f"{name} = {value!r}: must be a number from {low:g} to {high:g}")
+    if item.metadata["whole"] and value != int(value):
+        raise ValueError(f"{name} = {value!r}: must be a whole number from {low:g} to {high:g}")
+
+
+def read_entry(key: str, entry: object) -> tuple[Any, Provenance]:
+    """Value and origin of one line of a file. Raises: ValueError: it has another form."""
+    if not isinstance(entry, dict) or set(entry) != {"value", "kind", "source"}:
+        raise ValueError(f"{key}: must be {{ value = ..., kind = ..., source = ... }}")
+    if entry["kind"] not in KINDS:
+        raise ValueError(f"{key}: kind = {entry['kind']!r}: must be one of {', '.join(KINDS)}")
+    if not isinstance(entry["source"], str) or not entry["source"].strip():
+        raise ValueError(f"{key}: source is empty; say where the number is from")
+    return entry["value"], Provenance(entry["kind"], plain(f"{key}: source", entry["source"]))
+
+
+def check_keys(table: Mapping[str, object], known: Mapping[str, object], where: str) -> None:
+    """Refuse keys that nobody reads. Raises: ValueError: the text names the nearest that is read."""
+    for key in table:
+        if key not in known:
+            raise ValueError(f"key {unknown(key, known, where)}")
+
+
+def plain(what: str, text: str) -> str:
+    """A text of a file, for people to read. Raises: ValueError: it holds what only a terminal understands."""
+    if control := CONTROL.search(text):
+        raise ValueError(f"{what} holds the control character {control[0]!r}: must be plain text")
+    return text

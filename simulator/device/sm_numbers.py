@@ -1,0 +1,236 @@
+"""The numbers of a GPU that belong to its architecture: how its SMs issue, wait and load, tick, and share HBM.
+
+`sm/sm_90.toml` holds those of compute capability 9.0, one line a number, as a device file does. A file may begin with
+`base = "sm_90"`: what it does not say itself is carried over from there. A device file may replace single numbers in a
+table `[sm]`, and `base` there names the architecture to take the others from, where the GPU's own has no file.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ..names import unknown
+from .numbers import Provenance, check_keys, check_number, number, numbers_of, read_entry
+
+SM_TABLE, BASE = "sm", "base"
+CARRIED_OVER = "carried over"
+"""Kind of a number of another architecture."""
+CODE, TILES, L1, CLOCK, HBM = "machine code", "tiles", "L1", "clock", "device memory"
+"""Parts of the model that read numbers: cycles of a step from machine code, or from tile sizes; and the engine."""
+PARTS = (CODE, TILES, L1, CLOCK, HBM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmNumbers:
+    """Numbers of an architecture. Cycles are SM clock cycles.
+
+    Raises:
+        ValueError: a number is out of its physical range; the text names field, value and range.
+    """
+
+    ldgsts_extra_cycles: float = number(0, 1e4, part=CODE, doc="LDGSTS beyond the latency of an L2 hit")
+    tma_load_extra_cycles: float = number(0, 1e4, part=CODE, doc="a TMA load beyond the latency of an L2 hit")
+    tma_load_after_store_cycles: float = number(
+        0, 1e4, part=CODE, doc="a TMA load sets out so much later than stores before it have left"
+    )
+    l2_read_cycles_per_line: float = number(0.1, 100, part=CODE, doc="each 128 B on the way from L2 into an SM")
+    l2_write_cycles_per_line: float = number(0.1, 100, part=CODE, doc="each 128 B on the way to L2, all SMs writing")
+    l2_write_lone_cycles_per_line: float = number(0.1, 100, part=CODE, doc="the same at least, however few SMs write")
+    l2_write_part_sector_factor: float = number(
+        1, 10, part=CODE, doc="a store of single elements of a sector, over one of all of it"
+    )
+    l2_write_queue_lines: float = number(1, 1e4, part=CODE, doc="lines behind L1 that wait to leave an SM")
+    l2_write_queue_narrow_lines: float = number(1, 1e4, part=CODE, doc="the same, of stores of single elements")
+    lsu_interval_cycles: float = number(1, 100, part=CODE, doc="between two memory instructions of a sub-core")
+    lsu_queue_instructions: int = number(
+        1, 63, whole=True, part=CODE, doc="memory instructions of a sub-core that wait in front of L1"
+    )
+    memory_operand_read_cycles: float = number(0, 1000, part=CODE, doc="until a memory instruction has read registers")
+    smem_store_word_read_cycles: float = number(0, 1000, part=CODE, doc="more for each further word that STS reads")
+    shfl_smem_passes: float = number(1, 10, part=CODE, doc="how often SHFL passes shared memory beside wgmma")
+    ldgsts_smem_turn_fraction: float = number(0, 1, part=CODE, doc="LDGSTS's turn at L1, over the lines it writes")
+    uniform_interval_cycles: float = number(0, 100, part=CODE, doc="between two instructions of the uniform datapath")
+    bsync_cycles: int = number(0, 1000, whole=True, part=CODE, doc="from the end of a divergent branch to what follows")
+    barrier_arrival_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: for each warp that arrives")
+    barrier_release_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: from the last arrival to the release")
+    cta_replacement_cycles: float = number(
+        0, 1e5, part=CODE, doc="from a CTA's end to the start of the next in its place"
+    )
+    wgmma_wait_release_cycles: float = number(
+        0, 1e4, part=CODE, doc="from the end of wgmma to who waits for it, A in registers"
+    )
+    wgmma_queue_products: int = number(1, 32, whole=True, part=CODE, doc="products of a warpgroup issued, not started")
+    wgmma_registers_least_cycles: float = number(1, 1e4, part=CODE, doc="a product with A in registers, at least")
+    wgmma_length_jitter_fraction: float = number(0, 0.9, part=CODE, doc="by which part a product is longer or shorter")
+    wgmma_port_instruction_cycles: float = number(
+        1, 100, part=CODE, doc="beside wgmma, from instruction to instruction through the register port"
+    )
+    wgmma_port_slack_instructions: float = number(0, 1000, part=CODE, doc="of them that may issue at once")
+    wgmma_port_run_instructions: int = number(
+        1, 1000, whole=True, part=CODE, doc="without a gap, after which wgmma waits for them"
+    )
+    wgmma_port_run_factor: float = number(0, 100, part=CODE, doc="how long it waits, over what they take")
+    mufu_port_reads: float = number(0, 10, part=CODE, doc="turns of MUFU at the register port; others have one")
+    wgmma_smem_most_fraction: float = number(
+        0, 0.999, part=CODE, doc="of shared memory that wgmma takes from others, at most"
+    )
+    wgmma_smem_from_reads_fraction: float = number(0, 0.999, part=CODE, doc="that it takes from reads, at least")
+    wgmma_smem_all_fraction: float = number(0, 1, part=CODE, doc="from which on others wait for wgmma to end")
+    wgmma_smem_line_hold_cycles: float = number(0, 100, part=CODE, doc="by which each of their lines delays the next")
+    spill_l1_kept_fraction: float = number(
+        0, 10, part=CODE, doc="L1 has spilled registers up to so much of its room later"
+    )
+    spill_l1_lost_fraction: float = number(0, 10, part=CODE, doc="and none of them from so much of its room on")
+    clock_restart_short_fraction: float = number(0, 1, part=CODE, doc="cost of a restart after the shortest pause")
+    clock_restart_full_cycles: float = number(1, 1e6, part=CODE, doc="pause beyond the rest that costs a whole one")
+
+    tiles_mma_latency_cycles: float = number(0, 1e4, part=TILES, doc="from the last mma.sync to a use of its result")
+    tiles_wgmma_latency_cycles: float = number(0, 1e4, part=TILES, doc="from the end of wgmma to a use of its result")
+    tiles_tcgen05_latency_cycles: float = number(0, 1e4, part=TILES, doc="the same of tcgen05")
+    tiles_shuffle_cycles: float = number(0, 1e4, part=TILES, doc="a shuffle, of which a row reduction takes two")
+    tiles_mufu_latency_cycles: float = number(0, 1e4, part=TILES, doc="from an exponential to a use of it")
+    tiles_barrier_cycles: float = number(0, 1e4, part=TILES, doc="a barrier, the wait for it included")
+    tiles_wgmma_extra_issue_slots: float = number(
+        0, 100, part=TILES, doc="that an arithmetic instruction takes beside wgmma"
+    )
+
+    l1_reach_fractions: tuple[float, ...] = number(
+        0, 4, count=7, part=L1, doc="what was moved since a use of L1, over its room"
+    )
+    l1_hit_fractions: tuple[float, ...] = number(0, 1, count=7, part=L1, doc="share of a load that then hits")
+
+    clock_free_clusters_ctas: int = number(
+        0, 1024, whole=True, part=CLOCK, doc="CTAs up to which some cluster of SMs is idle and keeps the boost clock"
+    )
+    clock_lone_ctas: int = number(0, 1024, whole=True, part=CLOCK, doc="CTAs up to which each has a cluster of SMs")
+    clock_power_exponent: float = number(1, 10, part=CLOCK, doc="power goes with this power of the clock")
+    clock_fill_power_fraction: float = number(
+        0, 10, part=CLOCK, doc="power of full traffic from L2, over that of all tensor cores"
+    )
+    clock_mixed_tensor_fraction: float = number(0.01, 1, part=CLOCK, doc="of the tensor cores, in the mixed load")
+    clock_mixed_hbm_fraction: float = number(0.01, 1, part=CLOCK, doc="of the bandwidth of HBM, in the mixed load")
+    clock_cluster_ranks: tuple[int, ...] = number(
+        0, 7, whole=True, count=8, part=CLOCK, doc="rank of each cluster of SMs by its clock"
+    )
+
+    hbm_channel_bytes: int = number(32, 1 << 24, whole=True, part=HBM, doc="that lie in one channel")
+    hbm_mixing_window_bytes: float = number(1, 1e12, part=HBM, doc="over which reads and writes count as mixed")
+    hbm_mixing_full_fraction: float = number(0.001, 1, part=HBM, doc="of the rarer direction that costs all of mixing")
+    hbm_writing_window_cycles: float = number(1, 1e9, part=HBM, doc="over which the share of time spent writing fades")
+
+    provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for item in numbers_of(SmNumbers):
+            check_number(item, getattr(self, item.name))
+        for small, large in _ORDERED:
+            if getattr(self, small) >= getattr(self, large):
+                raise ValueError(
+                    f"{small} = {getattr(self, small):g}: must be below {large} = {getattr(self, large):g}"
+                )
+        if list(self.l1_reach_fractions) != sorted(set(self.l1_reach_fractions)):
+            raise ValueError(f"l1_reach_fractions = {list(self.l1_reach_fractions)}: must rise")
+
+    def changed(self, other: "SmNumbers", *parts: str) -> list[str]:
+        """Names of the numbers, of some parts of the model, that are not those of another SM."""
+        return [
+            item.name
+            for item in numbers_of(SmNumbers)
+            if item.metadata["part"] in parts and getattr(self, item.name) != getattr(other, item.name)
+        ]
+
+
+_ORDERED = (("spill_l1_kept_fraction", "spill_l1_lost_fraction"),)
+
+
+def sm_fields() -> dict[str, Field[Any]]:
+    """Key -> field of `SmNumbers`, in order; `metadata` holds the arguments of `numbers.number`."""
+    return {item.name: item for item in numbers_of(SmNumbers)}
+
+
+def architectures() -> list[str]:
+    """Names of the files that there are, sorted: sm_80, ..."""
+    files = [entry.name for entry in (resources.files(__package__) / SM_TABLE).iterdir()]
+    return sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml"))
+
+
+def architecture_of(compute_capability: str) -> str:
+    """Name of the file of a compute capability: sm_90 of 9.0."""
+    return f"sm_{compute_capability.replace('.', '')}"
+
+
+@cache
+def load_sm(architecture: str) -> SmNumbers:
+    """The numbers of an architecture. Args: architecture: e.g. sm_90.
+
+    Raises:
+        ValueError: there is no file for it, or it is not as it should be; the text names file and key.
+    """
+    if architecture not in architectures():
+        raise ValueError(f"architecture {unknown(architecture, architectures(), '`simulator/device/sm/`')}")
+    file = f"{architecture}.toml"
+    return parse_sm((resources.files(__package__) / SM_TABLE / file).read_text("utf-8"), f"sm/{file}")
+
+
+def parse_sm(text: str, file: str) -> SmNumbers:
+    """Numbers from TOML text. Args: file: name for messages. Raises: ValueError as `load_sm`."""
+    try:
+        table = tomllib.loads(text)
+        return _numbers(table, _base(table[BASE]) if BASE in table else None)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def sm_of(compute_capability: str, table: Mapping[str, Any]) -> SmNumbers:
+    """Numbers of a device: those of its architecture, and what its file says itself.
+
+    Args:
+        table: `[sm]` of the device's file.
+
+    Raises:
+        ValueError: no file is of this architecture and the table names no base; or as `load_sm`.
+    """
+    if not isinstance(table, Mapping):
+        raise ValueError(f"{SM_TABLE} = {table!r}: must be a table [{SM_TABLE}] with numbers of the architecture")
+    own = architecture_of(compute_capability)
+    if BASE not in table and own not in architectures():
+        raise ValueError(
+            f"compute_capability = {compute_capability!r}: no numbers of {own}'s SMs are known; "
+            f'name those to take in a table [{SM_TABLE}], such as base = "{architectures()[-1]}"'
+        )
+    try:
+        base = load_sm(own) if BASE not in table else _base(table[BASE])
+        return _numbers(table, base) if table else base
+    except ValueError as error:
+        raise ValueError(f"[{SM_TABLE}] {error}") from None
+
+
+def _base(name: object) -> SmNumbers:
+    """Numbers of another architecture, which say so."""
+    sm = load_sm(name if isinstance(name, str) else repr(name))
+    carried = {
+        key: origin
+        if origin.kind == CARRIED_OVER
+        else Provenance(CARRIED_OVER, f"carried over from {name} ({origin.kind}: {origin.source})")
+        for key, origin in sm.provenance.items()
+    }
+    return SmNumbers(**{key: getattr(sm, key) for key in sm_fields()}, provenance=carried)
+
+
+def _numbers(table: Mapping[str, Any], base: SmNumbers | None) -> SmNumbers:
+    known = sm_fields()
+    check_keys(table, {BASE: None, **known}, f"`simulator/device/sm/{architecture_of('9.0')}.toml`")
+    values: dict[str, Any] = {}
+    provenance: dict[str, Provenance] = {}
+    for key, item in known.items():
+        if key in table:
+            value, provenance[key] = read_entry(key, table[key])
+            values[key] = tuple(value) if isinstance(value, list) and item.metadata["count"] else value
+        elif base is not None:
+            values[key], provenance[key] = getattr(base, key), base.provenance[key]
+        else:
+            raise ValueError(f"key {key!r} is missing ({item.metadata['doc']})")
+    return SmNumbers(**values, provenance=provenance)
