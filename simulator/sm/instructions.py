@@ -48,7 +48,7 @@ NARROW = {"U16": 16.0, "S16": 16.0, "U8": 8.0, "S8": 8.0}
 Triton gives a thread eight elements in a row, so lanes lie 8 elements apart; it moves one at a time where it cannot
 tell that rows are aligned.
 ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1's tags take 4.0
-cycles for such a load, one a line (docs/validation/store-queue-h200-2026-11-22.json)."""
+cycles for such a load, one a line (docs/lab/data/store-queue-h200-2026-11-22.json.xz)."""
 BULK_KINDS = {"UTMALDG": sm.BULK, "UTMASTG": sm.BULK_WRITE, "UTMACMDFLUSH": sm.FLUSH}
 
 
