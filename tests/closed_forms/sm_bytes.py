@@ -6,12 +6,14 @@ Loads are counted in whole sectors, ragged edges and causal tiles included, as t
 from collections.abc import Callable
 from types import MappingProxyType
 
-from ..integers import cdiv
-from ..limits import SECTOR_BYTES
-from ..problems.attention import AttentionProblem
-from ..schedules.tiles import LONGEST_REGISTER_ROW, STATISTIC_BYTES, strip_tiles
-from .papers import MASK_BYTES, ReadWrite, keys_seen_by_query_tiles, score_matrix_bytes
+from closed_forms.papers import MASK_BYTES, keys_seen_by_query_tiles
+from tilesight.simulator.closed_form.compulsory import ReadWrite, score_matrix_bytes
+from tilesight.simulator.integers import cdiv
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.tiles import LONGEST_REGISTER_ROW, STATISTIC_BYTES, strip_tiles
 
+SECTOR_BYTES = 32
+"""Unit of transfer [B]."""
 SOFTMAX_READS = MappingProxyType({"naive": 2, "safe": 3, "online": 2})
 """How often a row softmax reads each element: for its maximum, its sum, its output; it writes each once."""
 

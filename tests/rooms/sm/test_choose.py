@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
+from support.made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
 from tilesight.simulator.device.device import load_device, override, with_number
 from tilesight.simulator.device.numbers import Provenance
 from tilesight.simulator.launch.program import Code, Launch
