@@ -1,6 +1,6 @@
 """A recorded launch as it goes to the compiler and to the tracer: plain values, which other processes can be told.
 
-Pointers are addresses in an address space of its own: storage k begins at (k + 1) 2^40, so that an address names it.
+Pointers are addresses in the address space of `simulator.trace.memory`.
 """
 
 import base64
@@ -9,29 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-STORAGE_SHIFT = 40
-"""Storages are so far apart (log2 of bytes)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalledStorage:
-    """Memory that a launch was given.
-
-    Args:
-        number: in the recording; size_bytes: of all of it [B]; name: parameter that it was first passed for.
-        values: its bytes, where they are given and whole numbers, which addresses may be computed from.
-    """
-
-    number: int
-    size_bytes: int
-    name: str
-    values: bytes | None = field(default=None, repr=False)
-
-    @property
-    def address(self) -> int:
-        """Where it begins."""
-        return self.number + 1 << STORAGE_SHIFT
-
+from ...simulator.trace.memory import Storage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCall:
@@ -56,7 +34,7 @@ class KernelCall:
     num_ctas: int
     job: Mapping[str, Any] = field(repr=False)
     arguments: Mapping[str, int | float]
-    storages: tuple[CalledStorage, ...]
+    storages: tuple[Storage, ...]
     tuned: int = -1
     label: str = ""
 
@@ -69,6 +47,7 @@ def to_plain(call: KernelCall) -> dict[str, Any]:
             "number": one.number,
             "size_bytes": one.size_bytes,
             "name": one.name,
+            "whole": one.whole,
             "values": None if one.values is None else base64.b64encode(zlib.compress(one.values, 1)).decode(),
         }
         for one in call.storages
@@ -79,7 +58,7 @@ def to_plain(call: KernelCall) -> dict[str, Any]:
 def from_plain(plain: Mapping[str, Any]) -> KernelCall:
     """The call that `to_plain` made a dictionary of."""
     storages = tuple(
-        CalledStorage(
+        Storage(
             **{**one, "values": None if one["values"] is None else zlib.decompress(base64.b64decode(one["values"]))}
         )
         for one in plain["storages"]

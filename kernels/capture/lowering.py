@@ -19,7 +19,8 @@ from triton.runtime.jit import create_function_from_signature
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ...simulator.limits import WARP_THREADS
-from .call import STORAGE_SHIFT, CalledStorage, KernelCall
+from ...simulator.trace.memory import STORAGE_SHIFT, Storage
+from .call import KernelCall
 from .recorded import Capture, RecordedTensor
 
 MOST_VALUES_BYTES = 1 << 28
@@ -122,7 +123,7 @@ class _Pointer:
 
 
 def address_of(tensor: RecordedTensor) -> int:
-    """Where a tensor begins, in the address space of `call`."""
+    """Where a tensor begins, in the address space of `trace.memory`."""
     return (tensor.storage + 1 << STORAGE_SHIFT) + tensor.offset_bytes
 
 
@@ -143,14 +144,17 @@ def _run_time(capture: Capture, signature: Mapping[str, Any]) -> dict[str, int |
     return found
 
 
-def _storages(capture: Capture) -> tuple[CalledStorage, ...]:
-    found: dict[int, CalledStorage] = {}
+def _storages(capture: Capture) -> tuple[Storage, ...]:
+    found: dict[int, Storage] = {}
     for name, tensor in capture.tensors.items():
         known = found.get(tensor.storage)
         if known is None or known.values is None:
             number, size = tensor.storage, tensor.storage_bytes
             first = known.name if known else name
-            found[number] = CalledStorage(number=number, size_bytes=size, name=first, values=_values(tensor))
+            whole = tensor.dtype in WHOLE
+            found[number] = Storage(
+                number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor)
+            )
     return tuple(found.values())
 
 

@@ -17,6 +17,8 @@ from typing import Literal
 
 import numpy as np
 
+from .traced import TracedCode
+
 Path = Literal["plain", "async", "cached", "tma"]
 THROUGH_L1 = frozenset({"plain", "cached"})
 """Paths on which L1 keeps what passes."""
@@ -178,6 +180,7 @@ class TileProgram:
         item_count: number of items.
         period_items: items i and i + period do equal amounts of work, for every i; it divides item_count.
         body: steps and loops.
+        sweep_items: after so many items what they share begins anew; 0: slabs tell.
     """
 
     tensors: tuple[Tensor, ...]
@@ -186,6 +189,7 @@ class TileProgram:
     item_count: int
     period_items: int
     body: tuple[Step | Loop, ...]
+    sweep_items: int = 0
 
     def __post_init__(self) -> None:
         if self.item_count % self.period_items:
@@ -283,6 +287,7 @@ class Launch:
         warp_split: how warps divide a tile product: `q` (rows of A) or `k` (columns of B).
         constants: compile-time arguments of the kernel (block_m, block_n, head_dim, causal, ...).
         arguments: its run-time arguments but the tensors (seqlen_q, scale, ...).
+        traced: how its program was found in its code, for each class of CTAs; empty: a schedule has written it.
     """
 
     name: str
@@ -296,6 +301,12 @@ class Launch:
     warp_split: Literal["q", "k"] = "q"
     constants: MappingProxyType[str, int | bool | str] = field(default_factory=lambda: MappingProxyType({}))
     arguments: MappingProxyType[str, int | float] = field(default_factory=lambda: MappingProxyType({}))
+    traced: tuple[TracedCode, ...] = field(default=(), repr=False)
+
+    @property
+    def origin(self) -> Literal["schedule", "traced"]:
+        """Where the program comes from: a schedule has written it, or it was found in machine code."""
+        return "traced" if self.traced else "schedule"
 
     @property
     def kernel_arguments(self) -> MappingProxyType[str, int | float | bool | str]:

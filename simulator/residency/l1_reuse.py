@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.engine.l1 import REACH, hit_share
 from ..device.device import Device
-from ..launch.program import THROUGH_L1, Launch
+from ..launch.program import THROUGH_L1, Launch, Resources
 from ..launch.walk import Access, clipped, executions, moved_bytes
 from .occupancy import occupancy
 
@@ -31,10 +31,15 @@ MOST_TILES = 2000
 
 def l1_room_bytes(launch: Launch, device: Device) -> int:
     """What an SM has left for L1 [B]."""
-    used = launch.resources.smem_bytes_per_cta + device.smem_reserved_per_cta_bytes
-    used *= occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
+    return room_beside(launch.resources, launch.warps_per_cta, device)
+
+
+def room_beside(resources: Resources, warps_per_cta: int, device: Device) -> int:
+    """What CTAs of these resources leave an SM for L1 [B]. Args: warps_per_cta: those that the compiler adds, too."""
+    used = resources.smem_bytes_per_cta + device.smem_reserved_per_cta_bytes
+    used *= occupancy(resources, warps_per_cta, device).ctas_per_sm
     taken = device.smem_per_sm_bytes
-    if launch.resources.smem_bytes_per_cta <= PREFERS_SHARED_ABOVE_BYTES:
+    if resources.smem_bytes_per_cta <= PREFERS_SHARED_ABOVE_BYTES:
         taken = next((kib << 10 for kib in CARVE_OUTS_KIB if used <= kib << 10 <= taken), taken)
     return max(0, device.l1_bytes - taken)
 

@@ -16,12 +16,12 @@ from ..launch.program import Launch
 from ..sass.decode import decode
 from ..sass.flow import Flow, find_flow
 from ..trace.executions import paths
+from ..trace.ways import Ways, find_ways
 from .instructions import lower_code
 from .l1_hits import Spilled, find_spilled
 from .lane_addresses import enter_accesses
 from .match_steps import Part, Share, few_items, find_cta, match_steps
 from .mbarriers import fill_bulk_copies, fill_bulk_stores, join_mbarriers
-from .paths import Ways, find_ways
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,12 +26,12 @@ from ..launch.program import Launch
 from ..launch.walk import steps
 from ..residency.occupancy import occupancy
 from ..sass.flow import Flow
+from ..trace.ways import OUTSIDE
 from .followed import Followed, follow
 from .l1_hits import Spilled, serve_from_l1
 from .latency_slack import Lateness, latenesses, usual_lateness
 from .machine import Machine, Run, latencies_of
 from .match_steps import Part, Share
-from .paths import OUTSIDE
 from .single_cta import SETTLED, Cost, lone_costs
 from .step_cost import PIPES, StepCost, step_cost
 

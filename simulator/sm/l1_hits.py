@@ -23,9 +23,9 @@ from ..limits import WARP_THREADS, WORD_BYTES
 from ..residency.l1_reuse import Served, l1_room_bytes, served_by_l1
 from ..sass.decode import Instruction
 from ..sass.opcodes import thread_bytes
+from ..trace.ways import OUTSIDE, Ways
 from .instructions import LOADS
 from .match_steps import Part, Share
-from .paths import OUTSIDE, Ways
 
 STACK_PLACE = re.compile(r"\[R1(?:\+(-?0x[0-9a-f]+))?\]")
 

@@ -16,7 +16,7 @@ from ..launch.program import Launch
 from ..limits import LINE_SECTORS, SECTOR_BYTES, WARP_THREADS
 from ..trace.accesses import Access, accesses
 from ..trace.executions import special_registers
-from .paths import OUTSIDE, Ways
+from ..trace.ways import OUTSIDE, Ways
 
 LOOKED_AT, APART = 16, 0.6180339887
 """CTAs that are looked at, and how far apart, in grids: tiles at edges count about as often as they are there."""

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from ..device.device import Device
 from ..launch.program import Launch
 from ..launch.walk import pipelined_stages, steps
+from ..trace.ways import OUTSIDE
 from .machine import Machine
 from .match_steps import Part, Share
-from .paths import OUTSIDE
 from .single_cta import lone_costs
 
 FAR_CYCLES = 8192.0

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.sm import issue, tables
 from ..device.device import Device
 from ..limits import LINE_BYTES
-from .paths import Ways
+from ..trace.ways import Ways
 
 
 def latencies_of(device: Device, busy_sms: int) -> tables.Latencies:

@@ -1,6 +1,6 @@
 """Which step of a tile program pays for which part of compiled code, by how often both run.
 
-Parts of the code are its straight code and its regions (`sm.paths`), one with others inside cut in two where the first
+Parts of the code are its straight code and its regions (`trace.ways`), one with others inside cut in two where the first
 of those begins. Parts in their order, and steps in theirs, are brought together so that they run equally often
 (what comes after loops goes to the last step that runs as often; of loops that run equally often, each has its own):
 a loop that the compiler has unrolled runs a fraction as often as its step, one peeled runs a few times less.
@@ -18,7 +18,7 @@ import numpy as np
 from ..launch.program import Launch
 from ..launch.walk import steps
 from ..sass.constants import SHAPES
-from .paths import OUTSIDE, Region
+from ..trace.ways import OUTSIDE, Region
 
 ENOUGH = 24
 """Executions of a step beyond which a CTA tells no more about it."""

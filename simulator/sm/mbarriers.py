@@ -16,8 +16,8 @@ from ..launch.program import Launch
 from ..launch.walk import moved_bytes, steps
 from ..limits import SMEM_LINE_BYTES
 from ..sass.decode import Instruction
+from ..trace.ways import Ways
 from .match_steps import Part, Share
-from .paths import Ways
 
 OFFSET = re.compile(r"\+0x([0-9a-f]+)\]$")
 ON_CHANNELS = (sm.EXPECT, sm.BULK_WAIT, sm.ARRIVE)

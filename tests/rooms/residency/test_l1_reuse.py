@@ -19,8 +19,8 @@ from tilesight.simulator.sm.instructions import lower_code
 from tilesight.simulator.sm.l1_hits import Spilled, find_spilled, serve_from_l1
 from tilesight.simulator.sm.machine import Machine, latencies_of
 from tilesight.simulator.sm.match_steps import Part, Share
-from tilesight.simulator.sm.paths import OUTSIDE, Ways, find_ways
 from tilesight.simulator.sm.single_cta import lone_costs
+from tilesight.simulator.trace.ways import OUTSIDE, Ways, find_ways
 
 H200 = load_device("h200")
 KIB = 1024

@@ -17,8 +17,8 @@ from tilesight.simulator.sm.instructions import lower_code
 from tilesight.simulator.sm.latency_slack import latenesses
 from tilesight.simulator.sm.machine import Machine, latencies_of
 from tilesight.simulator.sm.match_steps import Part, Share
-from tilesight.simulator.sm.paths import OUTSIDE, find_ways
 from tilesight.simulator.sm.single_cta import lone_costs
+from tilesight.simulator.trace.ways import OUTSIDE, find_ways
 
 H200 = load_device("h200")
 LATE = 20_000.0

@@ -10,8 +10,8 @@ from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.sass.decode import Instruction, decode
 from tilesight.simulator.sass.flow import Flow, find_flow
 from tilesight.simulator.sm.match_steps import Part, few_items, find_cta, match_steps
-from tilesight.simulator.sm.paths import OUTSIDE, Region, Ways, find_ways
 from tilesight.simulator.trace.executions import paths
+from tilesight.simulator.trace.ways import OUTSIDE, Region, Ways, find_ways
 
 
 def branch(address: int, opcode: str, target: int | None = None, predicate: str = "") -> Instruction:

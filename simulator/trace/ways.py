@@ -1,6 +1,6 @@
 """The ways of a CTA's warps through compiled code, and shorter or longer ones of the same kind for `core.sm` to walk.
 
-In: the blocks that each warp really runs (`sass.executions.paths`). Out: what repeats, as *regions*, and traces.
+In: the blocks that each warp really runs (`executions.paths`). Out: what repeats, as *regions*, and traces.
 A region is a loop whose iterations are alike, those of specialised warps that run side by side being one region;
 what the compiler has unrolled or peeled, or what a CTA runs once, is straight code, whatever its loops look like.
 A trace with other trips leaves out iterations in the middle of a region, or repeats the one in its middle.
