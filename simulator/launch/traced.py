@@ -27,12 +27,14 @@ class TracedCode:
 
     Args:
         cta: the one that was followed, whose costs stand for all; like: some of the others.
+        paths: per warp of it the blocks of the code that it runs, in order.
         phases: of its steps; executed: step name -> executions in that CTA.
         in_l1: place of a load in the code -> share of its bytes that L1 serves.
     """
 
     cta: int
     like: tuple[int, ...]
+    paths: tuple[tuple[int, ...], ...]
     phases: tuple[Phase, ...]
     executed: Mapping[str, int]
     in_l1: Mapping[int, float]

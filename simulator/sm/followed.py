@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..device.sm_numbers import SmNumbers
+from ..core.sm import tables as sm
 from ..launch.program import Launch
+from ..launch.traced import TracedCode
 from ..sass.decode import decode
 from ..sass.flow import Flow, find_flow
 from ..trace.executions import paths
@@ -22,6 +24,9 @@ from .l1_hits import Spilled, find_spilled
 from .lane_addresses import enter_accesses
 from .match_steps import Part, Share, few_items, find_cta, match_steps
 from .mbarriers import fill_bulk_copies, fill_bulk_stores, join_mbarriers
+
+MOSTLY = 0.5
+"""Share of a traced load's bytes from which on it counts as one that L1 serves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +65,8 @@ def follow(launch: Launch, capability: int, sm_numbers: SmNumbers) -> Followed:
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
     flow = find_flow(decode(launch.resources.code.sass))
     code, rates, unknown = lower_code(flow.instructions, capability, sm_numbers)
+    if launch.traced:
+        return _follow_traced(launch, launch.traced[0], flow, code, rates, unknown, sm_numbers)
     followed, constants = few_items(launch, launch.resources.code.constants, capability)
     cta, executed = find_cta(followed)
     ways = find_ways(flow, paths(flow, followed, constants, cta))
@@ -75,6 +82,43 @@ def follow(launch: Launch, capability: int, sm_numbers: SmNumbers) -> Followed:
         unknown=unknown,
         cta=cta,
         executed=executed,
+        ways=ways,
+        shares=shares,
+        touched=find_spilled(launch, ways, shares),
+    )
+
+
+def _follow_traced(
+    launch: Launch,
+    traced: TracedCode,
+    flow: Flow,
+    code: np.ndarray,
+    rates: np.ndarray,
+    unknown: Counter[str],
+    sm_numbers: SmNumbers,
+) -> Followed:
+    """The same of a class of CTAs whose way through the code is known, and with it who pays for which part."""
+    ways = find_ways(flow, traced.paths)
+    shares = {
+        Part(phase.region, piece=number): Share(steps=(phase.step,), times=1.0, left=0.0, portion=phase.share)
+        for number, phase in enumerate(traced.phases)
+    }
+    assert launch.resources.code is not None
+    enter_accesses(launch, ways, launch.resources.code.constants, code, rates, sm_numbers, ctas=traced.like)
+    for place, share in traced.in_l1.items():
+        if share > MOSTLY and code[place, sm.KIND] == sm.LOAD:
+            code[place, sm.KIND], code[place, sm.ARGUMENT] = sm.SHARED, 0
+            rates[place, sm.SMEM] = max(rates[place, sm.SMEM], rates[place, sm.TAGS])
+    join_mbarriers(launch, ways, code)
+    fill_bulk_copies(launch, ways, shares, traced.executed, code, rates)
+    fill_bulk_stores(launch, ways, traced.executed, code, rates)
+    return Followed(
+        flow=flow,
+        code=code,
+        rates=rates,
+        unknown=unknown,
+        cta=traced.cta,
+        executed=traced.executed,
         ways=ways,
         shares=shares,
         touched=find_spilled(launch, ways, shares),

@@ -92,6 +92,8 @@ def compiled_costs(
         ValueError: there is no code, or it cannot be followed; one line.
         DoesNotFit: a CTA needs more than an SM has.
     """
+    if len(launch.traced) > 1 and followed is None:
+        return _of_classes(launch, device, element_bytes, resident)
     capability = int(device.compute_capability.replace(".", ""))
     seen = followed or follow(launch, capability, device.sm)
     if resident is None:
@@ -105,6 +107,7 @@ def compiled_costs(
     alone = lone_costs(machine)
     full, ages, run, trips = _full(machine, alone, resident, usual_lateness(launch, device))
     late = latenesses(launch, machine, shares, executed, {number: cost.cycles for number, cost in alone.items()})
+    paying = {name for share in shares.values() for name in share.steps} if launch.traced else None
     made = {
         step.name: replace(
             step_cost(step, launch, device, element_bytes),
@@ -113,6 +116,7 @@ def compiled_costs(
             covers_l2=True,
         )
         for step, _ in steps(launch.program.body)
+        if paying is None or step.name in paying
     }
     for name, paid in _paid(machine, shares, alone, full).items():
         *pipes, fetched, spilled, restarts, rested, shared, lone = paid.tolist()
@@ -141,6 +145,14 @@ def compiled_costs(
         stalls=run.stalls,
         blames=run.blames,
     )
+
+
+def _of_classes(launch: Launch, device: Device, element_bytes: int, resident: int | None) -> CompiledCost:
+    """Each class of CTAs of a traced launch by its own; what is said of the code itself is of the first, the largest."""
+    each = [
+        compiled_costs(replace(launch, traced=(one,)), device, element_bytes, resident=resident) for one in launch.traced
+    ]
+    return replace(each[0], steps={name: cost for one in each for name, cost in one.steps.items()})
 
 
 def _full(
@@ -217,11 +229,11 @@ def _paid(
     regions = machine.ways.regions
     left: dict[Part, np.ndarray] = {}
     figures: dict[Part, np.ndarray] = {}
-    for part in shares:
+    for part, share in shares.items():
         cost = alone[part.region]
         before = cost.before / cost.cycles if cost.cycles > 0 else 1.0
         whole = np.array((*cost.figures, full[part.region], max(cost.cycles, full[part.region])))
-        figures[part] = (1.0 - before if part.after else before) * whole
+        figures[part] = ((1.0 - before if part.after else before) if share.portion is None else share.portion) * whole
     for part, share in shares.items():
         if share.left and part.region != OUTSIDE:
             # What a loop's step pays too little, or too much since it stands outside, the code around it makes up for.

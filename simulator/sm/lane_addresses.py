@@ -6,7 +6,7 @@ What is not known keeps what the opcode says.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -32,16 +32,18 @@ def enter_accesses(
     code: np.ndarray,
     rates: np.ndarray,
     sm_numbers: SmNumbers,
+    ctas: Sequence[int] = (),
 ) -> None:
     """Enter lines, sectors and bank conflicts.
 
     Args:
         launch: with the grid that `constants` tell of; ways: of one of its CTAs; constants: as in `program.Code`;
         code, rates: as in `core.sm`; sm_numbers: of the SM that runs it.
+        ctas: that all go the same ways, and take part in the same copies; some of the whole grid where none are named.
     """
     least = sm_numbers.lsu_interval_cycles
-    ctas = np.unique((np.arange(LOOKED_AT) * APART % 1.0 * launch.cta_count).astype(np.int64))
-    special = special_registers(launch.grid, ctas, launch.warps_per_cta)
+    spread = np.unique((np.arange(LOOKED_AT) * APART % 1.0 * launch.cta_count).astype(np.int64))
+    special = special_registers(launch.grid, np.array(ctas) if ctas else spread, launch.warps_per_cta)
     region_of = ways.first_regions()
     found = accesses(ways.flow, _visits(ways, 1), constants, special)
     # What does not run in the first iteration of an innermost loop, or runs ahead there, may in others.
@@ -68,7 +70,7 @@ def enter_accesses(
         elif kind == sm.LOAD:
             row[sm.SMEM], row[sm.TAGS] = access.sectors / LINE_SECTORS, access.lines
         elif kind == sm.COPY:
-            share = access.lanes / WARP_THREADS if place in inside else 1.0
+            share = access.lanes / WARP_THREADS if place in inside and not ctas else 1.0
             row[sm.SMEM], row[sm.TAGS] = access.passes / share, access.lines / share
 
 

@@ -62,6 +62,8 @@ def latenesses(
     for part, share in shares.items():
         if part.after or part.region == OUTSIDE:
             continue
+        if launch.traced and share.portion is not None and _cut(share.steps[0], launch):
+            continue  # its code is cut where it waits, so that each step waits once
         # An iteration of the code may be part of a step, or several of them.
         late, whole = (share.times * one for one in (far[part.region].cycles, cycles[part.region]))
         for step, loop in (looped[name] for name in share.steps if name in looped):
@@ -72,6 +74,11 @@ def latenesses(
                 # Code whose loads do not run ahead after all waits as if it had waited for data from L2 already.
                 found[step.name] = Lateness(slack_cycles=min(whole, max(slack, -(deep - 2) * whole)))
     return found
+
+
+def _cut(name: str, launch: Launch) -> bool:
+    """Whether a step is one of several that a loop's body is cut into."""
+    return any(step.name == name and around and len(around[-1].body) > 1 for step, around in steps(launch.program.body))
 
 
 def _waiting(late: float, tiles: int) -> Lateness:

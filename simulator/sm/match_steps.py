@@ -34,10 +34,15 @@ MOST_ITEMS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Part of the code: a region, and whether it is what comes after the regions inside."""
+    """Part of the code: a region, and whether it is what comes after the regions inside.
+
+    Args:
+        piece: which of the pieces that a region of a traced program is cut into.
+    """
 
     region: int
     after: bool = False
+    piece: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +52,13 @@ class Share:
     Args:
         steps: names; times: executions of the part for one of each of them;
         left: executions of the part in the CTA that they do not pay for, or pay for although they stand elsewhere.
+        portion: of what the region takes that the part is, where that is known; None: as its inner regions divide it.
     """
 
     steps: tuple[str, ...]
     times: float
     left: float
+    portion: float | None = None
 
 
 def few_items(launch: Launch, constants: Mapping[int, int], capability: int) -> tuple[Launch, Mapping[int, int]]:

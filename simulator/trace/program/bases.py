@@ -135,8 +135,8 @@ class _Walk:
             total = before[name][0] + pace * often
             now[name] = total & WORD_MASK, True
             carry = total >> 32
-            if carry.any():
-                carries[_next(name)] = carry
+            if carry.any() and (upper := _next(name)):
+                carries[upper] = carry
         for name, carry in carries.items():
             # The upper half of an address stands in the next register, and does not move by itself.
             if name in now and name in before and np.array_equal(now[name][0], before[name][0]):
@@ -144,5 +144,6 @@ class _Walk:
 
 
 def _next(register: str) -> str:
-    kind = "UR" if register.startswith("UR") else "R"
-    return f"{kind}{int(register.removeprefix(kind)) + 1}"
+    """The register after a register; none after a word of the stack."""
+    kind = register.rstrip("0123456789")
+    return f"{kind}{int(register.removeprefix(kind)) + 1}" if kind in ("R", "UR") else ""

@@ -185,6 +185,7 @@ def _code(way: OneWay, phases: list) -> TracedCode:  # type: ignore[type-arg]
     return TracedCode(
         cta=way.one.cta,
         like=tuple(int(cta) for cta in like),
+        paths=way.one.paths,
         phases=tuple(phases),
         executed=executions_of(way.one.ways, steps),
         in_l1=way.in_l1,

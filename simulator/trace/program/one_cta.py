@@ -51,11 +51,12 @@ class OneCta:
     """A CTA that was followed.
 
     Args:
-        cta: its number; ways: of its warps; accesses: in order; positions: by number of the visit.
+        cta: its number; paths: per warp the blocks that it runs, in order; ways: the same; accesses: in order; positions: by number of the visit.
         issued: block -> times that warps of the CTA issue it; rejoined: block -> times that its BSYNC is issued besides.
     """
 
     cta: int
+    paths: tuple[tuple[int, ...], ...]
     ways: Ways
     accesses: tuple[Accessed, ...]
     positions: tuple[Position, ...]
@@ -91,10 +92,13 @@ def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneC
         first.append((int(warps[0]), len(paths[warps[0]])))
         for warp in warps:
             paths[warp].append(block)
-    ways = find_ways(subject.flow, paths)
+    same: dict[tuple[int, ...], tuple[int, ...]] = {}
+    alike = tuple(same.setdefault(tuple(path), tuple(path)) for path in paths)
+    ways = find_ways(subject.flow, alike)
     places = {warp: list(positions_of(ways, warp)) for warp in {warp for warp, _ in first}}
     return OneCta(
         cta=cta,
+        paths=alike,
         ways=ways,
         accesses=tuple(accesses),
         positions=tuple(places[warp][number] for warp, number in first),
