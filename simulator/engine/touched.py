@@ -16,12 +16,15 @@ MOST_ITEMS = 1 << 22
 
 
 def touched_bytes(program: TileProgram, tensors: np.ndarray, index: dict[str, int]) -> int:
-    """Bytes that a launch loads of tensors that it does not store, each granule once, as the engine counts them [B].
+    """Bytes that a launch loads of its inputs, each granule once, as the engine counts them [B].
+
+    What it stores first is not for it to fetch.
 
     Args:
         tensors, index: as `lower.lower_tensors` numbers them.
     """
-    stored = {tile.tensor for step, _ in steps(program.body) for tile in step.stores}
+    inputs = {tensor.name for tensor in program.tensors if tensor.role == "input"}
+    stored = {tile.tensor for step, _ in steps(program.body) for tile in step.stores} - inputs
     loads: dict[str, list[tuple[Tile, tuple[Loop, ...]]]] = {}
     for step, around in steps(program.body):
         for tile in (tile for tile in step.loads if tile.tensor not in stored):

@@ -22,7 +22,7 @@ import numpy as np
 from ..core.sm import tables
 from ..device.device import Device
 from ..integers import cdiv
-from ..launch.program import Launch
+from ..launch.program import Launch, Loop
 from ..launch.walk import steps
 from ..residency.occupancy import occupancy
 from ..sass.flow import Flow
@@ -149,9 +149,15 @@ def compiled_costs(
 
 def _of_classes(launch: Launch, device: Device, element_bytes: int, resident: int | None) -> CompiledCost:
     """Each class of CTAs of a traced launch by its own; what is said of the code itself is of the first, the largest."""
-    each = [
-        compiled_costs(replace(launch, traced=(one,)), device, element_bytes, resident=resident) for one in launch.traced
-    ]
+    each = []
+    for one in launch.traced:
+        names = {phase.step for phase in one.phases}
+        own = [node for node in launch.program.body if names & {step.name for step, _ in steps((node,))}]
+        # The guards of its classes around them.
+        body = tuple(inner for node in own for inner in (node.body if isinstance(node, Loop) else (node,)))
+        program = replace(launch.program, body=body)
+        lone = replace(launch, traced=(one,), program=program)
+        each.append(compiled_costs(lone, device, element_bytes, resident=resident))
     return replace(each[0], steps={name: cost for one in each for name, cost in one.steps.items()})
 
 

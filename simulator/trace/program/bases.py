@@ -79,6 +79,7 @@ class _Walk:
         special["SR_TID.X"] = np.where(tid >= 0, 32 * own + lanes, tid), True
         self._threads = Threads(constants=subject.constants, special=special)
         self._at: Trips | None = ()
+        self._pairs = _pairs(found)
         noted = noting(subject, found, doubts, self._note)
         code = subject.flow.instructions
         self._steps: dict[int, Step] = {
@@ -135,15 +136,20 @@ class _Walk:
             total = before[name][0] + pace * often
             now[name] = total & WORD_MASK, True
             carry = total >> 32
-            if carry.any() and (upper := _next(name)):
-                carries[upper] = carry
+            if name in self._pairs and carry.any():
+                carries[self._pairs[name]] = carry
         for name, carry in carries.items():
             # The upper half of an address stands in the next register, and does not move by itself.
             if name in now and name in before and np.array_equal(now[name][0], before[name][0]):
                 now[name] = now[name][0] + carry & WORD_MASK, now[name][1]
 
 
-def _next(register: str) -> str:
-    """The register after a register; none after a word of the stack."""
-    kind = register.rstrip("0123456789")
-    return f"{kind}{int(register.removeprefix(kind)) + 1}" if kind in ("R", "UR") else ""
+def _pairs(found: Slice) -> dict[str, str]:
+    """Lower half of an address -> its upper half."""
+    pairs = [names[at : at + 2] for names in (touch.names for touch in found.touching.values()) for at in range(len(names) - 1)]
+    kinds = [(low, high, low.rstrip("0123456789")) for low, high in pairs]
+    return {
+        low: high
+        for low, high, kind in kinds
+        if kind in ("R", "UR") and high.startswith(kind) and low[len(kind) :].isdigit() and high == f"{kind}{int(low[len(kind):]) + 1}"
+    }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..accesses import COPY
 from ..values import Array
 from ..ways import OUTSIDE
 from .bases import Seen, bases
@@ -75,13 +76,14 @@ def classes_of(
     ways = []
     for number in order[:MOST_WAYS]:
         members = np.flatnonzero(way_of == number)
-        ways.append(_one_way(subject, found, counts, members, room_bytes, doubts, notes))
+        ways += _ways(subject, found, counts, members, room_bytes, doubts, notes)
     return ways
 
 
-def _one_way(
+def _ways(
     subject: Subject, found: Slice, counts: Array, members: Array, room_bytes: float, doubts: Doubts, notes: list[str]
-) -> OneWay:
+) -> list[OneWay]:
+    """Classes of CTAs that run the same blocks; some of few iterations may have fewer loops."""
     sizes = np.array([block.stop - block.first for block in subject.flow.blocks], dtype=np.int64)
     total = counts[members] @ sizes
     rank = int(np.argmax(total))
@@ -89,8 +91,8 @@ def _one_way(
     trips = _trips(subject, one, counts)
     own = {region: each[members] for region, each in trips.items()}
     seen = bases(subject, found, one, members, own, doubts)
-    kinds, kind_of = _kinds(seen, len(members), notes)
-    masked, in_l1 = [], {}
+    kinds, kind_of = _kinds(subject, seen, len(members), notes)
+    masked, in_l1, others = [], {}, list[OneWay]()
     phases = find_phases(one.ways, tuple(blocks_of(one.ways, 0)))
     for kind in kinds:
         alike = np.flatnonzero(kind_of == kind)
@@ -98,6 +100,9 @@ def _one_way(
         if kind_of[rank] != kind:
             at = int(alike[np.argmax(total[alike])])
             leader = follow_cta(subject, found, int(members[at]), doubts)
+            if _shape(leader) != _shape(one):
+                others += _ways(subject, found, counts, members[alike], room_bytes, doubts, notes)
+                continue
         inside = {place: _only(each, alike) for place, each in seen.items()}
         lengths = {region: int(each[at]) for region, each in own.items()}
         uses, shares, told = uses_of(
@@ -110,8 +115,9 @@ def _one_way(
     with np.errstate(divide="ignore", invalid="ignore"):
         issued = np.where(counted > 0, one.issued / counted, 0.0)
         again = np.where(counted > 0, one.rejoined / counted, 0.0)
-    times = counts[members].sum(axis=0)
-    return OneWay(
+    own_members = np.concatenate([kind.members for kind in masked])
+    times = counts[own_members].sum(axis=0)
+    way = OneWay(
         one=one,
         phases=phases,
         masked=tuple(masked),
@@ -119,6 +125,11 @@ def _one_way(
         in_l1=in_l1,
         instructions=round(float(times @ (issued * sizes + again))),
     )
+    return [way, *others]
+
+
+def _shape(one: OneCta) -> tuple[tuple[int, bool], ...]:
+    return tuple((region.parent, region.leaf) for region in one.ways.regions)
 
 
 def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
@@ -134,9 +145,18 @@ def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
     return found
 
 
-def _kinds(seen: Mapping[int, Seen], count: int, notes: list[str]) -> tuple[list[int], Array]:
-    """Kinds of masks, the commonest first, and of which each CTA is."""
-    flags = [each.active[min(each.active)] for each in seen.values() if each.active]
+def _kinds(
+    subject: Subject, seen: Mapping[int, Seen], count: int, notes: list[str]
+) -> tuple[list[int], Array]:
+    """Kinds of masks, the commonest first, and of which each CTA is.
+
+    Copies in loops tell nothing: those that run ahead end before the loop does, in a short one at once.
+    """
+    flags = [
+        each.active[min(each.active)]
+        for place, each in seen.items()
+        if each.active and not (subject.flow.instructions[place].family == COPY and min(each.active))
+    ]
     if not flags:
         return [0], np.zeros(count, dtype=np.int64)
     packed = np.packbits(np.concatenate(flags, axis=1), axis=1)

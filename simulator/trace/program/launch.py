@@ -101,19 +101,25 @@ def launches_of(traced: Sequence[Traced]) -> list[Launch]:
                 for use in kind.uses:
                     pieces.setdefault(use.storage, []).extend(_pieces(use, way, storages))
     rows = {number: rows_of(storages[number].size_bytes, own) for number, own in pieces.items()}
-    stored = {
-        use.storage
-        for one in traced
-        for way in one.ways
-        for kind in way.masked
-        for use in kind.uses
-        if use.kind != "load"
-    }
+    inputs = _inputs(traced)
     tensors = {
-        number: tensor_of(names[number], "output" if number in stored else "input", storages[number].size_bytes, own)
+        number: tensor_of(names[number], "input" if number in inputs else "output", storages[number].size_bytes, own)
         for number, own in rows.items()
     }
     return [_launch(one, storages, rows, tensors) for one in traced]
+
+
+def _inputs(traced: Sequence[Traced]) -> set[int]:
+    """Storages that are loaded before they are stored."""
+    first: dict[int, tuple[tuple[int, int, int, int, bool], bool]] = {}
+    for number, one in enumerate(traced):
+        for way in one.ways:
+            for kind in way.masked:
+                for use in kind.uses:
+                    loaded = use.kind == "load"
+                    when = number, use.part[1] if use.part[0] < 0 else 0, use.part[0], use.phase, not loaded
+                    first[use.storage] = min(first.get(use.storage, (when, loaded)), (when, loaded))
+    return {number for number, (_, loaded) in first.items() if loaded}
 
 
 def _names(storages: dict[int, Storage]) -> dict[int, str]:
