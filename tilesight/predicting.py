@@ -22,8 +22,8 @@ from .simulator.trace.program.given import Called, Refused
 from .simulator.trace.program.launch import Traced, launches_of, trace
 
 if TYPE_CHECKING:
-    from .kernels.capture.call import KernelCall
     from .kernels.capture.recorded import Capture
+    from .kernels.compile.call import KernelCall
 
 L2 = ("pipeline", "cold", "warm")
 """What a launch finds in the caches: what those before left, nothing, or what itself left."""
@@ -191,7 +191,10 @@ def _choose(
         best = min(ready, key=lambda other: times[other].traffic.time_s, default=own[0])
         rows[best] = replace(
             rows[best],
-            notes=(*rows[best].notes, f"kernel {rows[best].name}: fastest of {len(own)} configurations: {rows[best].label}"),
+            notes=(
+                *rows[best].notes,
+                f"kernel {rows[best].name}: fastest of {len(own)} configurations: {rows[best].label}",
+            ),
         )
         chosen.append(best)
         configurations.append((best, tuple(times.get(other, rows[other]) for other in own)))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ...simulator.jobs.processes import Answerer, Died
 from ..compile.cache import triton_cache
-from .call import KernelCall, from_plain
+from ..compile.call import KernelCall, from_plain
 
 TIMEOUT_S = 120.0
 """What a user's function may take to make its launches, none of which run [s]."""

@@ -20,7 +20,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ...simulator.limits import WARP_THREADS
 from ...simulator.trace.memory import STORAGE_SHIFT, Storage
-from .call import KernelCall
+from ..compile.call import KernelCall
 from .recorded import Capture, RecordedTensor
 
 MOST_VALUES_BYTES = 1 << 28
@@ -152,9 +152,7 @@ def _storages(capture: Capture) -> tuple[Storage, ...]:
             number, size = tensor.storage, tensor.storage_bytes
             first = known.name if known else name
             whole = tensor.dtype in WHOLE
-            found[number] = Storage(
-                number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor)
-            )
+            found[number] = Storage(number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor))
     return tuple(found.values())
 
 

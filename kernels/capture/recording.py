@@ -3,8 +3,8 @@
     with tilesight.capture() as launches:
         my_op(torch.empty(4, 4096, 4096, device="meta"))
 
-In the block `JITFunction.run` takes down what it is called with, and `Autotuner.run` does so for each configuration that
-it would measure; heuristics compute their constants as ever. Questions for a GPU are answered for the target device.
+In the block `JITFunction.run` takes down what it is called with, and `Autotuner.run` does so for each configuration
+that it would measure; heuristics compute their constants as ever. Questions for a GPU are answered for the target.
 """
 
 import inspect

@@ -17,7 +17,7 @@ from triton.runtime.driver import driver
 from ...simulator.device.device import Device
 from ...simulator.limits import WARP_THREADS
 
-IS_CUDA = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
+IS_CUDA = torch.Tensor.is_cuda.__get__
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def answered_for(device: Device) -> Iterator[None]:
         for name, answer in answers.items():
             stack.enter_context(patch.object(torch.cuda, name, answer))
         stack.enter_context(_AsOnGpu())
-        driver.set_active(_driver(device, capability))  # type: ignore[arg-type]
+        driver.set_active(_driver(device, capability))
         try:
             yield
         finally:
@@ -68,7 +68,7 @@ class _AsOnGpu(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
-        if function is IS_CUDA or getattr(function, "__name__", "") == "__get__" and function == IS_CUDA:
+        if function is IS_CUDA or (getattr(function, "__name__", "") == "__get__" and function == IS_CUDA):
             return True
         if "device" in options and _is_cuda(options["device"]):
             options["device"] = "meta"

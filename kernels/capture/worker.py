@@ -13,7 +13,7 @@ from typing import Any
 
 from ...simulator.device.device import load_device, override
 from ...simulator.jobs.processes import serve
-from .call import to_plain
+from ..compile.call import to_plain
 from .lowering import LoweringError, lower
 from .recording import capture, needs_arguments
 

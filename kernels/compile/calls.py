@@ -12,8 +12,8 @@ import triton
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Code, Resources
 from ...simulator.sass.constants import Parameter, constant_bank
-from ..capture.call import KernelCall
 from . import ttir, worker
+from .call import KernelCall
 from .outcomes import Failure, answers_of, outcome_of
 
 

@@ -26,6 +26,7 @@ from ..launch.registry import find_twin
 from . import worker
 from .outcomes import Compiled, Failure, Outcome, answers_of, outcome_of
 
+
 def with_resources(launch: Launch, outcome: Outcome) -> Launch:
     """The launch with compiled resources in the place of its own; unchanged where compilation failed."""
     return replace(launch, resources=outcome.resources) if isinstance(outcome, Compiled) else launch

@@ -17,7 +17,7 @@ LINE = re.compile(r'^\s*//## File "([^"]+)", line (\d+)')
 PLACE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/")
 
 
-class WrittenDown(ASTSource):  # type: ignore[misc]
+class WrittenDown(ASTSource):
     """Triton's first IR as text.
 
     Args:
@@ -59,4 +59,3 @@ def source_lines(disassembly: str) -> list[list[Any]]:
         elif (place := PLACE.match(line)) and now and (not found or found[-1][1:] != now):
             found.append([int(place[1], 16), *now])
     return found
-

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..device.sm_numbers import SmNumbers
 from ..core.sm import tables as sm
+from ..device.sm_numbers import SmNumbers
 from ..launch.program import Launch
 from ..launch.traced import TracedCode
 from ..sass.decode import decode

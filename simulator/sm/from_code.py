@@ -148,7 +148,7 @@ def compiled_costs(
 
 
 def _of_classes(launch: Launch, device: Device, element_bytes: int, resident: int | None) -> CompiledCost:
-    """Each class of CTAs of a traced launch by its own; what is said of the code itself is of the first, the largest."""
+    """Each class of CTAs of a traced launch by its own; what is said of the code itself is of the first."""
     each = []
     for one in launch.traced:
         names = {phase.step for phase in one.phases}

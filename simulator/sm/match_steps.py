@@ -1,7 +1,7 @@
 """Which step of a tile program pays for which part of compiled code, by how often both run.
 
-Parts of the code are its straight code and its regions (`trace.ways`), one with others inside cut in two where the first
-of those begins. Parts in their order, and steps in theirs, are brought together so that they run equally often
+Parts of the code are its straight code and its regions (`trace.ways`), one with others inside cut in two where the
+first of those begins. Parts in their order, and steps in theirs, are brought together so that they run equally often
 (what comes after loops goes to the last step that runs as often; of loops that run equally often, each has its own):
 a loop that the compiler has unrolled runs a fraction as often as its step, one peeled runs a few times less.
 One loop may stand for several steps of the program, and several parts for one step.

@@ -154,6 +154,7 @@ class Touch:
         self.guards = [predicate_of(guard) for guard in guards]
 
     def lanes(self, threads: Threads, shape: tuple[int, ...]) -> tuple[Array, ...] | None:
+        """Addresses, and who takes part: see above."""
         active: Array = TRUE[0]
         for guard in self.guards:
             holds, known = guard(threads)

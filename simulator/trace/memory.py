@@ -1,4 +1,4 @@
-"""Memory that a launch is given: storages in an address space of their own, and the data of those whose values are known.
+"""Memory that a launch is given: storages in an address space of their own, and the data of those with values.
 
 Storage k begins at (k + 1) 2^40, so that an address names its storage. Loads from storages with values return them;
 what all others return is not known.

@@ -96,7 +96,9 @@ class _Walk:
         if self._at in seen.addresses:
             return
         shape = (self._count, PROBES, 1)
-        seen.addresses[self._at] = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, shape))[:, 0, 0].copy()
+        seen.addresses[self._at] = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, shape))[
+            :, 0, 0
+        ].copy()
         taking = np.broadcast_to(active, np.broadcast_shapes(active.shape, shape))
         seen.active[self._at] = taking[:, :, 0].copy()
 
@@ -146,10 +148,17 @@ class _Walk:
 
 def _pairs(found: Slice) -> dict[str, str]:
     """Lower half of an address -> its upper half."""
-    pairs = [names[at : at + 2] for names in (touch.names for touch in found.touching.values()) for at in range(len(names) - 1)]
+    pairs = [
+        names[at : at + 2]
+        for names in (touch.names for touch in found.touching.values())
+        for at in range(len(names) - 1)
+    ]
     kinds = [(low, high, low.rstrip("0123456789")) for low, high in pairs]
     return {
         low: high
         for low, high, kind in kinds
-        if kind in ("R", "UR") and high.startswith(kind) and low[len(kind) :].isdigit() and high == f"{kind}{int(low[len(kind):]) + 1}"
+        if kind in ("R", "UR")
+        and high.startswith(kind)
+        and low[len(kind) :].isdigit()
+        and high == f"{kind}{int(low[len(kind) :]) + 1}"
     }

@@ -92,7 +92,9 @@ def _ways(
     own = {region: each[members] for region, each in trips.items()}
     seen = bases(subject, found, one, members, own, doubts)
     kinds, kind_of = _kinds(subject, seen, len(members), notes)
-    masked, in_l1, others = [], {}, list[OneWay]()
+    masked: list[Masked] = []
+    others: list[OneWay] = []
+    in_l1: dict[int, float] = {}
     phases = find_phases(one.ways, tuple(blocks_of(one.ways, 0)))
     for kind in kinds:
         alike = np.flatnonzero(kind_of == kind)
@@ -137,17 +139,15 @@ def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
     found: dict[int, Array] = {}
     totals: dict[int, Array] = {OUTSIDE: np.ones(len(counts), dtype=np.int64)}
     for regions in one.ways.region_of:
-        for loop, region in regions.items():
-            totals.setdefault(region, counts[:, subject.flow.loops[loop].header])
+        for loop, number in regions.items():
+            totals.setdefault(number, counts[:, subject.flow.loops[loop].header])
     for number, region in enumerate(one.ways.regions):
         around = totals[region.parent]
         found[number] = np.where(around > 0, -(-totals[number] // np.maximum(around, 1)), 0)
     return found
 
 
-def _kinds(
-    subject: Subject, seen: Mapping[int, Seen], count: int, notes: list[str]
-) -> tuple[list[int], Array]:
+def _kinds(subject: Subject, seen: Mapping[int, Seen], count: int, notes: list[str]) -> tuple[list[int], Array]:
     """Kinds of masks, the commonest first, and of which each CTA is.
 
     Copies in loops tell nothing: those that run ahead end before the loop does, in a short one at once.
@@ -171,5 +171,3 @@ def _kinds(
 
 def _only(seen: Seen, chosen: Array) -> Seen:
     return Seen({at: each[chosen] for at, each in seen.addresses.items()}, {})
-
-

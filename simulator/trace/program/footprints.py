@@ -55,7 +55,10 @@ def runs_of(parts: Sequence[Touched], sectors: Array | None = None) -> Runs:
     firsts, lasts = every[np.r_[0, breaks + 1]], every[np.r_[breaks, len(every) - 1]]
     # The first and the last byte of each run, which may begin and end within a sector.
     order_begins, order_ends = np.sort(begins), np.sort(ends)
-    low = np.maximum(firsts * SECTOR_BYTES, order_begins[np.searchsorted(order_begins, firsts * SECTOR_BYTES).clip(max=len(begins) - 1)])
+    low = np.maximum(
+        firsts * SECTOR_BYTES,
+        order_begins[np.searchsorted(order_begins, firsts * SECTOR_BYTES).clip(max=len(begins) - 1)],
+    )
     high_edge = (lasts + 1) * SECTOR_BYTES
     high = np.minimum(high_edge, order_ends[(np.searchsorted(order_ends, high_edge, side="right") - 1).clip(min=0)])
     starts = np.where(low < (firsts + 1) * SECTOR_BYTES, low, firsts * SECTOR_BYTES)
@@ -100,6 +103,4 @@ def rectangles_of(runs: Runs) -> list[Rectangle]:
 
 def total_bytes(runs: Iterable[tuple[int, int]]) -> int:
     """Bytes of all runs in whole sectors [B]."""
-    return sum(
-        (-(-(start + length) // SECTOR_BYTES) - start // SECTOR_BYTES) * SECTOR_BYTES for start, length in runs
-    )
+    return sum((-(-(start + length) // SECTOR_BYTES) - start // SECTOR_BYTES) * SECTOR_BYTES for start, length in runs)

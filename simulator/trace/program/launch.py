@@ -70,7 +70,9 @@ def trace(called: Called, room_bytes: float) -> Traced:
         raise
     except ValueError as error:
         raise Refused(f"kernel {called.name}: {error}") from None
-    visited = {block for way in ways for warp in range(len(way.one.ways.warps)) for block, _ in way.one.ways.executed(warp)}
+    visited = {
+        block for way in ways for warp in range(len(way.one.ways.warps)) for block, _ in way.one.ways.executed(warp)
+    }
     passed = {place for block in visited for place in found.places[block] if place in found.touching}
     return Traced(
         called=called,
@@ -140,9 +142,7 @@ def _pieces(use: Use, way: OneWay, storages: dict[int, Storage]) -> list[Piece]:
     ]
 
 
-def _launch(
-    traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows], tensors: dict[int, Tensor]
-) -> Launch:
+def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows], tensors: dict[int, Tensor]) -> Launch:
     called = traced.called
     variables = Variables(called.ctas)
 

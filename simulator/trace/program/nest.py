@@ -7,6 +7,7 @@ longest stretch has whatever iterations a CTA has more or less than the one that
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -108,8 +109,12 @@ class _Body:
         begin: Array | int = 0 if stretch is None else self._begin(part[0], stretch)
         for number, group in enumerate(groups):
             own = [use for use in uses if use.phase in group]
-            name = f"{self._prefix}{label}.{part[1]}.{number}" + (f" from {stretch.first}" if stretch and stretch.first else "")
-            made = {use_number: self._tiles(use, counters, self._kind.members, begin) for use_number, use in enumerate(own)}
+            name = f"{self._prefix}{label}.{part[1]}.{number}" + (
+                f" from {stretch.first}" if stretch and stretch.first else ""
+            )
+            made = {
+                use_number: self._tiles(use, counters, self._kind.members, begin) for use_number, use in enumerate(own)
+            }
             yield Step(
                 name=name,
                 loads=tuple(tile for n, use in enumerate(own) if use.kind == "load" for tile in made[n]),
@@ -140,7 +145,7 @@ class _Body:
         uses = [use for piece in pieces for use in self._uses[region, piece]]
         edges = {0, total, *(use.first for use in uses), *(use.last for use in uses if use.last >= 0)}
         order = sorted(edge for edge in edges if 0 <= edge <= total)
-        return [_Stretch(first, last) for first, last in zip(order, order[1:], strict=False)] or [_Stretch(0, total)]
+        return [_Stretch(first, last) for first, last in pairwise(order)] or [_Stretch(0, total)]
 
     def _length(self, region: int) -> int:
         lead = self._kind.members[0] if self._way.one.cta not in self._kind.members else self._way.one.cta
@@ -151,11 +156,11 @@ class _Body:
         every = self._way.trips[region]
         longest = max(range(len(stretches)), key=lambda one: stretches[one].last - stretches[one].first)
         lengths = [one.last - one.first for one in stretches]
-        left = every.copy()
+        left: Array = every.copy()
         # What stands at the end is there in all CTAs; then what stands at the begin; the rest is the longest's.
         order = [*range(len(stretches) - 1, longest, -1), *range(longest)]
         for one in order:
-            taken = np.minimum(left, lengths[one])
+            taken: Array = np.minimum(left, lengths[one])
             if one == number:
                 return taken
             left = left - taken
@@ -168,7 +173,8 @@ class _Body:
         if stretch.first <= longest.first:
             return stretch.first
         behind: Array = self._way.trips[region][self._kind.members] - (self._length(region) - stretch.first)
-        return np.maximum(behind, 0)
+        begin: Array = np.maximum(behind, 0)
+        return begin
 
 
 def _in(use: Use, stretch: _Stretch | None) -> bool:

@@ -51,8 +51,9 @@ class OneCta:
     """A CTA that was followed.
 
     Args:
-        cta: its number; paths: per warp the blocks that it runs, in order; ways: the same; accesses: in order; positions: by number of the visit.
-        issued: block -> times that warps of the CTA issue it; rejoined: block -> times that its BSYNC is issued besides.
+        cta: its number; paths: per warp the blocks that it runs, in order; ways: the same, as loops;
+        accesses: in order; positions: by number of the visit;
+        issued: block -> times that warps of the CTA issue it; rejoined: block -> times that its BSYNC is, besides.
     """
 
     cta: int

@@ -46,7 +46,9 @@ def survey(subject: Subject, doubts: Doubts) -> Array:
     found = []
     for begin in range(0, called.ctas, step):
         ctas = np.arange(begin, min(begin + step, called.ctas))
-        special = special_registers(called.grid, ctas, called.warps) if together else probes(called.grid, ctas, called.warps)
+        special = (
+            special_registers(called.grid, ctas, called.warps) if together else probes(called.grid, ctas, called.warps)
+        )
         threads = Threads(constants=subject.constants, special=special)
         counts, _ = run_through(flow, code, threads, len(ctas), width)
         found.append(counts.max(axis=1))

@@ -54,7 +54,7 @@ def tiles_of(
     members: Array,
     address: int,
     variables: Variables,
-    begin: int,
+    begin: Array | int,
 ) -> list[Tile]:
     """The tiles of a rectangle: one, or its rows one by one where they do not lie at the storage's pitch.
 
@@ -80,9 +80,7 @@ def tiles_of(
     count, width = rectangle.rows, rectangle.width
     if count == 1 and width % pitch == 0:
         count, width = width // pitch, pitch
-    row_terms, col_terms = (
-        variables.affine(_scattered(values, members, variables.items)) for values in (line, col)
-    )
+    row_terms, col_terms = (variables.affine(_scattered(values, members, variables.items)) for values in (line, col))
     for counter, stride in zip(counters, use.strides, strict=True):
         if stride % pitch == 0 and stride:
             row_terms += ((counter, stride // pitch),)
@@ -117,5 +115,3 @@ def period_of(columns: Mapping[str, Array], items: int) -> int:
     numbers = table.reshape(-1)
     divisors = sorted({d for k in range(1, int(items**0.5) + 1) if items % k == 0 for d in (k, items // k)})
     return next(d for d in divisors if d == items or np.array_equal(numbers[d:], numbers[:-d]))
-
-

@@ -144,14 +144,14 @@ def _made(
                 hit[access.place][1] += len(np.unique(whole.addresses // 32))
         part = position.region, position.piece
         key = _Key(part, phases.of(part, access.place, kind != "load"), storage, kind, path)
-        touched = (whole,)
+        touched: tuple[Touched, ...] = (whole,)
         if path == "async":
             size = width_of(instruction)
-            taking = [(row, active) for row, active in zip(access.addresses, access.active, strict=True) if active.any()]
+            taking = [
+                (row, active) for row, active in zip(access.addresses, access.active, strict=True) if active.any()
+            ]
             touched = tuple(Touched(row[active], size) for row, active in taking)
-        made[key][position.trips].append(
-            _Made(access.place, position, touched, sectors, int(access.addresses.flat[0]))
-        )
+        made[key][position.trips].append(_Made(access.place, position, touched, sectors, int(access.addresses.flat[0])))
     shares = {place: max(0.0, 1.0 - kept / whole) for place, (kept, whole) in hit.items() if whole}
     return made, {place: share for place, share in shares.items() if share > 0}
 
@@ -170,7 +170,8 @@ def _join_prologues(one: OneCta, made: dict[_Key, dict[tuple[int, ...], list[_Ma
             continue
         inner = children[region][piece]
         into = next(
-            (k for k in made if k.part[0] == inner and (k.storage, k.path, k.kind) == (key.storage, key.path, "load")), None
+            (k for k in made if k.part[0] == inner and (k.storage, k.path, k.kind) == (key.storage, key.path, "load")),
+            None,
         )
         if into is None or into in found:
             continue
@@ -255,7 +256,7 @@ def _uses(
 
 
 def _anchor(made: Sequence[_Made], pipelined: bool) -> int:
-    """What moves on from iteration to iteration: the first thread's address; of copies in several places, the lowest."""
+    """What moves on with iterations: the first thread's address; of copies in several places, the lowest."""
     if not pipelined:
         return made[0].anchor
     return min(int(part.addresses.min()) for copy in made for part in copy.touched)

@@ -1,6 +1,6 @@
 """What the parts of a CTA's way compute: tile products and exponentials, by the instructions that its warps run."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from ...launch.program import Matmul, Work
@@ -17,7 +17,7 @@ DTYPES = {32: "fp32", 16: "fp16", 8: "fp8"}
 
 def work_of(ways: Ways) -> dict[Part, Work]:
     """Work of one execution of each part, all warps together."""
-    flop: Counter[Part] = Counter()
+    flop: dict[Part, float] = defaultdict(float)
     exps: Counter[Part] = Counter()
     times: dict[Part, set[tuple[int, ...]]] = {}
     kinds = {block: _of_block(ways, block) for block in range(len(ways.flow.blocks))}
@@ -38,11 +38,7 @@ def blocks_of(ways: Ways, warp: int) -> Iterable[tuple[int, Position]]:
 
 def dtype_of(ways: Ways) -> str:
     """Element type of the operands of a CTA's tile products; fp16 where it makes none."""
-    bits = Counter(
-        product.bits
-        for one in ways.flow.instructions
-        if (product := product_of(one)) is not None
-    )
+    bits = Counter(product.bits for one in ways.flow.instructions if (product := product_of(one)) is not None)
     return DTYPES.get(bits.most_common(1)[0][0], "fp16") if bits else "fp16"
 
 

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from ..options import DEFAULT_DEVICE, DEVICE_DOC, catalogue, device_given
+from ...simulator.device.device import catalogue
+from ..options import DEFAULT_DEVICE, DEVICE_DOC, device_given
 from ..output import BadInput, Failed, announce_compiler, bad_input, show, text_color, text_width
 from ..parse import flag, one_of, option
 
@@ -54,7 +55,9 @@ def predict(
     except UserCodeFailed as error:
         raise Failed(str(error)) from None
     calls = [
-        KernelRow(name=one[0], grid=one[1], num_warps=0, num_stages=0, refused=one[2]) if isinstance(one, tuple) else one
+        KernelRow(name=one[0], grid=one[1], num_warps=0, num_stages=0, refused=one[2])
+        if isinstance(one, tuple)
+        else one
         for one in found
     ]
     announce_compiler()

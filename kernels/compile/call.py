@@ -11,6 +11,7 @@ from typing import Any
 
 from ...simulator.trace.memory import Storage
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCall:
     """A launch, in plain values.
