@@ -65,7 +65,7 @@ def main(folder: Path, names: list[str], device: str = "h200") -> None:
             errors[title].append(error)
             cells.append(f"{error:+.1f}")
         written = f"{row['all']['dram_write'] / 1e6:.0f} / {one.traffic.hbm_write_bytes / 1e6:.0f}"
-        told = f"{cold.executed_instructions - row['all']['inst']:+d}"
+        told = f"{cold.executed_instructions - int(row['all']['inst']):+d}"
         print(f"| {name} | {told} | {' | '.join(cells)} | {written} | {took:.1f} |", flush=True)
     for title, values in errors.items():
         size = np.abs(values)
