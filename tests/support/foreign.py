@@ -8,7 +8,6 @@ one JSON file, with the counters of each: see its README. Prints a line for each
 
 import json
 import sys
-import time
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -44,13 +43,12 @@ def main(folder: Path, names: list[str], device: str = "h200") -> None:
     (file,) = folder.glob("*.json")
     measured = json.loads(file.read_text(encoding="utf-8"))
     errors: dict[str, list[float]] = {name: [] for name in (*COLUMNS, "warm HBM read", "warm cycles")}
-    print("| case | inst | " + " | ".join(errors) + " | HBM written, measured / predicted [MB] | seconds |")
+    print("| case | inst | " + " | ".join(errors) + " | HBM written, measured / predicted [MB] |")
     for name in names or list(cases):
-        row, begin = measured[name], time.monotonic()
+        row = measured[name]
         with tilesight.capture(device) as launches:
             cases[name]("meta")()
         cold = tilesight.predict(launches, device, l2="cold").rows[0]
-        took = time.monotonic() - begin
         warm = tilesight.predict(launches, device, l2="warm").rows[0].prediction
         one = cold.prediction
         if one is None or warm is None:
@@ -66,7 +64,7 @@ def main(folder: Path, names: list[str], device: str = "h200") -> None:
             cells.append(f"{error:+.1f}")
         written = f"{row['all']['dram_write'] / 1e6:.0f} / {one.traffic.hbm_write_bytes / 1e6:.0f}"
         told = f"{cold.executed_instructions - int(row['all']['inst']):+d}"
-        print(f"| {name} | {told} | {' | '.join(cells)} | {written} | {took:.1f} |", flush=True)
+        print(f"| {name} | {told} | {' | '.join(cells)} | {written} |", flush=True)
     for title, values in errors.items():
         size = np.abs(values)
         print(
