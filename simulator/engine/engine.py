@@ -10,10 +10,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ..core.engine import event_loop, l1, links, tile_path
+from ..core.engine import event_loop, granule_path, l1, links, tile_path
+from ..core.engine.granule_path import Memory
 from ..core.engine.links import COUNTERS, STEPS
 from ..core.engine.lru import make_lru
-from ..core.engine.tile_path import Memory
 from ..core.jit import can_keep, is_kept
 from ..device.device import Device
 from ..launch.program import Launch
@@ -113,7 +113,7 @@ def run_launches(
 
 def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str) -> Memory:
     parts = device.l2_partitions
-    slots = tile_path.COALESCER_LINE_SLOTS if resolution == "line" else tile_path.COALESCER_SLOTS
+    slots = granule_path.COALESCER_LINE_SLOTS if resolution == "line" else granule_path.COALESCER_SLOTS
     coalescers = -(-device.sms // device.coalescer_sms)
     capacities = np.tile(_group_bytes(device, largest_bytes), parts)
     entry, dirt, lists = make_lru(granules * parts * parts, capacities, device.l2_dirty_fraction)

@@ -3,8 +3,9 @@
 import numpy as np
 
 from ..core.engine import event_loop, events, links, sm_sharing
+from ..core.engine.granule_path import Memory
 from ..core.engine.links import Rates
-from ..core.engine.tile_path import FOLD, SLAB_GRANULES, Memory
+from ..core.engine.tile_path import FOLD, SLAB_GRANULES
 from ..device.device import Device
 from ..jobs.stopping import check_wanted
 from ..launch.program import Launch
@@ -118,9 +119,9 @@ class UnderWay:
             stop = program.item_count if ctas < program.item_count else min(done + ITEMS_AT_ONCE, end)
             table = np.ascontiguousarray(program.items(np.arange(done, stop, dtype=np.int64)), dtype=np.int64)
             self.now = event_loop.run(
-                self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, self.lengths,
-                self.uses, self.paces, self.slots, self.trips, self.environment, self.ring, self.pending_steps,
-                self.aged, self.shares, self.crowds, self.known, self.speeds, self.due, self.due.view(np.int64),
+                self.state, self.rates, self.tensors, low.tiles, low.listed, low.code, low.loops, low.steps,
+                self.lengths, self.uses, self.paces, self.slots, self.trips, self.environment, self.ring,
+                self.pending_steps, self.aged, self.shares, self.crowds, self.known, self.speeds, self.due, self.due.view(np.int64),
                 self.times, self.seats, self.clock, self.slowness, table, done, program.item_count, ctas,
                 stop if stop < program.item_count else ctas, self.record, self.now,
             )  # fmt: skip

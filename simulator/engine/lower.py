@@ -16,7 +16,7 @@ from math import gcd
 import numpy as np
 
 from ..core.engine.event_loop import CONSTANT, END, HALT, LOOP, LOOP_COLUMNS, STEP
-from ..core.engine.tile_path import COL_TERMS, PASSES_L1, ROW_TERMS, TILE_COLUMNS
+from ..core.engine.tile_path import COL_TERMS, LIST_AT, LIST_BASE, LIST_TERMS, PASSES_L1, ROW_TERMS, TILE_COLUMNS
 from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import THROUGH_L1, Launch, Loop, Step, Tensor, Tile
@@ -39,13 +39,14 @@ class LoweredLaunch:
     """Tables of one launch; their columns are named in `core.engine.event_loop` and `core.engine.tile_path`.
 
     Args:
-        tiles, code, loops, steps: int64 tables; costs: float64 (steps, pipes + 1), the critical path last.
+        tiles, listed, code, loops, steps: int64 tables; costs: float64 (steps, pipes + 1), the critical path last.
         paces: one tuple for each step, as in `cost.StepCost`, which has covers_l2 too;
         environment_size: item variables plus loop counters;
         spilled_granules: of each slot, `SPILLED_BYTES` each at most; spilled_bytes: of one.
     """
 
     tiles: np.ndarray
+    listed: np.ndarray
     code: np.ndarray
     loops: np.ndarray
     steps: np.ndarray
@@ -116,6 +117,10 @@ def _chunk_shape(tensor: Tensor, tiles: list[Tile]) -> tuple[int, int]:
             wide = gcd(wide, tile.cols * tensor.element_bytes)
             for _, coefficient in tile.col:
                 wide = gcd(wide, coefficient * tensor.element_bytes)
+        if tile.lists is not None and len(tile.lists.pieces):
+            row, col = np.gcd.reduce(tile.lists.pieces, axis=0).tolist()
+            high = gcd(high, row) if tile.rows < tensor.rows else high
+            wide = gcd(wide, col * tensor.element_bytes) if tile.cols < tensor.cols else wide
     return high or tensor.rows, wide or tensor.row_bytes
 
 
@@ -176,6 +181,7 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
         spans.append((first, middle, middle, len(tiles), own.waits, *passed))
     return LoweredLaunch(
         tiles=_lower_tiles(launch, tiles, variables, index),
+        listed=_listed(launch, tiles),
         code=np.array(code, dtype=np.int64),
         loops=np.array(loops, dtype=np.int64).reshape(-1, LOOP_COLUMNS),
         steps=np.array(spans, dtype=np.int64),
@@ -192,6 +198,7 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
 
 def _lower_tiles(launch: Launch, tiles: list[Tile], variables: dict[str, int], index: dict[str, int]) -> np.ndarray:
     table = np.zeros((len(tiles), TILE_COLUMNS), dtype=np.int64)
+    base = 1
     for row, tile in zip(table, tiles, strict=True):
         element = launch.program.tensor(tile.tensor).element_bytes
         row[:ROW_TERMS] = (
@@ -205,4 +212,24 @@ def _lower_tiles(launch: Launch, tiles: list[Tile], variables: dict[str, int], i
             for i, (name, coefficient) in enumerate(terms):
                 row[column + 2 * i : column + 2 * i + 2] = variables[name], coefficient * factor
         row[PASSES_L1] = tile.path in THROUGH_L1
+        row[LIST_AT] = -1
+        if tile.lists is not None:
+            row[LIST_AT], row[LIST_BASE] = variables[tile.lists.at], base
+            for i, (name, coefficient) in enumerate(tile.lists.per):
+                row[LIST_TERMS + 2 * i : LIST_TERMS + 2 * i + 2] = variables[name], coefficient
+            base += len(tile.lists.spans) + len(tile.lists.pieces)
     return table
+
+
+def _listed(launch: Launch, tiles: list[Tile]) -> np.ndarray:
+    """Lists and pieces of all tiles, one behind the other: as `core.engine.tile_path.access_listed` takes them."""
+    parts = [np.zeros((1, 2), dtype=np.int64)]
+    base = 1
+    for tile in tiles:
+        if tile.lists is not None:
+            element = launch.program.tensor(tile.tensor).element_bytes
+            spans = tile.lists.spans.copy()
+            spans[:, 0] += base + len(spans)
+            parts += [spans, tile.lists.pieces * np.array((1, element))]
+            base += len(tile.lists.spans) + len(tile.lists.pieces)
+    return np.ascontiguousarray(np.concatenate(parts), dtype=np.int64)

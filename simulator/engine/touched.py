@@ -7,6 +7,7 @@ import numpy as np
 
 from ..core.engine.tile_path import GRANULE_ROW_BYTES, GRANULE_ROWS, PACKED, ROW_BYTES, ROWS
 from ..integers import cdiv
+from ..launch.lists import Lists
 from ..launch.program import Affine, Loop, Tile, TileProgram
 from ..launch.walk import ITEMS_AT_ONCE, steps
 from ..limits import SECTOR_BYTES
@@ -41,9 +42,11 @@ def touched_bytes(program: TileProgram, tensors: np.ndarray, index: dict[str, in
                 if len(chosen):
                     own = {key: column[chosen] for key, column in columns.items()}
                     size = program.tensor(name).element_bytes
-                    covered[name].add(*_reach(tile.row, tile.rows, 1, around, own), *_reach(
-                        tile.col, tile.cols, size, around, own
-                    ))  # fmt: skip
+                    rows = _reach(tile.row, tile.rows, 1, around, own)
+                    cols = _reach(tile.col, tile.cols, size, around, own)
+                    if tile.lists is not None:
+                        rows, cols = _listed(tile.lists, own, rows, cols, size)
+                    covered[name].add(*rows, *cols)
     return sum(slab.bytes * program.tensor(name).slabs for name, slab in covered.items())
 
 
@@ -80,9 +83,25 @@ class _Slab:
         return int(sizes[loaded].sum())
 
 
-def _reach(
-    origin: Affine, extent: int, factor: int, around: tuple[Loop, ...], columns: dict[str, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
+Reach = tuple[np.ndarray, np.ndarray]
+"""From where to where, along one axis."""
+
+
+def _listed(lists: Lists, columns: dict[str, np.ndarray], rows: Reach, cols: Reach, size: int) -> tuple[Reach, Reach]:
+    """The same for each piece of all lists of each item."""
+    spans = np.concatenate(
+        [np.arange(at, until) for at, until in zip(columns[lists.at], columns[lists.until], strict=True)]
+    )
+    items = np.repeat(np.arange(len(rows[0])), columns[lists.until] - columns[lists.at])
+    first, counts = lists.spans[spans].T
+    which = np.repeat(items, counts)
+    starts = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
+    pieces = lists.pieces[np.arange(len(which)) + starts]
+    row, col = pieces[:, 0], pieces[:, 1] * size
+    return (rows[0][which] + row, rows[1][which] + row), (cols[0][which] + col, cols[1][which] + col)
+
+
+def _reach(origin: Affine, extent: int, factor: int, around: tuple[Loop, ...], columns: dict[str, np.ndarray]) -> Reach:
     """From where to where a tile comes along one axis, over all trips of its loops, per item; nowhere without trips."""
     loops = {loop.counter: loop for loop in around}
     items = len(next(iter(columns.values())))

@@ -17,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 
+from .lists import Lists
 from .traced import TracedCode
 
 Path = Literal["plain", "async", "cached", "tma"]
@@ -83,6 +84,7 @@ class Tile:
         rows, cols: extent before clipping at the tensor's edge.
         path: how a load travels: `plain` (ld.global) or `cached` (cp.async of less than 16 B a thread, which cannot
             do otherwise), both through L1, `async` (cp.async) or `tma`, both past it.
+        lists: where it is many pieces of that extent, their origins beyond (row, col).
     """
 
     tensor: str
@@ -92,6 +94,7 @@ class Tile:
     row: Affine = ()
     col: Affine = ()
     path: Path = "plain"
+    lists: Lists | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

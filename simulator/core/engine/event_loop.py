@@ -11,10 +11,11 @@ import numpy as np
 
 from ..jit import compiled, inlined
 from .events import LANE_BITS, settle
+from .granule_path import Memory
 from .links import DISPATCH, STEPS, Rates
 from .sm_sharing import CTA, CURRENT, ENDED, IDLE, ITEM, PC, PHASE, SM, begin_step, end_step, enter, leave
 from .spilled import pass_spilled
-from .tile_path import ASYNCHRONOUS, Memory, access_tile
+from .tile_path import ASYNCHRONOUS, LIST_AT, access_listed, access_tile
 
 # Operations; columns of `code` are operation and argument (a step, or a loop).
 STEP, LOOP, END, HALT = 0, 1, 2, 3
@@ -54,6 +55,7 @@ def run(
     rates: Rates,
     tensors: np.ndarray,
     tiles: np.ndarray,
+    listed: np.ndarray,
     code: np.ndarray,
     loops: np.ndarray,
     steps: np.ndarray,
@@ -87,7 +89,7 @@ def run(
     """Run events until all CTAs are done, or until CTA number `pause_cta` is due.
 
     Args:
-        tensors, tiles: as in `tile_path`; code, loops, steps: int64 tables with the columns above;
+        tensors, tiles, listed: as in `tile_path`; code, loops, steps: int64 tables with the columns above;
         lengths: float64 (steps,), cycles of a lone CTA; uses: float64 (steps, pipes), how long in each it wants a pipe;
         paces: float64 (steps, CTAs of an SM), by a CTA's age, how much longer it takes beside others than the mean;
         slots: int64 (slots, SLOT_COLUMNS), slot i on the SM `slots[i, SM]` at place i // SMs of lane i % SMs;
@@ -155,10 +157,16 @@ def run(
                     low, high = steps[step, STORE_FROM], steps[step, STORE_TO]
                 for tile in range(low, high):
                     if which == ALL or tiles[tile, ASYNCHRONOUS] == which:
-                        arrival = access_tile(
-                            entry, dirt, lists, ready, windows, free, asked, l1, seen, stamps, counter, rates,
-                            tensors, tiles, tile, environment, slot, sm, time, move == STORES,
-                        )  # fmt: skip
+                        if tiles[tile, LIST_AT] < 0:
+                            arrival = access_tile(
+                                entry, dirt, lists, ready, windows, free, asked, l1, seen, stamps, counter, rates,
+                                tensors, tiles, tile, environment, slot, sm, time, move == STORES,
+                            )  # fmt: skip
+                        else:
+                            arrival = access_listed(
+                                entry, dirt, lists, ready, windows, free, asked, l1, seen, stamps, counter, rates,
+                                tensors, tiles, listed, tile, environment, slot, sm, time, move == STORES,
+                            )  # fmt: skip
                         if arrival > there:
                             there = arrival
                 if move != STORES and which != PREFETCHED and steps[step, SPILLED] > 0:

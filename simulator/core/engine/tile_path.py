@@ -1,38 +1,17 @@
-"""The path of a tile: L1, coalescer, near L2 partition, fabric, far partition, HBM; and back.
+"""The path of a tile: L1, and the granules that it covers, or that its pieces cover.
 
-A *granule* is the unit of residency: a rectangle that all launches touch as a whole (chunks), or a 128-byte line.
+A granule is a rectangle that all launches touch as a whole (chunks), or a 128-byte line.
 Of tensors with too many of them, one of a few along a row, the next one over in the next row, STANDS_FOR all.
-A granule is homed in every partition by an equal share (chunks: lines interleave finely) or in one by hash (lines).
-An SM reads through its own partition; what is homed elsewhere comes over the fabric and leaves a copy in the near one.
-Every link is a server: it takes requests in order of time, one after the other, at its bandwidth.
-Entry of the copy in partition p of the share homed in partition h of granule g: (g * P + p) * P + h.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 
 from ...limits import LINE_BYTES
 from ..jit import compiled, inlined
-from ..scatter import scatter
-from .copies import keep_written, list_of, renew
+from .copies import renew
+from .granule_path import read_granule, write_granule
 from .l1 import look_up
-from .links import (
-    FABRIC,
-    FABRIC_LINK,
-    FIRST,
-    FIRST_L2,
-    HBM_READ,
-    L1_HIT,
-    L2_READ,
-    L2_WRITE,
-    TOUCHED,
-    Rates,
-    read_hbm,
-    serve,
-    write_hbm,
-)
-from .lru import ABSENT, DIRTY, STATE, insert, touch
+from .links import FIRST_L2, L1_HIT, Rates, serve
 
 # Columns of `tensors`.
 BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES = range(5)
@@ -43,170 +22,10 @@ TERMS = 2
 """Pairs of an affine origin."""
 COL_TERMS = ROW_TERMS + 2 * TERMS
 PASSES_L1 = COL_TERMS + 2 * TERMS
-TILE_COLUMNS = PASSES_L1 + 1
-# Elements of a slot of a coalescer.
-ASKED, ARRIVES = 0, 1
-COALESCER_SLOTS, COALESCER_LINE_SLOTS = 1024, 16384
-"""Slots of a coalescer for chunks and for lines: powers of two that hardly ever make two reads under way collide."""
-
-
-class Memory(NamedTuple):
-    """Everything that outlives a tile access.
-
-    entry, dirt, lists: the L2 (see `lru`); ready: float64 per granule, when its last fill arrives, or when it was
-    touched first;
-    windows: int32 per granule, which of those that share its number it is, or whether spilled registers were written;
-    free: float64, when each link is free; asked: float64, (slots, coalescers, 2), reads under way: their granule, plus
-    one, and when they arrive; the slots a power of two that hardly ever makes two of them collide;
-    ring, seen, stamps: the L1 of each SM (see `l1`); counter: float64, see `links`.
-    """
-
-    entry: np.ndarray
-    dirt: np.ndarray
-    lists: np.ndarray
-    ready: np.ndarray
-    windows: np.ndarray
-    free: np.ndarray
-    asked: np.ndarray
-    ring: np.ndarray
-    seen: np.ndarray
-    stamps: np.ndarray
-    counter: np.ndarray
-
-
-@compiled
-def _fetch(
-    entry: np.ndarray,
-    dirt: np.ndarray,
-    lists: np.ndarray,
-    free: np.ndarray,
-    counter: np.ndarray,
-    rates: Rates,
-    granule: int,
-    near: int,
-    home: int,
-    share: int,
-    apart: int,
-    cost: float,
-    latency: float,
-    time: float,
-) -> float:
-    """Bring a share that the near partition lacks, over the fabric or from HBM. Returns: when it is there."""
-    parts = rates.partitions
-    group = list_of(lists, parts, home, granule)
-    own = (granule * parts + home) * parts + home
-    done = time
-    written = 0
-    if home != near:
-        counter[FABRIC] += share
-        done = serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte) + rates.fabric_latency
-    if home != near and entry[own, STATE] != ABSENT:
-        touch(entry, len(entry) - len(lists) + group, own)
-    else:
-        # Lines that lie together come from one channel, as a chunk's do.
-        block = own if rates.interleaved else granule * LINE_BYTES // (parts * rates.hbm_channel_bytes) * parts + home
-        arrival = read_hbm(free, counter, rates, block, share, apart, cost, time) + latency
-        done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
-        written += insert(entry, dirt, lists, group, own, share)
-    if home != near and entry[own, STATE] != DIRTY:
-        copies = list_of(lists, parts, near, granule)
-        written += insert(entry, dirt, lists, copies, (granule * parts + near) * parts + home, share)
-    if written > 0:
-        write_hbm(free, counter, rates, written, 1.0, time)
-    return done
-
-
-@inlined
-def _read_granule(
-    entry: np.ndarray,
-    dirt: np.ndarray,
-    lists: np.ndarray,
-    ready: np.ndarray,
-    free: np.ndarray,
-    asked: np.ndarray,
-    counter: np.ndarray,
-    rates: Rates,
-    granule: int,
-    size: int,
-    apart: int,
-    cost: float,
-    latency: float,
-    sm: int,
-    time: float,
-) -> float:
-    """An SM reads a granule through coalescer and L2. Returns: when its data reaches the SM's port."""
-    unit = sm // rates.coalescer_sms
-    slot = scatter(granule) & (len(asked) - 1)
-    if asked[slot, unit, ASKED] == granule + 1 and asked[slot, unit, ARRIVES] > time:
-        return asked[slot, unit, ARRIVES]
-    parts = rates.partitions
-    near = 1 if parts * sm >= rates.sms else 0
-    counter[L2_READ] += size
-    done = serve(free, FIRST_L2 + near, time, size * rates.l2_read_cycles_per_byte)
-    first, last, share = 0, parts, size if parts == 1 else size // 2
-    if not rates.interleaved:
-        first = scatter(granule) % parts
-        last, share = first + 1, size
-    fetched, touched_before, brought = False, ready[granule] >= rates.after_begin, counter[HBM_READ]
-    for home in range(first, last):
-        copy = (granule * parts + near) * parts + home
-        if entry[copy, STATE] != ABSENT:
-            touch(entry, len(entry) - len(lists) + list_of(lists, parts, near, granule), copy)
-        else:
-            fetched = True
-            arrival = _fetch(
-                entry, dirt, lists, free, counter, rates, granule, near, home, share, apart, cost, latency, time
-            )
-            done = max(done, arrival)
-    # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
-    done = max(done, ready[granule])
-    if not touched_before:
-        counter[TOUCHED] += size
-        counter[FIRST] += counter[HBM_READ] - brought
-        ready[granule] = max(time, rates.after_begin)
-    if fetched:
-        ready[granule] = done
-    done += rates.l2_latency
-    asked[slot, unit, ASKED] = granule + 1
-    asked[slot, unit, ARRIVES] = done
-    return done
-
-
-@compiled
-def _write_granule(
-    entry: np.ndarray,
-    dirt: np.ndarray,
-    lists: np.ndarray,
-    ready: np.ndarray,
-    free: np.ndarray,
-    counter: np.ndarray,
-    rates: Rates,
-    granule: int,
-    size: int,
-    cost: float,
-    sm: int,
-    time: float,
-) -> None:
-    """An SM writes a granule to its home, and keeps a copy in its own partition; other copies are dropped.
-
-    What this drives out of L2 takes as long to write as this would: it comes from the same stream as a rule.
-    """
-    parts = rates.partitions
-    near = 1 if parts * sm >= rates.sms else 0
-    ready[granule] = max(ready[granule], rates.after_begin)  # not for the launch to fetch
-    counter[L2_WRITE] += size
-    first, last, share = 0, parts, size if parts == 1 else size // 2
-    if not rates.interleaved:
-        first = scatter(granule) % parts
-        last, share = first + 1, size
-    for home in range(first, last):
-        serve(free, FIRST_L2 + home, time, share * rates.l2_write_cycles_per_byte)
-        if home != near:
-            counter[FABRIC] += share
-            serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
-        written = keep_written(entry, dirt, lists, parts, granule, near, home, share)
-        if written > 0:
-            write_hbm(free, counter, rates, written, cost, time)
+LIST_AT, LIST_BASE, LIST_TERMS = range(PASSES_L1 + 1, PASSES_L1 + 4)
+"""Of a tile in pieces: the variable that says where its item's lists begin, else -1; where the tile's begin; and what
+counters add."""
+TILE_COLUMNS = LIST_TERMS + 2 * TERMS
 
 
 @inlined
@@ -245,12 +64,92 @@ def access_tile(
     Returns:
         When the whole tile is at the SM (loads), or `time` (stores: nobody waits).
     """
-    which = tiles[tile, TENSOR]
     row = 0
     col = 0
     for term in range(0, 2 * TERMS, 2):
         row += environment[slot, tiles[tile, ROW_TERMS + term]] * tiles[tile, ROW_TERMS + term + 1]
         col += environment[slot, tiles[tile, COL_TERMS + term]] * tiles[tile, COL_TERMS + term + 1]
+    return _access_at(
+        entry, dirt, lists, ready, windows, free, asked, ring, seen, stamps, counter, rates, tensors, tiles, tile,
+        environment, slot, sm, time, store, row, col, tiles[tile, PASSES_L1] == 1,
+    )  # fmt: skip
+
+
+@compiled
+def access_listed(
+    entry: np.ndarray,
+    dirt: np.ndarray,
+    lists: np.ndarray,
+    ready: np.ndarray,
+    windows: np.ndarray,
+    free: np.ndarray,
+    asked: np.ndarray,
+    ring: np.ndarray,
+    seen: np.ndarray,
+    stamps: np.ndarray,
+    counter: np.ndarray,
+    rates: Rates,
+    tensors: np.ndarray,
+    tiles: np.ndarray,
+    listed: np.ndarray,
+    tile: int,
+    environment: np.ndarray,
+    slot: int,
+    sm: int,
+    time: float,
+    store: bool,
+) -> float:
+    """The same for a tile in pieces of one extent, whose origins are listed; nothing of them is looked for in L1.
+
+    Args:
+        listed: int64 (places, 2): first piece and number of pieces of each list; then row and column of each piece [B].
+    """
+    row = 0
+    col = 0
+    at = tiles[tile, LIST_BASE] + environment[slot, tiles[tile, LIST_AT]]
+    for term in range(0, 2 * TERMS, 2):
+        row += environment[slot, tiles[tile, ROW_TERMS + term]] * tiles[tile, ROW_TERMS + term + 1]
+        col += environment[slot, tiles[tile, COL_TERMS + term]] * tiles[tile, COL_TERMS + term + 1]
+        at += environment[slot, tiles[tile, LIST_TERMS + term]] * tiles[tile, LIST_TERMS + term + 1]
+    done = time
+    for piece in range(listed[at, 0], listed[at, 0] + listed[at, 1]):
+        arrival = _access_at(
+            entry, dirt, lists, ready, windows, free, asked, ring, seen, stamps, counter, rates, tensors, tiles, tile,
+            environment, slot, sm, time, store, row + listed[piece, 0], col + listed[piece, 1], False,
+        )  # fmt: skip
+        if arrival > done:
+            done = arrival
+    return done
+
+
+@inlined
+def _access_at(
+    entry: np.ndarray,
+    dirt: np.ndarray,
+    lists: np.ndarray,
+    ready: np.ndarray,
+    windows: np.ndarray,
+    free: np.ndarray,
+    asked: np.ndarray,
+    ring: np.ndarray,
+    seen: np.ndarray,
+    stamps: np.ndarray,
+    counter: np.ndarray,
+    rates: Rates,
+    tensors: np.ndarray,
+    tiles: np.ndarray,
+    tile: int,
+    environment: np.ndarray,
+    slot: int,
+    sm: int,
+    time: float,
+    store: bool,
+    row: int,
+    col: int,
+    through_l1: bool,
+) -> float:
+    """Move a tile's extent from (row, col) on, col in bytes."""
+    which = tiles[tile, TENSOR]
     rows = min(tiles[tile, TILE_ROWS], tensors[which, ROWS] - row)
     width = min(tiles[tile, TILE_ROW_BYTES], tensors[which, ROW_BYTES] - col)
     if rows <= 0 or width <= 0:
@@ -266,7 +165,7 @@ def access_tile(
     if wide < tensors[which, ROW_BYTES]:
         first_col, last_col = col // wide, (col + width - 1) // wide
     tag = (slab + first_row * per_row + first_col) * len(tensors) + which
-    through_l1, curve = tiles[tile, PASSES_L1] == 1, rates.l1_curve
+    curve = rates.l1_curve
     if through_l1 and look_up(ring, seen, stamps, curve, rates.l1_bytes, tag, total, sm, store):
         counter[L1_HIT] += total
         return time + rates.l1_latency
@@ -295,9 +194,9 @@ def access_tile(
                 renew(entry, dirt, lists, ready, free, counter, rates, granule, time)
                 windows[granule] = window
             if store:
-                _write_granule(entry, dirt, lists, ready, free, counter, rates, granule, size, cost, sm, time)
+                write_granule(entry, dirt, lists, ready, free, counter, rates, granule, size, cost, sm, time)
             else:
-                arrival = _read_granule(
+                arrival = read_granule(
                     entry, dirt, lists, ready, free, asked, counter, rates, granule, size, apart, cost,
                     latency, sm, time,
                 )  # fmt: skip

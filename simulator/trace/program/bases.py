@@ -1,26 +1,23 @@
-"""Where the accesses of all CTAs of a class begin: one run through the way of one of them, for all at a time.
+"""Where the accesses of all CTAs of a class begin, and whether they are alike: a run through the way of one of them."""
 
-Of a loop three iterations are run: the first two, and the last. In between every register goes on as from the first to
-the second, by its own count of iterations in each CTA; so what stands behind a loop is as far on as it really is.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..deciding import BARRIERS
-from ..operands import Step, Threads
-from ..threads import step_of
-from ..values import TRUE, WORD_MASK, Array, Value
-from ..ways import Visit, Way
+from ...limits import WARP_THREADS
+from ..executions import special_registers
+from ..values import Array, Value
+from ..ways import Way
 from .doubts import Doubts
 from .given import Subject
 from .one_cta import OneCta
-from .sites import Slice, noting
+from .sites import Slice
 from .survey import PROBES, probes
+from .walking import Trips, Walk
 
-Trips = tuple[int, ...]
+THREADS_AT_ONCE = 1 << 17
+"""Threads that are followed at a time, for the sake of memory."""
 
 
 @dataclass(slots=True)
@@ -37,128 +34,93 @@ class Seen:
 
 
 def bases(
-    subject: Subject, found: Slice, one: OneCta, ctas: Array, trips: Mapping[int, Array], doubts: Doubts
+    subject: Subject,
+    found: Slice,
+    one: OneCta,
+    ctas: Array,
+    trips: Mapping[int, Array],
+    doubts: Doubts,
+    whole: frozenset[int] = frozenset(),
 ) -> dict[int, Seen]:
-    """Follow CTAs along the way of one of them.
+    """Follow a few threads of CTAs along the way of one of them.
 
     Args:
         ctas: numbers of CTAs that go the same way, int64 (CTAs,); trips: region -> iterations of a stay, int64 (CTAs,).
+        whole: regions all of whose iterations are run, as addresses there go on unevenly.
 
     Returns:
         Place in the code -> what was seen there.
     """
     seen: dict[int, Seen] = {}
-    groups: dict[Way, list[int]] = {}
-    for warp, way in enumerate(one.ways.warps):
-        groups.setdefault(way, []).append(warp)
-    for way, warps in groups.items():
-        _Walk(subject, found, doubts, seen, trips, one.ways.region_of[warps[0]], ctas, warps).along(way, ())
+    shape = (len(ctas), PROBES, 1)
+
+    def told(place: int, at: Trips, addresses: Array, active: Array) -> None:
+        own = seen.setdefault(place, Seen())
+        if at in own.addresses or min(at, default=0) < 0:
+            return
+        own.addresses[at] = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, shape))[:, 0, 0].copy()
+        own.active[at] = np.broadcast_to(active, np.broadcast_shapes(active.shape, shape))[:, :, 0].copy()
+
+    for way, warps in _ways(one):
+        special = _probes(subject, ctas, warps)
+        region_of = one.ways.region_of[warps[0]]
+        Walk(subject, found, doubts, trips, region_of, special, told, whole).along(way)
     return seen
 
 
-class _Walk:
-    """Threads of all CTAs on the way of some warps."""
+def signatures(
+    subject: Subject, found: Slice, one: OneCta, ctas: Array, trips: Mapping[int, Array], doubts: Doubts
+) -> Array:
+    """Numbers that are equal for CTAs that touch alike: who takes part, and where each thread lies from the first.
 
-    def __init__(
-        self,
-        subject: Subject,
-        found: Slice,
-        doubts: Doubts,
-        seen: dict[int, Seen],
-        trips: Mapping[int, Array],
-        region_of: Mapping[int, int],
-        ctas: Array,
-        warps: Sequence[int],
-    ) -> None:
-        self._places, self._trips, self._region_of, self._seen = found.places, trips, region_of, seen
-        self._count = len(ctas)
-        special = probes(subject.called.grid, ctas, subject.called.warps)
-        first, last = min(warps), max(warps)
-        tid, lanes = special["SR_TID.X"][0], special["SR_LANEID"][0]
-        own = np.array([first, first, last, last], dtype=np.int64).reshape(1, PROBES, 1)
-        special["SR_TID.X"] = np.where(tid >= 0, 32 * own + lanes, tid), True
-        self._threads = Threads(constants=subject.constants, special=special)
-        self._at: Trips | None = ()
-        self._pairs = _pairs(found)
-        noted = noting(subject, found, doubts, self._note)
-        code = subject.flow.instructions
-        self._steps: dict[int, Step] = {
-            place: noted[place] if place in noted else step_of(code[place])
-            for block in found.places
-            for place in block
-            if code[place].family not in BARRIERS
-        }
+    All threads are followed, through the first two and the last iterations of every loop.
 
-    def _note(self, place: int, addresses: Array, active: Array) -> None:
-        if self._at is None:
-            return
-        seen = self._seen.setdefault(place, Seen())
-        if self._at in seen.addresses:
-            return
-        shape = (self._count, PROBES, 1)
-        seen.addresses[self._at] = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, shape))[
-            :, 0, 0
-        ].copy()
-        taking = np.broadcast_to(active, np.broadcast_shapes(active.shape, shape))
-        seen.active[self._at] = taking[:, :, 0].copy()
-
-    def along(self, items: Way, at: Trips | None) -> None:
-        """Run blocks, and stays in loops. Args: at: iterations of the loops around; None: nothing is noted."""
-        for item in items:
-            if not isinstance(item, Visit):
-                self._at = at
-                for place in self._places[item]:
-                    if place in self._steps:
-                        self._steps[place](self._threads, TRUE[0])
-                continue
-            iterations = item.iterations
-            leaf = not any(isinstance(inner, Visit) for one in iterations for inner in one)
-            if not leaf or len(iterations) < 3:
-                for number, one in enumerate(iterations):
-                    self.along(one, None if at is None else (*at, number))
-                continue
-            inside = (0,) if at is not None else None
-            self.along(iterations[0], None if inside is None else (*at, 0))  # type: ignore[misc]
-            before = dict(self._threads.registers)
-            self.along(iterations[1], None if inside is None else (*at, 1))  # type: ignore[misc]
-            self._go_on(before, self._trips[self._region_of[item.loop]] - 2)
-            self.along(iterations[-1], None)
-
-    def _go_on(self, before: Mapping[str, Value], times: Array) -> None:
-        """Set registers to what they are so many iterations after `before`, each by its own pace."""
-        now = self._threads.registers
-        often = times.reshape(-1, 1, 1)
-        carries: dict[str, Array] = {}
-        for name, (array, known) in list(now.items()):
-            if array.dtype == np.bool_ or known is not True or name not in before or before[name][1] is not True:
-                continue
-            pace = (array - before[name][0] + (1 << 31) & WORD_MASK) - (1 << 31)
-            if not pace.any():
-                continue
-            total = before[name][0] + pace * often
-            now[name] = total & WORD_MASK, True
-            carry = total >> 32
-            if name in self._pairs and carry.any():
-                carries[self._pairs[name]] = carry
-        for name, carry in carries.items():
-            # The upper half of an address stands in the next register, and does not move by itself.
-            if name in now and name in before and np.array_equal(now[name][0], before[name][0]):
-                now[name] = now[name][0] + carry & WORD_MASK, now[name][1]
+    Returns:
+        uint64 (CTAs,).
+    """
+    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS))
+    parts = []
+    for begin in range(0, len(ctas), step):
+        chosen = slice(begin, begin + step)
+        lengths = {region: each[chosen] for region, each in trips.items()}
+        parts.append(_signatures(subject, found, one, ctas[chosen], lengths, doubts))
+    return np.concatenate(parts)
 
 
-def _pairs(found: Slice) -> dict[str, str]:
-    """Lower half of an address -> its upper half."""
-    pairs = [
-        names[at : at + 2]
-        for names in (touch.names for touch in found.touching.values())
-        for at in range(len(names) - 1)
-    ]
-    kinds = [(low, high, low.rstrip("0123456789")) for low, high in pairs]
-    return {
-        low: high
-        for low, high, kind in kinds
-        if kind in ("R", "UR")
-        and high.startswith(kind)
-        and low[len(kind) :].isdigit()
-        and high == f"{kind}{int(low[len(kind) :]) + 1}"
-    }
+def _signatures(
+    subject: Subject, found: Slice, one: OneCta, ctas: Array, trips: Mapping[int, Array], doubts: Doubts
+) -> Array:
+    total = np.zeros(len(ctas), dtype=np.uint64)
+    weights = np.random.default_rng(0).integers(1, 1 << 63, subject.called.warps * WARP_THREADS, dtype=np.uint64)
+
+    for way, warps in _ways(one):
+        shape = (len(ctas), len(warps), WARP_THREADS)
+
+        def told(place: int, at: Trips, addresses: Array, active: Array, shape: tuple[int, ...] = shape) -> None:
+            where, taking = np.broadcast_to(addresses, shape), np.broadcast_to(active, shape)
+            apart = np.where(taking, where - where[:, :1, :1], -1).reshape(len(ctas), -1).astype(np.uint64)
+            total[:] = total * np.uint64(0x9E3779B97F4A7C15) + (apart * weights[: apart.shape[1]]).sum(axis=1)
+
+        special = special_registers(subject.called.grid, ctas, subject.called.warps)
+        special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
+        region_of = one.ways.region_of[warps[0]]
+        tail = max(1, subject.called.num_stages)
+        Walk(subject, found, doubts, trips, region_of, special, told, tail=tail).along(way)
+    return total
+
+
+def _ways(one: OneCta) -> Iterator[tuple[Way, Sequence[int]]]:
+    """Ways of a CTA, each with the warps that go it."""
+    groups: dict[Way, list[int]] = {}
+    for warp, way in enumerate(one.ways.warps):
+        groups.setdefault(way, []).append(warp)
+    yield from groups.items()
+
+
+def _probes(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
+    """Special registers of `survey.probes`, of some warps alone."""
+    special = probes(subject.called.grid, ctas, subject.called.warps)
+    first, last = min(warps), max(warps)
+    own = np.array([first, first, last, last], dtype=np.int64).reshape(1, PROBES, 1)
+    special["SR_TID.X"] = WARP_THREADS * own + special["SR_LANEID"][0], True
+    return special

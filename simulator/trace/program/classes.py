@@ -4,24 +4,29 @@ One CTA of each class is followed for all of it. Lengths of loops, and where thi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
 from ..accesses import COPY
 from ..values import Array
 from ..ways import OUTSIDE
-from .bases import Seen, bases
+from .bases import Seen, bases, signatures
+from .bounds import check_bounds, farthest
 from .doubts import Doubts
 from .given import Subject
+from .listing import listing_of
 from .one_cta import OneCta, follow_cta
 from .phases import Part, Phases, find_phases
 from .sites import Slice
 from .uses import Use, uses_of
 from .work import blocks_of
 
-MOST_WAYS, MOST_MASKS = 8, 8
+MOST_WAYS, MOST_MASKS = 8, 32
 """Ways that are told apart, and kinds of masks on one of them; the rest counts as the commonest."""
+SOME, MOST_WARPS = 16, 1 << 17
+"""CTAs that are looked at thread by thread; and warps, where these differ and all are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +93,12 @@ def _ways(
     total = counts[members] @ sizes
     rank = int(np.argmax(total))
     one = follow_cta(subject, found, int(members[rank]), doubts)
+    check_bounds(subject, one)
     trips = _trips(subject, one, counts)
     own = {region: each[members] for region, each in trips.items()}
     seen = bases(subject, found, one, members, own, doubts)
-    kinds, kind_of = _kinds(subject, seen, len(members), notes)
+    kind_of = _kinds(subject, seen, len(members))
+    kinds, kind_of = _told_apart(subject, found, one, members, own, kind_of, doubts, notes)
     masked: list[Masked] = []
     others: list[OneWay] = []
     in_l1: dict[int, float] = {}
@@ -102,14 +109,22 @@ def _ways(
         if kind_of[rank] != kind:
             at = int(alike[np.argmax(total[alike])])
             leader = follow_cta(subject, found, int(members[at]), doubts)
+            check_bounds(subject, leader)
             if _shape(leader) != _shape(one):
                 others += _ways(subject, found, counts, members[alike], room_bytes, doubts, notes)
                 continue
         inside = {place: _only(each, alike) for place, each in seen.items()}
         lengths = {region: int(each[at]) for region, each in own.items()}
-        uses, shares, told = uses_of(
-            subject, leader, phases, inside, int(np.flatnonzero(alike == at)[0]), lengths, room_bytes
-        )
+        place = int(np.flatnonzero(alike == at)[0])
+        uses, shares, told, uneven = uses_of(subject, leader, phases, inside, place, lengths, room_bytes)
+        if uneven:
+            nearby = {region: each[alike] for region, each in own.items()}
+            inside = bases(subject, found, leader, members[alike], nearby, doubts, uneven)
+            uses, shares, told, _ = uses_of(subject, leader, phases, inside, place, lengths, room_bytes, uneven)
+        nearby = {region: each[alike] for region, each in own.items()}
+        uses = [_listed(use, leader, nearby, subject, notes) for use in uses]
+        for other in sorted(farthest(uses, nearby, subject)):
+            check_bounds(subject, follow_cta(subject, found, int(members[alike[other]]), doubts))
         notes += [line for line in told if line not in notes]
         masked.append(Masked(members=members[alike], uses=tuple(uses)))
         in_l1 = in_l1 or shares
@@ -134,6 +149,21 @@ def _shape(one: OneCta) -> tuple[tuple[int, bool], ...]:
     return tuple((region.parent, region.leaf) for region in one.ways.regions)
 
 
+def _listed(use: Use, one: OneCta, trips: Mapping[int, Array], subject: Subject, notes: list[str]) -> Use:
+    """A use that goes on unevenly, with its lists; as if it went on evenly where there would be too many."""
+    if use.uneven is None:
+        return use
+    region = use.part[0]
+    while one.ways.regions[region].parent != OUTSIDE:
+        region = one.ways.regions[region].parent
+    done = np.minimum(trips[region] * prod(use.uneven.sizes[1:]), use.uneven.origins.shape[1])
+    listing = listing_of(use.uneven.origins, list(use.uneven.shapes), done, max(1, subject.called.num_stages))
+    if listing is None:
+        name = subject.memory.storages[use.storage].name
+        notes.append(f"kernel {subject.called.name}: {use.kind}s of {name} are too uneven to be listed; taken as even")
+    return replace(use, uneven=None if listing is None else use.uneven, listing=listing)
+
+
 def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
     """Region -> iterations of each stay, for all CTAs."""
     found: dict[int, Array] = {}
@@ -147,8 +177,8 @@ def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
     return found
 
 
-def _kinds(subject: Subject, seen: Mapping[int, Seen], count: int, notes: list[str]) -> tuple[list[int], Array]:
-    """Kinds of masks, the commonest first, and of which each CTA is.
+def _kinds(subject: Subject, seen: Mapping[int, Seen], count: int) -> Array:
+    """Of which kind of masks each CTA is, by the threads that were followed.
 
     Copies in loops tell nothing: those that run ahead end before the loop does, in a short one at once.
     """
@@ -158,15 +188,57 @@ def _kinds(subject: Subject, seen: Mapping[int, Seen], count: int, notes: list[s
         if each.active and not (subject.flow.instructions[place].family == COPY and min(each.active))
     ]
     if not flags:
-        return [0], np.zeros(count, dtype=np.int64)
+        return np.zeros(count, dtype=np.int64)
     packed = np.packbits(np.concatenate(flags, axis=1), axis=1)
-    _, kind_of, sizes = np.unique(packed, axis=0, return_inverse=True, return_counts=True)
-    kind_of = kind_of.reshape(-1)
+    return np.unique(packed, axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _told_apart(
+    subject: Subject,
+    found: Slice,
+    one: OneCta,
+    members: Array,
+    trips: Mapping[int, Array],
+    kind_of: Array,
+    doubts: Doubts,
+    notes: list[str],
+) -> tuple[list[int], Array]:
+    """The same by all threads: of some CTAs of each kind, and of all where these differ.
+
+    Returns:
+        Kinds, the commonest first; and of which each CTA is.
+    """
+    apart = kind_of.astype(np.uint64)
+    for kind in np.unique(kind_of):
+        alike = np.flatnonzero(kind_of == kind)
+        some = np.unique(alike[(np.arange(SOME) * 0.6180339887 % 1.0 * len(alike)).astype(np.int64)])
+        told = _signatures_of(subject, found, one, members, trips, some, doubts)
+        if np.all(told == told[0]):
+            continue
+        if len(alike) * subject.called.warps > MOST_WARPS:
+            notes.append("CTAs mask their accesses differently: too many to look at each; one stands for all")
+            continue
+        apart[alike] = _signatures_of(subject, found, one, members, trips, alike, doubts)
+    _, kinds, sizes = np.unique(apart, return_inverse=True, return_counts=True)
+    kinds = kinds.reshape(-1)
     order = np.argsort(-sizes, kind="stable")
     if len(order) > MOST_MASKS:
         notes.append(f"CTAs mask their accesses in {len(order)} different ways; rare ones count as the commonest")
-        kind_of = np.where(np.isin(kind_of, order[:MOST_MASKS]), kind_of, order[0])
-    return [int(kind) for kind in order[:MOST_MASKS]], kind_of
+        kinds = np.where(np.isin(kinds, order[:MOST_MASKS]), kinds, order[0])
+    return [int(kind) for kind in order[:MOST_MASKS]], kinds
+
+
+def _signatures_of(
+    subject: Subject,
+    found: Slice,
+    one: OneCta,
+    members: Array,
+    trips: Mapping[int, Array],
+    chosen: Array,
+    doubts: Doubts,
+) -> Array:
+    lengths = {region: each[chosen] for region, each in trips.items()}
+    return signatures(subject, found, one, members[chosen], lengths, doubts)
 
 
 def _only(seen: Seen, chosen: Array) -> Seen:

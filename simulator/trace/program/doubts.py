@@ -30,6 +30,14 @@ class Doubts:
         self.fetched_from: dict[int, int] = {}
         """Place of a load -> number of the storage that it reads."""
 
+    def fetched(self, place: int, addresses: Array, active: Array) -> None:
+        """Take down which storage a load reads, the first time that it does."""
+        if place not in self.fetched_from:
+            taking = np.broadcast_to(active, np.broadcast_shapes(active.shape, addresses.shape))
+            chosen = np.broadcast_to(addresses, taking.shape)[taking]
+            if chosen.size:
+                self.fetched_from[place] = self._subject.memory.number_of(int(chosen.flat[0]))
+
     def settle(self, block: int, threads: Threads, holds: Array, known: Array) -> Array:
         """Who takes a branch whose condition is not known: as `jumps.Unsure`. Raises: Refused: nobody can tell."""
         flow = self._subject.flow

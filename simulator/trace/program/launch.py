@@ -5,21 +5,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...launch.program import Launch, Tensor, Tile, TileProgram
+from ...launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
 from ...launch.traced import TracedCode
+from ...launch.walk import steps
 from ...sass.decode import decode
 from ...sass.flow import find_flow
 from ..memory import Memory, Storage
 from ..values import Array
 from .classes import OneWay, classes_of
 from .doubts import Doubts
-from .footprints import rectangles_of
+from .footprints import Rectangle, rectangles_of
 from .given import Called, Refused, Subject
 from .nest import nest_of
 from .pitches import Piece, Rows, rows_of
 from .sites import find_slice
 from .survey import survey
-from .tiles import Variables, period_of, tensor_of, tiles_of
+from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_of
 from .uses import Use
 from .work import dtype_of, executions_of
 
@@ -135,6 +136,9 @@ def _names(storages: dict[int, Storage]) -> dict[int, str]:
 
 def _pieces(use: Use, way: OneWay, storages: dict[int, Storage]) -> list[Piece]:
     address = storages[use.storage].address
+    if use.listing is not None:
+        whole = Rectangle(0, 1, 0, use.listing.width)
+        return [Piece(rectangle=whole, base=np.unique(use.listing.starts) - address, strides=(), trips=1)]
     longest = int(way.trips[use.part[0]].max()) if use.strides else 1
     return [
         Piece(rectangle=one, base=use.base - address, strides=use.strides, trips=longest)
@@ -148,6 +152,8 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
 
     def tiles(use: Use, counters: tuple[str, ...], members: Array, begin: Array | int) -> list[Tile]:
         tensor, storage = tensors[use.storage], storages[use.storage]
+        if use.listing is not None:
+            return [listed_tile(use, tensor.name, rows[use.storage], counters, members, storage.address, variables)]
         return [
             tile
             for one in rectangles_of(use.runs)
@@ -165,7 +171,7 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
         variables=tuple(variables.columns),
         items=lambda indices: table[indices],
         item_count=called.ctas,
-        period_items=period_of(trips, called.ctas),
+        period_items=called.ctas if _is_listed(nest.body) else period_of(trips, called.ctas),
         body=tuple(nest.body),
         sweep_items=called.ctas // axes[-1] if len(axes) > 1 else 0,
     )
@@ -185,17 +191,22 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
 def _code(way: OneWay, phases: list) -> TracedCode:  # type: ignore[type-arg]
     members = np.concatenate([kind.members for kind in way.masked])
     like = np.unique(members[(np.arange(LIKE) * 0.6180339887 % 1.0 * len(members)).astype(np.int64)])
-    steps: dict[tuple[int, int], tuple[str, ...]] = {}
+    named: dict[tuple[int, int], tuple[str, ...]] = {}
     for phase in phases:
-        steps[phase.region, 0] = (*steps.get((phase.region, 0), ()), phase.step)
+        named[phase.region, 0] = (*named.get((phase.region, 0), ()), phase.step)
     return TracedCode(
         cta=way.one.cta,
         like=tuple(int(cta) for cta in like),
         paths=way.one.paths,
         phases=tuple(phases),
-        executed=executions_of(way.one.ways, steps),
+        executed=executions_of(way.one.ways, named),
         in_l1=way.in_l1,
     )
+
+
+def _is_listed(body: Sequence[Step | Loop]) -> bool:
+    """Whether origins of any tile are listed: then items do unequal work."""
+    return any(tile.lists is not None for step, _ in steps(tuple(body)) for tile in (*step.loads, *step.stores))
 
 
 def _lengths(body: Sequence[object]) -> set[str]:

@@ -83,11 +83,7 @@ def _noting(subject: Subject, place: int, touch: Touch, doubts: Doubts, note: No
         if not np.all(np.asarray(known) | ~active):
             doubts.address(place)
         else:
-            if place not in doubts.fetched_from and where.size:
-                taking = np.broadcast_to(active, np.broadcast_shapes(active.shape, where.shape))
-                chosen = np.broadcast_to(where, taking.shape)[taking]
-                if chosen.size:
-                    doubts.fetched_from[place] = subject.memory.number_of(int(chosen.flat[0]))
+            doubts.fetched(place, where, active)
             note(place, where, active)
         then(threads, mask)
 

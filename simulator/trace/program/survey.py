@@ -7,14 +7,15 @@ edges of a tile does so there. Where warps tell each other something through sha
 import numpy as np
 
 from ...limits import WARP_THREADS
+from ..accesses import Touch
 from ..deciding import BARRIERS, SHARED_LOADS, deciding
 from ..executions import run_through, special_registers
 from ..jumps import prepare
-from ..memory import load_of_memory
 from ..operands import Threads
 from ..values import Array, Value
 from .doubts import Doubts
 from .given import Subject
+from .sites import Slice, noting
 
 AT_ONCE = 1 << 15
 """CTAs that are followed at a time, for the sake of memory."""
@@ -39,7 +40,8 @@ def survey(subject: Subject, doubts: Doubts) -> Array:
     if not together:
         places = tuple(tuple(p for p in block if flow.instructions[p].family not in BARRIERS) for block in places)
     loads = {p for block in places for p in block if flow.instructions[p].family in ("LDG", "LD")}
-    replaced = {place: load_of_memory(flow.instructions[place], subject.memory) for place in loads}
+    touching = {place: Touch(flow.instructions[place]) for place in loads}
+    replaced = noting(subject, Slice(places, touching), doubts, lambda *_: None)
     code = prepare(flow, places, replaced, doubts.settle)
     width = called.warps if together else PROBES
     step = max(1, AT_ONCE_WHOLE // (called.warps * WARP_THREADS)) if together else AT_ONCE

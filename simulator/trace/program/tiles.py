@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ...launch.lists import Lists
 from ...launch.program import Affine, Tensor, Tile
 from ..values import Array
 from .footprints import Rectangle
@@ -76,6 +77,8 @@ def tiles_of(
     at = use.base + rectangle.offset - address + rows.origin
     if use.strides:
         at = at + begin * use.strides[-1]
+    # What is masked in a CTA that counts as another one may lie before the storage, where nothing is to be touched.
+    at = np.maximum(at, 0)
     line, col = at // pitch, at % pitch
     count, width = rectangle.rows, rectangle.width
     if count == 1 and width % pitch == 0:
@@ -97,6 +100,38 @@ def tiles_of(
             path=use.path,  # type: ignore[arg-type]
         )
     ]
+
+
+def listed_tile(
+    use: Use,
+    name: str,
+    rows: Rows,
+    counters: tuple[str, ...],
+    members: Array,
+    address: int,
+    variables: Variables,
+) -> Tile:
+    """The tile of a use whose pieces are listed. Args: as of `tiles_of`."""
+    listing, uneven = use.listing, use.uneven
+    assert listing is not None and uneven is not None
+    per = [1]
+    for size in reversed(uneven.sizes[1:]):
+        per.insert(0, per[0] * size)
+    pieces = np.divmod(np.maximum(listing.starts - address + rows.origin, 0), rows.pitch)
+    return Tile(
+        tensor=name,
+        slab=variables.zero,
+        rows=max(1, listing.width // rows.pitch),
+        cols=min(listing.width, rows.pitch),
+        path=use.path,  # type: ignore[arg-type]
+        lists=Lists(
+            spans=listing.spans,
+            pieces=np.stack(pieces, axis=1),
+            at=variables.name(_scattered(listing.at, members, variables.items)),
+            until=variables.name(_scattered(listing.until, members, variables.items)),
+            per=tuple(zip(counters, per, strict=True)),
+        ),
+    )
 
 
 def _scattered(values: Array, members: Array, items: int) -> Array:

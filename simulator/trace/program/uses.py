@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...limits import SECTOR_BYTES
 from ...sass.decode import Instruction
 from ..accesses import COPY, bytes_of
 from ..values import Array
@@ -18,12 +19,13 @@ from .bases import Seen
 from .footprints import Runs, Touched, layers_of, moved, runs_of
 from .given import Subject
 from .in_l1 import Passing, missed
+from .listing import Listing
 from .one_cta import Accessed, OneCta, Position, children_of
 from .phases import Part, Phases
 from .sites import STORES, is_atomic
 
 MOST_STRETCHES = 6
-"""Stretches of like iterations of a loop that become loops of their own; beyond it the commonest stands for all."""
+"""Stretches of like iterations of a loop that become loops of their own; beyond it each iteration is listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class Use:
         strides: from iteration to iteration of each loop around, the outermost first [B].
         first, last: iterations of the innermost loop in which it is done; last: -1: to the end.
         ahead: iterations that it is done before its own.
+        uneven: where no strides tell it: what it touches, iteration by iteration; listing: the same as lists.
     """
 
     part: Part
@@ -49,6 +52,22 @@ class Use:
     first: int = 0
     last: int = -1
     ahead: int = 0
+    uneven: "Uneven | None" = None
+    listing: Listing | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uneven:
+    """What a use touches in each iteration of all loops around it, in order.
+
+    Args:
+        origins: where an iteration lies in each CTA, int64 (CTAs, iterations) [B]; shapes: runs there, of each;
+        sizes: iterations of each loop, the outermost first.
+    """
+
+    origins: Array
+    shapes: tuple[Runs, ...]
+    sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +98,30 @@ def uses_of(
     rank: int,
     trips: Mapping[int, int],
     room_bytes: float,
-) -> tuple[list[Use], dict[int, float], list[str]]:
+    whole: frozenset[int] = frozenset(),
+) -> tuple[list[Use], dict[int, float], list[str], frozenset[int]]:
     """All uses of a class of CTAs.
 
     Args:
         one: the CTA that was followed; seen: where accesses of all CTAs begin; rank: of `one` among these;
-        trips: region -> iterations of a stay, in `one`; room_bytes: of L1, for each CTA of an SM.
+        trips: region -> iterations of a stay, in `one`; room_bytes: of L1, for each CTA of an SM;
+        whole: regions of which all iterations were seen in all CTAs.
 
     Returns:
-        Uses; place of a load -> share of its bytes that L1 serves; remarks, one line each.
+        Uses; place of a load -> share of its bytes that L1 serves; remarks, one line each; regions of which all
+        iterations have to be seen, as something goes on unevenly there.
     """
     made, in_l1 = _made(subject, one, phases, room_bytes)
     ahead = _join_prologues(one, made)
     notes: list[str] = []
     found: list[Use] = []
+    uneven: set[int] = set()
     for key, iterations in made.items():
-        found += _uses(subject, key, iterations, seen, rank, trips, ahead.get(key, 0), notes)
-    return found, in_l1, notes
+        course = _course(iterations, seen, ahead.get(key, 0))
+        if not course.even:
+            uneven.add(key.part[0])
+        found += _uses(subject, key, iterations, seen, rank, trips, course, key.part[0] in whole, notes)
+    return found, in_l1, notes, frozenset(uneven)
 
 
 def kind_of(instruction: Instruction) -> str:
@@ -200,17 +226,16 @@ def _uses(
     seen: Mapping[int, Seen],
     rank: int,
     trips: Mapping[int, int],
-    ahead: int,
+    course: "_Course",
+    listed: bool,
     notes: list[str],
 ) -> list[Use]:
     name = subject.memory.storages[key.storage].name if key.storage in subject.memory.storages else "?"
     order = sorted(iterations)
     begin = order[0]
-    anchors = {at: _anchor(made, ahead > 0) for at, made in iterations.items()}
-    strides = _strides(anchors, begin)
-    moves = {at: sum(step * (now - then) for step, now, then in zip(strides, at, begin, strict=True)) for at in order}
-    if any(anchors[at] - anchors[begin] != moves[at] for at in order):
-        line = subject.place_text(iterations[begin][0].place)
+    ahead, strides, moves = course.ahead, course.strides, course.moves
+    line = subject.place_text(iterations[begin][0].place)
+    if not course.even and not listed:
         notes.append(f"{line}: {key.kind} of {name} does not move on evenly; taken as if it did")
     layers: dict[int, dict[tuple[int, ...], Runs]] = defaultdict(dict)
     known: dict[bytes, list[Runs]] = {}
@@ -221,13 +246,17 @@ def _uses(
         for layer, runs in enumerate(known[own]):
             if runs:
                 layers[layer][at] = runs
-    place = iterations[begin][0].place
-    # The iteration of the loop that stands in the code; those copied ahead have one place each, in front of it.
-    where = begin if begin in seen[place].addresses else min(seen[place].addresses, default=begin)
-    starts = seen[place].addresses[where]
+    starts = _starts(iterations[begin], seen, rank)
     found: list[Use] = []
     for runs_at in layers.values():
-        for first, last, runs in _stretches(runs_at, len(strides), notes, subject, key, name):
+        stretches = _stretches(runs_at, len(strides))
+        slivers = any(stride % SECTOR_BYTES for stride in strides)
+        slivers = slivers and max(length for _, _, runs in stretches for _, length in runs) < SECTOR_BYTES
+        uneven = None
+        if strides and (not course.even and listed or len(stretches) > MOST_STRETCHES or slivers):
+            uneven = _uneven(runs_at, iterations, course, seen, rank, trips[key.part[0]])
+            stretches = [(0, -1, max(runs_at.values(), key=list(runs_at.values()).count))]
+        for first, last, runs in stretches:
             origin = runs[0][0]
             zero = origin - sum(step * then for step, then in zip(strides, begin, strict=True))
             found.append(
@@ -238,11 +267,12 @@ def _uses(
                     kind=key.kind,
                     path=key.path,
                     runs=moved(runs, -origin),
-                    base=starts - starts[rank] + zero,
+                    base=starts + zero,
                     strides=strides,
                     first=first,
                     last=last,
                     ahead=ahead,
+                    uneven=uneven,
                 )
             )
     if not strides:
@@ -253,6 +283,46 @@ def _uses(
         # The copies of a pipelined loop are of all of its iterations, whatever is masked at its end.
         return whole if len(whole) > 1 else [replace(use, first=0, last=-1) for use in whole]
     return whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Course:
+    """How a use goes on from iteration to iteration.
+
+    Args:
+        ahead: iterations that it is done before its own; strides: of each loop around [B];
+        moves: iteration -> how far it is from the first [B]; even: whether that is strides alone, in all CTAs.
+    """
+
+    ahead: int
+    strides: tuple[int, ...]
+    moves: Mapping[tuple[int, ...], int]
+    even: bool
+
+
+def _course(iterations: Mapping[tuple[int, ...], list[_Made]], seen: Mapping[int, Seen], ahead: int) -> _Course:
+    begin = min(iterations)
+    anchors = {at: _anchor(made, ahead > 0) for at, made in iterations.items()}
+    strides = _strides(anchors, begin)
+    moves = {at: sum(step * (now - then) for step, now, then in zip(strides, at, begin, strict=True)) for at in anchors}
+    even = all(anchors[at] - anchors[begin] == moves[at] for at in anchors)
+    if not even:
+        moves = {at: anchor - anchors[begin] for at, anchor in anchors.items()}
+    for made in iterations.values() if even and not ahead and begin else ():
+        own = seen[made[0].place].addresses
+        first, second = made[0].position.trips, (*made[0].position.trips[:-1], made[0].position.trips[-1] + 1)
+        if first in own and second in own and second in iterations and np.ptp(own[second] - own[first]):
+            return _Course(ahead=ahead, strides=strides, moves=moves, even=False)
+    return _Course(ahead=ahead, strides=strides, moves=moves, even=even)
+
+
+def _starts(made: Sequence[_Made], seen: Mapping[int, Seen], rank: int) -> Array:
+    """How much further than in the CTA that was followed an iteration begins in each, int64 (CTAs,) [B]."""
+    addresses = seen[made[0].place].addresses
+    at = made[0].position.trips
+    starts = addresses[at] if at in addresses else addresses[min(addresses)]
+    found: Array = starts - starts[rank]
+    return found
 
 
 def _anchor(made: Sequence[_Made], pipelined: bool) -> int:
@@ -288,9 +358,26 @@ def _layers(made: Sequence[_Made]) -> list[Runs]:
     return [runs_of(parts, sectors)]
 
 
-def _stretches(
-    runs_at: Mapping[tuple[int, ...], Runs], depth: int, notes: list[str], subject: Subject, key: _Key, name: str
-) -> list[tuple[int, int, Runs]]:
+def _uneven(
+    runs_at: Mapping[tuple[int, ...], Runs],
+    iterations: Mapping[tuple[int, ...], list[_Made]],
+    course: "_Course",
+    seen: Mapping[int, Seen],
+    rank: int,
+    length: int,
+) -> Uneven:
+    """What is touched in each iteration, nothing in some. Args: length: iterations of the innermost loop."""
+    begin = min(runs_at)
+    sizes = (*(max(at[axis] for at in iterations) + 1 for axis in range(len(begin) - 1)), length)
+    origins, shapes = [], []
+    for at in np.ndindex(*sizes):
+        made = iterations.get(at)
+        origins.append(_starts(made or iterations[min(iterations)], seen, rank) + (course.moves[at] if made else 0))
+        shapes.append(runs_at.get(at, ()))
+    return Uneven(origins=np.stack(origins, axis=1), shapes=tuple(shapes), sizes=sizes)
+
+
+def _stretches(runs_at: Mapping[tuple[int, ...], Runs], depth: int) -> list[tuple[int, int, Runs]]:
     """Stretches of iterations of the innermost loop that touch the same: from, to before, what."""
     if depth == 0:
         return [(0, -1, next(iter(runs_at.values())))]
@@ -303,8 +390,4 @@ def _stretches(
             found[-1] = found[-1][0], number + 1, runs
         else:
             found.append((number, number + 1, runs))
-    if len(found) > MOST_STRETCHES:
-        notes.append(f"{key.kind} of {name}: {len(found)} kinds of iterations; the commonest stands for all")
-        kinds = list(inner.values())
-        found = [(found[0][0], found[-1][1], max(kinds, key=kinds.count))]
     return found

@@ -6,7 +6,7 @@ from tilesight.kernels.capture.lowering import lower
 from tilesight.kernels.compile.calls import CompiledCall, compile_calls
 from tilesight.predicting import room_of
 from tilesight.simulator.launch.program import Launch
-from tilesight.simulator.launch.walk import clipped, executions
+from tilesight.simulator.launch.walk import accesses
 from tilesight.simulator.trace.program.given import Called
 from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
 
@@ -43,17 +43,11 @@ def sectors(launch: Launch) -> dict[str, dict[str, list[int]]]:
     x, y, _ = launch.grid
     for cta in range(launch.cta_count):
         own: dict[str, set[int]] = {}
-        for step, variables in executions(launch.program, cta):
-            for kind, tiles in (("load", step.loads), ("store", step.stores)):
-                for tile in tiles:
-                    tensor = launch.program.tensor(tile.tensor)
-                    access = clipped(tensor, tile, kind, variables)
-                    if access.rows <= 0 or access.cols <= 0:
-                        continue
-                    begins = (access.row + np.arange(access.rows)) * tensor.pitch_bytes + access.col
-                    touched = own.setdefault(f"{kind} {tile.tensor}", set())
-                    for begin in begins.tolist():
-                        touched.update(range(begin // SECTOR_BYTES, (begin + access.cols - 1) // SECTOR_BYTES + 1))
+        for access in accesses(launch.program, cta):
+            pitch = launch.program.tensor(access.tensor).pitch_bytes
+            touched = own.setdefault(f"{access.kind} {access.tensor}", set())
+            for begin in ((access.row + np.arange(access.rows)) * pitch + access.col).tolist():
+                touched.update(range(begin // SECTOR_BYTES, (begin + access.cols - 1) // SECTOR_BYTES + 1))
         if own:
             found[f"{cta % x},{cta // x % y},{cta // (x * y)}"] = {key: sorted(each) for key, each in own.items()}
     return found
