@@ -17,9 +17,10 @@ from ..core.engine.tile_path import Memory
 from ..core.jit import can_keep, is_kept
 from ..device.device import Device
 from ..launch.program import Launch
+from ..residency.residency import Residency
 from ..sm.step_cost import StepCost
 from .clock import Clocks
-from .launch_state import UnderWay, slots_of
+from .launch_state import UnderWay
 from .lower import lower_launch, lower_tensors
 from .steady_state import skip_steadily
 
@@ -69,6 +70,7 @@ def run_launches(
     launches: tuple[Launch, ...],
     costs: Sequence[dict[str, StepCost]],
     clocks: Sequence[Clocks],
+    residencies: Sequence[Residency],
     device: Device,
     *,
     warm: bool = False,
@@ -79,14 +81,12 @@ def run_launches(
     """Simulate the launches of a pipeline, one after the other on the same L2.
 
     Args:
-        costs: per launch, step name -> cost; clocks: per launch.
+        costs: per launch, step name -> cost.
+        clocks, residencies: per launch.
         warm: whether the L2 starts as the same pipeline left it (else empty).
         resolution: `chunk` or `line`.
         steady_state: whether large grids may be continued from a steady state.
         record: whether to record a timeline (steps through every CTA).
-
-    Raises:
-        occupancy.DoesNotFit: a CTA needs more than an SM has.
     """
     tensors, index, granules = lower_tensors(launches, device, resolution)
     lowered = [lower_launch(launch, cost, index) for launch, cost in zip(launches, costs, strict=True)]
@@ -94,7 +94,7 @@ def run_launches(
     largest_bytes = max([int(sizes.max(initial=1)), *(low.spilled_bytes for low in lowered if low.spilled_granules)])
     # Spilled registers lie behind all tensors, those of all launches in the same place.
     spilled = max(
-        slots_of(launch, device) * low.spilled_granules for launch, low in zip(launches, lowered, strict=True)
+        residency.concurrent_ctas * low.spilled_granules for residency, low in zip(residencies, lowered, strict=True)
     )
     state = _make_memory(granules + spilled, largest_bytes, device, resolution)
     begin = 0.0
@@ -104,8 +104,9 @@ def run_launches(
         for number, (launch, low) in enumerate(zip(launches, lowered, strict=True)):
             last = number == len(launches) - 1 and not warm
             run = UnderWay(
-                launch, low, tensors, index, state, device, clocks[number], resolution, begin, record, granules
-            )
+                launch, low, tensors, index, state, residencies[number], device, clocks[number], resolution, begin,
+                record, granules,
+            )  # fmt: skip
             runs.append(_finish(run, steady_state and not record, refresh=not last))
             begin = run.end
     return runs

@@ -8,19 +8,13 @@ from ..core.engine.tile_path import FOLD, SLAB_GRANULES, Memory
 from ..device.device import Device
 from ..jobs.stopping import check_wanted
 from ..launch.program import Launch
-from ..residency.l1_reuse import hit_curve, l1_room_bytes
-from ..residency.occupancy import occupancy
+from ..residency.l1_reuse import hit_curve
+from ..residency.residency import Residency
 from .clock import Clocks, slowness_of_sms
 from .lower import LoweredLaunch
 
 ITEMS_AT_ONCE = 1 << 15
 """Items whose variables are looked up at a time."""
-
-
-def slots_of(launch: Launch, device: Device) -> int:
-    """CTAs of a launch that run at a time."""
-    resident = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
-    return min(resident * device.sms, launch.cta_count)
 
 
 class UnderWay:
@@ -33,6 +27,7 @@ class UnderWay:
         tensors: np.ndarray,
         index: dict[str, int],
         state: Memory,
+        residency: Residency,
         device: Device,
         clocks: Clocks,
         resolution: str,
@@ -43,9 +38,9 @@ class UnderWay:
         self.launch, self.lowered, self.state = launch, lowered, state
         self.tensors, self.index = tensors, index
         self.begin = begin
-        resident = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
+        resident = residency.ctas_per_sm
         clock_hz = clocks.counted_hz
-        self.slot_count = slots_of(launch, device)
+        self.slot_count = residency.concurrent_ctas
         self.rates = Rates(
             partitions=device.l2_partitions,
             interleaved=resolution == "chunk",
@@ -65,7 +60,7 @@ class UnderWay:
             hbm_part_line_cost=1.0 / device.hbm_part_line_fraction - 1.0,
             hbm_piece_write_bytes=float(device.hbm_piece_write_bytes),
             sm_fill_cycles_per_byte=0.0 if lowered.covers_l2 else 1.0 / device.sm_fill_bytes_per_cycle,
-            l1_bytes=float(l1_room_bytes(launch, device)),
+            l1_bytes=float(residency.l1_bytes),
             l1_curve=hit_curve(device),
             l1_latency=float(device.l1_latency_cycles),
             l2_latency=0.0 if lowered.covers_l2 else float(device.l2_latency_cycles),

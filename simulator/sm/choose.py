@@ -9,6 +9,7 @@ from ..device.device import SET, Device, catalogue, load_device
 from ..device.sm_numbers import CODE, L1, architecture_of, load_sm
 from ..launch.program import Launch
 from ..launch.walk import steps
+from ..residency.residency import Residency
 from .from_code import compiled_costs
 from .kept import kept_costs
 from .step_cost import StepCost, step_cost
@@ -27,11 +28,15 @@ COSTS = ("compiled", "tiles")
 """`compiled`: simulated from machine code; `tiles`: estimated from the tile program."""
 
 
-def costs_of(launch: Launch, device: Device, element_bytes: int, kind: str) -> tuple[dict[str, StepCost], str]:
+def costs_of(
+    launch: Launch, residency: Residency, device: Device, element_bytes: int, kind: str
+) -> tuple[dict[str, StepCost], str]:
     """Cost of each step, and where it comes from: `compiled`, `tiles`, or `tiles: reason` where the code was of no use.
 
     Args:
-        element_bytes: of the matmul operands [B]; kind: one of `COSTS`; code that is not at hand is no reason.
+        residency: of the launch on the device.
+        element_bytes: of the matmul operands [B].
+        kind: one of `COSTS`; code that is not at hand is no reason.
     """
     origin = "tiles"
     resources = launch.resources
@@ -40,12 +45,12 @@ def costs_of(launch: Launch, device: Device, element_bytes: int, kind: str) -> t
             if changed := changed_rates(device):
                 raise ValueError(f"the SM that its cycles were found for has {changed}")
             if resources.code is not None:
-                return compiled_costs(launch, device, element_bytes).steps, "compiled"
+                return compiled_costs(launch, residency, device, element_bytes).steps, "compiled"
             if other := changed_sm(device):
                 raise ValueError(
                     f"costs are kept for the SMs of compute capability {device.compute_capability}; here {other}"
                 )
-            return kept_costs(launch, device, element_bytes), "compiled"
+            return kept_costs(launch, residency, device, element_bytes), "compiled"
         except ValueError as error:
             origin = f"tiles: {error}"
     return {step.name: step_cost(step, launch, device, element_bytes) for step, _ in steps(launch.program.body)}, origin

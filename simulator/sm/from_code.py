@@ -21,10 +21,9 @@ import numpy as np
 
 from ..core.sm import tables
 from ..device.device import Device
-from ..integers import cdiv
 from ..launch.program import Launch
 from ..launch.walk import steps
-from ..residency.occupancy import occupancy
+from ..residency.residency import Residency
 from ..sass.flow import Flow
 from .followed import Followed, follow
 from .l1_hits import Spilled, serve_from_l1
@@ -75,6 +74,7 @@ class CompiledCost:
 
 def compiled_costs(
     launch: Launch,
+    residency: Residency,
     device: Device,
     element_bytes: int,
     *,
@@ -84,22 +84,21 @@ def compiled_costs(
     """Simulate an SM with one CTA of a launch, and with as many as it holds.
 
     Args:
-        launch: with compiled resources, and the code in them; element_bytes: of the matmul operands [B].
+        launch: with compiled resources, and the code in them.
+        residency: of the launch on the device.
+        element_bytes: of the matmul operands [B].
         resident: CTAs that share an SM; as many as it holds and the grid has where None.
         followed: what `follow` found for this launch, where that is known already.
 
     Raises:
         ValueError: there is no code, or it cannot be followed; one line.
-        DoesNotFit: a CTA needs more than an SM has.
     """
     capability = int(device.compute_capability.replace(".", ""))
     seen = followed or follow(launch, capability, device.sm)
-    if resident is None:
-        room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
-        resident = min(room, cdiv(launch.cta_count, device.sms))
+    resident = resident or residency.ctas_per_busy_sm
     ways, shares, executed, touched = seen.ways, seen.shares, seen.executed, seen.touched
     code, rates = seen.code.copy(), seen.rates.copy()
-    serve_from_l1(launch, device, resident, seen.cta, ways, shares, code, rates)
+    serve_from_l1(launch, residency, device, resident, seen.cta, ways, shares, code, rates)
     latencies = latencies_of(device, min(launch.cta_count, device.sms))
     machine = Machine(ways=ways, code=code, rates=rates, latencies=latencies)
     alone = lone_costs(machine)

@@ -12,7 +12,7 @@ from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import Figures, Launch, Loop
 from ..launch.walk import steps
-from ..residency.occupancy import occupancy
+from ..residency.residency import Residency
 from .latency_slack import usual_lateness
 from .step_cost import PIPES, StepCost, step_cost
 
@@ -74,7 +74,7 @@ def figures_of(conditions: Sequence[Condition], costs: Sequence[Sequence[Mapping
     return Figures(steps=names, conditions=np.array(conditions), values=values, paces=paces)
 
 
-def kept_costs(launch: Launch, device: Device, element_bytes: int) -> dict[str, StepCost]:
+def kept_costs(launch: Launch, residency: Residency, device: Device, element_bytes: int) -> dict[str, StepCost]:
     """Costs of a launch's steps on a device, from the figures in its resources.
 
     The conditions count that are late, or not, as the launch is, and whose L2 is nearest; of those with rows that fill
@@ -82,18 +82,17 @@ def kept_costs(launch: Launch, device: Device, element_bytes: int) -> dict[str, 
     Of CTAs that share an SM, the most count that figures are at hand for.
 
     Args:
+        residency: of the launch on the device.
         element_bytes: of the matmul operands [B].
 
     Raises:
         ValueError: the figures are of other steps, or of devices whose L2 is much nearer or farther.
-        DoesNotFit: a CTA needs more than an SM has.
     """
     figures = launch.resources.figures
     names = tuple(step.name for step, _ in steps(launch.program.body))
     if figures is None or figures.steps != names:
         raise ValueError(f"kernel {launch.name}: no costs of its steps are kept")
-    room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
-    resident = min(room, cdiv(launch.cta_count, device.sms), figures.values.shape[1])
+    resident = min(residency.ctas_per_busy_sm, figures.values.shape[1])
     wanted = condition_of(launch, device)
     latency, lateness = np.abs(figures.conditions - wanted).T[:2]
     if latency.min() > LIKE * device.l2_latency_cycles:

@@ -20,7 +20,8 @@ from ..device.sm_numbers import SmNumbers
 from ..launch.program import Launch
 from ..launch.walk import steps
 from ..limits import WARP_THREADS, WORD_BYTES
-from ..residency.l1_reuse import Served, l1_room_bytes, served_by_l1
+from ..residency.l1_reuse import Served, served_by_l1
+from ..residency.residency import Residency
 from ..sass.decode import Instruction
 from ..sass.opcodes import thread_bytes
 from .instructions import LOADS
@@ -67,6 +68,7 @@ def find_spilled(launch: Launch, ways: Ways, shares: Mapping[Part, Share]) -> di
 
 def serve_from_l1(
     launch: Launch,
+    residency: Residency,
     device: Device,
     resident: int,
     item: int,
@@ -78,11 +80,12 @@ def serve_from_l1(
     """Turn loads from L2 (LOAD) that hit L1 into reads of shared memory (SHARED), which is the same memory.
 
     Args:
-        resident: CTAs of an SM; item: whose steps are followed; shares: who pays for which part of the code;
+        residency: of the launch on the device; resident: CTAs that share an SM; item: whose steps are followed;
+        shares: who pays for which part of the code;
         code, rates: as in `core.sm`.
     """
-    loaders = _loaders(launch, shares, served_by_l1(launch, device, resident, item))
-    fetched = _fetched_again(launch, device, resident, ways)
+    loaders = _loaders(launch, shares, served_by_l1(launch, residency, device, resident, item))
+    fetched = _fetched_again(launch, residency, device, resident, ways)
     region_of = ways.first_regions()
     loads = [int(place) for place in np.flatnonzero(code[:, sm.KIND] == sm.LOAD) if place in region_of]
     plain: dict[int, list[int]] = defaultdict(list)
@@ -132,11 +135,11 @@ def _shares(places: list[int], loaders: list[Served], ways: Ways) -> Iterator[tu
         yield place, share
 
 
-def _fetched_again(launch: Launch, device: Device, resident: int, ways: Ways) -> dict[int, float]:
+def _fetched_again(launch: Launch, residency: Residency, device: Device, resident: int, ways: Ways) -> dict[int, float]:
     """Place of a fetch of spilled registers -> share of it that hits, by what L1 has taken in since their last use."""
     if not any(one.family == "LDL" for one in ways.flow.instructions):
         return {}
-    room = float(l1_room_bytes(launch, device))
+    room = float(residency.l1_bytes)
     distances: dict[int, float] = {}
     threads: Counter[int] = Counter()
     for way, warps in Counter(ways.warps).items():

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from support.made_code import coded_launch
 from tilesight.simulator.device.device import load_device
+from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sm.from_code import compiled_costs
 
 TURNS = 10
@@ -24,11 +25,12 @@ def main() -> None:
     print("| CTAs on the SM | seconds a configuration |")
     print("|---|---|")
     for smem_bytes in (200_000, 100_000, 57_344):
-        resources = replace(launch.resources, smem_bytes_per_cta=smem_bytes)
+        crowded = replace(launch, resources=replace(launch.resources, smem_bytes_per_cta=smem_bytes))
+        residency = residency_of(crowded, device)
         seconds = []
         for _ in range(1 + TURNS):
             begin = perf_counter()
-            cost = compiled_costs(replace(launch, resources=resources), device, element_bytes=2)
+            cost = compiled_costs(crowded, residency, device, element_bytes=2)
             seconds.append(perf_counter() - begin)
         print(f"| {cost.resident} | {median(seconds[1:]):.3f} |")
 

@@ -14,6 +14,7 @@ from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import LaunchRun, run_launches
 from tilesight.simulator.launch.program import Launch, Loop, Path, Resources, Step, Tensor, Tile, TileProgram, affine
 from tilesight.simulator.launch.walk import steps
+from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sm.step_cost import StepCost
 
 KIB = 1024
@@ -153,6 +154,7 @@ def run_all(
         launches,
         [{name: (costs or {}).get(name, cost()) for name in each} for each in names],
         [Clocks(clock_hz or gpu.boost_clock_hz, clock_hz or gpu.boost_clock_hz)] * len(launches),
+        [residency_of(each, gpu) for each in launches],
         gpu,
         warm=warm,
         resolution=resolution,

@@ -9,6 +9,7 @@ from tilesight.simulator.launch.program import Figures, Launch
 from tilesight.simulator.library.files import Kernel, pack, unpack
 from tilesight.simulator.library.keys import file_of, keys_of
 from tilesight.simulator.library.lookup import find_kernel, made_by, origin_text, resources_of
+from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import launches_of
 from tilesight.simulator.sm.kept import kept_costs
@@ -169,7 +170,7 @@ def test_a_row_costs_by_how_much_of_its_tile_it_fills():
         (launch,) = (one for one in launches_of(problem, "naive", None, device) if one.name == "softmax")
         kernel = find_kernel(launch, device)
         known = replace(launch, resources=replace(launch.resources, figures=kernel.figures))
-        (cost,) = kept_costs(known, device, element_bytes=2).values()
+        (cost,) = kept_costs(known, residency_of(known, device), device, element_bytes=2).values()
         cycles[length] = cost.pipe_cycles[-1]
     assert sorted(cycles.values()) == list(cycles.values())
     assert cycles[577] < 0.97 * cycles[700] < 0.94 * cycles[1000]

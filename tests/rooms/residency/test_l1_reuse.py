@@ -10,7 +10,8 @@ from tilesight.simulator.core.sm import tables as sm
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.residency.l1_reuse import hit_curve, l1_room_bytes, served_by_l1
+from tilesight.simulator.residency.l1_reuse import Served, hit_curve, served_by_l1
+from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sass.flow import Flow, find_flow
 from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.schedules.registry import find_schedule
@@ -34,6 +35,11 @@ def flash1(block_m: int = 64, block_n: int = 32, smem_kib: int = 24, heads: int 
     return replace(launch, resources=resources)
 
 
+def served(launch: Launch, resident: int) -> dict[str, Served]:
+    """What L1 serves of the first CTA's loads, so many CTAs on its SM."""
+    return served_by_l1(launch, residency_of(launch, H200), H200, resident, 0)
+
+
 @pytest.mark.parametrize(
     ("smem_kib", "room_kib"),
     [(48, 60), (49, 28), (40, 92), (24, 124), (0, 248)],
@@ -41,7 +47,7 @@ def flash1(block_m: int = 64, block_n: int = 32, smem_kib: int = 24, heads: int 
 )
 def test_shared_memory_takes_what_fits_the_ctas_or_all_it_can(smem_kib: int, room_kib: int) -> None:
     """Spills would be found in an L1 that Triton has given to shared memory, and O would not in one that is free."""
-    assert l1_room_bytes(flash1(smem_kib=smem_kib), H200) == room_kib * KIB
+    assert residency_of(flash1(smem_kib=smem_kib), H200).l1_bytes == room_kib * KIB
 
 
 @pytest.mark.parametrize(
@@ -51,14 +57,14 @@ def test_shared_memory_takes_what_fits_the_ctas_or_all_it_can(smem_kib: int, roo
 )
 def test_a_state_that_comes_again_hits_by_how_much_lies_in_between(block_n: int, smem_kib: int, share: float) -> None:
     """ncu on an H200, 128 queries: O, L and MAX are all found again in 192 KiB, 0.54 to 0.62, 0.07 to 0.13 in 28."""
-    served = served_by_l1(flash1(block_n=block_n, smem_kib=smem_kib), H200, 1, 0)
-    assert served["inner"].share == pytest.approx(share, abs=0.03)
-    assert served["outer"].share == 0.0
+    by_step = served(flash1(block_n=block_n, smem_kib=smem_kib), 1)
+    assert by_step["inner"].share == pytest.approx(share, abs=0.03)
+    assert by_step["outer"].share == 0.0
 
 
 def test_all_ctas_of_an_sm_load_in_between() -> None:
     """L1 would serve each of eight CTAs as if it were alone."""
-    alone, eight = (served_by_l1(flash1(), H200, resident, 0)["inner"].share for resident in (1, 8))
+    alone, eight = (served(flash1(), resident)["inner"].share for resident in (1, 8))
     assert alone == 1.0
     assert eight == pytest.approx(hit_share(8 * 25.0, 124.0, hit_curve(H200)), abs=0.03)
 
@@ -96,7 +102,9 @@ def hits_of(ways: Ways, resident: int = 1) -> list[bool]:
     table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
     fetches = [place for place, one in enumerate(ways.flow.instructions) if one.family == "LDL"]
     assert (table[fetches, sm.KIND] == sm.LOAD).all()
-    serve_from_l1(flash1(smem_kib=56), H200, resident, 0, ways, INNER, table, rates)
+    serve_from_l1(
+        flash1(smem_kib=56), residency_of(flash1(smem_kib=56), H200), H200, resident, 0, ways, INNER, table, rates
+    )
     assert set(table[fetches, sm.ARGUMENT][table[fetches, sm.KIND] == sm.SHARED]) <= {0}
     return [bool(hit) for hit in table[fetches, sm.KIND] == sm.SHARED]
 
@@ -166,7 +174,7 @@ def test_what_a_step_loads_again_hits_where_another_pays_for_its_code() -> None:
         for part, name in ((Part(OUTSIDE), "prologue"), (Part(0), "outer"))
     }
     table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
-    serve_from_l1(flash1(block_m=128), H200, 1, 0, ways, outer, table, rates)
+    serve_from_l1(flash1(block_m=128), residency_of(flash1(block_m=128), H200), H200, 1, 0, ways, outer, table, rates)
     # K and V are 8 of 25 KiB.
     assert table[:8, sm.KIND].tolist() == [sm.LOAD] * 3 + [sm.SHARED] * 5
 
@@ -179,5 +187,5 @@ def test_steps_that_share_code_share_what_hits() -> None:
         for part, names in ((Part(OUTSIDE), ("prologue",)), (Part(0), ("outer", "inner")))
     }
     table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
-    serve_from_l1(flash1(block_m=128), H200, 1, 0, ways, both, table, rates)
+    serve_from_l1(flash1(block_m=128), residency_of(flash1(block_m=128), H200), H200, 1, 0, ways, both, table, rates)
     assert (table[:8, sm.KIND] == sm.SHARED).mean() == pytest.approx(17 / 25, abs=0.07)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from support.made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
 from tilesight.simulator.core.sm import tables as sm
-from tilesight.simulator.device.device import load_device
+from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import run_launches
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sass.decode import decode
 from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.schedules.registry import find_schedule
@@ -36,9 +37,14 @@ def of_few_ctas(smem_bytes: int = 57344) -> Launch:
     return replace(launch, resources=replace(launch.resources, smem_bytes_per_cta=smem_bytes))
 
 
+def costs_on(launch: Launch, device: Device) -> CompiledCost:
+    """Costs of a launch's steps, of operands of two bytes."""
+    return compiled_costs(launch, residency_of(launch, device), device, 2)
+
+
 @cache
 def found(smem_bytes: int = 57344) -> CompiledCost:
-    return compiled_costs(launch_of(smem_bytes), H200, 2)
+    return costs_on(launch_of(smem_bytes), H200)
 
 
 def pipe(cost: CompiledCost, step: str, name: str) -> float:
@@ -82,7 +88,7 @@ def test_a_full_sm_is_faster_than_one_cta_and_slower_than_its_ctas_apart(smem_by
 
 def test_a_grid_of_few_ctas_leaves_each_its_sm() -> None:
     """They would be taken to hinder each other."""
-    cost = compiled_costs(of_few_ctas(), H200, 2)
+    cost = costs_on(of_few_ctas(), H200)
     assert cost.resident == 1
     assert cost.steps["inner"].paces == pytest.approx((1.0,))
 
@@ -91,7 +97,7 @@ def test_a_grid_of_few_ctas_leaves_each_its_sm() -> None:
 def test_no_more_ctas_share_an_sm_than_the_launch_has_for_it(ctas: int, resident: int) -> None:
     """Four fit; they would be taken to hinder each other where SMs get fewer."""
     launch = replace(launch_of(), grid=(ctas, 1, 1))
-    assert compiled_costs(launch, H200, 2).resident == resident
+    assert costs_on(launch, H200).resident == resident
 
 
 def test_the_oldest_ctas_of_a_full_sm_are_the_fastest() -> None:
@@ -116,7 +122,8 @@ def test_the_cycles_of_a_kernel_are_near_the_measured_ones() -> None:
     (launch,) = find_schedule("flash2").launches(problem, CODE_CONFIG, H200)
     launch = replace(launch, resources=coded_launch().resources)
     without_waits = replace(H200, l2_latency_cycles=1.0, sm_fill_bytes_per_cycle=1e4)
-    (run,) = run_launches((launch,), [found().steps], [Clocks(1.7e9, 1.7e9)], without_waits, warm=True)
+    residencies = [residency_of(launch, without_waits)]
+    (run,) = run_launches((launch,), [found().steps], [Clocks(1.7e9, 1.7e9)], residencies, without_waits, warm=True)
     assert run.cycles / 1.70e9 == pytest.approx(1.282e-3, rel=0.15)
 
 
@@ -133,14 +140,14 @@ def test_issues_are_counted_per_instruction() -> None:
 
 def test_the_same_code_costs_the_same_again() -> None:
     """A prediction would change from call to call."""
-    first, second = (compiled_costs(launch_of(), H200, 2) for _ in range(2))
+    first, second = (costs_on(launch_of(), H200) for _ in range(2))
     assert first.steps == second.steps
     assert np.array_equal(first.stalls, second.stalls)
 
 
 def test_an_opcode_without_a_rule_is_counted_by_name() -> None:
     """An instruction would be passed over in silence."""
-    unknown = compiled_costs(launch_of(sass=CODE.sass.replace("FMNMX", "NEWOP")), H200, 2).unknown
+    unknown = costs_on(launch_of(sass=CODE.sass.replace("FMNMX", "NEWOP")), H200).unknown
     assert sum(unknown.values()) == CODE.sass.count("FMNMX")
 
 
@@ -148,7 +155,7 @@ def test_a_launch_without_its_code_is_refused_in_one_line() -> None:
     """A cost from nothing would be taken for one from code."""
     launch = launch_of()
     with pytest.raises(ValueError, match=r"^kernel flash2: its machine code is not at hand$"):
-        compiled_costs(replace(launch, resources=replace(launch.resources, code=None)), H200, 2)
+        costs_on(replace(launch, resources=replace(launch.resources, code=None)), H200)
 
 
 def test_products_and_waits_are_told_apart() -> None:
@@ -167,7 +174,7 @@ def test_what_spills_move_is_told_per_step() -> None:
     """Bytes between SM and L2 that no tile accounts for would be missing from the traffic."""
     sass = CODE.sass.replace(" FMNMX ", " STL [R1], R2 ; //", 1)
     assert {(one.local_read_bytes, one.local_write_bytes) for one in found().steps.values()} == {(0, 0)}
-    cost = compiled_costs(launch_of(sass=sass), H200, 2)
+    cost = costs_on(launch_of(sass=sass), H200)
     moved = {name: one.local_write_bytes for name, one in cost.steps.items() if one.local_write_bytes}
     assert sum(moved.values()) == 4 * 128
 
@@ -186,7 +193,7 @@ def test_spills_count_as_bytes_between_sm_and_l2() -> None:
 def test_a_slower_l2_makes_a_lone_cta_slower() -> None:
     """The latency of L2 is the device's; with one for all, an A100 would have that of the H200."""
     slow = replace(H200, l2_latency_cycles=1000)
-    costs = [compiled_costs(launch_of(), device, 2).steps["prologue"] for device in (H200, slow)]
+    costs = [costs_on(launch_of(), device).steps["prologue"] for device in (H200, slow)]
     assert costs[1].critical_path_cycles > costs[0].critical_path_cycles + 500
 
 
@@ -201,9 +208,13 @@ def test_the_engine_takes_as_long_for_late_data_as_the_sm(later: float) -> None:
     for each in (problem, longer):
         (launch,) = find_schedule("flash2").launches(each, CODE_CONFIG, late)
         launch = replace(launch, resources=launch_of(200_000).resources)
-        cycles.append(run_launches((launch,), [cost.steps], [Clocks(1.7e9, 1.7e9)], late, steady_state=False)[0].cycles)
+        cycles.append(
+            run_launches(
+                (launch,), [cost.steps], [Clocks(1.7e9, 1.7e9)], [residency_of(launch, late)], late, steady_state=False
+            )[0].cycles
+        )
     slow_l2 = replace(H200, l2_latency_cycles=H200.l2_latency_cycles + later)
-    alone = compiled_costs(launch_of(200_000), slow_l2, 2).steps["inner"].critical_path_cycles
+    alone = costs_on(launch_of(200_000), slow_l2).steps["inner"].critical_path_cycles
     assert (cycles[1] - cycles[0]) / 128 == pytest.approx(alone, rel=0.05)
 
 
@@ -211,7 +222,7 @@ def test_a_loop_that_waits_for_l2_already_has_no_slack() -> None:
     """It would seem to hide what it has not hidden."""
     inner = found().steps["inner"]
     assert -inner.critical_path_cycles <= inner.slack_cycles <= inner.critical_path_cycles
-    slow = compiled_costs(launch_of(), replace(H200, l2_latency_cycles=5000), 2).steps["inner"]
+    slow = costs_on(launch_of(), replace(H200, l2_latency_cycles=5000)).steps["inner"]
     assert slow.slack_cycles == pytest.approx(-slow.critical_path_cycles, rel=0.01)
     assert found().steps["prologue"].slack_cycles == 0
 
