@@ -223,7 +223,7 @@ def _lines(flow: Flow, cost: CompiledCost | None, executed: np.ndarray) -> tuple
                     depth=depths[number],
                     executed=int(executed[place]),
                     cycles=cycles,
-                    blamed_cycles=float(cost.blames[place]) / issues if cost and issues else 0.0,
+                    blamed_cycles=float(cost.awaited[place]) / issues if cost and issues else 0.0,
                 )
             )
     return tuple(lines)

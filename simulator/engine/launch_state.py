@@ -75,9 +75,9 @@ class UnderWay:
             spilled_bytes=lowered.spilled_bytes,
         )
         count = self.slot_count
-        self.paces = np.ones((len(lowered.costs), resident))
-        for row, paces in zip(self.paces, lowered.paces, strict=True):
-            row[: len(paces)] = paces
+        self.slowdown = np.ones((len(lowered.costs), resident))
+        for row, by_age in zip(self.slowdown, lowered.slowdown_by_age, strict=True):
+            row[: len(by_age)] = by_age
         self.slots = np.zeros((count, sm_sharing.SLOT_COLUMNS), dtype=np.int64)
         self.slots[:, sm_sharing.SM] = np.resize(_sm_order(device), count)
         self.trips = np.zeros((count, max(1, 2 * len(lowered.loops))), dtype=np.int64)
@@ -114,7 +114,7 @@ class UnderWay:
             table = np.ascontiguousarray(program.items(np.arange(done, stop, dtype=np.int64)), dtype=np.int64)
             self.now = event_loop.run(
                 self.state, self.rates, self.tensors, low.tiles, low.code, low.loops, low.steps, self.lengths,
-                self.uses, self.paces, self.slots, self.trips, self.environment, self.ring, self.pending_steps,
+                self.uses, self.slowdown, self.slots, self.trips, self.environment, self.ring, self.pending_steps,
                 self.aged, self.shares, self.crowds, self.known, self.speeds, self.due, self.due.view(np.int64),
                 self.times, self.seats, self.clock, self.slowness, table, done, program.item_count, ctas,
                 stop if stop < program.item_count else ctas, self.record, self.now,

@@ -40,7 +40,7 @@ class LoweredLaunch:
 
     Args:
         tiles, code, loops, steps: int64 tables; costs: float64 (steps, pipes + 1), the critical path last.
-        paces: one tuple for each step, as in `cost.StepCost`, which has covers_l2 too;
+        slowdown_by_age: one tuple for each step, as in `step_cost.StepCost`, which has covers_l2 too;
         environment_size: item variables plus loop counters;
         spilled_granules: of each slot, `SPILLED_BYTES` each at most; spilled_bytes: of one.
     """
@@ -50,7 +50,7 @@ class LoweredLaunch:
     loops: np.ndarray
     steps: np.ndarray
     costs: np.ndarray
-    paces: tuple[tuple[float, ...], ...]
+    slowdown_by_age: tuple[tuple[float, ...], ...]
     environment_size: int
     covers_l2: bool
     spilled_granules: int
@@ -182,7 +182,7 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
         costs=np.array(
             [(*costs[step.name].pipe_cycles, costs[step.name].critical_path_cycles) for step in order], dtype=np.float64
         ),
-        paces=tuple(costs[step.name].paces for step in order),
+        slowdown_by_age=tuple(costs[step.name].slowdown_by_age for step in order),
         environment_size=len(variables),
         covers_l2=any(cost.covers_l2 for cost in costs.values()),
         spilled_granules=granules,

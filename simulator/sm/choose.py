@@ -62,17 +62,17 @@ def changed_rates(device: Device) -> str:
 
     A what-if that machine code does not ask about is answered from tiles.
     """
-    every = [load_device(name) for name in catalogue()]
-    told = [
+    relatives = [load_device(name) for name in catalogue()]
+    differences = [
         ", ".join(
-            f"{name} = {getattr(one, name):g}, not {getattr(device, name):g}"
+            f"{name} = {getattr(relative, name):g}, not {getattr(device, name):g}"
             for name in SM_RATES
-            if not _like(name, one, device)
+            if not _alike(getattr(relative, name), getattr(device, name))
         )
-        for one in every
-        if one.compute_capability == device.compute_capability
+        for relative in relatives
+        if relative.compute_capability == device.compute_capability
     ]
-    return min(told, key=len, default="")
+    return min(differences, key=len, default="")
 
 
 def changed_sm(device: Device) -> str:
@@ -88,9 +88,8 @@ def changed_sm(device: Device) -> str:
     )
 
 
-def _like(name: str, one: Device, other: Device) -> bool:
-    a, b = getattr(one, name), getattr(other, name)
-    return bool(abs(a - b) <= LIKE * max(a, b))
+def _alike(rate: float, other: float) -> bool:
+    return abs(rate - other) <= LIKE * max(rate, other)
 
 
 def cost_notes(origins: Iterable[str]) -> tuple[str, ...]:

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 from machine.sm_toys import LATENCIES, Code, straight, walk
 from support.lab import measured
-from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.core.sm import instruction as op
+from tilesight.simulator.core.sm import state as sm
 
 STORE: dict[str, Any] = {
-    "kind": sm.WRITE,
-    "pipe": sm.LSU,
+    "kind": op.STORE,
+    "pipe": op.LSU,
     "interval": 4.0,
     "smem": 4.0,
-    "tensor": 52.0,
+    "queued_lines": 52.0,
     "read": 12.0,
 }
-READ: dict[str, Any] = {"kind": sm.SHARED, "pipe": sm.LSU, "interval": 2.0, "latency": 22.0, "smem": 1.0}
+READ: dict[str, Any] = {"kind": op.SHARED, "pipe": op.LSU, "interval": 2.0, "latency": 22.0, "smem": 1.0}
 SMS = 132
 
 
@@ -39,7 +40,7 @@ def _measured(stores: int, warps: int, ctas: int) -> float:
 
 
 def _simulated(stores: int, warps: int, ctas: int) -> float:
-    latencies = LATENCIES._replace(out=4.0 if ctas == 1 else 6.26)
+    latencies = LATENCIES._replace(store_per_line=4.0 if ctas == 1 else 6.26)
     code = Code().add(**STORE, times=stores).add(**READ, writes=0).add(waits=1)
     return float(straight(code, warps, latencies=latencies).stalls[stores + 1, sm.SCOREBOARD]) / warps
 
@@ -56,8 +57,8 @@ def test_reads_of_shared_memory_wait_behind_stores_as_long_as_measured(
 
 def test_a_warp_stores_on_while_the_queue_takes_what_it_stores() -> None:
     """Stores would hold up what comes after them from the first that finds the way out full."""
-    slow = LATENCIES._replace(out=100.0)
-    stored = {**STORE, "tensor": 0.0}
+    slow = LATENCIES._replace(store_per_line=100.0)
+    stored = {**STORE, "queued_lines": 0.0}
     few, many = (
         straight(Code().add(**stored, times=times).add(), latencies=slow).cycles
         for times in (LATENCIES.lsu_queue, LATENCIES.lsu_queue + 2)
@@ -78,7 +79,7 @@ def test_a_sub_core_that_queues_leaves_shared_memory_to_the_others() -> None:
     """Reads of three sub-cores would wait for a fourth that stores."""
     code = Code().add(**STORE, times=200).add(stall=15, times=10).add(**READ, writes=0).add(waits=1)
     ways = [[(0, 200, -1)], *[[(200, 212, -1)]] * 3]
-    seen = walk(code, ways, latencies=LATENCIES._replace(out=50.0))
+    seen = walk(code, ways, latencies=LATENCIES._replace(store_per_line=50.0))
     assert seen.stalls[211, sm.SCOREBOARD] / 3 == pytest.approx(READ["latency"], abs=5)
 
 
@@ -86,7 +87,7 @@ def test_products_push_back_nothing_that_still_waits_for_the_way_out() -> None:
     """LDS behind stores would wait once more for each product that begins, though none of them keeps it."""
     code = Code().add(**STORE, times=16).add(**READ, writes=0).add(waits=1)
     for _ in range(5):
-        code.add(sm.MATMUL, argument=1, smem=34.0, tensor=32.0, port=32.0, stall=4).add(sm.MATMUL_WAIT)
+        code.add(op.MATMUL, commits=1, smem=34.0, tensor_cycles=32.0, port=32.0, stall=4).add(op.MATMUL_WAIT)
     products = len(code.rows)
     code.add(**{**READ, "smem": 4.0}, times=80)
     store, multiply, read = (0, 18, -1), (18, products, -1), (products, len(code.rows), -1)
@@ -94,7 +95,7 @@ def test_products_push_back_nothing_that_still_waits_for_the_way_out() -> None:
     def waited(*fourth: tuple[int, int, int]) -> float:
         """Three sub-cores store, then read; beside them a warpgroup multiplies, and the fourth reads (or not)."""
         ways = [*[[store]] * 3, list(fourth), *[[multiply]] * 4]
-        return float(walk(code, ways, latencies=LATENCIES._replace(out=12.0)).stalls[17, sm.SCOREBOARD]) / 3
+        return float(walk(code, ways, latencies=LATENCIES._replace(store_per_line=12.0)).stalls[17, sm.SCOREBOARD]) / 3
 
     assert waited((17, 18, -1)) > 300
     assert waited(read) == pytest.approx(waited((17, 18, -1)), rel=0.02)
@@ -102,8 +103,8 @@ def test_products_push_back_nothing_that_still_waits_for_the_way_out() -> None:
 
 def test_loads_of_a_sub_core_that_stores_nothing_wait_for_what_is_behind_l1_alone() -> None:
     """They would wait for stores that still queue on other sub-cores: three times as long."""
-    load = {"kind": sm.LOAD, "pipe": sm.LSU, "interval": 2.0, "smem": 1.0, "tensor": 1.0}
+    load = {"kind": op.LOAD, "pipe": op.LSU, "interval": 2.0, "smem": 1.0, "tag_lines": 1.0}
     code = Code().add(**STORE, times=14).add(stall=15, times=10).add(**load, writes=0).add(waits=1)
-    seen = walk(code, [*[[(0, 14, -1)]] * 3, [(14, 26, -1)]], latencies=LATENCIES._replace(out=20.0))
+    seen = walk(code, [*[[(0, 14, -1)]] * 3, [(14, 26, -1)]], latencies=LATENCIES._replace(store_per_line=20.0))
     behind_l1 = 52.0 * 20.0
     assert seen.stalls[25, sm.SCOREBOARD] == pytest.approx(LATENCIES.load + behind_l1, rel=0.05)

@@ -120,7 +120,9 @@ def writes(*, tiles: int, slabs: Sequence[int], times: int = 1, role: str = "out
     )
 
 
-def cost(critical_path: float = 0.0, tensor: float = 0.0, mufu: float = 0.0, paces: tuple[float, ...] = ()) -> StepCost:
+def cost(
+    critical_path: float = 0.0, tensor: float = 0.0, mufu: float = 0.0, slowdown_by_age: tuple[float, ...] = ()
+) -> StepCost:
     """A step that takes a lone CTA so long, and the two pipes so many of these cycles."""
     return StepCost(
         pipe_cycles=(tensor, mufu, 0.0, 0.0, 0.0, 0.0),
@@ -130,7 +132,7 @@ def cost(critical_path: float = 0.0, tensor: float = 0.0, mufu: float = 0.0, pac
         executed_flop=0,
         other_flop=0,
         exp_count=0,
-        paces=paces,
+        slowdown_by_age=slowdown_by_age,
     )
 
 

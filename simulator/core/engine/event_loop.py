@@ -59,7 +59,7 @@ def run(
     steps: np.ndarray,
     lengths: np.ndarray,
     uses: np.ndarray,
-    paces: np.ndarray,
+    slowdown: np.ndarray,
     slots: np.ndarray,
     trips: np.ndarray,
     environment: np.ndarray,
@@ -89,7 +89,7 @@ def run(
     Args:
         tensors, tiles: as in `tile_path`; code, loops, steps: int64 tables with the columns above;
         lengths: float64 (steps,), cycles of a lone CTA; uses: float64 (steps, pipes), how long in each it wants a pipe;
-        paces: float64 (steps, CTAs of an SM), by a CTA's age, how much longer it takes beside others than the mean;
+        slowdown: float64 (steps, CTAs of an SM), by a CTA's age, how much longer it takes beside others than the mean;
         slots: int64 (slots, SLOT_COLUMNS), slot i on the SM `slots[i, SM]` at place i // SMs of lane i % SMs;
         trips: int64 (slots, 2 * loops), trip and trips of each loop;
         environment: int64 (slots, variables and counters); ring: float64 (slots, RING), arrival of prefetched tiles;
@@ -277,10 +277,10 @@ def run(
         if begins >= 0:
             counter[STEPS] += 1
             begin_step(
-                lengths, uses, paces, slowness[sm], pending_steps, aged, shares, crowds, known, speeds, due, lane,
+                lengths, uses, slowdown, slowness[sm], pending_steps, aged, shares, crowds, known, speeds, due, lane,
                 place, begins, time,
             )  # fmt: skip
         else:
-            end_step(uses, paces, pending_steps, aged, shares, crowds, known, speeds, due, lane, place, time)
+            end_step(uses, slowdown, pending_steps, aged, shares, crowds, known, speeds, due, lane, place, time)
             due[lane, place] = after
     return now

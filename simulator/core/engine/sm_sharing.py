@@ -58,7 +58,9 @@ def leave(aged: np.ndarray, crowds: np.ndarray, sm: int, place: int) -> None:
 
 
 @compiled
-def _find_speeds(uses: np.ndarray, paces: np.ndarray, pending: np.ndarray, aged: np.ndarray, found: np.ndarray) -> None:
+def _find_speeds(
+    uses: np.ndarray, slowdown: np.ndarray, pending: np.ndarray, aged: np.ndarray, found: np.ndarray
+) -> None:
     """Speeds of the CTAs of an SM that compute, so that no pipe gives more than all of its time.
 
     Args:
@@ -77,14 +79,14 @@ def _find_speeds(uses: np.ndarray, paces: np.ndarray, pending: np.ndarray, aged:
         crowd = max(crowd, wanted)
         level, slowed = 0.0, -1
         while True:
-            # CTAs of lower paces than the level are not slowed, and take what they want; the others share what is left.
+            # CTAs of a lower slowdown than the level take what they want; the others share what is left.
             before, left, wanted, slowed = slowed, 1.0, 0.0, 0
             for age in range(count):
                 step = pending[aged[age]]
-                if step >= 0 and paces[step, age] <= level:
+                if step >= 0 and slowdown[step, age] <= level:
                     left -= uses[step, pipe]
                 elif step >= 0:
-                    wanted += uses[step, pipe] / paces[step, age]
+                    wanted += uses[step, pipe] / slowdown[step, age]
                     slowed += 1
             if slowed == before or wanted == 0.0:
                 break
@@ -93,14 +95,14 @@ def _find_speeds(uses: np.ndarray, paces: np.ndarray, pending: np.ndarray, aged:
             least = min(least, level)
     for age in range(count):
         step = pending[aged[age]]
-        found[age] = min(1.0, least / paces[step, age]) if step >= 0 else 0.0
+        found[age] = min(1.0, least / slowdown[step, age]) if step >= 0 else 0.0
     found[-1] = crowd
 
 
 @inlined
 def _share_out(
-    uses: np.ndarray, paces: np.ndarray, pending: np.ndarray, aged: np.ndarray, shares: np.ndarray, crowds: np.ndarray,
-    known: np.ndarray, speeds: np.ndarray, due: np.ndarray, sm: int, time: float,
+    uses: np.ndarray, slowdown: np.ndarray, pending: np.ndarray, aged: np.ndarray, shares: np.ndarray,
+    crowds: np.ndarray, known: np.ndarray, speeds: np.ndarray, due: np.ndarray, sm: int, time: float,
 ) -> None:  # fmt: skip
     """A CTA has begun to compute beside others, or has stopped: all go on at new speeds."""
     count = aged[sm, -1]
@@ -111,7 +113,7 @@ def _share_out(
     case = np.int64(key * np.uint64(MULTIPLIER) >> np.uint64(64 - KNOWN_BITS))
     if known[case] != key:
         known[case] = key
-        _find_speeds(uses, paces, pending[sm], aged[sm], speeds[case])
+        _find_speeds(uses, slowdown, pending[sm], aged[sm], speeds[case])
     crowd = speeds[case, -1]
     if crowd == crowds[sm] == 1.0:
         return  # nobody was slowed, and nobody is
@@ -128,7 +130,7 @@ def _share_out(
 
 @inlined
 def begin_step(
-    lengths: np.ndarray, uses: np.ndarray, paces: np.ndarray, slowness: float, pending: np.ndarray, aged: np.ndarray,
+    lengths: np.ndarray, uses: np.ndarray, slowdown: np.ndarray, slowness: float, pending: np.ndarray, aged: np.ndarray,
     shares: np.ndarray, crowds: np.ndarray, known: np.ndarray, speeds: np.ndarray, due: np.ndarray, sm: int,
     place: int, step: int, time: float,
 ) -> None:  # fmt: skip
@@ -138,17 +140,17 @@ def begin_step(
     shares[sm, place, LEFT], shares[sm, place, SINCE] = lengths[step] * slowness, time
     if not same:
         crowds[sm] = UNKNOWN
-        _share_out(uses, paces, pending, aged, shares, crowds, known, speeds, due, sm, time)
+        _share_out(uses, slowdown, pending, aged, shares, crowds, known, speeds, due, sm, time)
     else:
         due[sm, place] = time + shares[sm, place, LEFT] / shares[sm, place, SPEED]
 
 
 @inlined
 def end_step(
-    uses: np.ndarray, paces: np.ndarray, pending: np.ndarray, aged: np.ndarray, shares: np.ndarray,
+    uses: np.ndarray, slowdown: np.ndarray, pending: np.ndarray, aged: np.ndarray, shares: np.ndarray,
     crowds: np.ndarray, known: np.ndarray, speeds: np.ndarray, due: np.ndarray, sm: int, place: int, time: float,
 ) -> None:  # fmt: skip
     """The CTA of a place computes no more for now."""
     if pending[sm, place] >= 0:
         pending[sm, place] = NOTHING
-        _share_out(uses, paces, pending, aged, shares, crowds, known, speeds, due, sm, time)
+        _share_out(uses, slowdown, pending, aged, shares, crowds, known, speeds, due, sm, time)

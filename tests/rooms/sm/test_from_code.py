@@ -6,7 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 from support.made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
-from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.core.sm import instruction as op
+from tilesight.simulator.core.sm import state as sm
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import run_launches
@@ -19,7 +20,7 @@ from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
 from tilesight.simulator.sm.from_code import COMPILED_PIPES, CompiledCost, compiled_costs
 from tilesight.simulator.sm.instructions import lower_code
-from tilesight.simulator.sm.latency_slack import usual_lateness
+from tilesight.simulator.sm.latency_slack import hbm_extra_latency_cycles
 
 H200 = load_device("h200")
 
@@ -90,7 +91,7 @@ def test_a_grid_of_few_ctas_leaves_each_its_sm() -> None:
     """They would be taken to hinder each other."""
     cost = costs_on(of_few_ctas(), H200)
     assert cost.resident == 1
-    assert cost.steps["inner"].paces == pytest.approx((1.0,))
+    assert cost.steps["inner"].slowdown_by_age == pytest.approx((1.0,))
 
 
 @pytest.mark.parametrize(("ctas", "resident"), [(132, 1), (133, 2), (264, 2), (265, 3), (600, 4)])
@@ -102,18 +103,18 @@ def test_no_more_ctas_share_an_sm_than_the_launch_has_for_it(ctas: int, resident
 
 def test_the_oldest_ctas_of_a_full_sm_are_the_fastest() -> None:
     """They would keep step: on an H200 the first four CTAs of such a kernel take 2044, 2126, 2388 and 2717 us."""
-    paces = found().steps["inner"].paces
-    assert list(paces) == sorted(paces)
-    assert len(paces) == 4
-    assert sum(1 / pace for pace in paces) == pytest.approx(4, rel=0.01)
-    assert paces[0] < 0.95
-    assert paces[-1] > 1.1
+    slowdown = found().steps["inner"].slowdown_by_age
+    assert list(slowdown) == sorted(slowdown)
+    assert len(slowdown) == 4
+    assert sum(1 / times for times in slowdown) == pytest.approx(4, rel=0.01)
+    assert slowdown[0] < 0.95
+    assert slowdown[-1] > 1.1
 
 
 def test_more_resident_ctas_finish_their_iterations_sooner() -> None:
     """A second CTA would be worth nothing."""
-    paces = [pipe(found(smem), "inner", "sm") for smem in (200_000, 100_000, 57344)]
-    assert paces[0] > 1.2 * paces[1] > 1.2 * paces[2]
+    cycles = [pipe(found(smem), "inner", "sm") for smem in (200_000, 100_000, 57344)]
+    assert cycles[0] > 1.2 * cycles[1] > 1.2 * cycles[2]
 
 
 def test_the_cycles_of_a_kernel_are_near_the_measured_ones() -> None:
@@ -161,13 +162,13 @@ def test_a_launch_without_its_code_is_refused_in_one_line() -> None:
 def test_products_and_waits_are_told_apart() -> None:
     """Asynchronous instructions would be taken for those that hold up their warp."""
     instructions = decode(CODE.sass)
-    code, rates, _ = lower_code(instructions, 90, H200.sm)
+    lowered, _ = lower_code(instructions, 90, H200.sm)
     families = {
-        kind: {one.family for one, row in zip(instructions, code, strict=True) if row[sm.KIND] == kind}
-        for kind in (sm.MATMUL, sm.MATMUL_WAIT, sm.COPY, sm.COPY_COMMIT, sm.COPY_WAIT, sm.BARRIER)
+        kind: {one.family for one, row in zip(instructions, lowered, strict=True) if row.kind == kind}
+        for kind in (op.MATMUL, op.MATMUL_WAIT, op.COPY, op.COPY_COMMIT, op.COPY_WAIT, op.BARRIER)
     }
     assert list(families.values()) == [{"HGMMA"}, {"WARPGROUP"}, {"LDGSTS"}, {"LDGDEPBAR"}, {"DEPBAR"}, {"BAR"}]
-    assert set(rates[code[:, sm.KIND] == sm.MATMUL, sm.TENSOR]) == {32.0}
+    assert {row.tensor_cycles for row in lowered if row.kind == op.MATMUL} == {32.0}
 
 
 def test_what_spills_move_is_told_per_step() -> None:
@@ -234,6 +235,6 @@ def row_softmax(seqlen_k: int, heads: int = 64) -> Launch:
 
 def test_data_that_l2_cannot_hold_come_later_to_rows() -> None:
     """Two CTAs an SM would seem to hide what they wait for: softmax of 12,288 keys, 19 % too fast."""
-    assert usual_lateness(row_softmax(256, heads=1), H200) == 0.0
-    far = usual_lateness(row_softmax(12288), H200)
+    assert hbm_extra_latency_cycles(row_softmax(256, heads=1), H200) == 0.0
+    far = hbm_extra_latency_cycles(row_softmax(12288), H200)
     assert far == pytest.approx((H200.hbm_latency_s + H200.hbm_turn_s / 2) * H200.boost_clock_hz)
