@@ -88,13 +88,13 @@ def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> f
     return clock_hz * slower
 
 
-def slowness_of_sms(clocks: Clocks, device: Device) -> np.ndarray:
-    """How many cycles are counted for one of each SM that runs a launch; float64 (SMs,).
+def clock_ratio_per_sm(clocks: Clocks, device: Device) -> np.ndarray:
+    """Cycles that are counted for one of each SM that runs a launch; float64 (SMs,).
 
     Every cluster of SMs has a clock of its own. At the boost clock all are equal; below it they part.
     """
     spread = device.gpc_clock_spread if clocks.busy_hz < device.boost_clock_hz else 0.0
     ranks = device.sm.clock_cluster_ranks
     ticks = np.array([1.0 + spread * NormalDist().inv_cdf((rank + 0.5) / len(ranks)) for rank in ranks])
-    slowness: np.ndarray = ticks.max() / ticks[np.arange(device.sms) * len(ranks) // device.sms]
-    return clocks.counted_hz / clocks.busy_hz * slowness
+    ratio: np.ndarray = ticks.max() / ticks[np.arange(device.sms) * len(ranks) // device.sms]
+    return clocks.counted_hz / clocks.busy_hz * ratio

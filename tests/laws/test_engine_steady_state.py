@@ -129,8 +129,8 @@ def test_what_a_launch_touches_is_what_it_reads_where_nothing_is_read_twice(case
     """Coverage alone says what a full run with room for all reads from device memory in its first launch."""
     roomy = replace(case, device=replace(case.device, l2_bytes=1 << 30), steady_state=False)
     first = roomy.launches[0]
-    tensors, index, _ = lower_tensors(roomy.launches, roomy.device, "chunk")
-    assert roomy.simulate().launches[0].traffic.hbm_read_bytes == touched_bytes(first.program, tensors, index)
+    tensors = lower_tensors(roomy.launches, roomy.device, "chunk")
+    assert roomy.simulate().launches[0].traffic.hbm_read_bytes == touched_bytes(first.program, tensors)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Where granules are too many and too small, a few stand for all: bytes and cycles stay what they are."""
 
 import pytest
-from tilesight.simulator.core.engine.tile_path import GRANULE_ROW_BYTES, ROW_BYTES, ROW_GRANULES, STANDS_FOR
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.engine import lower
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -32,10 +31,10 @@ def test_a_sample_counts_what_all_granules_do(
 def test_only_what_is_large_is_sampled_and_every_tile_keeps_enough() -> None:
     """A tile of few granules would be all or nothing."""
     launches = launches_of(PROBLEM, "naive", None, DEVICE)
-    tensors, index, _ = lower.lower_tensors(launches, DEVICE, "chunk")
-    scores, keys = tensors[index["S"]], tensors[index["K"]]
-    assert keys[STANDS_FOR] == 1
-    assert scores[STANDS_FOR] > 1
-    assert scores[ROW_GRANULES] * scores[STANDS_FOR] * scores[GRANULE_ROW_BYTES] == scores[ROW_BYTES]
-    assert scores[ROW_GRANULES] >= lower.LEAST_SAMPLED
-    assert lower.lower_tensors(launches, DEVICE, "line")[0][:, STANDS_FOR].max() == 1
+    tensors = lower.lower_tensors(launches, DEVICE, "chunk")
+    scores, keys = (tensors.table[tensors.index[name]] for name in "SK")
+    assert keys["sampling_stride"] == 1
+    assert scores["sampling_stride"] > 1
+    assert scores["row_granules"] * scores["sampling_stride"] * scores["granule_row_bytes"] == scores["row_bytes"]
+    assert scores["row_granules"] >= lower.LEAST_SAMPLED
+    assert lower.lower_tensors(launches, DEVICE, "line").table["sampling_stride"].max() == 1

@@ -19,7 +19,7 @@ MOST_PIECES = 1 << 16
 """Pieces of something that is read, more than there are."""
 # Behind the counters: bytes that HBM read and wrote of late, which fade over `hbm_mixing_bytes`; the share of the time
 # in which it has been writing of late, which fades over `hbm_writing_cycles`, and until when that is known.
-LATE_READ, LATE_WRITE, WRITING, WRITING_AT = range(COUNTERS, COUNTERS + 4)
+RECENT_READ_BYTES, RECENT_WRITE_BYTES, WRITING, WRITING_AT = range(COUNTERS, COUNTERS + 4)
 COUNTER_ELEMENTS = COUNTERS + 4
 
 
@@ -98,7 +98,7 @@ def _mixed(number: int) -> int:
 def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool, cost: float) -> float:
     """Cycles of all of HBM for `size` bytes, `cost` times as long as in one long row; they are counted."""
     kept = max(0.0, 1.0 - size / rates.hbm_mixing_bytes)
-    reads, writes = counter[LATE_READ] * kept, counter[LATE_WRITE] * kept
+    reads, writes = counter[RECENT_READ_BYTES] * kept, counter[RECENT_WRITE_BYTES] * kept
     if write:
         counter[HBM_WRITE] += size
         writes += size
@@ -107,7 +107,7 @@ def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool, cost:
         counter[HBM_READ] += size
         reads += size
         cost *= size * rates.hbm_read_cycles_per_byte
-    counter[LATE_READ], counter[LATE_WRITE] = reads, writes
+    counter[RECENT_READ_BYTES], counter[RECENT_WRITE_BYTES] = reads, writes
     mixed = min(1.0, min(reads, writes) / ((reads + writes) * rates.hbm_mixing_full))
     return cost * (1.0 + mixed * rates.hbm_mixing_cost)
 

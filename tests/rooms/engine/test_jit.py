@@ -100,9 +100,9 @@ def test_an_install_that_cannot_be_written_compiles_for_itself(unwritable: dict[
         "from tilesight.cli.output import announce_compiler\n"
         "from tilesight.simulator.core.engine.lru import USED, insert, make_lru\n"
         "announce_compiler()\n"
-        "entry, dirt, lists = make_lru(4, numpy.array([2]))\n"
-        "insert(entry, dirt, lists, 0, 1, 1)\n"
-        "print(int(lists[0, USED]))"
+        "lru = make_lru(4, numpy.array([2]))\n"
+        "insert(lru, 0, 1, 1)\n"
+        "print(int(lru.lists[0, USED]))"
     )
     out, err = _run(code, unwritable)
     assert out == "1\n"
