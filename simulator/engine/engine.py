@@ -153,7 +153,12 @@ def _group_bytes(device: Device, largest_bytes: int) -> np.ndarray:
 
 
 def _finish(run: LaunchState, steady_state: bool, refresh: bool) -> LaunchRun:
-    """Step through a launch, or through as much as it takes. Args: refresh: leave the L2 as the whole launch would."""
+    """Step through a launch, or through as much of it as it takes.
+
+    Args:
+        steady_state: whether it may be continued from a steady state.
+        refresh: leave the L2 as the whole launch would.
+    """
     skipped = np.zeros(COUNTERS + 1)
     persistent = run.launch.cta_count < run.launch.program.item_count
     samples = np.zeros((0, 3))

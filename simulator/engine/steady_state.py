@@ -136,8 +136,8 @@ def _locality_items(program: TileProgram) -> int:
 
 def _window(slots: int, period: int, items: int) -> int:
     """Items per window: about a wave, in whole periods where they are as short; more where there are very many."""
-    one = cdiv(slots, period) * period if period <= slots else slots
-    return one * min(LONGEST_WINDOW_WAVES, max(1, items // (MOST_WINDOWS * one)))
+    wave = cdiv(slots, period) * period if period <= slots else slots
+    return wave * min(LONGEST_WINDOW_WAVES, max(1, items // (MOST_WINDOWS * wave)))
 
 
 def _resumed_at(position: int, most: int, slots: int, program: TileProgram, even: bool) -> int:
@@ -156,7 +156,12 @@ def _resumed_at(position: int, most: int, slots: int, program: TileProgram, even
 
 
 def _keeps_step(run: LaunchState, seen: np.ndarray, waves: float, whole: Work) -> bool:
-    """Whether much is saved, or could be, because CTAs load the same at the same time. Args: seen: so many waves."""
+    """Whether much is saved, or could be, because CTAs load the same at the same time.
+
+    Args:
+        seen: counters of so many waves.
+        whole: work of the launch.
+    """
     asked = whole.loaded_bytes * seen[STEPS] / whole.steps
     together = asked - seen[links.L1_HIT] - seen[links.L2_READ]
     shared = asked - seen[links.TOUCHED]
@@ -185,7 +190,13 @@ def _is_full(run: LaunchState, now: np.ndarray, used: float) -> bool:
 
 
 def _is_settled(run: LaunchState, now: np.ndarray, used: float, growth: float) -> bool:
-    """Whether L2 is full, or never will be. Args: growth: until the end, as of late [B]."""
+    """Whether L2 is full, or never will be.
+
+    Args:
+        now: the snapshot, with dirty bytes.
+        used: of L2 [B].
+        growth: until the end, at the present rate [B].
+    """
     if _is_full(run, now, used):
         return True
     most_dirty, more = run.memory.l2.lists[:, MOST_DIRTY_BYTES].sum(), max(0.0, growth)

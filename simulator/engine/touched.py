@@ -32,10 +32,10 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
             for tile, around in tiles:
                 chosen = np.flatnonzero(columns[tile.slab] == slab_of[tile.slab])
                 if len(chosen):
-                    own = {key: column[chosen] for key, column in columns.items()}
+                    values = {key: column[chosen] for key, column in columns.items()}
                     size = program.tensor(name).element_bytes
-                    covered[name].add(*_reach(tile.row, tile.rows, 1, around, own), *_reach(
-                        tile.col, tile.cols, size, around, own
+                    covered[name].add(*_reach(tile.row, tile.rows, 1, around, values), *_reach(
+                        tile.col, tile.cols, size, around, values
                     ))  # fmt: skip
     return sum(slab.bytes * program.tensor(name).slabs for name, slab in covered.items())
 

@@ -30,8 +30,9 @@ def predict_launch(
     """Put a launch's exact counts and the engine's cycles and bytes together.
 
     Args:
-        product_flop: useful operations of one matrix product [FLOP].
-        costed: cost of its steps, and where it comes from; exact: what the launch executes and asks for.
+        product_flop: useful operations of one matmul of the problem [FLOP].
+        costed: cost of its steps, and where it comes from.
+        exact: what the launch executes and asks for.
         clock_hz: that counts its cycles [Hz].
         run: what the engine saw.
         residency: of the launch on the device.

@@ -70,7 +70,11 @@ def served_by_l1(launch: Launch, residency: Residency, device: Device, resident:
 
 
 def _look_up(held: list[tuple[Access, int]], what: Access, size: int) -> tuple[float, int]:
-    """What was moved since `what` was, and itself [B], and its place; infinity and -1 where it is not held."""
+    """How far back an access lies.
+
+    Returns:
+        Bytes moved since, itself included [B], and its place; infinite and -1 where it is not held.
+    """
     distance = size
     for place, (other, other_bytes) in enumerate(held):
         if other == what:

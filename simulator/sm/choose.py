@@ -93,6 +93,10 @@ def _alike(rate: float, other: float) -> bool:
 
 
 def cost_notes(origins: Iterable[str]) -> tuple[str, ...]:
-    """A line for every reason why code was of no use. Args: origins: of launches, as `costs_of` tells them."""
+    """A line for every reason why code was of no use.
+
+    Args:
+        origins: of launches, as `costs_of` returns them.
+    """
     reasons = dict.fromkeys(origin.removeprefix("tiles: ") for origin in origins if origin.startswith("tiles: "))
     return tuple(f"cycles estimated from tile sizes, not from machine code: {reason}" for reason in reasons)

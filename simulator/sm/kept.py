@@ -117,7 +117,13 @@ def kept_costs(launch: Launch, residency: Residency, device: Device, element_byt
 
 
 def _cost(counted: StepCost, row: np.ndarray, slowdown_by_age: np.ndarray) -> StepCost:
-    """A step's cost. Args: counted: from its tiles; row: of figures; slowdown_by_age: all 0 where none is known."""
+    """A step's cost.
+
+    Args:
+        counted: what its tiles say.
+        row: of figures.
+        slowdown_by_age: all 0 where none is known.
+    """
     simulated = dict(zip(FIELDS, row[PIPE_COUNT:].tolist(), strict=True))
     simulated |= {name: round(simulated[name]) for name in WHOLE}
     return replace(

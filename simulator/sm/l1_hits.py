@@ -137,7 +137,12 @@ def _loaders(
 
 
 def _shares(places: list[int], loaders: list[Served], paths: CtaPaths) -> Iterator[tuple[int, float]]:
-    """Share of each load that hits. Args: places: of loads, in order; loaders: who makes them, in order."""
+    """Share of each load that hits.
+
+    Args:
+        places: of loads, in order.
+        loaders: the steps that they belong to, in order.
+    """
     sizes = [thread_bytes(paths.flow.instructions[place]) for place in places]
     whole, before = sum(loader.loaded_bytes for loader in loaders), 0
     for place, size in zip(places, sizes, strict=True):

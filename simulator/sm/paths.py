@@ -140,7 +140,12 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
 
 
 def _nested(blocks: tuple[int, ...], flow: Flow, headers: Mapping[int, int], inside: frozenset[int]) -> ControlPath:
-    """Blocks with the loops among them as visits. Args: headers: block -> loop; inside: loops around all of them."""
+    """Blocks with the loops among them as visits.
+
+    Args:
+        headers: block -> loop that begins with it.
+        inside: loops around all of the blocks.
+    """
     path: list[int | LoopVisit] = []
     at = 0
     while at < len(blocks):
@@ -191,7 +196,12 @@ def _loops_of(path: ControlPath) -> list[tuple[int, int, int, bool]]:
 
 
 def _executed(path: ControlPath, regions: Mapping[int, int], region: int) -> Iterator[tuple[int, int]]:
-    """Blocks in order, each with its region. Args: regions: loop -> region; region: around the path."""
+    """Blocks in order, each with its region.
+
+    Args:
+        regions: loop -> region.
+        region: around the path.
+    """
     for item in path:
         if isinstance(item, LoopVisit):
             for iteration in item.iterations:

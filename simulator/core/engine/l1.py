@@ -1,9 +1,9 @@
 """What an SM's L1 holds: a ring of tiles, in order of use.
 
-What lies nearer than half of its room is found again, and of what lies farther back an ever smaller share:
-sets fill unevenly, and what was stored to stays longer than what was only loaded.
-How large a share is a *curve* of the GPU's own, float64 (2, points): how many times the room was loaded or stored to
-since, and itself, rising; and the share of a load that then hits.
+A load of what was last used within half of the room hits; of what lies farther back an ever smaller share does: sets
+fill unevenly, and what was stored to stays longer than what was only loaded.
+How large a share is a *curve* of the GPU's own, float64 (2, points): the reuse distance, in rooms of L1, rising; and
+the share of a load that then hits.
 """
 
 from typing import NamedTuple

@@ -87,7 +87,7 @@ def is_present(lru: Lru, number: int) -> bool:
 
 @inlined
 def touch(lru: Lru, which: int, number: int) -> None:
-    """An entry of list `which` that is present has been used: make it the first."""
+    """An entry of list `which` that is present has been used: it becomes the most recently used one."""
     entries, sentinel = lru.entries, _sentinel(lru, which)
     if entries[sentinel, AFTER] != number:
         _unlink(entries, number)
