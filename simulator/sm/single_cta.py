@@ -53,7 +53,14 @@ def lone_costs(machine: Machine, more_trips: int = SETTLED) -> dict[int, RegionC
 
 
 def _beyond(more: Run, less: Run | None, inner: Mapping[int, RegionCost], number: int, leaf: bool) -> RegionCost:
-    """What one run takes beyond another, and what is inside, for one execution of a region."""
+    """What one run takes beyond another, and beyond what is inside, for one execution of a region.
+
+    Args:
+        more, less: runs with more and fewer iterations of the region; None: without any.
+        inner: costs of the regions that are known already, among them those inside.
+        number: of the region.
+        leaf: whether there is none inside.
+    """
     cycles, figures, counts = more.end, more.figures, dict(more.counts)
     if less:
         cycles, figures = cycles - less.end, figures - less.figures
@@ -63,10 +70,10 @@ def _beyond(more: Run, less: Run | None, inner: Mapping[int, RegionCost], number
         if region != number:
             cycles = cycles - counts.get(region, 0) * cost.cycles
             figures = figures - counts.get(region, 0) * cost.figures
-    own = max(0.0, cycles / times)
-    before = own
+    alone = max(0.0, cycles / times)
+    before = alone
     if not leaf:
         begins = more.times(0, number)[-1] if number != OUTSIDE else 0.0
         inside = [time for region in inner for time in more.times(0, region) if time > begins]
-        before = min(own, min(inside, default=begins + own) - begins)
-    return RegionCost(cycles=own, before=before, figures=np.maximum(figures / times, 0.0))
+        before = min(alone, min(inside, default=begins + alone) - begins)
+    return RegionCost(cycles=alone, before=before, figures=np.maximum(figures / times, 0.0))

@@ -120,7 +120,7 @@ def test_a_continued_grid_reads_and_stores_every_byte(case: Case) -> None:
     """From an empty L2 never less than each byte once; and all that is stored is counted."""
     total = case.simulate().total
     assert total.hbm_read_bytes >= bytes_touched_first(case.launches, "load")
-    assert total.l2_write_bytes == sum(sum(tally(each.program).store_bytes.values()) for each in case.launches)
+    assert total.l2_write_bytes == sum(sum(tally(launch.program).store_bytes.values()) for launch in case.launches)
 
 
 @settings(max_examples=40, deadline=None)

@@ -39,7 +39,7 @@ def ends(steps: Sequence[int], step: StepCost, ctas_per_sm: int, sms: int = 1) -
 
 def waves(costs: Sequence[float]) -> np.ndarray:
     """How long CTAs of four waves take, in us of an H200: scaled so that the first wave takes as long as it did."""
-    body = {f"step {i}": cost(tensor=each, slowdown_by_age=SLOWDOWN) for i, each in enumerate(costs)}
+    body = {f"step {i}": cost(tensor=pipe_cycles, slowdown_by_age=SLOWDOWN) for i, pipe_cycles in enumerate(costs)}
     start, end = timeline([4000 // len(costs)] * 16, body, ctas_per_sm=4)
     durations = (end - start).reshape(4, 4)
     scaled: np.ndarray = durations * np.mean(FIRST_WAVE_US) / durations[0].mean()

@@ -56,7 +56,7 @@ def test_reads_of_shared_memory_wait_behind_stores_as_long_as_measured(
 
 
 def test_a_warp_stores_on_while_the_queue_takes_what_it_stores() -> None:
-    """Stores would hold up what comes after them from the first that finds the way out full."""
+    """Stores would hold up what comes after them from the first that finds the link to L2 full."""
     slow = LATENCIES._replace(store_per_line=100.0)
     stored = {**STORE, "queued_lines": 0.0}
     few, many = (
@@ -70,32 +70,32 @@ def test_a_warp_stores_on_while_the_queue_takes_what_it_stores() -> None:
 def test_warps_of_a_sub_core_store_at_the_same_pace() -> None:
     """On an H200 two warps that store 20 times each come to their last store together, not one after the other."""
     code = Code().add(**STORE, times=100).add()
-    ways = [[(0, 100, 0), (100, 101, 1)]] + [[(0, 101, -1)]] * 7
-    seen = walk(code, ways)
+    paths = [[(0, 100, 0), (100, 101, 1)]] + [[(0, 101, -1)]] * 7
+    seen = walk(code, paths)
     assert seen.times(1)[0] > 0.9 * seen.cycles
 
 
 def test_a_sub_core_that_queues_leaves_shared_memory_to_the_others() -> None:
     """Reads of three sub-cores would wait for a fourth that stores."""
     code = Code().add(**STORE, times=200).add(stall=15, times=10).add(**READ, writes=0).add(waits=1)
-    ways = [[(0, 200, -1)], *[[(200, 212, -1)]] * 3]
-    seen = walk(code, ways, latencies=LATENCIES._replace(store_per_line=50.0))
+    paths = [[(0, 200, -1)], *[[(200, 212, -1)]] * 3]
+    seen = walk(code, paths, latencies=LATENCIES._replace(store_per_line=50.0))
     assert seen.stalls[211, sm.SCOREBOARD] / 3 == pytest.approx(READ["latency"], abs=5)
 
 
-def test_products_push_back_nothing_that_still_waits_for_the_way_out() -> None:
-    """LDS behind stores would wait once more for each product that begins, though none of them keeps it."""
+def test_matmuls_delay_nothing_that_still_waits_for_the_way_out() -> None:
+    """LDS behind stores would wait once more for each matmul that begins, though none of them keeps it."""
     code = Code().add(**STORE, times=16).add(**READ, writes=0).add(waits=1)
     for _ in range(5):
         code.add(op.MATMUL, commits=1, smem=34.0, tensor_cycles=32.0, port=32.0, stall=4).add(op.MATMUL_WAIT)
-    products = len(code.rows)
+    matmuls = len(code.rows)
     code.add(**{**READ, "smem": 4.0}, times=80)
-    store, multiply, read = (0, 18, -1), (18, products, -1), (products, len(code.rows), -1)
+    store, multiply, read = (0, 18, -1), (18, matmuls, -1), (matmuls, len(code.rows), -1)
 
     def waited(*fourth: tuple[int, int, int]) -> float:
         """Three sub-cores store, then read; beside them a warpgroup multiplies, and the fourth reads (or not)."""
-        ways = [*[[store]] * 3, list(fourth), *[[multiply]] * 4]
-        return float(walk(code, ways, latencies=LATENCIES._replace(store_per_line=12.0)).stalls[17, sm.SCOREBOARD]) / 3
+        paths = [*[[store]] * 3, list(fourth), *[[multiply]] * 4]
+        return float(walk(code, paths, latencies=LATENCIES._replace(store_per_line=12.0)).stalls[17, sm.SCOREBOARD]) / 3
 
     assert waited((17, 18, -1)) > 300
     assert waited(read) == pytest.approx(waited((17, 18, -1)), rel=0.02)

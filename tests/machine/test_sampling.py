@@ -18,11 +18,11 @@ def test_a_sample_counts_what_all_granules_do(
     schedule: str, problem: AttentionProblem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scores that overflow L2, and lines that are not aligned."""
-    told = []
+    predictions = []
     for above in (1 << 60, 0):
         monkeypatch.setattr(lower, "SAMPLE_ABOVE_GRANULES", above)
-        told.append(simulate(problem, schedule=schedule, device=DEVICE))
-    for whole, sampled in zip(told[0].launches, told[1].launches, strict=True):
+        predictions.append(simulate(problem, schedule=schedule, device=DEVICE))
+    for whole, sampled in zip(predictions[0].launches, predictions[1].launches, strict=True):
         for name in COUNTED:
             expected = getattr(whole.traffic, name)
             assert getattr(sampled.traffic, name) == pytest.approx(expected, rel=0.01, abs=2e5), (whole.name, name)

@@ -17,7 +17,7 @@ def ends(items: Sequence[Mapping[str, int]], costs: dict[str, StepCost]) -> list
     """When CTAs of one SM end, each of which takes every step so many times, in the order of `costs`."""
     gpu = replace(ONE_PARTITION, sms=1)
     body = tuple(Loop(counter=f"at {name}", trips=name, body=(Step(name=name),)) for name in costs)
-    table = [(0, *(each.get(name, 0) for name in costs)) for each in items]
+    table = [(0, *(item.get(name, 0) for name in costs)) for item in items]
     smem_bytes = gpu.smem_per_sm_bytes // len(items) - 2 * KIB
     toy = launch(body, (tensor("X", 1),), table, ("slab", *costs), smem_bytes=smem_bytes)
     return list(run(toy, gpu=gpu, costs=costs, record=True).timeline[:, 3])
@@ -62,8 +62,8 @@ def test_an_older_cta_is_never_faster_than_alone_and_a_younger_one_has_what_it_l
 def test_a_pipe_is_never_idle_nor_given_twice_whoever_of_four_computes(busy: tuple[int, ...]) -> None:
     """Two CTAs that want it for 100 cycles are done after 200, be they the oldest of the four or the youngest."""
     costs = {"work": cost(tensor=PIPE, slowdown_by_age=(0.77, 0.89, 1.03, 1.52)), "pause": cost(critical_path=5 * PIPE)}
-    items = [{"work" if each in busy else "pause": 1} for each in range(4)]
-    assert max(ends(items, costs)[each] for each in busy) == pytest.approx(2 * PIPE)
+    items = [{"work" if cta in busy else "pause": 1} for cta in range(4)]
+    assert max(ends(items, costs)[cta] for cta in busy) == pytest.approx(2 * PIPE)
 
 
 def test_a_pipe_that_one_cta_wants_all_the_time_slows_nobody_down_that_does_not_use_it() -> None:

@@ -121,9 +121,9 @@ LAUNCHES = measured("sm-clocks-h200-2026-11-22")["launches"]
 @pytest.mark.parametrize("few", [True, False])
 def test_elapsed_cycles_are_those_of_an_idle_cluster_up_to_twelve_ctas(few: bool) -> None:
     """44 launches: while up to 12 CTAs run, some SM is at 1.98 GHz and theirs are below 1.83; else none is."""
-    seen = [each for each in LAUNCHES if each["clock_control"] == "none" and (each["ctas"] <= 12) == few]
-    fastest = np.array([each["elapsed_max_cycles"] / each["time_s"] for each in seen])
-    busy = np.array([each["active_max_cycles"] / each["time_s"] for each in seen])
+    seen = [row for row in LAUNCHES if row["clock_control"] == "none" and (row["ctas"] <= 12) == few]
+    fastest = np.array([row["elapsed_max_cycles"] / row["time_s"] for row in seen])
+    busy = np.array([row["active_max_cycles"] / row["time_s"] for row in seen])
     assert len(seen) == 22
     assert np.all((fastest > 1.97e9) == few)
     assert np.all(busy < 1.83e9)

@@ -1,4 +1,4 @@
-"""Tile products of a warpgroup run beside its warps, one after the other, and come first at what they need."""
+"""Matmuls of a warpgroup run beside its warps, one after the other, and come first at what they need."""
 
 import pytest
 from machine.sm_toys import LATENCIES, Code, Seen, straight, walk
@@ -15,7 +15,7 @@ WAIT = {"kind": op.MATMUL_WAIT, "stall": 2}
 
 
 @pytest.mark.parametrize("columns", [64, 128, 256])
-def test_products_follow_each_other_without_a_gap(columns: int) -> None:
+def test_matmuls_follow_each_other_without_a_gap(columns: int) -> None:
     """A stream of m64nNk16 would not take N / 2 cycles each, as measured."""
     code = Code()
     for number in range(16):
@@ -24,17 +24,17 @@ def test_products_follow_each_other_without_a_gap(columns: int) -> None:
     assert seen.cycles == pytest.approx(16 * columns / 2 + LATENCIES.matmul_release, abs=8)
 
 
-def test_products_that_jitter_take_as_long_in_the_mean() -> None:
+def test_matmuls_that_jitter_take_as_long_in_the_mean() -> None:
     """Up to a tenth longer or shorter, evenly: a row of 64 is as long as without, and no other row of four is."""
     code = Code()
     for number in range(64):
         code.matmul(commits=number % 4 == 3)
         if number % 4 == 3:
             code.add(**WAIT)  # type: ignore[arg-type]
-    ways = [[(5 * turn, 5 * turn + 5, turn) for turn in range(16)]] * 4
+    paths = [[(5 * turn, 5 * turn + 5, turn) for turn in range(16)]] * 4
     lengths = []
     for jitter in (0.0, 0.1):
-        seen = walk(code, ways, latencies=LATENCIES._replace(matmul_jitter=jitter))
+        seen = walk(code, paths, latencies=LATENCIES._replace(matmul_jitter=jitter))
         lengths.append([float(seen.times(turn + 1)[0] - seen.times(turn)[0]) for turn in range(15)])
     even, uneven = lengths
     assert max(even) - min(even) < 3
@@ -42,7 +42,7 @@ def test_products_that_jitter_take_as_long_in_the_mean() -> None:
     assert sum(uneven) == pytest.approx(sum(even), rel=0.01)
 
 
-def test_a_product_begins_when_all_four_warps_have_issued_it() -> None:
+def test_a_matmul_begins_when_all_four_warps_have_issued_it() -> None:
     """One warp's rows could not be multiplied alone."""
     code = Code().add(stall=15, times=20).matmul(commits=True).add(**WAIT).add()  # type: ignore[arg-type]
     late, early = [(0, 23, -1)], [(20, 23, -1)]
@@ -59,8 +59,8 @@ def test_a_wait_may_leave_newer_groups_running() -> None:
     assert cycles[0] - cycles[1] == pytest.approx(64)
 
 
-def test_a_warp_that_waits_after_every_product_takes_its_latency_every_time() -> None:
-    """Products that the compiler serialised would cost no more than others."""
+def test_a_warp_that_waits_after_every_matmul_takes_its_latency_every_time() -> None:
+    """Matmuls that the compiler serialised would cost no more than others."""
     chained, serial = Code(), Code()
     for number in range(8):
         chained.matmul(commits=number == 7)
@@ -76,8 +76,8 @@ def test_two_warpgroups_share_the_tensor_cores() -> None:
     for number in range(16):
         code.matmul(commits=number == 15)
     code.add(**WAIT).add()  # type: ignore[arg-type]
-    one, two = (straight(code, warps).cycles for warps in (4, 8))
-    assert two - LATENCIES.matmul_release == pytest.approx(2 * (one - LATENCIES.matmul_release), rel=0.02)
+    alone, both = (straight(code, warps).cycles for warps in (4, 8))
+    assert both - LATENCIES.matmul_release == pytest.approx(2 * (alone - LATENCIES.matmul_release), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_two_warpgroups_share_the_tensor_cores() -> None:
         (op.MUFU, 8.0, 1, 10.94),
     ],
 )
-def test_instructions_beside_a_stream_of_products_are_as_slow_as_measured(
+def test_instructions_beside_a_stream_of_matmuls_are_as_slow_as_measured(
     pipe: int, interval: float, stall: int, measured: float
 ) -> None:
     """What a sub-core issues beside a busy tensor core would be off by a fifth or more; one H200, `beside_*`."""
@@ -98,16 +98,16 @@ def test_instructions_beside_a_stream_of_products_are_as_slow_as_measured(
         code.matmul(commits=number == 7)
     code.add(pending=1, **WAIT).add(stall=5)  # type: ignore[arg-type]
     code.add(pipe=pipe, interval=interval, stall=stall, port=2.0 if pipe == op.MUFU else 1.0, times=64)
-    products, others = [(0, 10, 0)] * 300, [(10, 74, 1)] * 200
-    slowed = walk(code, [others] * 4 + [products] * 4, latencies=PORT)
+    matmuls, others = [(0, 10, 0)] * 300, [(10, 74, 1)] * 200
+    slowed = walk(code, [others] * 4 + [matmuls] * 4, latencies=PORT)
     turns = slowed.times(1)
     assert (turns[150] - turns[50]) / 100 / 64 == pytest.approx(measured, rel=0.15)
-    intervals = walk(code, [products] * 4 + [others] * 4, latencies=PORT).times(0)
+    intervals = walk(code, [matmuls] * 4 + [others] * 4, latencies=PORT).times(0)
     assert (intervals[20] - intervals[5]) / 15 / 8 == pytest.approx(64, rel=0.08)
 
 
-def test_a_long_row_of_instructions_holds_products_up() -> None:
-    """Products would keep their pace beside rows of 64 FFMA, which they do not: 161 cycles each, measured, not 64."""
+def test_a_long_row_of_instructions_holds_matmuls_up() -> None:
+    """Matmuls would keep their pace beside rows of 64 FFMA, which they do not: 161 cycles each, measured, not 64."""
     code = Code()
     for number in range(8):
         code.matmul(commits=number == 7)
@@ -119,7 +119,7 @@ def test_a_long_row_of_instructions_holds_products_up() -> None:
 
 @pytest.mark.parametrize(("instructions", "waits"), [(2, False), (12, True)])
 def test_a_few_instructions_do_not_wait_for_the_port(instructions: int, waits: bool) -> None:
-    """A lone CTA's addresses would wait for gaps of its products, which stall samples do not show."""
+    """A lone CTA's addresses would wait for gaps of its matmuls, which stall samples do not show."""
     code = Code()
     for number in range(8):
         code.matmul(commits=number == 7)
@@ -146,10 +146,10 @@ def _beside(kind: int, times: int, turns: int, smem: float = 32.0, stores: int =
     ("pause", "restarts", "rested"), [(900, 0.0, 0.0), (1500, 9 * (0.6 + 0.4 * 0.5), 9 * 500), (3000, 9.0, 9 * 2000)]
 )
 @pytest.mark.parametrize("warp", [False, True], ids=["warpgroup", "warp"])
-def test_pauses_between_products_count_from_where_the_clock_rises(
+def test_pauses_between_matmuls_count_from_where_the_clock_rises(
     pause: int, restarts: float, rested: float, warp: bool
 ) -> None:
-    """After 1,000 cycles without products; a restart after 500 cycles more costs four fifths of a late one."""
+    """After 1,000 cycles without matmuls; a restart after 500 cycles more costs four fifths of a late one."""
     code = Code()
     if warp:
         code.add(pipe=op.TENSOR_PIPE, interval=16.0, stall=16)
@@ -165,7 +165,7 @@ def test_pauses_between_products_count_from_where_the_clock_rises(
 
 
 @pytest.mark.parametrize("kind", [op.COPY, op.BULK_COPY])
-def test_products_are_as_fast_while_tiles_arrive(kind: int) -> None:
+def test_matmuls_are_as_fast_while_tiles_arrive(kind: int) -> None:
     """With both operands in shared memory, on an H200: 33.9 cycles each alone, 34.3 beside 92 B a cycle of LDGSTS."""
     assert _beside(kind, 60, 100).cycles == pytest.approx(_beside(kind, 1, 100).cycles, rel=0.02)
 
@@ -173,7 +173,7 @@ def test_products_are_as_fast_while_tiles_arrive(kind: int) -> None:
 @pytest.mark.parametrize(
     ("smem", "stores", "measured"), [(32.0, 1, 0.0226), (16.0, 1, 0.1087), (32.0, 0, 0.0205), (16.0, 0, 0.0692)]
 )
-def test_products_leave_others_what_they_do_not_take(smem: float, stores: int, measured: float) -> None:
+def test_matmuls_leave_others_what_they_do_not_take(smem: float, stores: int, measured: float) -> None:
     """STS.128 and LDS.128 a cycle beside m64n64k16 on an H200, A in shared memory and in registers: 0.25 without it."""
     times = _beside(op.SHARED, 500, 400, smem, stores).times(0)
     during = times[times < 8000]
@@ -181,7 +181,7 @@ def test_products_leave_others_what_they_do_not_take(smem: float, stores: int, m
 
 
 @pytest.mark.parametrize(("lines", "passes", "measured"), [(4.0, 4.0, 138.0), (1.0, 2.0, 69.0)])
-def test_others_go_when_a_product_that_takes_all_of_shared_memory_ends(
+def test_others_go_when_a_matmul_that_takes_all_of_shared_memory_ends(
     lines: float, passes: float, measured: float
 ) -> None:
     """A warp's LDS.128, its SHFL beside m64n64k16 with both operands there; one H200, `sm_sharing`."""
@@ -195,7 +195,7 @@ def test_others_go_when_a_product_that_takes_all_of_shared_memory_ends(
 
 
 def _reads_end(reads: int, smem: float) -> float:
-    """When a warp has its data, of four that each read 512 B so many times; a product begins 20 cycles after them."""
+    """When a warp has its data, of four that each read 512 B so many times; a matmul begins 20 cycles after them."""
     code = Code()
     code.add(op.SHARED, op.LSU, interval=4.0, smem=4.0, latency=22.0, writes=0, times=reads)
     code.add(waits=1).add()
@@ -205,17 +205,17 @@ def _reads_end(reads: int, smem: float) -> float:
     return float(seen.times(0)[0])
 
 
-def test_lines_that_wait_when_a_product_begins_are_pushed_back() -> None:
+def test_lines_that_wait_when_a_matmul_begins_are_delayed() -> None:
     """All have issued when it begins; where it reads half of the time, reads have a quarter of its 32 cycles."""
     assert _reads_end(5, 16.0) - _reads_end(5, 0.0) == pytest.approx(32 * 0.74, abs=1)
 
 
-def test_lines_that_outlast_a_product_go_on_as_if_there_were_none() -> None:
-    """Behind one product that takes all of shared memory 1,600 lines are late by its length, not twelve times."""
+def test_lines_that_outlast_a_matmul_go_on_as_if_there_were_none() -> None:
+    """Behind one matmul that takes all of shared memory 1,600 lines are late by its length, not twelve times."""
     assert _reads_end(100, 32.0) - _reads_end(100, 0.0) == pytest.approx(32, rel=0.5)
 
 
-def test_a_product_that_takes_all_of_shared_memory_is_held_up_by_who_passes() -> None:
+def test_a_matmul_that_takes_all_of_shared_memory_is_held_up_by_who_passes() -> None:
     """On an H200, m64n64k16 takes 33.9 cycles alone, 35.3 where three lines pass with each."""
     code = Code()
     for number in range(8):

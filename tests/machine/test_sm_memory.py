@@ -51,9 +51,9 @@ def test_a_wait_for_copies_may_leave_the_newest_commits(left: int, cycles: float
 
 def test_each_wait_for_a_bulk_copy_is_for_the_next_announced() -> None:
     """A loop would go on with a tile that TMA has not brought yet, or wait for a later one."""
-    one, wait = {"kind": op.EXPECT, "copies": 1}, {"kind": op.MBARRIER_WAIT, "in_order": 1, "writes": 0}
-    code = Code().add(**one).add(op.BULK_COPY, smem=4.0, stall=15).add(stall=15, times=9)  # type: ignore[arg-type]
-    code.add(**one).add(op.BULK_COPY, smem=4.0).add(**wait).add(waits=1)  # type: ignore[arg-type]
+    announce, wait = {"kind": op.EXPECT, "copies": 1}, {"kind": op.MBARRIER_WAIT, "in_order": 1, "writes": 0}
+    code = Code().add(**announce).add(op.BULK_COPY, smem=4.0, stall=15).add(stall=15, times=9)  # type: ignore[arg-type]
+    code.add(**announce).add(op.BULK_COPY, smem=4.0).add(**wait).add(waits=1)  # type: ignore[arg-type]
     first = straight(code).cycles
     assert first == pytest.approx(LATENCIES.bulk_copy, abs=12)
     assert straight(code.add(**wait).add(waits=1)).cycles == pytest.approx(first + 150, abs=12)
@@ -131,7 +131,7 @@ def test_a_bulk_copy_sets_out_a_turn_after_what_was_stored_before_has_left() -> 
 
 
 def _waited(kind: int, shared: int, stored: int = 0, spills: int = 0) -> float:
-    """Cycles until 100 loads or copies are there, after so many uses of shared memory, or of the way out."""
+    """Cycles until 100 loads or copies are there, after so many uses of shared memory, or of the link to L2."""
     moved = {"kind": kind, "pipe": op.LSU, "interval": 1.0, "smem": 4.0, "spills": spills, "times": 99}
     store = {"kind": op.STORE, "pipe": op.LSU, "interval": 4.0, "smem": 4.0, "queued_lines": 70.0}
     code = Code().add(**LOAD_128, times=shared).add(stall=15, times=60)  # type: ignore[arg-type]
@@ -143,14 +143,14 @@ def _waited(kind: int, shared: int, stored: int = 0, spills: int = 0) -> float:
 
 
 def test_loads_come_more_slowly_the_busier_shared_memory_is() -> None:
-    """Data for registers would come past loads and products that keep shared memory busy."""
+    """Data for registers would come past loads and matmuls that keep shared memory busy."""
     busy = 200 * 4 / (200 * 4 + 15 * 60)
     assert _waited(op.LOAD, 0) == pytest.approx(LATENCIES.load + 15 * 60 + 100 * 4, abs=8)
     assert _waited(op.LOAD, 200) - _waited(op.LOAD, 0) == pytest.approx(200 * 4 + 400 / (1 - busy) - 400, rel=0.2)
 
 
 def test_copies_are_as_fast_however_busy_shared_memory_has_been() -> None:
-    """On an H200, 92 B a cycle of LDGSTS arrive beside products that take all of it."""
+    """On an H200, 92 B a cycle of LDGSTS arrive beside matmuls that take all of it."""
     assert _waited(op.COPY, 200) - _waited(op.COPY, 0) == pytest.approx(200 * 4, abs=8)
 
 

@@ -151,12 +151,12 @@ def run_all(
     Args:
         costs: of named steps; others cost nothing; clock_hz: 0 means the boost clock.
     """
-    names = [{step.name for step, _ in steps(each.program.body)} for each in launches]
+    names = [{step.name for step, _ in steps(kernel.program.body)} for kernel in launches]
     return run_launches(
         launches,
-        [{name: (costs or {}).get(name, cost()) for name in each} for each in names],
+        [{name: (costs or {}).get(name, cost()) for name in of_kernel} for of_kernel in names],
         [Clocks(clock_hz or gpu.boost_clock_hz, clock_hz or gpu.boost_clock_hz)] * len(launches),
-        [residency_of(each, gpu) for each in launches],
+        [residency_of(kernel, gpu) for kernel in launches],
         gpu,
         warm=warm,
         resolution=resolution,

@@ -49,7 +49,7 @@ def granule(*launches: Launch, resolution: str = "chunk") -> np.void:
 )
 def test_a_chunk_is_what_all_tiles_cover_whole(tiles: list[Tile], high: int, wide: int) -> None:
     """The largest rectangle that divides every tile and every origin of every launch."""
-    for launches in ([reads(*tiles)], [reads(each) for each in tiles]):
+    for launches in ([reads(*tiles)], [reads(read) for read in tiles]):
         seen = granule(*launches)
         assert (seen["granule_rows"], seen["granule_row_bytes"]) == (high, wide)
 
@@ -125,13 +125,15 @@ def test_a_loop_nest_becomes_instructions() -> None:
 def test_only_asynchronous_loads_are_pipelined(stages: int, path: str, expected: int) -> None:
     """In loops of one step, with two stages or more."""
     step = Step(name="a", loads=(tile("Y", path=path),))  # type: ignore[arg-type]
-    one = launch((Loop(counter="i", trips=3, stages=stages, body=(step,)),), (tensor("Y", 1),), [(0,)])
-    two = launch((Loop(counter="i", trips=3, stages=stages, body=(step, Step(name="b"))),), (tensor("Y", 1),), [(0,)])
+    single = launch((Loop(counter="i", trips=3, stages=stages, body=(step,)),), (tensor("Y", 1),), [(0,)])
+    double = launch(
+        (Loop(counter="i", trips=3, stages=stages, body=(step, Step(name="b"))),), (tensor("Y", 1),), [(0,)]
+    )
     slow = replace(cost(), slack_cycles=-70.4, waits=2)
-    low = lower_launch(one, {"a": slow}, {"Y": 0})
+    low = lower_launch(single, {"a": slow}, {"Y": 0})
     assert low.loops[["stages", "slack_cycles"]].tolist() == [(expected, -70 if expected else 0)]
     assert low.steps["waits"].tolist() == [2]
-    low = lower_launch(two, {"a": slow, "b": cost()}, {"Y": 0})
+    low = lower_launch(double, {"a": slow, "b": cost()}, {"Y": 0})
     assert low.loops[["stages", "slack_cycles"]].tolist() == [(0, 0)]
 
 

@@ -113,7 +113,7 @@ def served_table(
 
 def hits_of(paths: CtaPaths, resident: int = 1) -> list[bool]:
     """Which fetches of spilled registers L1 serves, 28 KiB of it, in order."""
-    reloads = [place for place, one in enumerate(paths.flow.instructions) if one.family == "LDL"]
+    reloads = [place for place, instruction in enumerate(paths.flow.instructions) if instruction.family == "LDL"]
     assert (table_of(paths)["kind"][reloads] == op.LOAD).all()
     code = served_table(paths, flash1(smem_kib=56), INNER, resident)[reloads]
     assert not code["spills"][code["kind"] == op.SHARED].any()

@@ -27,11 +27,11 @@ def flash2(ctas: int) -> Launch:
 def test_a_small_grid_leaves_room_on_its_sms(sms_filled: float, sharing: int) -> None:
     """A CTA has an SM to itself while there is one for each; no more run at a time than the grid has, or than fit."""
     launch = flash2(int(sms_filled * H200.sms))
-    found = residency_of(launch, H200)
+    shared = residency_of(launch, H200)
     most = occupancy(launch.resources, launch.warps_per_cta, H200).ctas_per_sm
-    assert found.ctas_per_sm == most
-    assert found.ctas_per_busy_sm == (sharing or most)
-    assert found.concurrent_ctas == min(launch.cta_count, most * H200.sms)
+    assert shared.ctas_per_sm == most
+    assert shared.ctas_per_busy_sm == (sharing or most)
+    assert shared.concurrent_ctas == min(launch.cta_count, most * H200.sms)
 
 
 def test_a_cta_that_fits_no_sm_is_refused_before_anything_runs() -> None:
@@ -61,8 +61,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("cost", ["compiled", "tiles"])
 def test_a_simulation_works_it_out_once_for_each_launch(schedule: str, cost: str, asked: Sequence[str]) -> None:
     """Costs, engine and figures take it as an argument, so that none of them can think otherwise."""
-    found = simulate(PROBLEM, schedule=schedule, cost=cost)
-    assert asked == [launch.name for launch in found.launches]
+    prediction = simulate(PROBLEM, schedule=schedule, cost=cost)
+    assert asked == [launch.name for launch in prediction.launches]
 
 
 def test_nobody_downstream_works_it_out_again(asked: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,13 +64,17 @@ def test_every_reason_is_noted_once() -> None:
 def test_a_prediction_says_where_its_cycles_come_from() -> None:
     """Estimate and simulation would look the same, or a fallback would be silent."""
     good, bad = CODE, Code(sass="no listing", constants={})
-    told = {}
+    predictions = {}
     for name, code, cost in (("code", good, "compiled"), ("tiles", good, "tiles"), ("bad", bad, "compiled")):
         resources = (replace(coded_launch().resources, code=code),)
-        told[name] = simulate(CODE_PROBLEM, config=CODE_CONFIG, resources=resources, cost=cost)
-    assert [one.launches[0].cost.split(":")[0] for one in told.values()] == ["compiled", "tiles", "tiles"]
-    assert [len(one.notes) for one in told.values()] == [0, 0, 1]
-    assert told["tiles"].total == told["bad"].total != told["code"].total
+        predictions[name] = simulate(CODE_PROBLEM, config=CODE_CONFIG, resources=resources, cost=cost)
+    assert [prediction.launches[0].cost.split(":")[0] for prediction in predictions.values()] == [
+        "compiled",
+        "tiles",
+        "tiles",
+    ]
+    assert [len(prediction.notes) for prediction in predictions.values()] == [0, 0, 1]
+    assert predictions["tiles"].total == predictions["bad"].total != predictions["code"].total
 
 
 def test_costs_that_are_kept_are_of_no_use_to_another_sm() -> None:
@@ -92,7 +96,7 @@ def test_another_card_of_the_architecture_may_measure_a_little_more() -> None:
 
 
 def test_the_simulated_sm_has_the_numbers_of_its_device() -> None:
-    """A later release of the wait for products, or a larger queue, shows in the cycles of a lone CTA."""
+    """A later release of the wait for matmuls, or a larger queue, shows in the cycles of a lone CTA."""
     slow = override(H200, ["wgmma_wait_release_cycles=140"])
     lone = [
         sum(cost.critical_path_cycles for cost in costs_on(coded_launch(), device, "compiled")[0].values())
@@ -102,7 +106,7 @@ def test_the_simulated_sm_has_the_numbers_of_its_device() -> None:
 
 
 def test_the_estimate_from_tiles_has_the_numbers_of_its_device() -> None:
-    """A wait for a product that takes longer makes its step as much longer; the simulated SM has another number."""
+    """A wait for a matmul that takes longer makes its step as much longer; the simulated SM has another number."""
     launch, slow = without_code(coded_launch()), override(H200, ["tiles_wgmma_latency_cycles=162"])
     for step, _ in steps(launch.program.body):
         longer = step_cost(step, launch, slow, 2).critical_path_cycles

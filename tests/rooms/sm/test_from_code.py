@@ -44,7 +44,7 @@ def costs_on(launch: Launch, device: Device) -> CompiledCost:
 
 
 @cache
-def found(smem_bytes: int = 57344) -> CompiledCost:
+def recorded_cost(smem_bytes: int = 57344) -> CompiledCost:
     return costs_on(launch_of(smem_bytes), H200)
 
 
@@ -54,24 +54,24 @@ def pipe(cost: CompiledCost, step: str, name: str) -> float:
 
 def test_every_step_has_a_cost_of_every_pipe() -> None:
     """The engine would find no cost for a step, or take one pipe's for another's."""
-    costs = found().steps
+    costs = recorded_cost().steps
     assert set(costs) == {"prologue", "inner", "masked", "epilogue"}
     assert {len(cost.pipe_cycles) for cost in costs.values()} == {len(COMPILED_PIPES)}
 
 
-def test_an_iteration_uses_the_tensor_cores_for_its_products() -> None:
+def test_an_iteration_uses_the_tensor_cores_for_its_matmuls() -> None:
     """Eight m64n64k16 of 32 cycles each stand in the loop; another count means another part of the code."""
-    assert pipe(found(), "inner", "tensor") == pytest.approx(8 * 32)
+    assert pipe(recorded_cost(), "inner", "tensor") == pytest.approx(8 * 32)
 
 
 def test_an_iteration_takes_an_exponential_for_every_score() -> None:
     """64 x 64 scores and two corrections of 64 rows a lane, at 16 a cycle."""
-    assert pipe(found(), "inner", "mufu") == pytest.approx((64 * 64 / 32 + 2 * 4) * 8 / 4)
+    assert pipe(recorded_cost(), "inner", "mufu") == pytest.approx((64 * 64 / 32 + 2 * 4) * 8 / 4)
 
 
 def test_code_before_and_after_the_loop_is_paid_by_prologue_and_epilogue() -> None:
     """Time outside of loops would be lost."""
-    costs = found().steps
+    costs = recorded_cost().steps
     assert costs["prologue"].critical_path_cycles > 300
     assert costs["epilogue"].critical_path_cycles > 300
     assert costs["masked"].critical_path_cycles == 0
@@ -80,7 +80,7 @@ def test_code_before_and_after_the_loop_is_paid_by_prologue_and_epilogue() -> No
 @pytest.mark.parametrize(("smem_bytes", "resident"), [(57344, 4), (100_000, 2), (200_000, 1)])
 def test_a_full_sm_is_faster_than_one_cta_and_slower_than_its_ctas_apart(smem_bytes: int, resident: int) -> None:
     """Several CTAs would hide each other's waits altogether, or not at all."""
-    cost = found(smem_bytes)
+    cost = recorded_cost(smem_bytes)
     assert cost.resident == resident
     lone, shared = cost.steps["inner"].critical_path_cycles, pipe(cost, "inner", "sm")
     assert lone / resident <= shared * 1.0001
@@ -103,7 +103,7 @@ def test_no_more_ctas_share_an_sm_than_the_launch_has_for_it(ctas: int, resident
 
 def test_the_oldest_ctas_of_a_full_sm_are_the_fastest() -> None:
     """They would keep step: on an H200 the first four CTAs of such a kernel take 2044, 2126, 2388 and 2717 us."""
-    slowdown = found().steps["inner"].slowdown_by_age
+    slowdown = recorded_cost().steps["inner"].slowdown_by_age
     assert list(slowdown) == sorted(slowdown)
     assert len(slowdown) == 4
     assert sum(1 / times for times in slowdown) == pytest.approx(4, rel=0.01)
@@ -113,7 +113,7 @@ def test_the_oldest_ctas_of_a_full_sm_are_the_fastest() -> None:
 
 def test_more_resident_ctas_finish_their_iterations_sooner() -> None:
     """A second CTA would be worth nothing."""
-    cycles = [pipe(found(smem), "inner", "sm") for smem in (200_000, 100_000, 57344)]
+    cycles = [pipe(recorded_cost(smem), "inner", "sm") for smem in (200_000, 100_000, 57344)]
     assert cycles[0] > 1.2 * cycles[1] > 1.2 * cycles[2]
 
 
@@ -124,13 +124,15 @@ def test_the_cycles_of_a_kernel_are_near_the_measured_ones() -> None:
     launch = replace(launch, resources=coded_launch().resources)
     without_waits = replace(H200, l2_latency_cycles=1.0, sm_fill_bytes_per_cycle=1e4)
     residencies = [residency_of(launch, without_waits)]
-    (run,) = run_launches((launch,), [found().steps], [Clocks(1.7e9, 1.7e9)], residencies, without_waits, warm=True)
+    (run,) = run_launches(
+        (launch,), [recorded_cost().steps], [Clocks(1.7e9, 1.7e9)], residencies, without_waits, warm=True
+    )
     assert run.cycles / 1.70e9 == pytest.approx(1.282e-3, rel=0.15)
 
 
 def test_issues_are_counted_per_instruction() -> None:
     """The table that explains a kernel would not belong to its code."""
-    cost = found()
+    cost = recorded_cost()
     in_loop = cost.flow.loops[0].blocks
     (block,) = in_loop
     where = cost.flow.blocks[block]
@@ -159,12 +161,12 @@ def test_a_launch_without_its_code_is_refused_in_one_line() -> None:
         costs_on(replace(launch, resources=replace(launch.resources, code=None)), H200)
 
 
-def test_products_and_waits_are_told_apart() -> None:
+def test_matmuls_and_waits_are_told_apart() -> None:
     """Asynchronous instructions would be taken for those that hold up their warp."""
     instructions = decode(CODE.sass)
     lowered, _ = lower_code(instructions, 90, H200.sm)
     families = {
-        kind: {one.family for one, row in zip(instructions, lowered, strict=True) if row.kind == kind}
+        kind: {instruction.family for instruction, row in zip(instructions, lowered, strict=True) if row.kind == kind}
         for kind in (op.MATMUL, op.MATMUL_WAIT, op.COPY, op.COPY_COMMIT, op.COPY_WAIT, op.BARRIER)
     }
     assert list(families.values()) == [{"HGMMA"}, {"WARPGROUP"}, {"LDGSTS"}, {"LDGDEPBAR"}, {"DEPBAR"}, {"BAR"}]
@@ -174,9 +176,9 @@ def test_products_and_waits_are_told_apart() -> None:
 def test_what_spills_move_is_told_per_step() -> None:
     """Bytes between SM and L2 that no tile accounts for would be missing from the traffic."""
     sass = CODE.sass.replace(" FMNMX ", " STL [R1], R2 ; //", 1)
-    assert {(one.local_read_bytes, one.local_write_bytes) for one in found().steps.values()} == {(0, 0)}
+    assert {(step.local_read_bytes, step.local_write_bytes) for step in recorded_cost().steps.values()} == {(0, 0)}
     cost = costs_on(launch_of(sass=sass), H200)
-    moved = {name: one.local_write_bytes for name, one in cost.steps.items() if one.local_write_bytes}
+    moved = {name: step.local_write_bytes for name, step in cost.steps.items() if step.local_write_bytes}
     assert sum(moved.values()) == 4 * 128
 
 
@@ -201,13 +203,13 @@ def test_a_slower_l2_makes_a_lone_cta_slower() -> None:
 @pytest.mark.parametrize("later", [1000, 2000, 6000])
 def test_the_engine_takes_as_long_for_late_data_as_the_sm(later: float) -> None:
     """A latency that the code hides already would be hidden once more: 3 stages have two iterations for all of it."""
-    cost = found(200_000)
+    cost = recorded_cost(200_000)
     problem = AttentionProblem(batch=1, heads=1, seqlen_q=64, seqlen_k=8192, head_dim=64)
     longer = replace(problem, seqlen_k=16384)
     late = replace(H200, hbm_latency_s=later / 1.7e9, l2_partitions=1)
     cycles = []
-    for each in (problem, longer):
-        (launch,) = find_schedule("flash2").launches(each, CODE_CONFIG, late)
+    for shape in (problem, longer):
+        (launch,) = find_schedule("flash2").launches(shape, CODE_CONFIG, late)
         launch = replace(launch, resources=launch_of(200_000).resources)
         cycles.append(
             run_launches(
@@ -221,11 +223,11 @@ def test_the_engine_takes_as_long_for_late_data_as_the_sm(later: float) -> None:
 
 def test_a_loop_that_waits_for_l2_already_has_no_slack() -> None:
     """It would seem to hide what it has not hidden."""
-    inner = found().steps["inner"]
+    inner = recorded_cost().steps["inner"]
     assert -inner.critical_path_cycles <= inner.slack_cycles <= inner.critical_path_cycles
     slow = costs_on(launch_of(), replace(H200, l2_latency_cycles=5000)).steps["inner"]
     assert slow.slack_cycles == pytest.approx(-slow.critical_path_cycles, rel=0.01)
-    assert found().steps["prologue"].slack_cycles == 0
+    assert recorded_cost().steps["prologue"].slack_cycles == 0
 
 
 def row_softmax(seqlen_k: int, heads: int = 64) -> Launch:

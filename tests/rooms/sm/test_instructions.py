@@ -62,8 +62,8 @@ def test_stores_to_shared_memory_hold_their_registers_by_their_number() -> None:
         ("SHFL.BFLY", ("PT", "R1", "R2", "0x1", "0x1f"), 1.0, 2.0),
     ],
 )
-def test_what_waits_for_products_is_as_measured(opcode: str, operands: list[str], port: float, passes: float) -> None:
-    """Beside products EX2 takes 10.6 cycles, others 5.2; a line of LDS one product of 34 cycles, SHFL two."""
+def test_what_waits_for_matmuls_is_as_measured(opcode: str, operands: list[str], port: float, passes: float) -> None:
+    """Beside matmuls EX2 takes 10.6 cycles, others 5.2; a line of LDS one matmul of 34 cycles, SHFL two."""
     code = lowered(opcode, *operands)
     assert (code.port_reads, code.smem_passes) == (port, passes)
 

@@ -49,7 +49,7 @@ def test_lanes_without_an_element_store_nothing(lanes: int, lines: float) -> Non
 
 
 def test_whole_sectors_leave_faster_than_parts() -> None:
-    """16 sectors in parts take 25.6 to 28.4 cycles on the way out, whole ones 25.0."""
+    """16 sectors in parts take 25.6 to 28.4 cycles on the link to L2, whole ones 25.0."""
     whole = entered("STG.E.128 desc[UR4][R2.64], R4", size=16)
     parts = entered("STG.E.64 desc[UR4][R2.64], R4", size=32)
     assert (whole["smem_lines"][0], parts["smem_lines"][0]) == (4.0, pytest.approx(8.0 * (1 + 0.22 * 6 / 7)))

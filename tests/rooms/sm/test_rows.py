@@ -28,16 +28,16 @@ LATE = 20_000.0
 
 
 def load(**waits: int) -> Instruction:
-    one = made_instruction(0, "LDG.E", "R4", "desc[UR4][R2.64]")
-    return replace(one, write_barrier=0, **waits)  # type: ignore[arg-type]
+    instruction = made_instruction(0, "LDG.E", "R4", "desc[UR4][R2.64]")
+    return replace(instruction, write_barrier=0, **waits)  # type: ignore[arg-type]
 
 
 def work(times: int) -> list[Instruction]:
     return [replace(made_instruction(0, "FFMA", "R5", "R5", "R5", "R5"), stall_cycles=4)] * times
 
 
-def waiting(one: Instruction) -> Instruction:
-    return replace(one, wait_mask=1)
+def waiting(instruction: Instruction) -> Instruction:
+    return replace(instruction, wait_mask=1)
 
 
 def machine_on(paths: CtaPaths) -> Machine:
@@ -47,7 +47,10 @@ def machine_on(paths: CtaPaths) -> Machine:
 
 
 def machine_of(code: Sequence[Instruction]) -> Machine:
-    placed = [replace(one, address=16 * place) for place, one in enumerate([*code, made_instruction(0, "EXIT")])]
+    placed = [
+        replace(instruction, address=16 * place)
+        for place, instruction in enumerate([*code, made_instruction(0, "EXIT")])
+    ]
     return machine_on(find_paths(find_flow(placed), [[0]] * 4))
 
 
@@ -55,8 +58,8 @@ def rows(tiles: int) -> tuple[Launch, str]:
     """Row softmax whose one step loads so many tiles."""
     problem = AttentionProblem(batch=1, heads=1, seqlen_q=4096, seqlen_k=1024, head_dim=64)
     launch = find_schedule("naive").launches(problem, Config(block_m=64, block_n=64), H200)[1]
-    (step,) = (one for one in launch.program.body if isinstance(one, Step) and one.loads)
-    body = tuple(replace(one, loads=step.loads * tiles) if one is step else one for one in launch.program.body)
+    (step,) = (node for node in launch.program.body if isinstance(node, Step) and node.loads)
+    body = tuple(replace(node, loads=step.loads * tiles) if node is step else node for node in launch.program.body)
     return replace(launch, program=replace(launch.program, body=body)), step.name
 
 
@@ -92,7 +95,7 @@ def test_code_around_a_loop_waits_as_often_as_its_loads_need_each_other() -> Non
     (launch,) = find_schedule("flash1").launches(problem, Config(block_m=64, block_n=64), H200)
     body = [*work(1), load(), load(wait_mask=1), waiting(work(1)[0]), *work(1)]
     code = [
-        *(replace(one, address=16 * place) for place, one in enumerate(body)),
+        *(replace(instruction, address=16 * place) for place, instruction in enumerate(body)),
         made_instruction(5 * 16, "BRA", target=4 * 16, predicate="P0"),
         made_instruction(6 * 16, "BRA", target=1 * 16, predicate="P1"),
         made_instruction(7 * 16, "EXIT"),
