@@ -15,6 +15,7 @@ from .launch.program import Launch, Resources
 from .launch.walk import tally
 from .prediction.prediction import LaunchPrediction, Prediction
 from .problems.attention import DTYPE_BYTES, AttentionProblem
+from .residency.residency import residency_of
 from .resolve import launches_of
 from .sass.decode import Instruction, decode
 from .sass.flow import Flow, find_flow
@@ -152,7 +153,7 @@ def _explain(launch: Launch, prediction: LaunchPrediction, device: Device, eleme
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
     cost, reason = None, ""
     try:
-        cost = compiled_costs(launch, device, element_bytes)
+        cost = compiled_costs(launch, residency_of(launch, device), device, element_bytes)
     except ValueError as error:
         reason = str(error)
     flow = cost.flow if cost else find_flow(decode(launch.resources.code.sass))
@@ -222,7 +223,7 @@ def _lines(flow: Flow, cost: CompiledCost | None, executed: np.ndarray) -> tuple
                     depth=depths[number],
                     executed=int(executed[place]),
                     cycles=cycles,
-                    blamed_cycles=float(cost.blames[place]) / issues if cost and issues else 0.0,
+                    blamed_cycles=float(cost.awaited[place]) / issues if cost and issues else 0.0,
                 )
             )
     return tuple(lines)

@@ -1,5 +1,6 @@
 """Launches and a device in; cycles, bytes and time out, whoever made the launches.
 
+residency  CTAs that an SM holds     (residency)
 costs      what a step takes an SM   (sm)
 clock      how fast the SM ticks     (from what it executes)
 run        cycles and bytes          (engine)
@@ -19,6 +20,7 @@ from .prediction.notes import WAY_OUT, l2_notes
 from .prediction.prediction import LaunchPrediction
 from .problems.attention import DTYPE_BYTES
 from .residency.device_memory import peak_bytes
+from .residency.residency import residency_of
 from .sm.choose import COSTS, cost_notes, costs_of
 from .traffic import Traffic
 
@@ -82,7 +84,11 @@ def simulate_launches(
     """
     check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
     pipeline = tuple(launches)
-    costed = [costs_of(launch, device, DTYPE_BYTES[launch.dtype], cost) for launch in pipeline]
+    residencies = [residency_of(launch, device) for launch in pipeline]
+    costed = [
+        costs_of(launch, residency, device, DTYPE_BYTES[launch.dtype], cost)
+        for launch, residency in zip(pipeline, residencies, strict=True)
+    ]
     if uncompiled:
         costed = [(costs, f"tiles: {uncompiled}") for costs, _ in costed]
     tallies = [tally(launch.program) for launch in pipeline]
@@ -94,6 +100,7 @@ def simulate_launches(
         pipeline,
         [costs for costs, _ in costed],
         clocks,
+        residencies,
         device,
         warm=l2 == "warm",
         resolution=resolution,
@@ -101,8 +108,18 @@ def simulate_launches(
         record=record,
     )
     predicted = tuple(
-        predict_launch(product_flop, *parts, device, overhead)
-        for parts in zip(pipeline, costed, tallies, (clock.counted_hz for clock in clocks), runs, strict=True)
+        predict_launch(
+            product_flop,
+            launch,
+            costed[number],
+            tallies[number],
+            clocks[number].counted_hz,
+            runs[number],
+            residencies[number],
+            device,
+            overhead,
+        )
+        for number, launch in enumerate(pipeline)
     )
     crowded = l2_notes(predicted, device)
     return SimulatedLaunches(

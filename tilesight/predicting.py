@@ -8,15 +8,14 @@ simulate   costs, clock, engine, prediction (simulator.simulate_launches)
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from .compiling import why_not
 from .simulator.device.device import Device, load_device
-from .simulator.integers import cdiv
 from .simulator.launch.program import Launch, Resources
 from .simulator.prediction.kernels import KernelRow, KernelsPrediction
-from .simulator.residency.l1_reuse import room_beside
-from .simulator.residency.occupancy import occupancy
+from .simulator.residency.residency import residency_of_ctas
 from .simulator.simulate_launches import SimulatedLaunches, simulate_launches
 from .simulator.trace.program.given import Called, Refused
 from .simulator.trace.program.launch import Traced, launches_of, trace
@@ -112,9 +111,8 @@ def _called(outcome: "object") -> Called:
 
 def room_of(resources: Resources, grid: tuple[int, int, int], device: Device) -> float:
     """What L1 has for each of the CTAs of a launch that share an SM [B]."""
-    ctas = grid[0] * grid[1] * grid[2]
-    resident = min(occupancy(resources, resources.warps_per_cta, device).ctas_per_sm, cdiv(ctas, device.sms))
-    return room_beside(resources, resources.warps_per_cta, device) / resident
+    one = residency_of_ctas(resources, resources.warps_per_cta, prod(grid), device)
+    return one.l1_bytes / one.ctas_per_busy_sm
 
 
 def _described(row: KernelRow, one: Traced) -> KernelRow:

@@ -18,6 +18,7 @@ from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import LaunchRun, run_launches
 from tilesight.simulator.integers import cdiv
 from tilesight.simulator.launch.program import Launch, Loop, Resources, Step, Tensor, Tile, TileProgram, affine
+from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sm.step_cost import PIPES, StepCost
 
 COUNTED = Path(__file__).parent / "data" / "l2-h200-2026-11-21.json.xz"
@@ -79,7 +80,8 @@ def replay(sequence: dict[str, Any], device: Device) -> list[LaunchRun]:
     """Launches of one sequence, from an empty L2."""
     launches = tuple(launch_of(told, device.sms) for told in sequence["launches"])
     clocks = [Clocks(device.boost_clock_hz, device.boost_clock_hz)] * len(launches)
-    return run_launches(launches, [{"move": FREE}] * len(launches), clocks, device, steady_state=False)
+    residencies = [residency_of(launch, device) for launch in launches]
+    return run_launches(launches, [{"move": FREE}] * len(launches), clocks, residencies, device, steady_state=False)
 
 
 def main(path: str | Path = COUNTED, device_name: str = "h200") -> None:

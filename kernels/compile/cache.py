@@ -45,11 +45,11 @@ def write(path: Path, answer: dict[str, Any]) -> None:
             whole.write_text(json.dumps(answer), encoding="utf-8")
             whole.replace(path)
     except OSError as error:
-        _cannot_write(path.parent, error.strerror)
+        warn_once(path.parent, error.strerror)
 
 
 @cache
-def _cannot_write(folder: Path, why: str) -> None:
+def warn_once(folder: Path, why: str) -> None:
     """Say so, once for each folder."""
     _LOG.warning(
         "tilesight: %s cannot be written (%s), so kernels are compiled again in each run; "

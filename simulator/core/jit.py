@@ -72,7 +72,12 @@ class SharedCacheFile(IndexDataCacheFile):
     """
 
     def save(self, key: Any, data: Any) -> None:
-        """Keep code. Args: key: types, processor and source; data: as numba packs it."""
+        """Keep code.
+
+        Args:
+            key: types, processor and source.
+            data: as numba packs it.
+        """
         base = self._index_name.removesuffix(".nbi")
         name = f"{base}.{sha256(repr((self._source_stamp, key)).encode()).hexdigest()[:16]}.nbc"
         try:

@@ -15,22 +15,28 @@ ROUNDS = 8
 
 
 class Clocks(NamedTuple):
-    """SM clocks while a launch runs. Args: counted_hz: of the fastest SM; busy_hz: of those that run it [Hz]."""
+    """SM clocks while a launch runs.
+
+    Args:
+        counted_hz: of the fastest SM, by which elapsed cycles count [Hz].
+        busy_hz: of those that run the launch [Hz].
+    """
 
     counted_hz: float
     busy_hz: float
 
 
 def clocks_of(launch: Launch, costs: Mapping[str, StepCost], executions: Mapping[str, int], device: Device) -> Clocks:
-    """Clocks of a launch: products lower that of their cluster of SMs at once, whatever their share of the time.
+    """Clocks of a launch: matmuls lower that of their cluster of SMs at once, whatever their share of the time.
 
-    Where its tensor cores rest for long enough, a cluster's clock rises, and the next products begin slowly;
+    Where its tensor cores rest for long enough, a cluster's clock rises, and the next matmuls begin slowly;
     CTAs of one cluster fill each other's pauses.
 
     Args:
+        costs: step name -> cost.
         executions: step name -> how often it runs in the launch.
 
-    Source: 1,021 launches counted on H200s, 2026-11-21, and bursts of products (docs/decisions/0009).
+    Source: 1,021 launches counted on H200s, 2026-11-21, and bursts of matmuls (docs/decisions/0009).
     """
     boost, lowered = float(device.boost_clock_hz), float(device.tensor_boost_clock_hz)
     if not any(cost.executed_flop for cost in costs.values()):
@@ -51,7 +57,8 @@ class Activity(NamedTuple):
     """What a launch asks of the GPU, as shares of what it can do.
 
     Args:
-        tensor: products, per cycle; fill: what goes from L2 to the SMs, per cycle;
+        tensor: matmuls, per cycle.
+        fill: what goes from L2 to the SMs, per cycle.
         hbm: traffic, per second at the clock of a burst.
     """
 
@@ -64,7 +71,7 @@ def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> f
     """What power leaves of the clock of a launch that is repeated: all of it up to a limit, and then less and less.
 
     Power goes with activity and with a power of the clock. What the tensor cores and HBM take follows from the two
-    clocks under load that `tilesight calibrate` measures. What has no products keeps its clock.
+    clocks under load that `tilesight calibrate` measures. What has no matmuls keeps its clock.
 
     Source: 60 points of seeds 0 and 1 of `docs/validation/` that ran longer than 0.15 s (docs/decisions/0009).
     """
@@ -88,13 +95,13 @@ def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> f
     return clock_hz * slower
 
 
-def slowness_of_sms(clocks: Clocks, device: Device) -> np.ndarray:
-    """How many cycles are counted for one of each SM that runs a launch; float64 (SMs,).
+def clock_ratio_per_sm(clocks: Clocks, device: Device) -> np.ndarray:
+    """Cycles that are counted for one of each SM that runs a launch; float64 (SMs,).
 
     Every cluster of SMs has a clock of its own. At the boost clock all are equal; below it they part.
     """
     spread = device.gpc_clock_spread if clocks.busy_hz < device.boost_clock_hz else 0.0
     ranks = device.sm.clock_cluster_ranks
     ticks = np.array([1.0 + spread * NormalDist().inv_cdf((rank + 0.5) / len(ranks)) for rank in ranks])
-    slowness: np.ndarray = ticks.max() / ticks[np.arange(device.sms) * len(ranks) // device.sms]
-    return clocks.counted_hz / clocks.busy_hz * slowness
+    ratio: np.ndarray = ticks.max() / ticks[np.arange(device.sms) * len(ranks) // device.sms]
+    return clocks.counted_hz / clocks.busy_hz * ratio

@@ -10,18 +10,21 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ..core.engine import event_loop, granule_path, l1, links, tile_path
-from ..core.engine.granule_path import Memory
+from ..core.engine import event_loop, links
+from ..core.engine.l1 import make_l1
 from ..core.engine.links import COUNTERS, STEPS
 from ..core.engine.lru import make_lru
+from ..core.engine.memory import COALESCER_LINE_SLOTS, COALESCER_SLOTS, Memory
 from ..core.jit import can_keep, is_kept
 from ..device.device import Device
+from ..integers import cdiv
 from ..launch.program import Launch
+from ..residency.residency import Residency
 from ..sm.step_cost import StepCost
 from .clock import Clocks
-from .launch_state import UnderWay, slots_of
+from .launch_state import LaunchState
 from .lower import lower_launch, lower_tensors
-from .steady_state import skip_steadily
+from .steady_state import extrapolate_steady_state
 
 MOST_SAMPLES = 500
 """Times at which a recorded launch says how many bytes have moved: where a CTA begins, and at the end."""
@@ -69,6 +72,7 @@ def run_launches(
     launches: tuple[Launch, ...],
     costs: Sequence[dict[str, StepCost]],
     clocks: Sequence[Clocks],
+    residencies: Sequence[Residency],
     device: Device,
     *,
     warm: bool = False,
@@ -79,55 +83,57 @@ def run_launches(
     """Simulate the launches of a pipeline, one after the other on the same L2.
 
     Args:
-        costs: per launch, step name -> cost; clocks: per launch.
+        costs: per launch, step name -> cost.
+        clocks, residencies: per launch.
         warm: whether the L2 starts as the same pipeline left it (else empty).
         resolution: `chunk` or `line`.
         steady_state: whether large grids may be continued from a steady state.
         record: whether to record a timeline (steps through every CTA).
-
-    Raises:
-        occupancy.DoesNotFit: a CTA needs more than an SM has.
     """
-    tensors, index, granules = lower_tensors(launches, device, resolution)
-    lowered = [lower_launch(launch, cost, index) for launch, cost in zip(launches, costs, strict=True)]
-    sizes = tensors[:, tile_path.GRANULE_ROWS] * tensors[:, tile_path.GRANULE_ROW_BYTES]
+    tensors = lower_tensors(launches, device, resolution)
+    lowered = [lower_launch(launch, cost, tensors.index) for launch, cost in zip(launches, costs, strict=True)]
+    sizes = tensors.table["granule_rows"] * tensors.table["granule_row_bytes"]
     largest_bytes = max([int(sizes.max(initial=1)), *(low.spilled_bytes for low in lowered if low.spilled_granules)])
     # Spilled registers lie behind all tensors, those of all launches in the same place.
     spilled = max(
-        slots_of(launch, device) * low.spilled_granules for launch, low in zip(launches, lowered, strict=True)
+        residency.concurrent_ctas * low.spilled_granules for residency, low in zip(residencies, lowered, strict=True)
     )
-    state = _make_memory(granules + spilled, largest_bytes, device, resolution)
+    memory = _make_memory(tensors.granules + spilled, largest_bytes, device, resolution)
     begin = 0.0
     runs: list[LaunchRun] = []
     for _ in range(2 if warm else 1):
         runs = []
-        for number, (launch, low) in enumerate(zip(launches, lowered, strict=True)):
-            last = number == len(launches) - 1 and not warm
-            run = UnderWay(
-                launch, low, tensors, index, state, device, clocks[number], resolution, begin, record, granules
+        for number, launch in enumerate(launches):
+            state = LaunchState(
+                launch,
+                lowered[number],
+                tensors,
+                memory,
+                residencies[number],
+                device,
+                clocks[number],
+                interleaved=resolution == "chunk",
+                begin=begin,
+                record=record,
             )
-            runs.append(_finish(run, steady_state and not record, refresh=not last))
-            begin = run.end
+            last = number == len(launches) - 1 and not warm
+            runs.append(_finish(state, steady_state and not record, refresh=not last))
+            begin = state.end
     return runs
 
 
 def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str) -> Memory:
+    """Empty caches. Args: largest_bytes: of a granule [B]."""
     parts = device.l2_partitions
-    slots = granule_path.COALESCER_LINE_SLOTS if resolution == "line" else granule_path.COALESCER_SLOTS
-    coalescers = -(-device.sms // device.coalescer_sms)
+    slots = COALESCER_LINE_SLOTS if resolution == "line" else COALESCER_SLOTS
     capacities = np.tile(_group_bytes(device, largest_bytes), parts)
-    entry, dirt, lists = make_lru(granules * parts * parts, capacities, device.l2_dirty_fraction)
     return Memory(
-        entry=entry,
-        dirt=dirt,
-        lists=lists,
+        l2=make_lru(granules * parts * parts, capacities, device.l2_dirty_fraction),
+        l1=make_l1(device.sms),
         ready=np.zeros(granules),
         windows=np.zeros(granules, dtype=np.int32),
         free=np.zeros(links.first_channel(parts, device.sms) + device.hbm_channels),
-        asked=np.zeros((slots, coalescers, 2)),
-        ring=np.zeros((device.sms, l1.L1_ENTRIES + l1.L1_APART, 2), dtype=np.int64),
-        seen=np.zeros((device.sms, l1.SEEN_COLUMNS), dtype=np.int32),
-        stamps=np.zeros((device.sms, l1.STAMPS), dtype=np.uint16),
+        asked=np.zeros((slots, cdiv(device.sms, device.coalescer_sms), 2)),
         counter=np.zeros(links.COUNTER_ELEMENTS),
     )
 
@@ -146,15 +152,20 @@ def _group_bytes(device: Device, largest_bytes: int) -> np.ndarray:
     return partition_bytes / groups * (1.0 + device.l2_set_spread * np.array(quantiles))
 
 
-def _finish(run: UnderWay, steady_state: bool, refresh: bool) -> LaunchRun:
-    """Step through a launch, or through as much as it takes. Args: refresh: leave the L2 as the whole launch would."""
+def _finish(run: LaunchState, steady_state: bool, refresh: bool) -> LaunchRun:
+    """Step through a launch, or through as much of it as it takes.
+
+    Args:
+        steady_state: whether it may be continued from a steady state.
+        refresh: leave the L2 as the whole launch would.
+    """
     skipped = np.zeros(COUNTERS + 1)
     persistent = run.launch.cta_count < run.launch.program.item_count
     samples = np.zeros((0, 3))
     if len(run.record):
         samples = _step_sampled(run, persistent)
     elif steady_state and not persistent:
-        skipped = skip_steadily(run, refresh)
+        skipped = extrapolate_steady_state(run, refresh)
     else:
         run.step_to(run.launch.program.item_count)
     total = run.snapshot() + skipped
@@ -172,11 +183,11 @@ def _finish(run: UnderWay, steady_state: bool, refresh: bool) -> LaunchRun:
     )
 
 
-def _step_sampled(run: UnderWay, persistent: bool) -> np.ndarray:
+def _step_sampled(run: LaunchState, persistent: bool) -> np.ndarray:
     """Step through a launch, with `LaunchRun.samples` on the way; CTAs of a persistent grid all begin at the start."""
     items = run.launch.program.item_count
-    pace = max(1, (items - run.slot_count) // MOST_SAMPLES)
-    stops = [] if persistent else range(run.slot_count, items, pace)
+    stride = max(1, (items - run.slot_count) // MOST_SAMPLES)
+    stops = [] if persistent else range(run.slot_count, items, stride)
     samples, before = [[0.0, 0.0, 0.0]], 0
     for stop in (*stops, items):
         run.step_to(stop, before)

@@ -1,4 +1,4 @@
-"""What the rest of a launch comes to, told from windows of it: per step, per byte stored, and per byte touched first.
+"""What the rest of a launch comes to, from windows of it: per step, per byte stored, and per byte touched first.
 
 Each counter goes with what causes it.
 What HBM reads for the first time goes with what is touched for the first time, which is known exactly;
@@ -17,7 +17,7 @@ CYCLES = COUNTERS
 DIRTY = COUNTERS + 1
 """Elements of a window behind the counters: cycles, and by how much dirty bytes in L2 have grown."""
 BYTES_TOLERANCE, CYCLES_TOLERANCE = 0.003, 0.007
-"""How far off the whole launch may be by what is skipped of it, as told by how much windows differ.
+"""How far off the whole launch may be by what is skipped of it, by how much windows differ.
 Tests allow 0.5 % and 2 %. Bytes are relative to what is read or written there in all, but where that is little:
 writes and fabric to a tenth of what HBM moves at least; L2 reads to a quarter of what SMs ask for,
 L1 hits to all of it, since what one does not serve the other does."""
@@ -34,7 +34,9 @@ class Work:
     """What items do, exactly.
 
     Args:
-        items: how many; executions: step name -> how often it runs; loaded_bytes, stored_bytes: asked for by CTAs [B].
+        items: how many.
+        executions: step name -> how often it runs.
+        loaded_bytes, stored_bytes: asked for by CTAs [B].
     """
 
     items: int
@@ -50,7 +52,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """Windows in a row. Args: deltas: of counters, cycles and dirty bytes each; dirty: at the end of each [B]."""
+    """Windows in a row.
+
+    Args:
+        deltas: of each window: by how much counters, cycles and dirty bytes have grown.
+        dirty: dirty bytes of L2 at the end of each [B].
+    """
 
     deltas: tuple[np.ndarray, ...] = field(default=())
     dirty: tuple[float, ...] = field(default=())
@@ -83,7 +90,12 @@ class Past:
 
 
 def first_touches(seen: np.ndarray, touched: float) -> np.ndarray:
-    """What touching so many bytes for the first time adds to the snapshot. Args: seen: windows; touched: [B]."""
+    """What touching so many bytes for the first time adds to the snapshot.
+
+    Args:
+        seen: sum of windows.
+        touched: bytes [B].
+    """
     part = np.zeros(COUNTERS + 1)
     part[links.TOUCHED] = touched
     known = seen[links.TOUCHED]
@@ -96,8 +108,10 @@ def rest_of(seen: np.ndarray, work: Work, touched: float, full: bool) -> np.ndar
     """What skipped work adds to the snapshot; float64 of shape (COUNTERS + 1,).
 
     Args:
-        seen: sum of windows; touched: bytes that the work touches for the first time; full: whether L2 is, so that
-            what is stored drives out as much.
+        seen: sum of windows.
+        work: that is skipped.
+        touched: bytes that it touches for the first time [B].
+        full: whether L2 is, so that what is stored drives out as much.
     """
     again = seen[: COUNTERS + 1].copy()
     again[links.HBM_READ] -= seen[links.FIRST]
@@ -116,12 +130,13 @@ def errors_of(past: Past, work: Work, touched: float, full: bool, windows: float
     """How far off the rest may be, by how much parts of the past differ in what they say of it.
 
     Args:
-        windows: skipped ones; the rest as in `rest_of`.
+        work, touched, full: as in `rest_of`.
+        windows: skipped ones.
     """
-    said = np.array([rest_of(part, work, touched, full) for part in past.parts(QUARTERS)])
+    extrapolated = np.array([rest_of(part, work, touched, full) for part in past.parts(QUARTERS)])
     older, newer = (rest_of(part, work, touched, full) for part in past.parts(2))
     ahead = min(1.0 + windows / past.windows, AMPLIFIED)
-    error = np.ptp(said, axis=0) / 2 + np.abs(newer - older) * ahead / 2
+    error = np.ptp(extrapolated, axis=0) / 2 + np.abs(newer - older) * ahead / 2
     if full:
         # What is dirty has a level, about which it swings; what has not been written in the end is dirty then.
         half, dirty = past.windows // 2, past.dirty[-past.windows :]
@@ -144,7 +159,10 @@ def tolerated(so_far: np.ndarray, rest: np.ndarray, whole: Work, work: Work) -> 
     """How far off each element of the launch's snapshot may be.
 
     Args:
-        so_far: the snapshot, with what has been skipped; rest: of the work that would be; whole: work of the launch.
+        so_far: the snapshot, with what has been skipped.
+        rest: what the work that would be skipped adds.
+        whole: work of the launch.
+        work: that would be skipped.
     """
     left = max(0.0, whole.steps - so_far[STEPS] - work.steps) / work.steps
     total = so_far + rest * (1.0 + left)

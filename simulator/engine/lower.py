@@ -15,11 +15,24 @@ from math import gcd
 
 import numpy as np
 
-from ..core.engine.event_loop import CONSTANT, END, HALT, LOOP, LOOP_COLUMNS, STEP
-from ..core.engine.tile_path import COL_TERMS, LIST_AT, LIST_BASE, LIST_TERMS, PASSES_L1, ROW_TERMS, TILE_COLUMNS
+from ..core.engine.program import (
+    COL,
+    CONSTANT,
+    END,
+    HALT,
+    LIST,
+    LOOP,
+    LOOP_NEST,
+    ROW,
+    STEP,
+    STEP_TILES,
+    TENSOR,
+    TERMS,
+    TILE,
+)
 from ..device.device import Device
 from ..integers import cdiv
-from ..launch.program import THROUGH_L1, Launch, Loop, Step, Tensor, Tile
+from ..launch.program import THROUGH_L1, Affine, Launch, Loop, Step, Tensor, Tile
 from ..launch.walk import pipelined_stages, steps
 from ..limits import SECTOR_BYTES
 from ..sm.step_cost import StepCost
@@ -35,36 +48,56 @@ FOLD_L2_CAPACITIES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoweredLaunch:
-    """Tables of one launch; their columns are named in `core.engine.event_loop` and `core.engine.tile_path`.
+class LoweredTensors:
+    """Tensors of all launches of a pipeline.
 
     Args:
-        tiles, listed, code, loops, steps: int64 tables; costs: float64 (steps, pipes + 1), the critical path last.
-        paces: one tuple for each step, as in `cost.StepCost`, which has covers_l2 too;
-        environment_size: item variables plus loop counters;
-        spilled_granules: of each slot, `SPILLED_BYTES` each at most; spilled_bytes: of one.
+        table: records of `core.engine.program.TENSOR`.
+        index: tensor name -> row.
+        granules: numbers of them in all.
+    """
+
+    table: np.ndarray
+    index: dict[str, int]
+    granules: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoweredLaunch:
+    """Tables of one launch.
+
+    Args:
+        tiles, origins, lists, steps, loops, code: as in `core.engine.program`.
+        costs: float64 (steps, pipes + 1), cycles of each pipe, the critical path last.
+        slowdown_by_age: of each step, as in `step_cost.StepCost`.
+        environment_size: item variables plus loop counters.
+        covers_l2: as in `step_cost.StepCost`.
+        spilled_granules: of each slot, of `SPILLED_BYTES` at most.
+        spilled_bytes: of one of these granules [B].
     """
 
     tiles: np.ndarray
-    listed: np.ndarray
-    code: np.ndarray
-    loops: np.ndarray
+    origins: np.ndarray
+    lists: np.ndarray
     steps: np.ndarray
+    loops: np.ndarray
+    code: np.ndarray
     costs: np.ndarray
-    paces: tuple[tuple[float, ...], ...]
+    slowdown_by_age: tuple[tuple[float, ...], ...]
     environment_size: int
     covers_l2: bool
     spilled_granules: int
     spilled_bytes: int
 
 
-def lower_tensors(
-    launches: tuple[Launch, ...], device: Device, resolution: str
-) -> tuple[np.ndarray, dict[str, int], int]:
+def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str) -> LoweredTensors:
     """Number the granules of all tensors.
 
-    Returns:
-        (int64 table with the columns of `core.engine.tile_path`, tensor name -> row, number of granules).
+    Args:
+        resolution: `chunk` or `line`.
+
+    Raises:
+        ValueError: two launches mean different tensors by one name.
     """
     tensors: dict[str, Tensor] = {}
     tiles: dict[str, list[Tile]] = {}
@@ -85,18 +118,20 @@ def lower_tensors(
             high, wide = _line_shape(tensor, merged, device.line_bytes)
         else:
             high, wide = _chunk_shape(tensor, tiles.get(name, []))
-        stands_for = 1 if resolution == "line" else _neighbours(tensor, tiles.get(name, []), high, wide)
-        row_granules = cdiv(cdiv(tensor.row_bytes, wide), stands_for)
+        stride = 1 if resolution == "line" else _sampling_stride(tensor, tiles.get(name, []), high, wide)
+        row_granules = cdiv(cdiv(tensor.row_bytes, wide), stride)
         slab_granules = cdiv(tensor.rows, high) * row_granules
         total = slab_granules * tensor.slabs
         fold = total
         if total > FOLD_ABOVE_GRANULES:
-            window = max(FOLD_ABOVE_GRANULES // 4, FOLD_L2_CAPACITIES * device.l2_bytes // (high * wide * stands_for))
+            window = max(FOLD_ABOVE_GRANULES // 4, FOLD_L2_CAPACITIES * device.l2_bytes // (high * wide * stride))
             fold = cdiv(total, max(1, total // window))
         shape = high, wide, tensor.rows, tensor.row_bytes
-        rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, stands_for))
+        rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, stride))
         base += fold
-    return np.array(rows, dtype=np.int64), {name: i for i, name in enumerate(tensors)}, base
+    return LoweredTensors(
+        table=np.array(rows, dtype=TENSOR), index={name: i for i, name in enumerate(tensors)}, granules=base
+    )
 
 
 def _line_shape(tensor: Tensor, packed: bool, line_bytes: int) -> tuple[int, int]:
@@ -124,7 +159,7 @@ def _chunk_shape(tensor: Tensor, tiles: list[Tile]) -> tuple[int, int]:
     return high or tensor.rows, wide or tensor.row_bytes
 
 
-def _neighbours(tensor: Tensor, tiles: list[Tile], high: int, wide: int) -> int:
+def _sampling_stride(tensor: Tensor, tiles: list[Tile], high: int, wide: int) -> int:
     """How many granules one stands for: a power of two."""
     count = cdiv(tensor.rows, high) * cdiv(tensor.row_bytes, wide) * tensor.slabs
     if count <= SAMPLE_ABOVE_GRANULES:
@@ -137,7 +172,12 @@ def _neighbours(tensor: Tensor, tiles: list[Tile], high: int, wide: int) -> int:
 
 
 def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, int]) -> LoweredLaunch:
-    """Translate a launch's loop nest to instructions. Args: costs: step name -> cost; index: tensor name -> number."""
+    """Translate a launch's loop nest to instructions.
+
+    Args:
+        costs: step name -> cost.
+        index: tensor name -> row of `LoweredTensors`.
+    """
     program = launch.program
     variables = {name: i for i, name in enumerate(program.variables)}
     code: list[tuple[int, int]] = []
@@ -163,7 +203,7 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
             references = (reference(value) for value in (node.first, node.step, node.trips))
             stages = pipelined_stages(node, launch)
             slack = round(costs[node.body[0].name].slack_cycles) if stages else 0  # type: ignore[union-attr]
-            loops[number] = (start, len(code), *references, variables[node.counter], stages, slack)
+            loops[number] = start, len(code), *references, variables[node.counter], stages, slack
 
     emit(program.body)
     code.append((HALT, 0))
@@ -176,19 +216,21 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
         first = len(tiles)
         tiles += (*step.loads, *step.stores)
         middle = first + len(step.loads)
-        own = costs[step.name]
-        passed = cdiv(own.local_bytes, size), cdiv(own.local_kept_bytes, size)
-        spans.append((first, middle, middle, len(tiles), own.waits, *passed))
+        cost = costs[step.name]
+        passed = cdiv(cost.local_bytes, size), cdiv(cost.local_kept_bytes, size)
+        spans.append((first, middle, middle, len(tiles), cost.waits, *passed))
+    lowered_tiles, origins = _lower_tiles(launch, tiles, variables, index)
     return LoweredLaunch(
-        tiles=_lower_tiles(launch, tiles, variables, index),
-        listed=_listed(launch, tiles),
+        tiles=lowered_tiles,
+        origins=origins,
+        lists=_lists(launch, tiles),
+        steps=np.array(spans, dtype=STEP_TILES),
+        loops=np.array(loops, dtype=LOOP_NEST),
         code=np.array(code, dtype=np.int64),
-        loops=np.array(loops, dtype=np.int64).reshape(-1, LOOP_COLUMNS),
-        steps=np.array(spans, dtype=np.int64),
         costs=np.array(
             [(*costs[step.name].pipe_cycles, costs[step.name].critical_path_cycles) for step in order], dtype=np.float64
         ),
-        paces=tuple(costs[step.name].paces for step in order),
+        slowdown_by_age=tuple(costs[step.name].slowdown_by_age for step in order),
         environment_size=len(variables),
         covers_l2=any(cost.covers_l2 for cost in costs.values()),
         spilled_granules=granules,
@@ -196,40 +238,37 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
     )
 
 
-def _lower_tiles(launch: Launch, tiles: list[Tile], variables: dict[str, int], index: dict[str, int]) -> np.ndarray:
-    table = np.zeros((len(tiles), TILE_COLUMNS), dtype=np.int64)
+def _lower_tiles(
+    launch: Launch, tiles: list[Tile], variables: dict[str, int], index: dict[str, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tiles and where they begin, as in `core.engine.program`."""
+    rows: list[tuple[int, ...]] = []
+    origins = np.zeros((len(tiles), 3, TERMS, 2), dtype=np.int64)
     base = 1
-    for row, tile in zip(table, tiles, strict=True):
-        element = launch.program.tensor(tile.tensor).element_bytes
-        row[:ROW_TERMS] = (
-            index[tile.tensor],
-            variables[tile.slab],
-            tile.rows,
-            tile.cols * element,
-            tile.path != "plain",
-        )
-        for column, terms, factor in ((ROW_TERMS, tile.row, 1), (COL_TERMS, tile.col, element)):
-            for i, (name, coefficient) in enumerate(terms):
-                row[column + 2 * i : column + 2 * i + 2] = variables[name], coefficient * factor
-        row[PASSES_L1] = tile.path in THROUGH_L1
-        row[LIST_AT] = -1
+    for tile, origin in zip(tiles, origins, strict=True):
+        element_bytes = launch.program.tensor(tile.tensor).element_bytes
+        extent = tile.rows, tile.cols * element_bytes
+        flags = tile.path != "plain", tile.path in THROUGH_L1
+        lists = -1, 0
+        terms_of_lists: Affine = ()
         if tile.lists is not None:
-            row[LIST_AT], row[LIST_BASE] = variables[tile.lists.at], base
-            for i, (name, coefficient) in enumerate(tile.lists.per):
-                row[LIST_TERMS + 2 * i : LIST_TERMS + 2 * i + 2] = variables[name], coefficient
+            lists, terms_of_lists = (variables[tile.lists.at], base), tile.lists.per
             base += len(tile.lists.spans) + len(tile.lists.pieces)
-    return table
+        rows.append((index[tile.tensor], variables[tile.slab], *extent, *flags, *lists))
+        for axis, terms, factor in ((ROW, tile.row, 1), (COL, tile.col, element_bytes), (LIST, terms_of_lists, 1)):
+            for term, (name, coefficient) in enumerate(terms):
+                origin[axis, term] = variables[name], coefficient * factor
+    return np.array(rows, dtype=TILE), origins
 
 
-def _listed(launch: Launch, tiles: list[Tile]) -> np.ndarray:
-    """Lists and pieces of all tiles, one behind the other: as `core.engine.tile_path.access_listed` takes them."""
+def _lists(launch: Launch, tiles: list[Tile]) -> np.ndarray:
+    """Lists and pieces of all tiles, one behind the other, as in `core.engine.program`; the first place is not used."""
     parts = [np.zeros((1, 2), dtype=np.int64)]
     base = 1
     for tile in tiles:
         if tile.lists is not None:
-            element = launch.program.tensor(tile.tensor).element_bytes
             spans = tile.lists.spans.copy()
             spans[:, 0] += base + len(spans)
-            parts += [spans, tile.lists.pieces * np.array((1, element))]
+            parts += [spans, tile.lists.pieces * np.array((1, launch.program.tensor(tile.tensor).element_bytes))]
             base += len(tile.lists.spans) + len(tile.lists.pieces)
     return np.ascontiguousarray(np.concatenate(parts), dtype=np.int64)

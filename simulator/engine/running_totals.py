@@ -14,8 +14,8 @@ class RunningTotals:
     """Totals of a period's items before each of them, and of all of them.
 
     Args:
-        executions: step name -> how often it runs; loaded_bytes, stored_bytes: asked for by CTAs [B];
-            int64 of shape (period + 1,), all of them.
+        executions: step name -> how often it runs; int64 (period + 1,).
+        loaded_bytes, stored_bytes: asked for by CTAs; int64 (period + 1,) [B].
     """
 
     executions: dict[str, np.ndarray]

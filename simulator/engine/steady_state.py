@@ -10,14 +10,14 @@ from math import ceil
 
 import numpy as np
 
-from ..core.engine import event_loop, links
+from ..core.engine import links
 from ..core.engine.links import COUNTERS, STEPS
-from ..core.engine.lru import CAPACITY, MOST_SOILED, SOILED, USED
+from ..core.engine.lru import CAPACITY, DIRTY_BYTES, MOST_DIRTY_BYTES, USED
 from ..integers import cdiv
 from ..launch.program import TileProgram
 from ..launch.walk import steps
 from .extrapolate import DIRTY, Past, Work, errors_of, first_touches, rest_of, tolerated, unlikeness
-from .launch_state import UnderWay
+from .launch_state import LaunchState
 from .running_totals import running_totals
 from .touched import touched_bytes
 
@@ -47,7 +47,7 @@ KEEP_WAVES, REFRESH_L2 = 2, 1.5
 """Waves stepped through at the end: at least two, and as many as refill the L2 so often, for the launch after."""
 
 
-def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
+def extrapolate_steady_state(run: LaunchState, refresh: bool) -> np.ndarray:
     """Step through a launch, skipping windows while the rest is known well enough.
 
     Args:
@@ -66,7 +66,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
     totals = running_totals(program)
     whole = totals.work(0, items)
     # Granules that share a number are touched more than once: then rates alone say what is touched for the first time.
-    touched = 0 if run.is_folded else touched_bytes(program, run.tensors, run.index)
+    touched = 0 if run.is_folded else touched_bytes(program, run.tensors)
     even = totals.work(0, 1).steps * items == whole.steps
     skipped, first = np.zeros(COUNTERS + 1), np.zeros(COUNTERS + 1)
     spent = np.zeros(COUNTERS + 1)
@@ -82,7 +82,7 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
         if position - window < locality or not _is_settled(run, now, used, growth * (items - position)):
             past = Past()
             continue
-        past = past.followed_by(delta, run.state.lists[:, SOILED].sum())
+        past = past.followed_by(delta, run.memory.l2.lists[:, DIRTY_BYTES].sum())
         if not past.is_enough or past.windows < min(MOST_PAST, items // window // PAST_SHARE):
             continue
         keep = KEEP_WAVES * run.slot_count
@@ -109,14 +109,14 @@ def skip_steadily(run: UnderWay, refresh: bool) -> np.ndarray:
                 spent += error
                 skipped, first = skipped + rest - part, first + part
                 position += skip
-                run.clock[event_loop.NEXT_CTA] = position
+                run.skip_to(position)
                 past = Past()
                 break
             skip = _resumed_at(position, position + skip // 2, run.slot_count, program, even) - position
             if skip < max(past.windows * window, most // LEAST_SKIP):
                 break
     if touched and first[links.TOUCHED] > 0:
-        first *= max(0.0, touched - run.state.counter[links.TOUCHED]) / first[links.TOUCHED]
+        first *= max(0.0, touched - run.memory.counter[links.TOUCHED]) / first[links.TOUCHED]
     return _consistent(run, skipped + first, whole) if skipped[STEPS] else skipped
 
 
@@ -138,8 +138,8 @@ def _locality_items(program: TileProgram) -> int:
 
 def _window(slots: int, period: int, items: int) -> int:
     """Items per window: about a wave, in whole periods where they are as short; more where there are very many."""
-    one = cdiv(slots, period) * period if period <= slots else slots
-    return one * min(LONGEST_WINDOW_WAVES, max(1, items // (MOST_WINDOWS * one)))
+    wave = cdiv(slots, period) * period if period <= slots else slots
+    return wave * min(LONGEST_WINDOW_WAVES, max(1, items // (MOST_WINDOWS * wave)))
 
 
 def _resumed_at(position: int, most: int, slots: int, program: TileProgram, even: bool) -> int:
@@ -157,8 +157,13 @@ def _resumed_at(position: int, most: int, slots: int, program: TileProgram, even
     return int(ends[0]) if len(ends) else position
 
 
-def _keeps_step(run: UnderWay, seen: np.ndarray, waves: float, whole: Work) -> bool:
-    """Whether much is saved, or could be, because CTAs load the same at the same time. Args: seen: so many waves."""
+def _keeps_step(run: LaunchState, seen: np.ndarray, waves: float, whole: Work) -> bool:
+    """Whether much is saved, or could be, because CTAs load the same at the same time.
+
+    Args:
+        seen: counters of so many waves.
+        whole: work of the launch.
+    """
     asked = whole.loaded_bytes * seen[STEPS] / whole.steps
     together = asked - seen[links.L1_HIT] - seen[links.L2_READ]
     shared = asked - seen[links.TOUCHED]
@@ -167,36 +172,42 @@ def _keeps_step(run: UnderWay, seen: np.ndarray, waves: float, whole: Work) -> b
     return bool(together > MIXED * asked or fleeting)
 
 
-def _snapshot(run: UnderWay) -> np.ndarray:
+def _snapshot(run: LaunchState) -> np.ndarray:
     """Counters, cycles, and dirty bytes in L2; float64 of shape (COUNTERS + 2,)."""
-    return np.append(run.snapshot(), run.state.lists[:, SOILED].sum())
+    return np.append(run.snapshot(), run.memory.l2.lists[:, DIRTY_BYTES].sum())
 
 
-def _used(run: UnderWay) -> float:
-    return float(run.state.lists[:, USED].sum())
+def _used(run: LaunchState) -> float:
+    return float(run.memory.l2.lists[:, USED].sum())
 
 
-def _capacity(run: UnderWay) -> float:
-    return float(run.state.lists[:, CAPACITY].sum())
+def _capacity(run: LaunchState) -> float:
+    return float(run.memory.l2.lists[:, CAPACITY].sum())
 
 
-def _is_full(run: UnderWay, now: np.ndarray, used: float) -> bool:
+def _is_full(run: LaunchState, now: np.ndarray, used: float) -> bool:
     """Whether something leaves L2 for all that comes; more has come then than is there, and nothing of before is."""
     brought = now[links.HBM_READ] + now[links.L2_WRITE] + now[links.FABRIC]
     return bool(used > ALMOST * _capacity(run) and brought > TURNED_OVER * used)
 
 
-def _is_settled(run: UnderWay, now: np.ndarray, used: float, growth: float) -> bool:
-    """Whether L2 is full, or never will be. Args: growth: until the end, as of late [B]."""
+def _is_settled(run: LaunchState, now: np.ndarray, used: float, growth: float) -> bool:
+    """Whether L2 is full, or never will be.
+
+    Args:
+        now: the snapshot, with dirty bytes.
+        used: of L2 [B].
+        growth: until the end, at the present rate [B].
+    """
     if _is_full(run, now, used):
         return True
-    most_dirty, more = run.state.lists[:, MOST_SOILED].sum(), max(0.0, growth)
+    most_dirty, more = run.memory.l2.lists[:, MOST_DIRTY_BYTES].sum(), max(0.0, growth)
     return bool(max((used + more) / _capacity(run), (now[DIRTY] + more) / most_dirty) < ALMOST)
 
 
-def _consistent(run: UnderWay, skipped: np.ndarray, whole: Work) -> np.ndarray:
+def _consistent(run: LaunchState, skipped: np.ndarray, whole: Work) -> np.ndarray:
     """The same within what must be: L1 and L2 serve no more than is asked for, and L2 all that HBM reads."""
-    counter, total = run.state.counter, run.snapshot() + skipped
+    counter, total = run.memory.counter, run.snapshot() + skipped
     # Spilled registers come back from HBM without being asked for.
     fetched = 0.0 if run.lowered.spilled_granules else total[links.HBM_READ]
     hits = min(total[links.L1_HIT], max(whole.loaded_bytes - fetched, counter[links.L1_HIT]))

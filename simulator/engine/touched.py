@@ -5,24 +5,21 @@ Heads are alike: what is loaded of one slab is loaded of every other, so one sla
 
 import numpy as np
 
-from ..core.engine.tile_path import GRANULE_ROW_BYTES, GRANULE_ROWS, PACKED, ROW_BYTES, ROWS
 from ..integers import cdiv
 from ..launch.lists import Lists
 from ..launch.program import Affine, Loop, Tile, TileProgram
 from ..launch.walk import ITEMS_AT_ONCE, steps
 from ..limits import SECTOR_BYTES
+from .lower import LoweredTensors
 
 MOST_ITEMS = 1 << 22
 """Items among which those of a slab are looked for: the first so many hold all of at least one."""
 
 
-def touched_bytes(program: TileProgram, tensors: np.ndarray, index: dict[str, int]) -> int:
+def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
     """Bytes that a launch loads of its inputs, each granule once, as the engine counts them [B].
 
     What it stores first is not for it to fetch.
-
-    Args:
-        tensors, index: as `lower.lower_tensors` numbers them.
     """
     inputs = {tensor.name for tensor in program.tensors if tensor.role == "input"}
     stored = {tile.tensor for step, _ in steps(program.body) for tile in step.stores} - inputs
@@ -30,7 +27,7 @@ def touched_bytes(program: TileProgram, tensors: np.ndarray, index: dict[str, in
     for step, around in steps(program.body):
         for tile in (tile for tile in step.loads if tile.tensor not in stored):
             loads.setdefault(tile.tensor, []).append((tile, around))
-    covered = {name: _Slab(tensors[index[name]]) for name in loads}
+    covered = {name: _Slab(tensors.table[tensors.index[name]]) for name in loads}
     first = program.items(np.zeros(1, dtype=np.int64))[0]
     slab_of = dict(zip(program.variables, first.tolist(), strict=True))
     for begin in range(0, min(program.item_count, MOST_ITEMS), ITEMS_AT_ONCE):
@@ -40,12 +37,12 @@ def touched_bytes(program: TileProgram, tensors: np.ndarray, index: dict[str, in
             for tile, around in tiles:
                 chosen = np.flatnonzero(columns[tile.slab] == slab_of[tile.slab])
                 if len(chosen):
-                    own = {key: column[chosen] for key, column in columns.items()}
+                    values = {key: column[chosen] for key, column in columns.items()}
                     size = program.tensor(name).element_bytes
-                    rows = _reach(tile.row, tile.rows, 1, around, own)
-                    cols = _reach(tile.col, tile.cols, size, around, own)
+                    rows = _reach(tile.row, tile.rows, 1, around, values)
+                    cols = _reach(tile.col, tile.cols, size, around, values)
                     if tile.lists is not None:
-                        rows, cols = _listed(tile.lists, own, rows, cols, size)
+                        rows, cols = _listed(tile.lists, values, rows, cols, size)
                     covered[name].add(*rows, *cols)
     return sum(slab.bytes * program.tensor(name).slabs for name, slab in covered.items())
 
@@ -53,18 +50,18 @@ def touched_bytes(program: TileProgram, tensors: np.ndarray, index: dict[str, in
 class _Slab:
     """Granules of one slab, and which of them are loaded."""
 
-    def __init__(self, row: np.ndarray) -> None:
+    def __init__(self, row: np.void) -> None:
         self.row = row
-        self.high, self.wide = int(row[GRANULE_ROWS]), int(row[GRANULE_ROW_BYTES])
-        shape = cdiv(int(row[ROWS]), self.high), cdiv(int(row[ROW_BYTES]), self.wide)
+        self.high, self.wide = int(row["granule_rows"]), int(row["granule_row_bytes"])
+        shape = cdiv(int(row["rows"]), self.high), cdiv(int(row["row_bytes"]), self.wide)
         self.edges = np.zeros((shape[0] + 1, shape[1] + 1), dtype=np.int32)
 
     def add(self, top: np.ndarray, bottom: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
         """Rectangles from (top, left) to before (bottom, right), rows and bytes of a row."""
         boxes = np.stack((
-            np.clip(top, 0, self.row[ROWS]) // self.high, -(-np.clip(bottom, 0, self.row[ROWS]) // self.high),
-            np.clip(left, 0, self.row[ROW_BYTES]) // self.wide,
-            -(-np.clip(right, 0, self.row[ROW_BYTES]) // self.wide),
+            np.clip(top, 0, self.row["rows"]) // self.high, -(-np.clip(bottom, 0, self.row["rows"]) // self.high),
+            np.clip(left, 0, self.row["row_bytes"]) // self.wide,
+            -(-np.clip(right, 0, self.row["row_bytes"]) // self.wide),
         ))  # fmt: skip
         boxes = np.unique(boxes[:, (boxes[0] < boxes[1]) & (boxes[2] < boxes[3])], axis=1)
         for rows, cols, sign in ((0, 2, 1), (0, 3, -1), (1, 2, -1), (1, 3, 1)):
@@ -74,9 +71,9 @@ class _Slab:
     def bytes(self) -> int:
         """Of the granules that any rectangle covers [B]."""
         loaded = self.edges.cumsum(axis=0).cumsum(axis=1)[:-1, :-1] > 0
-        rows = np.minimum(self.high, self.row[ROWS] - self.high * np.arange(loaded.shape[0]))
-        wide = np.minimum(self.wide, self.row[ROW_BYTES] - self.wide * np.arange(loaded.shape[1]))
-        if self.row[PACKED] == 1 and loaded.shape[1] == 1:
+        rows = np.minimum(self.high, self.row["rows"] - self.high * np.arange(loaded.shape[0]))
+        wide = np.minimum(self.wide, self.row["row_bytes"] - self.wide * np.arange(loaded.shape[1]))
+        if self.row["packed"] == 1 and loaded.shape[1] == 1:
             sizes = -(-rows[:, None] * wide // SECTOR_BYTES) * SECTOR_BYTES
         else:
             sizes = rows[:, None] * (-(-wide // SECTOR_BYTES) * SECTOR_BYTES)
@@ -89,10 +86,9 @@ Reach = tuple[np.ndarray, np.ndarray]
 
 def _listed(lists: Lists, columns: dict[str, np.ndarray], rows: Reach, cols: Reach, size: int) -> tuple[Reach, Reach]:
     """The same for each piece of all lists of each item."""
-    spans = np.concatenate(
-        [np.arange(at, until) for at, until in zip(columns[lists.at], columns[lists.until], strict=True)]
-    )
-    items = np.repeat(np.arange(len(rows[0])), columns[lists.until] - columns[lists.at])
+    begins, ends = columns[lists.at], columns[lists.until]
+    spans = np.concatenate([np.arange(at, until) for at, until in zip(begins, ends, strict=True)])
+    items = np.repeat(np.arange(len(rows[0])), ends - begins)
     first, counts = lists.spans[spans].T
     which = np.repeat(items, counts)
     starts = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
@@ -101,7 +97,9 @@ def _listed(lists: Lists, columns: dict[str, np.ndarray], rows: Reach, cols: Rea
     return (rows[0][which] + row, rows[1][which] + row), (cols[0][which] + col, cols[1][which] + col)
 
 
-def _reach(origin: Affine, extent: int, factor: int, around: tuple[Loop, ...], columns: dict[str, np.ndarray]) -> Reach:
+def _reach(
+    origin: Affine, extent: int, factor: int, around: tuple[Loop, ...], columns: dict[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """From where to where a tile comes along one axis, over all trips of its loops, per item; nowhere without trips."""
     loops = {loop.counter: loop for loop in around}
     items = len(next(iter(columns.values())))

@@ -226,17 +226,18 @@ class Figures:
     Args:
         steps: names of the steps, in order of the program.
         conditions: float64 (conditions, 3), where they were simulated: latency of an L2 hit, how much later data of
-            code without loops come than that (`latency_slack.usual_lateness`) [cycles], and how much of its tiles'
-            width the rows of a row-wise kernel fill.
+            code without loops come than that (`latency_slack.hbm_extra_latency_cycles`) [cycles], and how much of its
+            tiles' width the rows of a row-wise kernel fill.
         values: float64 (conditions, residents, steps, fields), for 1, 2, ... CTAs that share an SM; the fields are
             those of `sm.kept`.
-        paces: float64 (conditions, residents, steps, residents), as in `cost.StepCost`, 0 beyond its CTAs.
+        slowdown_by_age: float64 (conditions, residents, steps, residents), as in `step_cost.StepCost`, 0 beyond its
+            CTAs.
     """
 
     steps: tuple[str, ...]
     conditions: np.ndarray
     values: np.ndarray
-    paces: np.ndarray
+    slowdown_by_age: np.ndarray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

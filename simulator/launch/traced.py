@@ -12,7 +12,7 @@ class Phase:
     """Part of the code that a step of a traced program stands for.
 
     Args:
-        step: its name; region: number of the code's region (`trace.ways`), -1: straight code outside of all.
+        step: its name; region: number of the code's region (`trace.paths`), -1: straight code outside of all.
         share: of what one execution of the region takes an SM, without the regions inside.
     """
 

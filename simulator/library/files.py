@@ -2,7 +2,8 @@
 
 A header in JSON says what made the kernels, and for each its key and resources, or why the compiler refuses it.
 Behind it stand figures as integers, in units of 1 / `STEPS_OF_ONE`: differences from one condition to the next and
-from one CTA more to the next, field by field, since most do not change; then paces, in units of 1 / `PACES_OF_ONE`.
+from one CTA more to the next, field by field, since most do not change; then slowdowns by
+age, in units of 1 / `SLOWDOWN_STEPS_OF_ONE`.
 """
 
 import json
@@ -18,7 +19,7 @@ from ..launch.program import Figures
 FORMAT = 2
 STEPS_OF_ONE = 16
 """Resolution of figures: a sixteenth of a cycle, less than anything that is measured."""
-PACES_OF_ONE = 4096
+SLOWDOWN_STEPS_OF_ONE = 4096
 LENGTH_BYTES = 8
 
 
@@ -41,7 +42,7 @@ def pack(kernels: Mapping[str, Kernel], made_by: Mapping[str, str]) -> bytes:
     """A file of kernels. Args: kernels: key -> kernel; made_by: e.g. `triton` -> its version."""
     entries: list[dict[str, Any]] = []
     parts: list[np.ndarray] = []
-    paces: list[np.ndarray] = []
+    slowdowns: list[np.ndarray] = []
     for key, kernel in sorted(kernels.items()):
         entry: dict[str, Any] = {"key": key, "resources": dict(kernel.resources)}
         if kernel.reason:
@@ -53,13 +54,13 @@ def pack(kernels: Mapping[str, Kernel], made_by: Mapping[str, str]) -> bytes:
                 "residents": figures.values.shape[1],
             }
             parts.append(_differences(np.rint(figures.values * STEPS_OF_ONE).astype(np.int32)))
-            paces.append(np.rint(figures.paces * PACES_OF_ONE).astype(np.int32).ravel())
+            slowdowns.append(np.rint(figures.slowdown_by_age * SLOWDOWN_STEPS_OF_ONE).astype(np.int32).ravel())
         entries.append(entry)
     rows = [part.reshape(-1, part.shape[-1]) for part in parts]
     fields = rows[0].shape[1] if rows else 0
     header = json.dumps({"format": FORMAT, "made_by": dict(made_by), "fields": fields, "kernels": entries}).encode()
     table = np.concatenate(rows).T if rows else np.zeros((0, 0), dtype=np.int32)
-    ages = np.concatenate(paces) if paces else np.zeros(0, dtype=np.int32)
+    ages = np.concatenate(slowdowns) if slowdowns else np.zeros(0, dtype=np.int32)
     body = b"".join((len(header).to_bytes(LENGTH_BYTES, "little"), header, _planes(table), _planes(ages)))
     return lzma.compress(body, preset=9 | lzma.PRESET_EXTREME)
 
@@ -87,10 +88,13 @@ def unpack(data: bytes) -> tuple[dict[str, Kernel], dict[str, str]]:
         if count:
             conditions, residents, steps, _ = shape
             spread = (conditions, residents, steps, residents)
-            numbers = ages[place : place + count * residents].reshape(spread) / PACES_OF_ONE
+            numbers = ages[place : place + count * residents].reshape(spread) / SLOWDOWN_STEPS_OF_ONE
             values = _summed(table[row : row + count].reshape(shape)) / STEPS_OF_ONE
             figures = Figures(
-                steps=tuple(entry["steps"]), conditions=np.array(entry["conditions"]), values=values, paces=numbers
+                steps=tuple(entry["steps"]),
+                conditions=np.array(entry["conditions"]),
+                values=values,
+                slowdown_by_age=numbers,
             )
             row, place = row + count, place + count * residents
         kernels[entry["key"]] = Kernel(resources=entry["resources"], reason=entry.get("reason", ""), figures=figures)

@@ -10,7 +10,7 @@ from ..traffic import Traffic
 
 
 def activity_of(traffic: Traffic, launch: Launch, clock_hz: float, device: Device) -> Activity:
-    """What draws power. A product counts by the operations that its tiles execute, however long they take."""
+    """What draws power. A matmul counts by the operations that its tiles execute, however long they take."""
     if not traffic.executed_flop:
         return Activity(0.0, 0.0, 0.0)
     time_s = traffic.cycles / clock_hz

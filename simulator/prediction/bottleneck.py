@@ -19,7 +19,8 @@ def causes_of(spent_s: Mapping[str, float], time_s: float) -> dict[str, float]:
     """Share of the time that each cause accounts for, from 0 to 1.
 
     Args:
-        spent_s: resource, `tail` or `launch` -> time that it takes by itself [s]; time_s: in all [s].
+        spent_s: resource, `tail` or `launch` -> time that it takes by itself [s].
+        time_s: in all [s].
     """
     shares = {name: min(1.0, spent / time_s) for name, spent in spent_s.items()}
     busiest = max((share for name, share in shares.items() if name not in (TAIL, LAUNCH)), default=0.0)

@@ -7,7 +7,7 @@ from ..engine.clock import sustained_clock_hz
 from ..engine.engine import LaunchRun
 from ..launch.program import Launch
 from ..launch.walk import Tally, products_of
-from ..residency.occupancy import occupancy
+from ..residency.residency import Residency
 from ..sm.step_cost import StepCost
 from ..traffic import Traffic
 from .activity import activity_of, utilisation_of
@@ -23,15 +23,20 @@ def predict_launch(
     exact: Tally,
     clock_hz: float,
     run: LaunchRun,
+    residency: Residency,
     device: Device,
     overhead: str,
 ) -> LaunchPrediction:
     """Put a launch's exact counts and the engine's cycles and bytes together.
 
     Args:
-        product_flop: useful operations of one matrix product [FLOP].
-        costed: cost of its steps, and where it comes from; exact: what the launch executes and asks for.
-        clock_hz: that counts its cycles [Hz]; run: what the engine saw; overhead: `stream` or `graph`.
+        product_flop: useful operations of one matmul of the problem [FLOP].
+        costed: cost of its steps, and where it comes from.
+        exact: what the launch executes and asks for.
+        clock_hz: that counts its cycles [Hz].
+        run: what the engine saw.
+        residency: of the launch on the device.
+        overhead: `stream` or `graph`.
     """
     costs, origin = costed
     cycles = run.cycles + device.launch_ramp_cycles
@@ -65,7 +70,6 @@ def predict_launch(
     utilisation = utilisation_of(traffic, pipes, clock_hz, device)
     spent_s = {name: share * kernel_s for name, share in utilisation.items()}
     spent_s |= {TAIL: run.idle_cycles / clock_hz, LAUNCH: time_s - run.cycles / clock_hz}
-    residency = occupancy(launch.resources, launch.warps_per_cta, device)
     places = device.sms * residency.ctas_per_sm
     waves = launch.cta_count / places
     kv_bytes = kv_under_way_bytes(launch, places)

@@ -15,7 +15,7 @@ from ..problems.attention import AttentionProblem
 from .prediction import LaunchPrediction
 
 NEAR, BEYOND = "near", "beyond"
-"""How K and V of the heads under way fit into a partition of L2; nothing is said where they do, or are read once."""
+"""How K and V of the heads in flight fit into a partition of L2; nothing is said where they do, or are read once."""
 NEAR_FRACTION = 0.75
 """Share of a partition from which on they count as near it: what else passes through L2 takes the rest."""
 LEAST_EXCESS = 1.1
@@ -47,19 +47,21 @@ def kv_under_way_bytes(launch: Launch, places: int) -> int:
     )
 
 
-def l2_fit_of(launch: Launch, exact: Tally, under_way_bytes: int, hbm_read_bytes: int, device: Device) -> str:
-    """`near` or `beyond` where K and V of the heads under way crowd a partition of L2, and HBM reads them again.
+def l2_fit_of(launch: Launch, exact: Tally, in_flight_bytes: int, hbm_read_bytes: int, device: Device) -> str:
+    """`near` or `beyond`: K and V of the heads in flight nearly fill or exceed a partition of L2, and are read again.
 
     What all SMs read has a copy in every partition, so that one partition is the room that there is for it.
 
     Args:
-        exact: what the launch loads; hbm_read_bytes: predicted [B].
+        exact: what the launch loads.
+        in_flight_bytes: K and V of all heads that running CTAs read [B].
+        hbm_read_bytes: predicted [B].
     """
     sizes = {name: launch.program.tensor(name).size_bytes for name in exact.load_bytes}
     if all(exact.load_bytes[name] <= sizes[name] for name in KEYS_AND_VALUES if name in sizes):
         return ""
     must_bytes = sum(min(asked, sizes[name]) for name, asked in exact.load_bytes.items())
-    fraction = under_way_bytes / (device.l2_bytes / device.l2_partitions)
+    fraction = in_flight_bytes / (device.l2_bytes / device.l2_partitions)
     if fraction < NEAR_FRACTION or hbm_read_bytes < LEAST_EXCESS * must_bytes:
         return ""
     return BEYOND if fraction > 1.0 else NEAR
@@ -67,39 +69,39 @@ def l2_fit_of(launch: Launch, exact: Tally, under_way_bytes: int, hbm_read_bytes
 
 def tile_notes(problem: AttentionProblem, launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
     """Where a tile has more rows than there are queries, and where few queries make too few CTAs; one line each."""
-    found: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for launch in launches:
         rows, keys = (int(launch.constants.get(name, 0)) for name in ("block_m", "block_n"))
         if products_of(launch) and problem.seqlen_q < rows:
             queries = "1 query" if problem.seqlen_q == 1 else f"{problem.seqlen_q} queries"
             share = f"{100 * problem.seqlen_q / rows:.2g} %"
             text = f"tiles of {rows} rows hold {queries}: {share} of the rows do useful work, the rest is padding"
-            found[text] = None
+            notes[text] = None
         few = launch.cta_count < device.sms and problem.seqlen_q < problem.seqlen_k
         if few and products_of(launch) == 2 and problem.seqlen_k > keys:
             idle = device.sms - launch.cta_count
             inputs = sum(tensor.size_bytes for tensor in launch.program.tensors if tensor.role == "input")
             least = units.duration(inputs / device.hbm_read_bytes_per_s)
-            found[
+            notes[
                 f"{launch.cta_count} CTAs leave {idle} of {device.sms} SMs idle: no schedule here splits the keys of a"
                 f" query tile over CTAs (split-KV); HBM could deliver all inputs in {least}"
             ] = None
-    return tuple(found)
+    return tuple(notes)
 
 
 def l2_notes(predicted: Sequence[LaunchPrediction], device: Device) -> tuple[str, ...]:
-    """Why HBM reads so much where K and V of the heads under way do not stay in L2, and how sure that is.
+    """Why HBM reads so much where K and V of the heads in flight do not stay in L2, and how sure that is.
 
     Returns: a line for each launch where they do not, and one on how sure that is; nothing where they do.
     """
     room = units.capacity(device.l2_bytes // device.l2_partitions)
     where = "a partition of L2" if device.l2_partitions > 1 else "L2"
-    crowd = {NEAR: f"nearly fill {where}", BEYOND: f"exceed {where}"}
-    found = tuple(
-        f"K and V of the heads in flight ({units.capacity(one.kv_under_way_bytes)}) {crowd[one.l2_fit]} ({room}):"
+    fit = {NEAR: f"nearly fill {where}", BEYOND: f"exceed {where}"}
+    notes = tuple(
+        f"K and V of the heads in flight ({units.capacity(launch.kv_under_way_bytes)}) {fit[launch.l2_fit]} ({room}):"
         " CTAs drift apart, and late ones read again from HBM what early ones had in L2:"
-        f" {units.traffic(one.traffic.hbm_read_bytes)} in total"
-        for one in predicted
-        if one.l2_fit
+        f" {units.traffic(launch.traffic.hbm_read_bytes)} in total"
+        for launch in predicted
+        if launch.l2_fit
     )
-    return (*found, BAND) if found else ()
+    return (*notes, BAND) if notes else ()

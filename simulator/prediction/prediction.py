@@ -29,19 +29,24 @@ class LaunchPrediction:
     """Prediction for one kernel launch.
 
     Args:
-        name: kernel; grid: CTAs along x, y, z.
+        name: of the kernel.
+        grid: CTAs along x, y, z.
         traffic: bytes, operations, cycles, time.
         clock_hz: SM clock that turned cycles into seconds [Hz].
         sustained_clock_hz: what power leaves of it where the launch is repeated for longer than `BURST_S` [Hz].
         overhead_s: launch overhead within `traffic.time_s` [s].
         causes: what the time goes to -> share of it, as `bottleneck.causes_of` divides it.
         kv_under_way_bytes: K and V of all heads that the CTAs which run at a time read [B].
-        l2_fit: `near` or `beyond` where they crowd a partition of L2 and HBM reads them again, else empty (`notes`).
+        l2_fit: `near` or `beyond` where they nearly fill or exceed a partition of L2 and HBM reads them again, else
+            empty (`notes`).
         utilisation: resource name -> busy fraction of the launch's cycles.
-        ctas_per_sm: residency; occupancy_fraction: active warps / max warps.
+        ctas_per_sm: CTAs that an SM holds at once.
+        occupancy_fraction: active warps / max warps.
         occupancy_limit: what keeps one more CTA off an SM: registers, smem, warps or ctas.
-        waves: CTAs / (SMs x residency); tail_fraction: share of the last wave's slots in use (1 = no tail).
-        num_warps: warps of a CTA, those that the compiler adds included; num_stages: as in Triton.
+        waves: CTAs / (SMs x residency).
+        tail_fraction: share of the last wave's slots in use (1 = no tail).
+        num_warps: warps of a CTA, those that the compiler adds included.
+        num_stages: as in Triton.
         registers_per_thread, spilled_bytes_per_thread, smem_bytes_per_cta, resources: see `Resources`;
             resources is its origin.
         cost: where the cycles of a step come from: `compiled` (machine code), `tiles` (estimated), or `tiles: reason`
@@ -94,9 +99,9 @@ class LaunchPrediction:
 
     def to_dict(self) -> dict[str, object]:
         """The launch's object in `simulate --json`."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "traffic"}
-        own |= {"grid": list(self.grid), "bottleneck": self.bottleneck, "bottleneck_share": self.bottleneck_share}
-        return {"name": own.pop("name"), **_flat(self.traffic), **own}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "traffic"}
+        values |= {"grid": list(self.grid), "bottleneck": self.bottleneck, "bottleneck_share": self.bottleneck_share}
+        return {"name": values.pop("name"), **_flat(self.traffic), **values}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +109,11 @@ class Prediction:
     """Prediction for one problem, schedule, configuration and device.
 
     Args:
-        device: catalogue name or file as the user gave it; schedule: name.
+        device: catalogue name or file as the user gave it.
+        schedule: its name.
         launches: one per kernel launch, in order.
-        peak_memory_bytes: most device memory held at once [B]; fits: whether the device has it.
+        peak_memory_bytes: most device memory held at once [B].
+        fits: whether the device has it.
         notes: remarks for the user, one line each.
     """
 
@@ -223,11 +230,11 @@ def _told(time_s: float, bottleneck: str, share: float) -> str:
     return f"{units.duration(time_s)}, bound by {bottleneck} {percent(share)}"
 
 
-def _flat_names(told: Mapping[str, object]) -> dict[str, Any]:
+def _flat_names(nested: Mapping[str, object]) -> dict[str, Any]:
     """The same with a value of its own for every entry of a mapping within."""
     flat: dict[str, Any] = {}
-    for name, value in told.items():
-        flat |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+    for name, value in nested.items():
+        flat |= {f"{name}.{key}": entry for key, entry in value.items()} if isinstance(value, dict) else {name: value}
     return flat
 
 

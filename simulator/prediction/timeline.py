@@ -68,38 +68,45 @@ def timeline_of(
     heads: int,
     rows: str,
 ) -> Timeline:
-    """The timeline of recorded runs. Args: sms: of the device; heads, rows: as in `work_of_ctas`."""
+    """The timeline of recorded runs.
+
+    Args:
+        predicted, runs: of each launch.
+        sms: of the device.
+        heads, rows: as in `work_of_ctas`.
+    """
     entries = []
     begin_s, begin_cycles = 0.0, float(runs[0].timeline[0, 2])  # a warm run begins after the one that warmed it
-    for launch, told, run in zip(launches, predicted, runs, strict=True):
+    for launch, prediction, run in zip(launches, predicted, runs, strict=True):
         sm, slot, start, end = run.timeline.T
-        start_s, end_s = ((cycles - begin_cycles) / told.clock_hz + begin_s for cycles in (start, end))
+        start_s, end_s = ((cycles - begin_cycles) / prediction.clock_hz + begin_s for cycles in (start, end))
         entries.append(
             LaunchTimeline(
                 name=launch.name,
                 begin_s=begin_s,
-                end_s=begin_s + run.cycles / told.clock_hz,
+                end_s=begin_s + run.cycles / prediction.clock_hz,
                 work=work_of_ctas(launch, heads, rows),
                 cta=np.arange(len(sm)),
                 sm=sm.astype(np.int64),
                 slot=slot.astype(np.int64) // sms,
                 cta_start_s=start_s,
                 cta_end_s=end_s,
-                sample_s=run.samples[:, 0] / told.clock_hz + begin_s,
+                sample_s=run.samples[:, 0] / prediction.clock_hz + begin_s,
                 hbm_bytes=run.samples[:, 1],
                 l2_bytes=run.samples[:, 2],
             )
         )
-        begin_s += told.traffic.time_s
+        begin_s += prediction.traffic.time_s
         begin_cycles += run.cycles
     return Timeline(sms=sms, launches=tuple(entries))
 
 
 def work_of_ctas(launch: Launch, heads: int, rows: str) -> tuple[str, ...]:
-    """What each CTA computes, told by the tile that its last step stores.
+    """What each CTA computes, by the tile that its last step stores.
 
     Args:
-        heads: query heads of a sequence; rows: what the rows of that tile are called, e.g. `queries`.
+        heads: query heads of a sequence.
+        rows: what the rows of that tile are called, e.g. `queries`.
     """
     program = launch.program
     tile = [tile for step, _ in steps(program.body) for tile in step.stores[:1]][-1]
@@ -108,15 +115,15 @@ def work_of_ctas(launch: Launch, heads: int, rows: str) -> tuple[str, ...]:
     columns = {name: items[:, column] for column, name in enumerate(program.variables)}
 
     def first(terms: Affine) -> np.ndarray:
-        own = [columns[name] * coefficient for name, coefficient in terms if name in columns]
-        return np.sum(own, axis=0) if own else np.zeros(len(items), dtype=np.int64)
+        parts = [columns[name] * coefficient for name, coefficient in terms if name in columns]
+        return np.sum(parts, axis=0) if parts else np.zeros(len(items), dtype=np.int64)
 
     # A tile whose rows a loop counts goes over all of them.
     sweeps = any(name not in columns for name, _ in tile.row)
     tops = first(tile.row)
     bottoms = np.full(len(items), tensor.rows) if sweeps else np.minimum(tops + tile.rows, tensor.rows)
     lefts = first(tile.col)
-    told = []
+    texts = []
     for cta, row in enumerate(np.stack((columns[tile.slab], tops, bottoms, lefts), axis=1).tolist()):
         slab, top, bottom, left = row
         batch, head = divmod(slab, heads)
@@ -124,5 +131,5 @@ def work_of_ctas(launch: Launch, heads: int, rows: str) -> tuple[str, ...]:
         words += [f"head {head}", f"{rows} {top}-{bottom - 1}"]
         words += [f"keys from {left}"] if lefts.any() else []
         more = (program.item_count - 1 - cta) // launch.cta_count  # of a persistent grid
-        told.append(", ".join(words) + (f" and {more} more" if more else ""))
-    return tuple(told)
+        texts.append(", ".join(words) + (f" and {more} more" if more else ""))
+    return tuple(texts)

@@ -32,7 +32,14 @@ class Allocator:
         self._free: list[tuple[int, int, int]] = []  # bytes, segment, where it begins there
 
     def take(self, size_bytes: int) -> tuple[int, int, int]:
-        """Allocate a tensor. Args: size_bytes: of its elements, padding included. Returns: its block, to be freed."""
+        """Allocate a tensor.
+
+        Args:
+            size_bytes: of its elements, padding included.
+
+        Returns:
+            Its block, to be freed.
+        """
         wanted = cdiv(size_bytes, BLOCK_BYTES) * BLOCK_BYTES
         block = (wanted, -1, 0)
         if wanted > SMALL_BYTES:
@@ -68,7 +75,11 @@ class Allocator:
 
 
 def allocated_bytes(sizes_bytes: Iterable[int]) -> int:
-    """What tensors take that are allocated one after the other, and all kept [B]. Args: sizes_bytes: of each."""
+    """What tensors take that are allocated one after the other, and all kept [B].
+
+    Args:
+        sizes_bytes: of each.
+    """
     allocator = Allocator()
     for size in sizes_bytes:
         allocator.take(size)
@@ -81,15 +92,15 @@ def peak_bytes(launches: Sequence[Launch]) -> int:
     As `kernels` and `validate` allocate: inputs and outputs first, then each launch's scratch before it runs.
     """
     allocator = Allocator()
-    every = [tensor for launch in launches for tensor in launch.program.tensors]
-    kept = {tensor.name: tensor for tensor in every if tensor.role != "scratch"}
+    tensors = [tensor for launch in launches for tensor in launch.program.tensors]
+    kept = {tensor.name: tensor for tensor in tensors if tensor.role != "scratch"}
     blocks = {name: allocator.take(tensor.size_bytes) for name, tensor in kept.items()}
     for number, launch in enumerate(launches):
         for tensor in launch.program.tensors:
             if tensor.name not in blocks:
                 blocks[tensor.name] = allocator.take(tensor.size_bytes)
         allocator.free(allocator.take(launch.workspace_bytes))
-        later = {tensor.name for each in launches[number + 1 :] for tensor in each.program.tensors}
+        later = {tensor.name for launch in launches[number + 1 :] for tensor in launch.program.tensors}
         for name in [name for name in blocks if name not in kept and name not in later]:
             allocator.free(blocks.pop(name))
     return allocator.peak_bytes

@@ -1,4 +1,4 @@
-"""What L1 serves: the room that shared memory leaves it, and the share of a step's plain loads that it finds there.
+"""What L1 serves: the share of a step's plain loads that it finds there.
 
 Plain loads go through L1, asynchronous copies of 16 B a thread and TMA do not; stores are written through,
 and L1 keeps what is stored.
@@ -14,34 +14,13 @@ import numpy as np
 
 from ..core.engine.l1 import REACH, hit_share
 from ..device.device import Device
-from ..launch.program import THROUGH_L1, Launch, Resources
+from ..launch.program import THROUGH_L1, Launch
 from ..launch.walk import Access, clipped, executions, moved_bytes
-from .occupancy import occupancy
+from .residency import Residency
 
-CARVE_OUTS_KIB = (0, 8, 16, 32, 64, 132, 164, 196, 228)
-"""What shared memory may take of L1 (CUDA C++ Programming Guide, compute capabilities 8.0 to 12.0); the driver passes
-100 by: six kernels of 65 to 99 KiB get 132 (`carve_outs` in docs/lab/data/l1-hits-h200-2026-11-23.json.xz)."""
-PREFERS_SHARED_ABOVE_BYTES = 48 << 10
-"""Shared memory of a CTA above which Triton asks for the largest part that shared memory may take
-(`CU_FUNC_CACHE_PREFER_SHARED` in the driver of triton 3.6); else the driver takes what as many CTAs need as fit."""
 STORED = ""
 MOST_TILES = 2000
 """Loads and stores of a CTA that are followed."""
-
-
-def l1_room_bytes(launch: Launch, device: Device) -> int:
-    """What an SM has left for L1 [B]."""
-    return room_beside(launch.resources, launch.warps_per_cta, device)
-
-
-def room_beside(resources: Resources, warps_per_cta: int, device: Device) -> int:
-    """What CTAs of these resources leave an SM for L1 [B]. Args: warps_per_cta: those that the compiler adds, too."""
-    used = resources.smem_bytes_per_cta + device.smem_reserved_per_cta_bytes
-    used *= occupancy(resources, warps_per_cta, device).ctas_per_sm
-    taken = device.smem_per_sm_bytes
-    if resources.smem_bytes_per_cta <= PREFERS_SHARED_ABOVE_BYTES:
-        taken = next((kib << 10 for kib in CARVE_OUTS_KIB if used <= kib << 10 <= taken), taken)
-    return max(0, device.l1_bytes - taken)
 
 
 def hit_curve(device: Device) -> np.ndarray:
@@ -65,13 +44,15 @@ class Served(NamedTuple):
         return Served(self.loaded_bytes + other.loaded_bytes, self.hit_bytes + other.hit_bytes)
 
 
-def served_by_l1(launch: Launch, device: Device, resident: int, item: int) -> dict[str, Served]:
+def served_by_l1(launch: Launch, residency: Residency, device: Device, resident: int, item: int) -> dict[str, Served]:
     """What each step loads plainly, and how much of it hits, in its executions by one CTA: of its first `MOST_TILES`.
 
     Args:
-        resident: CTAs of an SM; item: whose steps are followed.
+        residency: of the launch on the device, which says how large L1 is.
+        resident: CTAs that share an SM.
+        item: whose steps are followed.
     """
-    room, curve = l1_room_bytes(launch, device), hit_curve(device)
+    room, curve = residency.l1_bytes, hit_curve(device)
     held: list[tuple[Access, int]] = []
     served: dict[str, Served] = {}
     for name, what, size in islice(_tiles(launch, item), MOST_TILES):
@@ -89,7 +70,11 @@ def served_by_l1(launch: Launch, device: Device, resident: int, item: int) -> di
 
 
 def _look_up(held: list[tuple[Access, int]], what: Access, size: int) -> tuple[float, int]:
-    """What was moved since `what` was, and itself [B], and its place; infinity and -1 where it is not held."""
+    """How far back an access lies.
+
+    Returns:
+        Bytes moved since, itself included [B], and its place; infinite and -1 where it is not held.
+    """
     distance = size
     for place, (other, other_bytes) in enumerate(held):
         if other == what:

@@ -23,18 +23,18 @@ from ..launch.program import Resources
 STATE_REGISTERS = {"mma": 40, "wgmma": 28, "tcgen05": 28}
 """Addresses and loop state of a thread, by tensor instruction; mma.sync also keeps fragments of its operands."""
 CHAINED_REGISTERS = 8
-"""More of them where mma.sync feeds one product with another."""
+"""More of them where mma.sync feeds one matmul with another."""
 ROW_STATE_REGISTERS = 16
 """The same of a kernel that works on rows or elements: one address and a counter."""
 EXCHANGE_BYTES_PER_THREAD = 64
 """Most that a thread gives to others at a time [B]."""
 REGISTER_GRANULE = 8
 MMA_ROWS, WGMMA_ROWS = 16, 64
-"""Rows that a warp takes of a tile product with mma.sync, and four warps with wgmma."""
+"""Rows that a warp takes of a tile's matmul with mma.sync, and four warps with wgmma."""
 
 
 def tensor_instruction(device: Device, block_m: int, num_warps: int) -> str:
-    """Tensor-core instruction class that Triton picks for a tile product.
+    """Tensor-core instruction class that Triton picks for the matmul of a tile.
 
     wgmma and tcgen05 take 64 rows or more from whole groups of four warps; everything else becomes mma.sync.
 
@@ -77,17 +77,18 @@ def estimate_resources(
 
     Args:
         device: gives the instruction class and the limit of registers per thread.
-        block_m: rows of the tile product; num_warps, num_stages: as in Triton.
-        columns: of the sum that a loop carries, where one product feeds the next; 0 where there is one product.
+        block_m: rows of the tile's matmul.
+        num_warps, num_stages: as in Triton.
+        columns: of the sum that a loop carries, where one matmul feeds the next; 0 where there is one matmul.
         staged_bytes: tiles that one iteration of the pipelined loop copies in [B].
-        turns: products among which they are divided; without stages, the tiles of each take turns in one buffer.
+        turns: matmuls among which they are divided; without stages, the tiles of each take turns in one buffer.
         resident_bytes: operand tile kept in shared memory for the whole loop [B].
         exchange_bytes: shared memory for exchange within the loop, beside the stages [B].
         scratch_bytes: shared memory for exchange after the loop, over the stages [B].
         accumulators: fp32 numbers live in registers, over the whole CTA.
-        operand_bytes: other operands live in registers, over the whole CTA [B]; of chained products this is P.
+        operand_bytes: other operands live in registers, over the whole CTA [B]; of chained matmuls this is P.
         masked: scores that a mask may hide, over the whole CTA.
-        state_registers: for addresses and loop state, where there is no tile product.
+        state_registers: for addresses and loop state, where there is no matmul.
     """
     threads = 32 * num_warps
     instruction = tensor_instruction(device, block_m, num_warps)

@@ -9,6 +9,7 @@ from ..device.device import SET, Device, catalogue, load_device
 from ..device.sm_numbers import CODE, L1, architecture_of, load_sm
 from ..launch.program import Launch
 from ..launch.walk import steps
+from ..residency.residency import Residency
 from .from_code import compiled_costs
 from .kept import kept_costs
 from .step_cost import StepCost, step_cost
@@ -27,11 +28,15 @@ COSTS = ("compiled", "tiles")
 """`compiled`: simulated from machine code; `tiles`: estimated from the tile program."""
 
 
-def costs_of(launch: Launch, device: Device, element_bytes: int, kind: str) -> tuple[dict[str, StepCost], str]:
+def costs_of(
+    launch: Launch, residency: Residency, device: Device, element_bytes: int, kind: str
+) -> tuple[dict[str, StepCost], str]:
     """Cost of each step, and where it comes from: `compiled`, `tiles`, or `tiles: reason` where the code was of no use.
 
     Args:
-        element_bytes: of the matmul operands [B]; kind: one of `COSTS`; code that is not at hand is no reason.
+        residency: of the launch on the device.
+        element_bytes: of the matmul operands [B].
+        kind: one of `COSTS`; code that is not at hand is no reason.
     """
     origin = "tiles"
     resources = launch.resources
@@ -40,12 +45,12 @@ def costs_of(launch: Launch, device: Device, element_bytes: int, kind: str) -> t
             if changed := changed_rates(device):
                 raise ValueError(f"the SM that its cycles were found for has {changed}")
             if resources.code is not None:
-                return compiled_costs(launch, device, element_bytes).steps, "compiled"
+                return compiled_costs(launch, residency, device, element_bytes).steps, "compiled"
             if other := changed_sm(device):
                 raise ValueError(
                     f"costs are kept for the SMs of compute capability {device.compute_capability}; here {other}"
                 )
-            return kept_costs(launch, device, element_bytes), "compiled"
+            return kept_costs(launch, residency, device, element_bytes), "compiled"
         except ValueError as error:
             origin = f"tiles: {error}"
     return {step.name: step_cost(step, launch, device, element_bytes) for step, _ in steps(launch.program.body)}, origin
@@ -57,17 +62,17 @@ def changed_rates(device: Device) -> str:
 
     A what-if that machine code does not ask about is answered from tiles.
     """
-    every = [load_device(name) for name in catalogue()]
-    told = [
+    relatives = [load_device(name) for name in catalogue()]
+    differences = [
         ", ".join(
-            f"{name} = {getattr(one, name):g}, not {getattr(device, name):g}"
+            f"{name} = {getattr(relative, name):g}, not {getattr(device, name):g}"
             for name in SM_RATES
-            if not _like(name, one, device)
+            if not _alike(getattr(relative, name), getattr(device, name))
         )
-        for one in every
-        if one.compute_capability == device.compute_capability
+        for relative in relatives
+        if relative.compute_capability == device.compute_capability
     ]
-    return min(told, key=len, default="")
+    return min(differences, key=len, default="")
 
 
 def changed_sm(device: Device) -> str:
@@ -83,12 +88,15 @@ def changed_sm(device: Device) -> str:
     )
 
 
-def _like(name: str, one: Device, other: Device) -> bool:
-    a, b = getattr(one, name), getattr(other, name)
-    return bool(abs(a - b) <= LIKE * max(a, b))
+def _alike(rate: float, other: float) -> bool:
+    return abs(rate - other) <= LIKE * max(rate, other)
 
 
 def cost_notes(origins: Iterable[str]) -> tuple[str, ...]:
-    """A line for every reason why code was of no use. Args: origins: of launches, as `costs_of` tells them."""
+    """A line for every reason why code was of no use.
+
+    Args:
+        origins: of launches, as `costs_of` returns them.
+    """
     reasons = dict.fromkeys(origin.removeprefix("tiles: ") for origin in origins if origin.startswith("tiles: "))
     return tuple(f"cycles estimated from tile sizes, not from machine code: {reason}" for reason in reasons)

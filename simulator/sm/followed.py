@@ -1,62 +1,67 @@
 """The code of a launch as one of its CTAs runs it: all that the simulation of an SM needs, but for the rest of the GPU.
 
-In: a launch with its machine code. Out: its flow, the tables of its instructions, the ways of its warps, and which
-step pays for which part. Following code takes far longer than simulating it, so one `Followed` serves any number of
-devices whose SMs are alike, and of CTAs that share an SM.
+In: a launch with its machine code. Out: the table of its instructions, the control paths of its warps, and which
+step each part of the code belongs to. Following code takes far longer than simulating it, so one `FollowedCode` serves
+any number of devices whose SMs are alike, and any number of CTAs that share an SM.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.sm import tables as sm
+from ..core.sm import instruction
+from ..core.sm.instruction import code_table
 from ..device.sm_numbers import SmNumbers
 from ..launch.program import Launch
 from ..launch.traced import TracedCode
 from ..sass.decode import decode
 from ..sass.flow import Flow, find_flow
-from ..trace.executions import paths
-from ..trace.ways import Ways, find_ways
+from ..trace.executions import paths as followed_blocks
+from ..trace.paths import CtaPaths, find_paths
 from .instructions import lower_code
 from .l1_hits import Spilled, find_spilled
-from .lane_addresses import enter_accesses
-from .match_steps import Part, Share, few_items, find_cta, match_steps
-from .mbarriers import fill_bulk_copies, fill_bulk_stores, join_mbarriers
+from .lane_addresses import with_lane_addresses
+from .match_steps import Attribution, Part, few_items, find_cta, match_steps
+from .mbarriers import with_bulk_copy_sizes, with_bulk_store_sizes, with_channels, with_leaders
 
 MOSTLY = 0.5
 """Share of a traced load's bytes from which on it counts as one that L1 serves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Followed:
+class FollowedCode:
     """Code that has been followed through a CTA.
 
     Args:
-        flow: the code; code, rates: its instructions, as in `core.sm`, with loads that all come from L2.
+        flow: the code.
+        code: its instructions, records of `core.sm.instruction`, with loads that all come from L2.
         unknown: opcodes that no rule knows -> how often they stand in the code.
-        cta: the CTA that was followed; executed: step name -> executions there.
-        ways: of its warps; shares: which steps pay for which part of the code.
+        cta: the CTA that was followed.
+        executed: step name -> executions there.
+        paths: of its warps.
+        attributions: which steps each part of the code belongs to.
         touched: step name -> its spilled registers.
     """
 
     flow: Flow
     code: np.ndarray
-    rates: np.ndarray
     unknown: Counter[str]
     cta: int
     executed: Mapping[str, int]
-    ways: Ways
-    shares: Mapping[Part, Share]
+    paths: CtaPaths
+    attributions: Mapping[Part, Attribution]
     touched: Mapping[str, Spilled]
 
 
-def follow(launch: Launch, capability: int, sm_numbers: SmNumbers) -> Followed:
+def follow(launch: Launch, capability: int, sm_numbers: SmNumbers) -> FollowedCode:
     """Follow one CTA of a launch through its code.
 
     Args:
-        launch: with compiled resources, and the code in them; capability: e.g. 90; sm_numbers: of its SMs.
+        launch: with compiled resources, and the code in them.
+        capability: of the architecture, e.g. 90.
+        sm_numbers: of its SMs.
 
     Raises:
         ValueError: there is no code, or it cannot be followed; one line.
@@ -64,62 +69,97 @@ def follow(launch: Launch, capability: int, sm_numbers: SmNumbers) -> Followed:
     if launch.resources.code is None:
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
     flow = find_flow(decode(launch.resources.code.sass))
-    code, rates, unknown = lower_code(flow.instructions, capability, sm_numbers)
     if launch.traced:
-        return _follow_traced(launch, launch.traced[0], flow, code, rates, unknown, sm_numbers)
-    followed, constants = few_items(launch, launch.resources.code.constants, capability)
-    cta, executed = find_cta(followed)
-    ways = find_ways(flow, paths(flow, followed, constants, cta))
-    shares = match_steps(launch, ways.regions, executed)
-    enter_accesses(followed, ways, constants, code, rates, sm_numbers)
-    join_mbarriers(launch, ways, code)
-    fill_bulk_copies(launch, ways, shares, executed, code, rates)
-    fill_bulk_stores(launch, ways, executed, code, rates)
-    return Followed(
+        return _follow_traced(launch, launch.traced[0], flow, capability, sm_numbers)
+    widened, constants = few_items(launch, launch.resources.code.constants, capability)
+    cta, executed = find_cta(widened)
+    paths = find_paths(flow, followed_blocks(flow, widened, constants, cta))
+    attributions = match_steps(launch, paths.regions, executed)
+    code, unknown = make_code_table(widened, paths, attributions, executed, constants, capability, sm_numbers)
+    return FollowedCode(
         flow=flow,
         code=code,
-        rates=rates,
         unknown=unknown,
         cta=cta,
         executed=executed,
-        ways=ways,
-        shares=shares,
-        touched=find_spilled(launch, ways, shares),
+        paths=paths,
+        attributions=attributions,
+        touched=find_spilled(launch, paths, attributions),
     )
 
 
-def _follow_traced(
+def make_code_table(
     launch: Launch,
-    traced: TracedCode,
-    flow: Flow,
-    code: np.ndarray,
-    rates: np.ndarray,
-    unknown: Counter[str],
+    paths: CtaPaths,
+    attributions: Mapping[Part, Attribution],
+    executed: Mapping[str, int],
+    constants: Mapping[int, int],
+    capability: int,
     sm_numbers: SmNumbers,
-) -> Followed:
-    """The same of a class of CTAs whose way through the code is known, and with it who pays for which part."""
-    ways = find_ways(flow, traced.paths)
-    shares = {
-        Part(phase.region, piece=number): Share(steps=(phase.step,), times=1.0, left=0.0, portion=phase.share)
+    ctas: Sequence[int] = (),
+) -> tuple[np.ndarray, Counter[str]]:
+    """What each instruction of a launch is, takes and waits for, with loads that all come from L2.
+
+    Each function takes a table and returns a new one. `l1_hits.with_l1_hits` adds what depends on how many CTAs share
+    an SM.
+
+    Args:
+        launch: with the grid that `constants` tell of.
+        paths: of one of its CTAs.
+        attributions: which steps each part of the code belongs to.
+        executed: step name -> executions in that CTA.
+        constants: as in `program.Code`.
+        capability: of the architecture, e.g. 90.
+        sm_numbers: of its SMs.
+        ctas: as in `lane_addresses.with_lane_addresses`.
+
+    Returns:
+        (records of `core.sm.instruction`, opcodes without a rule -> how often they stand in the code).
+
+    Raises:
+        ValueError: more rings of mbarriers than are followed; one line.
+    """
+    lowered, unknown = lower_code(paths.flow.instructions, capability, sm_numbers)
+    code = code_table(lowered)
+    # What lanes touch; copies that nobody makes are no copies from here on.
+    code = with_lane_addresses(code, launch, paths, constants, sm_numbers, ctas)
+    # Who copies for its CTA, on which mbarriers, and how many of the copies that are left.
+    code = with_leaders(code, paths)
+    code = with_channels(code, launch, paths)
+    # How much its leader moves each time.
+    code = with_bulk_copy_sizes(code, launch, paths, attributions, executed)
+    code = with_bulk_store_sizes(code, launch, paths, executed)
+    return code, unknown
+
+
+def _follow_traced(
+    launch: Launch, traced: TracedCode, flow: Flow, capability: int, sm_numbers: SmNumbers
+) -> FollowedCode:
+    """The same of a class of CTAs whose way through the code is known, and with it which steps each part belongs to."""
+    assert launch.resources.code is not None
+    paths = find_paths(flow, traced.paths)
+    attributions = {
+        Part(phase.region, piece=number): Attribution(
+            steps=(phase.step,), times=1.0, remainder=0.0, portion=phase.share
+        )
         for number, phase in enumerate(traced.phases)
     }
-    assert launch.resources.code is not None
-    enter_accesses(launch, ways, launch.resources.code.constants, code, rates, sm_numbers, ctas=traced.like)
+    constants = launch.resources.code.constants
+    code, unknown = make_code_table(
+        launch, paths, attributions, traced.executed, constants, capability, sm_numbers, traced.like
+    )
     for place, share in traced.in_l1.items():
-        if share > MOSTLY and code[place, sm.KIND] == sm.LOAD:
-            code[place, sm.KIND], code[place, sm.ARGUMENT] = sm.SHARED, 0
-            rates[place, sm.SMEM] = max(rates[place, sm.SMEM], rates[place, sm.TAGS])
-    join_mbarriers(launch, ways, code)
-    fill_bulk_copies(launch, ways, shares, traced.executed, code, rates)
-    fill_bulk_stores(launch, ways, traced.executed, code, rates)
-    return Followed(
+        row = code[place]  # a view: what is set here is set in the table
+        if share > MOSTLY and row["kind"] == instruction.LOAD:
+            row["kind"], row["spills"] = instruction.SHARED, 0
+            row["smem_lines"] = max(row["smem_lines"], row["tag_lines"])
+    return FollowedCode(
         flow=flow,
         code=code,
-        rates=rates,
         unknown=unknown,
         cta=traced.cta,
         executed=traced.executed,
-        ways=ways,
-        shares=shares,
-        touched=find_spilled(launch, ways, shares),
+        paths=paths,
+        attributions=attributions,
+        touched=find_spilled(launch, paths, attributions),
     )

@@ -1,17 +1,15 @@
-"""From decoded instructions to the tables that the simulation of an SM walks: what each one is, takes, and waits for.
+"""From decoded instructions to those that the simulated SM runs: what each one is, takes, and waits for.
 
 Pipes, intervals and latencies are those of the table of opcodes (`sass.opcodes`); fixed latencies stand in the code
 itself (stall counts). Here is what makes an instruction more than the use of a pipe:
-what goes through shared memory, copies, tile products of a warpgroup, and what is waited for.
+what goes through shared memory, copies, matmuls of a warpgroup, and what is waited for.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
-
-from ..core.sm import tables as sm
+from ..core.sm import instruction as sm
+from ..core.sm.instruction import SmInstruction
 from ..device.sm_numbers import SmNumbers
 from ..limits import LINE_SECTORS, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
@@ -38,6 +36,7 @@ FENCES = frozenset({"MEMBAR", "FENCE"})
 and 48 to 151 where others store as well (stall samples of eight kernels, one H200, 2026-11-22)."""
 STORES = frozenset({"STG", "ST", "RED", "ATOMG", "ATOM"})
 LOADS = frozenset({"LDG", "LD"})
+SPILL_LOAD, SPILL_STORE, ASYNC_COPY = "LDL", "STL", "LDGSTS"
 READS_REGISTERS = frozenset({"fma", "fma_heavy", "half", "alu", "mufu", "fp64", "lsu"})
 NEVER = frozenset({"!PT", "!UPT"})
 ARRIVALS = frozenset({"ART0", "A1T0"})
@@ -49,137 +48,164 @@ Triton gives a thread eight elements in a row, so lanes lie 8 elements apart; it
 tell that rows are aligned.
 ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1's tags take 4.0
 cycles for such a load, one a line (docs/lab/data/store-queue-h200-2026-11-22.json.xz)."""
-BULK_KINDS = {"UTMALDG": sm.BULK, "UTMASTG": sm.BULK_WRITE, "UTMACMDFLUSH": sm.FLUSH}
-
-
-class Row(NamedTuple):
-    """Real columns of an instruction, as in `core.sm.tables`."""
-
-    interval: float = 1.0
-    latency: float = 0.0
-    read: float = 0.0
-    smem: float = 0.0
-    tensor: float = 0.0
-    port: float = 0.0
-    passes: float = 0.0
+BULK_KINDS = {"UTMALDG": sm.BULK_COPY, "UTMASTG": sm.BULK_STORE, "UTMACMDFLUSH": sm.BULK_COMMIT}
 
 
 def lower_code(
     instructions: Sequence[Instruction], capability: int, sm_numbers: SmNumbers
-) -> tuple[np.ndarray, np.ndarray, Counter[str]]:
-    """Translate instructions to the tables of `core.sm`.
+) -> tuple[list[SmInstruction], Counter[str]]:
+    """Translate instructions, as far as each tells by itself.
 
     Args:
-        capability: of the architecture whose opcodes they are, e.g. 90; sm_numbers: of its SMs.
+        capability: of the architecture whose opcodes they are, e.g. 90.
+        sm_numbers: of its SMs.
 
     Returns:
-        (int64 table, float64 table, opcodes without a rule -> how often they stand in the code).
+        (instructions, opcodes without a rule -> how often they stand in the code).
     """
     table = rules(capability)
-    code = np.zeros((len(instructions), sm.COLUMNS), dtype=np.int64)
-    rates = np.zeros((len(instructions), sm.RATES))
+    lowered: list[SmInstruction] = []
     unknown: Counter[str] = Counter()
-    for i, one in enumerate(instructions):
-        rule = find_rule(one, table)
+    for instruction in instructions:
+        rule = find_rule(instruction, table)
         if rule is None:
-            unknown[one.opcode] += 1
-        kind, pipe, argument, rates[i] = _describe(one, rule, sm_numbers)
-        stall = max(one.stall_cycles, sm_numbers.bsync_cycles) if one.family == "BSYNC" else one.stall_cycles
-        waits = stall, one.write_barrier, one.read_barrier, one.wait_mask
-        code[i] = (kind, pipe, *waits, argument, 0)
-    return code, rates, unknown
+            unknown[instruction.opcode] += 1
+        stall_cycles = instruction.stall_cycles
+        if instruction.family == "BSYNC":
+            stall_cycles = max(stall_cycles, sm_numbers.bsync_cycles)
+        lowered.append(
+            _describe(instruction, rule, sm_numbers)._replace(
+                stall_cycles=stall_cycles,
+                write_scoreboard=instruction.write_barrier,
+                read_scoreboard=instruction.read_barrier,
+                wait_mask=instruction.wait_mask,
+            )
+        )
+    return lowered, unknown
 
 
-def _describe(one: Instruction, rule: Rule | None, its: SmNumbers) -> tuple[int, int, int, Row]:
-    """Kind, pipe, argument, and the row of real numbers of an instruction. Args: its: numbers of the SM."""
-    least, operand_read = its.lsu_interval_cycles, its.memory_operand_read_cycles
+def _describe(instruction: Instruction, rule: Rule | None, its: SmNumbers) -> SmInstruction:
+    """What an instruction is, but for its control bits. Args: its: numbers of the SM."""
+    family = instruction.family
+    least, operand_cycles = its.lsu_interval_cycles, its.memory_operand_read_cycles
     # The compiler puts such loads in front of LDGSTS; they read nothing, but take their turn at shared memory.
-    if one.predicate in NEVER and one.family in SHARED:
-        return sm.SHARED, sm.LSU, 0, Row(interval=least, read=operand_read, smem=1.0, passes=1.0)
-    if one.predicate in NEVER or rule is None:
-        return sm.PLAIN, sm.NO_PIPE, 0, Row()
-    product = product_of(one)
+    if instruction.predicate in NEVER and family in SHARED:
+        return SmInstruction(
+            kind=sm.SHARED,
+            pipe=sm.LSU,
+            interval_cycles=least,
+            operand_cycles=operand_cycles,
+            smem_lines=1.0,
+            smem_passes=1.0,
+        )
+    if instruction.predicate in NEVER or rule is None:
+        return SmInstruction()
+    product = product_of(instruction)
     if product and product.warps > 1:
-        return sm.MATMUL, sm.NO_PIPE, _commits(one), _product_row(product, rule, its)
-    pipe = PIPES.get(rule.pipe, sm.NO_PIPE)
-    port = its.mufu_port_reads if rule.pipe == "mufu" else float(rule.pipe in READS_REGISTERS)
+        return _matmul(instruction, product, rule, its)
     latency = rule.latency_cycles if rule.scoreboard else 0.0
-    lines = WARP_THREADS * thread_bytes(one) / SMEM_LINE_BYTES
-    moving = Row(
-        interval=max(least, lines),
-        latency=latency - 1.0,
-        read=operand_read,
-        smem=lines,
-        port=port,
-        passes=its.shfl_smem_passes if one.family == "SHFL" else max(1.0, lines),
-    )
-    sectors = next((NARROW[word] for word in one.modifiers if word in NARROW), 0.0)
-    if one.family == "STL" or one.family in STORES:
-        moved = moving._replace(tensor=its.l2_write_queue_lines)
-        if one.family in STORES and sectors:
-            lines = sectors / LINE_SECTORS * its.l2_write_part_sector_factor
-            moved = moving._replace(interval=max(least, lines), smem=lines, tensor=its.l2_write_queue_narrow_lines)
-        return sm.WRITE, pipe, int(one.family == "STL"), moved
-    if one.family == "LDL" or one.family in LOADS:
-        return sm.LOAD, pipe, int(one.family == "LDL"), moving._replace(tensor=max(lines, sectors / LINE_SECTORS))
-    if one.family in SHARED:
-        if one.family not in SHARED_STORES:
-            return sm.SHARED, pipe, 0, moving
-        further = max(0.0, thread_bytes(one) / WORD_BYTES - 1.0)
-        return sm.SHARED, pipe, 1, moving._replace(read=operand_read + its.smem_store_word_read_cycles * further)
-    if one.family in FENCES:
-        return sm.SHARED, sm.NO_PIPE, 1, Row(latency=latency - 1.0, read=latency - 1.0, passes=1.0)
-    if one.family == "LDGSTS":
-        return sm.COPY, pipe, 0, moving._replace(tensor=lines)
-    kind, argument = _waits(one)
+    if family in FENCES:
+        waits = latency - 1.0
+        return SmInstruction(kind=sm.SHARED, stores=1, latency_cycles=waits, operand_cycles=waits, smem_passes=1.0)
+    if family in SHARED or family in LOADS or family in STORES or family in (SPILL_LOAD, SPILL_STORE, ASYNC_COPY):
+        return _memory(instruction, rule, latency, its)
     if rule.pipe in ("lsu", "tma"):
         interval = least
     elif rule.pipe == "uniform":
         interval = its.uniform_interval_cycles
     else:
-        interval = interval_cycles(one, rule)
-    read = min(latency, operand_read)
-    return kind, pipe, argument, Row(interval=interval, latency=latency, read=read, port=port)
+        interval = interval_cycles(instruction, rule)
+    return _synchronising(instruction)._replace(
+        pipe=PIPES.get(rule.pipe, sm.NO_PIPE),
+        interval_cycles=interval,
+        latency_cycles=latency,
+        operand_cycles=min(latency, operand_cycles),
+        port_reads=_port_reads(rule, its),
+    )
 
 
-def _waits(one: Instruction) -> tuple[int, int]:
-    """Kind and argument of what waits, or is waited for; PLAIN for all else."""
-    if one.opcode.startswith("WARPGROUP.DEPBAR"):
-        return sm.MATMUL_WAIT, _number(one.operands[-1])
-    if one.family == "LDGDEPBAR":
-        return sm.COPY_COMMIT, 0
-    if one.family == "DEPBAR":
-        return sm.COPY_WAIT, _number(one.operands[1]) if len(one.operands) > 1 else 0
-    if one.family == "BAR":
-        return sm.BARRIER, _barrier(one)
-    if one.family in BULK_KINDS:
-        return BULK_KINDS[one.family], 0
-    if one.family == "SYNCS" and "TRYWAIT" in one.modifiers:
-        return sm.BULK_WAIT, 0
-    if one.family == "SYNCS" and "ARRIVE" in one.modifiers:
-        return (sm.EXPECT if ARRIVALS.isdisjoint(one.modifiers) else sm.ARRIVE), 0
-    return sm.PLAIN, 0
+def _memory(instruction: Instruction, rule: Rule, latency: float, its: SmNumbers) -> SmInstruction:
+    """Loads, stores and copies, as if the lanes of a warp touched neighbouring words."""
+    family, least, operand_cycles = instruction.family, its.lsu_interval_cycles, its.memory_operand_read_cycles
+    lines = WARP_THREADS * thread_bytes(instruction) / SMEM_LINE_BYTES
+    moving = SmInstruction(
+        pipe=PIPES.get(rule.pipe, sm.NO_PIPE),
+        interval_cycles=max(least, lines),
+        latency_cycles=latency - 1.0,
+        operand_cycles=operand_cycles,
+        smem_lines=lines,
+        port_reads=_port_reads(rule, its),
+        smem_passes=its.shfl_smem_passes if family == "SHFL" else max(1.0, lines),
+    )
+    sectors = next((NARROW[word] for word in instruction.modifiers if word in NARROW), 0.0)
+    if family in STORES and sectors:
+        narrow = sectors / LINE_SECTORS * its.l2_write_part_sector_factor
+        return moving._replace(
+            kind=sm.STORE,
+            interval_cycles=max(least, narrow),
+            smem_lines=narrow,
+            queued_lines=its.l2_write_queue_narrow_lines,
+        )
+    if family in STORES or family == SPILL_STORE:
+        return moving._replace(kind=sm.STORE, spills=int(family == SPILL_STORE), queued_lines=its.l2_write_queue_lines)
+    if family in LOADS or family == SPILL_LOAD:
+        tag_lines = max(lines, sectors / LINE_SECTORS)
+        return moving._replace(kind=sm.LOAD, spills=int(family == SPILL_LOAD), tag_lines=tag_lines)
+    if family == ASYNC_COPY:
+        return moving._replace(kind=sm.COPY, tag_lines=lines)
+    if family not in SHARED_STORES:
+        return moving._replace(kind=sm.SHARED)
+    further = max(0.0, thread_bytes(instruction) / WORD_BYTES - 1.0)
+    operand_cycles += its.smem_store_word_read_cycles * further
+    return moving._replace(kind=sm.SHARED, stores=1, operand_cycles=operand_cycles)
 
 
-def _product_row(product: Product, rule: Rule, its: SmNumbers) -> Row:
-    """A warpgroup's product: its accumulators pass the register port for N / 2 cycles, however long it takes."""
+def _port_reads(rule: Rule, its: SmNumbers) -> float:
+    """Turns at the register port."""
+    return its.mufu_port_reads if rule.pipe == "mufu" else float(rule.pipe in READS_REGISTERS)
+
+
+def _synchronising(instruction: Instruction) -> SmInstruction:
+    """Kind and fields of what waits, or is waited for; PLAIN for all else."""
+    family, modifiers, operands = instruction.family, instruction.modifiers, instruction.operands
+    if instruction.opcode.startswith("WARPGROUP.DEPBAR"):
+        return SmInstruction(kind=sm.MATMUL_WAIT, pending=_number(operands[-1]))
+    if family == "LDGDEPBAR":
+        return SmInstruction(kind=sm.COPY_COMMIT)
+    if family == "DEPBAR":
+        return SmInstruction(kind=sm.COPY_WAIT, pending=_number(operands[1]) if len(operands) > 1 else 0)
+    if family == "BAR":
+        return _barrier(instruction)
+    if family in BULK_KINDS:
+        return SmInstruction(kind=BULK_KINDS[family])
+    if family == "SYNCS" and "TRYWAIT" in modifiers:
+        return SmInstruction(kind=sm.MBARRIER_WAIT)
+    if family == "SYNCS" and "ARRIVE" in modifiers:
+        return SmInstruction(kind=sm.EXPECT if ARRIVALS.isdisjoint(modifiers) else sm.ARRIVE)
+    return SmInstruction()
+
+
+def _matmul(instruction: Instruction, product: Product, rule: Rule, its: SmNumbers) -> SmInstruction:
+    """A warpgroup's matmul: its accumulators pass the register port for N / 2 cycles, however long it takes."""
     cycles = max(product.n / 2.0, its.wgmma_registers_least_cycles)
-    smem = product.smem_bytes / SMEM_LINE_BYTES
-    whole = max(cycles, tensor_cycles(product, rule.interval_cycles))
-    return Row(smem=smem, tensor=whole, port=product.n / 2.0)
+    return SmInstruction(
+        kind=sm.MATMUL,
+        commits=int(any("gsb0" in operand for operand in instruction.operands)),
+        smem_lines=product.smem_bytes / SMEM_LINE_BYTES,
+        tensor_cycles=max(cycles, tensor_cycles(product, rule.interval_cycles)),
+        port_reads=product.n / 2.0,
+    )
 
 
-def _commits(one: Instruction) -> int:
-    return int(any("gsb0" in operand for operand in one.operands))
-
-
-def _barrier(one: Instruction) -> int:
-    """Number of a named barrier, and warps that it waits for, as `core.sm` packs them."""
-    numbers = [_number(operand) for operand in one.operands if operand[:1].isdigit()]
-    barrier = numbers[0] if numbers else 0
-    warps = numbers[1] // WARP_THREADS if len(numbers) > 1 else 0
-    packed = barrier % sm.BARRIERS + sm.BARRIERS * warps
-    return -packed - 1 if "ARV" in one.modifiers else packed
+def _barrier(instruction: Instruction) -> SmInstruction:
+    """A named barrier: its number, and how many warps have to arrive."""
+    numbers = [_number(operand) for operand in instruction.operands if operand[:1].isdigit()]
+    return SmInstruction(
+        kind=sm.BARRIER,
+        barrier=numbers[0] % sm.BARRIERS if numbers else 0,
+        barrier_warps=numbers[1] // WARP_THREADS if len(numbers) > 1 else 0,
+        only_arrives=int("ARV" in instruction.modifiers),
+    )
 
 
 def _number(text: str) -> int:

@@ -12,8 +12,8 @@ from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import Figures, Launch, Loop
 from ..launch.walk import steps
-from ..residency.occupancy import occupancy
-from .latency_slack import usual_lateness
+from ..residency.residency import Residency
+from .latency_slack import hbm_extra_latency_cycles
 from .step_cost import PIPES, StepCost, step_cost
 
 PIPE_COUNT = len(PIPES) + 1
@@ -29,9 +29,10 @@ FIELDS = (
     "waits",
 )
 """Fields of a row, behind the cycles on each pipe; as in `StepCost`."""
+WHOLE = frozenset({"local_read_bytes", "local_write_bytes", "local_bytes", "local_kept_bytes", "waits"})
+"""Those that are whole numbers."""
 LIKE = 0.05
 """Difference between latencies of L2 hits up to which costs are taken for each other's: they move by less than that."""
-WHOLE = frozenset({"local_read_bytes", "local_write_bytes", "local_bytes", "local_kept_bytes", "waits"})
 
 
 Condition = tuple[float, float, float]
@@ -40,8 +41,8 @@ Condition = tuple[float, float, float]
 def condition_of(launch: Launch, device: Device) -> Condition:
     """What a launch's costs depend on beside its code and the CTAs that share an SM: a row of `Figures.conditions`."""
     looped = any(isinstance(node, Loop) for node in launch.program.body)
-    lateness = 0.0 if looped else usual_lateness(launch, device)
-    return float(device.l2_latency_cycles), lateness, _filled_fraction(launch)
+    hbm_extra_cycles = 0.0 if looped else hbm_extra_latency_cycles(launch, device)
+    return float(device.l2_latency_cycles), hbm_extra_cycles, _filled_fraction(launch)
 
 
 def _filled_fraction(launch: Launch) -> float:
@@ -62,65 +63,73 @@ def figures_of(conditions: Sequence[Condition], costs: Sequence[Sequence[Mapping
     """Costs to keep.
 
     Args:
-        conditions: as in `Figures`; costs: for each of them, step name -> cost, for 1, 2, ... CTAs that share an SM.
+        conditions: as in `Figures`.
+        costs: for each of them, step name -> cost, for 1, 2, ... CTAs that share an SM.
     """
-    names, residents = tuple(costs[0][0]), len(costs[0])
-    paces = np.zeros((len(conditions), residents, len(names), residents))
-    for own, some in zip(paces, costs, strict=True):
-        for row, found in zip(own, some, strict=True):
-            for ages, cost in zip(row, found.values(), strict=True):
-                ages[: len(cost.paces)] = cost.paces
-    values = np.array([[rows_of(found) for found in some] for some in costs])
-    return Figures(steps=names, conditions=np.array(conditions), values=values, paces=paces)
+    names, most = tuple(costs[0][0]), len(costs[0])
+    slowdown = np.zeros((len(conditions), most, len(names), most))
+    for condition, by_resident in enumerate(costs):
+        for resident, by_step in enumerate(by_resident):
+            for step, cost in enumerate(by_step.values()):
+                slowdown[condition, resident, step, : len(cost.slowdown_by_age)] = cost.slowdown_by_age
+    values = np.array([[rows_of(by_step) for by_step in by_resident] for by_resident in costs])
+    return Figures(steps=names, conditions=np.array(conditions), values=values, slowdown_by_age=slowdown)
 
 
-def kept_costs(launch: Launch, device: Device, element_bytes: int) -> dict[str, StepCost]:
+def kept_costs(launch: Launch, residency: Residency, device: Device, element_bytes: int) -> dict[str, StepCost]:
     """Costs of a launch's steps on a device, from the figures in its resources.
 
-    The conditions count that are late, or not, as the launch is, and whose L2 is nearest; of those with rows that fill
-    their tiles alike, the one of the nearest lateness. Between these costs are interpolated by how far rows fill tiles.
+    Of the conditions that they were simulated under, those are taken whose data come from HBM or not, as the launch's
+    do, and whose L2 latency is nearest; of those with rows that fill their tiles alike, the one whose latency beyond L2
+    is nearest. Between these, costs are interpolated by how far rows fill tiles.
     Of CTAs that share an SM, the most count that figures are at hand for.
 
     Args:
+        residency: of the launch on the device.
         element_bytes: of the matmul operands [B].
 
     Raises:
         ValueError: the figures are of other steps, or of devices whose L2 is much nearer or farther.
-        DoesNotFit: a CTA needs more than an SM has.
     """
     figures = launch.resources.figures
     names = tuple(step.name for step, _ in steps(launch.program.body))
     if figures is None or figures.steps != names:
         raise ValueError(f"kernel {launch.name}: no costs of its steps are kept")
-    room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
-    resident = min(room, cdiv(launch.cta_count, device.sms), figures.values.shape[1])
+    resident = min(residency.ctas_per_busy_sm, figures.values.shape[1])
     wanted = condition_of(launch, device)
-    latency, lateness = np.abs(figures.conditions - wanted).T[:2]
-    if latency.min() > LIKE * device.l2_latency_cycles:
-        known = ", ".join(f"{one:g}" for one in sorted(set(figures.conditions[:, 0].tolist())))
+    l2_distance, hbm_distance = np.abs(figures.conditions - wanted).T[:2]
+    if l2_distance.min() > LIKE * device.l2_latency_cycles:
+        known = ", ".join(f"{cycles:g}" for cycles in sorted(set(figures.conditions[:, 0].tolist())))
         raise ValueError(
             f"costs are kept for L2 latencies of {known} cycles, and l2_latency_cycles is {device.l2_latency_cycles:g}"
         )
-    late = (figures.conditions[:, 1] > 0.0) != (wanted[1] > 0.0)
-    order = np.lexsort((lateness, latency, late))
-    like = order[(late[order] == late[order[0]]) & (latency[order] == latency[order[0]])]
+    unlike = (figures.conditions[:, 1] > 0.0) != (wanted[1] > 0.0)
+    order = np.lexsort((hbm_distance, l2_distance, unlike))
+    like = order[(unlike[order] == unlike[order[0]]) & (l2_distance[order] == l2_distance[order[0]])]
     filled, first = np.unique(figures.conditions[like, 2], return_index=True)
-    shares = [np.interp(wanted[2], filled, own) for own in np.eye(len(filled))]
-    values = np.tensordot(shares, figures.values[like[first], resident - 1], 1)
-    paces = np.tensordot(shares, figures.paces[like[first], resident - 1], 1)
+    weights = [np.interp(wanted[2], filled, unit) for unit in np.eye(len(filled))]
+    values = np.tensordot(weights, figures.values[like[first], resident - 1], 1)
+    slowdown = np.tensordot(weights, figures.slowdown_by_age[like[first], resident - 1], 1)
     return {
-        step.name: _cost(step_cost(step, launch, device, element_bytes), row, ages[:resident])
-        for (step, _), row, ages in zip(steps(launch.program.body), values, paces, strict=True)
+        step.name: _cost(step_cost(step, launch, device, element_bytes), row, by_age[:resident])
+        for (step, _), row, by_age in zip(steps(launch.program.body), values, slowdown, strict=True)
     }
 
 
-def _cost(counted: StepCost, row: np.ndarray, ages: np.ndarray) -> StepCost:
-    told = dict(zip(FIELDS, row[PIPE_COUNT:].tolist(), strict=True))
-    told |= {name: round(told[name]) for name in WHOLE}
+def _cost(counted: StepCost, row: np.ndarray, slowdown_by_age: np.ndarray) -> StepCost:
+    """A step's cost.
+
+    Args:
+        counted: what its tiles say.
+        row: of figures.
+        slowdown_by_age: all 0 where none is known.
+    """
+    simulated = dict(zip(FIELDS, row[PIPE_COUNT:].tolist(), strict=True))
+    simulated |= {name: round(simulated[name]) for name in WHOLE}
     return replace(
         counted,
         pipe_cycles=tuple(row[:PIPE_COUNT].tolist()),
         covers_l2=True,
-        paces=tuple(ages.tolist()) if ages.any() else (),
-        **told,
+        slowdown_by_age=tuple(slowdown_by_age.tolist()) if slowdown_by_age.any() else (),
+        **simulated,
     )

@@ -14,143 +14,168 @@ from math import inf
 
 import numpy as np
 
-from ..core.sm import tables as sm
+from ..core.sm import instruction as sm
 from ..device.device import Device
 from ..device.sm_numbers import SmNumbers
 from ..launch.program import Launch
 from ..launch.walk import steps
 from ..limits import WARP_THREADS, WORD_BYTES
-from ..residency.l1_reuse import Served, l1_room_bytes, served_by_l1
+from ..residency.l1_reuse import Served, served_by_l1
+from ..residency.residency import Residency
 from ..sass.decode import Instruction
 from ..sass.opcodes import thread_bytes
-from ..trace.ways import OUTSIDE, Ways
-from .instructions import LOADS
-from .match_steps import Part, Share
+from ..trace.paths import OUTSIDE, CtaPaths
+from .instructions import LOADS, SPILL_LOAD, SPILL_STORE
+from .match_steps import Attribution, Part
 
 STACK_PLACE = re.compile(r"\[R1(?:\+(-?0x[0-9a-f]+))?\]")
+SPILLS = (SPILL_LOAD, SPILL_STORE)
 
 
 @dataclass(frozen=True, slots=True)
 class Spilled:
-    """Different bytes of spilled registers of a CTA. Args: touched: in a step; kept: of them, read before written."""
+    """Different bytes of spilled registers of a CTA.
+
+    Args:
+        touched: in a step [B].
+        kept: of them, read before they are written [B].
+    """
 
     touched: int = 0
     kept: int = 0
 
 
-def find_spilled(launch: Launch, ways: Ways, shares: Mapping[Part, Share]) -> dict[str, Spilled]:
+def find_spilled(launch: Launch, paths: CtaPaths, attributions: Mapping[Part, Attribution]) -> dict[str, Spilled]:
     """What each step touches of its CTA's spilled registers; the most, where it has several parts of the code."""
     touched: Counter[int] = Counter()
     kept: Counter[int] = Counter()
-    for way, warps in Counter(ways.warps).items():
+    for path, warps in Counter(paths.warps).items():
         read: dict[int, set[int]] = {}
         seen: dict[int, set[int]] = {}
-        for number, region in dict.fromkeys(ways.executed(ways.warps.index(way))):
-            block = ways.flow.blocks[number]
-            for one in ways.flow.instructions[block.first : block.stop]:
-                if one.family in ("LDL", "STL"):
-                    words = _words(one, launch.resources.spilled_bytes_per_thread)
+        for number, region in dict.fromkeys(paths.executed(paths.warps.index(path))):
+            block = paths.flow.blocks[number]
+            for instruction in paths.flow.instructions[block.first : block.stop]:
+                if instruction.family in SPILLS:
+                    words = _words(instruction, launch.resources.spilled_bytes_per_thread)
                     before = seen.setdefault(region, set())
-                    if one.family == "LDL":
+                    if instruction.family == SPILL_LOAD:
                         read.setdefault(region, set()).update(words - before)
                     before |= words
         for region, words in seen.items():
             touched[region] += len(words) * WORD_BYTES * WARP_THREADS * warps
             kept[region] += len(read.get(region, ())) * WORD_BYTES * WARP_THREADS * warps
-    found: dict[str, Spilled] = {}
-    for part, share in shares.items():
-        own = Spilled(touched[part.region], kept[part.region])
-        for name in share.steps:
-            found[name] = max(found.get(name, Spilled()), own, key=lambda one: one.touched)
-    return found
+    by_step: dict[str, Spilled] = {}
+    for part, attribution in attributions.items():
+        here = Spilled(touched[part.region], kept[part.region])
+        for name in attribution.steps:
+            by_step[name] = max(by_step.get(name, Spilled()), here, key=lambda spilled: spilled.touched)
+    return by_step
 
 
-def serve_from_l1(
+def with_l1_hits(
+    code: np.ndarray,
     launch: Launch,
+    residency: Residency,
     device: Device,
     resident: int,
     item: int,
-    ways: Ways,
-    shares: Mapping[Part, Share],
-    code: np.ndarray,
-    rates: np.ndarray,
-) -> None:
-    """Turn loads from L2 (LOAD) that hit L1 into reads of shared memory (SHARED), which is the same memory.
+    paths: CtaPaths,
+    attributions: Mapping[Part, Attribution],
+) -> np.ndarray:
+    """The code with loads that hit L1 as reads of shared memory (SHARED), which is the same memory.
 
     Args:
-        resident: CTAs of an SM; item: whose steps are followed; shares: who pays for which part of the code;
-        code, rates: as in `core.sm`.
+        code: with loads that all come from L2 (LOAD), as `code_table` makes it.
+        residency: of the launch on the device.
+        resident: CTAs that share an SM.
+        item: whose steps are followed.
+        paths: of that item's CTA.
+        attributions: which steps each part of the code belongs to.
     """
-    loaders = _loaders(launch, shares, served_by_l1(launch, device, resident, item))
-    fetched = _fetched_again(launch, device, resident, ways)
-    region_of = ways.first_regions()
-    loads = [int(place) for place in np.flatnonzero(code[:, sm.KIND] == sm.LOAD) if place in region_of]
+    code = code.copy()
+    loaders = _loaders(launch, attributions, served_by_l1(launch, residency, device, resident, item))
+    reloaded = _reloads_that_hit(launch, residency, device, resident, paths)
+    region_of = paths.first_regions()
+    loads = [int(place) for place in np.flatnonzero(code["kind"] == sm.LOAD) if place in region_of]
     plain: dict[int, list[int]] = defaultdict(list)
     for place in loads:
-        if not code[place, sm.ARGUMENT]:
+        if not code["spills"][place]:
             plain[region_of[place]].append(place)
-    hits = {place: share for region, places in plain.items() for place, share in _shares(places, loaders[region], ways)}
+    hits = {
+        place: share for region, places in plain.items() for place, share in _shares(places, loaders[region], paths)
+    }
     due: dict[tuple[int, int], float] = {}
     for place in loads:
-        key = region_of[place], int(code[place, sm.ARGUMENT])
-        share = fetched.get(place, 0.0) if code[place, sm.ARGUMENT] else hits[place]
+        spills = int(code["spills"][place])
+        key = region_of[place], spills
+        share = reloaded.get(place, 0.0) if spills else hits[place]
         due[key] = due.get(key, 0.5) + share
         if due[key] >= 1.0:
             due[key] -= 1.0
-            code[place, sm.KIND], code[place, sm.ARGUMENT] = sm.SHARED, 0
-            rates[place, sm.SMEM] = max(rates[place, sm.SMEM], rates[place, sm.TAGS])
+            code["kind"][place], code["spills"][place] = sm.SHARED, 0
+            code["smem_lines"][place] = max(code["smem_lines"][place], code["tag_lines"][place])
+    return code
 
 
-def _loaders(launch: Launch, shares: Mapping[Part, Share], served: Mapping[str, Served]) -> dict[int, list[Served]]:
+def _loaders(
+    launch: Launch, attributions: Mapping[Part, Attribution], served: Mapping[str, Served]
+) -> dict[int, list[Served]]:
     """Region -> what its steps load, one after the other; together, where they run the same code by turns.
 
-    A step that pays for no part runs as often as the one before, in the same region.
+    A step that no part belongs to runs as often as the one before, in the same region.
     """
-    found: dict[int, dict[tuple[str, ...], Served]] = defaultdict(dict)
+    loaders: dict[int, dict[tuple[str, ...], Served]] = defaultdict(dict)
     where: list[tuple[int, tuple[str, ...]]] = []
     for step, _ in steps(launch.program.body):
-        paid = [(part.region, own.steps) for part, own in shares.items() if step.name in own.steps]
-        where = paid or [(region, (step.name,)) for region, _ in where]
+        attributed = [(part.region, to.steps) for part, to in attributions.items() if step.name in to.steps]
+        where = attributed or [(region, (step.name,)) for region, _ in where]
         if step.name not in served:
             continue
         for region, names in dict.fromkeys(where):
-            found[region][names] = found[region].get(names, Served()).beside(served[step.name])
-    return defaultdict(list, {region: list(groups.values()) for region, groups in found.items()})
+            loaders[region][names] = loaders[region].get(names, Served()).beside(served[step.name])
+    return defaultdict(list, {region: list(groups.values()) for region, groups in loaders.items()})
 
 
-def _shares(places: list[int], loaders: list[Served], ways: Ways) -> Iterator[tuple[int, float]]:
-    """Share of each load that hits. Args: places: of loads, in order; loaders: who makes them, in order."""
-    sizes = [thread_bytes(ways.flow.instructions[place]) for place in places]
-    whole, before = sum(one.loaded_bytes for one in loaders), 0
+def _shares(places: list[int], loaders: list[Served], paths: CtaPaths) -> Iterator[tuple[int, float]]:
+    """Share of each load that hits.
+
+    Args:
+        places: of loads, in order.
+        loaders: the steps that they belong to, in order.
+    """
+    sizes = [thread_bytes(paths.flow.instructions[place]) for place in places]
+    whole, before = sum(loader.loaded_bytes for loader in loaders), 0
     for place, size in zip(places, sizes, strict=True):
         at, passed, share = (before + size / 2) / sum(sizes) * whole, 0, 0.0
-        for one in loaders:
+        for loader in loaders:
             if passed <= at:
-                share = one.share
-            passed += one.loaded_bytes
+                share = loader.share
+            passed += loader.loaded_bytes
         before += size
         yield place, share
 
 
-def _fetched_again(launch: Launch, device: Device, resident: int, ways: Ways) -> dict[int, float]:
-    """Place of a fetch of spilled registers -> share of it that hits, by what L1 has taken in since their last use."""
-    if not any(one.family == "LDL" for one in ways.flow.instructions):
+def _reloads_that_hit(
+    launch: Launch, residency: Residency, device: Device, resident: int, paths: CtaPaths
+) -> dict[int, float]:
+    """Place of a reload of spilled registers -> share that hits, by what L1 has taken in since their last use."""
+    if not any(instruction.family == SPILL_LOAD for instruction in paths.flow.instructions):
         return {}
-    room = float(l1_room_bytes(launch, device))
+    room = float(residency.l1_bytes)
     distances: dict[int, float] = {}
     threads: Counter[int] = Counter()
-    for way, warps in Counter(ways.warps).items():
+    for path, warps in Counter(paths.warps).items():
         inside: dict[int, list[tuple[int, Instruction]]] = defaultdict(list)
-        for number, region in dict.fromkeys(ways.executed(ways.warps.index(way))):
-            block = ways.flow.blocks[number]
+        for number, region in dict.fromkeys(paths.executed(paths.warps.index(path))):
+            block = paths.flow.blocks[number]
             around = [region]
             while around[-1] != OUTSIDE:
-                around.append(ways.regions[around[-1]].parent)
+                around.append(paths.regions[around[-1]].parent)
             for place in range(block.first, block.stop):
-                one = ways.flow.instructions[place]
-                if one.family in ("LDL", "STL") or one.family in LOADS:
-                    for each in around:
-                        inside[each].append((place, one))
+                instruction = paths.flow.instructions[place]
+                if instruction.family in SPILLS or instruction.family in LOADS:
+                    for outer in around:
+                        inside[outer].append((place, instruction))
         # Those inside come after the ones around them, and know better.
         for region in sorted(inside):
             times = 1 if region == OUTSIDE else 2
@@ -168,32 +193,32 @@ def _kept(distance_bytes: float, room_bytes: float, sm_numbers: SmNumbers) -> fl
 
 
 def _distances(accesses: list[tuple[int, Instruction]], stack_bytes: int) -> dict[int, float]:
-    """Place of a fetch -> bytes of a thread that were touched since its words were, themselves included, at the end."""
+    """Place of a reload -> bytes of a thread that were touched since its words were, with themselves, at the end."""
     held: dict[object, int] = {}
-    found: dict[int, float] = {}
-    for turn, (place, one) in enumerate(accesses):
-        if one.family in LOADS:
-            held[turn, place] = thread_bytes(one)
+    distances: dict[int, float] = {}
+    for turn, (place, instruction) in enumerate(accesses):
+        if instruction.family in LOADS:
+            held[turn, place] = thread_bytes(instruction)
             continue
-        words = _words(one, stack_bytes)
-        if one.family == "LDL":
+        words = _words(instruction, stack_bytes)
+        if instruction.family == SPILL_LOAD:
             since, left = 0, len(words & held.keys())
             for what in reversed(held):
                 since += held[what]
                 left -= what in words
                 if left == 0:
                     break
-            found[place] = float(since) if words <= held.keys() else inf
+            distances[place] = float(since) if words <= held.keys() else inf
         for word in words:
             held.pop(word, None)
             held[word] = WORD_BYTES
-    return found
+    return distances
 
 
-def _words(one: Instruction, stack_bytes: int) -> set[int]:
+def _words(instruction: Instruction, stack_bytes: int) -> set[int]:
     """Words of a thread's stack that an instruction reads or writes; all of them where it does not tell."""
-    found = STACK_PLACE.search(" ".join(one.operands))
-    if not found:
+    address = STACK_PLACE.search(" ".join(instruction.operands))
+    if not address:
         return set(range(stack_bytes // WORD_BYTES))
-    first = int(found.group(1) or "0", 16) // WORD_BYTES
-    return set(range(first, first + max(1, thread_bytes(one) // WORD_BYTES)))
+    first = int(address.group(1) or "0", 16) // WORD_BYTES
+    return set(range(first, first + max(1, thread_bytes(instruction) // WORD_BYTES)))

@@ -1,16 +1,18 @@
-"""How late data may come to a loop: what the SM's simulation tells the memory engine about latency.
+"""How much extra latency a loop hides: what the SM's simulation tells the memory engine about latency.
 
 In: a machine, and what a lone CTA's iterations take when data come from L2.
-Out: for each step of a loop, and of code without one, how often it waits for what it loads itself, and, where loads
-run ahead, its slack; and how late data are where CTAs that share an SM are measured.
+Out: for each step of a loop, and of code without one, how often it waits for what it loads itself, and, where its loads
+are pipelined, its slack; and how much later than from L2 data come while CTAs that share an SM are measured.
 
 A step loads its tiles at its begin and waits for all of them; code may wait for K, go on, and wait for V.
-An iteration whose data come far beyond reach is so many latencies longer as it waits one after the other.
+An iteration whose data take a latency that no loop could hide is longer by as many latencies as it waits for one after
+the other.
 
 Of a pipelined loop the engine asks for data `stages - 1` iterations ahead, and begins a step when they are there.
-So where data are late, s - 1 iterations take it the latency beyond L2 and one iteration; on the SM they take the whole
-latency, less what the code does between the wait and the next request. The slack is the difference: an iteration
-whose latencies are run far beyond reach shows it, whether or not it waits for data from L2.
+So where data take longer than an L2 hit, s - 1 iterations of the engine take that extra latency and one iteration; on
+the SM they take the whole latency, less what the code does between the wait and the next request.
+The slack is the difference, in cycles: the extra latency that the loop hides beyond what the engine thinks, or,
+negative, the cycles for which it stalls even on L2 hits. A latency far beyond what is hidden shows it.
 """
 
 from collections.abc import Mapping
@@ -19,77 +21,84 @@ from dataclasses import dataclass
 from ..device.device import Device
 from ..launch.program import Launch
 from ..launch.walk import pipelined_stages, steps
-from ..trace.ways import OUTSIDE
+from ..trace.paths import OUTSIDE
 from .machine import Machine
-from .match_steps import Part, Share
+from .match_steps import Attribution, Part
 from .single_cta import lone_costs
 
 FAR_CYCLES = 8192.0
-"""Beyond what any loop hides."""
+"""A latency beyond what any loop hides."""
 MEASURED_TRIPS = 12
-"""Iterations beyond the first ones: a multiple of the 2, 3 or 4 that may be under way."""
+"""Iterations beyond the first ones: a multiple of the 2, 3 or 4 that may be in flight."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lateness:
+class LatencySlack:
     """A step's `slack_cycles` and `waits`, as in `StepCost`."""
 
     slack_cycles: float = 0.0
     waits: int = 1
 
 
-def latenesses(
+def latency_slacks(
     launch: Launch,
     machine: Machine,
-    shares: Mapping[Part, Share],
+    attributions: Mapping[Part, Attribution],
     executed: Mapping[str, int],
     cycles: Mapping[int, float],
-) -> dict[str, Lateness]:
-    """Step name -> what late data do to it, for the steps of loops, or of code that has none.
+) -> dict[str, LatencySlack]:
+    """Step name -> its slack and waits, for the steps of loops, or of code that has none.
 
     Args:
-        executed: step name -> executions in the CTA that is followed;
+        attributions: which steps each part of the code belongs to.
+        executed: step name -> executions in the CTA that is followed.
         cycles: region -> an iteration of a lone CTA, data from L2.
     """
     far = lone_costs(machine.delayed(FAR_CYCLES), MEASURED_TRIPS)
-    regions = machine.ways.regions
+    regions = machine.paths.regions
     if not regions:
         loading = [step for step, _ in steps(launch.program.body) if step.loads and executed[step.name]]
-        each = (far[OUTSIDE].cycles - cycles[OUTSIDE]) / max(1, sum(executed[step.name] for step in loading))
-        return {step.name: _waiting(each, len(step.loads)) for step in loading}
+        longer = (far[OUTSIDE].cycles - cycles[OUTSIDE]) / max(1, sum(executed[step.name] for step in loading))
+        return {step.name: _waiting(longer, len(step.loads)) for step in loading}
     looped = {step.name: (step, around[-1]) for step, around in steps(launch.program.body) if around}
-    found: dict[str, Lateness] = {}
-    for part, share in shares.items():
+    slacks: dict[str, LatencySlack] = {}
+    for part, attribution in attributions.items():
         if part.after or part.region == OUTSIDE:
             continue
-        if launch.traced and share.portion is not None and _cut(share.steps[0], launch):
+        if launch.traced and _is_cut(attribution.steps[0], launch):
             continue  # its code is cut where it waits, so that each step waits once
         # An iteration of the code may be part of a step, or several of them.
-        late, whole = (share.times * one for one in (far[part.region].cycles, cycles[part.region]))
-        for step, loop in (looped[name] for name in share.steps if name in looped):
+        times = attribution.times
+        from_far, from_l2 = times * far[part.region].cycles, times * cycles[part.region]
+        for step, loop in (looped[name] for name in attribution.steps if name in looped):
             if any(tile.path == "plain" for tile in step.loads):
-                found[step.name] = _waiting(late - whole, len(step.loads))
-            elif deep := pipelined_stages(loop, launch):
-                slack = whole + FAR_CYCLES - (deep - 1) * late
-                # Code whose loads do not run ahead after all waits as if it had waited for data from L2 already.
-                found[step.name] = Lateness(slack_cycles=min(whole, max(slack, -(deep - 2) * whole)))
-    return found
+                slacks[step.name] = _waiting(from_far - from_l2, len(step.loads))
+            elif stages := pipelined_stages(loop, launch):
+                slack = from_l2 + FAR_CYCLES - (stages - 1) * from_far
+                # If the compiler did not pipeline the loads, the loop already stalls on L2: its slack is negative.
+                slacks[step.name] = LatencySlack(slack_cycles=min(from_l2, max(slack, -(stages - 2) * from_l2)))
+    return slacks
 
 
-def _cut(name: str, launch: Launch) -> bool:
+def _is_cut(name: str, launch: Launch) -> bool:
     """Whether a step is one of several that a loop's body is cut into."""
     return any(step.name == name and around and len(around[-1].body) > 1 for step, around in steps(launch.program.body))
 
 
-def _waiting(late: float, tiles: int) -> Lateness:
-    """What data come too late by in one execution [cycles]; beyond one wait for each tile it is spilled registers."""
-    return Lateness(waits=min(max(1, round(late / FAR_CYCLES)), tiles))
+def _waiting(longer: float, tiles: int) -> LatencySlack:
+    """Waits of a step that loads what it needs itself.
+
+    Args:
+        longer: by which one execution takes longer with far data [cycles].
+        tiles: that it loads: more waits than one for each are for spilled registers.
+    """
+    return LatencySlack(waits=min(max(1, round(longer / FAR_CYCLES)), tiles))
 
 
-def usual_lateness(launch: Launch, device: Device) -> float:
+def hbm_extra_latency_cycles(launch: Launch, device: Device) -> float:
     """How much later than from L2 data come where L2 cannot hold what the launch reads [cycles].
 
-    Reads meet writes where L2 cannot hold those either, the more the larger their part of both.
+    Reads wait for writes where L2 cannot hold those either, the more the larger their part of both.
     """
     read, written = set[str](), set[str]()
     for step, _ in steps(launch.program.body):

@@ -1,11 +1,12 @@
-"""Which step of a tile program pays for which part of compiled code, by how often both run.
+"""Which step of a tile program each part of compiled code belongs to, told by how often both run.
 
-Parts of the code are its straight code and its regions (`trace.ways`), one with others inside cut in two where the
-first of those begins. Parts in their order, and steps in theirs, are brought together so that they run equally often
-(what comes after loops goes to the last step that runs as often; of loops that run equally often, each has its own):
-a loop that the compiler has unrolled runs a fraction as often as its step, one peeled runs a few times less.
+Parts of the code are its straight code and its regions (`trace.paths`); one with others inside is cut in two where the
+first of those begins. Parts in the order of the code, and steps in that of the program, are aligned so that they run
+equally often (a dynamic program over both, whose cost is the logarithm of the ratio of executions):
+a loop that the compiler has unrolled runs a fraction as often as its step, one that it has peeled a few times less.
+What comes after loops goes to the last step that runs as often; of loops that run equally often, each has its own.
 One loop may stand for several steps of the program, and several parts for one step.
-All cycles are paid for, whatever goes to whom.
+The cycles of all parts are attributed, whatever goes to which step: the sum is that of the code.
 """
 
 from collections.abc import Mapping
@@ -18,14 +19,19 @@ import numpy as np
 from ..launch.program import Launch
 from ..launch.walk import steps
 from ..sass.constants import SHAPES
-from ..trace.ways import OUTSIDE, Region
+from ..trace.paths import OUTSIDE, Region
 
 ENOUGH = 24
 """Executions of a step beyond which a CTA tells no more about it."""
 PEELED = 4
 """Iterations that the compiler may have taken out of a loop."""
-AGAIN = 1e-4
-"""What it costs a part to be paid for by whom the one before is paid: less than any difference of executions."""
+SAME_STEPS_COST = 1e-4
+"""What it costs a part to belong to the same steps as the one before: less than any difference of executions."""
+MORE_STEPS_COST = 1e-3
+"""What each step costs that a part belongs to: one is better than several that run as often together."""
+LATER_STEP_COST = 1e-6
+"""What each step costs that is passed over: of steps that run equally often, what comes first in the code belongs to
+the first, what comes after loops to the last."""
 MOST_PER_CTA = 4
 """Items of a CTA of a persistent grid that are followed."""
 MOST_ITEMS = 1 << 16
@@ -46,18 +52,20 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """Who pays for a part.
+class Attribution:
+    """The steps that a part of the code belongs to.
 
     Args:
-        steps: names; times: executions of the part for one of each of them;
-        left: executions of the part in the CTA that they do not pay for, or pay for although they stand elsewhere.
+        steps: names.
+        times: executions of the part for one of each of them.
+        remainder: executions of the part in the CTA beyond those of its steps; below 0 where steps have more, whose
+            code stands elsewhere.
         portion: of what the region takes that the part is, where that is known; None: as its inner regions divide it.
     """
 
     steps: tuple[str, ...]
     times: float
-    left: float
+    remainder: float
     portion: float | None = None
 
 
@@ -65,7 +73,8 @@ def few_items(launch: Launch, constants: Mapping[int, int], capability: int) -> 
     """The launch, as if its grid were so wide that no CTA had many items: it goes the same way for each.
 
     Args:
-        constants: as in `program.Code`; capability: e.g. 90.
+        constants: as in `program.Code`.
+        capability: e.g. 90.
     """
     program = launch.program
     wide = -(-program.item_count // MOST_PER_CTA)
@@ -91,8 +100,8 @@ def find_cta(launch: Launch) -> tuple[int, dict[str, int]]:
             times *= columns[loop.trips] if isinstance(loop.trips, str) else loop.trips
         counts[step.name] = np.bincount(np.arange(items) % ctas, weights=times).astype(np.int64)
     table = np.array(list(counts.values()))
-    told = np.minimum(table, ENOUGH).sum(axis=0)
-    good = np.flatnonzero(told == told.max())
+    informative = np.minimum(table, ENOUGH).sum(axis=0)
+    good = np.flatnonzero(informative == informative.max())
     cta = int(good[np.argmin(table[:, good].sum(axis=0))])
     return cta, {name: int(times[cta]) for name, times in counts.items()}
 
@@ -101,24 +110,24 @@ def parts_of(regions: tuple[Region, ...]) -> list[tuple[Part, int]]:
     """Parts in their order, each with how often the CTA runs it."""
 
     def inside(number: int, count: int, leaf: bool) -> list[tuple[Part, int]]:
-        found = [(Part(number), count)]
+        parts = [(Part(number), count)]
         for inner, region in enumerate(regions):
             if region.parent == number:
-                found += inside(inner, region.count, region.leaf)
-        return found if leaf else [*found, (Part(number, after=True), count)]
+                parts += inside(inner, region.count, region.leaf)
+        return parts if leaf else [*parts, (Part(number, after=True), count)]
 
     return inside(OUTSIDE, 1, not regions)
 
 
-def match_steps(launch: Launch, regions: tuple[Region, ...], executed: Mapping[str, int]) -> dict[Part, Share]:
-    """Who pays for each part.
+def match_steps(launch: Launch, regions: tuple[Region, ...], executed: Mapping[str, int]) -> dict[Part, Attribution]:
+    """The steps that each part belongs to.
 
     Args:
         executed: step name -> executions in the CTA whose regions these are.
     """
     named = [(step.name, bool(around)) for step, around in steps(launch.program.body) if executed[step.name]]
     totals = [0, *np.cumsum([executed[name] for name, _ in named]).tolist()]
-    # A part is paid for by one step, or by several in loops that follow each other.
+    # A part belongs to one step, or to several in loops that follow each other.
     runs = [
         (first, stop)
         for first in range(len(named))
@@ -129,9 +138,8 @@ def match_steps(launch: Launch, regions: tuple[Region, ...], executed: Mapping[s
     costs = [
         [
             abs(log(count / (totals[stop] - totals[first])))
-            + 1e-3 * (stop - first)
-            # Of steps that run equally often, what comes first pays for the begin, what comes last for the end.
-            + 1e-6 * (len(named) - stop if part.after else first)
+            + MORE_STEPS_COST * (stop - first)
+            + LATER_STEP_COST * (len(named) - stop if part.after else first)
             for first, stop in runs
         ]
         for part, count in parts
@@ -140,18 +148,19 @@ def match_steps(launch: Launch, regions: tuple[Region, ...], executed: Mapping[s
     in_order = dict(zip(forward, _in_order([costs[place] for place in forward], runs), strict=True))
     # What comes after loops may have no step of its own there.
     chosen = [in_order.get(place, min(range(len(runs)), key=costs[place].__getitem__)) for place in range(len(parts))]
-    shares = {}
+    attributions = {}
     for (part, count), number in zip(parts, chosen, strict=True):
         first, stop = runs[number]
         total = totals[stop] - totals[first]
-        times, left = count / total, 0.0
+        times, remainder = count / total, 0.0
         region = regions[part.region] if part.region != OUTSIDE else None
         if region and region.leaf:
             whole = 1.0 / max(1, round(total / count)) if total >= count else float(round(count / total))
             if abs(count - whole * total) <= PEELED:
-                times, left = whole, count - whole * total
-        shares[part] = Share(steps=tuple(name for name, _ in named[first:stop]), times=times, left=left)
-    return shares
+                times, remainder = whole, count - whole * total
+        names = tuple(name for name, _ in named[first:stop])
+        attributions[part] = Attribution(steps=names, times=times, remainder=remainder)
+    return attributions
 
 
 def _in_order(costs: list[list[float]], runs: list[tuple[int, int]]) -> list[int]:
@@ -162,11 +171,11 @@ def _in_order(costs: list[list[float]], runs: list[tuple[int, int]]) -> list[int
     for place, (_, now) in enumerate(pairwise(costs), start=1):
         for number, (first, stop) in enumerate(runs):
             for before, (other_first, other_stop) in enumerate(runs):
-                cost = best[place - 1][before] + now[number] + AGAIN * (number == before)
+                cost = best[place - 1][before] + now[number] + SAME_STEPS_COST * (number == before)
                 if other_first <= first and other_stop <= stop and cost < best[place][number]:
                     best[place][number] = cost
                     came[place][number] = before
-    number = min(range(len(runs)), key=lambda one: best[-1][one])
+    number = min(range(len(runs)), key=best[-1].__getitem__)
     chosen = [number]
     for place in range(len(costs) - 1, 0, -1):
         number = came[place][number]

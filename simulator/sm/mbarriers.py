@@ -1,4 +1,4 @@
-"""Which mbarrier waits are for which arrivals, and what bulk copies and stores move, as far as code and ways tell.
+"""Which mbarrier waits are for which arrivals, and what bulk copies and stores move, as far as code and paths tell.
 
 The copies that a kernel without specialised warps announces are waited for one after the other, in that order.
 Specialised warps have a ring of mbarriers for each thing that they pass on: a *channel*, told by the offset in shared
@@ -11,69 +11,91 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..core.sm import tables as sm
+from ..core.sm import instruction as sm
 from ..launch.program import Launch
 from ..launch.walk import moved_bytes, steps
 from ..limits import SMEM_LINE_BYTES
 from ..sass.decode import Instruction
-from ..trace.ways import Ways
-from .match_steps import Part, Share
+from ..trace.paths import CtaPaths
+from .match_steps import Attribution, Part
 
 OFFSET = re.compile(r"\+0x([0-9a-f]+)\]$")
-ON_CHANNELS = (sm.EXPECT, sm.BULK_WAIT, sm.ARRIVE)
+ON_CHANNELS = (sm.EXPECT, sm.MBARRIER_WAIT, sm.ARRIVE)
 
 
-def join_mbarriers(launch: Launch, ways: Ways, code: np.ndarray) -> None:
-    """Enter who leads, and on which channel it goes, where an instruction is about mbarriers.
+def with_leaders(code: np.ndarray, paths: CtaPaths) -> np.ndarray:
+    """The code with the warp that acts for its CTA, for each instruction: the first one that runs it.
+
+    Args:
+        code: records of `core.sm.instruction`.
+    """
+    code = code.copy()
+    leaders: dict[int, int] = {}
+    for warp in range(len(paths.warps)):
+        for number in {number for number, _ in paths.executed(warp)}:
+            leaders.setdefault(number, warp)
+    for number, block in enumerate(paths.flow.blocks):
+        code["leader"][block.first : block.stop] = leaders.get(number, -1)
+    return code
+
+
+def with_channels(code: np.ndarray, launch: Launch, paths: CtaPaths) -> np.ndarray:
+    """The code with the channel of each instruction on mbarriers, and how many copies or free phases it is about.
+
+    Args:
+        code: with copies that nobody makes taken out.
 
     Raises:
         ValueError: more channels than the simulation has; one line.
     """
-    flow = ways.flow
-    leaders: dict[int, int] = {}
-    for warp in range(len(ways.warps)):
-        for number in {number for number, _ in ways.executed(warp)}:
-            leaders.setdefault(number, warp)
-    for number, block in enumerate(flow.blocks):
-        code[block.first : block.stop, sm.LEADER] = leaders.get(number, -1)
+    code = code.copy()
+    kinds = code["kind"]
     if not launch.consumer_warps:
-        code[code[:, sm.KIND] == sm.EXPECT, sm.ARGUMENT] = sm.CHANNELS
-        code[code[:, sm.KIND] == sm.BULK_WAIT, sm.ARGUMENT] = -1
-        return
-    on_channels = [place for place in range(len(code)) if code[place, sm.KIND] in ON_CHANNELS]
-    offsets = sorted({_offset(flow.instructions[place]) for place in on_channels})
+        code["copies"][kinds == sm.EXPECT] = 1
+        code["in_order"][kinds == sm.MBARRIER_WAIT] = 1
+        return code
+    places = [int(place) for place in np.flatnonzero(np.isin(kinds, ON_CHANNELS))]
+    offset_of = {place: _offset(paths.flow.instructions[place]) for place in places}
+    offsets = sorted(set(offset_of.values()))
     if len(offsets) > sm.CHANNELS:
         raise ValueError(f"kernel {launch.name}: {len(offsets)} rings of mbarriers; at most {sm.CHANNELS} are followed")
-    given_back = {_offset(flow.instructions[place]) for place in on_channels if code[place, sm.KIND] == sm.ARRIVE}
-    for place in on_channels:
-        offset = _offset(flow.instructions[place])
-        extra = launch.num_stages if offset in given_back else 0
-        if code[place, sm.KIND] == sm.EXPECT:
-            extra = _copies_after(code, place)
-        code[place, sm.ARGUMENT] = offsets.index(offset) + sm.CHANNELS * extra
+    given_back = {offset_of[place] for place in places if kinds[place] == sm.ARRIVE}
+    for place, offset in offset_of.items():
+        code["channel"][place] = offsets.index(offset)
+        if kinds[place] == sm.EXPECT:
+            code["copies"][place] = _copies_after(kinds, place)
+        elif kinds[place] == sm.MBARRIER_WAIT and offset in given_back:
+            code["free_phases"][place] = launch.num_stages
+    return code
 
 
 def _offset(instruction: Instruction) -> int:
-    found = [match for operand in instruction.operands if (match := OFFSET.search(operand))]
-    return int(found[0][1], 16) if found else 0
+    matches = [match for operand in instruction.operands if (match := OFFSET.search(operand))]
+    return int(matches[0][1], 16) if matches else 0
 
 
-def _copies_after(code: np.ndarray, place: int) -> int:
+def _copies_after(kinds: np.ndarray, place: int) -> int:
     """Bulk copies between an announcement and the next one."""
-    later = code[place + 1 :, sm.KIND]
+    later = kinds[place + 1 :]
     ends = np.flatnonzero(later == sm.EXPECT)
-    return int((later[: ends[0] if len(ends) else None] == sm.BULK).sum())
+    return int((later[: ends[0] if len(ends) else None] == sm.BULK_COPY).sum())
 
 
-def fill_bulk_copies(
-    launch: Launch,
-    ways: Ways,
-    shares: Mapping[Part, Share],
-    executed: Mapping[str, int],
+def with_bulk_copy_sizes(
     code: np.ndarray,
-    rates: np.ndarray,
-) -> None:
-    """Enter what a bulk copy moves, which its instruction does not tell: an even part of what its step loads by TMA."""
+    launch: Launch,
+    paths: CtaPaths,
+    attributions: Mapping[Part, Attribution],
+    executed: Mapping[str, int],
+) -> np.ndarray:
+    """The code with what each bulk copy moves, which it does not tell: an even part of what its step loads by TMA.
+
+    Args:
+        code: with leaders.
+        attributions: which steps each part of the code belongs to.
+        executed: step name -> executions in the CTA.
+    """
+    code = code.copy()
     moved = {
         step.name: executed[step.name]
         * sum(
@@ -83,46 +105,53 @@ def fill_bulk_copies(
         )
         for step, _ in steps(launch.program.body)
     }
+    leaders = {int(place): int(code["leader"][place]) for place in np.flatnonzero(code["kind"] == sm.BULK_COPY)}
     copies: dict[int, Counter[int]] = {}
-    for warp in range(len(ways.warps)):
-        for number, region in ways.executed(warp):
-            here = ways.flow.blocks[number]
-            for place in range(here.first, here.stop):
-                if code[place, sm.KIND] == sm.BULK and code[place, sm.LEADER] == warp:
+    for warp in sorted(set(leaders.values()) - {-1}):
+        for number, region in paths.executed(warp):
+            here = paths.flow.blocks[number]
+            for place, leader in leaders.items():
+                if leader == warp and here.first <= place < here.stop:
                     copies.setdefault(region, Counter())[place] += 1
     rest = float(sum(moved.values()))
     straight: Counter[int] = Counter()
     for region, places in copies.items():
-        inside = region >= 0 and ways.regions[region].leaf
-        share = shares.get(Part(region))
-        if not inside or share is None:
+        inside = region >= 0 and paths.regions[region].leaf
+        attribution = attributions.get(Part(region))
+        if not inside or attribution is None:
             straight += places
             continue
         # What is copied ahead of a loop is what its first iterations need.
-        wanted = share.times * sum(executed[name] for name in share.steps)
-        total = sum(moved[name] for name in share.steps) * ways.regions[region].count / wanted
+        wanted = attribution.times * sum(executed[name] for name in attribution.steps)
+        total = sum(moved[name] for name in attribution.steps) * paths.regions[region].count / wanted
         rest -= total
         for place in places:
-            rates[place, sm.SMEM] = total / sum(places.values()) / SMEM_LINE_BYTES
+            code["smem_lines"][place] = total / sum(places.values()) / SMEM_LINE_BYTES
     for place in straight:
-        rates[place, sm.SMEM] = max(0.0, rest) / sum(straight.values()) / SMEM_LINE_BYTES
+        code["smem_lines"][place] = max(0.0, rest) / sum(straight.values()) / SMEM_LINE_BYTES
+    return code
 
 
-def fill_bulk_stores(
-    launch: Launch, ways: Ways, executed: Mapping[str, int], code: np.ndarray, rates: np.ndarray
-) -> None:
-    """The same for bulk stores: what a kernel stores is known. Args: executed: step -> executions in the CTA."""
+def with_bulk_store_sizes(code: np.ndarray, launch: Launch, paths: CtaPaths, executed: Mapping[str, int]) -> np.ndarray:
+    """The same for bulk stores: what a kernel stores is known.
+
+    Args:
+        code: with leaders.
+        executed: step name -> executions in the CTA.
+    """
+    code = code.copy()
     wanted = 0
     for step, _ in steps(launch.program.body):
         for tile in step.stores:
             tensor = launch.program.tensor(tile.tensor)
             elements = min(tile.rows, tensor.rows) * min(tile.cols, tensor.cols)
             wanted += executed[step.name] * elements * tensor.element_bytes
-    stores = code[:, sm.KIND] == sm.BULK_WRITE
+    stores = code["kind"] == sm.BULK_STORE
     issued = 0
     for place in np.flatnonzero(stores):
-        leader = int(code[place, sm.LEADER])
-        block = next(number for number, one in enumerate(ways.flow.blocks) if one.first <= place < one.stop)
-        issued += sum(number == block for number, _ in ways.executed(leader)) if leader >= 0 else 0
+        leader = int(code["leader"][place])
+        block = next(number for number, block in enumerate(paths.flow.blocks) if block.first <= place < block.stop)
+        issued += sum(number == block for number, _ in paths.executed(leader)) if leader >= 0 else 0
     if issued:
-        rates[stores, sm.SMEM] = wanted / issued / SMEM_LINE_BYTES
+        code["smem_lines"][stores] = wanted / issued / SMEM_LINE_BYTES
+    return code

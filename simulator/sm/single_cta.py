@@ -9,19 +9,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..trace.ways import OUTSIDE
+from ..trace.paths import OUTSIDE
 from .machine import Machine, Run
 
 LONE_TRIPS, SETTLED = 8, 4
-"""Iterations of a loop that are run first; until its pace has settled, and so many more are measured."""
+"""Iterations of a loop that are run first; until its rate has settled, and so many more are measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class RegionCost:
     """One execution of a region by a lone CTA, without the regions inside.
 
     Args:
-        cycles: how long it takes; before: of them, until the first region inside begins; figures: as in `Run`.
+        cycles: how long it takes [cycles].
+        before: of them, until the first region inside begins [cycles].
+        figures: as in `Run`.
     """
 
     cycles: float
@@ -29,22 +31,36 @@ class Cost:
     figures: np.ndarray
 
 
-def lone_costs(machine: Machine, more_trips: int = SETTLED) -> dict[int, Cost]:
-    """What each region takes a lone CTA. Args: more_trips: iterations beyond the first ones that are measured."""
-    regions = machine.ways.regions
+def lone_costs(machine: Machine, more_trips: int = SETTLED) -> dict[int, RegionCost]:
+    """What each region takes a lone CTA.
+
+    Args:
+        more_trips: iterations beyond the first ones that are measured.
+
+    Returns:
+        region -> its cost; `OUTSIDE` -> that of the straight code.
+    """
+    regions = machine.paths.regions
     base = {number: LONE_TRIPS if region.leaf else 1 for number, region in enumerate(regions)}
     first = machine.run(base, np.zeros(1))
-    found: dict[int, Cost] = {}
+    costs: dict[int, RegionCost] = {}
     # Those inside come after the ones around them.
     for number in reversed(range(len(regions))):
         more = machine.run(base | {number: base[number] + more_trips}, np.zeros(1))
-        found[number] = _beyond(more, first, found, number, regions[number].leaf)
-    found[OUTSIDE] = _beyond(first, None, found, OUTSIDE, not regions)
-    return found
+        costs[number] = _beyond(more, first, costs, number, regions[number].leaf)
+    costs[OUTSIDE] = _beyond(first, None, costs, OUTSIDE, not regions)
+    return costs
 
 
-def _beyond(more: Run, less: Run | None, inner: Mapping[int, Cost], number: int, leaf: bool) -> Cost:
-    """What one run takes beyond another, and what is inside, for one execution of a region."""
+def _beyond(more: Run, less: Run | None, inner: Mapping[int, RegionCost], number: int, leaf: bool) -> RegionCost:
+    """What one run takes beyond another, and beyond what is inside, for one execution of a region.
+
+    Args:
+        more, less: runs with more and fewer iterations of the region; None: without any.
+        inner: costs of the regions that are known already, among them those inside.
+        number: of the region.
+        leaf: whether there is none inside.
+    """
     cycles, figures, counts = more.end, more.figures, dict(more.counts)
     if less:
         cycles, figures = cycles - less.end, figures - less.figures
@@ -54,10 +70,10 @@ def _beyond(more: Run, less: Run | None, inner: Mapping[int, Cost], number: int,
         if region != number:
             cycles = cycles - counts.get(region, 0) * cost.cycles
             figures = figures - counts.get(region, 0) * cost.figures
-    own = max(0.0, cycles / times)
-    before = own
+    alone = max(0.0, cycles / times)
+    before = alone
     if not leaf:
         begins = more.times(0, number)[-1] if number != OUTSIDE else 0.0
         inside = [time for region in inner for time in more.times(0, region) if time > begins]
-        before = min(own, min(inside, default=begins + own) - begins)
-    return Cost(cycles=own, before=before, figures=np.maximum(figures / times, 0.0))
+        before = min(alone, min(inside, default=begins + alone) - begins)
+    return RegionCost(cycles=alone, before=before, figures=np.maximum(figures / times, 0.0))

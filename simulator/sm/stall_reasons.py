@@ -2,12 +2,18 @@
 
 from dataclasses import dataclass
 
-from ..core.sm import tables as sm
+from ..core.sm import state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """A reason to wait. Args: number: its column in `CompiledCost.stalls`; meaning: half a sentence for people."""
+    """A reason to wait.
+
+    Args:
+        number: its column in `CompiledCost.stalls`.
+        name: for tables.
+        meaning: half a sentence for people.
+    """
 
     number: int
     name: str
@@ -17,14 +23,14 @@ class Stall:
 STALLS = tuple(
     Stall(number=number, name=name, meaning=meaning)
     for number, name, meaning in (
-        (sm.FIXED, "fixed", "for the stall count of the one before"),
-        (sm.SCOREBOARD, "scoreboard", "for a result without fixed latency"),
-        (sm.COPIES, "copies", "for tiles under way from L2"),
-        (sm.MATMULS, "products", "for tile products to end"),
-        (sm.QUEUE, "product queue", "for room in the queue of products"),
-        (sm.AT_BARRIER, "barrier", "for other warps at a barrier"),
-        (sm.BUSY_PIPE, "busy pipe", "for a pipe that is in use"),
-        (sm.NOT_SELECTED, "not selected", "for another warp that issues"),
-        (sm.PORT_BUSY, "register port", "for the tensor core's register reads"),
+        (state.FIXED, "fixed", "for the stall count of the one before"),
+        (state.SCOREBOARD, "scoreboard", "for a result without fixed latency"),
+        (state.COPIES, "copies", "for tiles under way from L2"),
+        (state.MATMUL_END, "products", "for tile products to end"),
+        (state.MATMUL_QUEUE, "product queue", "for room in the queue of products"),
+        (state.AT_BARRIER, "barrier", "for other warps at a barrier"),
+        (state.BUSY_PIPE, "busy pipe", "for a pipe that is in use"),
+        (state.NOT_SELECTED, "not selected", "for another warp that issues"),
+        (state.PORT_BUSY, "register port", "for the tensor core's register reads"),
     )
 )

@@ -2,8 +2,8 @@
 
 This is the estimate from the tile program; a cost from compiled code has the same form.
 Pipes are shared by the SM's CTAs. The critical path is what one CTA cannot overlap with itself:
-its tile products and its softmax follow each other. Barriers keep several warpgroups in step,
-so that one's products hide behind the other's only while they queue for the tensor cores;
+its matmuls and its softmax follow each other. Barriers keep several warpgroups in step,
+so that one's matmuls hide behind the other's only while they queue for the tensor cores;
 those of specialised warps keep no step.
 """
 
@@ -33,20 +33,24 @@ class StepCost:
     """Cost of one execution of a step.
 
     Args:
-        pipe_cycles: cycles of use of each of `PIPES` [cycles].
+        pipe_cycles: use of each of `PIPES` [cycles].
         critical_path_cycles: least time for a lone CTA [cycles].
         smem_read_bytes, smem_write_bytes: through shared memory [B].
-        executed_flop: of tile products; other_flop: all others [FLOP]; exp_count: MUFU operations.
-        local_read_bytes, local_write_bytes: spilled registers that come from L2, and go there [B];
-        local_bytes, local_kept_bytes: how many different ones, and those of them that are read before they are written.
-        restarts: of a lone CTA, how often its products begin after a pause in which the clock of its SM has risen,
-            short pauses in part; rested_cycles: for how long it had.
-        covers_l2: whether the cycles hold the way of loaded data from L2: the latency of a hit, and the SM's port.
-        slack_cycles: in a pipelined loop, by how much later than the step begins it needs the data that it then loads
-            ahead of it were they later than from L2; below 0 where it would wait for them already [cycles].
+        executed_flop: of matmuls [FLOP].
+        other_flop: all others [FLOP].
+        exp_count: MUFU operations.
+        local_read_bytes, local_write_bytes: spilled registers that come from L2, and go there [B].
+        local_bytes: different bytes of spilled registers that it touches [B].
+        local_kept_bytes: those of them that it reads before it writes them [B].
+        restarts: of a lone CTA, how often its matmuls begin after a pause in which the clock of its SM has risen; short
+            pauses count in part.
+        rested_cycles: how long the clock had been risen by then, in all [cycles].
+        covers_l2: whether the cycles include what loaded data take from L2: the latency of a hit, and the SM's port.
+        slack_cycles: extra latency beyond an L2 hit that a pipelined loop hides; negative if it stalls even on L2
+            hits [cycles].
         waits: how often, one after the other, the step waits for what it loads.
-        paces: by the age of its CTA among those of a full SM, the oldest first: how many times as long as the mean it
-            takes where they want a pipe for longer than there is; empty: all the same.
+        slowdown_by_age: of each CTA of a full SM, the oldest first: how many times as long as the mean the step takes
+            it where they want a pipe for longer than there is; empty: all the same.
     """
 
     pipe_cycles: tuple[float, ...]
@@ -65,11 +69,11 @@ class StepCost:
     covers_l2: bool = False
     slack_cycles: float = 0.0
     waits: int = 1
-    paces: tuple[float, ...] = ()
+    slowdown_by_age: tuple[float, ...] = ()
 
 
 def operand_smem_bytes(matmul: Matmul, element_bytes: int, num_warps: int, instruction: str, warp_split: str) -> int:
-    """Bytes that the warps read from shared memory for one tile product, re-reads included [B].
+    """Bytes that the warps read from shared memory for one matmul of a tile, re-reads included [B].
 
     Every warp (mma.sync) or warpgroup (wgmma) reads the operands of its share of C.
     Split-Q gives each its own rows, so that all of them read B; split-K gives each its own columns, so that all read A.
@@ -95,7 +99,10 @@ def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) ->
     """Estimate one step's cost from its tiles.
 
     Args:
-        step: of the launch's program; element_bytes: of the matmul operands [B].
+        step: of the launch's program.
+        launch: whose warps divide the work.
+        device: gives rates, and latencies of the SM.
+        element_bytes: of the matmul operands [B].
 
     Source: counts from the tile program; rates from the device file; latencies from its SM (`tiles_...`).
     """
@@ -133,7 +140,7 @@ def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) ->
     arithmetic += ROW_LANES * 10 * work.row_reductions * max((matmul.m for matmul in work.matmuls), default=0) / 64
     other = redundancy * work.exp_count / 32 + mma_instructions + LOOP_INSTRUCTIONS * warps
     other += LOAD_INSTRUCTIONS * loaded / 512 + (work.smem_write_bytes + work.smem_read_bytes) / 512
-    # Every spilled register is stored and loaded once where the products need the registers.
+    # Every spilled register is stored and loaded once where the matmuls need the registers.
     spilled = 2 * launch.resources.spilled_bytes_per_thread * launch.threads_per_cta if work.matmuls else 0
     other += spilled / 128
     slots = (1.0 + extra_issue) * arithmetic + other

@@ -7,6 +7,7 @@ from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.walk import tally
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import launches_of
 from tilesight.simulator.sm.from_code import compiled_costs
@@ -51,7 +52,8 @@ def test_all_products_of_a_kernel_are_paid_for(schedule: str, name: str, options
     launch = next(one for one in launches_of(PROBLEM, schedule, found.config(**fixed), H200) if one.name == name)
     outcome = compile_launch(launch, PROBLEM, H200, code=True)
     assert isinstance(outcome, Compiled)
-    costs = compiled_costs(with_resources(launch, outcome), H200, 2)
+    compiled = with_resources(launch, outcome)
+    costs = compiled_costs(compiled, residency_of(compiled, H200), H200, 2)
     executed = tally(launch.program).executions
     tensor = PIPES.index("tensor")
     cycles = sum(cost.pipe_cycles[tensor] * executed[step] for step, cost in costs.steps.items())

@@ -4,18 +4,20 @@ import json
 from pathlib import Path
 
 import pytest
-from tilesight.cli.main import main
 from tilesight.kernels.launch.availability import missing_package
 
+from tilesight.cli.main import main
+
 if missing_package() is None:
-    import tilesight
     import torch
     import triton
     from kernels.zoo import rowwise
 
+    import tilesight
+
 pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
 
-FILE = '''
+FILE = """
 import torch
 import triton
 import triton.language as tl
@@ -80,7 +82,7 @@ def needs(something):
 
 def raises():
     raise KeyError("of my own")
-'''
+"""
 
 
 @pytest.fixture

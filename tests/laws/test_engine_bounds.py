@@ -57,7 +57,7 @@ def test_a_gpu_that_is_twice_as_fast_in_all_takes_half_the_time(case: Case) -> N
     rates = [name for name in type(case.device).__slots__ if name.endswith(("_bytes_per_s", "_clock_hz"))]
     faster = {name: 2 * getattr(case.device, name) for name in rates}
     device = replace(case.device, hbm_latency_s=case.device.hbm_latency_s / 2, **faster)
-    for one, two in zip(case.simulate().launches, replace(case, device=device).simulate().launches, strict=True):
-        assert one.clock_hz * 2 == two.clock_hz
-        assert one.traffic.cycles == two.traffic.cycles
-        assert one.traffic.hbm_read_bytes == two.traffic.hbm_read_bytes
+    for slow, fast in zip(case.simulate().launches, replace(case, device=device).simulate().launches, strict=True):
+        assert slow.clock_hz * 2 == fast.clock_hz
+        assert slow.traffic.cycles == fast.traffic.cycles
+        assert slow.traffic.hbm_read_bytes == fast.traffic.hbm_read_bytes

@@ -24,8 +24,8 @@ print(json.dumps([simulate(problem, schedule=name).to_dict() for name in ("flash
 @given(case=cases(), l2=st.sampled_from(("cold", "warm")), resolution=st.sampled_from(("chunk", "line")))
 def test_the_same_call_gives_the_same_json(case: Case, l2: str, resolution: str) -> None:
     """Nothing is left over from one call to the next."""
-    one, two = (json.dumps(case.simulate(l2=l2, resolution=resolution).to_dict()) for _ in range(2))
-    assert one == two
+    first, second = (json.dumps(case.simulate(l2=l2, resolution=resolution).to_dict()) for _ in range(2))
+    assert first == second
 
 
 def test_other_processes_give_the_same_json() -> None:

@@ -36,12 +36,12 @@ def test_twice_the_batch_is_twice_the_work(case: Case) -> None:
     doubled = replace(case, problem=replace(case.problem, batch=2 * case.problem.batch))
     # With more CTAs, strips of score tiles may get longer.
     assume(_strip(case) == _strip(doubled))
-    one, two = case.simulate().total, doubled.simulate().total
+    single, double = case.simulate().total, doubled.simulate().total
     for name in EXACT:
         if case.schedule == "unfused" and name in MADE_ONCE:
             continue
-        assert getattr(two, name) == 2 * getattr(one, name), name
-    loads = [total.smem_fill_bytes + total.l1_hit_bytes for total in (one, two)]
+        assert getattr(double, name) == 2 * getattr(single, name), name
+    loads = [total.smem_fill_bytes + total.l1_hit_bytes for total in (single, double)]
     assert loads[1] == 2 * loads[0]
 
 
@@ -51,16 +51,16 @@ def test_batch_and_heads_change_places_freely(case: Case) -> None:
     """Without shared KV heads, B sequences of H heads are H sequences of B heads."""
     problem = replace(case.problem, kv_heads=case.problem.heads)
     swapped = replace(problem, batch=problem.heads, heads=problem.batch, kv_heads=problem.batch)
-    one, two = (replace(case, problem=each).simulate() for each in (problem, swapped))
-    assert one.launches == two.launches
+    first, second = (replace(case, problem=shape).simulate() for shape in (problem, swapped))
+    assert first.launches == second.launches
 
 
 @laws
 @given(case=cases())
 def test_half_precision_types_are_alike(case: Case) -> None:
     """fp16 and bf16 have the same size and the same rates."""
-    one, two = (replace(case, problem=replace(case.problem, dtype=dtype)).simulate() for dtype in ("fp16", "bf16"))
-    assert asdict(one.total) == asdict(two.total)
+    first, second = (replace(case, problem=replace(case.problem, dtype=dtype)).simulate() for dtype in ("fp16", "bf16"))
+    assert asdict(first.total) == asdict(second.total)
 
 
 @laws

@@ -120,7 +120,7 @@ def test_a_continued_grid_reads_and_stores_every_byte(case: Case) -> None:
     """From an empty L2 never less than each byte once; and all that is stored is counted."""
     total = case.simulate().total
     assert total.hbm_read_bytes >= bytes_touched_first(case.launches, "load")
-    assert total.l2_write_bytes == sum(sum(tally(each.program).store_bytes.values()) for each in case.launches)
+    assert total.l2_write_bytes == sum(sum(tally(launch.program).store_bytes.values()) for launch in case.launches)
 
 
 @settings(max_examples=40, deadline=None)
@@ -129,8 +129,8 @@ def test_what_a_launch_touches_is_what_it_reads_where_nothing_is_read_twice(case
     """Coverage alone says what a full run with room for all reads from device memory in its first launch."""
     roomy = replace(case, device=replace(case.device, l2_bytes=1 << 30), steady_state=False)
     first = roomy.launches[0]
-    tensors, index, _ = lower_tensors(roomy.launches, roomy.device, "chunk")
-    assert roomy.simulate().launches[0].traffic.hbm_read_bytes == touched_bytes(first.program, tensors, index)
+    tensors = lower_tensors(roomy.launches, roomy.device, "chunk")
+    assert roomy.simulate().launches[0].traffic.hbm_read_bytes == touched_bytes(first.program, tensors)
 
 
 @pytest.mark.parametrize(

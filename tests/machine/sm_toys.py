@@ -3,34 +3,36 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from tilesight.simulator.core.sm import issue as engine
-from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.core.sm import instruction as op
+from tilesight.simulator.core.sm import state as sm
+from tilesight.simulator.core.sm.issue import simulate_sm
+from tilesight.simulator.core.sm.latencies import Latencies
 
-LATENCIES = sm.Latencies(
+LATENCIES = Latencies(
     load=300.0,
     copy=300.0,
-    bulk=300.0,
-    fill=1.0,
-    out=8.0,
-    turn=100.0,
-    arrival=2.0,
-    barrier=10.0,
-    matmul_wait=40.0,
+    bulk_copy=300.0,
+    fill_per_line=1.0,
+    store_per_line=8.0,
+    copy_after_store=100.0,
+    barrier_arrival=2.0,
+    barrier_release=10.0,
+    matmul_release=40.0,
     matmul_queue=4,
-    port=0.0,
-    slack=2.0,
-    held_up=1.0,
-    run=8,
-    dispatch=100.0,
-    rest=1e9,
-    jitter=0.0,
-    short_rest=0.6,
-    full_rest=1000.0,
+    port_share=0.0,
+    port_credit=2.0,
+    port_run=8,
+    port_run_factor=1.0,
+    replacement=100.0,
+    clock_rest=1e9,
+    matmul_jitter=0.0,
+    short_restart=0.6,
+    full_restart=1000.0,
     lsu_queue=10,
-    most_taken=0.92,
-    taken_from_reads=0.74,
-    takes_all=0.95,
-    line_holds=0.5,
+    matmul_smem_most=0.92,
+    matmul_smem_from_reads=0.74,
+    matmul_smem_all=0.95,
+    line_hold=0.5,
     copy_turn=0.25,
 )
 
@@ -39,49 +41,61 @@ LATENCIES = sm.Latencies(
 class Code:
     """Instructions, in order."""
 
-    rows: list[tuple[int, ...]] = field(default_factory=list)
-    rates: list[tuple[float, ...]] = field(default_factory=list)
+    rows: list[op.SmInstruction] = field(default_factory=list)
 
     def add(
         self,
-        kind: int = sm.PLAIN,
-        pipe: int = sm.NO_PIPE,
+        kind: int = op.PLAIN,
+        pipe: int = op.NO_PIPE,
         *,
         stall: int = 1,
         writes: int = -1,
         reads: int = -1,
         waits: int = 0,
-        argument: int = 0,
         leader: int = 0,
         interval: float = 1.0,
         latency: float = 0.0,
         read: float = 0.0,
         smem: float = 0.0,
-        tensor: float = 0.0,
         port: float = 0.0,
         passes: float = 0.0,
         times: int = 1,
+        **others: float,
     ) -> "Code":
-        """One instruction, or several alike."""
-        self.rows += [(kind, pipe, stall, writes, reads, waits, argument, leader)] * times
-        self.rates += [(interval, latency, read, smem, tensor, port, passes)] * times
+        """One instruction, or several alike. Args: others: fields of `SmInstruction` that few kinds have."""
+        row = op.SmInstruction(
+            kind=kind,
+            pipe=pipe,
+            stall_cycles=stall,
+            write_scoreboard=writes,
+            read_scoreboard=reads,
+            wait_mask=waits,
+            leader=leader,
+            interval_cycles=interval,
+            latency_cycles=latency,
+            operand_cycles=read,
+            smem_lines=smem,
+            port_reads=port,
+            smem_passes=passes,
+        )
+        self.rows += [row._replace(**others)] * times  # type: ignore[arg-type]
         return self
 
-    def product(self, columns: int = 128, *, commits: bool = False, stall: int = 4) -> "Code":
+    def matmul(self, columns: int = 128, *, commits: bool = False, stall: int = 4) -> "Code":
         """A warpgroup's m64nNk16, A in registers."""
         half = columns / 2.0
-        return self.add(sm.MATMUL, argument=int(commits), stall=stall, smem=columns / 4.0, tensor=half, port=half)
+        return self.add(op.MATMUL, commits=int(commits), stall=stall, smem=columns / 4.0, tensor_cycles=half, port=half)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What came of a run. Args: log as in `core.sm`; the rest summed over warps."""
+    """What came of a run. The fields are those of `core.sm.state`, summed over warps."""
 
     log: np.ndarray
-    counts: np.ndarray
+    issues: np.ndarray
     stalls: np.ndarray
-    blames: np.ndarray
-    pipes: np.ndarray
+    awaited: np.ndarray
+    used: np.ndarray
 
     @property
     def cycles(self) -> float:
@@ -97,30 +111,26 @@ class Seen:
 
 def walk(
     code: Code,
-    ways: list[list[tuple[int, int, int]]],
+    paths: list[list[tuple[int, int, int]]],
     *,
     offsets: tuple[float, ...] = (0.0,),
     rounds: int = 1,
-    latencies: sm.Latencies = LATENCIES,
+    latencies: Latencies = LATENCIES,
 ) -> Seen:
-    """Run CTAs whose warp w walks the stretches `ways[w]` (first, one past the last, mark)."""
+    """Run CTAs whose warp w walks the stretches `paths[w]` (first, one past the last, mark)."""
     roles, stretches = [], []
-    for way in ways:
-        roles.append((len(stretches), len(stretches) + len(way)))
-        stretches += way
+    for path in paths:
+        roles.append((len(stretches), len(stretches) + len(path)))
+        stretches += path
     entries = len(offsets) * (rounds + 2) * (len(stretches) + 4)
-    state = sm.new_state(len(code.rows), len(ways), np.array(offsets), entries)
-    logged = engine.simulate_sm(
-        np.array(code.rows, dtype=np.int64),
-        np.array(code.rates),
-        np.array(stretches, dtype=np.int64),
-        np.array(roles, dtype=np.int64),
-        latencies,
-        rounds,
-        state,
-    )
+    state = sm.new_state(len(code.rows), len(paths), np.array(offsets), entries)
+    trace, warps = np.array(stretches, dtype=np.int64), np.array(roles, dtype=np.int64)
+    logged = simulate_sm(op.code_table(code.rows), trace, warps, latencies, rounds, state)
     assert logged > 0, "warps wait for each other for ever"
-    return Seen(log=state.log[:logged], counts=state.counts, stalls=state.stalls, blames=state.blames, pipes=state.used)
+    assert logged <= entries
+    return Seen(
+        log=state.log[:logged], issues=state.issues, stalls=state.stalls, awaited=state.awaited, used=state.used
+    )
 
 
 def straight(code: Code, warps: int = 1, **options: object) -> Seen:

@@ -12,10 +12,10 @@ from tilesight.simulator.sm.step_cost import StepCost
 FIRST_WAVE_US = (2044, 2126, 2388, 2717)
 SECOND_WAVE_US = (2143, 2257, 2418, 2581)
 """flash2, 64 x 64 tiles, four CTAs on an SM of an H200, 2026-11-21 (docs/decisions/0010)."""
-PACES = (0.869, 0.905, 1.043, 1.273)
+SLOWDOWN = (0.869, 0.905, 1.043, 1.273)
 """By age, of the mean, from the first wave alone: the second is older, and so faster, from 2044 us on, and so on."""
 PIPE = 100
-THIRDS = cost(critical_path=10, tensor=PIPE, paces=(2 / 3, 2.0))
+THIRDS = cost(critical_path=10, tensor=PIPE, slowdown_by_age=(2 / 3, 2.0))
 """Of two CTAs, the older takes two thirds of 200 cycles, the younger twice as long: together 100, and 100 alone."""
 
 
@@ -39,7 +39,7 @@ def ends(steps: Sequence[int], step: StepCost, ctas_per_sm: int, sms: int = 1) -
 
 def waves(costs: Sequence[float]) -> np.ndarray:
     """How long CTAs of four waves take, in us of an H200: scaled so that the first wave takes as long as it did."""
-    body = {f"step {i}": cost(tensor=each, paces=PACES) for i, each in enumerate(costs)}
+    body = {f"step {i}": cost(tensor=pipe_cycles, slowdown_by_age=SLOWDOWN) for i, pipe_cycles in enumerate(costs)}
     start, end = timeline([4000 // len(costs)] * 16, body, ctas_per_sm=4)
     durations = (end - start).reshape(4, 4)
     scaled: np.ndarray = durations * np.mean(FIRST_WAVE_US) / durations[0].mean()
@@ -61,15 +61,17 @@ def test_age_counts_on_a_cta_s_own_sm() -> None:
     assert ends([100] * 4, THIRDS, 2, sms=2) == pytest.approx([13_333, 13_333, 20_000, 20_000], rel=0.02)
 
 
-@pytest.mark.parametrize("paces", [(), (0.1, 0.1), (5.0, 5.0)])
-def test_a_cta_that_waits_for_nobody_has_no_pace_but_its_own(paces: tuple[float, ...]) -> None:
+@pytest.mark.parametrize("slowdown", [(), (0.1, 0.1), (5.0, 5.0)])
+def test_a_cta_that_shares_no_pipe_is_not_slowed_by_its_age(slowdown: tuple[float, ...]) -> None:
     """Two CTAs of 250 cycles a step, of which the pipe takes 100, are in each other's way at no time."""
-    assert ends([50, 50], cost(critical_path=250, tensor=PIPE, paces=paces), 2) == [50 * 250] * 2
+    assert ends([50, 50], cost(critical_path=250, tensor=PIPE, slowdown_by_age=slowdown), 2) == [50 * 250] * 2
 
 
 def test_paces_that_are_no_mean_share_a_pipe_no_more_than_once() -> None:
     """By a tenth of the mean each, both would be done after 20 cycles of a pipe that either wants for 100."""
-    assert ends([1, 1], cost(critical_path=10, tensor=PIPE, paces=(0.1, 0.1)), 2) == pytest.approx([2 * PIPE] * 2)
+    assert ends([1, 1], cost(critical_path=10, tensor=PIPE, slowdown_by_age=(0.1, 0.1)), 2) == pytest.approx(
+        [2 * PIPE] * 2
+    )
 
 
 def test_paces_of_the_first_wave_give_the_second_of_an_h200() -> None:

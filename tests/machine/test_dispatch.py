@@ -87,8 +87,8 @@ def test_no_sm_holds_more_ctas_than_fit(config: Config, causal: bool) -> None:
     assert np.all(end > start)
     assert np.all(np.diff(start) >= 0)
     assert set(sm) == set(range(132))
-    for one in range(132):
-        here = sm == one
+    for number in range(132):
+        here = sm == number
         assert most_at_once(start[here], end[here]) <= resident
         assert set(slot[here]) <= set(range(resident))
         for place in range(resident):

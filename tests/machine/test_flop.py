@@ -11,19 +11,19 @@ PROBLEM = AttentionProblem(batch=1, heads=4, seqlen_q=1024, seqlen_k=1024, head_
 @pytest.mark.parametrize("block_n", [32, 64, 128])
 def test_flash2_computes_less_outside_tile_products_than_flash1(block_n: int) -> None:
     """O is divided by l at the end, and not rescaled twice in every iteration; the products are the same."""
-    one, two = (
+    first, second = (
         simulate(PROBLEM, schedule=schedule, config=Config(block_m=64, block_n=block_n)).total
         for schedule in ("flash1", "flash2")
     )
-    assert two.matmul_flop == one.matmul_flop == 4 * 4 * 1024 * 1024 * 64
-    assert two.other_flop < one.other_flop
-    assert two.exp_count < one.exp_count
+    assert second.matmul_flop == first.matmul_flop == 4 * 4 * 1024 * 1024 * 64
+    assert second.other_flop < first.other_flop
+    assert second.exp_count < first.exp_count
 
 
 def test_the_saving_is_the_second_rescaling_of_o() -> None:
     """At least one multiplication for each element of O and each key tile."""
-    one, two = (
+    first, second = (
         simulate(PROBLEM, schedule=schedule, config=Config(block_m=64, block_n=64)).total
         for schedule in ("flash1", "flash2")
     )
-    assert one.other_flop - two.other_flop >= 4 * 1024 * 64 * (1024 // 64)
+    assert first.other_flop - second.other_flop >= 4 * 1024 * 64 * (1024 // 64)

@@ -12,7 +12,7 @@ def test_ctas_windows_apart_find_nothing_of_each_other(monkeypatch: pytest.Monke
     launch = sweeps(tiles=SLAB_TILES, times=1, slabs=(0, 1), role="scratch")
     whole = run(launch).hbm_read_bytes
     monkeypatch.setattr(lower, "FOLD_ABOVE_GRANULES", 64)
-    _, _, granules = lower.lower_tensors((launch,), GPU, "chunk")
+    granules = lower.lower_tensors((launch,), GPU, "chunk").granules
     assert granules < 2 * SLAB_TILES
     assert run(launch).hbm_read_bytes == whole == 2 * SLAB_TILES * TILE_BYTES
 
@@ -33,5 +33,5 @@ def test_a_window_finds_its_own_data_again(slab: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(lower, "FOLD_ABOVE_GRANULES", 64)
     rest = writes(tiles=32, slabs=(slab, 40), role="scratch")
     again = sweeps(tiles=32, times=2, slabs=(slab, 40), name="Y", role="scratch")
-    assert lower.lower_tensors((rest, again), GPU, "chunk")[2] < 41 * 32
+    assert lower.lower_tensors((rest, again), GPU, "chunk").granules < 41 * 32
     assert [seen.hbm_read_bytes for seen in run_all(rest, again, gpu=ONE_PARTITION)] == [0, 0]

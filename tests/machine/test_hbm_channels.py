@@ -21,8 +21,8 @@ def test_tiles_of_many_channels_come_at_the_bandwidth_of_all(channels: int) -> N
     """Loads of one step: the last one waits as long as with one server, but for how unevenly they fall."""
     gpu = replace(ONE_PARTITION, sm_fill_bytes_per_cycle=8192, hbm_channels=channels)
     loads = tuple(tile("X", one=i) for i in range(640))
-    one = launch([Step(name="load", loads=loads)], (tensor("X", 640),), [(0, 1)], ("slab", "one"))
-    assert 640 * 16 <= run(one, gpu=gpu).cycles - MISS < 1.4 * 640 * 16
+    loading = launch([Step(name="load", loads=loads)], (tensor("X", 640),), [(0, 1)], ("slab", "one"))
+    assert 640 * 16 <= run(loading, gpu=gpu).cycles - MISS < 1.4 * 640 * 16
 
 
 def test_who_waits_for_a_tile_waits_for_those_before_it_in_its_channel() -> None:

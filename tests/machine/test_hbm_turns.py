@@ -12,11 +12,11 @@ TIMES, TILE_CYCLES = 3000, 16
 
 def iteration(stored: int, turn_s: float) -> float:
     """Cycles of an iteration that loads a tile and stores so many, none of which was seen before."""
-    stores = tuple(tile(f"Y{one}", i=1) for one in range(stored))
+    stores = tuple(tile(f"Y{number}", i=1) for number in range(stored))
     step = Step(name="step", loads=(tile("X", i=1),), stores=stores)
-    tensors = tuple(tensor(name, TIMES) for name in ("X", *(f"Y{one}" for one in range(stored))))
-    one = launch((Loop(counter="i", trips=TIMES, body=(step,)),), tensors, [(0,)])
-    return run(one, gpu=replace(ONE_PARTITION, hbm_turn_s=turn_s)).cycles / TIMES
+    tensors = tuple(tensor(name, TIMES) for name in ("X", *(f"Y{number}" for number in range(stored))))
+    kernel = launch((Loop(counter="i", trips=TIMES, body=(step,)),), tensors, [(0,)])
+    return run(kernel, gpu=replace(ONE_PARTITION, hbm_turn_s=turn_s)).cycles / TIMES
 
 
 @pytest.mark.parametrize("stored", [1, 2, 4])

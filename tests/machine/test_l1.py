@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from closed_forms.sm_bytes import flash1_fill_bytes
 from machine.toys import GPU, KIB, TILE_BYTES, Tensor, Tile, launch, run, sweeps
-from tilesight.simulator.core.engine.l1 import L1_ENTRIES, SEEN_COLUMNS, STAMPS, look_up
+from tilesight.simulator.core.engine.l1 import look_up, make_l1
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.launch.program import Step, affine
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -85,9 +85,6 @@ CURVE = np.array(((0.5, 2.9), (1.0, 0.0)))
 
 def test_l1_remembers_small_tiles_as_far_back_as_large_ones() -> None:
     """Tiles of 16 rows would be forgotten after 256 of them, in a quarter of the room."""
-    ring, seen = np.zeros((1, L1_ENTRIES, 2), dtype=np.int64), np.zeros((1, SEEN_COLUMNS), dtype=np.int32)
-    stamps = np.zeros((1, STAMPS), dtype=np.uint16)
-    found = [
-        look_up(ring, seen, stamps, CURVE, 2048.0 * KIB, tag, KIB, 0, False) for _ in range(2) for tag in range(600)
-    ]
-    assert found == [False] * 600 + [True] * 600
+    l1 = make_l1(1)
+    hits = [look_up(l1, CURVE, 2048.0 * KIB, tag, KIB, 0, False) for _ in range(2) for tag in range(600)]
+    assert hits == [False] * 600 + [True] * 600

@@ -35,9 +35,9 @@ def test_l2_keeps_what_an_h200_kept(name: str) -> None:
     """Sweeps in step, what is written and read again, copies to and fro, and what streams drive out."""
     replay = replayer().replay
     differences = [
-        [abs(getattr(run, key) - told[key]) / (1e6 * told["megabytes"]) for key in MOST]
+        [abs(getattr(run, key) - counted[key]) / (1e6 * counted["megabytes"]) for key in MOST]
         for sequence in recorded()
         if sequence["name"] == name
-        for told, run in zip(sequence["launches"], replay(sequence, H200), strict=True)
+        for counted, run in zip(sequence["launches"], replay(sequence, H200), strict=True)
     ]
     assert (np.mean(differences, axis=0) < list(MOST.values())).all()

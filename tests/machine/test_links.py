@@ -72,15 +72,15 @@ def test_the_port_of_an_sm_limits_what_it_takes_in() -> None:
     """Hits alone, 64 B per cycle: two SMs take twice as much in the same time."""
     wide = replace(ONE_PARTITION, l2_bytes_per_s=1e12, hbm_peak_bytes_per_s=1e12, hbm_read_bytes_per_s=1e12)
     tiles, times = 16, 40
-    one, two = (run(sweeps(tiles=tiles, times=times, slabs=slabs, stages=8), gpu=wide) for slabs in ((0,), (0, 1)))
-    assert one.cycles >= tiles * times * PORT
-    assert two.cycles == pytest.approx(one.cycles, rel=0.05)
+    alone, both = (run(sweeps(tiles=tiles, times=times, slabs=slabs, stages=8), gpu=wide) for slabs in ((0,), (0, 1)))
+    assert alone.cycles >= tiles * times * PORT
+    assert both.cycles == pytest.approx(alone.cycles, rel=0.05)
 
 
 def test_the_partitions_share_the_bandwidth_of_the_l2() -> None:
     """Four SMs on one slow partition take as long as two on each of two: a partition has its half of the rate."""
     slow = {"sms": 4, "l2_bytes_per_s": 16e9, "fabric_bytes_per_s": 1e12, "fabric_latency_cycles": 0}
     sweep = sweeps(tiles=8, times=20, slabs=(0, 1, 2, 3))
-    one, two = (run(sweep, gpu=replace(gpu, **slow)) for gpu in (ONE_PARTITION, GPU))
-    assert one.cycles == pytest.approx(4 * 8 * 20 * TILE_BYTES / 16, rel=0.02)
-    assert two.cycles == pytest.approx(one.cycles, rel=0.02)
+    whole, split = (run(sweep, gpu=replace(gpu, **slow)) for gpu in (ONE_PARTITION, GPU))
+    assert whole.cycles == pytest.approx(4 * 8 * 20 * TILE_BYTES / 16, rel=0.02)
+    assert split.cycles == pytest.approx(whole.cycles, rel=0.02)

@@ -39,11 +39,11 @@ def test_one_partition_holds_shared_data_once() -> None:
 
 def test_private_data_counts_one_and_a_half_times() -> None:
     """Two thirds of the L2 in two slabs, one per SM, are read once; two tiles more are read in every sweep."""
-    each = L2_TILES // 3
-    fits = run(sweeps(tiles=each, times=4, slabs=(0, 1)))
-    too_much = run(sweeps(tiles=each + 1, times=4, slabs=(0, 1)))
-    assert fits.hbm_read_bytes == 2 * each * TILE_BYTES
-    assert too_much.hbm_read_bytes == 4 * 2 * (each + 1) * TILE_BYTES
+    share = L2_TILES // 3
+    fits = run(sweeps(tiles=share, times=4, slabs=(0, 1)))
+    too_much = run(sweeps(tiles=share + 1, times=4, slabs=(0, 1)))
+    assert fits.hbm_read_bytes == 2 * share * TILE_BYTES
+    assert too_much.hbm_read_bytes == 4 * 2 * (share + 1) * TILE_BYTES
 
 
 @pytest.mark.parametrize("tiles", [20, 40])

@@ -1,7 +1,6 @@
 """Where granules are too many and too small, a few stand for all: bytes and cycles stay what they are."""
 
 import pytest
-from tilesight.simulator.core.engine.tile_path import GRANULE_ROW_BYTES, ROW_BYTES, ROW_GRANULES, STANDS_FOR
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.engine import lower
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -19,11 +18,11 @@ def test_a_sample_counts_what_all_granules_do(
     schedule: str, problem: AttentionProblem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scores that overflow L2, and lines that are not aligned."""
-    told = []
+    predictions = []
     for above in (1 << 60, 0):
         monkeypatch.setattr(lower, "SAMPLE_ABOVE_GRANULES", above)
-        told.append(simulate(problem, schedule=schedule, device=DEVICE))
-    for whole, sampled in zip(told[0].launches, told[1].launches, strict=True):
+        predictions.append(simulate(problem, schedule=schedule, device=DEVICE))
+    for whole, sampled in zip(predictions[0].launches, predictions[1].launches, strict=True):
         for name in COUNTED:
             expected = getattr(whole.traffic, name)
             assert getattr(sampled.traffic, name) == pytest.approx(expected, rel=0.01, abs=2e5), (whole.name, name)
@@ -32,10 +31,10 @@ def test_a_sample_counts_what_all_granules_do(
 def test_only_what_is_large_is_sampled_and_every_tile_keeps_enough() -> None:
     """A tile of few granules would be all or nothing."""
     launches = launches_of(PROBLEM, "naive", None, DEVICE)
-    tensors, index, _ = lower.lower_tensors(launches, DEVICE, "chunk")
-    scores, keys = tensors[index["S"]], tensors[index["K"]]
-    assert keys[STANDS_FOR] == 1
-    assert scores[STANDS_FOR] > 1
-    assert scores[ROW_GRANULES] * scores[STANDS_FOR] * scores[GRANULE_ROW_BYTES] == scores[ROW_BYTES]
-    assert scores[ROW_GRANULES] >= lower.LEAST_SAMPLED
-    assert lower.lower_tensors(launches, DEVICE, "line")[0][:, STANDS_FOR].max() == 1
+    tensors = lower.lower_tensors(launches, DEVICE, "chunk")
+    scores, keys = (tensors.table[tensors.index[name]] for name in "SK")
+    assert keys["sampling_stride"] == 1
+    assert scores["sampling_stride"] > 1
+    assert scores["row_granules"] * scores["sampling_stride"] * scores["granule_row_bytes"] == scores["row_bytes"]
+    assert scores["row_granules"] >= lower.LEAST_SAMPLED
+    assert lower.lower_tensors(launches, DEVICE, "line").table["sampling_stride"].max() == 1

@@ -17,17 +17,17 @@ def ends(items: Sequence[Mapping[str, int]], costs: dict[str, StepCost]) -> list
     """When CTAs of one SM end, each of which takes every step so many times, in the order of `costs`."""
     gpu = replace(ONE_PARTITION, sms=1)
     body = tuple(Loop(counter=f"at {name}", trips=name, body=(Step(name=name),)) for name in costs)
-    table = [(0, *(each.get(name, 0) for name in costs)) for each in items]
+    table = [(0, *(item.get(name, 0) for name in costs)) for item in items]
     smem_bytes = gpu.smem_per_sm_bytes // len(items) - 2 * KIB
     toy = launch(body, (tensor("X", 1),), table, ("slab", *costs), smem_bytes=smem_bytes)
     return list(run(toy, gpu=gpu, costs=costs, record=True).timeline[:, 3])
 
 
-@pytest.mark.parametrize("paces", [(), (1.0, 1.0, 1.0, 1.0)])
+@pytest.mark.parametrize("slowdown", [(), (1.0, 1.0, 1.0, 1.0)])
 @pytest.mark.parametrize("steps", [1, 50])
-def test_ctas_of_one_pace_end_together(paces: tuple[float, ...], steps: int) -> None:
+def test_ctas_of_one_pace_end_together(slowdown: tuple[float, ...], steps: int) -> None:
     """Four CTAs want the same pipe for all of their 100 cycles: each step takes all of them 400."""
-    step = cost(critical_path=10, tensor=PIPE, paces=paces)
+    step = cost(critical_path=10, tensor=PIPE, slowdown_by_age=slowdown)
     assert ends([{"work": steps}] * 4, {"work": step}) == pytest.approx([400 * steps] * 4)
 
 
@@ -52,8 +52,8 @@ def test_a_cta_goes_faster_while_the_other_s_step_wants_less() -> None:
 def test_an_older_cta_is_never_faster_than_alone_and_a_younger_one_has_what_it_leaves() -> None:
     """The older wants half of the pipe and gets it; the younger, four times as slow as the mean, has the other half."""
     costs = {
-        "half": cost(critical_path=2 * PIPE, tensor=PIPE, paces=(0.1, 4.0)),
-        "all": cost(tensor=PIPE, paces=(0.1, 4.0)),
+        "half": cost(critical_path=2 * PIPE, tensor=PIPE, slowdown_by_age=(0.1, 4.0)),
+        "all": cost(tensor=PIPE, slowdown_by_age=(0.1, 4.0)),
     }
     assert ends([{"half": 1}, {"all": 1}], costs) == pytest.approx([2 * PIPE, 2 * PIPE])
 
@@ -61,16 +61,16 @@ def test_an_older_cta_is_never_faster_than_alone_and_a_younger_one_has_what_it_l
 @pytest.mark.parametrize("busy", [(0, 1), (2, 3), (0, 3)])
 def test_a_pipe_is_never_idle_nor_given_twice_whoever_of_four_computes(busy: tuple[int, ...]) -> None:
     """Two CTAs that want it for 100 cycles are done after 200, be they the oldest of the four or the youngest."""
-    costs = {"work": cost(tensor=PIPE, paces=(0.77, 0.89, 1.03, 1.52)), "pause": cost(critical_path=5 * PIPE)}
-    items = [{"work" if each in busy else "pause": 1} for each in range(4)]
-    assert max(ends(items, costs)[each] for each in busy) == pytest.approx(2 * PIPE)
+    costs = {"work": cost(tensor=PIPE, slowdown_by_age=(0.77, 0.89, 1.03, 1.52)), "pause": cost(critical_path=5 * PIPE)}
+    items = [{"work" if cta in busy else "pause": 1} for cta in range(4)]
+    assert max(ends(items, costs)[cta] for cta in busy) == pytest.approx(2 * PIPE)
 
 
 def test_a_pipe_that_one_cta_wants_all_the_time_slows_nobody_down_that_does_not_use_it() -> None:
     """Whatever its pace: the first alone wants exponentials; it leaves half of the tensor cores for 200 cycles."""
     costs = {
-        "half": cost(critical_path=200, tensor=100, mufu=200, paces=(1.5558267369136416, 4.0)),
-        "all": cost(tensor=PIPE, paces=(1.5558267369136416, 4.0)),
+        "half": cost(critical_path=200, tensor=100, mufu=200, slowdown_by_age=(1.5558267369136416, 4.0)),
+        "all": cost(tensor=PIPE, slowdown_by_age=(1.5558267369136416, 4.0)),
     }
     assert max(ends([{"half": 1}, {"all": 2}], costs)) == pytest.approx(300, rel=0.01)
 

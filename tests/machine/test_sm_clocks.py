@@ -8,7 +8,7 @@ from machine.toys import GPU, KIB, cost, launch, run, sweeps, tensor
 from support.lab import measured
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.engine import launch_state
-from tilesight.simulator.engine.clock import Clocks, clocks_of, slowness_of_sms
+from tilesight.simulator.engine.clock import Clocks, clock_ratio_per_sm, clocks_of
 from tilesight.simulator.launch.program import Loop, Step
 
 H200 = replace(load_device("h200"), gpc_clock_spread=0.01)
@@ -35,30 +35,30 @@ def durations(gpu: Device, step: object, ctas_per_sm: int, clock_hz: float = 0.0
 
 def test_at_the_boost_clock_all_sms_are_equal() -> None:
     """A launch without products would be spread by clusters that the GPU does not hold back."""
-    assert np.array_equal(slowness_of_sms(Clocks(H200.boost_clock_hz, H200.boost_clock_hz), H200), np.ones(132))
+    assert np.array_equal(clock_ratio_per_sm(Clocks(H200.boost_clock_hz, H200.boost_clock_hz), H200), np.ones(132))
 
 
 @pytest.mark.parametrize("spread", [0.001, 0.01, 0.03])
 def test_below_it_clocks_of_clusters_have_the_spread_of_the_device(spread: float) -> None:
     """Eight clocks of 16 or 17 SMs each; midpoints of eight shares of a normal lie 8 % closer than all of it."""
-    slowness = slowness_of_sms(BELOW, replace(H200, gpc_clock_spread=spread))
-    clocks, counts = np.unique(1.0 / slowness, return_counts=True)
+    ratio = clock_ratio_per_sm(BELOW, replace(H200, gpc_clock_spread=spread))
+    clocks, counts = np.unique(1.0 / ratio, return_counts=True)
     assert set(counts) == {16, 17}
     assert len(clocks) == 8
     assert np.std(clocks) / np.mean(clocks) == pytest.approx(spread, rel=0.1)
-    assert slowness.min() == 1.0
-    assert np.count_nonzero(np.diff(slowness)) == 8 - 1
+    assert ratio.min() == 1.0
+    assert np.count_nonzero(np.diff(ratio)) == 8 - 1
 
 
 def test_slow_and_fast_clusters_are_on_either_side_of_the_l2() -> None:
     """One side of the L2 would be asked for more than the other: their clocks differ by half a spread at most."""
-    clocks = 1.0 / slowness_of_sms(BELOW, H200)
+    clocks = 1.0 / clock_ratio_per_sm(BELOW, H200)
     assert abs(clocks[:66].mean() - clocks[66:].mean()) < 0.5 * H200.gpc_clock_spread
 
 
 def test_cycles_are_those_of_an_idle_cluster_where_there_is_one() -> None:
     """An SM at 1.8 GHz takes 11 cycles of one at 1.98 for 10 of its own."""
-    assert slowness_of_sms(Clocks(1.98e9, 1.8e9), GPU) == pytest.approx(np.full(GPU.sms, 1.1))
+    assert clock_ratio_per_sm(Clocks(1.98e9, 1.8e9), GPU) == pytest.approx(np.full(GPU.sms, 1.1))
 
 
 @work
@@ -66,7 +66,7 @@ def test_an_sm_one_percent_slower_computes_one_percent_longer(
     step: object, ctas_per_sm: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lone CTA by its critical path, a full SM by its pipe."""
-    monkeypatch.setattr(launch_state, "slowness_of_sms", lambda *_: np.array([1.0, 1.01]))
+    monkeypatch.setattr(launch_state, "clock_ratio_per_sm", lambda *_: np.array([1.0, 1.01]))
     assert durations(GPU, step, ctas_per_sm) == pytest.approx(TRIPS * 200 * ctas_per_sm * np.array([1.0, 1.01]))
 
 
@@ -74,7 +74,7 @@ def test_data_take_the_same_cycles_to_a_slower_sm(monkeypatch: pytest.MonkeyPatc
     """Memory has a clock of its own; two SMs that load 20 tiles each are alike in it."""
     loads = sweeps(tiles=20, times=1, slabs=(0, 1))
     before = run(loads, record=True).timeline
-    monkeypatch.setattr(launch_state, "slowness_of_sms", lambda *_: np.array([1.0, 1.5]))
+    monkeypatch.setattr(launch_state, "clock_ratio_per_sm", lambda *_: np.array([1.0, 1.5]))
     assert np.array_equal(run(loads, record=True).timeline, before)
 
 
@@ -84,7 +84,7 @@ def test_sms_of_a_launch_part_below_the_boost_clock_only(step: object, ctas_per_
     fastest = TRIPS * 200 * ctas_per_sm
     assert set(durations(EIGHT, step, ctas_per_sm)) == {fastest}
     seen = durations(EIGHT, step, ctas_per_sm, BELOW_HZ)
-    assert seen == pytest.approx(fastest * slowness_of_sms(Clocks(BELOW_HZ, BELOW_HZ), EIGHT))
+    assert seen == pytest.approx(fastest * clock_ratio_per_sm(Clocks(BELOW_HZ, BELOW_HZ), EIGHT))
 
 
 def restarting(ctas: int, *, flop: int = 1, restarts: float = 1.0, rested: float = 0.0) -> Clocks:
@@ -121,9 +121,9 @@ LAUNCHES = measured("sm-clocks-h200-2026-11-22")["launches"]
 @pytest.mark.parametrize("few", [True, False])
 def test_elapsed_cycles_are_those_of_an_idle_cluster_up_to_twelve_ctas(few: bool) -> None:
     """44 launches: while up to 12 CTAs run, some SM is at 1.98 GHz and theirs are below 1.83; else none is."""
-    seen = [each for each in LAUNCHES if each["clock_control"] == "none" and (each["ctas"] <= 12) == few]
-    fastest = np.array([each["elapsed_max_cycles"] / each["time_s"] for each in seen])
-    busy = np.array([each["active_max_cycles"] / each["time_s"] for each in seen])
+    seen = [row for row in LAUNCHES if row["clock_control"] == "none" and (row["ctas"] <= 12) == few]
+    fastest = np.array([row["elapsed_max_cycles"] / row["time_s"] for row in seen])
+    busy = np.array([row["active_max_cycles"] / row["time_s"] for row in seen])
     assert len(seen) == 22
     assert np.all((fastest > 1.97e9) == few)
     assert np.all(busy < 1.83e9)

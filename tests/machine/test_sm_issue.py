@@ -2,7 +2,8 @@
 
 import pytest
 from machine.sm_toys import Code, straight, walk
-from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.core.sm import instruction as op
+from tilesight.simulator.core.sm import state as sm
 
 
 @pytest.mark.parametrize("stall", [1, 2, 4, 15])
@@ -19,14 +20,14 @@ def test_a_sub_core_issues_one_instruction_a_cycle(warps: int, cycles: float) ->
 
 def test_warps_are_dealt_to_four_sub_cores() -> None:
     """Four warps would get in each other's way, or eight would not."""
-    code = Code().add(pipe=sm.MUFU, interval=8.0, times=50)
+    code = Code().add(pipe=op.MUFU, interval=8.0, times=50)
     assert [straight(code, warps).cycles for warps in (1, 4)] == [49 * 8] * 2
     assert straight(code, 8).cycles == 99 * 8
 
 
 def test_pipes_of_a_sub_core_run_side_by_side() -> None:
     """FMA and ALU would exclude each other."""
-    fma, alu = ({"pipe": pipe, "interval": 2.0} for pipe in (sm.FMA, sm.ALU))
+    fma, alu = ({"pipe": pipe, "interval": 2.0} for pipe in (op.FMA, op.ALU))
     code = Code()
     for _ in range(50):
         code.add(**fma).add(**alu)  # type: ignore[arg-type]
@@ -35,15 +36,15 @@ def test_pipes_of_a_sub_core_run_side_by_side() -> None:
 
 def test_who_waits_for_a_scoreboard_goes_on_when_the_result_is_there() -> None:
     """A result of variable latency would be used before it is written."""
-    code = Code().add(pipe=sm.MUFU, writes=3, interval=8.0, latency=17.0).add(waits=0b1000).add()
+    code = Code().add(pipe=op.MUFU, writes=3, interval=8.0, latency=17.0).add(waits=0b1000).add()
     seen = straight(code)
     assert seen.cycles == 18
-    assert seen.stalls[1, sm.SCOREBOARD] == seen.blames[0] == 16
+    assert seen.stalls[1, sm.SCOREBOARD] == seen.awaited[0] == 16
 
 
 def test_a_scoreboard_of_operands_is_free_before_the_result() -> None:
     """Registers could not be written again before a memory instruction is done."""
-    code = Code().add(sm.SHARED, sm.LSU, writes=0, reads=1, interval=2.0, latency=100.0, read=12.0, smem=1.0)
+    code = Code().add(op.SHARED, op.LSU, writes=0, reads=1, interval=2.0, latency=100.0, read=12.0, smem=1.0)
     assert straight(code.add(waits=0b10).add()).cycles == 13
 
 
@@ -51,11 +52,11 @@ def test_stalls_and_issues_add_up_to_the_time_of_a_warp() -> None:
     """A table of reasons would leave cycles out, or count them twice."""
     code = Code()
     for _ in range(20):
-        code.add(pipe=sm.MUFU, writes=0, interval=8.0, latency=17.0).add(pipe=sm.ALU, waits=1, interval=2.0, stall=4)
-        code.add(pipe=sm.ALU, interval=2.0).add(pipe=sm.ALU, interval=2.0, stall=2)
+        code.add(pipe=op.MUFU, writes=0, interval=8.0, latency=17.0).add(pipe=op.ALU, waits=1, interval=2.0, stall=4)
+        code.add(pipe=op.ALU, interval=2.0).add(pipe=op.ALU, interval=2.0, stall=2)
     seen = straight(code, 12)
     ends = seen.cycles
-    busy = seen.counts.sum() + seen.stalls.sum()
+    busy = seen.issues.sum() + seen.stalls.sum()
     assert busy <= 12 * (ends + 1) + 1e-6
     assert busy == pytest.approx(12 * ends, rel=0.05)
 

@@ -19,7 +19,7 @@ def test_writes_fall_short_of_the_output_by_the_l2(gpu: Device, tiles: int) -> N
     """The newest 64 KiB stay dirty in L2; of two partitions the writer's holds copies of what is homed in the other."""
     seen = run(writes(tiles=tiles, slabs=(0,)), gpu=gpu)
     held = [L2_TILES] if gpu is ONE_PARTITION else [L2_TILES // 2, L2_TILES]
-    assert seen.hbm_write_bytes == sum(max(0, tiles - each) for each in held) * TILE_BYTES // len(held)
+    assert seen.hbm_write_bytes == sum(max(0, tiles - kept) for kept in held) * TILE_BYTES // len(held)
     assert seen.hbm_read_bytes == 0
 
 
@@ -69,8 +69,8 @@ def test_what_has_been_dirty_for_longest_is_written_and_stays() -> None:
     gpu = replace(ONE_PARTITION, l2_dirty_fraction=0.25)
     reread = sweeps(tiles=40, times=1, slabs=(0,), name="Y", role="output")
     seen = run_all(writes(tiles=40, slabs=(0,)), reread, sweeps(tiles=L2_TILES, times=1, slabs=(0,)), gpu=gpu)
-    assert [each.hbm_write_bytes // TILE_BYTES for each in seen] == [24, 0, 16]
-    assert [each.hbm_read_bytes // TILE_BYTES for each in seen] == [0, 0, L2_TILES]
+    assert [launched.hbm_write_bytes // TILE_BYTES for launched in seen] == [24, 0, 16]
+    assert [launched.hbm_read_bytes // TILE_BYTES for launched in seen] == [0, 0, L2_TILES]
 
 
 def test_dirty_lines_in_use_stay() -> None:
@@ -79,8 +79,8 @@ def test_dirty_lines_in_use_stay() -> None:
     reread = sweeps(tiles=16, times=1, slabs=(0,), name="Y", role="output")
     more = sweeps(tiles=48, times=1, slabs=(0,), name="Z")
     seen = run_all(write, read, reread, more, gpu=ONE_PARTITION)
-    assert [each.hbm_write_bytes for each in seen] == [0, 0, 0, 0]
-    assert [each.hbm_read_bytes // TILE_BYTES for each in seen] == [0, 48, 0, 48]
+    assert [launched.hbm_write_bytes for launched in seen] == [0, 0, 0, 0]
+    assert [launched.hbm_read_bytes // TILE_BYTES for launched in seen] == [0, 48, 0, 48]
 
 
 def test_evicted_lines_take_their_turn_at_device_memory() -> None:
@@ -102,7 +102,7 @@ def test_what_was_read_first_is_dirty_once_written() -> None:
     """A tile that came from device memory goes back to it after a store."""
     read, write = sweeps(tiles=10, times=1, slabs=(0,), name="Y", role="output"), writes(tiles=10, slabs=(0,))
     seen = run_all(read, write, sweeps(tiles=L2_TILES, times=1, slabs=(0,)), gpu=ONE_PARTITION)
-    assert [each.hbm_write_bytes for each in seen] == [0, 0, 10 * TILE_BYTES]
+    assert [launched.hbm_write_bytes for launched in seen] == [0, 0, 10 * TILE_BYTES]
 
 
 def test_a_store_drops_the_copies_of_what_it_changes() -> None:

@@ -14,6 +14,7 @@ from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import LaunchRun, run_launches
 from tilesight.simulator.launch.program import Launch, Loop, Path, Resources, Step, Tensor, Tile, TileProgram, affine
 from tilesight.simulator.launch.walk import steps
+from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sm.step_cost import StepCost
 
 KIB = 1024
@@ -119,7 +120,9 @@ def writes(*, tiles: int, slabs: Sequence[int], times: int = 1, role: str = "out
     )
 
 
-def cost(critical_path: float = 0.0, tensor: float = 0.0, mufu: float = 0.0, paces: tuple[float, ...] = ()) -> StepCost:
+def cost(
+    critical_path: float = 0.0, tensor: float = 0.0, mufu: float = 0.0, slowdown_by_age: tuple[float, ...] = ()
+) -> StepCost:
     """A step that takes a lone CTA so long, and the two pipes so many of these cycles."""
     return StepCost(
         pipe_cycles=(tensor, mufu, 0.0, 0.0, 0.0, 0.0),
@@ -129,7 +132,7 @@ def cost(critical_path: float = 0.0, tensor: float = 0.0, mufu: float = 0.0, pac
         executed_flop=0,
         other_flop=0,
         exp_count=0,
-        paces=paces,
+        slowdown_by_age=slowdown_by_age,
     )
 
 
@@ -148,11 +151,12 @@ def run_all(
     Args:
         costs: of named steps; others cost nothing; clock_hz: 0 means the boost clock.
     """
-    names = [{step.name for step, _ in steps(each.program.body)} for each in launches]
+    names = [{step.name for step, _ in steps(kernel.program.body)} for kernel in launches]
     return run_launches(
         launches,
-        [{name: (costs or {}).get(name, cost()) for name in each} for each in names],
+        [{name: (costs or {}).get(name, cost()) for name in of_kernel} for of_kernel in names],
         [Clocks(clock_hz or gpu.boost_clock_hz, clock_hz or gpu.boost_clock_hz)] * len(launches),
+        [residency_of(kernel, gpu) for kernel in launches],
         gpu,
         warm=warm,
         resolution=resolution,

@@ -10,7 +10,8 @@ import numpy as np
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Figures, Launch
 from ...simulator.library.lookup import capability_of
-from ...simulator.residency.occupancy import DoesNotFit, occupancy
+from ...simulator.residency.occupancy import DoesNotFit
+from ...simulator.residency.residency import residency_of
 from ...simulator.sm.followed import follow
 from ...simulator.sm.from_code import compiled_costs
 from ...simulator.sm.kept import Condition, condition_of, figures_of
@@ -47,12 +48,12 @@ def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[Con
             continue
         seen.append(condition)
         try:
-            room = occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
+            residency = residency_of(launch, device)
         except DoesNotFit:
             continue
         element_bytes = launch.program.tensors[0].element_bytes
         costs = [
-            compiled_costs(launch, device, element_bytes, resident=resident, followed=followed).steps
-            for resident in range(1, room + 1)
+            compiled_costs(launch, residency, device, element_bytes, resident=resident, followed=followed).steps
+            for resident in range(1, residency.ctas_per_sm + 1)
         ]
         yield condition, costs

@@ -22,6 +22,7 @@ PATTERNS = {
         "limits.py",
         "residency/l1_reuse.py",
         "residency/occupancy.py",
+        "residency/residency.py",
         "sass/*.py",
         "sass/*.toml",
         "schedules/*.py",

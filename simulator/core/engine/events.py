@@ -6,6 +6,8 @@ to look these up: a loop that waits for no look-up takes a third of the time. Ti
 bits, which are in the same order, since none is negative, and take a processor a third as long.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..jit import inlined
@@ -14,16 +16,30 @@ LANE_BITS = 20
 """A seat is an SM and a place of it: place << LANE_BITS | SM, in the order of slots."""
 
 
-def tournament(sms: int, places: int, slots: int, begin: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+class Calendar(NamedTuple):
+    """When the next event of each slot is due.
+
+    Args:
+        due: float64 (SMs, places), infinite where there is none.
+        due_bits: the same memory as int64.
+        times: int64, bits of the time of the winner of each match: the root at 1, the matches before match i at 2 i and
+            2 i + 1, SMs, each by its earliest event, in the second half; as many as twice the SMs, padded to a power of
+            two.
+        seats: int64, the winner's seat.
+    """
+
+    due: np.ndarray
+    due_bits: np.ndarray
+    times: np.ndarray
+    seats: np.ndarray
+
+
+def make_calendar(sms: int, places: int, slots: int, begin: float) -> Calendar:
     """All slots due at `begin`.
 
     Args:
-        places: slots of an SM at most; slots: in all; slot i is place i // sms of SM i % sms.
-
-    Returns:
-        due: float64 (sms, places), when each slot's next event is due, infinite where there is none;
-        times, seats: int64, times as their bits, twice the SMs, padded to a power of two: of the winner of each match,
-        the root at 1, those of match i at 2 i and 2 i + 1; SMs, each by its earliest event, in the second half.
+        places: slots of an SM at most.
+        slots: in all; slot i is place i // sms of SM i % sms.
     """
     size = 1 << max(1, (sms - 1).bit_length())
     due = np.where(np.arange(sms * places) < slots, begin, np.inf).reshape(places, sms).T.copy()
@@ -35,12 +51,13 @@ def tournament(sms: int, places: int, slots: int, begin: float) -> tuple[np.ndar
         times[level // 2 : level] = times[level : 2 * level : 2]
         seats[level // 2 : level] = seats[level : 2 * level : 2]
         level //= 2
-    return due, times, seats
+    return Calendar(due=due, due_bits=due.view(np.int64), times=times, seats=seats)
 
 
 @inlined
-def settle(due: np.ndarray, times: np.ndarray, seats: np.ndarray, sm: int) -> None:
-    """Events of an SM have moved: find its earliest, and replay its matches up to the root. Args: due: as integers."""
+def next_event(calendar: Calendar, sm: int) -> tuple[int, int]:
+    """Events of an SM have moved: replay its matches. Returns: SM and place of the earliest event of all."""
+    due, times, seats = calendar.due_bits, calendar.times, calendar.seats
     # Which is the earlier is anybody's guess, so nothing branches on it: `choose` has all bits set, or none.
     place, time = 0, due[sm, 0]
     for other in range(1, due.shape[1]):
@@ -58,3 +75,4 @@ def settle(due: np.ndarray, times: np.ndarray, seats: np.ndarray, sm: int) -> No
         seat += lower & choose
         node >>= 1
         times[node], seats[node] = time, seat
+    return seat & ((1 << LANE_BITS) - 1), seat >> LANE_BITS

@@ -10,31 +10,52 @@ import numpy as np
 
 from ..jit import inlined
 
-# Elements of `counter`; TOUCHED is what the launch reads from L2 for the first time, FIRST what of it comes from HBM.
 HBM_READ, HBM_WRITE, L2_READ, L2_WRITE, FABRIC, L1_HIT, STEPS, TOUCHED, FIRST = range(9)
+"""Elements of `counter`: bytes at each level; steps executed; bytes that the launch reads from L2 for the first time,
+and those of them that come from HBM."""
 COUNTERS = FIRST + 1
-# Elements of `free`: what all share, an L2 port per partition, a read and a write port per SM, the channels of HBM.
+RECENT_READ_BYTES, RECENT_WRITE_BYTES, WRITING, WRITING_AT = range(COUNTERS, COUNTERS + 4)
+"""Behind the counters: bytes that HBM has read and written recently, which fade over `hbm_mixing_bytes`; the share of
+the recent time in which it has been writing, which fades over `hbm_writing_cycles`, and up to when that is known."""
+COUNTER_ELEMENTS = COUNTERS + 4
 FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2
+"""Elements of `free`: what all share, an L2 port per partition, a read and a write port per SM, the channels of HBM."""
 MOST_PIECES = 1 << 16
 """Pieces of something that is read, more than there are."""
-# Behind the counters: bytes that HBM read and wrote of late, which fade over `hbm_mixing_bytes`; the share of the time
-# in which it has been writing of late, which fades over `hbm_writing_cycles`, and until when that is known.
-LATE_READ, LATE_WRITE, WRITING, WRITING_AT = range(COUNTERS, COUNTERS + 4)
-COUNTER_ELEMENTS = COUNTERS + 4
 
 
 class Rates(NamedTuple):
-    """Cycles per byte of the links, cycles of latency, and geometry of the GPU; the L2 ports are per partition.
+    """Cycles per byte of the links, cycles of latency, and geometry of the GPU.
 
-    hbm_channels: servers that share the bandwidth of HBM; hbm_channel_bytes: that lie together in one of them.
-    hbm_mixing_cost, hbm_part_line_cost: what reads and writes in turn add to a transfer's time, and reads of less than
-    a line, as shares of it; hbm_piece_write_bytes: how many bytes more a piece takes to write than it has;
-    hbm_mixing_full: share of the rarer direction from which mixing costs HBM all that it can cost.
-    hbm_turn: cycles that a read waits where it meets HBM writing.
-    l1_curve: share of loads that L1 serves (see `l1`).
-    after_begin: the time next to the launch's begin: what was read earlier, the launch has not touched.
-    spilled_first, spilled_granules, spilled_bytes: granule of the first slot's spilled registers, granules of each
-    slot, and bytes of one.
+    Args:
+        partitions: of L2.
+        interleaved: whether lines of a granule lie in all partitions.
+        sms: SMs.
+        coalescer_sms: SMs that share a coalescer.
+        l2_read_cycles_per_byte, l2_write_cycles_per_byte: of the port of one partition.
+        fabric_cycles_per_byte: between partitions.
+        hbm_read_cycles_per_byte, hbm_write_cycles_per_byte: of all channels.
+        hbm_channels: servers that share the bandwidth of HBM.
+        hbm_channel_bytes: that lie together in one of them [B].
+        hbm_mixing_bytes: traffic within which reads and writes count as mixed [B].
+        hbm_mixing_full: share of the rarer direction from which mixing costs all that it can cost.
+        hbm_writing_cycles: over which the share of the time spent writing fades.
+        hbm_mixing_cost: what mixing adds to a transfer's time at most, as a share of it.
+        hbm_part_line_cost: the same for reads of less than a line.
+        hbm_piece_write_bytes: bytes by which a piece of a row takes longer to write [B].
+        sm_fill_cycles_per_byte: of an SM's port.
+        l1_bytes: room of L1 [B].
+        l1_curve: share of loads that L1 serves (see `l1`).
+        l1_latency, l2_latency: of a hit.
+        fabric_latency: beyond that, of what is homed in another partition.
+        hbm_latency: beyond L2.
+        hbm_piece_latency: beyond that, of pieces of rows.
+        hbm_turn: that a read waits where HBM is writing.
+        cta_dispatch: from one CTA's start to the next one's.
+        after_begin: the time next to the launch's begin: what was read earlier, the launch has not touched.
+        spilled_first: granule of the first slot's spilled registers.
+        spilled_granules: of each slot.
+        spilled_bytes: of each granule [B].
     """
 
     partitions: int
@@ -98,7 +119,7 @@ def _mixed(number: int) -> int:
 def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool, cost: float) -> float:
     """Cycles of all of HBM for `size` bytes, `cost` times as long as in one long row; they are counted."""
     kept = max(0.0, 1.0 - size / rates.hbm_mixing_bytes)
-    reads, writes = counter[LATE_READ] * kept, counter[LATE_WRITE] * kept
+    reads, writes = counter[RECENT_READ_BYTES] * kept, counter[RECENT_WRITE_BYTES] * kept
     if write:
         counter[HBM_WRITE] += size
         writes += size
@@ -107,14 +128,14 @@ def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool, cost:
         counter[HBM_READ] += size
         reads += size
         cost *= size * rates.hbm_read_cycles_per_byte
-    counter[LATE_READ], counter[LATE_WRITE] = reads, writes
+    counter[RECENT_READ_BYTES], counter[RECENT_WRITE_BYTES] = reads, writes
     mixed = min(1.0, min(reads, writes) / ((reads + writes) * rates.hbm_mixing_full))
     return cost * (1.0 + mixed * rates.hbm_mixing_cost)
 
 
 @inlined
 def _writing(counter: np.ndarray, rates: Rates, time: float) -> float:
-    """In which share of the time HBM has been writing of late."""
+    """Share of the recent time in which HBM has been writing."""
     share: float = counter[WRITING] * np.exp(min(0.0, counter[WRITING_AT] - time) / rates.hbm_writing_cycles)
     return share
 
@@ -123,10 +144,13 @@ def _writing(counter: np.ndarray, rates: Rates, time: float) -> float:
 def read_hbm(
     free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, apart: int, cost: float, time: float
 ) -> float:
-    """HBM reads from the channels that follow, as if at random, from a number that no other place has.
+    """HBM reads from channels that follow, as if at random, from the place of the data.
 
     Args:
+        place: a number that no other place has.
+        size: bytes of all places [B].
         apart: places of equal size that lie apart; what lies together comes by `hbm_channel_bytes`.
+        cost: how many times as long as in one long row it takes.
 
     Returns:
         When it is done.
@@ -143,7 +167,7 @@ def read_hbm(
 
 @inlined
 def write_hbm(free: np.ndarray, counter: np.ndarray, rates: Rates, size: int, cost: float, time: float) -> None:
-    """HBM writes: it can wait in L2 for a channel that has time; reads wait for a turn of many writes."""
+    """HBM writes: data can wait in L2 for a channel that has time; reads wait while HBM writes many in a row."""
     pieces = (size + rates.hbm_channel_bytes - 1) // rates.hbm_channel_bytes
     whole = _hbm_cycles(counter, rates, size, True, cost)
     counter[WRITING] = _writing(counter, rates, time) + whole / rates.hbm_writing_cycles

@@ -6,85 +6,172 @@ where they want one for longer, they are slowed until their shares of it add up 
 So whenever a CTA begins a step, or waits for data, the others' ends move.
 
 Speeds follow from which step each CTA computes, by age, and from nothing else: the same few cases return for as long as
-a launch runs, so that what was found once is kept, and looked up (`known`, `speeds`).
+a launch runs, so that what was worked out once is kept, and looked up (`cases`, `speeds`).
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from ..jit import compiled, inlined
 
-# Columns of `slots`: CTAs that an SM holds at a time have the slots SM, SM + SMs, ..., and a *place* each, 0, 1, ...
-SM, CTA, ITEM, PC, PHASE, CURRENT = range(6)
-SLOT_COLUMNS = CURRENT + 1
-IDLE = 0
-"""Phase of a slot without a CTA."""
 NOTHING = -1
 """Element of `pending` of a CTA that computes nothing, and of a place without CTA."""
-# Columns of `shares`: cycles of the step that a lone CTA had left at a time, that time, and the speed since;
-# when the place's last CTA ended.
-LEFT, SINCE, SPEED, ENDED = range(4)
-SHARE_COLUMNS = ENDED + 1
 ENOUGH = 1.0 + 1e-9
 """A pipe that is wanted for no longer in a cycle slows nobody down."""
 UNKNOWN = -1.0
-"""Crowd of an SM whose CTAs' speeds have to be looked at; all others are 1 or more."""
-KNOWN_BITS = 12
+"""Oversubscription of an SM whose CTAs' speeds have to be looked at; all others are 1 or more."""
+CASE_BITS = 12
 """Of the number of a case that is kept; each takes the place of an older one."""
-KNOWN_CASES = 1 << KNOWN_BITS
+CASES = 1 << CASE_BITS
 MULTIPLIER = 0x9E3779B97F4A7C15
 """Odd, so that no two cases of up to 20 CTAs are likely to meet in 64 bits."""
 
+PROGRESS = np.dtype(
+    [
+        ("cycles_left", np.float64),  # of its step, were it alone, at `since`
+        ("since", np.float64),
+        ("speed", np.float64),  # since then
+        ("ended", np.float64),  # when the last CTA of the place did
+    ]
+)
+
+
+class Sharing(NamedTuple):
+    """The CTAs of all SMs. An SM holds so many at a time, each in a *place*.
+
+    Args:
+        lengths: float64 (steps,), cycles that a step takes a lone CTA.
+        uses: float64 (steps, pipes), share of that time in which it uses a pipe.
+        slowdown: float64 (steps, ages), how many times as long as the mean it takes where CTAs slow each other.
+        clock_ratio: float64 (SMs,), cycles that are counted for one of each SM.
+        pending: int64 (SMs, places), the step that a CTA computes, or NOTHING.
+        by_age: int64 (SMs, places + 1), places of an SM's CTAs from the oldest on; last, how many there are.
+        progress: records of `PROGRESS`, (SMs, places).
+        oversubscription: float64 (SMs,), how long in a cycle CTAs want the pipe that they want most, at least 1.
+        cases: uint64 (CASES,), steps by age whose speeds are known.
+        speeds: float64 (CASES, places + 1), speeds by age; last, the oversubscription.
+        due: float64 (SMs, places), when each CTA's next event is.
+    """
+
+    lengths: np.ndarray
+    uses: np.ndarray
+    slowdown: np.ndarray
+    clock_ratio: np.ndarray
+    pending: np.ndarray
+    by_age: np.ndarray
+    progress: np.ndarray
+    oversubscription: np.ndarray
+    cases: np.ndarray
+    speeds: np.ndarray
+    due: np.ndarray
+
 
 @inlined
-def enter(aged: np.ndarray, crowds: np.ndarray, sm: int, place: int) -> None:
+def enter(sharing: Sharing, sm: int, place: int) -> None:
     """A CTA begins, and is the youngest of its SM."""
-    count = aged[sm, -1]
-    aged[sm, count] = place
-    aged[sm, -1] = count + 1
-    crowds[sm] = UNKNOWN
+    by_age = sharing.by_age
+    count = by_age[sm, -1]
+    by_age[sm, count] = place
+    by_age[sm, -1] = count + 1
+    sharing.oversubscription[sm] = UNKNOWN
 
 
 @inlined
-def leave(aged: np.ndarray, crowds: np.ndarray, sm: int, place: int) -> None:
+def leave(sharing: Sharing, sm: int, place: int, time: float) -> None:
     """A CTA is done: the younger ones are older now."""
-    count = aged[sm, -1] - 1
+    by_age = sharing.by_age
+    sharing.progress[sm, place].ended = time
+    count = by_age[sm, -1] - 1
     age = 0
-    while aged[sm, age] != place:
+    while by_age[sm, age] != place:
         age += 1
     for younger in range(age, count):
-        aged[sm, younger] = aged[sm, younger + 1]
-    aged[sm, -1] = count
-    crowds[sm] = UNKNOWN
+        by_age[sm, younger] = by_age[sm, younger + 1]
+    by_age[sm, -1] = count
+    sharing.oversubscription[sm] = UNKNOWN
+
+
+@inlined
+def begin_step(sharing: Sharing, sm: int, place: int, step: int, clock_ratio: float, time: float) -> None:
+    """The CTA of a place begins to compute a step; its next event is the step's end."""
+    progress = sharing.progress[sm, place]
+    same = sharing.pending[sm, place] == step and sharing.oversubscription[sm] != UNKNOWN
+    sharing.pending[sm, place] = step
+    progress.cycles_left, progress.since = sharing.lengths[step] * clock_ratio, time
+    if not same:
+        sharing.oversubscription[sm] = UNKNOWN
+        _share_out(sharing, sm, time)
+    else:
+        sharing.due[sm, place] = time + progress.cycles_left / progress.speed
+
+
+@inlined
+def end_step(sharing: Sharing, sm: int, place: int, time: float) -> None:
+    """The CTA of a place computes no more for now."""
+    if sharing.pending[sm, place] >= 0:
+        sharing.pending[sm, place] = NOTHING
+        _share_out(sharing, sm, time)
+
+
+@inlined
+def _share_out(sharing: Sharing, sm: int, time: float) -> None:
+    """A CTA has begun to compute beside others, or has stopped: all go on at new speeds."""
+    by_age, pending = sharing.by_age, sharing.pending
+    count = by_age[sm, -1]
+    key = np.uint64(count)
+    for age in range(count):
+        key = key * np.uint64(MULTIPLIER) + np.uint64(pending[sm, by_age[sm, age]] + 2)
+    # Multiplied once more, or cases that differ in the youngest CTA alone would take each other's place.
+    case = np.int64(key * np.uint64(MULTIPLIER) >> np.uint64(64 - CASE_BITS))
+    if sharing.cases[case] != key:
+        sharing.cases[case] = key
+        _work_out_speeds(sharing.uses, sharing.slowdown, pending[sm], by_age[sm], sharing.speeds[case])
+    oversubscription = sharing.speeds[case, -1]
+    if oversubscription == sharing.oversubscription[sm] == 1.0:
+        return  # nobody was slowed, and nobody is
+    sharing.oversubscription[sm] = oversubscription
+    for age in range(count):
+        place = by_age[sm, age]
+        if pending[sm, place] < 0:
+            continue
+        progress = sharing.progress[sm, place]
+        left = max(0.0, progress.cycles_left - (time - progress.since) * progress.speed)
+        speed = sharing.speeds[case, age]
+        progress.cycles_left, progress.since, progress.speed = left, time, speed
+        sharing.due[sm, place] = time + left / speed
 
 
 @compiled
-def _find_speeds(uses: np.ndarray, paces: np.ndarray, pending: np.ndarray, aged: np.ndarray, found: np.ndarray) -> None:
+def _work_out_speeds(
+    uses: np.ndarray, slowdown: np.ndarray, pending: np.ndarray, by_age: np.ndarray, speeds: np.ndarray
+) -> None:
     """Speeds of the CTAs of an SM that compute, so that no pipe gives more than all of its time.
 
     Args:
-        pending, aged: of the SM; found: float64 (CTAs + 1,), speeds by age; the last becomes the crowd: how long in a
-            cycle they want the pipe that they want most, at least 1.
+        pending, by_age: of the SM.
+        speeds: float64 (places + 1,), which becomes the speeds by age and the oversubscription.
     """
-    count = aged[-1]
-    crowd, least = 1.0, np.inf
+    count = by_age[-1]
+    oversubscription, least = 1.0, np.inf
     for pipe in range(uses.shape[1]):
         wanted = 0.0
         for age in range(count):
-            if pending[aged[age]] >= 0:
-                wanted += uses[pending[aged[age]], pipe]
+            if pending[by_age[age]] >= 0:
+                wanted += uses[pending[by_age[age]], pipe]
         if wanted <= ENOUGH:
             continue
-        crowd = max(crowd, wanted)
+        oversubscription = max(oversubscription, wanted)
         level, slowed = 0.0, -1
         while True:
-            # CTAs of lower paces than the level are not slowed, and take what they want; the others share what is left.
+            # CTAs of a lower slowdown than the level take what they want; the others share what is left.
             before, left, wanted, slowed = slowed, 1.0, 0.0, 0
             for age in range(count):
-                step = pending[aged[age]]
-                if step >= 0 and paces[step, age] <= level:
+                step = pending[by_age[age]]
+                if step >= 0 and slowdown[step, age] <= level:
                     left -= uses[step, pipe]
                 elif step >= 0:
-                    wanted += uses[step, pipe] / paces[step, age]
+                    wanted += uses[step, pipe] / slowdown[step, age]
                     slowed += 1
             if slowed == before or wanted == 0.0:
                 break
@@ -92,63 +179,6 @@ def _find_speeds(uses: np.ndarray, paces: np.ndarray, pending: np.ndarray, aged:
         if wanted > 0.0:
             least = min(least, level)
     for age in range(count):
-        step = pending[aged[age]]
-        found[age] = min(1.0, least / paces[step, age]) if step >= 0 else 0.0
-    found[-1] = crowd
-
-
-@inlined
-def _share_out(
-    uses: np.ndarray, paces: np.ndarray, pending: np.ndarray, aged: np.ndarray, shares: np.ndarray, crowds: np.ndarray,
-    known: np.ndarray, speeds: np.ndarray, due: np.ndarray, sm: int, time: float,
-) -> None:  # fmt: skip
-    """A CTA has begun to compute beside others, or has stopped: all go on at new speeds."""
-    count = aged[sm, -1]
-    key = np.uint64(count)
-    for age in range(count):
-        key = key * np.uint64(MULTIPLIER) + np.uint64(pending[sm, aged[sm, age]] + 2)
-    # Multiplied once more, or cases that differ in the youngest CTA alone would take each other's place.
-    case = np.int64(key * np.uint64(MULTIPLIER) >> np.uint64(64 - KNOWN_BITS))
-    if known[case] != key:
-        known[case] = key
-        _find_speeds(uses, paces, pending[sm], aged[sm], speeds[case])
-    crowd = speeds[case, -1]
-    if crowd == crowds[sm] == 1.0:
-        return  # nobody was slowed, and nobody is
-    crowds[sm] = crowd
-    for age in range(count):
-        place = aged[sm, age]
-        if pending[sm, place] < 0:
-            continue
-        left = max(0.0, shares[sm, place, LEFT] - (time - shares[sm, place, SINCE]) * shares[sm, place, SPEED])
-        speed = speeds[case, age]
-        shares[sm, place, LEFT], shares[sm, place, SINCE], shares[sm, place, SPEED] = left, time, speed
-        due[sm, place] = time + left / speed
-
-
-@inlined
-def begin_step(
-    lengths: np.ndarray, uses: np.ndarray, paces: np.ndarray, slowness: float, pending: np.ndarray, aged: np.ndarray,
-    shares: np.ndarray, crowds: np.ndarray, known: np.ndarray, speeds: np.ndarray, due: np.ndarray, sm: int,
-    place: int, step: int, time: float,
-) -> None:  # fmt: skip
-    """The CTA of a place begins to compute a step; its next event is the step's end."""
-    same = pending[sm, place] == step and crowds[sm] != UNKNOWN
-    pending[sm, place] = step
-    shares[sm, place, LEFT], shares[sm, place, SINCE] = lengths[step] * slowness, time
-    if not same:
-        crowds[sm] = UNKNOWN
-        _share_out(uses, paces, pending, aged, shares, crowds, known, speeds, due, sm, time)
-    else:
-        due[sm, place] = time + shares[sm, place, LEFT] / shares[sm, place, SPEED]
-
-
-@inlined
-def end_step(
-    uses: np.ndarray, paces: np.ndarray, pending: np.ndarray, aged: np.ndarray, shares: np.ndarray,
-    crowds: np.ndarray, known: np.ndarray, speeds: np.ndarray, due: np.ndarray, sm: int, place: int, time: float,
-) -> None:  # fmt: skip
-    """The CTA of a place computes no more for now."""
-    if pending[sm, place] >= 0:
-        pending[sm, place] = NOTHING
-        _share_out(uses, paces, pending, aged, shares, crowds, known, speeds, due, sm, time)
+        step = pending[by_age[age]]
+        speeds[age] = min(1.0, least / slowdown[step, age]) if step >= 0 else 0.0
+    speeds[-1] = oversubscription

@@ -5,33 +5,27 @@ What the registers take of the links of L2 stands in the costs of the step; here
 drive out others, are driven out themselves, and come back from HBM.
 """
 
-import numpy as np
-
 from ..jit import inlined
 from ..scatter import scatter
-from .copies import keep_written
+from .copies import copy_of, keep_written
 from .links import Rates, read_hbm, write_hbm
-from .lru import ABSENT, STATE
+from .lru import is_present
+from .memory import Memory, near_partition
 
 
 @inlined
-def pass_spilled(
-    entry: np.ndarray,
-    dirt: np.ndarray,
-    lists: np.ndarray,
-    windows: np.ndarray,
-    free: np.ndarray,
-    counter: np.ndarray,
-    rates: Rates,
-    slot: int,
-    sm: int,
-    granules: int,
-    kept: int,
-    time: float,
-) -> float:
-    """A slot's granules go to L2, and the first so many come from there. Returns: when those are there."""
-    parts = rates.partitions
-    near = 1 if parts * sm >= rates.sms else 0
+def pass_spilled(memory: Memory, rates: Rates, slot: int, sm: int, granules: int, kept: int, time: float) -> float:
+    """A slot's granules go to L2, and the first `kept` of them come from there.
+
+    Args:
+        granules: of the step.
+        kept: of these, read before they are written.
+
+    Returns:
+        When those are there.
+    """
+    l2, free, counter = memory.l2, memory.free, memory.counter
+    parts, near = rates.partitions, near_partition(rates, sm)
     done = time
     for i in range(granules):
         granule = rates.spilled_first + slot * rates.spilled_granules + i
@@ -40,11 +34,11 @@ def pass_spilled(
             first = scatter(granule) % parts
             last, share = first + 1, rates.spilled_bytes
         for home in range(first, last):
-            own = (granule * parts + home) * parts + home
-            if i < kept and entry[own, STATE] == ABSENT and windows[granule] == 1:
+            own = copy_of(parts, granule, home, home)
+            if i < kept and not is_present(l2, own) and memory.windows[granule] == 1:
                 done = max(done, read_hbm(free, counter, rates, own, share, 1, 1.0, time) + rates.hbm_latency)
-            written = keep_written(entry, dirt, lists, parts, granule, near, home, share)
+            written = keep_written(l2, parts, granule, near, home, share)
             if written > 0:
                 write_hbm(free, counter, rates, written, 1.0, time)
-        windows[granule] = 1
+        memory.windows[granule] = 1
     return done

@@ -1,177 +1,117 @@
-"""The path of a tile: L1, and the granules that it covers, or that its pieces cover.
+"""The path of a tile: L1, coalescer, near L2 partition, fabric, far partition, HBM; and back.
 
-A granule is a rectangle that all launches touch as a whole (chunks), or a 128-byte line.
-Of tensors with too many of them, one of a few along a row, the next one over in the next row, STANDS_FOR all.
+A *granule* is the unit of residency: a rectangle that all launches touch as a whole (chunks), or a 128-byte line.
+Of tensors with too many of them, one of `sampling_stride` along a row stands for all, the next one over in the next
+row.
+A granule is homed in every partition by an equal share (chunks: lines interleave finely) or in one by hash (lines).
+An SM reads through its own partition; what is homed elsewhere comes over the fabric and leaves a copy in the near one.
+Every link is a server: it takes requests in order of time, one after the other, at its bandwidth.
 """
 
 import numpy as np
 
-from ...limits import LINE_BYTES
+from ...limits import LINE_BYTES, SECTOR_BYTES
 from ..jit import compiled, inlined
-from .copies import renew
-from .granule_path import read_granule, write_granule
+from ..scatter import scatter
+from .copies import copy_of, keep_written, list_of, renew
 from .l1 import look_up
-from .links import FIRST_L2, L1_HIT, Rates, serve
-
-# Columns of `tensors`.
-BASE, SLAB_GRANULES, ROW_GRANULES, GRANULE_ROWS, GRANULE_ROW_BYTES = range(5)
-ROWS, ROW_BYTES, PACKED, FOLD, STANDS_FOR = range(5, 10)
-# Columns of `tiles`; affine origins are two (variable, coefficient) pairs each, columns in bytes.
-TENSOR, SLAB, TILE_ROWS, TILE_ROW_BYTES, ASYNCHRONOUS, ROW_TERMS = range(6)
-TERMS = 2
-"""Pairs of an affine origin."""
-COL_TERMS = ROW_TERMS + 2 * TERMS
-PASSES_L1 = COL_TERMS + 2 * TERMS
-LIST_AT, LIST_BASE, LIST_TERMS = range(PASSES_L1 + 1, PASSES_L1 + 4)
-"""Of a tile in pieces: the variable that says where its item's lists begin, else -1; where the tile's begin; and what
-counters add."""
-TILE_COLUMNS = LIST_TERMS + 2 * TERMS
-
-
-@inlined
-def _sectors(size: int) -> int:
-    return (size + 31) // 32 * 32
+from .links import (
+    FABRIC,
+    FABRIC_LINK,
+    FIRST,
+    FIRST_L2,
+    HBM_READ,
+    L1_HIT,
+    L2_READ,
+    L2_WRITE,
+    TOUCHED,
+    Rates,
+    read_hbm,
+    serve,
+    write_hbm,
+)
+from .lru import DIRTY, STATE, Lru, insert, is_present, touch
+from .memory import ARRIVES, ASKED, Memory, near_partition
+from .program import COEFFICIENT, COL, LIST, ROW, TERMS, VARIABLE, Program
 
 
 @inlined
 def access_tile(
-    entry: np.ndarray,
-    dirt: np.ndarray,
-    lists: np.ndarray,
-    ready: np.ndarray,
-    windows: np.ndarray,
-    free: np.ndarray,
-    asked: np.ndarray,
-    ring: np.ndarray,
-    seen: np.ndarray,
-    stamps: np.ndarray,
-    counter: np.ndarray,
-    rates: Rates,
-    tensors: np.ndarray,
-    tiles: np.ndarray,
-    tile: int,
-    environment: np.ndarray,
-    slot: int,
-    sm: int,
-    time: float,
-    store: bool,
-) -> float:
+    memory: Memory, rates: Rates, program: Program, number: int, environment: np.ndarray, slot: int, sm: int,
+    time: float, store: bool,
+) -> float:  # fmt: skip
     """Move one tile between an SM and memory.
 
     Args:
-        tensors, tiles: int64 tables with the columns above; environment: int64 (slots, variables).
+        number: of the tile.
+        environment: int64 (slots, variables and counters), their values.
 
     Returns:
         When the whole tile is at the SM (loads), or `time` (stores: nobody waits).
     """
-    row = 0
-    col = 0
-    for term in range(0, 2 * TERMS, 2):
-        row += environment[slot, tiles[tile, ROW_TERMS + term]] * tiles[tile, ROW_TERMS + term + 1]
-        col += environment[slot, tiles[tile, COL_TERMS + term]] * tiles[tile, COL_TERMS + term + 1]
-    return _access_at(
-        entry, dirt, lists, ready, windows, free, asked, ring, seen, stamps, counter, rates, tensors, tiles, tile,
-        environment, slot, sm, time, store, row, col, tiles[tile, PASSES_L1] == 1,
-    )  # fmt: skip
+    row = col = 0
+    for term in range(TERMS):
+        by_row, by_col = program.origins[number, ROW, term], program.origins[number, COL, term]
+        row += environment[slot, by_row[VARIABLE]] * by_row[COEFFICIENT]
+        col += environment[slot, by_col[VARIABLE]] * by_col[COEFFICIENT]
+    through_l1 = program.tiles[number].through_l1 == 1
+    return _access_at(memory, rates, program, number, environment, slot, sm, time, store, row, col, through_l1)
 
 
 @compiled
 def access_listed(
-    entry: np.ndarray,
-    dirt: np.ndarray,
-    lists: np.ndarray,
-    ready: np.ndarray,
-    windows: np.ndarray,
-    free: np.ndarray,
-    asked: np.ndarray,
-    ring: np.ndarray,
-    seen: np.ndarray,
-    stamps: np.ndarray,
-    counter: np.ndarray,
-    rates: Rates,
-    tensors: np.ndarray,
-    tiles: np.ndarray,
-    listed: np.ndarray,
-    tile: int,
-    environment: np.ndarray,
-    slot: int,
-    sm: int,
-    time: float,
-    store: bool,
-) -> float:
-    """The same for a tile in pieces of one extent, whose origins are listed; nothing of them is looked for in L1.
-
-    Args:
-        listed: int64 (places, 2): first piece and number of pieces of each list; then row and column of each piece [B].
-    """
-    row = 0
-    col = 0
-    at = tiles[tile, LIST_BASE] + environment[slot, tiles[tile, LIST_AT]]
-    for term in range(0, 2 * TERMS, 2):
-        row += environment[slot, tiles[tile, ROW_TERMS + term]] * tiles[tile, ROW_TERMS + term + 1]
-        col += environment[slot, tiles[tile, COL_TERMS + term]] * tiles[tile, COL_TERMS + term + 1]
-        at += environment[slot, tiles[tile, LIST_TERMS + term]] * tiles[tile, LIST_TERMS + term + 1]
+    memory: Memory, rates: Rates, program: Program, number: int, environment: np.ndarray, slot: int, sm: int,
+    time: float, store: bool,
+) -> float:  # fmt: skip
+    """The same for a tile in pieces, whose origins are listed; nothing of them is looked for in L1."""
+    tile = program.tiles[number]
+    row = col = 0
+    at = tile.lists_base + environment[slot, tile.lists_at]
+    for term in range(TERMS):
+        by_row, by_col = program.origins[number, ROW, term], program.origins[number, COL, term]
+        by_list = program.origins[number, LIST, term]
+        row += environment[slot, by_row[VARIABLE]] * by_row[COEFFICIENT]
+        col += environment[slot, by_col[VARIABLE]] * by_col[COEFFICIENT]
+        at += environment[slot, by_list[VARIABLE]] * by_list[COEFFICIENT]
     done = time
-    for piece in range(listed[at, 0], listed[at, 0] + listed[at, 1]):
+    first = program.lists[at, 0]
+    for piece in range(first, first + program.lists[at, 1]):
         arrival = _access_at(
-            entry, dirt, lists, ready, windows, free, asked, ring, seen, stamps, counter, rates, tensors, tiles, tile,
-            environment, slot, sm, time, store, row + listed[piece, 0], col + listed[piece, 1], False,
+            memory, rates, program, number, environment, slot, sm, time, store,
+            row + program.lists[piece, 0], col + program.lists[piece, 1], False,
         )  # fmt: skip
-        if arrival > done:
-            done = arrival
+        done = max(done, arrival)
     return done
 
 
 @inlined
 def _access_at(
-    entry: np.ndarray,
-    dirt: np.ndarray,
-    lists: np.ndarray,
-    ready: np.ndarray,
-    windows: np.ndarray,
-    free: np.ndarray,
-    asked: np.ndarray,
-    ring: np.ndarray,
-    seen: np.ndarray,
-    stamps: np.ndarray,
-    counter: np.ndarray,
-    rates: Rates,
-    tensors: np.ndarray,
-    tiles: np.ndarray,
-    tile: int,
-    environment: np.ndarray,
-    slot: int,
-    sm: int,
-    time: float,
-    store: bool,
-    row: int,
-    col: int,
-    through_l1: bool,
-) -> float:
-    """Move a tile's extent from (row, col) on, col in bytes."""
-    which = tiles[tile, TENSOR]
-    rows = min(tiles[tile, TILE_ROWS], tensors[which, ROWS] - row)
-    width = min(tiles[tile, TILE_ROW_BYTES], tensors[which, ROW_BYTES] - col)
+    memory: Memory, rates: Rates, program: Program, number: int, environment: np.ndarray, slot: int, sm: int,
+    time: float, store: bool, row: int, col: int, through_l1: bool,
+) -> float:  # fmt: skip
+    """Move a tile's extent from a row and a column [B] on."""
+    tile = program.tiles[number]
+    tensor = program.tensors[tile.tensor]
+    rows = min(tile.rows, tensor.rows - row)
+    width = min(tile.row_bytes, tensor.row_bytes - col)
     if rows <= 0 or width <= 0:
         return time
-    whole = tensors[which, PACKED] == 1 and width == tensors[which, ROW_BYTES]
-    total = _sectors(rows * width) if whole else rows * _sectors(width)
-    high, wide = tensors[which, GRANULE_ROWS], tensors[which, GRANULE_ROW_BYTES]
-    per_row, fold, apart = tensors[which, ROW_GRANULES], tensors[which, FOLD], tensors[which, STANDS_FOR]
-    slab = environment[slot, tiles[tile, SLAB]] * tensors[which, SLAB_GRANULES]
-    base = tensors[which, BASE]
+    whole = tensor.packed == 1 and width == tensor.row_bytes
+    total = _in_sectors(rows * width) if whole else rows * _in_sectors(width)
+    high, wide = tensor.granule_rows, tensor.granule_row_bytes
+    per_row, fold, stride = tensor.row_granules, tensor.fold, tensor.sampling_stride
+    slab = environment[slot, tile.slab] * tensor.slab_granules
     first_row, first_col, last_col = row // high, 0, 0
     last_row = first_row if row + rows <= (first_row + 1) * high else (row + rows - 1) // high
-    if wide < tensors[which, ROW_BYTES]:
+    if wide < tensor.row_bytes:
         first_col, last_col = col // wide, (col + width - 1) // wide
-    tag = (slab + first_row * per_row + first_col) * len(tensors) + which
-    curve = rates.l1_curve
-    if through_l1 and look_up(ring, seen, stamps, curve, rates.l1_bytes, tag, total, sm, store):
-        counter[L1_HIT] += total
+    tag = (slab + first_row * per_row + first_col) * len(program.tensors) + tile.tensor
+    if through_l1 and look_up(memory.l1, rates.l1_curve, rates.l1_bytes, tag, total, sm, store):
+        memory.counter[L1_HIT] += total
         return time + rates.l1_latency
     done = time
     cost, latency = 1.0, rates.hbm_latency
-    if width < tensors[which, ROW_BYTES]:
+    if width < tensor.row_bytes:
         # HBM is slower with pieces of rows: their neighbours come at another time.
         latency += rates.hbm_piece_latency
         if store:
@@ -180,29 +120,142 @@ def _access_at(
             cost += rates.hbm_part_line_cost
     for i in range(first_row, last_row + 1):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)
-        skipped = 0 if apart == 1 else (-(i + first_col)) % apart
-        for j in range(first_col + skipped, last_col + 1, apart):
+        skipped = 0 if stride == 1 else (-(i + first_col)) % stride
+        for j in range(first_col + skipped, last_col + 1, stride):
             part_width = min((j + 1) * wide, col + width) - max(j * wide, col)
-            size = apart * (_sectors(part_rows * part_width) if whole else part_rows * _sectors(part_width))
-            granule = slab + i * per_row + (j if apart == 1 else j // apart)
+            size = stride * (_in_sectors(part_rows * part_width) if whole else part_rows * _in_sectors(part_width))
+            granule = slab + i * per_row + (j if stride == 1 else j // stride)
             window = 0
             if granule >= fold:
                 window = granule // fold
                 granule -= window * fold
-            granule += base
-            if windows[granule] != window:
-                renew(entry, dirt, lists, ready, free, counter, rates, granule, time)
-                windows[granule] = window
+            granule += tensor.base
+            if memory.windows[granule] != window:
+                renew(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, time)
+                memory.windows[granule] = window
             if store:
-                write_granule(entry, dirt, lists, ready, free, counter, rates, granule, size, cost, sm, time)
+                _write_granule(
+                    memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, cost, sm, time
+                )
             else:
-                arrival = read_granule(
-                    entry, dirt, lists, ready, free, asked, counter, rates, granule, size, apart, cost,
-                    latency, sm, time,
-                )  # fmt: skip
-                if arrival > done:
-                    done = arrival
+                done = max(done, _read_granule(memory, rates, granule, size, stride, cost, latency, sm, time))
     port = FIRST_L2 + rates.partitions + (sm if not store else rates.sms + sm)
-    port_done = serve(free, port, time, total * rates.sm_fill_cycles_per_byte)
+    port_done = serve(memory.free, port, time, total * rates.sm_fill_cycles_per_byte)
     # The tile streams through the port behind its first bytes.
     return time if store else port_done + (done - time)
+
+
+@inlined
+def _read_granule(
+    memory: Memory, rates: Rates, granule: int, size: int, stride: int, cost: float, latency: float, sm: int,
+    time: float,
+) -> float:  # fmt: skip
+    """An SM reads a granule through coalescer and L2. Args: as `_fetch`. Returns: when it is at the SM's port."""
+    l2, ready, free, asked, counter = memory.l2, memory.ready, memory.free, memory.asked, memory.counter
+    unit = sm // rates.coalescer_sms
+    slot = scatter(granule) & (len(asked) - 1)
+    if asked[slot, unit, ASKED] == granule + 1 and asked[slot, unit, ARRIVES] > time:
+        return asked[slot, unit, ARRIVES]
+    parts, near = rates.partitions, near_partition(rates, sm)
+    counter[L2_READ] += size
+    done = serve(free, FIRST_L2 + near, time, size * rates.l2_read_cycles_per_byte)
+    first, last, share = 0, parts, size if parts == 1 else size // 2
+    if not rates.interleaved:
+        first = scatter(granule) % parts
+        last, share = first + 1, size
+    fetched, touched_before, brought = False, ready[granule] >= rates.after_begin, counter[HBM_READ]
+    for home in range(first, last):
+        copy = copy_of(parts, granule, near, home)
+        if is_present(l2, copy):
+            touch(l2, list_of(l2, parts, near, granule), copy)
+        else:
+            fetched = True
+            arrival = _fetch(l2, free, counter, rates, granule, near, home, share, stride, cost, latency, time)
+            done = max(done, arrival)
+    # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
+    done = max(done, ready[granule])
+    if not touched_before:
+        counter[TOUCHED] += size
+        counter[FIRST] += counter[HBM_READ] - brought
+        ready[granule] = max(time, rates.after_begin)
+    if fetched:
+        ready[granule] = done
+    done += rates.l2_latency
+    asked[slot, unit, ASKED] = granule + 1
+    asked[slot, unit, ARRIVES] = done
+    return done
+
+
+@compiled
+def _fetch(
+    l2: Lru, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, near: int, home: int, share: int,
+    stride: int, cost: float, latency: float, time: float,
+) -> float:  # fmt: skip
+    """Bring a share that the near partition lacks, over the fabric or from HBM.
+
+    Args:
+        near, home: partitions, of the SM and of the share.
+        share: its bytes [B].
+        stride: granules that this one stands for.
+        cost: how many times as long as in one long row HBM takes.
+        latency: of HBM [cycles].
+
+    Returns:
+        When it is there.
+    """
+    parts = rates.partitions
+    group, own = list_of(l2, parts, home, granule), copy_of(parts, granule, home, home)
+    done = time
+    written = 0
+    if home != near:
+        counter[FABRIC] += share
+        done = serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte) + rates.fabric_latency
+    if home != near and is_present(l2, own):
+        touch(l2, group, own)
+    else:
+        # Lines that lie together come from one channel, as a chunk's do.
+        block = own if rates.interleaved else granule * LINE_BYTES // (parts * rates.hbm_channel_bytes) * parts + home
+        arrival = read_hbm(free, counter, rates, block, share, stride, cost, time) + latency
+        done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
+        written += insert(l2, group, own, share)
+    if home != near and l2.entries[own, STATE] != DIRTY:
+        written += insert(l2, list_of(l2, parts, near, granule), copy_of(parts, granule, near, home), share)
+    if written > 0:
+        write_hbm(free, counter, rates, written, 1.0, time)
+    return done
+
+
+@compiled
+def _write_granule(
+    l2: Lru, ready: np.ndarray, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, size: int,
+    cost: float, sm: int, time: float,
+) -> None:  # fmt: skip
+    """An SM writes a granule to its home, and keeps a copy in its own partition; other copies are dropped.
+
+    What this drives out of L2 takes as long to write as this would: it comes from the same stream as a rule.
+
+    Args:
+        size: of the granule [B].
+        cost: how many times as long as in one long row HBM takes.
+    """
+    parts, near = rates.partitions, near_partition(rates, sm)
+    ready[granule] = max(ready[granule], rates.after_begin)  # not for the launch to fetch
+    counter[L2_WRITE] += size
+    first, last, share = 0, parts, size if parts == 1 else size // 2
+    if not rates.interleaved:
+        first = scatter(granule) % parts
+        last, share = first + 1, size
+    for home in range(first, last):
+        serve(free, FIRST_L2 + home, time, share * rates.l2_write_cycles_per_byte)
+        if home != near:
+            counter[FABRIC] += share
+            serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
+        written = keep_written(l2, parts, granule, near, home, share)
+        if written > 0:
+            write_hbm(free, counter, rates, written, cost, time)
+
+
+@inlined
+def _in_sectors(size: int) -> int:
+    """Bytes of the sectors that so many bytes fill [B]."""
+    return (size + SECTOR_BYTES - 1) // SECTOR_BYTES * SECTOR_BYTES

@@ -1,169 +1,176 @@
-"""What an instruction does beside taking its pipe: memory (`memory_pipe`), bulk copies, products, barriers."""
+"""What an instruction does beside taking its pipe: memory (`memory_pipe`), bulk copies, matmuls, barriers."""
 
 import numpy as np
 
 from ..jit import inlined
-from .memory_pipe import come_from_beyond, fetch, pass_shared
-from .tables import (
-    AGAIN,
-    ARGUMENT,
+from .instruction import (
     ARRIVE,
-    AT_BARRIER,
     BARRIER,
-    BARRIERS,
-    BULK,
-    BULK_WAIT,
-    BULK_WRITE,
-    CHANNELS,
+    BULK_COMMIT,
+    BULK_COPY,
+    BULK_STORE,
     COPY,
     COPY_COMMIT,
     EXPECT,
-    FLUSH,
-    GROUP,
-    KIND,
-    LATENCY,
-    LEADER,
     LOAD,
     MATMUL,
-    OUT_FREE,
-    QUEUED,
-    READ,
-    READS,
-    RING,
-    ROOM,
+    MBARRIER_WAIT,
+    REUSED_LOAD,
     SHARED,
-    SHARED_MEMORY,
-    SMEM,
-    TAIL,
-    WRITE,
-    WRITES,
-    Latencies,
-    State,
+    STORE,
+    SmInstruction,
 )
+from .latencies import Latencies
+from .memory_pipe import access_l2, access_smem, fill
+from .state import AT_BARRIER, GROUP, QUEUED, RING, SHARED_MEMORY, State
 
 
 @inlined
-def _arrive(state: State, slot: int, channel: int, time: float) -> None:
+def _complete_phase(state: State, slot: int, channel: int, time: float) -> None:
     """A phase of an mbarrier is complete."""
     number = state.complete[slot, channel] + 1
     state.complete[slot, channel] = number
-    state.channel_time[slot, channel, number % RING] = max(time, state.channel_time[slot, channel, number % RING])
+    state.phase_time[slot, channel, number % RING] = max(time, state.phase_time[slot, channel, number % RING])
     state.wake[slot] = 1
 
 
 @inlined
 def _mbarrier(
-    state: State, kind: int, argument: int, warp: int, slot: int, now: float, finish: float, smem: float,
-    latencies: Latencies, leads: bool,
+    state: State, instruction: SmInstruction, warp: int, slot: int, now: float, finish: float, latencies: Latencies,
+    leads: bool,
 ) -> float:  # fmt: skip
-    """EXPECT, BULK, BULK_WAIT, ARRIVE. Returns: when a wait that passes what is not announced yet is over."""
-    if kind == BULK_WAIT:
-        if argument >= 0:
-            state.waited[warp, argument % CHANNELS] += 1
-            return finish
-        channel = -argument - 1
+    """EXPECT, BULK_COPY, MBARRIER_WAIT, ARRIVE.
+
+    Returns:
+        When it is done: for a wait that goes by what has been announced so far, when that is there.
+    """
+    kind = instruction.kind
+    if kind == MBARRIER_WAIT:
+        channel = instruction.channel
         state.waited[warp, channel] += 1
         number = state.waited[warp, channel]
-        if number <= state.announced[slot, channel]:
-            return max(finish, state.channel_time[slot, channel, number % RING])
-    elif leads and kind == BULK:
+        if instruction.in_order and number <= state.announced[slot, channel]:
+            return max(finish, state.phase_time[slot, channel, number % RING])
+    elif leads and kind == BULK_COPY:
         channel = state.channel[slot]
-        sent = now
-        if state.links[OUT_FREE] > now:
-            sent = state.links[OUT_FREE] + latencies.turn
-        arrival = fetch(state, sent, latencies.bulk, smem, latencies.fill, smem)
+        sent, store_free = now, state.sm[0].store_free
+        if store_free > now:
+            sent = store_free + latencies.copy_after_store
+        lines = instruction.smem_lines
+        arrival = fill(state, sent, latencies.bulk_copy, lines, latencies.fill_per_line, lines)
         number = state.announced[slot, channel] % RING
-        state.channel_time[slot, channel, number] = max(state.channel_time[slot, channel, number], arrival)
+        state.phase_time[slot, channel, number] = max(state.phase_time[slot, channel, number], arrival)
         state.coming[slot, channel] -= 1
         if state.coming[slot, channel] == 0:
-            _arrive(state, slot, channel, arrival)
+            _complete_phase(state, slot, channel, arrival)
     elif leads:
-        channel = argument % CHANNELS
+        channel = instruction.channel
         state.announced[slot, channel] += 1
-        state.channel_time[slot, channel, state.announced[slot, channel] % RING] = now
-        copies = argument // CHANNELS
+        state.phase_time[slot, channel, state.announced[slot, channel] % RING] = now
         if kind == EXPECT:
             state.channel[slot] = channel
-            state.coming[slot, channel] = copies
-        if kind == ARRIVE or copies == 0:
-            _arrive(state, slot, channel, finish)
+            state.coming[slot, channel] = instruction.copies
+        if kind == ARRIVE or instruction.copies == 0:
+            _complete_phase(state, slot, channel, finish)
     return finish
 
 
 @inlined
-def _barrier(state: State, argument: int, warp: int, slot: int, width: int, now: float, latencies: Latencies) -> None:
-    alone = argument < 0
-    if alone:
-        argument = -argument - 1
-    barrier, expected = argument % BARRIERS, argument // BARRIERS
+def _arrive_at_barrier(
+    state: State, instruction: SmInstruction, warp: int, slot: int, width: int, now: float, latencies: Latencies
+) -> None:
+    """A warp arrives at a named barrier; the last one that it waits for releases all."""
+    barrier, expected = instruction.barrier, instruction.barrier_warps
     if expected == 0:
         expected = state.running[slot]
     state.arrived[slot, barrier] += 1
-    state.released[slot, barrier] = max(now, state.released[slot, barrier]) + latencies.arrival
-    if not alone:
+    state.released[slot, barrier] = max(now, state.released[slot, barrier]) + latencies.barrier_arrival
+    if not instruction.only_arrives:
         state.at_barrier[warp] = barrier
         state.earliest[warp] = np.inf
-    state.why[warp, 1] = AT_BARRIER
+    state.reasons[warp, 1] = AT_BARRIER
     if state.arrived[slot, barrier] >= expected:
         state.arrived[slot, barrier] = 0
         for other in range(slot * width, (slot + 1) * width):
             if state.at_barrier[other] == barrier:
                 state.at_barrier[other] = -1
-                state.earliest[other] = state.released[slot, barrier] + latencies.barrier
+                state.earliest[other] = state.released[slot, barrier] + latencies.barrier_release
         state.wake[slot] = 1
 
 
 @inlined
+def _commit_copies(state: State, warp: int, time: float) -> None:
+    """A group of copies, or of bulk stores, ends; it is done at `time`."""
+    state.group_time[warp, state.groups[warp] % RING] = time
+    state.groups[warp] += 1
+
+
+@inlined
+def _issue_matmul(state: State, commits: bool, i: int, warp: int, group: int, width: int) -> None:
+    """A warp issues a matmul of its warpgroup, which queues for the tensor cores once all its warps have."""
+    number = state.issued[warp]
+    state.issued[warp] += 1
+    if commits:
+        commit = state.matmul_groups[warp, RING]
+        state.matmul_groups[warp, commit % RING] = number + 1
+        state.matmul_groups[warp, RING] = commit + 1
+    state.joined[group, number % RING] += 1
+    if state.joined[group, number % RING] == min(GROUP, width):
+        state.joined[group, number % RING] = 0
+        sm = state.sm[0]
+        tail = sm.queue_tail % QUEUED
+        state.matmul_queue[tail, 0], state.matmul_queue[tail, 1], state.matmul_queue[tail, 2] = group, number, i
+        sm.queue_tail += 1
+
+
+@inlined
+def _hold_scoreboard(state: State, warp: int, board: int, until: float, i: int) -> None:
+    """A scoreboard of a warp is not free before `until`, because of instruction `i`."""
+    if board >= 0 and until > state.scoreboards[warp, board, 0]:
+        state.scoreboards[warp, board, 0] = until
+        state.scoreboards[warp, board, 1] = i
+
+
+@inlined
 def take_effect(
-    state: State, code: np.ndarray, rates: np.ndarray, i: int, warp: int, slot: int, group: int, width: int,
-    now: float, latencies: Latencies,
+    state: State, code: np.ndarray, i: int, warp: int, slot: int, group: int, width: int, now: float,
+    latencies: Latencies,
 ) -> None:  # fmt: skip
-    """An instruction has issued: what it brings about, and when its scoreboards are free."""
-    kind, argument = code[i, KIND], code[i, ARGUMENT]
-    finish = now + rates[i, LATENCY]
-    read = now + rates[i, READ]
-    smem = rates[i, SMEM]
-    if kind in (SHARED, WRITE, AGAIN):
-        finish, read = pass_shared(state, code, rates, i, warp, now, latencies)
+    """An instruction has issued: what it brings about, and when its scoreboards are free.
+
+    Args:
+        i: its number in the code.
+        group: the warp's warpgroup, among those of all slots.
+        width: warps of a CTA.
+    """
+    sm, instruction = state.sm[0], code[i]
+    kind = instruction.kind
+    finish = now + instruction.latency_cycles
+    read = now + instruction.operand_cycles
+    leads = warp - slot * width == instruction.leader
+    if kind in (SHARED, STORE, REUSED_LOAD):
+        finish, read = access_smem(state, instruction, warp, now, latencies)
     elif kind in (LOAD, COPY):
-        finish, read = come_from_beyond(state, code, rates, i, warp, now, latencies)
-    elif kind == BULK_WRITE:
-        if warp - slot * width == code[i, LEADER]:
-            state.links[OUT_FREE] = max(now + rates[i, LATENCY], state.links[OUT_FREE]) + smem * latencies.out
-            state.links[ROOM] = np.inf
-            state.used[SHARED_MEMORY] += smem
-    elif kind == FLUSH:
-        if warp - slot * width == code[i, LEADER]:
-            finish = max(finish, state.links[OUT_FREE])
-        state.committed[warp, state.commits[warp] % RING] = finish
-        state.commits[warp] += 1
+        finish, read = access_l2(state, instruction, warp, now, latencies)
+    elif kind == BULK_STORE:
+        if leads:
+            lines = instruction.smem_lines
+            begin = max(now + instruction.latency_cycles, sm.store_free)
+            sm.store_free = begin + lines * latencies.store_per_line
+            sm.store_room = np.inf
+            state.used[SHARED_MEMORY] += lines
+    elif kind == BULK_COMMIT:
+        if leads:
+            finish = max(finish, sm.store_free)
+        _commit_copies(state, warp, finish)
     elif kind == COPY_COMMIT:
-        finish = max(finish, state.pending[warp])
-        state.committed[warp, state.commits[warp] % RING] = finish
-        state.commits[warp] += 1
-    elif kind in (EXPECT, BULK, BULK_WAIT, ARRIVE):
-        leads = warp - slot * width == code[i, LEADER]
-        finish = _mbarrier(state, kind, argument, warp, slot, now, finish, smem, latencies, leads)
+        finish = max(finish, state.copied[warp])
+        _commit_copies(state, warp, finish)
+    elif kind in (EXPECT, BULK_COPY, MBARRIER_WAIT, ARRIVE):
+        finish = _mbarrier(state, instruction, warp, slot, now, finish, latencies, leads)
     elif kind == MATMUL:
-        number = state.issued[warp]
-        state.issued[warp] += 1
-        if argument:
-            commit = state.product_commits[warp, RING]
-            state.product_commits[warp, commit % RING] = number + 1
-            state.product_commits[warp, RING] = commit + 1
-        state.joined[group, number % RING] += 1
-        if state.joined[group, number % RING] == min(GROUP, width):
-            state.joined[group, number % RING] = 0
-            tail = state.queue[TAIL] % QUEUED
-            state.queued[tail, 0], state.queued[tail, 1], state.queued[tail, 2] = group, number, i
-            state.queue[TAIL] += 1
+        _issue_matmul(state, instruction.commits != 0, i, warp, group, width)
     elif kind == BARRIER:
-        _barrier(state, argument, warp, slot, width, now, latencies)
-    board = code[i, WRITES]
-    if board >= 0 and finish > state.boards[warp, board, 0]:
-        state.boards[warp, board, 0] = finish
-        state.boards[warp, board, 1] = i
-    board = code[i, READS]
-    if board >= 0 and read > state.boards[warp, board, 0]:
-        state.boards[warp, board, 0] = read
-        state.boards[warp, board, 1] = i
+        _arrive_at_barrier(state, instruction, warp, slot, width, now, latencies)
+    _hold_scoreboard(state, warp, instruction.write_scoreboard, finish, i)
+    _hold_scoreboard(state, warp, instruction.read_scoreboard, read, i)

@@ -6,10 +6,10 @@ and its pipe takes another instruction; a sub-core issues one instruction a cycl
 Time is a real number of cycles, and goes from issue to issue: nothing happens in between.
 
 Fixed latencies are the compiler's (stall counts). What has no fixed latency releases a scoreboard here.
-A warpgroup's tile product starts when its four warps have issued it and the tensor cores are free, and runs on beside
+A warpgroup's matmul (wgmma) starts when its four warps have issued it and the tensor cores are free, and runs on beside
 them: it reads operands from shared memory, and takes most of the register port of its sub-cores.
-What it leaves adds up, so that a few instructions may issue at once, and more of them one by one;
-a long row of instructions without a gap holds the product up instead.
+What it leaves of the port is a token bucket (*port credit*): a few instructions issue back to back, more of them at the
+rate that is left. A long row of instructions without a gap delays the matmul instead.
 Of warps that could issue at the same time, the one that issued last goes on, else the oldest does; in front of a full
 queue of memory instructions they take turns.
 """
@@ -18,57 +18,39 @@ import numpy as np
 
 from ..jit import compiled, inlined
 from .effects import take_effect
-from .memory_pipe import push_back, queue_free_at
-from .tables import (
+from .instruction import LSU, MATMUL, NO_PIPE, TENSOR_PIPE, SmInstruction
+from .latencies import Latencies
+from .memory_pipe import delay_for_matmul, lsu_queue_free_at
+from .state import (
     BUSY_PIPE,
-    CLOCK,
     FIXED,
     GROUP,
-    HEAD,
-    INTERVAL,
-    KIND,
-    LAST,
-    LENGTH,
-    LOGGED,
-    LSU,
-    MATMUL,
-    MULTIPLYING,
-    NO_PIPE,
+    MATMULS,
     NOT_SELECTED,
-    PIPE,
-    PORT,
     PORT_BUSY,
-    PORT_LEFT,
-    PRODUCTS,
     QUEUED,
     RESTARTS,
     RESTED,
     RING,
     SHARED_MEMORY,
     SLOTS,
-    SMEM,
-    SMEM_SHARE,
-    STALL,
     SUB_CORES,
-    TAIL,
-    TENSOR,
-    TENSOR_PIPE,
-    Latencies,
     State,
 )
-from .waits import end_of_product, find_ready, port_credit
+from .waits import end_of_matmul, find_ready, port_credit
 from .warps import go_on, start_cta
 
 
 @inlined
-def _multiply(state: State, begin: float, end: float, latencies: Latencies) -> None:
+def _count_rest(state: State, begin: float, end: float, latencies: Latencies) -> None:
     """Tensor cores work from `begin` to `end`: how long have they rested before?"""
-    pause = begin - state.links[LAST] - latencies.rest
+    sm = state.sm[0]
+    pause = begin - sm.tensor_end - latencies.clock_rest
     if pause > 0.0:
-        short = latencies.short_rest
-        state.used[RESTARTS] += short + (1.0 - short) * min(1.0, pause / latencies.full_rest)
+        short = latencies.short_restart
+        state.used[RESTARTS] += short + (1.0 - short) * min(1.0, pause / latencies.full_restart)
         state.used[RESTED] += pause
-    state.links[LAST] = max(state.links[LAST], end)
+    sm.tensor_end = max(sm.tensor_end, end)
 
 
 @inlined
@@ -78,45 +60,56 @@ def _evenly(number: int) -> float:
 
 
 @inlined
-def _start_product(state: State, rates: np.ndarray, latencies: Latencies, per_cta: int) -> None:
-    """The next product begins; it lasts longer where shared memory cannot bring its operands in time."""
-    head, links = state.queue[HEAD] % QUEUED, state.links
-    group, number, i = state.queued[head, 0], state.queued[head, 1], state.queued[head, 2]
-    clock = links[CLOCK]
-    smem = rates[i, SMEM]
-    mean = max(rates[i, TENSOR], smem)
-    length = mean * (1.0 + latencies.jitter * _evenly(state.queue[HEAD]))
-    links[SMEM_SHARE] = smem / mean
-    links[LENGTH] = length
-    links[PORT_LEFT] = 1.0 - latencies.port * rates[i, PORT] / mean
+def _save_port_credit(state: State, left: float, latencies: Latencies) -> None:
+    """What each sub-core may put through its register port is known now, before that port's share changes."""
+    clock = state.sm[0].clock
     for core in range(SUB_CORES):
-        state.product_end[core] = clock + length
-        state.credit[core] = port_credit(state, core, clock, 1.0, latencies.slack)
+        state.credit[core] = port_credit(state, core, clock, left, latencies.port_credit)
         state.credit_time[core] = clock
-    state.queue[MULTIPLYING] = 1
-    _multiply(state, clock, clock + length, latencies)
-    state.times[group, number % RING, 0] = clock
-    state.started[group] = number + 1
-    state.used[PRODUCTS] += rates[i, TENSOR]
-    state.used[SHARED_MEMORY] += smem
-    state.wake[group // per_cta] = 1
-    state.dirty[:] = 1
 
 
 @inlined
-def _end_product(state: State, latencies: Latencies, per_cta: int) -> None:
-    head = state.queue[HEAD] % QUEUED
-    clock = state.links[CLOCK]
+def _start_matmul(state: State, code: np.ndarray, latencies: Latencies, per_cta: int) -> None:
+    """The next matmul begins; it lasts longer where shared memory cannot bring its operands in time.
+
+    Args:
+        per_cta: warpgroups of a CTA.
+    """
+    sm = state.sm[0]
+    head, clock = sm.queue_head % QUEUED, sm.clock
+    group, number = state.matmul_queue[head, 0], state.matmul_queue[head, 1]
+    instruction = code[state.matmul_queue[head, 2]]
+    mean = max(instruction.tensor_cycles, instruction.smem_lines)
+    length = mean * (1.0 + latencies.matmul_jitter * _evenly(sm.queue_head))
+    sm.matmul_smem_share = instruction.smem_lines / mean
+    sm.matmul_cycles = length
+    sm.port_left = 1.0 - latencies.port_share * instruction.port_reads / mean
+    _save_port_credit(state, 1.0, latencies)
     for core in range(SUB_CORES):
-        state.credit[core] = port_credit(state, core, clock, state.links[PORT_LEFT], latencies.slack)
-        state.credit_time[core] = clock
-    group, number = state.queued[head, 0], state.queued[head, 1]
-    state.times[group, number % RING, 1] = clock
-    state.finished[group] = number + 1
-    state.queue[HEAD] += 1
-    state.queue[MULTIPLYING] = 0
+        state.matmul_end[core] = clock + length
+    sm.matmul_runs = 1
+    _count_rest(state, clock, clock + length, latencies)
+    state.matmul_times[group, number % RING, 0] = clock
+    state.started[group] = number + 1
+    state.used[MATMULS] += instruction.tensor_cycles
+    state.used[SHARED_MEMORY] += instruction.smem_lines
     state.wake[group // per_cta] = 1
-    state.dirty[:] = 1
+    state.stale[:] = 1
+
+
+@inlined
+def _end_matmul(state: State, latencies: Latencies, per_cta: int) -> None:
+    """The matmul that runs ends, and its warpgroup may go on."""
+    sm = state.sm[0]
+    head = sm.queue_head % QUEUED
+    _save_port_credit(state, sm.port_left, latencies)
+    group, number = state.matmul_queue[head, 0], state.matmul_queue[head, 1]
+    state.matmul_times[group, number % RING, 1] = sm.clock
+    state.finished[group] = number + 1
+    sm.queue_head += 1
+    sm.matmul_runs = 0
+    state.wake[group // per_cta] = 1
+    state.stale[:] = 1
 
 
 @inlined
@@ -135,12 +128,13 @@ def _goes_first(state: State, warp: int, other: int, core: int, queues: bool) ->
 
 
 @inlined
-def _choose(state: State, code: np.ndarray, rates: np.ndarray, latencies: Latencies, core: int) -> None:
+def _choose(state: State, code: np.ndarray, latencies: Latencies, core: int) -> None:
     """Which warp of a sub-core issues next, and when."""
+    sm = state.sm[0]
     chosen, when, chosen_to_memory = -1, np.inf, False
-    now, left = state.links[CLOCK], state.links[PORT_LEFT]
-    beside = state.queue[MULTIPLYING] and state.product_end[core] > now
-    queue_free = queue_free_at(state, core, latencies)
+    now, left = sm.clock, sm.port_left
+    beside_matmul = sm.matmul_runs and state.matmul_end[core] > now
+    queue_free = lsu_queue_free_at(state, core, latencies)
     for k in range(state.members.shape[1]):
         warp = state.members[core, k]
         if warp < 0:
@@ -148,15 +142,16 @@ def _choose(state: State, code: np.ndarray, rates: np.ndarray, latencies: Latenc
         time = state.ready[warp]
         if time == np.inf:
             continue
-        i = state.pc[warp]
-        time = max(time, now, state.issue_free[core], state.pipe_free[core, code[i, PIPE]])
-        if beside and time < state.product_end[core] and rates[i, PORT] > 0.0 and code[i, KIND] != MATMUL:
+        instruction = code[state.pc[warp]]
+        reads = instruction.port_reads
+        time = max(time, now, state.issue_free[core], state.pipe_free[core, instruction.pipe])
+        if beside_matmul and time < state.matmul_end[core] and reads > 0.0 and instruction.kind != MATMUL:
             goes_on = warp == state.latest[core] and time <= state.issue_free[core]
-            if not goes_on or state.run[core] < latencies.run:
-                lacks = rates[i, PORT] - port_credit(state, core, time, left, latencies.slack)
+            if not goes_on or state.run[core] < latencies.port_run:
+                lacks = reads - port_credit(state, core, time, left, latencies.port_credit)
                 if lacks > 0.0:
-                    time = min(time + lacks / left, state.product_end[core])
-        to_memory = code[i, PIPE] == LSU
+                    time = min(time + lacks / left, state.matmul_end[core])
+        to_memory = instruction.pipe == LSU
         queues = to_memory and chosen_to_memory and time == queue_free
         if time < when or (time == when and _goes_first(state, warp, chosen, core, queues)):
             chosen, when, chosen_to_memory = warp, time, to_memory
@@ -164,80 +159,85 @@ def _choose(state: State, code: np.ndarray, rates: np.ndarray, latencies: Latenc
 
 
 @inlined
-def _count(state: State, code: np.ndarray, i: int, warp: int, core: int, now: float) -> float:
+def _look_at_woken(state: State, code: np.ndarray, width: int, per_cta: int, latencies: Latencies) -> None:
+    """Where what a slot's warps wait for has changed: when may each of them issue?"""
+    for slot in range(len(state.wake)):
+        if state.wake[slot]:
+            state.wake[slot] = 0
+            state.stale[:] = 1
+            for warp in range(slot * width, (slot + 1) * width):
+                if state.stretch[warp] >= 0:
+                    group = slot * per_cta + (warp - slot * width) // GROUP
+                    find_ready(state, code, warp, slot, group, latencies)
+
+
+@inlined
+def _count_stalls(state: State, pipe: int, i: int, warp: int, core: int, now: float) -> float:
     """Why it took so long since the warp's last instruction. Returns: when its pipe was free for it."""
-    state.counts[i] += 1
+    state.issues[i] += 1
     fixed = min(state.earliest[warp], now)
-    state.stalls[i, state.why[warp, 1]] += max(0.0, fixed - state.last_issue[warp] - 1.0)
-    own = min(state.ready[warp], now)
-    if own > fixed:
-        state.stalls[i, state.why[warp, 0]] += own - fixed
-        if state.blamed[warp] >= 0:
-            state.blames[state.blamed[warp]] += own - fixed
-    free = min(now, max(own, state.pipe_free[core, code[i, PIPE]]))
-    state.stalls[i, BUSY_PIPE] += free - own
-    taken = min(now, max(free, state.issue_free[core]))
-    state.stalls[i, NOT_SELECTED] += taken - free
-    state.stalls[i, PORT_BUSY] += now - taken
+    state.stalls[i, state.reasons[warp, 1]] += max(0.0, fixed - state.last_issue[warp] - 1.0)
+    ready = min(state.ready[warp], now)
+    if ready > fixed:
+        state.stalls[i, state.reasons[warp, 0]] += ready - fixed
+        if state.producer[warp] >= 0:
+            state.awaited[state.producer[warp]] += ready - fixed
+    free = min(now, max(ready, state.pipe_free[core, pipe]))
+    state.stalls[i, BUSY_PIPE] += free - ready
+    selected = min(now, max(free, state.issue_free[core]))
+    state.stalls[i, NOT_SELECTED] += selected - free
+    state.stalls[i, PORT_BUSY] += now - selected
     return free
 
 
 @inlined
 def _issue(
-    state: State, code: np.ndarray, rates: np.ndarray, latencies: Latencies, i: int, warp: int, core: int,
-    now: float, free: float,
-) -> None:  # fmt: skip
+    state: State, instruction: SmInstruction, latencies: Latencies, warp: int, core: int, now: float, pipe_free: float
+) -> None:
     """An instruction takes its issue slot, its pipe, and the register port."""
-    before, issue_before = state.latest[core], state.issue_free[core]
+    sm = state.sm[0]
+    latest_before, issue_free_before = state.latest[core], state.issue_free[core]
     state.latest[core] = warp
     state.issue_free[core] = now + 1.0
     state.used[SLOTS] += 1.0
-    pipe, port, interval = code[i, PIPE], rates[i, PORT], rates[i, INTERVAL]
-    if port > 0.0 and code[i, KIND] != MATMUL:
-        if warp == before and free <= issue_before:
+    pipe, reads, interval = instruction.pipe, instruction.port_reads, instruction.interval_cycles
+    if reads > 0.0 and instruction.kind != MATMUL:
+        if warp == latest_before and pipe_free <= issue_free_before:
             state.run[core] += 1
         else:
             state.run[core] = 1
-        if state.queue[MULTIPLYING] and now < state.product_end[core]:
-            credit = port_credit(state, core, now, state.links[PORT_LEFT], latencies.slack) - port
-            state.product_end[core] += latencies.held_up * max(0.0, -credit)
+        if sm.matmul_runs and now < state.matmul_end[core]:
+            credit = port_credit(state, core, now, sm.port_left, latencies.port_credit) - reads
+            state.matmul_end[core] += latencies.port_run_factor * max(0.0, -credit)
             state.credit[core] = max(0.0, credit)
             state.credit_time[core] = now
     if pipe != NO_PIPE:
         if pipe == TENSOR_PIPE:
-            _multiply(state, now, now + interval, latencies)
+            _count_rest(state, now, now + interval, latencies)
         state.pipe_free[core, pipe] = now + interval
         state.used[pipe] += interval
-    state.earliest[warp] = now + code[i, STALL]
+    state.earliest[warp] = now + instruction.stall_cycles
     state.last_issue[warp] = now
-    state.why[warp, 1] = FIXED
+    state.reasons[warp, 1] = FIXED
 
 
 @compiled
 def simulate_sm(
-    code: np.ndarray,
-    rates: np.ndarray,
-    trace: np.ndarray,
-    roles: np.ndarray,
-    latencies: Latencies,
-    rounds: int,
-    state: State,
+    code: np.ndarray, trace: np.ndarray, roles: np.ndarray, latencies: Latencies, rounds: int, state: State
 ) -> int:
     """Run CTAs on an SM until every slot has finished so many.
 
     Args:
-        code: int64 (instructions, COLUMNS), rates: float64 (instructions, RATES), as in `tables`;
-        trace: int64 (stretches, 3): first instruction, one past the last, mark to log (or -1);
-        roles: int64 (warps of a CTA, 2): the stretches that a warp walks; rounds: CTAs of each slot;
-        state: a new one. Its log gets slot, mark and time whenever a slot's first warp enters a marked stretch,
-            a CTA starts (START) or ends (EXIT); counts: issues of each instruction; stalls: cycles that warps waited
-            there, by reason; blames: cycles that others waited for the scoreboard that it set;
-            used: busy cycles of each pipe, summed over sub-cores, of the tensor cores under wgmma, of shared memory,
-            and issue slots.
+        code: records of `instruction.INSTRUCTION`.
+        trace: int64 (stretches, 3): first instruction, one past the last, mark to log (or -1).
+        roles: int64 (warps of a CTA, 2): the stretches that a warp walks, from the first to before the second.
+        rounds: CTAs of each slot, one after the other.
+        state: a new one, which holds what comes out: log, issues, stalls, awaited, used.
 
     Returns:
-        Entries of the log; negative where warps wait for each other for ever.
+        Entries of the log, which may be more than it has room for; negative where warps wait for each other for ever.
     """
+    sm = state.sm[0]
     slots, width = len(state.starting), len(roles)
     per_cta = (width + GROUP - 1) // GROUP
     left = to_start = slots
@@ -245,42 +245,35 @@ def simulate_sm(
         while to_start > 0:
             start_cta(state, trace, roles, int(np.argmin(state.starting)))
             to_start -= 1
-        if not state.queue[MULTIPLYING] and state.queue[HEAD] < state.queue[TAIL]:
-            _start_product(state, rates, latencies, per_cta)
-            push_back(state, code, rates, width, latencies)
-        for slot in range(slots):
-            if state.wake[slot]:
-                state.wake[slot] = 0
-                state.dirty[:] = 1
-                for warp in range(slot * width, (slot + 1) * width):
-                    if state.place[warp] >= 0:
-                        group = slot * per_cta + (warp - slot * width) // GROUP
-                        find_ready(state, code, warp, slot, group, latencies)
+        if not sm.matmul_runs and sm.queue_head < sm.queue_tail:
+            _start_matmul(state, code, latencies, per_cta)
+            delay_for_matmul(state, code, width, latencies)
+        _look_at_woken(state, code, width, per_cta, latencies)
         for core in range(SUB_CORES):
-            if state.dirty[core]:
-                state.dirty[core] = 0
-                _choose(state, code, rates, latencies, core)
+            if state.stale[core]:
+                state.stale[core] = 0
+                _choose(state, code, latencies, core)
         core = int(np.argmin(state.best_time))
-        end = end_of_product(state)
-        if state.queue[MULTIPLYING] and end <= state.best_time[core]:
-            state.links[CLOCK] = end
-            _end_product(state, latencies, per_cta)
+        end = end_of_matmul(state)
+        if sm.matmul_runs and end <= state.best_time[core]:
+            sm.clock = end
+            _end_matmul(state, latencies, per_cta)
             continue
         warp = state.best_warp[core]
         if warp < 0:
-            return -1 - state.queue[LOGGED]
-        now = state.links[CLOCK] = state.best_time[core]
-        state.dirty[core] = 1
+            return -1 - sm.logged
+        now = sm.clock = state.best_time[core]
+        state.stale[core] = 1
         slot = warp // width
         group = slot * per_cta + (warp - slot * width) // GROUP
         i = state.pc[warp]
-        free = _count(state, code, i, warp, core, now)
-        _issue(state, code, rates, latencies, i, warp, core, now, free)
-        take_effect(state, code, rates, i, warp, slot, group, width, now, latencies)
+        pipe_free = _count_stalls(state, code[i].pipe, i, warp, core, now)
+        _issue(state, code[i], latencies, warp, core, now, pipe_free)
+        take_effect(state, code, i, warp, slot, group, width, now, latencies)
         if go_on(state, trace, roles, latencies, warp, slot, now):
             to_start += 1
             if state.done[slot] == rounds:
                 left -= 1
-        if state.place[warp] >= 0:
+        if state.stretch[warp] >= 0:
             find_ready(state, code, warp, slot, group, latencies)
-    return state.queue[LOGGED]
+    return sm.logged

@@ -1,212 +1,201 @@
-"""What memory instructions do on an SM: they come to L1 in order, sub-core by sub-core, and pass it beside products."""
+"""What memory instructions do on an SM: they come to L1 in order, sub-core by sub-core, and pass it beside matmuls."""
 
 import numpy as np
 
 from ..jit import inlined
-from .tables import (
-    AGAIN,
-    ARGUMENT,
-    CLOCK,
-    COPIED,
-    COPY_FREE,
-    FETCHED,
-    HEAD,
-    KIND,
-    LATENCY,
-    LENGTH,
-    LOAD,
-    LSU,
-    LSU_RING,
-    MULTIPLYING,
-    OUT_FREE,
-    PASSES,
-    PIPE,
-    READ,
-    ROOM,
-    SCOREBOARDS,
-    SHARED,
-    SHARED_MEMORY,
-    SMEM,
-    SMEM_FREE,
-    SMEM_SHARE,
-    SPILLED,
-    SUB_CORES,
-    TAGS,
-    TAGS_FREE,
-    TAIL,
-    WAITING,
-    WRITE,
-    WRITES,
-    WRITTEN,
-    Latencies,
-    State,
-)
-from .waits import end_of_product
+from .instruction import LOAD, LSU, REUSED_LOAD, SHARED, STORE, SmInstruction
+from .latencies import Latencies
+from .state import LSU_RING, RELOADED, SCOREBOARDS, SHARED_MEMORY, SPILLED, SUB_CORES, State
+from .waits import end_of_matmul
 
 BEGUN_CYCLES = 1000.0
 """Cycles before which there is no share of shared memory to speak of: a guard of the division, not a time of a GPU."""
 
 
 @inlined
-def fetch(state: State, sent: float, latency: float, smem: float, fill: float, taken: float) -> float:
-    """Data from beyond L1 come one after the other, and take so much of shared memory. Returns: when all are there."""
-    links, arrival = state.links, sent + latency
-    if arrival > links[COPY_FREE]:
-        links[COPY_FREE] = arrival
-    links[COPY_FREE] += smem * fill
-    links[COPIED] += taken
-    state.used[SHARED_MEMORY] += taken
-    return links[COPY_FREE]
+def fill(state: State, sent: float, latency: float, lines: float, per_line: float, smem_cycles: float) -> float:
+    """Lines come from beyond L1, one after the other.
+
+    Args:
+        sent: when they are asked for.
+        latency: until the first of them is there, if nothing else comes.
+        per_line: cycles from one to the next.
+        smem_cycles: that they take of shared memory.
+
+    Returns:
+        When all are there.
+    """
+    sm, arrival = state.sm[0], sent + latency
+    if arrival > sm.fill_free:
+        sm.fill_free = arrival
+    sm.fill_free += lines * per_line
+    sm.filled_cycles += smem_cycles
+    state.used[SHARED_MEMORY] += smem_cycles
+    return sm.fill_free
 
 
 @inlined
-def _share_taken(state: State, stores: bool, latencies: Latencies) -> float:
-    """Of shared memory, by the product that runs, from others' stores or from their reads."""
-    share = state.links[SMEM_SHARE] if stores else max(state.links[SMEM_SHARE], latencies.taken_from_reads)
-    return min(share, latencies.most_taken)
+def _share_of_matmul(state: State, stores: bool, latencies: Latencies) -> float:
+    """Share of shared memory that the running matmul takes from others' stores, or from their reads."""
+    share = state.sm[0].matmul_smem_share
+    if not stores:
+        share = max(share, latencies.matmul_smem_from_reads)
+    return min(share, latencies.matmul_smem_most)
 
 
 @inlined
-def _beside_product(smem: float, beside: float, share: float) -> float:
-    """How long lines take, for so many cycles beside a product that takes a share of shared memory, then without."""
-    return min(smem / (1.0 - share), smem + beside * share)
+def _beside_matmul(lines: float, beside: float, share: float) -> float:
+    """Cycles that lines take at shared memory where a matmul takes a share of it for `beside` cycles, and then none."""
+    return min(lines / (1.0 - share), lines + beside * share)
 
 
 @inlined
-def push_back(state: State, code: np.ndarray, rates: np.ndarray, width: int, latencies: Latencies) -> None:
-    """A product begins, and comes before the lines that wait for shared memory."""
-    links = state.links
-    clock, length = links[CLOCK], links[LENGTH]
-    waiting = links[SMEM_FREE] - clock
+def delay_for_matmul(state: State, code: np.ndarray, width: int, latencies: Latencies) -> None:
+    """A matmul begins, and delays the lines that wait for shared memory.
+
+    Args:
+        width: warps of a CTA.
+    """
+    sm = state.sm[0]
+    clock, length = sm.clock, sm.matmul_cycles
+    waiting = sm.smem_free - clock
     if waiting <= 0.0:
         return
     for warp in range(len(state.pc)):
         core = warp % SUB_CORES
         # What still queues in front of L1, behind stores, has not come to shared memory.
-        if state.place[warp] < 0 or state.gone[core, (state.sent[core] - 1) & (LSU_RING - 1)] > links[SMEM_FREE]:
+        if state.stretch[warp] < 0 or _last_at_l1(state, core) > sm.smem_free:
             continue
         for board in range(SCOREBOARDS):
-            i = int(state.boards[warp, board, 1])
-            if state.boards[warp, board, 0] <= clock or code[i, KIND] not in (SHARED, WRITE, AGAIN):
+            held = code[int(state.scoreboards[warp, board, 1])]
+            if state.scoreboards[warp, board, 0] <= clock or held.kind not in (SHARED, STORE, REUSED_LOAD):
                 continue
-            if code[i, KIND] == AGAIN and state.fetched[warp] > links[SMEM_FREE]:
+            if held.kind == REUSED_LOAD and state.loaded[warp] > sm.smem_free:
                 continue
-            after = rates[i, LATENCY] if board == code[i, WRITES] else rates[i, READ]
-            before = min(state.boards[warp, board, 0] - after - clock, waiting)
+            after = held.latency_cycles if board == held.write_scoreboard else held.operand_cycles
+            before = min(state.scoreboards[warp, board, 0] - after - clock, waiting)
             if before > 0.0:
-                share = _share_taken(state, code[i, KIND] == WRITE or code[i, ARGUMENT] != 0, latencies)
-                late = _beside_product(before, length, share) - before
-                if links[SMEM_SHARE] >= latencies.takes_all:
-                    late = max(late, length - 1.0)
-                state.boards[warp, board, 0] += late
+                share = _share_of_matmul(state, held.kind == STORE or held.stores != 0, latencies)
+                delay = _beside_matmul(before, length, share) - before
+                if sm.matmul_smem_share >= latencies.matmul_smem_all:
+                    delay = max(delay, length - 1.0)
+                state.scoreboards[warp, board, 0] += delay
                 state.wake[warp // width] = 1
-    stored = min(max(0.0, links[WRITTEN] - clock), waiting)
-    reads, stores = _share_taken(state, False, latencies), _share_taken(state, True, latencies)
+    stored = min(max(0.0, sm.stores_done - clock), waiting)
+    reads, stores = _share_of_matmul(state, False, latencies), _share_of_matmul(state, True, latencies)
     share = reads + (stores - reads) * stored / waiting
-    links[SMEM_FREE] = clock + _beside_product(waiting, length, share)
-    links[WRITTEN] += _beside_product(stored, length, stores) - stored
+    sm.smem_free = clock + _beside_matmul(waiting, length, share)
+    sm.stores_done += _beside_matmul(stored, length, stores) - stored
 
 
 @inlined
-def _turn(state: State, core: int, now: float) -> float:
-    """When what a sub-core issues comes to L1: behind all that it has issued."""
-    return max(now, state.gone[core, (state.sent[core] - 1) & (LSU_RING - 1)])
+def _last_at_l1(state: State, core: int) -> float:
+    """When the last memory instruction of a sub-core has come, or comes, to L1."""
+    last: float = state.lsu_done[core, (state.lsu_sent[core] - 1) & (LSU_RING - 1)]
+    return last
 
 
 @inlined
-def queue_free_at(state: State, core: int, latencies: Latencies) -> float:
+def lsu_queue_free_at(state: State, core: int, latencies: Latencies) -> float:
     """When the queue in front of L1 has room for another memory instruction of a sub-core."""
-    free: float = state.gone[core, (state.sent[core] - latencies.lsu_queue) & (LSU_RING - 1)]
+    free: float = state.lsu_done[core, (state.lsu_sent[core] - latencies.lsu_queue) & (LSU_RING - 1)]
     return free
 
 
 @inlined
-def _come(state: State, core: int, turn: float, pipe: int, latencies: Latencies) -> None:
+def _leave_lsu_queue(state: State, core: int, time: float, pipe: int, latencies: Latencies) -> None:
     """An instruction comes to L1; as long as the queue in front of it is full, no other of its pipe issues.
 
     What goes elsewhere by that pipe (TMA, mbarriers) is held up with them, and does not wait in line.
     """
     if pipe == LSU:
-        state.gone[core, state.sent[core] & (LSU_RING - 1)] = turn
-        state.sent[core] += 1
-        state.pipe_free[core, LSU] = max(state.pipe_free[core, LSU], queue_free_at(state, core, latencies))
+        state.lsu_done[core, state.lsu_sent[core] & (LSU_RING - 1)] = time
+        state.lsu_sent[core] += 1
+        state.pipe_free[core, LSU] = max(state.pipe_free[core, LSU], lsu_queue_free_at(state, core, latencies))
 
 
 @inlined
-def pass_shared(
-    state: State, code: np.ndarray, rates: np.ndarray, i: int, warp: int, now: float, latencies: Latencies
+def access_smem(
+    state: State, instruction: SmInstruction, warp: int, now: float, latencies: Latencies
 ) -> tuple[float, float]:
-    """SHARED, WRITE, AGAIN. Returns: when the result is there; when its operands are read."""
-    kind, argument = code[i, KIND], code[i, ARGUMENT]
-    core, smem, wait = warp % SUB_CORES, rates[i, SMEM], 0.0
-    turn = _turn(state, core, now)
-    stores = kind == WRITE or argument != 0
-    # While it queues, L1 serves the other sub-cores.
-    free = max(now, state.links[SMEM_FREE])
-    if stores:
-        free = max(free, state.links[WRITTEN])
-    begin = max(turn, free)
-    if state.queue[MULTIPLYING]:
-        # Products come first: beside one that reads its operands, shared memory serves the others with what is left.
-        beside = max(0.0, end_of_product(state) - max(turn, state.links[SMEM_FREE]))
-        smem = _beside_product(smem, beside, _share_taken(state, stores, latencies))
-        if state.links[SMEM_SHARE] >= latencies.takes_all:
-            ends = min(rates[i, PASSES], float(state.queue[TAIL] - state.queue[HEAD]))
-            wait = end_of_product(state) - now + (ends - 1.0) * state.links[LENGTH]
-            for other in range(SUB_CORES):
-                state.product_end[other] += rates[i, SMEM] * latencies.line_holds
-    if smem > 0.0:  # a fence waits, and holds up nobody
-        state.links[SMEM_FREE] = free + smem
-        if stores:
-            state.links[WRITTEN] = free + smem
-    state.used[SHARED_MEMORY] += rates[i, SMEM]
-    finish = now + rates[i, LATENCY] + max(begin + smem - now, wait)
-    if kind == AGAIN and state.fetched[warp] > begin:
-        # L1 serves what is under way when it comes, line by line.
-        state.fetched[warp] += smem
-        finish = max(finish, state.fetched[warp])
-    if kind == WRITE:
-        if argument:
-            state.used[SPILLED] += rates[i, SMEM]
-        # L1 writes through. What finds no room among what waits on the way out waits in front of L1.
-        state.links[OUT_FREE] = max(now, state.links[OUT_FREE]) + rates[i, SMEM] * latencies.out
-        state.links[ROOM] = rates[i, WAITING] * latencies.out
-        begin = max(begin, state.links[OUT_FREE] - state.links[ROOM])
-    _come(state, core, begin, code[i, PIPE], latencies)
-    return finish, now + rates[i, READ] + max(begin - now, wait)
+    """SHARED, STORE, REUSED_LOAD: what passes shared memory, or L1, which is the same memory.
 
-
-@inlined
-def come_from_beyond(
-    state: State, code: np.ndarray, rates: np.ndarray, i: int, warp: int, now: float, latencies: Latencies
-) -> tuple[float, float]:
-    """LOAD, COPY. Returns: when data are there; when the operands are read.
-
-    They leave behind what is on the way out, but for spilled registers. What goes to registers passes shared memory
-    line by line, like what is there, and waits for its turn when it comes; copies are written beside products.
+    Returns:
+        When the result is there; when its operands are read.
     """
-    kind, argument = code[i, KIND], code[i, ARGUMENT]
-    core, smem = warp % SUB_CORES, rates[i, SMEM]
-    turn, free = _turn(state, core, now), max(now, state.links[TAGS_FREE])
-    fill, latency, taken = latencies.fill, latencies.copy, smem
-    if kind == LOAD:
-        latency, taken = latencies.load, rates[i, TAGS]
-        free = max(free, state.links[SMEM_FREE])
-        beside = max(0.0, end_of_product(state) - max(turn, free)) if state.queue[MULTIPLYING] else 0.0
-        state.links[SMEM_FREE] = free + _beside_product(taken, beside, _share_taken(state, False, latencies))
-        busy = (state.used[SHARED_MEMORY] - state.links[COPIED]) / max(now, BEGUN_CYCLES)
-        fill = max(fill, 1.0 / (1.0 - min(latencies.most_taken, busy)))
-    state.links[TAGS_FREE] = free + rates[i, TAGS]
+    sm, kind = state.sm[0], instruction.kind
+    core, lines, cycles, wait = warp % SUB_CORES, instruction.smem_lines, instruction.smem_lines, 0.0
+    turn = max(now, _last_at_l1(state, core))
+    stores = kind == STORE or instruction.stores != 0
+    # While it queues, L1 serves the other sub-cores.
+    free = max(now, sm.smem_free)
+    if stores:
+        free = max(free, sm.stores_done)
     begin = max(turn, free)
-    sent = begin if argument else max(begin, min(state.links[OUT_FREE], begin + state.links[ROOM]))
-    finish = fetch(state, sent, latency, smem, fill, taken)
-    if kind == LOAD and argument:
-        state.used[FETCHED] += smem
+    if sm.matmul_runs:
+        # Matmuls come first: beside one that reads its operands, shared memory serves the others with what is left.
+        beside = max(0.0, end_of_matmul(state) - max(turn, sm.smem_free))
+        cycles = _beside_matmul(lines, beside, _share_of_matmul(state, stores, latencies))
+        if sm.matmul_smem_share >= latencies.matmul_smem_all:
+            ends = min(instruction.smem_passes, float(sm.queue_tail - sm.queue_head))
+            wait = end_of_matmul(state) - now + (ends - 1.0) * sm.matmul_cycles
+            for other in range(SUB_CORES):
+                state.matmul_end[other] += lines * latencies.line_hold
+    if cycles > 0.0:  # a fence waits, and holds up nobody
+        sm.smem_free = free + cycles
+        if stores:
+            sm.stores_done = free + cycles
+    state.used[SHARED_MEMORY] += lines
+    finish = now + instruction.latency_cycles + max(begin + cycles - now, wait)
+    if kind == REUSED_LOAD and state.loaded[warp] > begin:
+        # L1 serves what is on its way when it comes, line by line.
+        state.loaded[warp] += cycles
+        finish = max(finish, state.loaded[warp])
+    if kind == STORE:
+        if instruction.spills:
+            state.used[SPILLED] += lines
+        # L1 writes through. What finds no room among what waits on the link to L2 waits in front of L1.
+        sm.store_free = max(now, sm.store_free) + lines * latencies.store_per_line
+        sm.store_room = instruction.queued_lines * latencies.store_per_line
+        begin = max(begin, sm.store_free - sm.store_room)
+    _leave_lsu_queue(state, core, begin, instruction.pipe, latencies)
+    return finish, now + instruction.operand_cycles + max(begin - now, wait)
+
+
+@inlined
+def access_l2(
+    state: State, instruction: SmInstruction, warp: int, now: float, latencies: Latencies
+) -> tuple[float, float]:
+    """LOAD, COPY: what comes from beyond L1.
+
+    They leave behind what is stored, but for spilled registers. What goes to registers passes shared memory line by
+    line, like what is there, and waits for its turn when it comes; copies are written beside matmuls.
+
+    Returns:
+        When the data are there; when the operands are read.
+    """
+    sm, kind = state.sm[0], instruction.kind
+    core, lines = warp % SUB_CORES, instruction.smem_lines
+    turn, free = max(now, _last_at_l1(state, core)), max(now, sm.tags_free)
+    per_line, latency, smem_cycles = latencies.fill_per_line, latencies.copy, lines
+    if kind == LOAD:
+        latency, smem_cycles = latencies.load, instruction.tag_lines
+        free = max(free, sm.smem_free)
+        beside = max(0.0, end_of_matmul(state) - max(turn, free)) if sm.matmul_runs else 0.0
+        sm.smem_free = free + _beside_matmul(smem_cycles, beside, _share_of_matmul(state, False, latencies))
+        busy = (state.used[SHARED_MEMORY] - sm.filled_cycles) / max(now, BEGUN_CYCLES)
+        per_line = max(per_line, 1.0 / (1.0 - min(latencies.matmul_smem_most, busy)))
+    sm.tags_free = free + instruction.tag_lines
+    begin = max(turn, free)
+    sent = begin if instruction.spills else max(begin, min(sm.store_free, begin + sm.store_room))
+    finish = fill(state, sent, latency, lines, per_line, smem_cycles)
+    if kind == LOAD and instruction.spills:
+        state.used[RELOADED] += lines
     elif kind == LOAD:
-        state.fetched[warp] = max(state.fetched[warp], finish)
+        state.loaded[warp] = max(state.loaded[warp], finish)
     else:
-        state.links[SMEM_FREE] = max(now, state.links[SMEM_FREE]) + smem * latencies.copy_turn
-        state.links[WRITTEN] = max(now, state.links[WRITTEN]) + smem * (1.0 + latencies.copy_turn)
-        state.pending[warp] = max(state.pending[warp], finish)
-    _come(state, core, begin, code[i, PIPE], latencies)
-    return finish, begin + rates[i, READ]
+        sm.smem_free = max(now, sm.smem_free) + lines * latencies.copy_turn
+        sm.stores_done = max(now, sm.stores_done) + lines * (1.0 + latencies.copy_turn)
+        state.copied[warp] = max(state.copied[warp], finish)
+    _leave_lsu_queue(state, core, begin, instruction.pipe, latencies)
+    return finish, begin + instruction.operand_cycles

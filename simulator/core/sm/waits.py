@@ -3,89 +3,76 @@
 import numpy as np
 
 from ..jit import inlined
-from .tables import (
-    ARGUMENT,
-    BULK_WAIT,
-    CHANNELS,
-    COPIES,
-    COPY_WAIT,
-    KIND,
-    MATMUL,
-    MATMUL_WAIT,
-    MATMULS,
-    QUEUE,
-    RING,
-    SCOREBOARD,
-    SCOREBOARDS,
-    WAITS,
-    Latencies,
-    State,
-)
+from .instruction import COPY_WAIT, MATMUL, MATMUL_WAIT, MBARRIER_WAIT
+from .latencies import Latencies
+from .state import COPIES, MATMUL_END, MATMUL_QUEUE, RING, SCOREBOARD, SCOREBOARDS, State
 
 
 @inlined
 def find_ready(state: State, code: np.ndarray, warp: int, slot: int, group: int, latencies: Latencies) -> None:
-    """When a warp's next instruction may issue as far as the warp itself goes; infinity while nobody knows."""
-    i = state.pc[warp]
+    """When a warp's next instruction may issue as far as the warp itself goes; infinite while nobody knows."""
+    instruction = code[state.pc[warp]]
     time = state.earliest[warp]
-    reason, setter = state.why[warp, 1], -1
-    mask = code[i, WAITS]
+    reason, producer = state.reasons[warp, 1], -1
+    mask = instruction.wait_mask
     if mask:
         for board in range(SCOREBOARDS):
-            if mask >> board & 1 and state.boards[warp, board, 0] > time:
-                time = state.boards[warp, board, 0]
-                reason, setter = SCOREBOARD, int(state.boards[warp, board, 1])
-    kind = code[i, KIND]
-    argument = code[i, ARGUMENT]
+            if mask >> board & 1 and state.scoreboards[warp, board, 0] > time:
+                time = state.scoreboards[warp, board, 0]
+                reason, producer = SCOREBOARD, int(state.scoreboards[warp, board, 1])
+    kind = instruction.kind
     if kind == COPY_WAIT:
-        number = state.commits[warp] - argument
-        if number > 0 and state.committed[warp, (number - 1) % RING] > time:
-            time = state.committed[warp, (number - 1) % RING]
+        number = state.groups[warp] - instruction.pending
+        if number > 0 and state.group_time[warp, (number - 1) % RING] > time:
+            time = state.group_time[warp, (number - 1) % RING]
             reason = COPIES
-    elif kind == BULK_WAIT and argument >= 0:
-        channel = argument % CHANNELS
-        number = state.waited[warp, channel] + 1 - argument // CHANNELS
+    elif kind == MBARRIER_WAIT and not instruction.in_order:
+        channel = instruction.channel
+        number = state.waited[warp, channel] + 1 - instruction.free_phases
         if number > state.complete[slot, channel]:
             time = np.inf
             reason = COPIES
-        elif number > 0 and state.channel_time[slot, channel, number % RING] > time:
-            time = state.channel_time[slot, channel, number % RING]
+        elif number > 0 and state.phase_time[slot, channel, number % RING] > time:
+            time = state.phase_time[slot, channel, number % RING]
             reason = COPIES
     elif kind == MATMUL_WAIT:
-        number = state.product_commits[warp, RING] - argument
+        number = state.matmul_groups[warp, RING] - instruction.pending
         if number > 0:
-            product = state.product_commits[warp, (number - 1) % RING]
-            if product > state.finished[group]:
+            last = state.matmul_groups[warp, (number - 1) % RING]
+            if last > state.finished[group]:
                 time = np.inf
-                reason = MATMULS
-            elif product > 0:
-                end = state.times[group, (product - 1) % RING, 1] + latencies.matmul_wait
+                reason = MATMUL_END
+            elif last > 0:
+                end = state.matmul_times[group, (last - 1) % RING, 1] + latencies.matmul_release
                 if end > time:
                     time = end
-                    reason = MATMULS
+                    reason = MATMUL_END
     elif kind == MATMUL:
         before = state.issued[warp] - latencies.matmul_queue
         if before >= 0:
             if before >= state.started[group]:
                 time = np.inf
-                reason = QUEUE
-            elif state.times[group, before % RING, 0] > time:
-                time = state.times[group, before % RING, 0]
-                reason = QUEUE
-    state.why[warp, 0] = reason
-    state.blamed[warp] = setter
+                reason = MATMUL_QUEUE
+            elif state.matmul_times[group, before % RING, 0] > time:
+                time = state.matmul_times[group, before % RING, 0]
+                reason = MATMUL_QUEUE
+    state.reasons[warp, 0] = reason
+    state.producer[warp] = producer
     state.ready[warp] = time
 
 
 @inlined
-def end_of_product(state: State) -> float:
-    """When the last sub-core has done with the product that runs."""
-    ends = state.product_end
+def end_of_matmul(state: State) -> float:
+    """When the last sub-core is done with the matmul that runs."""
+    ends = state.matmul_end
     return max(ends[0], ends[1], ends[2], ends[3])
 
 
 @inlined
-def port_credit(state: State, core: int, time: float, left: float, slack: float) -> float:
-    """Instructions that a sub-core's tensor core can wait for: what it leaves of the register port adds up."""
-    credit: float = min(slack, state.credit[core] + (time - state.credit_time[core]) * left)
+def port_credit(state: State, core: int, time: float, left: float, most: float) -> float:
+    """Instructions that a sub-core may put through the register port at once beside its tensor core.
+
+    A token bucket: what the tensor core leaves of the port adds up, to `most` instructions.
+    """
+    credit: float = min(most, state.credit[core] + (time - state.credit_time[core]) * left)
     return credit

@@ -7,8 +7,8 @@ import numpy as np
 
 from ...limits import WARP_THREADS
 from ..executions import special_registers
+from ..paths import ControlPath
 from ..values import Array, Value
-from ..ways import Way
 from .doubts import Doubts
 from .given import Subject
 from .one_cta import OneCta
@@ -109,9 +109,9 @@ def _signatures(
     return total
 
 
-def _ways(one: OneCta) -> Iterator[tuple[Way, Sequence[int]]]:
-    """Ways of a CTA, each with the warps that go it."""
-    groups: dict[Way, list[int]] = {}
+def _ways(one: OneCta) -> Iterator[tuple[ControlPath, Sequence[int]]]:
+    """CtaPaths of a CTA, each with the warps that go it."""
+    groups: dict[ControlPath, list[int]] = {}
     for warp, way in enumerate(one.ways.warps):
         groups.setdefault(way, []).append(warp)
     yield from groups.items()

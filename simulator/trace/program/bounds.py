@@ -1,4 +1,4 @@
-"""Accesses beyond the tensors that a kernel was given: found before anything is simulated, as they are no prediction."""
+"""Accesses beyond the tensors that a kernel was given: found before anything is simulated."""
 
 from collections.abc import Mapping, Sequence
 
@@ -44,7 +44,9 @@ def check_bounds(subject: Subject, one: OneCta) -> None:
         inside = [each for each in storages if each.address <= low and high <= each.address + each.size_bytes]
         if inside or not storages:
             continue
-        nearest = min(storages, key=lambda each: min(abs(low - each.address), abs(low - each.address - each.size_bytes)))
+        nearest = min(
+            storages, key=lambda each: min(abs(low - each.address), abs(low - each.address - each.size_bytes))
+        )
         end = nearest.address + nearest.size_bytes
         beyond = max(high - end, nearest.address - low)
         where = "beyond" if high > end else "in front of"

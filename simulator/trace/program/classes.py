@@ -10,8 +10,8 @@ from math import prod
 import numpy as np
 
 from ..accesses import COPY
+from ..paths import OUTSIDE
 from ..values import Array
-from ..ways import OUTSIDE
 from .bases import Seen, bases, signatures
 from .bounds import check_bounds, farthest
 from .doubts import Doubts
@@ -24,7 +24,7 @@ from .uses import Use, uses_of
 from .work import blocks_of
 
 MOST_WAYS, MOST_MASKS = 8, 32
-"""Ways that are told apart, and kinds of masks on one of them; the rest counts as the commonest."""
+"""CtaPaths that are told apart, and kinds of masks on one of them; the rest counts as the commonest."""
 SOME, MOST_WARPS = 16, 1 << 17
 """CTAs that are looked at thread by thread; and warps, where these differ and all are."""
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from ...launch.program import Loop, Step, Tile, Work
 from ...launch.traced import Phase
+from ..paths import OUTSIDE
 from ..values import Array
-from ..ways import OUTSIDE
 from .classes import Masked, OneWay
 from .one_cta import children_of
 from .phases import Part

@@ -10,8 +10,8 @@ from ...limits import WARP_THREADS
 from ..executions import Order, run_through, special_registers
 from ..jumps import prepare
 from ..operands import Threads
+from ..paths import ControlPath, CtaPaths, LoopVisit, find_paths
 from ..values import Array
-from ..ways import Visit, Way, Ways, find_ways
 from .doubts import Doubts
 from .given import Subject
 from .sites import Slice, noting
@@ -58,7 +58,7 @@ class OneCta:
 
     cta: int
     paths: tuple[tuple[int, ...], ...]
-    ways: Ways
+    ways: CtaPaths
     accesses: tuple[Accessed, ...]
     positions: tuple[Position, ...]
     issued: Array
@@ -95,7 +95,7 @@ def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneC
             paths[warp].append(block)
     same: dict[tuple[int, ...], tuple[int, ...]] = {}
     alike = tuple(same.setdefault(tuple(path), tuple(path)) for path in paths)
-    ways = find_ways(subject.flow, alike)
+    ways = find_paths(subject.flow, alike)
     places = {warp: list(positions_of(ways, warp)) for warp in {warp for warp, _ in first}}
     return OneCta(
         cta=cta,
@@ -108,16 +108,16 @@ def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneC
     )
 
 
-def positions_of(ways: Ways, warp: int) -> Iterator[Position]:
+def positions_of(ways: CtaPaths, warp: int) -> Iterator[Position]:
     """Positions of all blocks that a warp runs, in order."""
     regions = ways.region_of[warp]
     children = children_of(ways)
 
-    def walk(items: Way, region: int, trips: tuple[int, ...]) -> Iterator[Position]:
+    def walk(items: ControlPath, region: int, trips: tuple[int, ...]) -> Iterator[Position]:
         piece = 0
         begun: Counter[int] = Counter()
         for item in items:
-            if not isinstance(item, Visit):
+            if not isinstance(item, LoopVisit):
                 yield Position(region, piece, trips)
                 continue
             inner = regions[item.loop]
@@ -129,7 +129,7 @@ def positions_of(ways: Ways, warp: int) -> Iterator[Position]:
     return walk(ways.warps[warp], -1, ())
 
 
-def children_of(ways: Ways) -> dict[int, list[int]]:
+def children_of(ways: CtaPaths) -> dict[int, list[int]]:
     """Region, or -1 -> regions directly inside, in order."""
     found: dict[int, list[int]] = {number: [] for number in range(-1, len(ways.regions))}
     for number, region in enumerate(ways.regions):

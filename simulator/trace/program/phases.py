@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ...sass.decode import Instruction
 from ..accesses import COPY
-from ..ways import Ways
+from ..paths import CtaPaths
 from .one_cta import Position
 from .sites import is_access
 
@@ -38,7 +38,7 @@ class Phases:
         return min(max(0, issued - 1) if stores else issued, len(self.sizes[part]) - 1)
 
 
-def find_phases(ways: Ways, positions: tuple[tuple[int, Position], ...]) -> Phases:
+def find_phases(ways: CtaPaths, positions: tuple[tuple[int, Position], ...]) -> Phases:
     """Cut the parts of a CTA's way.
 
     Args:

@@ -253,7 +253,7 @@ def _uses(
         slivers = any(stride % SECTOR_BYTES for stride in strides)
         slivers = slivers and max(length for _, _, runs in stretches for _, length in runs) < SECTOR_BYTES
         uneven = None
-        if strides and (not course.even and listed or len(stretches) > MOST_STRETCHES or slivers):
+        if strides and ((not course.even and listed) or len(stretches) > MOST_STRETCHES or slivers):
             uneven = _uneven(runs_at, iterations, course, seen, rank, trips[key.part[0]])
             stretches = [(0, -1, max(runs_at.values(), key=list(runs_at.values()).count))]
         for first, last, runs in stretches:

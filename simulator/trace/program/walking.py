@@ -10,9 +10,9 @@ import numpy as np
 
 from ..deciding import BARRIERS
 from ..operands import Step, Threads
+from ..paths import ControlPath, LoopVisit
 from ..threads import step_of
 from ..values import TRUE, WORD_MASK, Array, Value
-from ..ways import Visit, Way
 from .doubts import Doubts
 from .given import Subject
 from .sites import Slice, noting
@@ -62,10 +62,10 @@ class Walk:
     def _note(self, place: int, addresses: Array, active: Array) -> None:
         self._told(place, self._at, addresses, active)
 
-    def along(self, items: Way, at: Trips = ()) -> None:
+    def along(self, items: ControlPath, at: Trips = ()) -> None:
         """Run blocks, and stays in loops. Args: at: iterations of the loops around."""
         for item in items:
-            if isinstance(item, Visit):
+            if isinstance(item, LoopVisit):
                 self._stay(item, at)
                 continue
             self._at = at
@@ -73,10 +73,10 @@ class Walk:
                 if place in self._steps:
                     self._steps[place](self._threads, self._mask)
 
-    def _stay(self, visit: Visit, at: Trips) -> None:
+    def _stay(self, visit: LoopVisit, at: Trips) -> None:
         iterations, region, around = visit.iterations, self._region_of[visit.loop], self._mask
         count, trips = len(iterations), self._trips[region]
-        leaf = not any(isinstance(inner, Visit) for one in iterations for inner in one)
+        leaf = not any(isinstance(inner, LoopVisit) for one in iterations for inner in one)
         straight = not leaf or count < 2 + self._tail or region in self._whole
         for number, one in enumerate(iterations if straight else iterations[:2]):
             self._mask = around & _column(trips > number) if count > 1 and leaf else around

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from ...launch.program import Matmul, Work
 from ...limits import WARP_THREADS
 from ...sass.matrix import product_of
-from ..ways import Ways
+from ..paths import CtaPaths
 from .one_cta import Position, positions_of
 from .phases import Part
 
@@ -15,7 +15,7 @@ TILE = 64
 DTYPES = {32: "fp32", 16: "fp16", 8: "fp8"}
 
 
-def work_of(ways: Ways) -> dict[Part, Work]:
+def work_of(ways: CtaPaths) -> dict[Part, Work]:
     """Work of one execution of each part, all warps together."""
     flop: dict[Part, float] = defaultdict(float)
     exps: Counter[Part] = Counter()
@@ -31,18 +31,18 @@ def work_of(ways: Ways) -> dict[Part, Work]:
     return {part: _work(flop[part] / len(trips), exps[part] / len(trips)) for part, trips in times.items()}
 
 
-def blocks_of(ways: Ways, warp: int) -> Iterable[tuple[int, Position]]:
+def blocks_of(ways: CtaPaths, warp: int) -> Iterable[tuple[int, Position]]:
     """Blocks that a warp runs, in order, each with where it stands."""
     return zip((block for block, _ in ways.executed(warp)), positions_of(ways, warp), strict=True)
 
 
-def dtype_of(ways: Ways) -> str:
+def dtype_of(ways: CtaPaths) -> str:
     """Element type of the operands of a CTA's tile products; fp16 where it makes none."""
     bits = Counter(product.bits for one in ways.flow.instructions if (product := product_of(one)) is not None)
     return DTYPES.get(bits.most_common(1)[0][0], "fp16") if bits else "fp16"
 
 
-def _of_block(ways: Ways, block: int) -> tuple[float, int]:
+def _of_block(ways: CtaPaths, block: int) -> tuple[float, int]:
     flop, exps = 0.0, 0
     for one in ways.flow.code(block):
         if product := product_of(one):
@@ -59,7 +59,7 @@ def _work(flop: float, exps: float) -> Work:
     return Work(matmuls=(Matmul(m=TILE, n=TILE, k=deep),), exp_count=round(exps))
 
 
-def executions_of(ways: Ways, steps: Mapping[Part, tuple[str, ...]]) -> dict[str, int]:
+def executions_of(ways: CtaPaths, steps: Mapping[Part, tuple[str, ...]]) -> dict[str, int]:
     """Step name -> executions in a CTA. Args: steps: part -> the steps that stand for it."""
     seen: dict[Part, set[tuple[int, ...]]] = {}
     for warp in {ways.warps.index(way) for way in ways.warps}:

@@ -16,8 +16,8 @@ from triton.runtime.interpreter import InterpretedFunction
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import rowwise  # noqa: E402
-import tiled  # noqa: E402
+import rowwise
+import tiled
 
 SECTOR_BYTES = 32
 

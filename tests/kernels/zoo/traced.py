@@ -1,14 +1,15 @@
 """What traced programs of the zoo's kernels touch: sectors, by CTA, kind and tensor, from their tiles."""
 
 import numpy as np
-import tilesight
 from tilesight.kernels.capture.lowering import lower
 from tilesight.kernels.compile.calls import CompiledCall, compile_calls
-from tilesight.predicting import room_of
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import accesses
 from tilesight.simulator.trace.program.given import Called
 from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
+
+import tilesight
+from tilesight.predicting import room_of
 
 SECTOR_BYTES = 32
 DEVICE = tilesight.load_device("h200")

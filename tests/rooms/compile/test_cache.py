@@ -15,7 +15,7 @@ NOWHERE = Path(os.devnull) / "folder"
 @pytest.fixture(autouse=True)
 def _forget() -> None:
     """Each test is told anew."""
-    cache._cannot_write.cache_clear()
+    cache.warn_once.cache_clear()
     triton_cache.cache_clear()
 
 

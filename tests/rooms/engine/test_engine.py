@@ -87,9 +87,9 @@ def test_stores_of_a_step_follow_its_work() -> None:
 
 def test_launches_take_their_turn() -> None:
     """The second of two equal launches that share nothing takes as long as the first."""
-    one, two = run_all(sweeps(tiles=20, times=1, slabs=(0,)), sweeps(tiles=20, times=1, slabs=(0,), name="Z"))
-    assert one.cycles == pytest.approx(two.cycles)
-    assert one.hbm_read_bytes == two.hbm_read_bytes
+    first, second = run_all(sweeps(tiles=20, times=1, slabs=(0,)), sweeps(tiles=20, times=1, slabs=(0,), name="Z"))
+    assert first.cycles == pytest.approx(second.cycles)
+    assert first.hbm_read_bytes == second.hbm_read_bytes
 
 
 def test_clipped_tiles_move_whole_sectors() -> None:

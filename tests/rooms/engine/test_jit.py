@@ -41,17 +41,17 @@ def test_two_first_runs_never_take_each_others_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """Wherever the one is when the other saves: its code, or none and it is compiled anew."""
-    one, other = kept(tmp_path), kept(tmp_path)
-    step = getattr(one, moment)
+    writer, other = kept(tmp_path), kept(tmp_path)
+    step = getattr(writer, moment)
 
     def interrupted(*given: Any) -> Any:
         done = step(*given) if moment == "_load_index" else None
         other.save("int", "int's code")
         return done if moment == "_load_index" else step(*given)
 
-    monkeypatch.setattr(one, moment, interrupted)
+    monkeypatch.setattr(writer, moment, interrupted)
     monkeypatch.setattr(other, "_load_index", dict)  # it has looked before the one began
-    one.save("float", "float's code")
+    writer.save("float", "float's code")
     assert kept(tmp_path).load("float") in ("float's code", None)
     assert kept(tmp_path).load("int") in ("int's code", None)
     for key in ("float", "int"):
@@ -100,9 +100,9 @@ def test_an_install_that_cannot_be_written_compiles_for_itself(unwritable: dict[
         "from tilesight.cli.output import announce_compiler\n"
         "from tilesight.simulator.core.engine.lru import USED, insert, make_lru\n"
         "announce_compiler()\n"
-        "entry, dirt, lists = make_lru(4, numpy.array([2]))\n"
-        "insert(entry, dirt, lists, 0, 1, 1)\n"
-        "print(int(lists[0, USED]))"
+        "lru = make_lru(4, numpy.array([2]))\n"
+        "insert(lru, 0, 1, 1)\n"
+        "print(int(lru.lists[0, USED]))"
     )
     out, err = _run(code, unwritable)
     assert out == "1\n"

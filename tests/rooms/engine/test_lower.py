@@ -5,16 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from machine.toys import GPU, cost, launch, tensor, tile
-from tilesight.simulator.core.engine.event_loop import CONSTANT, END, HALT, LOOP, STAGES, STEP, WAITS
-from tilesight.simulator.core.engine.tile_path import (
-    BASE,
-    FOLD,
-    GRANULE_ROW_BYTES,
-    GRANULE_ROWS,
-    PACKED,
-    ROW_GRANULES,
-    SLAB_GRANULES,
-)
+from tilesight.simulator.core.engine.program import CONSTANT, END, HALT, LOOP, STEP
 from tilesight.simulator.engine.lower import FOLD_ABOVE_GRANULES, lower_launch, lower_tensors
 from tilesight.simulator.launch.program import Launch, Loop, Step, Tensor, Tile, affine
 
@@ -38,10 +29,10 @@ def part(rows: int, cols: int = 96, *, row: int = 0, col: int = 0) -> Tile:
     )
 
 
-def granule(*launches: Launch, resolution: str = "chunk") -> dict[int, int]:
-    """Row of the first tensor in the table, column -> value."""
-    table, _, _ = lower_tensors(launches, GPU, resolution)
-    return dict(enumerate(table[0].tolist()))
+def granule(*launches: Launch, resolution: str = "chunk") -> np.void:
+    """Row of the first tensor in the table."""
+    row: np.void = lower_tensors(launches, GPU, resolution).table[0]
+    return row
 
 
 @pytest.mark.parametrize(
@@ -58,15 +49,15 @@ def granule(*launches: Launch, resolution: str = "chunk") -> dict[int, int]:
 )
 def test_a_chunk_is_what_all_tiles_cover_whole(tiles: list[Tile], high: int, wide: int) -> None:
     """The largest rectangle that divides every tile and every origin of every launch."""
-    for launches in ([reads(*tiles)], [reads(each) for each in tiles]):
+    for launches in ([reads(*tiles)], [reads(read) for read in tiles]):
         seen = granule(*launches)
-        assert (seen[GRANULE_ROWS], seen[GRANULE_ROW_BYTES]) == (high, wide)
+        assert (seen["granule_rows"], seen["granule_row_bytes"]) == (high, wide)
 
 
 def test_granules_cover_the_tensor() -> None:
     """Rounded up along rows and columns, slab after slab."""
     seen = granule(reads(part(32, 64, row=32, col=64)))
-    assert (seen[ROW_GRANULES], seen[SLAB_GRANULES], seen[FOLD]) == (2, 4 * 2, 3 * 4 * 2)
+    assert (seen["row_granules"], seen["slab_granules"], seen["fold"]) == (2, 4 * 2, 3 * 4 * 2)
 
 
 @pytest.mark.parametrize(
@@ -77,24 +68,24 @@ def test_a_line_holds_part_of_a_row_or_several_short_ones(cols: int, high: int, 
     """128 bytes of packed rows, or as near as whole rows in whole sectors come."""
     held = replace(MATRIX, cols=cols, pitch_bytes=2 * cols)
     seen = granule(reads(part(32, cols, row=32), tensors=(held,)), resolution="line")
-    assert (seen[GRANULE_ROWS], seen[GRANULE_ROW_BYTES]) == (high, wide)
+    assert (seen["granule_rows"], seen["granule_row_bytes"]) == (high, wide)
 
 
 def test_rows_with_a_pitch_keep_lines_of_their_own() -> None:
     """Short rows that start at lines do not share one."""
     held = replace(MATRIX, cols=16, pitch_bytes=128)
     seen = granule(reads(part(32, 16, row=32), tensors=(held,)), resolution="line")
-    assert (seen[GRANULE_ROWS], seen[GRANULE_ROW_BYTES], seen[PACKED]) == (1, 128, 0)
+    assert (seen["granule_rows"], seen["granule_row_bytes"], seen["packed"]) == (1, 128, 0)
 
 
 def test_tensors_follow_each_other() -> None:
     """Numbers of granules of different tensors never meet, and a name is one tensor in all launches."""
     other = replace(MATRIX, name="Z")
     loads = (part(32, row=32), replace(part(10, row=10), tensor="Z"))
-    table, index, count = lower_tensors((reads(*loads, tensors=(MATRIX, other)), reads(loads[0])), GPU, "chunk")
-    assert index == {"X": 0, "Z": 1}
-    assert table[:, BASE].tolist() == [0, 3 * 4]
-    assert count == 3 * 4 + 3 * 10
+    tensors = lower_tensors((reads(*loads, tensors=(MATRIX, other)), reads(loads[0])), GPU, "chunk")
+    assert tensors.index == {"X": 0, "Z": 1}
+    assert tensors.table["base"].tolist() == [0, 3 * 4]
+    assert tensors.granules == 3 * 4 + 3 * 10
 
 
 def test_a_name_that_means_two_tensors_is_refused() -> None:
@@ -110,9 +101,9 @@ def test_only_tensors_of_millions_of_granules_are_folded(role: str, slabs: int, 
     huge = replace(MATRIX, role=role, slabs=slabs, rows=128)  # type: ignore[arg-type]
     seen = granule(reads(part(32, row=32), tensors=(huge,)))
     total = huge.slabs * 4
-    assert (seen[FOLD] < total) == folded
-    assert seen[FOLD] * 32 * 192 >= 8 * GPU.l2_bytes
-    assert seen[FOLD] <= total
+    assert (seen["fold"] < total) == folded
+    assert seen["fold"] * 32 * 192 >= 8 * GPU.l2_bytes
+    assert seen["fold"] <= total
 
 
 def test_a_loop_nest_becomes_instructions() -> None:
@@ -122,8 +113,8 @@ def test_a_loop_nest_becomes_instructions() -> None:
     nest = launch((first, Loop(counter="i", trips=3, body=(inner, last))), (tensor("Y", 1),), [(0, 5)], ("slab", "n"))
     low = lower_launch(nest, {name: cost(7.0, tensor=5.0) for name in "abc"}, {"Y": 0})
     assert low.code.tolist() == [[STEP, 0], [LOOP, 0], [LOOP, 1], [STEP, 1], [END, 1], [STEP, 2], [END, 0], [HALT, 0]]
-    assert low.loops[0].tolist() == [2, 7, 0 - CONSTANT, 1 - CONSTANT, 3 - CONSTANT, 2, 0, 0]
-    assert low.loops[1].tolist() == [3, 5, 2 - CONSTANT, -1 - CONSTANT, 1, 3, 0, 0]
+    assert low.loops[0].tolist() == (2, 7, 0 - CONSTANT, 1 - CONSTANT, 3 - CONSTANT, 2, 0, 0)
+    assert low.loops[1].tolist() == (3, 5, 2 - CONSTANT, -1 - CONSTANT, 1, 3, 0, 0)
     assert low.costs.tolist() == [[5.0, 0, 0, 0, 0, 0, 7.0]] * 3
     assert low.environment_size == 4
 
@@ -134,17 +125,20 @@ def test_a_loop_nest_becomes_instructions() -> None:
 def test_only_asynchronous_loads_are_pipelined(stages: int, path: str, expected: int) -> None:
     """In loops of one step, with two stages or more."""
     step = Step(name="a", loads=(tile("Y", path=path),))  # type: ignore[arg-type]
-    one = launch((Loop(counter="i", trips=3, stages=stages, body=(step,)),), (tensor("Y", 1),), [(0,)])
-    two = launch((Loop(counter="i", trips=3, stages=stages, body=(step, Step(name="b"))),), (tensor("Y", 1),), [(0,)])
+    single = launch((Loop(counter="i", trips=3, stages=stages, body=(step,)),), (tensor("Y", 1),), [(0,)])
+    double = launch(
+        (Loop(counter="i", trips=3, stages=stages, body=(step, Step(name="b"))),), (tensor("Y", 1),), [(0,)]
+    )
     slow = replace(cost(), slack_cycles=-70.4, waits=2)
-    low = lower_launch(one, {"a": slow}, {"Y": 0})
-    assert low.loops[0, STAGES:].tolist() == [expected, -70 if expected else 0]
-    assert low.steps[0, WAITS] == 2
-    assert lower_launch(two, {"a": slow, "b": cost()}, {"Y": 0}).loops[0, STAGES:].tolist() == [0, 0]
+    low = lower_launch(single, {"a": slow}, {"Y": 0})
+    assert low.loops[["stages", "slack_cycles"]].tolist() == [(expected, -70 if expected else 0)]
+    assert low.steps["waits"].tolist() == [2]
+    low = lower_launch(double, {"a": slow, "b": cost()}, {"Y": 0})
+    assert low.loops[["stages", "slack_cycles"]].tolist() == [(0, 0)]
 
 
 def test_origins_are_pairs_of_variable_and_coefficient() -> None:
-    """Columns in bytes; last, whether L1 keeps what passes, and that nothing is listed."""
+    """Columns in bytes; a tile knows whether L1 keeps what passes."""
     low = lower_launch(reads(part(32, 48, row=32, col=48)), {"load": cost()}, {"X": 0})
-    assert low.tiles.tolist() == [[0, 0, 32, 96, 0, 1, 32, 0, 0, 1, 96, 0, 0, 1, -1, 0, 0, 0, 0, 0]]
-    assert low.tiles.dtype == np.int64
+    assert low.tiles.tolist() == [(0, 0, 32, 96, 0, 1, -1, 0)]
+    assert low.origins.tolist() == [[[[1, 32], [0, 0]], [[1, 96], [0, 0]], [[0, 0], [0, 0]]]]

@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.oracles import lru_cache
-from tilesight.simulator.core.engine.lru import ABSENT, DIRTY, STATE, USED, drop, insert, make_lru, soil, touch
+from tilesight.simulator.core.engine.lru import (
+    DIRTY,
+    STATE,
+    USED,
+    drop,
+    insert,
+    is_present,
+    make_lru,
+    mark_dirty,
+    touch,
+)
 
 ENTRIES = 41
 STREAMS = st.lists(st.tuples(st.integers(0, ENTRIES - 1), st.booleans()), max_size=200)
@@ -13,16 +23,16 @@ STREAMS = st.lists(st.tuples(st.integers(0, ENTRIES - 1), st.booleans()), max_si
 
 def run(stream: list[tuple[int, bool]], sets: int, ways: int, dirty_fraction: float = 1.0) -> tuple[int, int]:
     """Feed entries of size 1 to one list per set. Returns: (misses, entries written back)."""
-    entry, dirt, lists = make_lru(ENTRIES, np.full(sets, ways), dirty_fraction)
+    lru = make_lru(ENTRIES, np.full(sets, ways), dirty_fraction)
     misses = written_back = 0
     for number, write in stream:
-        if entry[number, STATE] == ABSENT:
+        if not is_present(lru, number):
             misses += 1
-            written_back += insert(entry, dirt, lists, number % sets, number, 1)
+            written_back += insert(lru, number % sets, number, 1)
         else:
-            touch(entry, ENTRIES + number % sets, number)
+            touch(lru, number % sets, number)
         if write:
-            written_back += soil(entry, dirt, lists, number % sets, number)
+            written_back += mark_dirty(lru, number % sets, number)
     return misses, written_back
 
 
@@ -41,23 +51,23 @@ def test_a_loop_of_one_entry_too_much_never_hits(loop: int, misses: int) -> None
 
 def test_beyond_the_most_that_may_be_dirty_the_oldest_write_goes_first() -> None:
     """Of three writes into a list that may hold two dirty entries, the first is written back, and stays as clean."""
-    entry, dirt, lists = make_lru(ENTRIES, np.array([4]), 0.5)
+    lru = make_lru(ENTRIES, np.array([4]), 0.5)
     written = []
     for number in (7, 8, 7, 9):
-        if entry[number, STATE] == ABSENT:
-            insert(entry, dirt, lists, 0, number, 1)
-        written.append(soil(entry, dirt, lists, 0, number))
+        if not is_present(lru, number):
+            insert(lru, 0, number, 1)
+        written.append(mark_dirty(lru, 0, number))
     assert written == [0, 0, 0, 1]
     # 7 was written again after 8, so 8 is the oldest.
-    assert [number for number in (7, 8, 9) if entry[number, STATE] == DIRTY] == [7, 9]
-    assert lists[0, USED] == 3
+    assert [number for number in (7, 8, 9) if lru.entries[number, STATE] == DIRTY] == [7, 9]
+    assert lru.lists[0, USED] == 3
 
 
 def test_what_is_dropped_leaves_room_and_says_whether_it_was_dirty() -> None:
     """A clean entry costs nothing to drop, a dirty one its size."""
-    entry, dirt, lists = make_lru(ENTRIES, np.array([4]))
+    lru = make_lru(ENTRIES, np.array([4]))
     for number in (1, 2):
-        insert(entry, dirt, lists, 0, number, 1)
-    soil(entry, dirt, lists, 0, 2)
-    assert [drop(entry, dirt, lists, 0, number) for number in (1, 2)] == [0, 1]
-    assert lists[0, USED] == 0
+        insert(lru, 0, number, 1)
+    mark_dirty(lru, 0, 2)
+    assert [drop(lru, 0, number) for number in (1, 2)] == [0, 1]
+    assert lru.lists[0, USED] == 0

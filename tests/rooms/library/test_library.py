@@ -9,6 +9,7 @@ from tilesight.simulator.launch.program import Figures, Launch
 from tilesight.simulator.library.files import Kernel, pack, unpack
 from tilesight.simulator.library.keys import file_of, keys_of
 from tilesight.simulator.library.lookup import find_kernel, made_by, origin_text, resources_of
+from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import launches_of
 from tilesight.simulator.sm.kept import kept_costs
@@ -34,10 +35,13 @@ def kept_files() -> list:
 def kernel(residents: int = 3, steps: int = 2) -> Kernel:
     shape = (2, residents, steps, 16)
     values = np.arange(np.prod(shape), dtype=float).reshape(shape) * 1.3 - 40.0
-    paces = np.linspace(0.5, 1.5, 2 * residents * steps * residents).reshape(2, residents, steps, residents)
+    slowdown = np.linspace(0.5, 1.5, 2 * residents * steps * residents).reshape(2, residents, steps, residents)
     names = tuple(f"step {number}" for number in range(steps))
     figures = Figures(
-        steps=names, conditions=np.array([[280.0, 0.0, 1.0], [291.0, 250.0, 0.75]]), values=values, paces=paces
+        steps=names,
+        conditions=np.array([[280.0, 0.0, 1.0], [291.0, 250.0, 0.75]]),
+        values=values,
+        slowdown_by_age=slowdown,
     )
     return Kernel(resources={"registers_per_thread": 168}, figures=figures)
 
@@ -62,7 +66,7 @@ def test_what_is_packed_comes_back_to_a_sixteenth_of_a_cycle():
         assert own.steps == other.steps
         assert np.array_equal(own.conditions, other.conditions)
         assert np.abs(own.values - other.values).max() <= 0.5 / 16
-        assert np.abs(own.paces - other.paces).max() <= 0.5 / 4096
+        assert np.abs(own.slowdown_by_age - other.slowdown_by_age).max() <= 0.5 / 4096
 
 
 def test_fp16_and_bf16_share_a_kernel_and_fp32_has_its_own():
@@ -169,7 +173,7 @@ def test_a_row_costs_by_how_much_of_its_tile_it_fills():
         (launch,) = (one for one in launches_of(problem, "naive", None, device) if one.name == "softmax")
         kernel = find_kernel(launch, device)
         known = replace(launch, resources=replace(launch.resources, figures=kernel.figures))
-        (cost,) = kept_costs(known, device, element_bytes=2).values()
+        (cost,) = kept_costs(known, residency_of(known, device), device, element_bytes=2).values()
         cycles[length] = cost.pipe_cycles[-1]
     assert sorted(cycles.values()) == list(cycles.values())
     assert cycles[577] < 0.97 * cycles[700] < 0.94 * cycles[1000]

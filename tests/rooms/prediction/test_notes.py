@@ -91,10 +91,10 @@ def test_crowded_l2_is_explained_with_band_and_way_out() -> None:
 
 def test_exploring_names_an_order_that_reads_less() -> None:
     """One that was not in the space: it is simulated for the purpose, and really reads less from HBM."""
-    found = explore(LONG, device=SMALL_L2, cost="tiles", **TILES)
-    (best,) = found.ranked
+    exploration = explore(LONG, device=SMALL_L2, cost="tiles", **TILES)
+    (best,) = exploration.ranked
     assert best.prediction is not None
-    (way,) = (note for note in found.notes if "from HBM and takes" in note)
-    order = next(one for one in ("m-reversed", "longest-first", "head-fast") if one in way)
+    (way,) = (note for note in exploration.notes if "from HBM and takes" in note)
+    order = next(name for name in ("m-reversed", "longest-first", "head-fast") if name in way)
     other = simulate(LONG, config=Config(**TILES, cta_order=order), device=SMALL_L2, cost="tiles")
     assert other.total.hbm_read_bytes <= 0.5 * best.prediction.total.hbm_read_bytes

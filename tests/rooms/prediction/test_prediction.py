@@ -39,23 +39,23 @@ OF_A_LAUNCH = {
 
 def test_the_object_has_the_promised_parts() -> None:
     """The keys that programs rely on."""
-    told = a_prediction().to_dict()
-    assert {"schema", "device", "schedule", "problem", "config", "launches", "total"} <= set(told)
+    shown = a_prediction().to_dict()
+    assert {"schema", "device", "schedule", "problem", "config", "launches", "total"} <= set(shown)
 
 
 def test_each_launch_and_the_total_hold_every_figure() -> None:
     """The same figures at both levels, and more about a launch."""
-    told: dict[str, Any] = a_prediction().to_dict()
-    for launch in told["launches"]:
+    shown: dict[str, Any] = a_prediction().to_dict()
+    for launch in shown["launches"]:
         assert set(launch) >= FIGURES | OF_A_LAUNCH
-    assert FIGURES | {"peak_memory_bytes", "fits"} <= set(told["total"])
+    assert FIGURES | {"peak_memory_bytes", "fits"} <= set(shown["total"])
 
 
 def test_the_total_is_the_sum_of_the_launches() -> None:
     """Whatever adds up is added up."""
-    told: dict[str, Any] = a_prediction(a_launch(time_s=1e-3), a_launch(time_s=2e-3)).to_dict()
+    shown: dict[str, Any] = a_prediction(a_launch(time_s=1e-3), a_launch(time_s=2e-3)).to_dict()
     for key in ("time_s", "cycles", "hbm_read_bytes", "smem_fill_bytes", "matmul_flop", "exp_count"):
-        assert told["total"][key] == pytest.approx(sum(launch[key] for launch in told["launches"]))
+        assert shown["total"][key] == pytest.approx(sum(launch[key] for launch in shown["launches"]))
 
 
 def test_hit_fractions_are_not_summed() -> None:
@@ -87,5 +87,5 @@ def test_only_options_that_the_schedule_reads_are_told() -> None:
 
 def test_the_object_is_json_without_further_ado() -> None:
     """No tuples, no numpy numbers, no NaN."""
-    told = a_prediction().to_dict()
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    shown = a_prediction().to_dict()
+    assert json.loads(json.dumps(shown, allow_nan=False)) == shown

@@ -63,8 +63,8 @@ def test_peak_memory_of_measured_points_is_right_to_the_byte() -> None:
     assert sum(dict(row.point.config_dict).get("warp_specialize") == 1 for row in measured) >= 5
     for row in measured:
         point = row.point
-        told = peak_memory_bytes(point.problem, point.schedule, point.config, device)
-        assert told == row.outcome.peak_memory_bytes, point.key
+        predicted = peak_memory_bytes(point.problem, point.schedule, point.config, device)
+        assert predicted == row.outcome.peak_memory_bytes, point.key
 
 
 def test_a_specialised_launch_takes_a_descriptor_for_each_cta() -> None:

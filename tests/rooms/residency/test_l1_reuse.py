@@ -5,22 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.made_code import made_instruction
-from tilesight.simulator.core.engine.l1 import hit_share
-from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.core.sm import instruction as op
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.residency.l1_reuse import hit_curve, l1_room_bytes, served_by_l1
+from tilesight.simulator.residency.l1_reuse import Served, served_by_l1
+from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sass.flow import Flow, find_flow
 from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.schedules.registry import find_schedule
-from tilesight.simulator.sm.from_code import _full
+from tilesight.simulator.sm.full_sm import share_full_sm
 from tilesight.simulator.sm.instructions import lower_code
-from tilesight.simulator.sm.l1_hits import Spilled, find_spilled, serve_from_l1
+from tilesight.simulator.sm.l1_hits import Spilled, find_spilled, with_l1_hits
 from tilesight.simulator.sm.machine import Machine, latencies_of
-from tilesight.simulator.sm.match_steps import Part, Share
+from tilesight.simulator.sm.match_steps import Attribution, Part
 from tilesight.simulator.sm.single_cta import lone_costs
-from tilesight.simulator.trace.ways import OUTSIDE, Ways, find_ways
+from tilesight.simulator.trace.paths import OUTSIDE, CtaPaths, find_paths
 
 H200 = load_device("h200")
 KIB = 1024
@@ -34,6 +34,11 @@ def flash1(block_m: int = 64, block_n: int = 32, smem_kib: int = 24, heads: int 
     return replace(launch, resources=resources)
 
 
+def served(launch: Launch, resident: int) -> dict[str, Served]:
+    """What L1 serves of the first CTA's loads, so many CTAs on its SM."""
+    return served_by_l1(launch, residency_of(launch, H200), H200, resident, 0)
+
+
 @pytest.mark.parametrize(
     ("smem_kib", "room_kib"),
     [(48, 60), (49, 28), (40, 92), (24, 124), (0, 248)],
@@ -41,7 +46,7 @@ def flash1(block_m: int = 64, block_n: int = 32, smem_kib: int = 24, heads: int 
 )
 def test_shared_memory_takes_what_fits_the_ctas_or_all_it_can(smem_kib: int, room_kib: int) -> None:
     """Spills would be found in an L1 that Triton has given to shared memory, and O would not in one that is free."""
-    assert l1_room_bytes(flash1(smem_kib=smem_kib), H200) == room_kib * KIB
+    assert residency_of(flash1(smem_kib=smem_kib), H200).l1_bytes == room_kib * KIB
 
 
 @pytest.mark.parametrize(
@@ -51,19 +56,19 @@ def test_shared_memory_takes_what_fits_the_ctas_or_all_it_can(smem_kib: int, roo
 )
 def test_a_state_that_comes_again_hits_by_how_much_lies_in_between(block_n: int, smem_kib: int, share: float) -> None:
     """ncu on an H200, 128 queries: O, L and MAX are all found again in 192 KiB, 0.54 to 0.62, 0.07 to 0.13 in 28."""
-    served = served_by_l1(flash1(block_n=block_n, smem_kib=smem_kib), H200, 1, 0)
-    assert served["inner"].share == pytest.approx(share, abs=0.03)
-    assert served["outer"].share == 0.0
+    by_step = served(flash1(block_n=block_n, smem_kib=smem_kib), 1)
+    assert by_step["inner"].share == pytest.approx(share, abs=0.03)
+    assert by_step["outer"].share == 0.0
 
 
 def test_all_ctas_of_an_sm_load_in_between() -> None:
-    """L1 would serve each of eight CTAs as if it were alone."""
-    alone, eight = (served_by_l1(flash1(), H200, resident, 0)["inner"].share for resident in (1, 8))
+    """Eight times 25 KiB pass through a room of 124 between two uses: 7 % hit, and not as if each were alone."""
+    alone, eight = (served(flash1(), resident)["inner"].share for resident in (1, 8))
     assert alone == 1.0
-    assert eight == pytest.approx(hit_share(8 * 25.0, 124.0, hit_curve(H200)), abs=0.03)
+    assert eight == pytest.approx(0.075, abs=0.03)
 
 
-def code(*lines: tuple[str, str]) -> Flow:
+def flow_of(*lines: tuple[str, str]) -> Flow:
     """Instructions of a loop over itself, and an end."""
     body = [
         made_instruction(16 * number, opcode, *operands.split(",")) for number, (opcode, operands) in enumerate(lines)
@@ -74,31 +79,44 @@ def code(*lines: tuple[str, str]) -> Flow:
     )
 
 
-def ways_of(*lines: tuple[str, str], trips: int = 4) -> Ways:
-    return find_ways(code(*lines), [[0] * trips + [1]] * 4)
+def paths_of(*lines: tuple[str, str], trips: int = 4) -> CtaPaths:
+    return find_paths(flow_of(*lines), [[0] * trips + [1]] * 4)
 
 
 INNER = {
-    part: Share(steps=(name,), times=1.0, left=0.0) for part, name in ((Part(OUTSIDE), "prologue"), (Part(0), "inner"))
+    part: Attribution(steps=(name,), times=1.0, remainder=0.0)
+    for part, name in ((Part(OUTSIDE), "prologue"), (Part(0), "inner"))
 }
 
 
 def test_a_step_keeps_what_it_reads_before_it_writes() -> None:
     """What is written first in every iteration would be fetched from device memory as well."""
-    ways = ways_of(
+    paths = paths_of(
         ("LDL.64", "R4,[R1+0x10]"), ("STL", "[R1+0x20],R4"), ("LDL", "R5,[R1+0x20]"), ("STL", "[R1+0x10],R4")
     )
-    assert find_spilled(flash1(), ways, INNER)["inner"] == Spilled(touched=3 * 4 * 128, kept=2 * 4 * 128)
+    assert find_spilled(flash1(), paths, INNER)["inner"] == Spilled(touched=3 * 4 * 128, kept=2 * 4 * 128)
 
 
-def hits_of(ways: Ways, resident: int = 1) -> list[bool]:
+def table_of(paths: CtaPaths) -> np.ndarray:
+    """The code of these paths, whose loads all come from L2."""
+    return op.code_table(lower_code(paths.flow.instructions, 90, H200.sm)[0])
+
+
+def served_table(
+    paths: CtaPaths, launch: Launch, attributions: dict[Part, Attribution], resident: int = 1
+) -> np.ndarray:
+    """The same with what L1 serves."""
+    residency = residency_of(launch, H200)
+    return with_l1_hits(table_of(paths), launch, residency, H200, resident, 0, paths, attributions)
+
+
+def hits_of(paths: CtaPaths, resident: int = 1) -> list[bool]:
     """Which fetches of spilled registers L1 serves, 28 KiB of it, in order."""
-    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
-    fetches = [place for place, one in enumerate(ways.flow.instructions) if one.family == "LDL"]
-    assert (table[fetches, sm.KIND] == sm.LOAD).all()
-    serve_from_l1(flash1(smem_kib=56), H200, resident, 0, ways, INNER, table, rates)
-    assert set(table[fetches, sm.ARGUMENT][table[fetches, sm.KIND] == sm.SHARED]) <= {0}
-    return [bool(hit) for hit in table[fetches, sm.KIND] == sm.SHARED]
+    reloads = [place for place, instruction in enumerate(paths.flow.instructions) if instruction.family == "LDL"]
+    assert (table_of(paths)["kind"][reloads] == op.LOAD).all()
+    code = served_table(paths, flash1(smem_kib=56), INNER, resident)[reloads]
+    assert not code["spills"][code["kind"] == op.SHARED].any()
+    return [bool(hit) for hit in code["kind"] == op.SHARED]
 
 
 def fetches(words: int, first: int = 0) -> list[tuple[str, str]]:
@@ -108,76 +126,72 @@ def fetches(words: int, first: int = 0) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("words", "share"), [(39, 1.0), (53, 0.5), (68, 0.0)])
 def test_spilled_registers_hit_by_how_many_come_in_between(words: int, share: float) -> None:
     """56 of them fill the 28 KiB: four warps take 512 B each."""
-    assert np.mean(hits_of(ways_of(*fetches(words)))) == pytest.approx(share, abs=0.03)
+    assert np.mean(hits_of(paths_of(*fetches(words)))) == pytest.approx(share, abs=0.03)
 
 
 def test_a_register_that_is_fetched_soon_after_it_was_spilled_hits() -> None:
     """However many there are in all, its line is still there; ncu on an H200: 2.3 % off became 0.9 % with this."""
     soon = [("STL", "[R1+0x8],R5"), ("LDL", "R5,[R1+0x8]")]
-    assert hits_of(ways_of(*fetches(100), *soon)) == [False] * 100 + [True]
+    assert hits_of(paths_of(*fetches(100), *soon)) == [False] * 100 + [True]
 
 
 def test_plain_loads_in_between_take_room() -> None:
     """Spills of a kernel without stages would seem to have L1 for themselves."""
     tiles = [("LDG.E.128", "R8,[R2.64]")] * 14
-    assert all(hits_of(ways_of(*fetches(28))))
-    assert not any(hits_of(ways_of(*fetches(28), *tiles)))
+    assert all(hits_of(paths_of(*fetches(28))))
+    assert not any(hits_of(paths_of(*fetches(28), *tiles)))
 
 
-def test_warps_that_go_ways_of_their_own_share_one_l1() -> None:
+def test_warps_that_go_paths_of_their_own_share_one_l1() -> None:
     """A masked kernel's warps would each find all that they have spilled."""
-    flow = code(*fetches(84))
-    assert not any(hits_of(find_ways(flow, [[0] * trips + [1] for trips in (4, 5, 6, 7)])))
+    flow = flow_of(*fetches(84))
+    assert not any(hits_of(find_paths(flow, [[0] * trips + [1] for trips in (4, 5, 6, 7)])))
 
 
 def test_all_ctas_of_an_sm_spill_to_one_l1() -> None:
     """Two CTAs would find what one does."""
-    assert all(hits_of(ways_of(*fetches(34))))
-    assert not any(hits_of(ways_of(*fetches(34)), resident=2))
+    assert all(hits_of(paths_of(*fetches(34))))
+    assert not any(hits_of(paths_of(*fetches(34)), resident=2))
 
 
 def test_what_was_stored_leaves_after_the_cta_has_ended() -> None:
     """A CTA that stores for longer than it runs would hold up a full SM no longer than it runs."""
-    ways = ways_of(*[("STG.E.U16", "[R2.64],R4")] * 8)
-    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
+    paths = paths_of(*[("STG.E.U16", "[R2.64],R4")] * 8)
     latencies = latencies_of(H200, H200.sms)
-    seen = Machine(ways=ways, code=table, rates=rates, latencies=latencies).run({0: 4}, np.zeros(1))
+    seen = Machine(paths=paths, code=table_of(paths), latencies=latencies).run({0: 4}, np.zeros(1))
     stores = 4 * 4 * 8
-    assert seen.end + seen.drain == pytest.approx(stores * 4 * 1.22 * latencies.out, rel=0.05)
+    assert seen.end + seen.drain == pytest.approx(stores * 4 * 1.22 * 6.26)
     assert seen.drain > seen.end
 
 
 def test_a_full_sm_finishes_no_cta_before_its_stores_have_left() -> None:
     """Row kernels of unaligned rows, whose stores wait in hundreds, would be 40 % too fast."""
-    ways = ways_of(*[("STG.E.U16", "[R2.64],R4")] * 40, trips=1)
-    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
-    machine = Machine(ways=ways, code=table, rates=rates, latencies=latencies_of(H200, H200.sms))
+    paths = paths_of(*[("STG.E.U16", "[R2.64],R4")] * 40, trips=1)
+    machine = Machine(paths=paths, code=table_of(paths), latencies=latencies_of(H200, H200.sms))
     alone = lone_costs(machine)
-    full, *_ = _full(machine, alone, 4, 0.0)
-    assert full[OUTSIDE] == pytest.approx(4 * 40 * 4 * 1.22 * machine.latencies.out, rel=0.1)
+    full = share_full_sm(machine, alone, 4, 0.0).cycles
+    assert full[OUTSIDE] == pytest.approx(4 * 40 * 4 * 1.22 * machine.latencies.store_per_line, rel=0.1)
     assert full[OUTSIDE] > 1.4 * alone[OUTSIDE].cycles
 
 
-def test_what_a_step_loads_again_hits_where_another_pays_for_its_code() -> None:
+def test_what_a_step_loads_again_hits_where_its_code_belongs_to_another() -> None:
     """flash1 with one tile of queries, whose inner loop runs once: O, L and MAX would come from L2, 30 % too slow."""
-    ways = ways_of(*[("LDG.E.128", "R4,[R2.64]")] * 8)
+    paths = paths_of(*[("LDG.E.128", "R4,[R2.64]")] * 8)
     outer = {
-        part: Share(steps=(name,), times=1.0, left=0.0)
+        part: Attribution(steps=(name,), times=1.0, remainder=0.0)
         for part, name in ((Part(OUTSIDE), "prologue"), (Part(0), "outer"))
     }
-    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
-    serve_from_l1(flash1(block_m=128), H200, 1, 0, ways, outer, table, rates)
+    code = served_table(paths, flash1(block_m=128), outer)
     # K and V are 8 of 25 KiB.
-    assert table[:8, sm.KIND].tolist() == [sm.LOAD] * 3 + [sm.SHARED] * 5
+    assert code["kind"][:8].tolist() == [op.LOAD] * 3 + [op.SHARED] * 5
 
 
 def test_steps_that_share_code_share_what_hits() -> None:
     """Tiles under a mask and others would each be served as the better of both."""
-    ways = ways_of(*[("LDG.E.128", "R4,[R2.64]")] * 8)
+    paths = paths_of(*[("LDG.E.128", "R4,[R2.64]")] * 8)
     both = {
-        part: Share(steps=names, times=1.0, left=0.0)
+        part: Attribution(steps=names, times=1.0, remainder=0.0)
         for part, names in ((Part(OUTSIDE), ("prologue",)), (Part(0), ("outer", "inner")))
     }
-    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
-    serve_from_l1(flash1(block_m=128), H200, 1, 0, ways, both, table, rates)
-    assert (table[:8, sm.KIND] == sm.SHARED).mean() == pytest.approx(17 / 25, abs=0.07)
+    code = served_table(paths, flash1(block_m=128), both)
+    assert (code["kind"][:8] == op.SHARED).mean() == pytest.approx(17 / 25, abs=0.07)

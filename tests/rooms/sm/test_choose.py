@@ -4,15 +4,16 @@ from dataclasses import replace
 
 import pytest
 from support.made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
-from tilesight.simulator.device.device import load_device, override, with_number
+from tilesight.simulator.device.device import Device, load_device, override, with_number
 from tilesight.simulator.device.numbers import Provenance
 from tilesight.simulator.launch.program import Code, Launch
 from tilesight.simulator.launch.walk import steps
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.simulate import simulate
 from tilesight.simulator.sm.choose import changed_sm, cost_notes, costs_of
 from tilesight.simulator.sm.from_code import compiled_costs
-from tilesight.simulator.sm.step_cost import step_cost
+from tilesight.simulator.sm.step_cost import StepCost, step_cost
 
 H200 = load_device("h200")
 
@@ -21,11 +22,16 @@ def without_code(launch: Launch) -> Launch:
     return replace(launch, resources=replace(launch.resources, code=None))
 
 
+def costs_on(launch: Launch, device: Device, kind: str) -> tuple[dict[str, StepCost], str]:
+    """Costs of a launch's steps, of operands of two bytes, and where they come from."""
+    return costs_of(launch, residency_of(launch, device), device, 2, kind)
+
+
 def test_code_at_hand_gives_the_cost() -> None:
     """Compiled code would be asked for and not used."""
-    costs, origin = costs_of(coded_launch(), H200, 2, "compiled")
+    costs, origin = costs_on(coded_launch(), H200, "compiled")
     assert origin == "compiled"
-    assert costs == compiled_costs(coded_launch(), H200, 2).steps
+    assert costs == compiled_costs(coded_launch(), residency_of(coded_launch(), H200), H200, 2).steps
 
 
 @pytest.mark.parametrize(
@@ -35,7 +41,7 @@ def test_code_at_hand_gives_the_cost() -> None:
 )
 def test_tiles_give_the_cost_where_they_are_asked_for_or_there_is_no_code(launch: Launch, kind: str) -> None:
     """Machines without Triton would have no cost, or the estimate could not be looked at."""
-    costs, origin = costs_of(launch, H200, 2, kind)
+    costs, origin = costs_on(launch, H200, kind)
     assert origin == "tiles"
     assert costs == {step.name: step_cost(step, launch, H200, 2) for step, _ in steps(launch.program.body)}
 
@@ -44,9 +50,9 @@ def test_code_of_no_use_is_told_with_its_reason() -> None:
     """A fallback to the estimate would be silent."""
     launch = coded_launch()
     broken = replace(launch, resources=replace(launch.resources, code=Code(sass="no listing", constants={})))
-    costs, origin = costs_of(broken, H200, 2, "compiled")
+    costs, origin = costs_on(broken, H200, "compiled")
     assert origin == "tiles: SASS text holds 0 functions: must be 1"
-    assert costs == costs_of(launch, H200, 2, "tiles")[0]
+    assert costs == costs_on(launch, H200, "tiles")[0]
 
 
 def test_every_reason_is_noted_once() -> None:
@@ -58,13 +64,17 @@ def test_every_reason_is_noted_once() -> None:
 def test_a_prediction_says_where_its_cycles_come_from() -> None:
     """Estimate and simulation would look the same, or a fallback would be silent."""
     good, bad = CODE, Code(sass="no listing", constants={})
-    told = {}
+    predictions = {}
     for name, code, cost in (("code", good, "compiled"), ("tiles", good, "tiles"), ("bad", bad, "compiled")):
         resources = (replace(coded_launch().resources, code=code),)
-        told[name] = simulate(CODE_PROBLEM, config=CODE_CONFIG, resources=resources, cost=cost)
-    assert [one.launches[0].cost.split(":")[0] for one in told.values()] == ["compiled", "tiles", "tiles"]
-    assert [len(one.notes) for one in told.values()] == [0, 0, 1]
-    assert told["tiles"].total == told["bad"].total != told["code"].total
+        predictions[name] = simulate(CODE_PROBLEM, config=CODE_CONFIG, resources=resources, cost=cost)
+    assert [prediction.launches[0].cost.split(":")[0] for prediction in predictions.values()] == [
+        "compiled",
+        "tiles",
+        "tiles",
+    ]
+    assert [len(prediction.notes) for prediction in predictions.values()] == [0, 0, 1]
+    assert predictions["tiles"].total == predictions["bad"].total != predictions["code"].total
 
 
 def test_costs_that_are_kept_are_of_no_use_to_another_sm() -> None:
@@ -86,20 +96,20 @@ def test_another_card_of_the_architecture_may_measure_a_little_more() -> None:
 
 
 def test_the_simulated_sm_has_the_numbers_of_its_device() -> None:
-    """A later release of the wait for products, or a larger queue, shows in the cycles of a lone CTA."""
+    """A later release of the wait for matmuls, or a larger queue, shows in the cycles of a lone CTA."""
     slow = override(H200, ["wgmma_wait_release_cycles=140"])
     lone = [
-        sum(cost.critical_path_cycles for cost in costs_of(coded_launch(), device, 2, "compiled")[0].values())
+        sum(cost.critical_path_cycles for cost in costs_on(coded_launch(), device, "compiled")[0].values())
         for device in (H200, slow)
     ]
     assert lone[1] > lone[0] + 50
 
 
 def test_the_estimate_from_tiles_has_the_numbers_of_its_device() -> None:
-    """A wait for a product that takes longer makes its step as much longer; the simulated SM has another number."""
+    """A wait for a matmul that takes longer makes its step as much longer; the simulated SM has another number."""
     launch, slow = without_code(coded_launch()), override(H200, ["tiles_wgmma_latency_cycles=162"])
     for step, _ in steps(launch.program.body):
         longer = step_cost(step, launch, slow, 2).critical_path_cycles
         now = step_cost(step, launch, H200, 2).critical_path_cycles
         assert longer == pytest.approx(now + 100 * len(step.work.matmuls))
-    assert costs_of(coded_launch(), slow, 2, "compiled") == costs_of(coded_launch(), H200, 2, "compiled")
+    assert costs_on(coded_launch(), slow, "compiled") == costs_on(coded_launch(), H200, "compiled")

@@ -6,19 +6,21 @@ from functools import cache
 import numpy as np
 import pytest
 from support.made_code import CODE, CODE_CONFIG, CODE_PROBLEM, coded_launch
-from tilesight.simulator.core.sm import tables as sm
-from tilesight.simulator.device.device import load_device
+from tilesight.simulator.core.sm import instruction as op
+from tilesight.simulator.core.sm import state as sm
+from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import run_launches
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sass.decode import decode
 from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
 from tilesight.simulator.sm.from_code import COMPILED_PIPES, CompiledCost, compiled_costs
 from tilesight.simulator.sm.instructions import lower_code
-from tilesight.simulator.sm.latency_slack import usual_lateness
+from tilesight.simulator.sm.latency_slack import hbm_extra_latency_cycles
 
 H200 = load_device("h200")
 
@@ -36,9 +38,14 @@ def of_few_ctas(smem_bytes: int = 57344) -> Launch:
     return replace(launch, resources=replace(launch.resources, smem_bytes_per_cta=smem_bytes))
 
 
+def costs_on(launch: Launch, device: Device) -> CompiledCost:
+    """Costs of a launch's steps, of operands of two bytes."""
+    return compiled_costs(launch, residency_of(launch, device), device, 2)
+
+
 @cache
-def found(smem_bytes: int = 57344) -> CompiledCost:
-    return compiled_costs(launch_of(smem_bytes), H200, 2)
+def recorded_cost(smem_bytes: int = 57344) -> CompiledCost:
+    return costs_on(launch_of(smem_bytes), H200)
 
 
 def pipe(cost: CompiledCost, step: str, name: str) -> float:
@@ -47,24 +54,24 @@ def pipe(cost: CompiledCost, step: str, name: str) -> float:
 
 def test_every_step_has_a_cost_of_every_pipe() -> None:
     """The engine would find no cost for a step, or take one pipe's for another's."""
-    costs = found().steps
+    costs = recorded_cost().steps
     assert set(costs) == {"prologue", "inner", "masked", "epilogue"}
     assert {len(cost.pipe_cycles) for cost in costs.values()} == {len(COMPILED_PIPES)}
 
 
-def test_an_iteration_uses_the_tensor_cores_for_its_products() -> None:
+def test_an_iteration_uses_the_tensor_cores_for_its_matmuls() -> None:
     """Eight m64n64k16 of 32 cycles each stand in the loop; another count means another part of the code."""
-    assert pipe(found(), "inner", "tensor") == pytest.approx(8 * 32)
+    assert pipe(recorded_cost(), "inner", "tensor") == pytest.approx(8 * 32)
 
 
 def test_an_iteration_takes_an_exponential_for_every_score() -> None:
     """64 x 64 scores and two corrections of 64 rows a lane, at 16 a cycle."""
-    assert pipe(found(), "inner", "mufu") == pytest.approx((64 * 64 / 32 + 2 * 4) * 8 / 4)
+    assert pipe(recorded_cost(), "inner", "mufu") == pytest.approx((64 * 64 / 32 + 2 * 4) * 8 / 4)
 
 
 def test_code_before_and_after_the_loop_is_paid_by_prologue_and_epilogue() -> None:
     """Time outside of loops would be lost."""
-    costs = found().steps
+    costs = recorded_cost().steps
     assert costs["prologue"].critical_path_cycles > 300
     assert costs["epilogue"].critical_path_cycles > 300
     assert costs["masked"].critical_path_cycles == 0
@@ -73,7 +80,7 @@ def test_code_before_and_after_the_loop_is_paid_by_prologue_and_epilogue() -> No
 @pytest.mark.parametrize(("smem_bytes", "resident"), [(57344, 4), (100_000, 2), (200_000, 1)])
 def test_a_full_sm_is_faster_than_one_cta_and_slower_than_its_ctas_apart(smem_bytes: int, resident: int) -> None:
     """Several CTAs would hide each other's waits altogether, or not at all."""
-    cost = found(smem_bytes)
+    cost = recorded_cost(smem_bytes)
     assert cost.resident == resident
     lone, shared = cost.steps["inner"].critical_path_cycles, pipe(cost, "inner", "sm")
     assert lone / resident <= shared * 1.0001
@@ -82,32 +89,32 @@ def test_a_full_sm_is_faster_than_one_cta_and_slower_than_its_ctas_apart(smem_by
 
 def test_a_grid_of_few_ctas_leaves_each_its_sm() -> None:
     """They would be taken to hinder each other."""
-    cost = compiled_costs(of_few_ctas(), H200, 2)
+    cost = costs_on(of_few_ctas(), H200)
     assert cost.resident == 1
-    assert cost.steps["inner"].paces == pytest.approx((1.0,))
+    assert cost.steps["inner"].slowdown_by_age == pytest.approx((1.0,))
 
 
 @pytest.mark.parametrize(("ctas", "resident"), [(132, 1), (133, 2), (264, 2), (265, 3), (600, 4)])
 def test_no_more_ctas_share_an_sm_than_the_launch_has_for_it(ctas: int, resident: int) -> None:
     """Four fit; they would be taken to hinder each other where SMs get fewer."""
     launch = replace(launch_of(), grid=(ctas, 1, 1))
-    assert compiled_costs(launch, H200, 2).resident == resident
+    assert costs_on(launch, H200).resident == resident
 
 
 def test_the_oldest_ctas_of_a_full_sm_are_the_fastest() -> None:
     """They would keep step: on an H200 the first four CTAs of such a kernel take 2044, 2126, 2388 and 2717 us."""
-    paces = found().steps["inner"].paces
-    assert list(paces) == sorted(paces)
-    assert len(paces) == 4
-    assert sum(1 / pace for pace in paces) == pytest.approx(4, rel=0.01)
-    assert paces[0] < 0.95
-    assert paces[-1] > 1.1
+    slowdown = recorded_cost().steps["inner"].slowdown_by_age
+    assert list(slowdown) == sorted(slowdown)
+    assert len(slowdown) == 4
+    assert sum(1 / times for times in slowdown) == pytest.approx(4, rel=0.01)
+    assert slowdown[0] < 0.95
+    assert slowdown[-1] > 1.1
 
 
 def test_more_resident_ctas_finish_their_iterations_sooner() -> None:
     """A second CTA would be worth nothing."""
-    paces = [pipe(found(smem), "inner", "sm") for smem in (200_000, 100_000, 57344)]
-    assert paces[0] > 1.2 * paces[1] > 1.2 * paces[2]
+    cycles = [pipe(recorded_cost(smem), "inner", "sm") for smem in (200_000, 100_000, 57344)]
+    assert cycles[0] > 1.2 * cycles[1] > 1.2 * cycles[2]
 
 
 def test_the_cycles_of_a_kernel_are_near_the_measured_ones() -> None:
@@ -116,13 +123,16 @@ def test_the_cycles_of_a_kernel_are_near_the_measured_ones() -> None:
     (launch,) = find_schedule("flash2").launches(problem, CODE_CONFIG, H200)
     launch = replace(launch, resources=coded_launch().resources)
     without_waits = replace(H200, l2_latency_cycles=1.0, sm_fill_bytes_per_cycle=1e4)
-    (run,) = run_launches((launch,), [found().steps], [Clocks(1.7e9, 1.7e9)], without_waits, warm=True)
+    residencies = [residency_of(launch, without_waits)]
+    (run,) = run_launches(
+        (launch,), [recorded_cost().steps], [Clocks(1.7e9, 1.7e9)], residencies, without_waits, warm=True
+    )
     assert run.cycles / 1.70e9 == pytest.approx(1.282e-3, rel=0.15)
 
 
 def test_issues_are_counted_per_instruction() -> None:
     """The table that explains a kernel would not belong to its code."""
-    cost = found()
+    cost = recorded_cost()
     in_loop = cost.flow.loops[0].blocks
     (block,) = in_loop
     where = cost.flow.blocks[block]
@@ -133,14 +143,14 @@ def test_issues_are_counted_per_instruction() -> None:
 
 def test_the_same_code_costs_the_same_again() -> None:
     """A prediction would change from call to call."""
-    first, second = (compiled_costs(launch_of(), H200, 2) for _ in range(2))
+    first, second = (costs_on(launch_of(), H200) for _ in range(2))
     assert first.steps == second.steps
     assert np.array_equal(first.stalls, second.stalls)
 
 
 def test_an_opcode_without_a_rule_is_counted_by_name() -> None:
     """An instruction would be passed over in silence."""
-    unknown = compiled_costs(launch_of(sass=CODE.sass.replace("FMNMX", "NEWOP")), H200, 2).unknown
+    unknown = costs_on(launch_of(sass=CODE.sass.replace("FMNMX", "NEWOP")), H200).unknown
     assert sum(unknown.values()) == CODE.sass.count("FMNMX")
 
 
@@ -148,27 +158,27 @@ def test_a_launch_without_its_code_is_refused_in_one_line() -> None:
     """A cost from nothing would be taken for one from code."""
     launch = launch_of()
     with pytest.raises(ValueError, match=r"^kernel flash2: its machine code is not at hand$"):
-        compiled_costs(replace(launch, resources=replace(launch.resources, code=None)), H200, 2)
+        costs_on(replace(launch, resources=replace(launch.resources, code=None)), H200)
 
 
-def test_products_and_waits_are_told_apart() -> None:
+def test_matmuls_and_waits_are_told_apart() -> None:
     """Asynchronous instructions would be taken for those that hold up their warp."""
     instructions = decode(CODE.sass)
-    code, rates, _ = lower_code(instructions, 90, H200.sm)
+    lowered, _ = lower_code(instructions, 90, H200.sm)
     families = {
-        kind: {one.family for one, row in zip(instructions, code, strict=True) if row[sm.KIND] == kind}
-        for kind in (sm.MATMUL, sm.MATMUL_WAIT, sm.COPY, sm.COPY_COMMIT, sm.COPY_WAIT, sm.BARRIER)
+        kind: {instruction.family for instruction, row in zip(instructions, lowered, strict=True) if row.kind == kind}
+        for kind in (op.MATMUL, op.MATMUL_WAIT, op.COPY, op.COPY_COMMIT, op.COPY_WAIT, op.BARRIER)
     }
     assert list(families.values()) == [{"HGMMA"}, {"WARPGROUP"}, {"LDGSTS"}, {"LDGDEPBAR"}, {"DEPBAR"}, {"BAR"}]
-    assert set(rates[code[:, sm.KIND] == sm.MATMUL, sm.TENSOR]) == {32.0}
+    assert {row.tensor_cycles for row in lowered if row.kind == op.MATMUL} == {32.0}
 
 
 def test_what_spills_move_is_told_per_step() -> None:
     """Bytes between SM and L2 that no tile accounts for would be missing from the traffic."""
     sass = CODE.sass.replace(" FMNMX ", " STL [R1], R2 ; //", 1)
-    assert {(one.local_read_bytes, one.local_write_bytes) for one in found().steps.values()} == {(0, 0)}
-    cost = compiled_costs(launch_of(sass=sass), H200, 2)
-    moved = {name: one.local_write_bytes for name, one in cost.steps.items() if one.local_write_bytes}
+    assert {(step.local_read_bytes, step.local_write_bytes) for step in recorded_cost().steps.values()} == {(0, 0)}
+    cost = costs_on(launch_of(sass=sass), H200)
+    moved = {name: step.local_write_bytes for name, step in cost.steps.items() if step.local_write_bytes}
     assert sum(moved.values()) == 4 * 128
 
 
@@ -186,34 +196,38 @@ def test_spills_count_as_bytes_between_sm_and_l2() -> None:
 def test_a_slower_l2_makes_a_lone_cta_slower() -> None:
     """The latency of L2 is the device's; with one for all, an A100 would have that of the H200."""
     slow = replace(H200, l2_latency_cycles=1000)
-    costs = [compiled_costs(launch_of(), device, 2).steps["prologue"] for device in (H200, slow)]
+    costs = [costs_on(launch_of(), device).steps["prologue"] for device in (H200, slow)]
     assert costs[1].critical_path_cycles > costs[0].critical_path_cycles + 500
 
 
 @pytest.mark.parametrize("later", [1000, 2000, 6000])
 def test_the_engine_takes_as_long_for_late_data_as_the_sm(later: float) -> None:
     """A latency that the code hides already would be hidden once more: 3 stages have two iterations for all of it."""
-    cost = found(200_000)
+    cost = recorded_cost(200_000)
     problem = AttentionProblem(batch=1, heads=1, seqlen_q=64, seqlen_k=8192, head_dim=64)
     longer = replace(problem, seqlen_k=16384)
     late = replace(H200, hbm_latency_s=later / 1.7e9, l2_partitions=1)
     cycles = []
-    for each in (problem, longer):
-        (launch,) = find_schedule("flash2").launches(each, CODE_CONFIG, late)
+    for shape in (problem, longer):
+        (launch,) = find_schedule("flash2").launches(shape, CODE_CONFIG, late)
         launch = replace(launch, resources=launch_of(200_000).resources)
-        cycles.append(run_launches((launch,), [cost.steps], [Clocks(1.7e9, 1.7e9)], late, steady_state=False)[0].cycles)
+        cycles.append(
+            run_launches(
+                (launch,), [cost.steps], [Clocks(1.7e9, 1.7e9)], [residency_of(launch, late)], late, steady_state=False
+            )[0].cycles
+        )
     slow_l2 = replace(H200, l2_latency_cycles=H200.l2_latency_cycles + later)
-    alone = compiled_costs(launch_of(200_000), slow_l2, 2).steps["inner"].critical_path_cycles
+    alone = costs_on(launch_of(200_000), slow_l2).steps["inner"].critical_path_cycles
     assert (cycles[1] - cycles[0]) / 128 == pytest.approx(alone, rel=0.05)
 
 
 def test_a_loop_that_waits_for_l2_already_has_no_slack() -> None:
     """It would seem to hide what it has not hidden."""
-    inner = found().steps["inner"]
+    inner = recorded_cost().steps["inner"]
     assert -inner.critical_path_cycles <= inner.slack_cycles <= inner.critical_path_cycles
-    slow = compiled_costs(launch_of(), replace(H200, l2_latency_cycles=5000), 2).steps["inner"]
+    slow = costs_on(launch_of(), replace(H200, l2_latency_cycles=5000)).steps["inner"]
     assert slow.slack_cycles == pytest.approx(-slow.critical_path_cycles, rel=0.01)
-    assert found().steps["prologue"].slack_cycles == 0
+    assert recorded_cost().steps["prologue"].slack_cycles == 0
 
 
 def row_softmax(seqlen_k: int, heads: int = 64) -> Launch:
@@ -223,6 +237,6 @@ def row_softmax(seqlen_k: int, heads: int = 64) -> Launch:
 
 def test_data_that_l2_cannot_hold_come_later_to_rows() -> None:
     """Two CTAs an SM would seem to hide what they wait for: softmax of 12,288 keys, 19 % too fast."""
-    assert usual_lateness(row_softmax(256, heads=1), H200) == 0.0
-    far = usual_lateness(row_softmax(12288), H200)
+    assert hbm_extra_latency_cycles(row_softmax(256, heads=1), H200) == 0.0
+    far = hbm_extra_latency_cycles(row_softmax(12288), H200)
     assert far == pytest.approx((H200.hbm_latency_s + H200.hbm_turn_s / 2) * H200.boost_clock_hz)

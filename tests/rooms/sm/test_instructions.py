@@ -5,53 +5,52 @@ from dataclasses import replace
 import pytest
 from support.made_code import made_instruction
 from support.strategies import TOY
-from tilesight.simulator.core.sm import tables as sm
+from tilesight.simulator.core.sm import instruction as op
 from tilesight.simulator.device.sm_numbers import load_sm
-from tilesight.simulator.sm.instructions import (
-    lower_code,
-)
+from tilesight.simulator.sm.instructions import lower_code
 from tilesight.simulator.sm.machine import latencies_of
 
 
-def row(opcode: str, *operands: str, predicate: str = "") -> tuple[list[int], list[float]]:
-    """Columns and rates of one instruction of sm_90."""
-    one = made_instruction(0, opcode, *operands, predicate=predicate)
-    code, rates, unknown = lower_code([one], 90, load_sm("sm_90"))
+def lowered(opcode: str, *operands: str, predicate: str = "") -> op.SmInstruction:
+    """One instruction of sm_90."""
+    (instruction,), unknown = lower_code(
+        [made_instruction(0, opcode, *operands, predicate=predicate)], 90, load_sm("sm_90")
+    )
     assert not unknown
-    return code[0].tolist(), rates[0].tolist()
+    return instruction
 
 
 def test_a_load_that_never_runs_takes_its_turn_at_shared_memory() -> None:
     """The compiler puts three `@!PT LDS` in front of LDGSTS; ncu counts a wavefront each on an H200."""
-    code, rates = row("LDS", "RZ", "[RZ]", predicate="!PT")
-    assert (code[sm.KIND], code[sm.PIPE], rates[sm.SMEM]) == (sm.SHARED, sm.LSU, 1.0)
+    code = lowered("LDS", "RZ", "[RZ]", predicate="!PT")
+    assert (code.kind, code.pipe, code.smem_lines) == (op.SHARED, op.LSU, 1.0)
 
 
 @pytest.mark.parametrize("opcode", ["FADD", "BRA", "LDG.E.128"])
 def test_others_that_never_run_take_an_issue_slot_alone(opcode: str) -> None:
     """What is predicated off moves nothing."""
-    code, rates = row(opcode, "R1", "[R2.64]", predicate="!PT")
-    assert (code[sm.KIND], code[sm.PIPE], rates[sm.SMEM]) == (sm.PLAIN, sm.NO_PIPE, 0.0)
+    code = lowered(opcode, "R1", "[R2.64]", predicate="!PT")
+    assert (code.kind, code.pipe, code.smem_lines) == (op.PLAIN, op.NO_PIPE, 0.0)
 
 
 @pytest.mark.parametrize("opcode", ["LDG.E.128", "LDL.128"])
 def test_loads_from_l2_tell_spilled_registers_from_data(opcode: str) -> None:
     """Only data wait behind what the SM has stored."""
-    code, rates = row(opcode, "R4", "[R2.64]")
-    assert (code[sm.KIND], code[sm.ARGUMENT], rates[sm.SMEM]) == (sm.LOAD, int(opcode[:3] == "LDL"), 4.0)
+    code = lowered(opcode, "R4", "[R2.64]")
+    assert (code.kind, code.spills, code.smem_lines) == (op.LOAD, int(opcode[:3] == "LDL"), 4.0)
 
 
 def test_loads_of_single_elements_take_a_cycle_a_line() -> None:
     """On an H200, 4.0 cycles of an SM for 32 elements of 2 B that lie 16 B apart."""
-    (_, narrow), (_, wide) = row("LDG.E.U16", "R4", "[R2.64]"), row("LDG.E", "R4", "[R2.64]")
-    assert (narrow[sm.TAGS], wide[sm.TAGS]) == (4.0, 1.0)
-    assert (narrow[sm.INTERVAL], wide[sm.INTERVAL]) == (2.0, 2.0)
+    narrow, wide = lowered("LDG.E.U16", "R4", "[R2.64]"), lowered("LDG.E", "R4", "[R2.64]")
+    assert (narrow.tag_lines, wide.tag_lines) == (4.0, 1.0)
+    assert (narrow.interval_cycles, wide.interval_cycles) == (2.0, 2.0)
 
 
 def test_stores_to_shared_memory_hold_their_registers_by_their_number() -> None:
     """On an H200, an address may change 21 cycles after STS.128, 13 after LDGSTS."""
-    (_, wide), (_, narrow) = row("STS.128", "[R2]", "R4"), row("STS", "[R2]", "R4")
-    assert (wide[sm.READ], narrow[sm.READ]) == (21.0, 12.0)
+    wide, narrow = lowered("STS.128", "[R2]", "R4"), lowered("STS", "[R2]", "R4")
+    assert (wide.operand_cycles, narrow.operand_cycles) == (21.0, 12.0)
 
 
 @pytest.mark.parametrize(
@@ -63,16 +62,16 @@ def test_stores_to_shared_memory_hold_their_registers_by_their_number() -> None:
         ("SHFL.BFLY", ("PT", "R1", "R2", "0x1", "0x1f"), 1.0, 2.0),
     ],
 )
-def test_what_waits_for_products_is_as_measured(opcode: str, operands: list[str], port: float, passes: float) -> None:
-    """Beside products EX2 takes 10.6 cycles, others 5.2; a line of LDS one product of 34 cycles, SHFL two."""
-    _, rates = row(opcode, *operands)
-    assert (rates[sm.PORT], rates[sm.PASSES]) == (port, passes)
+def test_what_waits_for_matmuls_is_as_measured(opcode: str, operands: list[str], port: float, passes: float) -> None:
+    """Beside matmuls EX2 takes 10.6 cycles, others 5.2; a line of LDS one matmul of 34 cycles, SHFL two."""
+    code = lowered(opcode, *operands)
+    assert (code.port_reads, code.smem_passes) == (port, passes)
 
 
 def test_copies_take_a_cycle_of_the_tags_for_each_line() -> None:
     """64 LDGSTS of a lone CTA would take 64 cycles, in place of 240."""
-    _, rates = row("LDGSTS.E.BYPASS.128", "[R2]", "desc[UR4][R4.64]")
-    assert rates[sm.TAGS] == 4.0
+    code = lowered("LDGSTS.E.BYPASS.128", "[R2]", "desc[UR4][R4.64]")
+    assert code.tag_lines == 4.0
 
 
 def test_copies_come_later_than_loads() -> None:
@@ -83,25 +82,25 @@ def test_copies_come_later_than_loads() -> None:
 
 def test_the_end_of_a_divergent_branch_takes_as_long_as_sampled() -> None:
     """Reductions between warps would be 20 cycles too fast, four times an iteration of HMMA kernels."""
-    assert row("BSYNC", "B0")[0][sm.STALL] == 26
+    assert lowered("BSYNC", "B0").stall_cycles == 26
 
 
 def test_stores_of_single_elements_take_the_way_of_whole_sectors() -> None:
     """Row kernels whose rows are not aligned would be three times too fast; and far more such stores may wait."""
-    (_, narrow), (_, wide) = row("STG.E.U16", "[R2.64]", "R4"), row("STG.E.128", "[R2.64]", "R4")
-    assert (narrow[sm.SMEM], wide[sm.SMEM]) == (pytest.approx(4.0 * 1.22), 4.0)
-    assert (narrow[sm.WAITING], wide[sm.WAITING]) == (146.0, 52.0)
+    narrow, wide = lowered("STG.E.U16", "[R2.64]", "R4"), lowered("STG.E.128", "[R2.64]", "R4")
+    assert (narrow.smem_lines, wide.smem_lines) == (pytest.approx(4.0 * 1.22), 4.0)
+    assert (narrow.queued_lines, wide.queued_lines) == (146.0, 52.0)
 
 
 @pytest.mark.parametrize(("busy", "cycles"), [(132, 6.26), (99, 6.26 * 0.75), (66, 4.0), (1, 4.0)])
 def test_the_way_out_is_wider_where_few_sms_share_it(busy: int, cycles: float) -> None:
     """On an H200, 32 B a cycle leave an SM that writes alone, 31 each of 66, 20 each of all."""
-    assert latencies_of(replace(TOY, sms=132), busy).out == pytest.approx(cycles)
+    assert latencies_of(replace(TOY, sms=132), busy).store_per_line == pytest.approx(cycles)
 
 
 @pytest.mark.parametrize(("opcode", "cycles"), [("MEMBAR.ALL.CTA", 20), ("FENCE.VIEW.ASYNC.S", 29)])
 def test_fences_wait_at_shared_memory(opcode: str, cycles: int) -> None:
     """They would cost the same however much was stored before: 14 and 22 cycles for 79 and 151."""
-    code, rates = row(opcode)
-    assert (code[sm.KIND], code[sm.ARGUMENT], rates[sm.SMEM]) == (sm.SHARED, 1, 0.0)
-    assert rates[sm.LATENCY] == rates[sm.READ] == cycles - 1
+    code = lowered(opcode)
+    assert (code.kind, code.stores, code.smem_lines) == (op.SHARED, 1, 0.0)
+    assert code.latency_cycles == code.operand_cycles == cycles - 1

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from support.made_code import made_instruction
+from tilesight.simulator.core.sm.instruction import code_table
+from tilesight.simulator.core.sm.state import START
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch, Step
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -12,53 +15,60 @@ from tilesight.simulator.sass.decode import Instruction
 from tilesight.simulator.sass.flow import find_flow
 from tilesight.simulator.schedules.contract import Config
 from tilesight.simulator.schedules.registry import find_schedule
-from tilesight.simulator.sm.from_code import _full
+from tilesight.simulator.sm.full_sm import share_full_sm
 from tilesight.simulator.sm.instructions import lower_code
-from tilesight.simulator.sm.latency_slack import latenesses
+from tilesight.simulator.sm.latency_slack import latency_slacks
 from tilesight.simulator.sm.machine import Machine, latencies_of
-from tilesight.simulator.sm.match_steps import Part, Share
+from tilesight.simulator.sm.match_steps import Attribution, Part
 from tilesight.simulator.sm.single_cta import lone_costs
-from tilesight.simulator.trace.ways import OUTSIDE, find_ways
+from tilesight.simulator.trace.paths import OUTSIDE, CtaPaths, find_paths
 
 H200 = load_device("h200")
 LATE = 20_000.0
 
 
 def load(**waits: int) -> Instruction:
-    one = made_instruction(0, "LDG.E", "R4", "desc[UR4][R2.64]")
-    return replace(one, write_barrier=0, **waits)  # type: ignore[arg-type]
+    instruction = made_instruction(0, "LDG.E", "R4", "desc[UR4][R2.64]")
+    return replace(instruction, write_barrier=0, **waits)  # type: ignore[arg-type]
 
 
 def work(times: int) -> list[Instruction]:
     return [replace(made_instruction(0, "FFMA", "R5", "R5", "R5", "R5"), stall_cycles=4)] * times
 
 
-def waiting(one: Instruction) -> Instruction:
-    return replace(one, wait_mask=1)
+def waiting(instruction: Instruction) -> Instruction:
+    return replace(instruction, wait_mask=1)
+
+
+def machine_on(paths: CtaPaths) -> Machine:
+    """An SM of an H200 with the code of these paths, whose loads all come from L2."""
+    code = code_table(lower_code(paths.flow.instructions, 90, H200.sm)[0])
+    return Machine(paths=paths, code=code, latencies=latencies_of(H200, H200.sms))
 
 
 def machine_of(code: Sequence[Instruction]) -> Machine:
-    placed = [replace(one, address=16 * place) for place, one in enumerate([*code, made_instruction(0, "EXIT")])]
-    ways = find_ways(find_flow(placed), [[0]] * 4)
-    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
-    return Machine(ways=ways, code=table, rates=rates, latencies=latencies_of(H200, H200.sms))
+    placed = [
+        replace(instruction, address=16 * place)
+        for place, instruction in enumerate([*code, made_instruction(0, "EXIT")])
+    ]
+    return machine_on(find_paths(find_flow(placed), [[0]] * 4))
 
 
 def rows(tiles: int) -> tuple[Launch, str]:
     """Row softmax whose one step loads so many tiles."""
     problem = AttentionProblem(batch=1, heads=1, seqlen_q=4096, seqlen_k=1024, head_dim=64)
     launch = find_schedule("naive").launches(problem, Config(block_m=64, block_n=64), H200)[1]
-    (step,) = (one for one in launch.program.body if isinstance(one, Step) and one.loads)
-    body = tuple(replace(one, loads=step.loads * tiles) if one is step else one for one in launch.program.body)
+    (step,) = (node for node in launch.program.body if isinstance(node, Step) and node.loads)
+    body = tuple(replace(node, loads=step.loads * tiles) if node is step else node for node in launch.program.body)
     return replace(launch, program=replace(launch.program, body=body)), step.name
 
 
 def waits_of(code: Sequence[Instruction], tiles: int = 4, times: int = 1) -> int:
     launch, name = rows(tiles)
     machine = machine_of(code)
-    shares = {Part(OUTSIDE): Share(steps=(name,), times=1.0, left=0.0)}
+    attributions = {Part(OUTSIDE): Attribution(steps=(name,), times=1.0, remainder=0.0)}
     cycles = {OUTSIDE: lone_costs(machine)[OUTSIDE].cycles}
-    return latenesses(launch, machine, shares, {name: times}, cycles)[name].waits
+    return latency_slacks(launch, machine, attributions, {name: times}, cycles)[name].waits
 
 
 def test_loads_that_wait_for_each_other_are_late_one_after_the_other() -> None:
@@ -85,27 +95,25 @@ def test_code_around_a_loop_waits_as_often_as_its_loads_need_each_other() -> Non
     (launch,) = find_schedule("flash1").launches(problem, Config(block_m=64, block_n=64), H200)
     body = [*work(1), load(), load(wait_mask=1), waiting(work(1)[0]), *work(1)]
     code = [
-        *(replace(one, address=16 * place) for place, one in enumerate(body)),
+        *(replace(instruction, address=16 * place) for place, instruction in enumerate(body)),
         made_instruction(5 * 16, "BRA", target=4 * 16, predicate="P0"),
         made_instruction(6 * 16, "BRA", target=1 * 16, predicate="P1"),
         made_instruction(7 * 16, "EXIT"),
     ]
-    ways = find_ways(find_flow(code), [[0, *[1, *[2] * 4, 3] * 3, 4]] * 4)
-    table, rates, _ = lower_code(ways.flow.instructions, 90, H200.sm)
-    machine = Machine(ways=ways, code=table, rates=rates, latencies=latencies_of(H200, H200.sms))
+    machine = machine_on(find_paths(find_flow(code), [[0, *[1, *[2] * 4, 3] * 3, 4]] * 4))
     owners = {Part(OUTSIDE): "prologue", Part(0): "outer", Part(1): "inner", Part(0, after=True): "outer"}
-    shares = {part: Share(steps=(name,), times=1.0, left=0.0) for part, name in owners.items()}
+    attributions = {part: Attribution(steps=(name,), times=1.0, remainder=0.0) for part, name in owners.items()}
     cycles = {region: cost.cycles for region, cost in lone_costs(machine).items()}
-    late = latenesses(launch, machine, shares, {"prologue": 1, "outer": 3, "inner": 12}, cycles)
-    assert (late["outer"].waits, late["inner"].waits) == (2, 1)
+    slacks = latency_slacks(launch, machine, attributions, {"prologue": 1, "outer": 3, "inner": 12}, cycles)
+    assert (slacks["outer"].waits, slacks["inner"].waits) == (2, 1)
 
 
 def held_up(late: float, resident: int = 2) -> tuple[float, float]:
     """Cycles by which a CTA that loads and computes holds up a full SM, and how long it takes alone."""
     machine = machine_of([load(), *work(400), waiting(work(1)[0]), *work(1000)])
     alone = lone_costs(machine)
-    full, *_ = _full(machine, alone, resident, late)
-    return full[OUTSIDE], alone[OUTSIDE].cycles
+    full = share_full_sm(machine, alone, resident, late)
+    return full.cycles[OUTSIDE], alone[OUTSIDE].cycles
 
 
 def test_a_cta_that_waits_for_device_memory_holds_up_nobody_meanwhile() -> None:
@@ -118,3 +126,10 @@ def test_alone_on_its_sm_it_is_charged_what_it_does() -> None:
     """One CTA an SM meets nobody."""
     charged, alone = held_up(LATE, resident=1)
     assert charged == pytest.approx(alone, rel=0.05)
+
+
+def test_a_slot_that_runs_many_ctas_before_another_is_done_is_logged_whole() -> None:
+    """Entries of a log that is full would be lost, and with them the end of the run."""
+    seen = machine_of(work(4)).run({}, np.array([0.0, 200_000.0]))
+    assert seen.end > 200_000
+    assert len(seen.times(0, START)) > 100

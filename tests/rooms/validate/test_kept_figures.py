@@ -9,7 +9,7 @@ from tilesight.validate.library.kept_figures import figures_on
 
 RECORDED = recorded()
 CYCLES = 1 / 16
-"""The library keeps figures in sixteenths of a cycle, and paces in 4096ths."""
+"""The library keeps figures in sixteenths of a cycle, and slowdowns by age in 4096ths."""
 SHARES = 1 / 4096
 
 
@@ -28,7 +28,7 @@ def test_code_gives_the_costs_that_the_library_keeps(kernel: Kernel, launch: Lau
     (condition,) = made.conditions
     (place,) = np.flatnonzero((kept.figures.conditions == condition).all(axis=1))
     assert np.abs(made.values[0] - kept.figures.values[place]).max() <= CYCLES / 2
-    assert np.abs(made.paces[0] - kept.figures.paces[place]).max() <= SHARES / 2
+    assert np.abs(made.slowdown_by_age[0] - kept.figures.slowdown_by_age[place]).max() <= SHARES / 2
 
 
 def test_the_recorded_code_is_small_and_of_every_kind() -> None:

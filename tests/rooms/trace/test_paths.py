@@ -1,4 +1,4 @@
-"""What repeats on a CTA's way through its code, ways of other lengths, and the steps that pay for them."""
+"""What repeats on the control paths of a CTA, paths with other iterations, and the steps that they belong to."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,8 +10,8 @@ from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.sass.decode import Instruction, decode
 from tilesight.simulator.sass.flow import Flow, find_flow
 from tilesight.simulator.sm.match_steps import Part, few_items, find_cta, match_steps
-from tilesight.simulator.trace.executions import paths
-from tilesight.simulator.trace.ways import OUTSIDE, Region, Ways, find_ways
+from tilesight.simulator.trace.executions import paths as followed_blocks
+from tilesight.simulator.trace.paths import OUTSIDE, CtaPaths, Region, find_paths
 
 
 def branch(address: int, opcode: str, target: int | None = None, predicate: str = "") -> Instruction:
@@ -34,23 +34,23 @@ def nested(*trips: int) -> list[int]:
     return [0, *(block for inner in trips for block in (1, *[2] * inner, 3)), 4]
 
 
-def blocks_of(ways: Ways, flow: Flow, trips: dict[int, int], warp: int = 0) -> Sequence[int]:
-    trace, roles, _ = ways.traces(trips)
+def blocks_of(paths: CtaPaths, flow: Flow, trips: dict[int, int], warp: int = 0) -> Sequence[int]:
+    trace, roles, _ = paths.traces(trips)
     places = [place for first, stop, _ in trace[slice(*roles[warp])] for place in range(first, stop)]
     return [number for place in places for number, block in enumerate(flow.blocks) if block.first == place]
 
 
 def test_loops_that_repeat_are_regions_and_nest() -> None:
     """Iterations would be counted for another loop, or an inner loop's time for the outer one's."""
-    ways = find_ways(NESTED, [nested(5, 5, 5)] * 4)
-    assert ways.regions == (Region(parent=OUTSIDE, count=3, leaf=False), Region(parent=0, count=15, leaf=True))
+    paths = find_paths(NESTED, [nested(5, 5, 5)] * 4)
+    assert paths.regions == (Region(parent=OUTSIDE, count=3, leaf=False), Region(parent=0, count=15, leaf=True))
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(1, 1), (2, 3), (5, 9)])
 def test_a_trace_has_the_trips_that_are_asked_for(outer: int, inner: int) -> None:
     """Cycles of an iteration would come from the wrong number of them."""
-    ways = find_ways(NESTED, [nested(5, 5, 5)] * 4)
-    assert blocks_of(ways, NESTED, {0: outer, 1: inner}) == nested(*[inner] * outer)
+    paths = find_paths(NESTED, [nested(5, 5, 5)] * 4)
+    assert blocks_of(paths, NESTED, {0: outer, 1: inner}) == nested(*[inner] * outer)
 
 
 def test_a_loop_that_never_repeats_alike_is_straight_code() -> None:
@@ -66,9 +66,9 @@ def test_a_loop_that_never_repeats_alike_is_straight_code() -> None:
     )
     path = [0, 1, 0, 2, 3]
     assert len(flow.loops) == 1
-    ways = find_ways(flow, [path])
-    assert ways.regions == ()
-    assert list(ways.executed(0)) == [(block, OUTSIDE) for block in path]
+    paths = find_paths(flow, [path])
+    assert paths.regions == ()
+    assert list(paths.executed(0)) == [(block, OUTSIDE) for block in path]
 
 
 def test_warps_with_loops_of_their_own_share_a_region() -> None:
@@ -82,26 +82,26 @@ def test_warps_with_loops_of_their_own_share_a_region() -> None:
             branch(64, "EXIT"),
         ]
     )
-    ways = find_ways(flow, [[0, *[1] * 8, 2], [0, *[3] * 8, 4]])
-    assert ways.regions == (Region(parent=OUTSIDE, count=8, leaf=True),)
-    assert [len(blocks_of(ways, flow, {0: 3}, warp)) for warp in (0, 1)] == [5, 5]
+    paths = find_paths(flow, [[0, *[1] * 8, 2], [0, *[3] * 8, 4]])
+    assert paths.regions == (Region(parent=OUTSIDE, count=8, leaf=True),)
+    assert [len(blocks_of(paths, flow, {0: 3}, warp)) for warp in (0, 1)] == [5, 5]
 
 
 def test_warps_whose_loops_differ_are_refused_in_one_line() -> None:
     """Some warps would wait for ever for others whose iterations were left out."""
     with pytest.raises(ValueError, match="do not run side by side"):
-        find_ways(NESTED, [nested(5, 5, 5), [0, 1, 3, 4]])
+        find_paths(NESTED, [nested(5, 5, 5), [0, 1, 3, 4]])
 
 
-def test_the_way_of_a_kernel_is_its_path() -> None:
+def test_the_control_path_of_a_kernel_is_what_its_warps_run() -> None:
     """Blocks would be lost between the path of a warp and what is simulated."""
     launch = coded_launch()
     assert launch.resources.code
     flow = find_flow(decode(launch.resources.code.sass))
-    found = paths(flow, launch, launch.resources.code.constants)
-    ways = find_ways(flow, found)
-    assert [[block for block, _ in ways.executed(warp)] for warp in range(4)] == [list(path) for path in found]
-    assert [region.count for region in ways.regions] == [16]
+    blocks = followed_blocks(flow, launch, launch.resources.code.constants)
+    paths = find_paths(flow, blocks)
+    assert [[block for block, _ in paths.executed(warp)] for warp in range(4)] == [list(warp) for warp in blocks]
+    assert [region.count for region in paths.regions] == [16]
 
 
 def launch_with(*body: Step | Loop) -> Launch:
@@ -122,7 +122,7 @@ def region(count: int, parent: int = OUTSIDE, leaf: bool = True) -> Region:
 
 
 @pytest.mark.parametrize(
-    ("counts", "paid", "times", "left"),
+    ("counts", "steps", "times", "remainders"),
     [
         ((40, 3), (("inner",), ("masked",)), (1.0, 1.0), (0.0, 0.0)),
         ((20, 3), (("inner",), ("masked",)), (0.5, 1.0), (0.0, 0.0)),
@@ -132,31 +132,31 @@ def region(count: int, parent: int = OUTSIDE, leaf: bool = True) -> Region:
     ],
     ids=["alike", "unrolled", "peeled", "masked is straight code", "one loop for both"],
 )
-def test_parts_are_paid_for_by_the_steps_that_run_as_often(
-    counts: tuple[int, ...], paid: tuple[tuple[str, ...], ...], times: tuple[float, ...], left: tuple[float, ...]
+def test_parts_belong_to_the_steps_that_run_as_often(
+    counts: tuple[int, ...], steps: tuple[tuple[str, ...], ...], times: tuple[float, ...], remainders: tuple[float, ...]
 ) -> None:
-    """A loop of the code would be paid for by steps that have nothing to do with it."""
+    """A loop of the code would be attributed to steps that have nothing to do with it."""
     launch = launch_with(*WHOLE)
     regions = tuple(region(count) for count in counts)
-    shares = match_steps(launch, regions, {"begin": 1, "inner": 40, "masked": 3, "end": 1})
-    assert (shares[BEGIN].steps, shares[REST].steps) == (("begin",), ("end",))
-    found = [shares[Part(number)] for number in range(len(counts))]
-    assert tuple(share.steps for share in found) == paid
-    assert tuple(share.times for share in found) == times
-    assert tuple(share.left for share in found) == left
+    attributions = match_steps(launch, regions, {"begin": 1, "inner": 40, "masked": 3, "end": 1})
+    assert (attributions[BEGIN].steps, attributions[REST].steps) == (("begin",), ("end",))
+    loops = [attributions[Part(number)] for number in range(len(counts))]
+    assert tuple(loop.steps for loop in loops) == steps
+    assert tuple(loop.times for loop in loops) == times
+    assert tuple(loop.remainder for loop in loops) == remainders
 
 
 def test_loops_that_run_as_often_as_each_other_have_steps_of_their_own() -> None:
-    """One step would pay for both loops wherever the CTA runs as many tiles with a mask as without."""
+    """One step would have both loops wherever the CTA runs as many tiles with a mask as without."""
     regions = (region(4, leaf=False), region(32, parent=0), region(32, parent=0))
-    shares = match_steps(launch_with(*WHOLE), regions, {"begin": 4, "inner": 32, "masked": 32, "end": 4})
-    assert [shares[Part(number)].steps for number in range(3)] == [("begin",), ("inner",), ("masked",)]
+    attributions = match_steps(launch_with(*WHOLE), regions, {"begin": 4, "inner": 32, "masked": 32, "end": 4})
+    assert [attributions[Part(number)].steps for number in range(3)] == [("begin",), ("inner",), ("masked",)]
 
 
 def test_code_after_a_loop_without_a_step_of_its_own_leaves_the_loop_to_its_step() -> None:
-    """A whole loop would be paid for at once, by the step before it."""
-    shares = match_steps(launch_with(*WHOLE[:2]), (region(40),), {"begin": 1, "inner": 40})
-    assert [shares[part].steps for part in (BEGIN, LOOP, REST)] == [("begin",), ("inner",), ("begin",)]
+    """A whole loop would be attributed at once, to the step before it."""
+    attributions = match_steps(launch_with(*WHOLE[:2]), (region(40),), {"begin": 1, "inner": 40})
+    assert [attributions[part].steps for part in (BEGIN, LOOP, REST)] == [("begin",), ("inner",), ("begin",)]
 
 
 def test_the_cta_that_is_followed_runs_every_kind_of_step() -> None:

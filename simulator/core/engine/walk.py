@@ -1,0 +1,219 @@
+"""How a CTA goes through its program: which tiles it moves next, when it computes, and when it waits.
+
+At each of its events a CTA makes one move after the other until it computes a step, waits, or ends.
+A move is a set of tiles that go between the SM and memory; what comes after it depends on when these are there.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit import inlined
+from .program import CONSTANT, END, LOOP, STEP, Items, Program
+
+IDLE, ADVANCE, LOADED, PREFETCH, PREFETCHED, BODY = range(6)
+"""Phases of a slot. IDLE: no CTA. ADVANCE: it goes on at its instruction. LOADED: the tiles of a step are there that it
+has waited for. In an iteration of a pipelined loop: PREFETCH, it first asks for tiles of a later one; PREFETCHED, the
+tiles are there that it asked for so many iterations before; BODY, those are there that it loads itself."""
+
+STORES, LOADS, FILL, AHEAD, OWN, COMPUTE, SLEEP, EXIT = range(8)
+"""Moves: stores of the step before; all loads of a step; prefetches that a pipelined loop begins with, and the one of
+an iteration for a later one; loads of an iteration that are not prefetched. The last three move nothing, and end the
+event: the step is computed; the CTA waits until a time; the CTA has ended."""
+
+RING = 16
+"""Arrivals that are kept of a pipelined loop: more than it has stages."""
+TRIP, TRIPS = 0, 1
+"""Elements of `Ctas.trips`."""
+
+SLOT = np.dtype(
+    [
+        ("sm", np.int64),
+        ("cta", np.int64),
+        ("item", np.int64),
+        ("pc", np.int64),
+        ("phase", np.int64),
+        ("current", np.int64),  # the step whose tiles it waits for, or the pipelined loop that it is in
+    ]
+)
+
+
+class Ctas(NamedTuple):
+    """Where the CTAs that run stand, one in each slot.
+
+    Args:
+        slots: records of `SLOT`.
+        environment: int64 (slots, variables and counters), their values.
+        trips: int64 (slots, loops, 2), the trip that each loop is in, and how many it has.
+        arrivals: float64 (slots, RING), when prefetched tiles of a pipelined loop are there, by iteration.
+    """
+
+    slots: np.ndarray
+    environment: np.ndarray
+    trips: np.ndarray
+    arrivals: np.ndarray
+
+
+class Next(NamedTuple):
+    """What a CTA does next.
+
+    Args:
+        move: see above.
+        step: that the move is about.
+        ahead: iteration that it prefetches for (FILL, AHEAD).
+        until: when the CTA goes on (SLEEP).
+    """
+
+    move: int
+    step: int
+    ahead: int
+    until: float
+
+
+@inlined
+def take_item(ctas: Ctas, items: Items, slot: int, item: int) -> None:
+    """A slot's CTA takes up an item, from the first instruction on."""
+    state = ctas.slots[slot]
+    state.item = item
+    state.pc = 0
+    for i in range(items.table.shape[1]):
+        ctas.environment[slot, i] = items.table[item - items.first, i]
+
+
+@inlined
+def next_move(
+    program: Program, ctas: Ctas, items: Items, slot: int, move: int, step: int, ahead: int, there: float, time: float
+) -> Next:
+    """What a CTA does after a move whose tiles are there at a time.
+
+    Args:
+        move, step, ahead: as in `Next`.
+        there: when the last tile of the move is there.
+        time: of the event.
+    """
+    state = ctas.slots[slot]
+    if move == STORES:
+        return _after_stores(program, ctas, items, slot, time)
+    if move == AHEAD:
+        ctas.arrivals[slot, ahead % RING] = there - program.loops[state.current].slack_cycles
+        return _begin_iteration(program, ctas, slot, step, time)
+    if move == FILL:
+        loop = state.current
+        ctas.arrivals[slot, ahead] = there
+        if ahead + 1 < min(program.loops[loop].stages - 1, ctas.trips[slot, loop, TRIPS]):
+            _count_to(program, ctas, slot, loop, ahead + 1)
+            return Next(FILL, step, ahead + 1, time)
+        state.phase = PREFETCHED
+        return Next(SLEEP, step, 0, max(time, ctas.arrivals[slot, 0]))
+    until = time + program.steps[step].waits * (there - time)
+    if move == OWN:
+        state.phase = BODY
+        return _compute_iteration(program, ctas, slot, step, time) if until <= time else Next(SLEEP, step, 0, until)
+    if until > time:
+        state.current = step
+        state.phase = LOADED
+        return Next(SLEEP, step, 0, until)
+    state.pc += 1
+    return Next(COMPUTE, step, 0, time)
+
+
+@inlined
+def _after_stores(program: Program, ctas: Ctas, items: Items, slot: int, time: float) -> Next:
+    """What the step before has computed is stored: go on by the slot's phase."""
+    state = ctas.slots[slot]
+    if state.phase == LOADED:
+        state.pc += 1
+        state.phase = ADVANCE
+        return Next(COMPUTE, state.current, 0, time)
+    if state.phase == ADVANCE:
+        return _advance(program, ctas, items, slot, time)
+    loop = state.current
+    step = program.code[program.loops[loop].body, 1]
+    if state.phase == PREFETCH:
+        ahead = ctas.trips[slot, loop, TRIP] + program.loops[loop].stages - 2
+        if ahead < ctas.trips[slot, loop, TRIPS]:
+            _count_to(program, ctas, slot, loop, ahead)
+            return Next(AHEAD, step, ahead, time)
+    return _begin_iteration(program, ctas, slot, step, time)
+
+
+@inlined
+def _begin_iteration(program: Program, ctas: Ctas, slot: int, step: int, time: float) -> Next:
+    """An iteration of a pipelined loop, once it has asked for tiles of a later one."""
+    state = ctas.slots[slot]
+    trip = ctas.trips[slot, state.current, TRIP]
+    _count_to(program, ctas, slot, state.current, trip)
+    if state.phase == BODY:
+        return _compute_iteration(program, ctas, slot, step, time)
+    state.phase = PREFETCHED
+    until = ctas.arrivals[slot, trip % RING]
+    return Next(OWN if until <= time else SLEEP, step, 0, until)
+
+
+@inlined
+def _compute_iteration(program: Program, ctas: Ctas, slot: int, step: int, time: float) -> Next:
+    """All tiles of an iteration of a pipelined loop are there."""
+    state = ctas.slots[slot]
+    loop = state.current
+    ctas.trips[slot, loop, TRIP] += 1
+    state.phase = PREFETCH
+    if ctas.trips[slot, loop, TRIP] == ctas.trips[slot, loop, TRIPS]:
+        state.pc = program.loops[loop].after
+        state.phase = ADVANCE
+    return Next(COMPUTE, step, 0, time)
+
+
+@inlined
+def _advance(program: Program, ctas: Ctas, items: Items, slot: int, time: float) -> Next:
+    """Follow the program from a slot's instruction to the next step, or to the CTA's end."""
+    state = ctas.slots[slot]
+    environment, trips, pc = ctas.environment, ctas.trips, state.pc
+    while True:
+        operation, number = program.code[pc, 0], program.code[pc, 1]
+        if operation == STEP:
+            state.pc = pc
+            return Next(LOADS, number, 0, time)
+        if operation == LOOP:
+            loop = program.loops[number]
+            count = _value(environment, slot, loop.trips)
+            if count <= 0:
+                pc = loop.after
+                continue
+            trips[slot, number, TRIP] = 0
+            trips[slot, number, TRIPS] = count
+            environment[slot, loop.counter] = _value(environment, slot, loop.first)
+            pc += 1
+            if loop.stages > 0:
+                state.pc = pc
+                state.current = number
+                return Next(FILL, program.code[pc, 1], 0, time)
+        elif operation == END:
+            loop = program.loops[number]
+            trips[slot, number, TRIP] += 1
+            if trips[slot, number, TRIP] < trips[slot, number, TRIPS]:
+                environment[slot, loop.counter] += _value(environment, slot, loop.stride)
+                pc = loop.body
+            else:
+                pc += 1
+        else:
+            item = state.item + program.cta_count
+            if item >= program.item_count:
+                state.phase = IDLE
+                return Next(EXIT, -1, 0, time)
+            take_item(ctas, items, slot, item)
+            pc = 0
+
+
+@inlined
+def _count_to(program: Program, ctas: Ctas, slot: int, number: int, trip: int) -> None:
+    """Set the counter of a loop to what it is in a trip."""
+    loop, environment = program.loops[number], ctas.environment
+    first, stride = _value(environment, slot, loop.first), _value(environment, slot, loop.stride)
+    environment[slot, loop.counter] = first + stride * trip
+
+
+@inlined
+def _value(environment: np.ndarray, slot: int, reference: int) -> int:
+    """The value of a variable, or a constant."""
+    value: int = environment[slot, reference] if reference >= 0 else reference + CONSTANT
+    return value

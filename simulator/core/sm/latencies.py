@@ -1,0 +1,62 @@
+"""What an SM takes beyond single instructions, as the compiled simulation takes it (`sm.machine` fills it)."""
+
+from typing import NamedTuple
+
+
+class Latencies(NamedTuple):
+    """What an SM takes beyond single instructions. Cycles, unless another unit is named.
+
+    Args:
+        load: of a load from beyond L1 to registers.
+        copy: of LDGSTS.
+        bulk_copy: of a TMA load.
+        fill_per_line: shared memory takes each line that arrives from L2 for a cycle; the line itself takes so long.
+        store_per_line: each line takes so long on its way out to L2.
+        copy_after_store: a TMA load sets out so much later than the stores before it have left.
+        barrier_arrival: of each warp that arrives at a barrier, one after the other.
+        barrier_release: from the last arrival to the release.
+        matmul_release: from the end of a matmul to the release of a warp that waits for it.
+        matmul_queue: matmuls that a warpgroup may have issued and not started.
+        port_share: share of its sub-core's register port that a tensor core takes under wgmma.
+        port_credit: instructions for which it can put off its own reads of that port.
+        port_run: instructions of one warp without a gap after which it puts them off for all that follow, ...
+        port_run_factor: ... so many times as long as they take.
+        replacement: from a CTA's end to the start of the next one in its place.
+        clock_rest: without a matmul after which the clock rises.
+        matmul_jitter: share of its length by which a matmul is longer or shorter at most, all between alike often.
+        short_restart: cost of a matmul after a pause in which the clock has only just risen, as a share of a whole one.
+        full_restart: pause beyond `clock_rest` after which it costs a whole one.
+        lsu_queue: memory instructions of a sub-core that wait in front of L1, in order; less than `LSU_RING`.
+        matmul_smem_most: share of shared memory that a matmul takes from others, at most.
+        matmul_smem_from_reads: the same at least, where others read.
+        matmul_smem_all: share from which on others wait for the matmul's end.
+        line_hold: by which each of their lines then delays the matmuls.
+        copy_turn: of LDGSTS at shared memory, for each line that it writes there; the line itself is written when
+            nobody stores.
+    """
+
+    load: float
+    copy: float
+    bulk_copy: float
+    fill_per_line: float
+    store_per_line: float
+    copy_after_store: float
+    barrier_arrival: float
+    barrier_release: float
+    matmul_release: float
+    matmul_queue: int
+    port_share: float
+    port_credit: float
+    port_run: int
+    port_run_factor: float
+    replacement: float
+    clock_rest: float
+    matmul_jitter: float
+    short_restart: float
+    full_restart: float
+    lsu_queue: int
+    matmul_smem_most: float
+    matmul_smem_from_reads: float
+    matmul_smem_all: float
+    line_hold: float
+    copy_turn: float

@@ -1,0 +1,117 @@
+"""What each region of the code takes an SM that is full of CTAs: the cycles after which it finishes another CTA's.
+
+A loop's share is the rate at which CTAs that all run it get on together. Straight code's is what CTAs that follow each
+other take beyond their loops, divided among regions as a lone CTA's time is; for loop-free code, the cycles in which a
+CTA occupies the SM (its stalls excluded).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.sm.state import EXIT
+from .machine import Machine, Run
+from .single_cta import SETTLED, RegionCost
+
+SHARED_TRIPS, SHORT_TRIPS = 24, 6
+"""Iterations of a loop run by CTAs together; by CTAs that follow others."""
+LONGER = (1, 2, 4)
+"""Multiples of the iterations by CTAs together: where the youngest hardly gets on, the oldest would be done before it
+has settled."""
+ROUNDS, STRAIGHT_ROUNDS = 4, 10
+"""CTAs that a slot runs one after the other; of code without loops, where they are all there is."""
+APART = (0.4, 1.0, 1.6)
+"""Spans over which the starts of a full SM's CTAs are spread, in iterations of a lone CTA: between 0.2 and 0.8 of one
+from the first to the second of two. Two CTAs settle in step or out of step, at rates of their own, and where they
+start decides which; so rates are averaged over these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullSm:
+    """What regions take a full SM.
+
+    Args:
+        cycles: region -> cycles after which the SM finishes another CTA's execution of it.
+        slowdown_by_age: innermost loop -> how many times as long as the mean an iteration takes each CTA, the oldest
+            first; float64 (CTAs,).
+        run: of CTAs that follow each other in every slot.
+        trips: region -> iterations in that run.
+    """
+
+    cycles: dict[int, float]
+    slowdown_by_age: dict[int, np.ndarray]
+    run: Run
+    trips: dict[int, int]
+
+
+def share_full_sm(
+    machine: Machine, alone: Mapping[int, RegionCost], resident: int, hbm_extra_latency_cycles: float
+) -> FullSm:
+    """Run as many CTAs as share an SM.
+
+    Args:
+        alone: region -> what it takes a lone CTA.
+        resident: CTAs that share the SM.
+        hbm_extra_latency_cycles: how much later than from L2 data come to loop-free code, whose CTAs wait together for
+            most of their time.
+    """
+    regions = machine.paths.regions
+    leaves = [number for number, region in enumerate(regions) if region.leaf]
+    together = {
+        number: np.mean([_iteration_cycles(machine, alone, number, resident, apart) for apart in APART], axis=0)
+        for number in leaves
+    }
+    # Cycles from one iteration of the whole SM to its next.
+    rates = {number: 1.0 / float(np.sum(1.0 / slots)) for number, slots in together.items()}
+    trips = {number: SHORT_TRIPS if region.leaf else 1 for number, region in enumerate(regions)}
+    _, _, counts = machine.paths.traces(trips)
+    inside = sum(counts[number] * cycles for number, cycles in rates.items())
+    straight = sum(counts.get(number, 1) * cost.cycles for number, cost in alone.items() if number not in rates)
+    expected = inside * resident + straight
+    rounds, delayed = (ROUNDS, machine) if leaves else (STRAIGHT_ROUNDS, machine.delayed(hbm_extra_latency_cycles))
+    run = delayed.run(trips, expected * np.arange(resident) / resident, rounds)
+    ends = [run.times(slot, EXIT) for slot in range(resident)]
+    between_ends = float(np.mean([(end[rounds - 1] - end[0]) / (rounds - 1) for end in ends]))
+    lone = delayed.run(trips, np.zeros(1))
+    if leaves:
+        mean = (between_ends - machine.latencies.replacement) / resident - inside
+    else:
+        # While a CTA waits, or starts, which the engine charges for, it leaves the SM to the others.
+        busy = max(1.0, between_ends - machine.latencies.replacement - (lone.end - straight))
+        mean = busy / (1.0 + (resident - 1) * busy / between_ends)
+    # A CTA occupies the SM no longer than it takes alone, until what it has stored has left.
+    rest = min(max(mean, straight / resident), straight + lone.drain)
+    scale = rest / straight if straight > 0 else 0.0
+    return FullSm(
+        cycles={number: rates.get(number, scale * cost.cycles) for number, cost in alone.items()},
+        slowdown_by_age={number: slots / (resident * rates[number]) for number, slots in together.items()},
+        run=run,
+        trips=trips,
+    )
+
+
+def _iteration_cycles(
+    machine: Machine, alone: Mapping[int, RegionCost], number: int, resident: int, apart: float
+) -> np.ndarray:
+    """Cycles from iteration to iteration of each CTA of a full SM, all of them in one region; the oldest first.
+
+    Args:
+        number: of the region.
+        apart: span over which their starts are spread, in iterations of a lone CTA.
+    """
+    if resident == 1:
+        return np.array([alone[number].cycles])
+    trips = {other: SETTLED if region.leaf else 1 for other, region in enumerate(machine.paths.regions)}
+    for longer in LONGER:
+        trips[number] = longer * SHARED_TRIPS + resident
+        run = machine.run(trips, alone[number].cycles * apart * np.arange(resident) / resident)
+        begins = [run.times(slot, number)[: trips[number]] for slot in range(resident)]
+        start = max(times[SETTLED] for times in begins)
+        stop = min(times[-1] for times in begins)
+        done = [np.interp((start, stop), times, range(len(times))) for times in begins]
+        if stop > start and max(last - first for first, last in done) >= SETTLED:
+            break
+    # One that the older ones leave nothing is on its way all the same.
+    cycles: np.ndarray = max(stop - start, 1.0) / np.array([max(last - first, 1.0) for first, last in done])
+    return cycles

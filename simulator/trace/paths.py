@@ -1,0 +1,247 @@
+"""The control paths of a CTA's warps through compiled code, and the same paths with more or fewer iterations.
+
+In: the blocks that each warp really runs (`trace.executions.paths`). Out: what repeats, as *regions*, and traces that
+the simulated SM walks.
+A region is a loop whose iterations are alike; loops of specialised warps that run side by side are one region.
+What the compiler has unrolled or peeled, or what a CTA runs once, is straight code, whatever its loops look like.
+A trace with fewer iterations leaves out some in the middle of a region, one with more repeats the one in its middle.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..sass.flow import Flow
+
+OUTSIDE = -1
+"""The region of straight code outside of all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopVisit:
+    """A warp's stay in a loop.
+
+    Args:
+        loop: its number.
+        iterations: of each the blocks, and visits of loops inside, in order.
+    """
+
+    loop: int
+    iterations: tuple[tuple["int | LoopVisit", ...], ...]
+
+
+ControlPath = tuple["int | LoopVisit", ...]
+"""Blocks that a warp runs, and visits of loops, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """What repeats.
+
+    Args:
+        parent: region around it, or `OUTSIDE`.
+        count: iterations that the CTA runs in all.
+        leaf: whether there is none inside.
+    """
+
+    parent: int
+    count: int
+    leaf: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtaPaths:
+    """Control paths of a CTA.
+
+    Args:
+        flow: the code.
+        warps: path of each.
+        regions: an outer one before those inside.
+        region_of: per warp, loop -> region.
+    """
+
+    flow: Flow
+    warps: tuple[ControlPath, ...]
+    regions: tuple[Region, ...]
+    region_of: tuple[Mapping[int, int], ...]
+
+    def executed(self, warp: int) -> Iterator[tuple[int, int]]:
+        """All blocks that a warp runs, each with the region that it belongs to."""
+        yield from _executed(self.warps[warp], self.region_of[warp], OUTSIDE)
+
+    def first_regions(self) -> dict[int, int]:
+        """Instruction -> region in which a warp runs it first."""
+        regions: dict[int, int] = {}
+        for path in dict.fromkeys(self.warps):
+            for number, region in dict.fromkeys(self.executed(self.warps.index(path))):
+                block = self.flow.blocks[number]
+                for place in range(block.first, block.stop):
+                    regions.setdefault(place, region)
+        return regions
+
+    def traces(self, trips: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray, Counter[int]]:
+        """Stretches of code that the warps walk.
+
+        Args:
+            trips: region -> iterations of every visit.
+
+        Returns:
+            int64 (stretches, 3): first instruction, one past the last, region that begins an iteration there or -1;
+            int64 (warps, 2): which stretches a warp walks;
+            region -> iterations of the first warp.
+        """
+        places: dict[tuple[tuple[int, int], ...], tuple[int, int]] = {}
+        stretches: list[tuple[int, int, int]] = []
+        roles = []
+        for path, regions in zip(self.warps, self.region_of, strict=True):
+            blocks = tuple(_with_trips(path, regions, trips))
+            if blocks not in places:
+                begin = len(stretches)
+                stretches += _joined(self.flow, blocks)
+                places[blocks] = begin, len(stretches)
+            roles.append(places[blocks])
+        first = Counter(mark for _, mark in _with_trips(self.warps[0], self.region_of[0], trips) if mark >= 0)
+        return np.array(stretches, dtype=np.int64), np.array(roles, dtype=np.int64), first
+
+
+def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
+    """Paths and regions of a CTA.
+
+    Args:
+        blocks: per warp the blocks that it runs, in order.
+
+    Raises:
+        ValueError: loops of specialised warps do not run side by side; one line.
+    """
+    headers = {loop.header: number for number, loop in enumerate(flow.loops)}
+    known: dict[tuple[int, ...], ControlPath] = {}
+    warps = []
+    for run in blocks:
+        key = tuple(run)
+        if key not in known:
+            known[key] = _nested(key, flow, headers, frozenset())
+        warps.append(known[key])
+    nests = [_loops_of(path) for path in warps]
+    shapes = {tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}
+    if len(shapes) > 1:
+        raise ValueError("loops of specialised warps do not run side by side")
+    counts = [max(nest[number][2] for nest in nests) for number in range(len(nests[0]))]
+    return CtaPaths(
+        flow=flow,
+        warps=tuple(warps),
+        regions=tuple(
+            Region(parent=parent, count=count, leaf=leaf)
+            for (_, parent, _, leaf), count in zip(nests[0], counts, strict=True)
+        ),
+        region_of=tuple({loop: number for number, (loop, *_) in enumerate(nest)} for nest in nests),
+    )
+
+
+def _nested(blocks: tuple[int, ...], flow: Flow, headers: Mapping[int, int], inside: frozenset[int]) -> ControlPath:
+    """Blocks with the loops among them as visits.
+
+    Args:
+        headers: block -> loop that begins with it.
+        inside: loops around all of the blocks.
+    """
+    path: list[int | LoopVisit] = []
+    at = 0
+    while at < len(blocks):
+        loop = headers.get(blocks[at], -1)
+        if loop < 0 or loop in inside:
+            path.append(blocks[at])
+            at += 1
+            continue
+        stop = at
+        while stop < len(blocks) and blocks[stop] in flow.loops[loop].blocks:
+            stop += 1
+        header = flow.loops[loop].header
+        begins = [place for place in range(at, stop) if blocks[place] == header]
+        ends = [*begins[1:], stop]
+        iterations = [
+            _nested(blocks[begin:end], flow, headers, inside | {loop}) for begin, end in zip(begins, ends, strict=True)
+        ]
+        kinds = Counter(
+            tuple(item.loop - len(headers) if isinstance(item, LoopVisit) else item for item in iteration)
+            for iteration in iterations
+        )
+        if max(kinds.values()) > 1:
+            path.append(LoopVisit(loop, tuple(iterations)))
+        else:
+            path += [item for iteration in iterations for item in iteration]
+        at = stop
+    return tuple(path)
+
+
+def _loops_of(path: ControlPath) -> list[tuple[int, int, int, bool]]:
+    """(loop, number of the one around it or -1, iterations in all, whether it holds none), by first visit."""
+    order: dict[int, int] = {}
+    parents: list[int] = []
+    counts: Counter[int] = Counter()
+
+    def walk(items: ControlPath, parent: int) -> None:
+        for item in items:
+            if isinstance(item, LoopVisit):
+                if item.loop not in order:
+                    order[item.loop] = len(order)
+                    parents.append(parent)
+                counts[item.loop] += len(item.iterations)
+                for iteration in item.iterations:
+                    walk(iteration, order[item.loop])
+
+    walk(path, OUTSIDE)
+    return [(loop, parents[number], counts[loop], number not in parents) for loop, number in order.items()]
+
+
+def _executed(path: ControlPath, regions: Mapping[int, int], region: int) -> Iterator[tuple[int, int]]:
+    """Blocks in order, each with its region.
+
+    Args:
+        regions: loop -> region.
+        region: around the path.
+    """
+    for item in path:
+        if isinstance(item, LoopVisit):
+            for iteration in item.iterations:
+                yield from _executed(iteration, regions, regions[item.loop])
+        else:
+            yield item, region
+
+
+def _with_trips(
+    path: ControlPath, regions: Mapping[int, int], trips: Mapping[int, int], mark: int = -1
+) -> Iterator[tuple[int, int]]:
+    """Blocks of a path with other iterations, each with the region that begins an iteration there, or -1."""
+    for item in path:
+        if not isinstance(item, LoopVisit):
+            yield item, mark
+        else:
+            region = regions[item.loop]
+            for iteration in _chosen(item.iterations, trips.get(region, 1)):
+                yield from _with_trips(iteration, regions, trips, region)
+        mark = -1
+
+
+def _chosen(iterations: tuple[ControlPath, ...], count: int) -> Sequence[ControlPath]:
+    """So many iterations: the first and the last ones of a visit, the middle one repeated."""
+    middle = len(iterations) // 2
+    if count >= len(iterations):
+        return [*iterations[:middle], *[iterations[middle]] * (count - len(iterations)), *iterations[middle:]]
+    if count == 1:
+        # The one that holds most: a loop inside may run no iteration in some.
+        return [max(iterations, key=lambda iteration: sum(isinstance(item, LoopVisit) for item in iteration))]
+    return [*iterations[: (count + 1) // 2], *iterations[len(iterations) - count // 2 :]]
+
+
+def _joined(flow: Flow, blocks: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    """Stretches of blocks that follow each other in the code, cut where an iteration begins."""
+    stretches: list[tuple[int, int, int]] = []
+    for number, mark in blocks:
+        block = flow.blocks[number]
+        if stretches and mark < 0 and stretches[-1][1] == block.first:
+            stretches[-1] = stretches[-1][0], block.stop, stretches[-1][2]
+        else:
+            stretches.append((block.first, block.stop, mark))
+    return stretches
