@@ -17,7 +17,7 @@ from .simulator.launch.program import Launch, Resources
 from .simulator.prediction.kernels import KernelRow, KernelsPrediction
 from .simulator.residency.residency import residency_of_ctas
 from .simulator.simulate_launches import SimulatedLaunches, simulate_launches
-from .simulator.trace.program.given import Called, Refused
+from .simulator.trace.cta.given import Called, Refused
 from .simulator.trace.program.launch import Traced, launches_of, trace
 
 if TYPE_CHECKING:

@@ -10,18 +10,18 @@ from ...launch.traced import TracedCode
 from ...launch.walk import steps
 from ...sass.decode import decode
 from ...sass.flow import find_flow
+from ..cta.doubts import Doubts
+from ..cta.given import Called, Refused, Subject
+from ..cta.sites import find_slice
+from ..cta.survey import survey
 from ..memory import Memory, Storage
+from ..touch.classes import OneWay, classes_of
+from ..touch.footprints import Rectangle, rectangles_of
+from ..touch.uses import Use
 from ..values import Array
-from .classes import OneWay, classes_of
-from .doubts import Doubts
-from .footprints import Rectangle, rectangles_of
-from .given import Called, Refused, Subject
 from .nest import nest_of
 from .pitches import Piece, Rows, rows_of
-from .sites import find_slice
-from .survey import survey
 from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_of
-from .uses import Use
 from .work import dtype_of, executions_of
 
 LIKE = 16

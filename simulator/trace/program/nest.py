@@ -13,13 +13,13 @@ import numpy as np
 
 from ...launch.program import Loop, Step, Tile, Work
 from ...launch.traced import Phase
+from ..cta.one_cta import children_of
 from ..paths import OUTSIDE
+from ..touch.classes import Masked, OneWay
+from ..touch.phases import Part
+from ..touch.uses import Use
 from ..values import Array
-from .classes import Masked, OneWay
-from .one_cta import children_of
-from .phases import Part
 from .tiles import Variables
-from .uses import Use
 from .work import work_of
 
 Tiles = Callable[[Use, tuple[str, ...], Array, "Array | int"], list[Tile]]

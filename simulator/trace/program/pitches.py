@@ -12,8 +12,8 @@ from math import gcd
 
 import numpy as np
 
+from ..touch.footprints import Rectangle
 from ..values import Array
-from .footprints import Rectangle
 
 LEAST_PITCH = 512
 """Shorter rows would make granules of which there are too many [B]."""

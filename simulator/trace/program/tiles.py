@@ -6,10 +6,10 @@ import numpy as np
 
 from ...launch.lists import Lists
 from ...launch.program import Affine, Tensor, Tile
+from ..touch.footprints import Rectangle
+from ..touch.uses import Use
 from ..values import Array
-from .footprints import Rectangle
 from .pitches import Rows
-from .uses import Use
 
 
 class Variables:

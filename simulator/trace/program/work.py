@@ -1,14 +1,14 @@
 """What the parts of a CTA's way compute: tile products and exponentials, by the instructions that its warps run."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ...launch.program import Matmul, Work
 from ...limits import WARP_THREADS
 from ...sass.matrix import product_of
+from ..cta.one_cta import blocks_of
 from ..paths import CtaPaths
-from .one_cta import Position, positions_of
-from .phases import Part
+from ..touch.phases import Part
 
 TILE = 64
 """Extent of the tile products that the operations of a part are told as: what counts are the operations alone."""
@@ -29,11 +29,6 @@ def work_of(ways: CtaPaths) -> dict[Part, Work]:
             flop[part] += warps * kinds[block][0]
             exps[part] += warps * kinds[block][1]
     return {part: _work(flop[part] / len(trips), exps[part] / len(trips)) for part, trips in times.items()}
-
-
-def blocks_of(ways: CtaPaths, warp: int) -> Iterable[tuple[int, Position]]:
-    """Blocks that a warp runs, in order, each with where it stands."""
-    return zip((block for block, _ in ways.executed(warp)), positions_of(ways, warp), strict=True)
 
 
 def dtype_of(ways: CtaPaths) -> str:

@@ -5,7 +5,7 @@ from tilesight.kernels.capture.lowering import lower
 from tilesight.kernels.compile.calls import CompiledCall, compile_calls
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import accesses
-from tilesight.simulator.trace.program.given import Called
+from tilesight.simulator.trace.cta.given import Called
 from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
 
 import tilesight

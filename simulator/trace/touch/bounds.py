@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ... import units
+from ..cta.given import Refused, Subject
+from ..cta.one_cta import OneCta
 from ..values import Array
-from .given import Refused, Subject
-from .one_cta import OneCta
-from .uses import Use, kind_of, width_of
+from .sorted_accesses import kind_of, width_of
+from .uses import Use
 
 
 def farthest(uses: Sequence[Use], trips: Mapping[int, Array], subject: Subject) -> set[int]:

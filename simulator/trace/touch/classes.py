@@ -10,18 +10,17 @@ from math import prod
 import numpy as np
 
 from ..accesses import COPY
+from ..cta.bases import Seen, bases, signatures
+from ..cta.doubts import Doubts
+from ..cta.given import Subject
+from ..cta.one_cta import OneCta, blocks_of, follow_cta
+from ..cta.sites import Slice
 from ..paths import OUTSIDE
 from ..values import Array
-from .bases import Seen, bases, signatures
 from .bounds import check_bounds, farthest
-from .doubts import Doubts
-from .given import Subject
 from .listing import listing_of
-from .one_cta import OneCta, follow_cta
 from .phases import Part, Phases, find_phases
-from .sites import Slice
 from .uses import Use, uses_of
-from .work import blocks_of
 
 MOST_WAYS, MOST_MASKS = 8, 32
 """CtaPaths that are told apart, and kinds of masks on one of them; the rest counts as the commonest."""

@@ -1,7 +1,7 @@
 """One CTA, all of its threads: every access that it makes, with the addresses of its lanes, and where it stood then."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,6 +127,11 @@ def positions_of(ways: CtaPaths, warp: int) -> Iterator[Position]:
             piece = max(piece, children[region].index(inner) + 1)
 
     return walk(ways.warps[warp], -1, ())
+
+
+def blocks_of(ways: CtaPaths, warp: int) -> Iterable[tuple[int, Position]]:
+    """Blocks that a warp runs, in order, each with where it stands."""
+    return zip((block for block, _ in ways.executed(warp)), positions_of(ways, warp), strict=True)
 
 
 def children_of(ways: CtaPaths) -> dict[int, list[int]]:

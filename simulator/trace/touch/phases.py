@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from ...sass.decode import Instruction
 from ..accesses import COPY
+from ..cta.one_cta import Position
+from ..cta.sites import is_access
 from ..paths import CtaPaths
-from .one_cta import Position
-from .sites import is_access
 
 Part = tuple[int, int]
 """Region, and which piece of it, between the regions inside."""

@@ -2,7 +2,6 @@
 
 A use is a set of runs that moves on by a stride with every iteration, and begins where each CTA has it begin.
 Iterations that touch other sets (the last of a row, a diagonal) are uses of their own, for a stretch of iterations.
-Copies ahead of a loop that copies the same storage are its first iterations: they tell how far ahead it runs.
 """
 
 from collections import defaultdict
@@ -12,17 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...limits import SECTOR_BYTES
-from ...sass.decode import Instruction
-from ..accesses import COPY, bytes_of
+from ..cta.bases import Seen
+from ..cta.given import Subject
+from ..cta.one_cta import OneCta
 from ..values import Array
-from .bases import Seen
-from .footprints import Runs, Touched, layers_of, moved, runs_of
-from .given import Subject
-from .in_l1 import Passing, missed
+from .footprints import Runs, layers_of, moved, runs_of
 from .listing import Listing
-from .one_cta import Accessed, OneCta, Position, children_of
 from .phases import Part, Phases
-from .sites import STORES, is_atomic
+from .sorted_accesses import Made, Sort, join_prologues, sorted_accesses
 
 MOST_STRETCHES = 6
 """Stretches of like iterations of a loop that become loops of their own; beyond it each iteration is listed."""
@@ -70,26 +66,6 @@ class Uneven:
     sizes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
-    part: Part
-    phase: int
-    storage: int
-    kind: str
-    path: str
-
-
-@dataclass(slots=True)
-class _Made:
-    """An access in one iteration: what it touches, and what of it has to be fetched."""
-
-    place: int
-    position: Position
-    touched: tuple[Touched, ...]
-    sectors: Array | None
-    anchor: int
-
-
 def uses_of(
     subject: Subject,
     one: OneCta,
@@ -111,8 +87,8 @@ def uses_of(
         Uses; place of a load -> share of its bytes that L1 serves; remarks, one line each; regions of which all
         iterations have to be seen, as something goes on unevenly there.
     """
-    made, in_l1 = _made(subject, one, phases, room_bytes)
-    ahead = _join_prologues(one, made)
+    made, in_l1 = sorted_accesses(subject, one, phases, room_bytes)
+    ahead = join_prologues(one, made)
     notes: list[str] = []
     found: list[Use] = []
     uneven: set[int] = set()
@@ -124,105 +100,10 @@ def uses_of(
     return found, in_l1, notes, frozenset(uneven)
 
 
-def kind_of(instruction: Instruction) -> str:
-    """load, store or atomic."""
-    return "atomic" if is_atomic(instruction) else "store" if instruction.family in STORES else "load"
-
-
-def path_of(instruction: Instruction) -> str:
-    """How an access travels, as in `program.Tile`."""
-    if instruction.family != COPY:
-        return "plain"
-    return "async" if "BYPASS" in instruction.modifiers or "128" in instruction.modifiers else "cached"
-
-
-def width_of(instruction: Instruction) -> int:
-    """What a lane moves, vectors of atomics included [B]."""
-    vector = 4 if any(one.endswith("x4") for one in instruction.modifiers) else 1
-    vector = 2 if any(one.endswith("x2") for one in instruction.modifiers) else vector
-    return bytes_of(instruction) * vector
-
-
-def _made(
-    subject: Subject, one: OneCta, phases: Phases, room_bytes: float
-) -> tuple[dict[_Key, dict[tuple[int, ...], list[_Made]]], dict[int, float]]:
-    code = subject.flow.instructions
-    through_l1 = []
-    for access in one.accesses:
-        position, kind = one.positions[access.visit], kind_of(code[access.place])
-        if path_of(code[access.place]) != "async" and kind != "atomic":
-            part = position.region, position.piece
-            iteration = part, phases.of(part, access.place, kind != "load"), kind, position.trips
-            through_l1.append(Passing(_touched(access, code), iteration, kind == "load"))
-    fetched = iter(missed(through_l1, room_bytes))
-    made: dict[_Key, dict[tuple[int, ...], list[_Made]]] = defaultdict(lambda: defaultdict(list))
-    hit: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    for access in one.accesses:
-        instruction, position = code[access.place], one.positions[access.visit]
-        path, kind = path_of(instruction), kind_of(instruction)
-        storage = subject.memory.number_of(int(access.addresses[access.active].flat[0]))
-        whole = _touched(access, code)
-        sectors = None
-        if path != "async" and kind != "atomic":
-            sectors = next(fetched)
-            if kind == "load":
-                hit[access.place][0] += len(sectors)
-                hit[access.place][1] += len(np.unique(whole.addresses // 32))
-        part = position.region, position.piece
-        key = _Key(part, phases.of(part, access.place, kind != "load"), storage, kind, path)
-        touched: tuple[Touched, ...] = (whole,)
-        if path == "async":
-            size = width_of(instruction)
-            taking = [
-                (row, active) for row, active in zip(access.addresses, access.active, strict=True) if active.any()
-            ]
-            touched = tuple(Touched(row[active], size) for row, active in taking)
-        made[key][position.trips].append(_Made(access.place, position, touched, sectors, int(access.addresses.flat[0])))
-    shares = {place: max(0.0, 1.0 - kept / whole) for place, (kept, whole) in hit.items() if whole}
-    return made, {place: share for place, share in shares.items() if share > 0}
-
-
-def _touched(access: Accessed, code: Sequence[Instruction]) -> Touched:
-    return Touched(access.addresses[access.active], width_of(code[access.place]))
-
-
-def _join_prologues(one: OneCta, made: dict[_Key, dict[tuple[int, ...], list[_Made]]]) -> dict[_Key, int]:
-    """Make copies ahead of a loop its first iterations. Returns: how many iterations ahead each use of a loop runs."""
-    children = children_of(one.ways)
-    found: dict[_Key, int] = {}
-    for key in [key for key in made if key.path != "plain" and key.kind == "load"]:
-        region, piece = key.part
-        if piece >= len(children[region]):
-            continue
-        inner = children[region][piece]
-        into = next(
-            (k for k in made if k.part[0] == inner and (k.storage, k.path, k.kind) == (key.storage, key.path, "load")),
-            None,
-        )
-        if into is None or into in found:
-            continue
-        loop = made[into]
-        first = min(loop)
-        each = len(loop[first])
-        deep = {len(before) // each for before in made[key].values() if len(before) % each == 0}
-        if len(deep) != 1 or not (depth := deep.pop()):
-            continue
-        joined: dict[tuple[int, ...], list[_Made]] = defaultdict(list)
-        for trips, before in made[key].items():
-            for number, copy in enumerate(before):
-                joined[(*trips, number // each)].append(copy)
-        for trips, copies in loop.items():
-            joined[(*trips[:-1], trips[-1] + depth)] += copies
-        made[into] = joined
-        found[into] = depth
-        del made[key]
-    return found
-
-
 def _uses(
     subject: Subject,
-    key: _Key,
-    iterations: Mapping[tuple[int, ...], list[_Made]],
+    key: Sort,
+    iterations: Mapping[tuple[int, ...], list[Made]],
     seen: Mapping[int, Seen],
     rank: int,
     trips: Mapping[int, int],
@@ -300,7 +181,7 @@ class _Course:
     even: bool
 
 
-def _course(iterations: Mapping[tuple[int, ...], list[_Made]], seen: Mapping[int, Seen], ahead: int) -> _Course:
+def _course(iterations: Mapping[tuple[int, ...], list[Made]], seen: Mapping[int, Seen], ahead: int) -> _Course:
     begin = min(iterations)
     anchors = {at: _anchor(made, ahead > 0) for at, made in iterations.items()}
     strides = _strides(anchors, begin)
@@ -316,7 +197,7 @@ def _course(iterations: Mapping[tuple[int, ...], list[_Made]], seen: Mapping[int
     return _Course(ahead=ahead, strides=strides, moves=moves, even=even)
 
 
-def _starts(made: Sequence[_Made], seen: Mapping[int, Seen], rank: int) -> Array:
+def _starts(made: Sequence[Made], seen: Mapping[int, Seen], rank: int) -> Array:
     """How much further than in the CTA that was followed an iteration begins in each, int64 (CTAs,) [B]."""
     addresses = seen[made[0].place].addresses
     at = made[0].position.trips
@@ -325,7 +206,7 @@ def _starts(made: Sequence[_Made], seen: Mapping[int, Seen], rank: int) -> Array
     return found
 
 
-def _anchor(made: Sequence[_Made], pipelined: bool) -> int:
+def _anchor(made: Sequence[Made], pipelined: bool) -> int:
     """What moves on with iterations: the first thread's address; of copies in several places, the lowest."""
     if not pipelined:
         return made[0].anchor
@@ -342,7 +223,7 @@ def _strides(anchors: Mapping[tuple[int, ...], int], begin: tuple[int, ...]) -> 
     return tuple(found)
 
 
-def _signature(made: Sequence[_Made], by: int) -> bytes:
+def _signature(made: Sequence[Made], by: int) -> bytes:
     """Equal where the same bytes are touched, and fetched, relative to where the iteration stands."""
     parts = [part.addresses - by for copy in made for part in copy.touched]
     parts += [copy.sectors * 32 - by for copy in made if copy.sectors is not None]
@@ -350,7 +231,7 @@ def _signature(made: Sequence[_Made], by: int) -> bytes:
     return b"".join(part.tobytes() for part in (*sizes, *parts))
 
 
-def _layers(made: Sequence[_Made]) -> list[Runs]:
+def _layers(made: Sequence[Made]) -> list[Runs]:
     parts = [part for copy in made for part in copy.touched]
     if made[0].sectors is None:
         return layers_of(parts)
@@ -360,7 +241,7 @@ def _layers(made: Sequence[_Made]) -> list[Runs]:
 
 def _uneven(
     runs_at: Mapping[tuple[int, ...], Runs],
-    iterations: Mapping[tuple[int, ...], list[_Made]],
+    iterations: Mapping[tuple[int, ...], list[Made]],
     course: "_Course",
     seen: Mapping[int, Seen],
     rank: int,
