@@ -142,7 +142,7 @@ def test_plain_loads_in_between_take_room() -> None:
     assert not any(hits_of(paths_of(*fetches(28), *tiles)))
 
 
-def test_warps_that_go_paths_of_their_own_share_one_l1() -> None:
+def test_warps_on_paths_of_their_own_share_one_l1() -> None:
     """A masked kernel's warps would each find all that they have spilled."""
     flow = flow_of(*fetches(84))
     assert not any(hits_of(find_paths(flow, [[0] * trips + [1] for trips in (4, 5, 6, 7)])))
