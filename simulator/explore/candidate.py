@@ -79,7 +79,7 @@ class Candidate:
         """What became of it, e.g. `1.02 ms, bound by issue 95 %`, or why it does not fit."""
         if self.reason:
             return f"does not fit: {self.reason}"
-        return self.prediction.told if self.prediction else "not simulated"
+        return self.prediction.summary if self.prediction else "not simulated"
 
     @property
     def fits(self) -> bool:

@@ -25,7 +25,7 @@ from ..launch.walk import steps
 from ..residency.residency import Residency
 from ..sass.flow import Flow
 from .followed import FollowedCode, follow
-from .full_sm import FullSm, share_full_sm
+from .full_sm import FullSm, measure_full_sm
 from .l1_hits import Spilled, with_l1_hits
 from .latency_slack import LatencySlack, hbm_extra_latency_cycles, latency_slacks
 from .machine import Machine, latencies_of
@@ -93,7 +93,7 @@ def compiled_costs(
         latencies=latencies_of(device, min(launch.cta_count, device.sms)),
     )
     alone = lone_costs(machine)
-    full = share_full_sm(machine, alone, resident, hbm_extra_latency_cycles(launch, device))
+    full = measure_full_sm(machine, alone, resident, hbm_extra_latency_cycles(launch, device))
     lone_cycles = {region: cost.cycles for region, cost in alone.items()}
     slacks = latency_slacks(launch, machine, attributions, seen.executed, lone_cycles)
     costs = {

@@ -69,7 +69,7 @@ def test_results_are_one_line(found: Exploration) -> None:
     best = found.ranked[0]
     assert best.prediction is not None
     assert repr(best.prediction.config) in f"{best.config!r}"
-    assert f"best: {best.schedule} " in repr(found) and best.prediction.told in repr(found)
+    assert f"best: {best.schedule} " in repr(found) and best.prediction.summary in repr(found)
     misfit = next(item for item in found.candidates if not item.fits)
     assert f"does not fit: {misfit.reason}" in repr(misfit)
 
