@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from ..display.words import short_config
 from ..launch.program import Resources
 from ..prediction.prediction import Prediction
-from ..schedules.contract import Config
+from ..schedules.config import Config
 
 ERROR_FRACTIONS = {"compiled": 0.05, "tiles": 0.19}
 """Where the cycles of a step come from -> mean absolute error of the time, from which bands are drawn.

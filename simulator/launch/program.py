@@ -17,6 +17,8 @@ from typing import Literal
 
 import numpy as np
 
+from ..dtypes import DTYPES, Dtype
+
 Path = Literal["plain", "async", "cached", "tma"]
 THROUGH_L1 = frozenset({"plain", "cached"})
 """Paths on which L1 keeps what passes."""
@@ -38,7 +40,7 @@ class Tensor:
         slabs: number of matrices.
         rows: rows of each matrix.
         cols: elements of each row.
-        element_bytes: size of an element [B].
+        dtype: element type.
         pitch_bytes: distance from row to row [B]; 0 means rows are packed.
     """
 
@@ -47,12 +49,17 @@ class Tensor:
     slabs: int
     rows: int
     cols: int
-    element_bytes: int
+    dtype: Dtype
     pitch_bytes: int = 0
 
     def __post_init__(self) -> None:
         if self.pitch_bytes == 0:
             object.__setattr__(self, "pitch_bytes", self.cols * self.element_bytes)
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of an element [B]."""
+        return self.dtype.size_bytes
 
     @property
     def pitch_elements(self) -> int:
@@ -302,6 +309,11 @@ class Launch:
     def kernel_arguments(self) -> MappingProxyType[str, int | float | bool | str]:
         """All arguments of the kernel but its tensors, by name."""
         return MappingProxyType({**self.arguments, **self.constants})
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of an element of the matmul operands [B]."""
+        return DTYPES[self.dtype].size_bytes
 
     @property
     def cta_count(self) -> int:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from .. import units
 from ..display.columns import Column, figure_columns, html_table, time_column
 from ..display.frames import frame
-from ..display.words import percent, problem_text, short_config
-from ..problems.attention import AttentionProblem
-from ..schedules.contract import Config
+from ..display.words import percent, short_config
+from ..problems.problem import Problem
+from ..schedules.config import Config
 from ..traffic import Traffic
 from .bottleneck import largest
 
@@ -119,7 +119,7 @@ class Prediction:
 
     device: str
     schedule: str
-    problem: AttentionProblem
+    problem: Problem
     config: Config
     options: tuple[str, ...]
     launches: tuple[LaunchPrediction, ...]
@@ -140,7 +140,7 @@ class Prediction:
     @property
     def _title(self) -> str:
         config = short_config(self.config)
-        return f"{self.schedule} {config}, {problem_text(self.problem)} on {self.device}"
+        return f"{self.schedule} {config}, {self.problem.text} on {self.device}"
 
     @property
     def summary(self) -> str:
@@ -218,7 +218,7 @@ class Prediction:
             "schema": SCHEMA,
             "device": self.device,
             "schedule": self.schedule,
-            "problem": asdict(self.problem),
+            "problem": self.problem.to_dict(),
             "config": self.config_dict(),
             "launches": [launch.to_dict() for launch in self.launches],
             "total": self.total_dict(),

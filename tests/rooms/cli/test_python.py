@@ -16,7 +16,7 @@ from tilesight.simulator.explore.explore import Exploration, explore
 from tilesight.simulator.explore.lengths import compare
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.report.explore import explore_rows, explore_text
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate, simulate_with_timeline
 

@@ -12,7 +12,7 @@ from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.l1_reuse import Served, served_by_l1
 from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sass.flow import Flow, find_flow
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.sm.full_sm import measure_full_sm
 from tilesight.simulator.sm.instructions import lower_code

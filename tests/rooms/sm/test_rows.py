@@ -13,7 +13,7 @@ from tilesight.simulator.launch.program import Launch, Step
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.sass.decode import Instruction
 from tilesight.simulator.sass.flow import find_flow
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.sm.full_sm import measure_full_sm
 from tilesight.simulator.sm.instructions import lower_code
