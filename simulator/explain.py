@@ -150,7 +150,7 @@ def _explain(launch: Launch, prediction: LaunchPrediction, device: Device) -> La
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
     cost, reason = None, ""
     try:
-        cost = compiled_costs(launch, residency_of(launch, device), device, launch.element_bytes)
+        cost = compiled_costs(launch, residency_of(launch, device), device)
     except ValueError as error:
         reason = str(error)
     flow = cost.flow if cost else find_flow(decode(launch.resources.code.sass))

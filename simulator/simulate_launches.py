@@ -85,8 +85,7 @@ def simulate_launches(
     pipeline = tuple(launches)
     residencies = [residency_of(launch, device) for launch in pipeline]
     costed = [
-        costs_of(launch, residency, device, launch.element_bytes, cost)
-        for launch, residency in zip(pipeline, residencies, strict=True)
+        costs_of(launch, residency, device, cost) for launch, residency in zip(pipeline, residencies, strict=True)
     ]
     if uncompiled:
         costed = [(costs, f"tiles: {uncompiled}") for costs, _ in costed]

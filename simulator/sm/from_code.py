@@ -66,7 +66,6 @@ def compiled_costs(
     launch: Launch,
     residency: Residency,
     device: Device,
-    element_bytes: int,
     *,
     resident: int | None = None,
     followed: FollowedCode | None = None,
@@ -76,7 +75,6 @@ def compiled_costs(
     Args:
         launch: with compiled resources, and the code in them.
         residency: of the launch on the device.
-        element_bytes: of the matmul operands [B].
         resident: CTAs that share an SM; as many as it holds and the grid has where None.
         followed: what `follow` returned for this launch, where that is known already.
 
@@ -98,7 +96,7 @@ def compiled_costs(
     slacks = latency_slacks(launch, machine, attributions, seen.executed, lone_cycles)
     costs = {
         step.name: replace(
-            step_cost(step, launch, device, element_bytes),
+            step_cost(step, launch, device),
             pipe_cycles=(0.0,) * len(COMPILED_PIPES),
             critical_path_cycles=0.0,
             covers_l2=True,

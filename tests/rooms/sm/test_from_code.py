@@ -40,7 +40,7 @@ def of_few_ctas(smem_bytes: int = 57344) -> Launch:
 
 def costs_on(launch: Launch, device: Device) -> CompiledCost:
     """Costs of a launch's steps, of operands of two bytes."""
-    return compiled_costs(launch, residency_of(launch, device), device, 2)
+    return compiled_costs(launch, residency_of(launch, device), device)
 
 
 @cache

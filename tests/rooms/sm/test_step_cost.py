@@ -37,7 +37,7 @@ def cost(
         resources=Resources(registers_per_thread=64, smem_bytes_per_cta=0, spilled_bytes_per_thread=spilled),
         dtype="fp16",
     )
-    return step_cost(step, launch, device, 2)
+    return step_cost(step, launch, device)
 
 
 def pipe(name: str, seen: StepCost) -> float:
