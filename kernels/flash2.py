@@ -1,7 +1,7 @@
 """FlashAttention-2 forward in Triton: the twin of `simulator/schedules/flash2.py`, loaded by plain pointers.
 
 One CTA takes a query tile (a persistent one takes every G-th), keeps Q, O and the softmax statistics on chip,
-and streams K and V past them: first the key tiles that no mask touches, without a mask, then the others.
+and streams K and V past them: the key tiles that no mask touches without a mask, those at its edges with it.
 """
 
 from types import MappingProxyType
@@ -13,7 +13,7 @@ import triton.language as tl
 from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
-from ..simulator.schedules.contract import Config
+from ..simulator.schedules.config import Config
 from .launch.launch import Twin, check_runnable
 from .query_tile import finish, forward, key_tiles, online_softmax, place
 
@@ -24,7 +24,7 @@ def flash2_kernel(
     head_dim: tl.constexpr, padded_dim: tl.constexpr, head_group: tl.constexpr,
     block_m: tl.constexpr, block_n: tl.constexpr, cta_order: tl.constexpr, kv_order: tl.constexpr,
     causal: tl.constexpr, whole_m: tl.constexpr, whole_n: tl.constexpr, guarded: tl.constexpr, p_log2: tl.constexpr,
-    persistent: tl.constexpr,
+    persistent: tl.constexpr, window: tl.constexpr = 0,
 ):  # fmt: skip
     """All items of a CTA. Shapes: Q, O (slabs, M, D); K, V (slabs / group, N, D); LSE (slabs, M)."""
     if persistent:
@@ -32,13 +32,13 @@ def flash2_kernel(
             _item(
                 q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, seqlen_q, seqlen_k, slabs, item, scale_log2,
                 head_dim, padded_dim, head_group, block_m, block_n, cta_order, kv_order,
-                causal, whole_m, whole_n, guarded, p_log2,
+                causal, whole_m, whole_n, guarded, p_log2, window,
             )  # fmt: skip
     else:
         _item(
             q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, seqlen_q, seqlen_k, slabs, tl.program_id(0), scale_log2,
             head_dim, padded_dim, head_group, block_m, block_n, cta_order, kv_order,
-            causal, whole_m, whole_n, guarded, p_log2,
+            causal, whole_m, whole_n, guarded, p_log2, window,
         )  # fmt: skip
 
 
@@ -48,6 +48,7 @@ def _item(
     head_dim: tl.constexpr, padded_dim: tl.constexpr, head_group: tl.constexpr,
     block_m: tl.constexpr, block_n: tl.constexpr, cta_order: tl.constexpr, kv_order: tl.constexpr,
     causal: tl.constexpr, whole_m: tl.constexpr, whole_n: tl.constexpr, guarded: tl.constexpr, p_log2: tl.constexpr,
+    window: tl.constexpr,
 ):  # fmt: skip
     """One query tile of one head: O[tile] and LSE[tile]."""
     slab, q_tile = place(item, seqlen_q, slabs, block_m, cta_order)
@@ -61,8 +62,8 @@ def _item(
     else:
         q = tl.load(q_tile_ptr, mask=(rows < seqlen_q - row)[:, None] & (dims < head_dim)[None, :], other=0.0)
 
-    step, first, unmasked, masked_first, masked = key_tiles(
-        row, q_tile, seqlen_q, seqlen_k, block_m, block_n, kv_order, causal, whole_n
+    window_first, edge, step, first, unmasked, masked_first, masked = key_tiles(
+        row, q_tile, seqlen_q, seqlen_k, block_m, block_n, kv_order, causal, whole_n, window
     )
     first_key = (slab // head_group).to(tl.int64) * seqlen_k
     k_slab_ptr, v_slab_ptr = k_ptr + first_key * head_dim, v_ptr + first_key * head_dim
@@ -71,14 +72,19 @@ def _item(
     acc = tl.zeros((block_m, padded_dim), tl.float32)
     row_sum = tl.zeros((block_m,), tl.float32)
     row_max = tl.full((block_m,), float("-inf"), tl.float32)
+    if window:
+        acc, row_sum, row_max = _stream(
+            acc, row_sum, row_max, q, k_slab_ptr, v_slab_ptr, window_first, step, edge, last_key, seqlen_k,
+            scale_log2, head_dim, padded_dim, block_n, causal, True, whole_n, guarded, p_log2, window,
+        )  # fmt: skip
     acc, row_sum, row_max = _stream(
         acc, row_sum, row_max, q, k_slab_ptr, v_slab_ptr, first, step, unmasked, last_key, seqlen_k, scale_log2,
-        head_dim, padded_dim, block_n, causal, False, whole_n, False, p_log2,
+        head_dim, padded_dim, block_n, causal, False, whole_n, False, p_log2, window,
     )  # fmt: skip
     if causal or not whole_n:
         acc, row_sum, row_max = _stream(
             acc, row_sum, row_max, q, k_slab_ptr, v_slab_ptr, masked_first, step, masked, last_key, seqlen_k,
-            scale_log2, head_dim, padded_dim, block_n, causal, True, whole_n, guarded, p_log2,
+            scale_log2, head_dim, padded_dim, block_n, causal, True, whole_n, guarded, p_log2, window,
         )  # fmt: skip
     finish(
         o_ptr, lse_ptr, acc, row_sum, row_max, first_row, seqlen_q - row,
@@ -90,7 +96,7 @@ def _item(
 def _stream(
     acc, row_sum, row_max, q, k_slab_ptr, v_slab_ptr, first, step, trips, last_key, seqlen_k, scale_log2,
     head_dim: tl.constexpr, padded_dim: tl.constexpr, block_n: tl.constexpr, causal: tl.constexpr,
-    masked: tl.constexpr, whole_n: tl.constexpr, guarded: tl.constexpr, p_log2: tl.constexpr,
+    masked: tl.constexpr, whole_n: tl.constexpr, guarded: tl.constexpr, p_log2: tl.constexpr, window: tl.constexpr,
 ):  # fmt: skip
     """Key tiles first, first + step, ...: S = Q K^T, online softmax, O = O * alpha + P V."""
     keys, dims = tl.arange(0, block_n), tl.arange(0, padded_dim)
@@ -109,7 +115,7 @@ def _stream(
             k = tl.load(k_slab_ptr + start + tile)
         p, acc, row_sum, row_max = online_softmax(
             tl.dot(q, tl.trans(k)), acc, row_sum, row_max, key, last_key, seqlen_k, scale_log2,
-            block_n, causal, masked, guarded, p_log2,
+            block_n, causal, masked, guarded, p_log2, window,
         )  # fmt: skip
         if clipped or padded:
             v = tl.load(v_slab_ptr + start + tile, mask=inside, other=0.0)
@@ -134,6 +140,7 @@ def flash2(
     v: torch.Tensor,
     *,
     causal: bool = False,
+    window: int = 0,
     config: Config | None = None,
     device: Device | str | None = None,
     launch: Launch | None = None,
@@ -143,7 +150,7 @@ def flash2(
     Args:
         q: (B, H, M, D); k, v: (B, G, N, D); contiguous, fp16, bf16, fp32 (multiplied as tf32) or fp8 (e4m3),
             on one GPU.
-        causal: whether the mask is causal, aligned to the last key.
+        causal: whether the mask is causal, aligned to the last key; window: keys that a query sees at most, 0 for all.
         config: block sizes, warps, orders; the schedule's default where None.
         device: catalogue name or `Device` for the schedule; that of the tensors where None.
         launch: run this launch of the same problem instead of building one.
@@ -154,4 +161,4 @@ def flash2(
     Raises:
         ValueError: tensors or configuration that the kernel cannot take; one line.
     """
-    return forward("flash2", twin, q, k, v, causal=causal, config=config, device=device, launch=launch)
+    return forward("flash2", twin, q, k, v, causal=causal, window=window, config=config, device=device, launch=launch)

@@ -71,8 +71,8 @@ def _item(
         # Grids have one dimension, so this is 0; the compiler takes it for a number that nothing else uses.
         q_block = own.load([tl.program_id(1), 0])
 
-    step, first, unmasked, masked_first, masked = key_tiles(
-        row, q_tile, seqlen_q, seqlen_k, block_m, block_n, kv_order, causal, whole_n
+    _, _, step, first, unmasked, masked_first, masked = key_tiles(
+        row, q_tile, seqlen_q, seqlen_k, block_m, block_n, kv_order, causal, whole_n, 0
     )
     kv_slab = slab // head_group
     last_key = row + tl.arange(0, block_m) + (seqlen_k - seqlen_q)
@@ -113,7 +113,7 @@ def _stream(
         k_block = k_desc.load([kv_slab, key, 0]).reshape(block_n, padded_dim)
         p, acc, row_sum, row_max = online_softmax(
             tl.dot(q_block, tl.trans(k_block)), acc, row_sum, row_max, key, last_key, seqlen_k, scale_log2,
-            block_n, causal, masked, guarded, p_log2,
+            block_n, causal, masked, guarded, p_log2, 0,
         )  # fmt: skip
         v_block = v_desc.load([kv_slab, key, 0]).reshape(block_n, padded_dim)
         acc = tl.dot(p.to(v_block.dtype), v_block, acc)

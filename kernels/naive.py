@@ -13,7 +13,7 @@ import triton.language as tl
 from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
-from ..simulator.schedules.contract import Config
+from ..simulator.schedules.config import Config
 from .launch.launch import Roundings, Twin, launches_for, problem_of, run_all
 from .numbers import LOG2_E
 

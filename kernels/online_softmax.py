@@ -5,7 +5,6 @@ Every pass loads the strip again. Within a pass each place of the block has a ma
 those of a row are put together once, at the end of the pass.
 """
 
-from dataclasses import replace
 from types import MappingProxyType
 
 import torch
@@ -14,15 +13,13 @@ import triton.language as tl
 
 from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
-from ..simulator.problems.attention import AttentionProblem
-from ..simulator.schedules.contract import Config
+from ..simulator.problems.softmax import SoftmaxProblem
+from ..simulator.schedules.config import Config
 from ..simulator.schedules.registry import find_schedule
-from .launch.launch import DTYPES, Twin, check_tensor, launches_for, run_all
+from .launch.launch import OPERAND_DTYPES, Twin, check_tensor, launches_for, run_all
 
 LOWEST = tl.constexpr(-3.4028234663852886e38)
 """The lowest finite fp32 number: a maximum to begin with that, unlike -inf, can be subtracted from -inf."""
-HEAD_DIM = 16
-"""A problem has a head dimension, a softmax has none: the smallest that there is."""
 
 
 @triton.jit
@@ -116,7 +113,7 @@ KERNELS = MappingProxyType(
 )
 
 
-def softmax_twin(launch: Launch, problem: AttentionProblem) -> Twin:
+def softmax_twin(launch: Launch, problem: SoftmaxProblem) -> Twin:
     """The kernel of Y = softmax(X) and its arguments."""
     return Twin(KERNELS[launch.name], launch.kernel_arguments)
 
@@ -151,17 +148,16 @@ def online_softmax(
     """
     check_tensor("x", x, "(batch, heads, M, N)")
     batch, heads, seqlen_q, seqlen_k = x.shape
-    problem = AttentionProblem(
+    problem = SoftmaxProblem(
         batch=batch,
         heads=heads,
         seqlen_q=seqlen_q,
         seqlen_k=seqlen_k,
-        head_dim=HEAD_DIM,
-        dtype=next(name for name, value in DTYPES.items() if value == x.dtype),
+        dtype=next(name for name, value in OPERAND_DTYPES.items() if value == x.dtype),
     )
     chosen = config or find_schedule("online_softmax").default
     if variant is not None:
-        chosen = replace(chosen, softmax_variant=variant)
+        chosen = chosen.but(softmax_variant=variant)
     tensors = {"X": x}
     run_all(launches_for("online_softmax", problem, chosen, device, x), problem, TWINS, tensors)
     return tensors["Y"].view(x.shape)

@@ -16,7 +16,7 @@ import triton.language as tl
 from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
-from ..simulator.schedules.contract import Config
+from ..simulator.schedules.config import Config
 from .launch.launch import Twin, allocate, check_launch_fits, launches_for, problem_of, run
 from .numbers import LN_2
 
@@ -37,9 +37,27 @@ def place(item, seqlen_q, slabs, block_m: tl.constexpr, cta_order: tl.constexpr)
 @triton.jit
 def key_tiles(
     row, q_tile, seqlen_q, seqlen_k, block_m: tl.constexpr, block_n: tl.constexpr,
-    kv_order: tl.constexpr, causal: tl.constexpr, whole_n: tl.constexpr,
+    kv_order: tl.constexpr, causal: tl.constexpr, whole_n: tl.constexpr, window: tl.constexpr,
 ):  # fmt: skip
-    """Step from key tile to key tile; the first one and how many follow without a mask; the same with a mask."""
+    """First key tile and number of tiles: at a window's edge, (the step between tiles,) without a mask, with a mask."""
+    if window:
+        offset = seqlen_k - seqlen_q
+        seen = tl.minimum(tl.maximum(row + 1 + offset, 0), seqlen_k)
+        reach = tl.minimum(tl.maximum(row + block_m + offset, 0), seqlen_k)
+        start = tl.maximum(seen - window, 0) // block_n
+        needed = tl.maximum(tl.cdiv(reach, block_n), start)
+        full_first = tl.minimum(tl.cdiv(tl.maximum(reach - window, 0), block_n), needed)
+        full_end = tl.maximum(seen // block_n, start)
+        none = full_end <= full_first
+        full_first, full_end = tl.where(none, start, full_first), tl.where(none, start, full_end)
+        if kv_order == "sawtooth":
+            # One loop walks all tiles, so that backwards means backwards.
+            step = 1 - 2 * (q_tile % 2)
+            first = tl.where(step < 0, needed - 1, start)
+            whole = (full_first == start) & (full_end == needed)
+            unmasked = tl.where(whole, needed - start, 0)
+            return start, 0, step, first, unmasked, first, needed - start - unmasked
+        return start, full_first - start, 1, full_first, full_end - full_first, full_end, needed - full_end
     # Key tiles below `unmasked` are seen by all rows of the tile, those from `needed` on by none.
     if causal:
         offset = seqlen_k - seqlen_q
@@ -56,13 +74,13 @@ def key_tiles(
             unmasked = tl.where(unmasked == needed, needed, 0)
     else:
         step, first, masked_first = 1, 0, unmasked
-    return step, first, unmasked, masked_first, needed - unmasked
+    return 0, 0, step, first, unmasked, masked_first, needed - unmasked
 
 
 @triton.jit
 def online_softmax(
     scores, acc, row_sum, row_max, key, last_key, seqlen_k, scale_log2, block_n: tl.constexpr, causal: tl.constexpr,
-    masked: tl.constexpr, guarded: tl.constexpr, p_log2: tl.constexpr,
+    masked: tl.constexpr, guarded: tl.constexpr, p_log2: tl.constexpr, window: tl.constexpr,
 ):  # fmt: skip
     """P of a tile of scores, times 2^p_log2; O, sum and maximum brought up to the rows' new maximum."""
     if masked:
@@ -70,6 +88,8 @@ def online_softmax(
         if causal:
             # Rows of the problem see no key at or past N, so this mask clips a ragged end as well.
             visible = keys[None, :] <= last_key[:, None]
+            if window:
+                visible = visible & (keys[None, :] > last_key[:, None] - window)
         else:
             visible = (keys < seqlen_k)[None, :]
         scores = tl.where(visible, scores, float("-inf"))
@@ -124,12 +144,13 @@ def forward(
     v: torch.Tensor,
     *,
     causal: bool = False,
+    window: int = 0,
     config: Config | None = None,
     device: Device | str | None = None,
     launch: Launch | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O and LSE by the one launch of a schedule. Args: make_twin: its kernel; the rest as in `flash2`."""
-    problem = problem_of(q, k, v, causal=causal)
+    problem = problem_of(q, k, v, causal=causal, window=window)
     if launch is None:
         (launch,) = launches_for(schedule, problem, config, device, q)
     elif config is not None:
@@ -137,6 +158,6 @@ def forward(
     elif launch.name != schedule:
         raise ValueError(f"launch is of {launch.name}, not of {schedule}")
     check_launch_fits(launch, {"Q": q, "K": k, "V": v}, problem)
-    outputs = {name: allocate(launch.program.tensor(name), problem, q.device) for name in ("O", "LSE")}
+    outputs = {name: allocate(launch.program.tensor(name), q.device) for name in ("O", "LSE")}
     run(make_twin(launch, problem), launch, {"Q": q, "K": k, "V": v, **outputs})
     return outputs["O"].view(q.shape), outputs["LSE"].view(q.shape[:3])

@@ -6,7 +6,7 @@ A test compiles every row: no kernel of them spills, and every tile product runs
 
 from types import MappingProxyType
 
-from ..simulator.schedules.contract import Config
+from ..simulator.schedules.config import Config
 
 RECOMMENDED = MappingProxyType(
     {

@@ -17,7 +17,10 @@ Hopper's tensor cores keep fewer bits than fp32 of sums of fp8 products (`FP8_SU
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+
+from ..simulator.problems.mask import Mask
 
 LSE_ULPS = 8
 """Roundings of an LSE beyond the reference's: scale, product, exponential, logarithm, sum and change of base."""
@@ -46,6 +49,7 @@ def attention(
     v: torch.Tensor,
     *,
     causal: bool = False,
+    window: int = 0,
     working: bool = False,
     tf32: bool = False,
     score_roundings: int = 0,
@@ -56,7 +60,8 @@ def attention(
 
     Args:
         q: (B, H, M, D); k, v: (B, G, N, D).
-        causal: mask aligned to the last key: row i sees keys 0 .. i + N - M.
+        causal: mask aligned to the last key: row i sees keys 0 .. i + N - M;
+            window: the last so many of them, 0 for all.
         working: compute in the working precision: products of q.dtype with fp32 sums, P rounded to q.dtype; else fp64.
             q, k, v may be fp8 (e4m3).
         tf32: with `working` and fp32 tensors, cut operands of products to tf32, as tensor cores take them.
@@ -74,8 +79,7 @@ def attention(
     o = torch.empty(q.shape, dtype=output if working else precision, device=q.device)
     lse = torch.empty((batch, heads, rows), dtype=precision, device=q.device)
     largest_score = torch.zeros((batch, heads), dtype=precision, device=q.device)
-    row, key = torch.arange(rows, device=q.device)[:, None], torch.arange(keys, device=q.device)[None, :]
-    hidden = key > row + keys - rows
+    hidden = ~visible_keys(Mask(causal=causal, window=window), rows, keys, q.device)
     for b in range(batch):
         for h in range(heads):
             operands = (q[b, h], k[b, h // group], v[b, h // group])
@@ -103,6 +107,13 @@ def attention(
             else:
                 o[b, h] = (operand_of(p.to(q.dtype), precision, tf32) @ vh).to(o.dtype)
     return Attention(o, lse, largest_score)
+
+
+def visible_keys(mask: Mask, rows: int, keys: int, device: torch.device) -> torch.Tensor:
+    """Which keys each query sees, as a matrix: bool (rows, keys)."""
+    first, end = (torch.as_tensor(x, device=device)[:, None] for x in mask.visible(np.arange(rows), rows, keys))
+    key = torch.arange(keys, device=device)[None, :]
+    return (first <= key) & (key < end)
 
 
 def operand_of(x: torch.Tensor, precision: torch.dtype, tf32: bool) -> torch.Tensor:
@@ -189,7 +200,7 @@ def judge_attention(
         sum_eps: precision of the kernel's sums of products: `FP8_SUM_EPS` for fp8 on a GPU, else that of fp32.
     """
     truth = attention(
-        q, k, v, **{name: value for name, value in options.items() if name in ("causal", "keep", "dropout")}
+        q, k, v, **{name: value for name, value in options.items() if name in ("causal", "window", "keep", "dropout")}
     )
     plain = attention(q, k, v, working=True, **options)
     score_eps = torch.finfo(q.dtype).eps if options.get("score_roundings") else sum_eps

@@ -13,9 +13,10 @@ import triton.language as tl
 from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
-from ..simulator.schedules.contract import Config
+from ..simulator.schedules.config import Config
 from .launch.launch import Roundings, Twin, allocate, launches_for, problem_of, run_all
 from .naive import TWINS as NAIVE_TWINS
+from .reference import visible_keys
 
 
 @triton.jit
@@ -143,6 +144,7 @@ def unfused(
     v: torch.Tensor,
     *,
     causal: bool = False,
+    window: int = 0,
     dropout: float = 0.0,
     seed: int = 0,
     config: Config | None = None,
@@ -152,7 +154,8 @@ def unfused(
 
     Args:
         q: (B, H, M, D); k, v: (B, G, N, D); contiguous, fp16, bf16 or fp32 (multiplied as tf32), on one GPU.
-        causal: whether the mask is causal, aligned to the last key; it is applied as a matrix either way.
+        causal: whether the mask is causal, aligned to the last key; window: keys that a query sees at most, 0 for all.
+            The mask is applied as a matrix in any case.
         dropout: probability that an element of P is dropped; seed: of what is dropped, an integer.
         config: block sizes, warps, stages of the two products; the schedule's default where None.
         device: catalogue name or `Device` for the schedule; that of the tensors where None.
@@ -163,13 +166,10 @@ def unfused(
     Raises:
         ValueError: tensors or configuration that the kernels cannot take; one line.
     """
-    problem = problem_of(q, k, v, causal=causal, dropout=dropout)
+    problem = problem_of(q, k, v, causal=causal, window=window, dropout=dropout)
     launches = launches_for("unfused", problem, config, device, q)
-    mask = allocate(launches[2].program.tensor("MASK"), problem, q.device)
-    visible = torch.ones((problem.seqlen_q, problem.seqlen_k), dtype=torch.bool, device=q.device)
-    if causal:
-        visible = visible.tril(problem.seqlen_k - problem.seqlen_q)
-    mask[0, :, : problem.seqlen_k] = visible
+    mask = allocate(launches[2].program.tensor("MASK"), q.device)
+    mask[0, :, : problem.seqlen_k] = visible_keys(problem.mask, problem.seqlen_q, problem.seqlen_k, q.device)
     tensors = {"Q": q, "K": k, "V": v, "MASK": mask}
 
     def dropout_with_seed(launch: Launch, problem: AttentionProblem) -> Twin:

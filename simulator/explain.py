@@ -14,12 +14,12 @@ from .engine.clock import clocks_of
 from .launch.program import Launch, Resources
 from .launch.walk import tally
 from .prediction.prediction import LaunchPrediction, Prediction
-from .problems.attention import DTYPE_BYTES, AttentionProblem
+from .problems.problem import Problem
 from .residency.residency import residency_of
 from .resolve import launches_of
 from .sass.decode import Instruction, decode
 from .sass.flow import Flow, find_flow
-from .schedules.contract import Config
+from .schedules.config import Config
 from .simulate import simulate
 from .sm.from_code import COMPILED_PIPES, CompiledCost, compiled_costs
 from .sm.stall_reasons import STALLS
@@ -120,7 +120,7 @@ class Explanation:
 
 
 def explain(
-    problem: AttentionProblem,
+    problem: Problem,
     *,
     schedule: str,
     config: Config,
@@ -141,19 +141,16 @@ def explain(
         problem, schedule=schedule, config=config, device=device, l2=l2, overhead=overhead, resources=resources
     )
     launches = launches_of(problem, schedule, prediction.config, device, resources=resources)
-    element = DTYPE_BYTES[problem.dtype]
-    explained = (
-        _explain(launch, one, device, element) for launch, one in zip(launches, prediction.launches, strict=True)
-    )
+    explained = (_explain(launch, one, device) for launch, one in zip(launches, prediction.launches, strict=True))
     return Explanation(prediction=prediction, launches=tuple(explained))
 
 
-def _explain(launch: Launch, prediction: LaunchPrediction, device: Device, element_bytes: int) -> LaunchExplanation:
+def _explain(launch: Launch, prediction: LaunchPrediction, device: Device) -> LaunchExplanation:
     if launch.resources.code is None:
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
     cost, reason = None, ""
     try:
-        cost = compiled_costs(launch, residency_of(launch, device), device, element_bytes)
+        cost = compiled_costs(launch, residency_of(launch, device), device)
     except ValueError as error:
         reason = str(error)
     flow = cost.flow if cost else find_flow(decode(launch.resources.code.sass))

@@ -11,10 +11,11 @@ from .device.device import Device
 from .launch.program import Launch, Resources
 from .launch.walk import steps
 from .library.lookup import resources_of_all
-from .problems.attention import AttentionProblem
+from .problems.problem import Problem
 from .residency.occupancy import DoesNotFit, occupancy
 from .residency.registers_and_smem import tensor_instruction
-from .schedules.contract import Config, Schedule
+from .schedules.config import Config
+from .schedules.contract import Schedule
 from .schedules.registry import find_schedule
 from .schedules.smaller import shrunk_note, smaller
 
@@ -25,7 +26,7 @@ Fitted = tuple[Config, tuple[Resources, ...] | None, str]
 
 
 def launches_of(
-    problem: AttentionProblem,
+    problem: Problem,
     schedule: str,
     config: Config | None,
     device: Device,
@@ -81,7 +82,7 @@ def with_kept(launches: tuple[Launch, ...], device: Device) -> tuple[tuple[Launc
 
 
 def fitted(
-    problem: AttentionProblem,
+    problem: Problem,
     schedule: str,
     named: Config,
     device: Device,
@@ -154,7 +155,7 @@ def _resources(
     return None if cost == "compiled" else tuple(launch.resources for launch in launches)
 
 
-def default_config(problem: AttentionProblem, schedule: str, device: Device, cost: str) -> Config:
+def default_config(problem: Problem, schedule: str, device: Device, cost: str) -> Config:
     """A schedule's default configuration, made smaller until a CTA fits.
 
     Where nothing smaller fits either, it is the default, and simulating it says why.

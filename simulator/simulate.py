@@ -13,11 +13,11 @@ from .launch.program import Launch, Resources
 from .prediction.notes import tile_notes
 from .prediction.prediction import Prediction
 from .prediction.timeline import Timeline, timeline_of
-from .problems.attention import AttentionProblem
+from .problems.problem import Problem
 from .residency.device_memory import peak_bytes
 from .residency.occupancy import DoesNotFit
 from .resolve import ResourcesOf, asked_config, fitted, launches_of, with_kept
-from .schedules.contract import Config
+from .schedules.config import Config
 from .schedules.registry import find_schedule
 from .simulate_launches import check_settings, simulate_launches
 
@@ -25,7 +25,7 @@ __all__ = ["DoesNotFit", "Timeline", "launches_of", "peak_memory_bytes", "simula
 
 
 def simulate(
-    problem: AttentionProblem,
+    problem: Problem,
     *,
     schedule: str = "flash2",
     config: Config | None = None,
@@ -40,7 +40,7 @@ def simulate(
     resources_of: ResourcesOf | None = None,
     cost: str = "compiled",
 ) -> Prediction:
-    """Predict bytes at every level, cycles and time of one attention forward pass.
+    """Predict bytes at every level, cycles and time of a problem, e.g. one attention forward pass.
 
     Args:
         problem: what to compute; schedule: name; config: choices; what it does not name is the schedule's default,
@@ -69,7 +69,7 @@ def simulate(
 
 
 def simulate_with_timeline(
-    problem: AttentionProblem,
+    problem: Problem,
     *,
     schedule: str = "flash2",
     config: Config | None = None,
@@ -90,17 +90,16 @@ def simulate_with_timeline(
         problem, schedule, config, device, l2, resolution, steady_state, overhead, given, cost, True
     )
     gpu = load_device(device) if isinstance(device, str) else device
-    rows = "queries" if find_schedule(schedule).computes == "attention" else "rows"
-    return prediction, timeline_of(launches, prediction.launches, runs, gpu.sms, problem.heads, rows)
+    return prediction, timeline_of(launches, prediction.launches, runs, gpu.sms, prediction.problem.part_text)
 
 
-def peak_memory_bytes(problem: AttentionProblem, schedule: str, config: Config | None, device: Device) -> int:
+def peak_memory_bytes(problem: Problem, schedule: str, config: Config | None, device: Device) -> int:
     """Most device memory held at once: inputs and outputs always, scratch from first to last use [B]."""
     return peak_bytes(launches_of(problem, schedule, config, device))
 
 
 def _simulate(
-    problem: AttentionProblem,
+    problem: Problem,
     schedule: str,
     config: Config | None,
     device: Device | str,
@@ -116,7 +115,9 @@ def _simulate(
     name = device_name(device) if isinstance(device, str) else device.name
     gpu = load_device(device) if isinstance(device, str) else device
     chosen = find_schedule(schedule)
-    named, shrunk = config or Config(), ""
+    if reason := chosen.why_not(problem):
+        raise ValueError(f"schedule {schedule}: {reason}")
+    problem, named, shrunk = chosen.problem.of(problem), config or Config(), ""
     registers, smem_bytes, resources, resources_of = given
     source = cost if registers is None and smem_bytes is None else "tiles"
     config = asked_config(chosen, named, source)
@@ -152,14 +153,14 @@ def _simulate(
         schedule=schedule,
         problem=problem,
         config=config,
-        options=chosen.options,
+        options=tuple(chosen.options),
         launches=simulated.launches,
         peak_memory_bytes=simulated.peak_memory_bytes,
         fits=simulated.peak_memory_bytes <= gpu.hbm_bytes,
         notes=(
             *([shrunk] if shrunk else ()),
             *simulated.cost_notes,
-            *tile_notes(problem, launches, gpu),
+            *tile_notes(launches, gpu),
             *simulated.l2_notes,
         ),
     )

@@ -18,7 +18,6 @@ from .launch.walk import tally
 from .prediction.launch import predict_launch
 from .prediction.notes import WAY_OUT, l2_notes
 from .prediction.prediction import LaunchPrediction
-from .problems.attention import DTYPE_BYTES
 from .residency.device_memory import peak_bytes
 from .residency.residency import residency_of
 from .sm.choose import COSTS, cost_notes, costs_of
@@ -86,8 +85,7 @@ def simulate_launches(
     pipeline = tuple(launches)
     residencies = [residency_of(launch, device) for launch in pipeline]
     costed = [
-        costs_of(launch, residency, device, DTYPE_BYTES[launch.dtype], cost)
-        for launch, residency in zip(pipeline, residencies, strict=True)
+        costs_of(launch, residency, device, cost) for launch, residency in zip(pipeline, residencies, strict=True)
     ]
     if uncompiled:
         costed = [(costs, f"tiles: {uncompiled}") for costs, _ in costed]

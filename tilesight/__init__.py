@@ -8,12 +8,13 @@ __version__ = "0.1.0"
 # The public names, and the module each lives in. They load on first use, so that `import tilesight` is quick.
 _ROOMS = {
     "AttentionProblem": "simulator.problems.attention",
-    "Config": "simulator.schedules.contract",
+    "Config": "simulator.schedules.config",
     "Device": "simulator.device.device",
     "DoesNotFit": "simulator.residency.occupancy",
     "Exploration": "simulator.explore.explore",
     "Prediction": "simulator.prediction.prediction",
     "Scaling": "simulator.explore.lengths",
+    "SoftmaxProblem": "simulator.problems.softmax",
     "all_schedules": "simulator.schedules.registry",
     "capture": "kernels.capture.recording",
     "compare": "simulator.explore.lengths",
@@ -33,6 +34,7 @@ __all__ = [
     "Exploration",
     "Prediction",
     "Scaling",
+    "SoftmaxProblem",
     "all_schedules",
     "capture",
     "compare",
@@ -56,8 +58,9 @@ if TYPE_CHECKING:
     from .simulator.explore.lengths import compare as compare
     from .simulator.prediction.prediction import Prediction as Prediction
     from .simulator.problems.attention import AttentionProblem as AttentionProblem
+    from .simulator.problems.softmax import SoftmaxProblem as SoftmaxProblem
     from .simulator.residency.occupancy import DoesNotFit as DoesNotFit
-    from .simulator.schedules.contract import Config as Config
+    from .simulator.schedules.config import Config as Config
     from .simulator.schedules.registry import all_schedules as all_schedules
     from .simulator.simulate import simulate as simulate
     from .simulator.simulate import simulate_with_timeline as simulate_with_timeline

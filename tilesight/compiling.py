@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from .simulator.device.device import Device, load_device
 from .simulator.jobs.pool import Progress
 from .simulator.launch.program import Launch, Resources
-from .simulator.problems.attention import AttentionProblem
+from .simulator.problems.problem import Problem
 from .simulator.resolve import ResourcesOf
 
 Answers = list[tuple[Resources, ...] | str | None]
 
 
 def compiler(
-    problem: AttentionProblem,
+    problem: Problem,
     device: Device | str = "h200",
     *,
     everything: bool = False,

@@ -21,7 +21,7 @@ from tilesight.simulator.display.render import config_text
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.occupancy import DoesNotFit, occupancy
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import launches_of
 

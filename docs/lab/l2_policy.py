@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import LaunchRun, run_launches
 from tilesight.simulator.integers import cdiv
@@ -24,7 +25,7 @@ from tilesight.simulator.sm.step_cost import PIPES, StepCost
 COUNTED = Path(__file__).parent / "data" / "l2-h200-2026-11-21.json.xz"
 CHUNK_BYTES = 4096
 CTAS = 264
-BUFFER = Tensor(name="X", role="scratch", slabs=1, rows=500_000, cols=CHUNK_BYTES // 2, element_bytes=2)
+BUFFER = Tensor(name="X", role="scratch", slabs=1, rows=500_000, cols=CHUNK_BYTES // 2, dtype=DTYPES["fp16"])
 FREE = StepCost(
     pipe_cycles=(0.0,) * len(PIPES),
     critical_path_cycles=50.0,

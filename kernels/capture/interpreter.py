@@ -16,7 +16,7 @@ from triton.runtime import interpreter
 
 from ...simulator.launch.program import Launch, Tensor
 from ...simulator.launch.walk import Access
-from ...simulator.problems.attention import AttentionProblem
+from ...simulator.problems.problem import Problem
 from ..launch.launch import Twin, allocate, interpreted, run
 
 Trace = tuple[tuple[Access, ...], ...]
@@ -52,7 +52,7 @@ def record(twin: Twin, launch: Launch, tensors: dict[str, torch.Tensor]) -> Trac
     return tuple(tuple(noted.get((i, j, k), ())) for k in range(z) for j in range(y) for i in range(x))
 
 
-def example_tensors(launches: tuple[Launch, ...], problem: AttentionProblem, seed: int = 0) -> dict[str, torch.Tensor]:
+def example_tensors(launches: tuple[Launch, ...], problem: Problem, seed: int = 0) -> dict[str, torch.Tensor]:
     """Tensors for all launches of a pipeline, on the CPU: inputs random (a mask: ones), the others not yet written."""
     generator = torch.Generator().manual_seed(seed)
     tensors: dict[str, torch.Tensor] = {}
@@ -60,7 +60,7 @@ def example_tensors(launches: tuple[Launch, ...], problem: AttentionProblem, see
         for tensor in launch.program.tensors:
             if tensor.name in tensors:
                 continue
-            memory = allocate(tensor, problem, torch.device("cpu"))
+            memory = allocate(tensor, torch.device("cpu"))
             if memory.dtype == torch.uint8:
                 memory.fill_(1)
             elif tensor.role == "input":

@@ -19,7 +19,7 @@ import triton
 
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Code, Launch, Resources
-from ...simulator.problems.attention import AttentionProblem
+from ...simulator.problems.problem import Problem
 from ...simulator.sass.constants import Parameter, constant_bank
 from ..launch.launch import interpreted, options_of, parameter_names, torch_dtype
 from ..launch.registry import find_twin
@@ -32,14 +32,14 @@ def with_resources(launch: Launch, outcome: Outcome) -> Launch:
     return replace(launch, resources=outcome.resources) if isinstance(outcome, Compiled) else launch
 
 
-def compile_launch(launch: Launch, problem: AttentionProblem, device: Device, *, code: bool = False) -> Outcome:
+def compile_launch(launch: Launch, problem: Problem, device: Device, *, code: bool = False) -> Outcome:
     """Compile one launch for a device. Args: code: keep the machine code. Raises: as `compile_many`."""
     (outcome,) = compile_many([(launch, problem)], device, workers=1, code=code)
     return outcome
 
 
 def compile_many(
-    wanted: Iterable[tuple[Launch, AttentionProblem]],
+    wanted: Iterable[tuple[Launch, Problem]],
     device: Device,
     *,
     workers: int | None = None,
@@ -90,7 +90,7 @@ def compile_many(
 
 def compile_pipelines(
     pipelines: Iterable[tuple[Launch, ...]],
-    problem: AttentionProblem,
+    problem: Problem,
     device: Device,
     *,
     workers: int | None = None,
@@ -149,7 +149,7 @@ def _capability(device: Device) -> int:
     return int(device.compute_capability.replace(".", ""))
 
 
-def job_of(launch: Launch, problem: AttentionProblem, device: Device) -> dict[str, Any]:
+def job_of(launch: Launch, problem: Problem, device: Device) -> dict[str, Any]:
     """What a compiler process needs to know of a launch. Raises: ValueError: no kernel can follow the launch."""
     twin = find_twin(launch, problem)
     names = parameter_names(twin, launch)
@@ -158,7 +158,7 @@ def job_of(launch: Launch, problem: AttentionProblem, device: Device) -> dict[st
         "name": twin.function.fn.__name__,
         "source": twin.function.cache_key,
         "arguments": dict(twin.arguments),
-        "pointers": {names[tensor.name]: str(torch_dtype(tensor, problem)) for tensor in launch.program.tensors},
+        "pointers": {names[tensor.name]: str(torch_dtype(tensor)) for tensor in launch.program.tensors},
         "blocks": {names[name]: block for name, block in twin.blocks.items()},
         "capability": _capability(device),
         "options": options_of(launch),

@@ -19,20 +19,24 @@ import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ...simulator.device.device import Device, device_of_product, load_device
+from ...simulator.dtypes import OPERANDS
 from ...simulator.launch.program import Launch, Tensor
 from ...simulator.problems.attention import AttentionProblem
-from ...simulator.schedules.contract import Config
+from ...simulator.problems.problem import Problem
+from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import find_schedule
 
-DTYPES = MappingProxyType(
-    {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
+TORCH_DTYPES = MappingProxyType(
+    {
+        "fp32": torch.float32,
+        "fp16": torch.float16,
+        "bf16": torch.bfloat16,
+        "fp8": torch.float8_e4m3fn,
+        "u8": torch.uint8,
+    }
 )
-FP8_OUTPUT = torch.bfloat16
-"""Element type of O where Q, K and V are fp8, as in FlashAttention-3."""
-SPECIAL_DTYPES = MappingProxyType(
-    {name: torch.float32 for name in ("LSE", "L", "MAX")} | {name: torch.uint8 for name in ("MASK", "DROP_MASK")}
-)
-"""Tensors whose element type is not the problem's."""
+"""Element type -> torch's."""
+OPERAND_DTYPES = MappingProxyType({name: TORCH_DTYPES[name] for name in OPERANDS})
 
 INTERPRETED_DEVICE = "h200"
 ALIGNMENT_BYTES = 16
@@ -103,8 +107,8 @@ def check_tensor(name: str, tensor: torch.Tensor, axes: str) -> None:
         raise ValueError(f"{name} is a {type(tensor).__name__}: must be a torch.Tensor")
     if tensor.dim() != 4:
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}: must be {axes}")
-    if tensor.dtype not in DTYPES.values():
-        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES.values())
+    if tensor.dtype not in OPERAND_DTYPES.values():
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in OPERAND_DTYPES.values())
         raise ValueError(f"{name} has dtype {str(tensor.dtype).removeprefix('torch.')}: must be one of {known}")
     if not tensor.is_contiguous():
         raise ValueError(f"{name} is not contiguous: pass {name}.contiguous()")
@@ -113,7 +117,7 @@ def check_tensor(name: str, tensor: torch.Tensor, axes: str) -> None:
 
 
 def problem_of(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, dropout: float = 0.0
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, window: int = 0, dropout: float = 0.0
 ) -> AttentionProblem:
     """The problem that three tensors pose, once they fit together.
 
@@ -135,7 +139,7 @@ def problem_of(
         raise ValueError(f"q has shape {tuple(q.shape)}, k has {tuple(k.shape)}: batch and head_dim must be the same")
     if k.shape[1] == 0:
         raise ValueError("k and v have no heads: must have 1 or more")
-    dtype = next(name for name, value in DTYPES.items() if value == q.dtype)
+    dtype = next(name for name, value in OPERAND_DTYPES.items() if value == q.dtype)
     return AttentionProblem(
         batch=q.shape[0],
         heads=q.shape[1],
@@ -145,13 +149,12 @@ def problem_of(
         head_dim=q.shape[3],
         dtype=dtype,
         causal=causal,
+        window=window,
         dropout=dropout,
     )
 
 
-def run_all(
-    launches: tuple[Launch, ...], problem: AttentionProblem, twins: Any, tensors: dict[str, torch.Tensor]
-) -> None:
+def run_all(launches: tuple[Launch, ...], problem: Problem, twins: Any, tensors: dict[str, torch.Tensor]) -> None:
     """Run the launches of a pipeline one after the other.
 
     Args:
@@ -162,12 +165,12 @@ def run_all(
     for launch in launches:
         for tensor in launch.program.tensors:
             if tensor.name not in tensors:
-                tensors[tensor.name] = allocate(tensor, problem, place)
+                tensors[tensor.name] = allocate(tensor, place)
         run(twins[launch.name](launch, problem), launch, tensors)
 
 
 def launches_for(
-    schedule: str, problem: AttentionProblem, config: Config | None, device: Device | str | None, q: torch.Tensor
+    schedule: str, problem: Problem, config: Config | None, device: Device | str | None, q: torch.Tensor
 ) -> tuple[Launch, ...]:
     """The launches that a schedule makes of a problem, on the device that holds q unless another is named.
 
@@ -182,7 +185,7 @@ def launches_for(
 
 
 @lru_cache(maxsize=1024)
-def _launches(schedule: str, problem: AttentionProblem, config: Config | None, device: Device) -> tuple[Launch, ...]:
+def _launches(schedule: str, problem: Problem, config: Config | None, device: Device) -> tuple[Launch, ...]:
     chosen = find_schedule(schedule)
     reason = chosen.why_not(problem)
     if reason is not None:
@@ -204,7 +207,7 @@ def check_runnable(launch: Launch) -> None:
         raise ValueError(f"{launch.name}: {launch.cta_count} CTAs: must be at most {MAX_GRID} (2^31 - 1)")
 
 
-def check_launch_fits(launch: Launch, tensors: dict[str, torch.Tensor], problem: AttentionProblem) -> None:
+def check_launch_fits(launch: Launch, tensors: dict[str, torch.Tensor], problem: Problem) -> None:
     """Raises: ValueError: a launch that was made for a problem of another shape or dtype."""
     for name, given in tensors.items():
         tensor = launch.program.tensor(name)
@@ -215,17 +218,15 @@ def check_launch_fits(launch: Launch, tensors: dict[str, torch.Tensor], problem:
             )
 
 
-def torch_dtype(tensor: Tensor, problem: AttentionProblem) -> torch.dtype:
+def torch_dtype(tensor: Tensor) -> torch.dtype:
     """Element type of a tensor of a launch's program."""
-    if problem.dtype == "fp8" and tensor.name == "O":
-        return FP8_OUTPUT
-    return SPECIAL_DTYPES.get(tensor.name) or DTYPES[problem.dtype]
+    return TORCH_DTYPES[tensor.dtype.name]
 
 
-def allocate(tensor: Tensor, problem: AttentionProblem, device: torch.device) -> torch.Tensor:
+def allocate(tensor: Tensor, device: torch.device) -> torch.Tensor:
     """Device memory for a tensor of a program: (slabs, rows, pitch), the padding of its rows included."""
     shape = (tensor.slabs, tensor.rows, tensor.pitch_elements)
-    return torch.empty(shape, dtype=torch_dtype(tensor, problem), device=device)
+    return torch.empty(shape, dtype=torch_dtype(tensor), device=device)
 
 
 def descriptor(tensor: Tensor, memory: Any, block: tuple[int, int]) -> TensorDescriptor:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import kernels
 from ...simulator.launch.program import Launch
-from ...simulator.problems.attention import AttentionProblem
+from ...simulator.problems.problem import Problem
 from ...simulator.schedules.registry import all_schedules
 from .launch import Roundings, Twin
 
@@ -35,7 +35,7 @@ def roundings_of(schedule: str) -> Roundings:
     return found
 
 
-def find_twin(launch: Launch, problem: AttentionProblem) -> Twin:
+def find_twin(launch: Launch, problem: Problem) -> Twin:
     """The kernel of a launch, with its arguments. Raises: ValueError: there is none, or it cannot follow the launch."""
     if launch.name not in _twins():
         raise ValueError(f"launch {launch.name!r} has no kernel; those that have one are {', '.join(_twins())}")

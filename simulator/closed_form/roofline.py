@@ -10,9 +10,7 @@ from typing import Literal
 from ..device.device import Device
 from ..launch.program import Launch
 from ..launch.walk import steps, tally
-from ..problems.attention import AttentionProblem
-from ..schedules.contract import Computes
-from .compulsory import compulsory_hbm_bytes
+from ..problems.problem import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +85,7 @@ def ridge_flop_per_byte(device: Device, dtype: str, clock_hz: float = 0.0) -> fl
 
 
 def roofline(
-    problem: AttentionProblem,
+    problem: Problem,
     device: Device,
     *,
     hbm_read_bytes: int | None = None,
@@ -96,34 +94,31 @@ def roofline(
     exp_count: int | None = None,
     smem_fill_bytes: int = 0,
     l2: Literal["cold", "warm"] = "cold",
-    computes: Computes = "attention",
 ) -> Roofline:
     """Bounds for a problem: whatever the schedule, or for the traffic and operations of one.
 
     Args:
         hbm_read_bytes, hbm_write_bytes: traffic with device memory; None means the compulsory bytes [B].
-        tensor_flop: None means `problem.matmul_flop`, none for a softmax alone [FLOP].
-        exp_count: None means one per score that the mask lets through.
+        tensor_flop: None means `problem.matmul_flop` [FLOP].
+        exp_count: None means `problem.exp_count`.
             A kernel that computes exponentials as polynomials is not bound by this one.
         smem_fill_bytes: bytes that reach the SMs from L2 [B].
         l2: `warm` grants that inputs which fit into L2 are there already.
             Outputs may stay in L2 in either state, up to its capacity: they count beyond it.
-        computes: attention, or the softmax of a score matrix.
 
     Raises:
         ValueError: the device has no tensor instruction for the problem's type.
 
-    Source: Williams et al., Roofline (2009); compulsory bytes as in `closed_form`; rates from the device file.
+    Source: Williams et al., Roofline (2009); compulsory bytes as the problem says them; rates from the device file.
     """
-    compulsory = compulsory_hbm_bytes(problem, computes=computes)
-    products = problem.matmul_flop if computes == "attention" else 0
+    compulsory = problem.compulsory
     return _bounds(
         device,
         dtype=problem.dtype,
         read_bytes=compulsory.read_bytes if hbm_read_bytes is None else hbm_read_bytes,
         write_bytes=compulsory.write_bytes if hbm_write_bytes is None else hbm_write_bytes,
-        tensor_flop=products if tensor_flop is None else tensor_flop,
-        exp_count=problem.scores if exp_count is None else exp_count,
+        tensor_flop=problem.matmul_flop if tensor_flop is None else tensor_flop,
+        exp_count=problem.exp_count if exp_count is None else exp_count,
         smem_fill_bytes=smem_fill_bytes,
         l2=l2,
     )

@@ -29,7 +29,8 @@ if not OLDEST_NUMBA <= numba.version_info[:2] <= NEWEST_NUMBA:
 _SOURCES = [*sorted(Path(__file__).parent.rglob("*.py")), Path(__file__).parents[1] / "limits.py"]
 _DIGEST = sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdigest()
 _LOG = logging.getLogger(__name__)
-_told: list[str] = []
+WARNED: list[str] = []
+"""Why what is compiled cannot be kept on disk, once that has been said."""
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -59,7 +60,7 @@ def is_kept(dispatcher: Any) -> bool:
 
 def can_keep() -> bool:
     """Whether all that was compiled so far is on the disk, or will be."""
-    return not _told
+    return not WARNED
 
 
 class SharedCacheFile(IndexDataCacheFile):
@@ -107,10 +108,10 @@ class SharedCacheFile(IndexDataCacheFile):
 
 def _cannot_keep(why: str) -> None:
     """Say once, and not in processes that help another one, that compiling will have to be done again."""
-    if not _told and multiprocessing.parent_process() is None:
+    if not WARNED and multiprocessing.parent_process() is None:
         _LOG.warning(
             "tilesight: the compiled engine cannot be kept, so every run compiles it (up to a minute): %s; "
             "set NUMBA_CACHE_DIR to a folder that can",
             why,
         )
-    _told.append(why)
+    WARNED.append(why)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import units
+from ..dtypes import DTYPES
 from ..names import unknown
 from .numbers import Provenance, check_keys, check_number, number, numbers_of, plain, read_entry
 from .sm_numbers import SM_TABLE, SmNumbers, sm_fields, sm_of
@@ -124,7 +125,7 @@ class Device:
 
     def tensor_flop_per_cycle(self, instruction: str, dtype: str) -> float:
         """Peak of an instruction class, per cycle and SM [FLOP]. Args: instruction: mma, wgmma or tcgen05; dtype."""
-        kind = {"fp32": "tf32", "bf16": "fp16"}.get(dtype, dtype)
+        kind = DTYPES[dtype].tensor_rate
         return float(getattr(self, f"{instruction}_{kind}_flop_per_cycle"))
 
     def fastest_flop_per_cycle(self, dtype: str) -> float:

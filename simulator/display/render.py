@@ -12,7 +12,6 @@ from .columns import Column as Column
 from .words import config_text as config_text
 from .words import percent as percent
 from .words import plural as plural
-from .words import problem_text as problem_text
 
 RESOURCES = {
     "tensor": "tensor cores",

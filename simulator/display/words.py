@@ -1,23 +1,9 @@
-"""Problems, configurations and shares in words, as every table and text says them."""
+"""Configurations, counts and shares in words, as every table and text says them."""
 
 from collections.abc import Mapping
 
-from ..problems.attention import AttentionProblem
-from ..schedules.contract import PLAIN, Config
-
-
-def problem_text(problem: AttentionProblem) -> str:
-    """A problem in one line, e.g. `B=4 H=32 M=N=4096 D=64 fp16 causal`."""
-    kv_heads = f" G={problem.kv_heads}" if problem.kv_heads != problem.heads else ""
-    if problem.seqlen_q == problem.seqlen_k:
-        lengths = f"M=N={problem.seqlen_k}"
-    else:
-        lengths = f"M={problem.seqlen_q} N={problem.seqlen_k}"
-    mask = "causal" if problem.causal else "no mask"
-    dropout = f" dropout {problem.dropout:g}" if problem.dropout else ""
-    return (
-        f"B={problem.batch} H={problem.heads}{kv_heads} {lengths} D={problem.head_dim} {problem.dtype} {mask}{dropout}"
-    )
+from ..schedules.config import Config
+from ..schedules.registry import all_options
 
 
 def config_text(config: Mapping[str, object]) -> str:
@@ -38,7 +24,8 @@ def config_text(config: Mapping[str, object]) -> str:
 
 def short_config(config: Config) -> str:
     """The same without options that are as in most configurations."""
-    return config_text({name: value for name, value in config.named().items() if PLAIN.get(name) != value})
+    usual = {name: option.usual for name, option in all_options().items()}
+    return config_text({name: value for name, value in config.named().items() if usual.get(name) != value})
 
 
 def plural(count: int, noun: str) -> str:

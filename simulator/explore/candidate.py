@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from ..display.words import short_config
 from ..launch.program import Resources
 from ..prediction.prediction import Prediction
-from ..schedules.contract import Config
+from ..schedules.config import Config
 
 ERROR_FRACTIONS = {"compiled": 0.05, "tiles": 0.19}
 """Where the cycles of a step come from -> mean absolute error of the time, from which bands are drawn.
@@ -79,7 +79,7 @@ class Candidate:
         """What became of it, e.g. `1.02 ms, bound by issue 95 %`, or why it does not fit."""
         if self.reason:
             return f"does not fit: {self.reason}"
-        return self.prediction.told if self.prediction else "not simulated"
+        return self.prediction.summary if self.prediction else "not simulated"
 
     @property
     def fits(self) -> bool:

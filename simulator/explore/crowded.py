@@ -7,7 +7,7 @@ from .. import units
 from ..device.device import Device
 from ..display.render import config_text
 from ..prediction.notes import l2_notes
-from ..schedules.contract import CTA_ORDERS
+from ..schedules.options import CTA_ORDER
 from .candidate import Candidate
 
 TOLD = ("block_m", "block_n", "num_warps", "num_stages", "cta_order")
@@ -51,11 +51,11 @@ def _told(item: Candidate) -> dict[str, object]:
 
 def _other_orders(first: Candidate, ranked: Sequence[Candidate]) -> list[Candidate]:
     """The configuration in the CTA orders that nobody has looked at."""
-    seen = {item.config.cta_order for item in ranked}
+    seen = {item.config.named().get("cta_order") for item in ranked}
     if "cta_order" not in first.options:
         return []
     return [
-        replace(first, config=replace(first.config, cta_order=order), prediction=None)
-        for order in CTA_ORDERS
+        replace(first, config=first.config.but(cta_order=order), prediction=None)
+        for order in CTA_ORDER.values
         if order not in seen
     ]

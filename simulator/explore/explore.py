@@ -4,7 +4,7 @@ Every configuration is simulated on its own, so the result does not depend on ho
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,15 +13,16 @@ from ..device.device import Device, device_name, load_device
 from ..display.columns import html_table
 from ..display.frames import frame
 from ..display.render import table
-from ..display.words import plural, problem_text
+from ..display.words import plural
 from ..jobs.pool import Progress, run_all
 from ..launch.program import Launch
 from ..prediction.notes import tile_notes
 from ..prediction.prediction import Prediction
-from ..problems.attention import AttentionProblem
+from ..problems.problem import Problem
 from ..residency.occupancy import DoesNotFit
 from ..resolve import ResourcesOf, default_config, launches_of
-from ..schedules.registry import find_schedule
+from ..schedules.contract import Schedule
+from ..schedules.registry import baseline_of
 from ..simulate import simulate
 from ..sm.choose import cost_notes
 from .candidate import Candidate, mark_like_best, mark_pareto
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SCHEMA = "tilesight.explore/1"
-BASELINE = "naive"
 SHOWN = 15
 """Rows of a table that is printed, or shown in a notebook."""
 SHOWN_WIDTH = 120
@@ -55,7 +55,7 @@ class Exploration:
         notes: remarks for the user, one line each.
     """
 
-    problem: AttentionProblem
+    problem: Problem
     device: Device
     device_name: str
     candidates: tuple[Candidate, ...]
@@ -72,7 +72,7 @@ class Exploration:
     def title(self) -> str:
         """What was looked at, where, and how many configurations of it fit, in one line."""
         return (
-            f"{problem_text(self.problem)} on {self.device_name} ({self.device.name}):"
+            f"{self.problem.text} on {self.device_name} ({self.device.name}):"
             f" {plural(len(self.candidates), 'configuration')}, {len(self.ranked)} fit"
         )
 
@@ -120,7 +120,7 @@ class Exploration:
         return {
             "schema": SCHEMA,
             "device": self.device_name,
-            "problem": asdict(self.problem),
+            "problem": self.problem.to_dict(),
             "candidates": len(self.candidates),
             "fitting": len(self.ranked),
             "left_out": self.left_out,
@@ -135,7 +135,7 @@ def _best_text(every: Sequence[Candidate], best: Candidate) -> str:
 
 
 def explore(
-    problem: AttentionProblem,
+    problem: Problem,
     *,
     schedule: str | Sequence[str] = "flash2",
     device: Device | str = "h200",
@@ -154,7 +154,7 @@ def explore(
 
     Args:
         problem: what to compute.
-        schedule: a name, several names, or `all` that compute attention; all must compute the same.
+        schedule: a name, several names, or `all` that solve attention; all must solve the same problem.
         device: a `Device`, a catalogue name or a path to a TOML file.
         l2, overhead, resolution, registers, smem_bytes, cost: as `simulate`.
         resources_of: called once, here, with the launches of all configurations; what it says comes in the place of
@@ -164,7 +164,7 @@ def explore(
         fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.
 
     Raises:
-        ValueError: unknown name, schedules that do not compute the same, a value that is not allowed,
+        ValueError: unknown name, schedules of different problems, a value that is not allowed,
             an option that no schedule takes, or a single schedule that cannot compute the problem.
     """
     gpu = load_device(device) if isinstance(device, str) else device
@@ -178,16 +178,15 @@ def explore(
         "smem_bytes": smem_bytes,
         "cost": cost,
     }
-    naive = find_schedule(BASELINE)
-    other = unlike([naive, *schedules_named(schedule)])
-    config = default_config(problem, BASELINE, gpu, cost)
-    baseline = Candidate(schedule=BASELINE, config=config, options=naive.options, reason=other)
+    baselines = _baselines(problem, schedules_named(schedule)[0], gpu, cost)
     if resources_of:
-        *jobs, baseline = _with_resources([*jobs, baseline], problem, gpu, resources_of)
-    # Naive attention takes longest, and is in its own configuration whatever else is given.
+        both = _with_resources([*baselines, *jobs], problem, gpu, resources_of)
+        baselines, jobs = both[: len(baselines)], both[len(baselines) :]
+    # The baseline takes longest, and is in its own configuration whatever else is given.
     plain: Settings = {"l2": l2, "overhead": overhead, "cost": cost}
-    work = [(plain, baseline), *((settings, job) for job in jobs)]
-    baseline, *done = run_all(lambda one: _simulate_one(problem, gpu, *one), work, workers, progress)
+    work = [*((plain, job) for job in baselines), *((settings, job) for job in jobs)]
+    ran = run_all(lambda one: _simulate_one(problem, gpu, *one), work, workers, progress)
+    done = ran[len(baselines) :]
     candidates = mark_like_best(mark_pareto(sorted(done, key=_rank)))
     fitting = [item for item in candidates if item.fits]
     return Exploration(
@@ -195,7 +194,7 @@ def explore(
         device=gpu,
         device_name=device_name(device) if isinstance(device, str) else device.name,
         candidates=tuple(candidates),
-        baseline=baseline.prediction,
+        baseline=next((job.prediction for job in ran[: len(baselines)]), None),
         left_out=left_out,
         notes=(
             *_cost_notes(done),
@@ -205,8 +204,17 @@ def explore(
     )
 
 
+def _baselines(problem: Problem, like: Schedule, device: Device, cost: str) -> list[Candidate]:
+    """What all schedules of a problem are held against, in its default configuration; empty where nothing is."""
+    baseline = baseline_of(like.problem)
+    if baseline is None or baseline.why_not(problem) is not None:
+        return []
+    config = default_config(problem, baseline.name, device, cost)
+    return [Candidate(schedule=baseline.name, config=config, options=tuple(baseline.options))]
+
+
 def plan(
-    problem: AttentionProblem, schedule: str | Sequence[str], fixed: Options, cost: str = "compiled"
+    problem: Problem, schedule: str | Sequence[str], fixed: Options, cost: str = "compiled"
 ) -> tuple[list[Candidate], dict[str, str]]:
     """What `explore` will simulate, in a stable order; and schedule -> why it cannot compute the problem at all.
 
@@ -223,7 +231,7 @@ def plan(
     if not able:
         raise ValueError("; ".join(f"schedule {name}: {reason}" for name, reason in left_out.items()))
     jobs = [
-        Candidate(schedule=item.name, config=config, options=item.options)
+        Candidate(schedule=item.name, config=config, options=tuple(item.options))
         for item in able
         for config in configs_of(item, chosen, fixed, cost)
     ]
@@ -231,7 +239,7 @@ def plan(
 
 
 def ranking(
-    problem: AttentionProblem,
+    problem: Problem,
     device: Device,
     jobs: Sequence[Candidate],
     settings: Settings,
@@ -265,10 +273,10 @@ def _cost_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
     return (f"{len(noted)} of {len(candidates)} configurations: {noted[0]}",)
 
 
-def _tile_notes(problem: AttentionProblem, device: Device, some: Sequence[Candidate]) -> tuple[str, ...]:
+def _tile_notes(problem: Problem, device: Device, some: Sequence[Candidate]) -> tuple[str, ...]:
     """Remarks on the tiles of some configurations that can run."""
     launches = [launch for item in some for launch in launches_of(problem, item.schedule, item.config, device)]
-    return tile_notes(problem, launches, device)
+    return tile_notes(launches, device)
 
 
 def _candidate(prediction: Prediction, device: Device) -> Candidate:
@@ -289,7 +297,7 @@ def memory_reason(peak_memory_bytes: int, device: Device) -> str:
 
 
 def _with_resources(
-    jobs: Sequence[Candidate], problem: AttentionProblem, device: Device, resources_of: ResourcesOf
+    jobs: Sequence[Candidate], problem: Problem, device: Device, resources_of: ResourcesOf
 ) -> list[Candidate]:
     """The jobs with the resources of their launches, or with the reason why they have none."""
     launches = [job.reason or _launches(problem, device, job) for job in jobs]
@@ -302,7 +310,7 @@ def _with_resources(
     return done
 
 
-def _launches(problem: AttentionProblem, device: Device, job: Candidate) -> tuple[Launch, ...] | str:
+def _launches(problem: Problem, device: Device, job: Candidate) -> tuple[Launch, ...] | str:
     """What a job runs; or, in one line, why its schedule or the device cannot do it."""
     try:
         return launches_of(problem, job.schedule, job.config, device)
@@ -310,7 +318,7 @@ def _launches(problem: AttentionProblem, device: Device, job: Candidate) -> tupl
         return str(error)
 
 
-def _simulate_one(problem: AttentionProblem, device: Device, settings: Settings, job: Candidate) -> Candidate:
+def _simulate_one(problem: Problem, device: Device, settings: Settings, job: Candidate) -> Candidate:
     # What the schedule cannot do is an answer here; any other error is a bug and must be seen.
     reason = job.reason or _launches(problem, device, job)
     if isinstance(reason, str):

@@ -13,10 +13,10 @@ from math import isqrt
 
 from ..device.device import Device
 from ..prediction.prediction import Prediction
-from ..problems.attention import AttentionProblem
+from ..problems.problem import Problem
 from ..residency.occupancy import DoesNotFit
 from ..resolve import default_config, launches_of
-from ..schedules.contract import Config
+from ..schedules.config import Config
 from ..schedules.registry import find_schedule
 from ..simulate import peak_memory_bytes, simulate
 from .candidate import Candidate
@@ -102,7 +102,7 @@ POINT_KEYS = (
 
 
 def plan(
-    problem: AttentionProblem,
+    problem: Problem,
     schedule: str | Sequence[str],
     fixed: Mapping[str, int | str],
     cost: str = "compiled",
@@ -116,14 +116,14 @@ def plan(
     able, left_out = those_able(chosen, problem)
     return {
         item.name: [
-            Candidate(schedule=item.name, config=config, options=item.options)
+            Candidate(schedule=item.name, config=config, options=tuple(item.options))
             for config in configs_of(item, chosen, fixed, cost)
         ]
         for item in able
     }, left_out
 
 
-def survey_problem(problem: AttentionProblem) -> AttentionProblem:
+def survey_problem(problem: Problem) -> Problem:
     """The problem that all configurations are tried on: enough CTAs to fill a GPU, and quick.
 
     Args:
@@ -133,17 +133,17 @@ def survey_problem(problem: AttentionProblem) -> AttentionProblem:
         It with as few sequences as have `SURVEY_HEADS` heads, and the longest power of two of queries and keys whose
         scores are at most `SURVEY_SCORES`; or with its own length where that is shorter.
     """
-    few = replace(problem, batch=min(problem.batch, -(-SURVEY_HEADS // problem.heads)))
+    few = problem.but(batch=min(problem.batch, -(-SURVEY_HEADS // problem.heads)))
     length = 1 << (isqrt(SURVEY_SCORES // (few.batch * few.heads)) or 1).bit_length() - 1
     length = min(length, problem.seqlen_q)
-    return replace(few, seqlen_q=length, seqlen_k=length)
+    return few.but(seqlen_q=length, seqlen_k=length)
 
 
 def shortlist(
     schedule: str,
     space: Sequence[Candidate],
     ranked: Sequence[Candidate],
-    problem: AttentionProblem,
+    problem: Problem,
     device: Device,
     cost: str,
 ) -> list[Candidate]:
@@ -154,9 +154,7 @@ def shortlist(
     return [replace(space[0], config=default_config(problem, schedule, device, cost))]
 
 
-def along(
-    problems: Sequence[AttentionProblem], device: Device, settings: Settings, choice: Sequence[Candidate]
-) -> list[Point]:
+def along(problems: Sequence[Problem], device: Device, settings: Settings, choice: Sequence[Candidate]) -> list[Point]:
     """A schedule at each length, in the fastest there of the best. Args: problems: by length; choice: best first."""
     points = []
     best = list(choice)
@@ -182,7 +180,7 @@ def along(
     return points
 
 
-def _peak_bytes(problem: AttentionProblem, candidate: Candidate, device: Device) -> int:
+def _peak_bytes(problem: Problem, candidate: Candidate, device: Device) -> int:
     """Peak device memory [B]; 0 where the schedule cannot do the problem."""
     try:
         return peak_memory_bytes(problem, candidate.schedule, candidate.config, device)
@@ -190,7 +188,7 @@ def _peak_bytes(problem: AttentionProblem, candidate: Candidate, device: Device)
         return 0
 
 
-def _point(device: Device, settings: Settings, job: tuple[str, Config, AttentionProblem]) -> Point:
+def _point(device: Device, settings: Settings, job: tuple[str, Config, Problem]) -> Point:
     schedule, config, problem = job
     point = Point(schedule=schedule, seqlen=problem.seqlen_q, config=config)
     try:

@@ -4,17 +4,19 @@ Each schedule runs in its fastest configuration of all that the options leave (`
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 
 from ..device.device import Device, device_name, load_device
 from ..jobs.pool import Progress, run_all
-from ..problems.attention import MAX_SEQLEN, AttentionProblem
-from ..schedules.contract import Config, Schedule
-from ..schedules.registry import find_schedule
+from ..problems.attention import MAX_SEQLEN
+from ..problems.problem import Problem
+from ..schedules.config import Config
+from ..schedules.contract import Schedule
+from ..schedules.registry import all_problems, baseline_of, find_schedule
 from ..simulate import peak_memory_bytes
 from .candidate import ERROR_FRACTIONS
-from .explore import BASELINE, Settings, ranking
+from .explore import Settings, ranking
 from .fastest import Point, along, plan, shortlist, survey_problem
 from .space import unlike
 
@@ -49,7 +51,7 @@ class Scaling:
         notes: remarks for the user, one line each.
     """
 
-    problem: AttentionProblem
+    problem: Problem
     device: Device
     device_name: str
     chosen: dict[str, dict[int, Config]]
@@ -70,26 +72,31 @@ class Scaling:
         return next((one for one in self.points if (one.schedule, one.seqlen) == (schedule, seqlen)), None)
 
     def best(self, seqlen: int) -> Point | None:
-        """The fastest at a length of those that compute attention, or of all where none does; None where none runs."""
+        """The fastest at a length of those that solve the problem that most do, or of all where none does; or None."""
         ran = [one for one in self.points if one.seqlen == seqlen and one.prediction]
-        alike = [one for one in ran if find_schedule(one.schedule).computes == "attention"] or ran
+        alike = [one for one in ran if find_schedule(one.schedule).problem is all_problems()[0]] or ran
         return min(alike, key=lambda one: one.time_s, default=None)
 
     def speedup(self, point: Point) -> float | None:
-        """Time of naive attention at the same length over this point's time.
+        """Time of the baseline of the same problem, at the same length, over this point's time.
 
-        None where one of them does not run, or this point is not of attention.
+        None where one of them does not run, or the problem has no baseline.
         """
-        if unlike([find_schedule(BASELINE), find_schedule(point.schedule)]):
-            return None
+        baseline = baseline_of(find_schedule(point.schedule).problem)
         for other in self.points:
-            if other.schedule == BASELINE and other.seqlen == point.seqlen and other.prediction and point.prediction:
+            if (
+                baseline
+                and other.schedule == baseline.name
+                and other.seqlen == point.seqlen
+                and other.prediction
+                and point.prediction
+            ):
                 return other.prediction.time_s / point.prediction.time_s
         return None
 
     def to_dict(self) -> dict[str, object]:
         """The object that `compare --json` prints."""
-        shape = {key: value for key, value in asdict(self.problem).items() if not key.startswith("seqlen")}
+        shape = {key: value for key, value in self.problem.to_dict().items() if not key.startswith("seqlen")}
         return {
             "schema": SCHEMA,
             "device": self.device_name,
@@ -104,7 +111,7 @@ class Scaling:
 
 
 def compare(
-    problem: AttentionProblem,
+    problem: Problem,
     seqlens: Sequence[int],
     *,
     schedule: str | Sequence[str] = "all",
@@ -121,8 +128,8 @@ def compare(
     Args:
         problem: everything but the lengths, which replace both of its own.
         seqlens: lengths; sorted, repeats left out.
-        schedule: a name, several names, or `all` that compute attention; a note says so where they compute
-            different things.
+        schedule: a name, several names, or `all` that solve attention; a note says so where they solve
+            different problems.
         device: a `Device`, a catalogue name or a path to a TOML file.
         l2, overhead, cost: as `simulate`.
         workers, progress: as `explore`.
@@ -134,7 +141,7 @@ def compare(
     if not seqlens:
         raise ValueError("seqlens: must hold at least one length")
     gpu = load_device(device) if isinstance(device, str) else device
-    problems = [replace(problem, seqlen_q=length, seqlen_k=length) for length in sorted(set(seqlens))]
+    problems = [problem.but(seqlen_q=length, seqlen_k=length) for length in sorted(set(seqlens))]
     space, left_out = plan(problems[0], schedule, fixed, cost)
     able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
@@ -189,7 +196,7 @@ def _from_tiles(points: Sequence[Point]) -> str:
     )
 
 
-def memory_limit(problem: AttentionProblem, schedule: Schedule, config: Config, device: Device) -> Limit:
+def memory_limit(problem: Problem, schedule: Schedule, config: Config, device: Device) -> Limit:
     """Where device memory runs out as both lengths grow together: a binary search, as memory never shrinks.
 
     Args:
@@ -197,7 +204,7 @@ def memory_limit(problem: AttentionProblem, schedule: Schedule, config: Config, 
     """
 
     def fits(length: int) -> bool:
-        one = replace(problem, seqlen_q=length, seqlen_k=length)
+        one = problem.but(seqlen_q=length, seqlen_k=length)
         return peak_memory_bytes(one, schedule.name, config, device) <= device.hbm_bytes
 
     low, high = 0, MAX_SEQLEN + 1  # low fits, high does not

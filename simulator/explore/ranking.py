@@ -6,22 +6,8 @@ from .. import units
 from ..display.columns import Column, figure_columns, time_column
 from ..display.render import times
 from ..display.words import config_text
+from ..schedules.registry import all_options
 from .candidate import Candidate
-
-TITLES = {
-    "block_m": "block_m",
-    "block_n": "block_n",
-    "num_warps": "warps",
-    "num_stages": "stages",
-    "cta_order": "CTA order",
-    "kv_order": "K/V order",
-    "persistent": "persist.",
-    "warp_split": "split",
-    "softmax_variant": "softmax",
-    "warp_specialize": "warp spec.",
-}
-WORDS = ("cta_order", "kv_order", "softmax_variant")
-"""Options whose values are words, and aligned as such."""
 
 
 def ranking_columns(shown: Sequence[Candidate], every: Sequence[Candidate]) -> list[Column]:
@@ -62,7 +48,8 @@ def band_text(item: Candidate) -> str:
 
 def _option_column(name: str, shown: Sequence[Candidate]) -> Column:
     cells = [str(item.config_dict().get(name, "-")) for item in shown]
-    return Column(title=TITLES[name], cells=cells, left=name in WORDS)
+    option = all_options()[name]
+    return Column(title=option.title, cells=cells, left=not option.is_number)
 
 
 def options_that_vary(every: Sequence[Candidate]) -> list[str]:
@@ -71,7 +58,7 @@ def options_that_vary(every: Sequence[Candidate]) -> list[str]:
     for item in every:
         for name, value in item.config_dict().items():
             values.setdefault(name, set()).add(value)
-    return [name for name in TITLES if len(values.get(name, ())) > 1]
+    return [name for name in all_options() if len(values.get(name, ())) > 1]
 
 
 def short_text(every: Sequence[Candidate], item: Candidate) -> str:
@@ -82,7 +69,7 @@ def short_text(every: Sequence[Candidate], item: Candidate) -> str:
 
 def ranking_rows(device_name: str, every: Sequence[Candidate]) -> list[dict[str, object]]:
     """All candidates as rows for CSV: device, rank, schedule, options, figures."""
-    names = [name for name in TITLES if any(name in item.options for item in every)]
+    names = [name for name in all_options() if any(name in item.options for item in every)]
     rows = []
     for rank, item in enumerate(every, 1):
         told = item.to_dict()

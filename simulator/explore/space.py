@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from ..problems.attention import AttentionProblem
-from ..schedules.contract import Config, Schedule
-from ..schedules.registry import all_schedules, find_schedule
+from ..problems.problem import Problem
+from ..schedules.config import Config
+from ..schedules.contract import Schedule
+from ..schedules.registry import all_problems, all_schedules, find_schedule
 
 Value = int | str
 Options = Mapping[str, Value | Sequence[Value]]
@@ -13,32 +14,33 @@ Given = TypeVar("Given")
 
 
 def schedules_named(names: str | Sequence[str]) -> list[Schedule]:
-    """The schedules of that name or names; `all` is all that compute attention.
+    """The schedules of that name or names; `all` is all that solve the problem that most do.
 
     Raises:
         ValueError: there is none of that name, or `all` has it already.
     """
     listed = [names] if isinstance(names, str) else list(names)
     if "all" in listed:
+        usual = all_problems()[0]
         for name in listed:
-            if name != "all" and find_schedule(name).computes == "attention":
+            if name != "all" and find_schedule(name).problem is usual:
                 raise ValueError(f"schedule {name!r}: is among `all` already; give one of the two")
-        return [item for item in all_schedules().values() if item.computes == "attention" or item.name in listed]
+        return [item for item in all_schedules().values() if item.problem is usual or item.name in listed]
     return [find_schedule(name) for name in dict.fromkeys(listed)]
 
 
 def unlike(chosen: Sequence[Schedule]) -> str:
-    """Which schedules compute what, in one line, where they do not all compute the same; else empty."""
+    """Which schedules solve what, in one line, where they do not all solve the same problem; else empty."""
     names: dict[str, list[str]] = {}
     for item in chosen:
-        names.setdefault(item.computes, []).append(item.name)
+        names.setdefault(item.problem.KIND, []).append(item.name)
     if len(names) == 1:
         return ""
     parts = (f"{', '.join(some)} compute{'s' if len(some) == 1 else ''} {kind}" for kind, some in names.items())
     return f"not the same work: {'; '.join(parts)}"
 
 
-def those_able(chosen: Sequence[Schedule], problem: AttentionProblem) -> tuple[list[Schedule], dict[str, str]]:
+def those_able(chosen: Sequence[Schedule], problem: Problem) -> tuple[list[Schedule], dict[str, str]]:
     """The schedules that can compute a problem; and name -> why not, for the others."""
     left_out = {item.name: reason for item in chosen if (reason := item.why_not(problem)) is not None}
     return [item for item in chosen if item.name not in left_out], left_out

@@ -9,7 +9,7 @@ A `Step` of the nest loads tiles, works on them, stores tiles; a tile is a recta
 its origin an affine function of the item's variables and the loop counters, clipped at the tensor's edge.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from math import prod
 from types import MappingProxyType
@@ -17,6 +17,8 @@ from typing import Literal
 
 import numpy as np
 
+from ..dtypes import DTYPES, Dtype
+from .code import Code as Code
 from .lists import Lists
 from .traced import TracedCode
 
@@ -41,7 +43,7 @@ class Tensor:
         slabs: number of matrices.
         rows: rows of each matrix.
         cols: elements of each row.
-        element_bytes: size of an element [B].
+        dtype: element type.
         pitch_bytes: distance from row to row [B]; 0 means rows are packed.
     """
 
@@ -50,12 +52,17 @@ class Tensor:
     slabs: int
     rows: int
     cols: int
-    element_bytes: int
+    dtype: Dtype
     pitch_bytes: int = 0
 
     def __post_init__(self) -> None:
         if self.pitch_bytes == 0:
             object.__setattr__(self, "pitch_bytes", self.cols * self.element_bytes)
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of an element [B]."""
+        return self.dtype.size_bytes
 
     @property
     def pitch_elements(self) -> int:
@@ -207,19 +214,6 @@ class TileProgram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
-    """Machine code of a launch, and what it finds in its constants.
-
-    Args:
-        sass: listing of the kernel, with the encoding of every instruction.
-        constants: address in constant bank 0 [B] -> 32-bit word, for all that is known before the launch.
-    """
-
-    sass: str
-    constants: Mapping[int, int] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """What the simulation of an SM made of a launch's code: costs of its steps, kept in place of the code.
 
@@ -316,6 +310,11 @@ class Launch:
     def kernel_arguments(self) -> MappingProxyType[str, int | float | bool | str]:
         """All arguments of the kernel but its tensors, by name."""
         return MappingProxyType({**self.arguments, **self.constants})
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of an element of the matmul operands [B]."""
+        return DTYPES[self.dtype].size_bytes
 
     @property
     def cta_count(self) -> int:

@@ -11,7 +11,6 @@ from .. import units
 from ..device.device import Device
 from ..launch.program import Launch
 from ..launch.walk import Tally, products_of, steps
-from ..problems.attention import AttentionProblem
 from .prediction import LaunchPrediction
 
 NEAR, BEYOND = "near", "beyond"
@@ -67,18 +66,19 @@ def l2_fit_of(launch: Launch, exact: Tally, in_flight_bytes: int, hbm_read_bytes
     return BEYOND if fraction > 1.0 else NEAR
 
 
-def tile_notes(problem: AttentionProblem, launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
+def tile_notes(launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
     """Where a tile has more rows than there are queries, and where few queries make too few CTAs; one line each."""
     notes: dict[str, None] = {}
     for launch in launches:
         rows, keys = (int(launch.constants.get(name, 0)) for name in ("block_m", "block_n"))
-        if products_of(launch) and problem.seqlen_q < rows:
-            queries = "1 query" if problem.seqlen_q == 1 else f"{problem.seqlen_q} queries"
-            share = f"{100 * problem.seqlen_q / rows:.2g} %"
+        seqlen_q, seqlen_k = (int(launch.arguments.get(name, 0)) for name in ("seqlen_q", "seqlen_k"))
+        if products_of(launch) and seqlen_q < rows:
+            queries = "1 query" if seqlen_q == 1 else f"{seqlen_q} queries"
+            share = f"{100 * seqlen_q / rows:.2g} %"
             text = f"tiles of {rows} rows hold {queries}: {share} of the rows do useful work, the rest is padding"
             notes[text] = None
-        few = launch.cta_count < device.sms and problem.seqlen_q < problem.seqlen_k
-        if few and products_of(launch) == 2 and problem.seqlen_k > keys:
+        few = launch.cta_count < device.sms and seqlen_q < seqlen_k
+        if few and products_of(launch) == 2 and seqlen_k > keys:
             idle = device.sms - launch.cta_count
             inputs = sum(tensor.size_bytes for tensor in launch.program.tensors if tensor.role == "input")
             least = units.duration(inputs / device.hbm_read_bytes_per_s)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from .. import units
 from ..display.columns import Column, figure_columns, html_table, time_column
 from ..display.frames import frame
-from ..display.words import percent, problem_text, short_config
-from ..problems.attention import AttentionProblem
-from ..schedules.contract import Config
+from ..display.words import percent, short_config
+from ..problems.problem import Problem
+from ..schedules.config import Config
 from ..traffic import Traffic
 from .bottleneck import largest
 
@@ -80,12 +80,12 @@ class LaunchPrediction:
 
     def __repr__(self) -> str:
         """One line: the kernel, its grid, its time and what binds it."""
-        return f"<LaunchPrediction: {self.name}, grid {' x '.join(map(str, self.grid))}: {self.told}>"
+        return f"<LaunchPrediction: {self.name}, grid {' x '.join(map(str, self.grid))}: {self.summary}>"
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Time and what binds it, e.g. `1.02 ms, bound by issue 95 %`."""
-        return _told(self.traffic.time_s, self.bottleneck, self.bottleneck_share)
+        return _summary(self.traffic.time_s, self.bottleneck, self.bottleneck_share)
 
     @property
     def bottleneck(self) -> str:
@@ -119,7 +119,7 @@ class Prediction:
 
     device: str
     schedule: str
-    problem: AttentionProblem
+    problem: Problem
     config: Config
     options: tuple[str, ...]
     launches: tuple[LaunchPrediction, ...]
@@ -129,23 +129,23 @@ class Prediction:
 
     def __repr__(self) -> str:
         """One line: what was asked, its time and what binds it."""
-        return f"<Prediction: {self._title}: {self.told}>"
+        return f"<Prediction: {self._title}: {self.summary}>"
 
     def _repr_html_(self) -> str:
         every = [launch.to_dict() for launch in self.launches]
         names = Column(title="launch", cells=[launch.name for launch in self.launches], left=True)
         columns = [names, time_column(every), *figure_columns(every)]
-        return html_table(f"{self._title}: {self.told}", columns, [f"Note: {note}" for note in self.notes])
+        return html_table(f"{self._title}: {self.summary}", columns, [f"Note: {note}" for note in self.notes])
 
     @property
     def _title(self) -> str:
         config = short_config(self.config)
-        return f"{self.schedule} {config}, {problem_text(self.problem)} on {self.device}"
+        return f"{self.schedule} {config}, {self.problem.text} on {self.device}"
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Time and what binds it, e.g. `1.02 ms, bound by issue 95 %`."""
-        return _told(self.time_s, self.bottleneck, self.bottleneck_share)
+        return _summary(self.time_s, self.bottleneck, self.bottleneck_share)
 
     def to_pandas(self) -> "DataFrame":
         """A data frame: a row per launch, in order; the figures of `simulate --json`, e.g. `causes.wait`, are columns.
@@ -218,7 +218,7 @@ class Prediction:
             "schema": SCHEMA,
             "device": self.device,
             "schedule": self.schedule,
-            "problem": asdict(self.problem),
+            "problem": self.problem.to_dict(),
             "config": self.config_dict(),
             "launches": [launch.to_dict() for launch in self.launches],
             "total": self.total_dict(),
@@ -226,7 +226,7 @@ class Prediction:
         }
 
 
-def _told(time_s: float, bottleneck: str, share: float) -> str:
+def _summary(time_s: float, bottleneck: str, share: float) -> str:
     return f"{units.duration(time_s)}, bound by {bottleneck} {percent(share)}"
 
 

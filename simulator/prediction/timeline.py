@@ -1,6 +1,6 @@
 """When each CTA ran, where, and on what; and how many bytes moved meanwhile. Made of what the engine records."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,9 @@ from ..engine.engine import LaunchRun
 from ..launch.program import Affine, Launch
 from ..launch.walk import steps
 from .prediction import LaunchPrediction
+
+PartText = Callable[[int, int, int], str]
+"""Names rows of a slab: number of the slab, first row, last row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +68,14 @@ def timeline_of(
     predicted: tuple[LaunchPrediction, ...],
     runs: Sequence[LaunchRun],
     sms: int,
-    heads: int,
-    rows: str,
+    part_text: PartText,
 ) -> Timeline:
     """The timeline of recorded runs.
 
     Args:
         predicted, runs: of each launch.
         sms: of the device.
-        heads, rows: as in `work_of_ctas`.
+        part_text: as in `work_of_ctas`.
     """
     entries = []
     begin_s, begin_cycles = 0.0, float(runs[0].timeline[0, 2])  # a warm run begins after the one that warmed it
@@ -85,7 +87,7 @@ def timeline_of(
                 name=launch.name,
                 begin_s=begin_s,
                 end_s=begin_s + run.cycles / prediction.clock_hz,
-                work=work_of_ctas(launch, heads, rows),
+                work=work_of_ctas(launch, part_text),
                 cta=np.arange(len(sm)),
                 sm=sm.astype(np.int64),
                 slot=slot.astype(np.int64) // sms,
@@ -101,12 +103,11 @@ def timeline_of(
     return Timeline(sms=sms, launches=tuple(entries))
 
 
-def work_of_ctas(launch: Launch, heads: int, rows: str) -> tuple[str, ...]:
+def work_of_ctas(launch: Launch, part_text: PartText) -> tuple[str, ...]:
     """What each CTA computes, by the tile that its last step stores.
 
     Args:
-        heads: query heads of a sequence.
-        rows: what the rows of that tile are called, e.g. `queries`.
+        part_text: names rows of a slab, as `Problem.part_text`.
     """
     program = launch.program
     tile = [tile for step, _ in steps(program.body) for tile in step.stores[:1]][-1]
@@ -126,9 +127,7 @@ def work_of_ctas(launch: Launch, heads: int, rows: str) -> tuple[str, ...]:
     texts = []
     for cta, row in enumerate(np.stack((columns[tile.slab], tops, bottoms, lefts), axis=1).tolist()):
         slab, top, bottom, left = row
-        batch, head = divmod(slab, heads)
-        words = [f"batch {batch}"] if tensor.slabs > heads else []
-        words += [f"head {head}", f"{rows} {top}-{bottom - 1}"]
+        words = [part_text(slab, top, bottom - 1)]
         words += [f"keys from {left}"] if lefts.any() else []
         more = (program.item_count - 1 - cta) // launch.cta_count  # of a persistent grid
         texts.append(", ".join(words) + (f" and {more} more" if more else ""))

@@ -1,17 +1,25 @@
-"""What is to be computed: one attention forward pass, and nothing about how.
+"""One attention forward pass.
 
 O[b, h] = softmax(Q[b, h] K[b, g]^T / sqrt(D) + mask) V[b, g], with g = h // (H / G).
 Letters: B batch, H query heads, G KV heads, M query length, N key length, D head dim.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any, ClassVar
 
-DTYPE_BYTES = MappingProxyType({"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1})
+from ..dtypes import DTYPES, OPERANDS
+from .mask import Mask
+from .problem import Field, Problem, ReadWrite, check_dtype, check_whole_numbers
+
+HEAD_DIMS = range(16, 257, 8)
+MAX_SEQLEN = 1 << 24
+MAX_SLABS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionProblem:
+class AttentionProblem(Problem):
     """Shape, type and mask of one attention forward pass.
 
     A causal mask is aligned to the last key, as SDPA and FlashAttention align it when M != N:
@@ -26,11 +34,26 @@ class AttentionProblem:
         head_dim: D, elements per head.
         dtype: element type of Q, K, V and O: fp32, fp16, bf16 or fp8 (e4m3, and then O is bf16).
         causal: whether the mask is causal.
+        window: keys that a query sees at most, the last up to its own place; 0: all. The mask is then causal.
         dropout: probability that an element of P is dropped (read by the unfused pipeline only).
 
     Raises:
         ValueError: a field is out of range; the text names field, value and what is allowed.
     """
+
+    KIND: ClassVar[str] = "attention"
+    MOVES: ClassVar[str] = "Q, K, V read once, O written once"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field(name="batch", help="Sequences (B).", default=4),
+        Field(name="heads", help="Query heads (H).", default=32),
+        Field(name="kv_heads", help="KV heads (G); must divide H.  [default: H]", default=None),
+        Field(name="head_dim", help="Head dimension (D).", default=64),
+        Field(name="dtype", help="Element type.", default="fp16", metavar="|".join(OPERANDS), choices=OPERANDS),
+        Field(name="causal", help="Causal mask, aligned to the last key (bottom right).", default=False),
+        Field(name="window", help="Causal mask of the last W keys only (sliding window).", default=0, metavar="W"),
+        Field(name="dropout", help="Dropout probability (unfused only).", default=0.0, metavar="P"),
+    )
+    ASKS_NOTHING: ClassVar[Mapping[str, Any]] = MappingProxyType({"window": 0, "causal": False, "dropout": 0.0})
 
     batch: int
     heads: int
@@ -40,39 +63,60 @@ class AttentionProblem:
     head_dim: int
     dtype: str = "fp16"
     causal: bool = False
+    window: int = 0
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("batch", "heads", "seqlen_q", "seqlen_k", "head_dim"):
+        check_whole_numbers(self, "batch", "heads", "seqlen_q", "seqlen_k", "head_dim")
+        for name, allowed in (("kv_heads", "1 or more"), ("window", "1 or more, or 0 for none")):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} = {value!r}: must be an integer of 1 or more")
-        if not isinstance(self.kv_heads, int) or isinstance(self.kv_heads, bool) or self.kv_heads < 0:
-            raise ValueError(f"kv_heads = {self.kv_heads!r}: must be an integer of 1 or more")
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise ValueError(f"{name} = {value!r}: must be an integer of {allowed}")
         if self.kv_heads == 0:
             object.__setattr__(self, "kv_heads", self.heads)
+        if self.window:
+            object.__setattr__(self, "causal", True)
         if self.heads % self.kv_heads:
             raise ValueError(f"kv_heads = {self.kv_heads}: must divide heads = {self.heads}")
-        if self.dtype not in DTYPE_BYTES:
-            raise ValueError(f"dtype = {self.dtype!r}: must be one of {', '.join(DTYPE_BYTES)}")
+        check_dtype(self.dtype, OPERANDS)
         if self.head_dim not in HEAD_DIMS:
             raise ValueError(f"head_dim = {self.head_dim}: must be a multiple of 8 from 16 to 256")
         if not isinstance(self.dropout, (int, float)) or not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout = {self.dropout!r}: must be a probability in [0, 1)")
-        if self.seqlen_q > MAX_SEQLEN or self.seqlen_k > MAX_SEQLEN:
-            raise ValueError(f"seqlen = {max(self.seqlen_q, self.seqlen_k)}: must be at most {MAX_SEQLEN} (2^24)")
-        if self.batch * self.heads > MAX_SLABS:
-            raise ValueError(f"batch * heads = {self.batch * self.heads}: must be at most {MAX_SLABS} (2^20)")
+        check_size(self.seqlen_q, self.seqlen_k, self.batch * self.heads)
 
     @property
-    def element_bytes(self) -> int:
-        """Size of one element of Q, K or V [B]."""
-        return DTYPE_BYTES[self.dtype]
+    def key(self) -> str:
+        """In a word, e.g. `B4-H32-G8-M4096-N4096-D64-fp16-causal`."""
+        words = [f"B{self.batch}", f"H{self.heads}", f"G{self.kv_heads}", f"M{self.seqlen_q}", f"N{self.seqlen_k}"]
+        words += [f"D{self.head_dim}", self.dtype, *(["causal"] if self.causal else [])]
+        words += [f"window{self.window}"] if self.window else []
+        words += [f"dropout{self.dropout:g}"] if self.dropout else []
+        return "-".join(words)
+
+    @property
+    def text(self) -> str:
+        """In one line, e.g. `B=4 H=32 M=N=4096 D=64 fp16 causal`."""
+        kv_heads = f" G={self.kv_heads}" if self.kv_heads != self.heads else ""
+        dropout = f" dropout {self.dropout:g}" if self.dropout else ""
+        lengths = lengths_text(self.seqlen_q, self.seqlen_k)
+        shape = f"B={self.batch} H={self.heads}{kv_heads} {lengths} D={self.head_dim}"
+        return f"{shape} {self.dtype} {self.mask.text}{dropout}"
+
+    @property
+    def mask(self) -> Mask:
+        """Which keys each query sees."""
+        return Mask(causal=self.causal, window=self.window)
+
+    @property
+    def output_dtype(self) -> str:
+        """Name of the element type of O."""
+        return self.element.result
 
     @property
     def output_bytes(self) -> int:
         """Size of one element of O [B]."""
-        return max(DTYPE_BYTES[self.dtype], DTYPE_BYTES["bf16"])
+        return DTYPES[self.output_dtype].size_bytes
 
     @property
     def head_group(self) -> int:
@@ -82,13 +126,12 @@ class AttentionProblem:
     @property
     def scores(self) -> int:
         """Elements of the score matrix S that the mask lets through, over all heads."""
-        m, n = self.seqlen_q, self.seqlen_k
-        if not self.causal:
-            return self.batch * self.heads * m * n
-        # Row i sees clamp(i + 1 + n - m, 0, n) keys: an arithmetic series whose first m - n rows are empty.
-        first = max(1, n - m + 1)
-        rows = min(m, n)
-        return self.batch * self.heads * rows * (first + n) // 2
+        return self.batch * self.heads * self.mask.visible_scores(self.seqlen_q, self.seqlen_k)
+
+    @property
+    def exp_count(self) -> int:
+        """One exponential a score that the mask lets through."""
+        return self.scores
 
     @property
     def product_flop(self) -> int:
@@ -103,7 +146,37 @@ class AttentionProblem:
         """
         return 2 * self.product_flop
 
+    @property
+    def compulsory(self) -> ReadWrite:
+        """Q, K, V read once, O written once; every row counts, also one that the mask leaves without keys [B].
 
-HEAD_DIMS = range(16, 257, 8)
-MAX_SEQLEN = 1 << 24
-MAX_SLABS = 1 << 20
+        Source: Williams et al., Roofline (2009); FlashAttention (2022), proof of Proposition 3.
+        """
+        queries, keys = self.batch * self.heads * self.seqlen_q, self.batch * self.kv_heads * self.seqlen_k
+        return ReadWrite(
+            read_bytes=(queries + 2 * keys) * self.head_dim * self.element_bytes,
+            write_bytes=queries * self.head_dim * self.output_bytes,
+        )
+
+    def part_text(self, slab: int, first_row: int, last_row: int) -> str:
+        """E.g. `head 3, queries 128-255`, with the sequence before it where there are several."""
+        return slab_text(slab, self.batch, self.heads) + f", queries {first_row}-{last_row}"
+
+
+def lengths_text(seqlen_q: int, seqlen_k: int) -> str:
+    """Both lengths in words, e.g. `M=N=4096`."""
+    return f"M=N={seqlen_k}" if seqlen_q == seqlen_k else f"M={seqlen_q} N={seqlen_k}"
+
+
+def slab_text(slab: int, batch: int, heads: int) -> str:
+    """A matrix of B * H in words, e.g. `batch 1, head 3`; `head 3` where there is one sequence."""
+    sequence, head = divmod(slab, heads)
+    return f"batch {sequence}, head {head}" if batch > 1 else f"head {head}"
+
+
+def check_size(seqlen_q: int, seqlen_k: int, slabs: int) -> None:
+    """Raises: ValueError: lengths or matrices beyond what addresses and counts are made for."""
+    if max(seqlen_q, seqlen_k) > MAX_SEQLEN:
+        raise ValueError(f"seqlen = {max(seqlen_q, seqlen_k)}: must be at most {MAX_SEQLEN} (2^24)")
+    if slabs > MAX_SLABS:
+        raise ValueError(f"batch * heads = {slabs}: must be at most {MAX_SLABS} (2^20)")

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from .. import units
 from ..device.device import Device
-from ..display.render import RESOURCES, Column, bound_text, config_text, percent, plural, problem_text, table, wrapped
+from ..display.render import RESOURCES, Column, bound_text, config_text, percent, plural, table, wrapped
 from ..explain import ISSUE, OUTSIDE, REASONS, Explanation, LaunchExplanation, Line
 from ..sm.stall_reasons import STALLS
 from ..sm.step_cost import PIPES
@@ -27,7 +27,7 @@ def explain_text(found: Explanation, device: Device, sass: bool, width: int = 11
     head = [
         f"{prediction.schedule} on {prediction.device} ({device.name}):"
         f" {units.duration(prediction.time_s)}, bound by {bound_text(prediction)}",
-        f"  Problem      {problem_text(prediction.problem)}",
+        f"  Problem      {prediction.problem.text}",
         f"  Config       {config_text(prediction.config_dict())}",
         *(f"  Note         {note}" for note in prediction.notes),
     ]
@@ -173,7 +173,7 @@ def explain_dict(found: Explanation, sass: bool) -> dict[str, object]:
         "schema": SCHEMA,
         "device": prediction.device,
         "schedule": prediction.schedule,
-        "problem": asdict(prediction.problem),
+        "problem": prediction.problem.to_dict(),
         "config": prediction.config_dict(),
         "time_s": prediction.time_s,
         "bottleneck": prediction.bottleneck,

@@ -10,13 +10,10 @@ from ..display.columns import rate_text as rate_text
 from ..display.render import RESOURCES, ROOFS, bound_text, flop, percent, plural, table, times, wrapped
 from ..explore.candidate import ERROR_FRACTIONS, Candidate
 from ..explore.explore import Exploration
-from ..explore.ranking import TITLES as TITLES
-from ..explore.ranking import WORDS as WORDS
 from ..explore.ranking import band_text as band_text
 from ..explore.ranking import options_that_vary, ranking_columns, ranking_rows
 from ..explore.ranking import short_text as short_option_text
 from ..prediction.prediction import Prediction
-from ..schedules.registry import find_schedule
 
 AS_FAST = 1.02
 """Times closer than this are told as equal: the order within it is not reliable."""
@@ -90,7 +87,7 @@ def why_lines(found: Exploration) -> list[str]:
     rest = sorted(launch.causes.items(), key=lambda item: -item[1])
     text = ", ".join(f"{name} {percent(share)}" for name, share in rest[1 : 1 + MOST_CAUSES])
     lines.append(f"  - bound by {bound_text(launch)} ({RESOURCES[launch.bottleneck]}); then {text}")
-    bound = roofline(found.problem, found.device, computes=find_schedule(best.schedule).computes)
+    bound = roofline(found.problem, found.device)
     lines.append(
         f"  - Roofline: {units.duration(bound.bound_s)} ({ROOFS[bound.bottleneck]});"
         f" this takes {times(total.time_s / bound.bound_s)}"

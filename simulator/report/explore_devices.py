@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from .. import units
-from ..display.render import Column, config_text, problem_text, table, times, wrapped
+from ..display.render import Column, config_text, table, times, wrapped
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
-from .explore import TITLES, WORDS, explore_rows, left_out_lines, short_text, varying_options, why_lines
+from ..schedules.registry import all_options
+from .explore import explore_rows, left_out_lines, short_text, varying_options, why_lines
 
 SCHEMA = "tilesight.explore-devices/1"
 Key = tuple[str, tuple[tuple[str, object], ...]]
@@ -22,7 +23,7 @@ def devices_text(found: Sequence[Exploration], top: int = 5, width: int = 120, c
     names = ", ".join(f"{one.device_name} ({one.device.name})" for one in found)
     notes = [f"{one.device_name}: {note}" for one in found for note in one.notes]
     shared = {note for note in found[0].notes if all(note in one.notes for one in found)}
-    head = [f"{problem_text(found[0].problem)} on {names}", *[note for note in found[0].notes if note in shared]]
+    head = [f"{found[0].problem.text} on {names}", *[note for note in found[0].notes if note in shared]]
     head += [note for note in notes if note.partition(": ")[2] not in shared]
     lines = wrapped(head, width)
     ran = [one for one in found if one.ranked]
@@ -73,7 +74,7 @@ def _best_table(found: Sequence[Exploration], width: int, color: bool) -> str:
 
 
 def _options(found: Sequence[Exploration]) -> list[str]:
-    return [name for name in TITLES if any(name in varying_options(one) for one in found)]
+    return [name for name in all_options() if any(name in varying_options(one) for one in found)]
 
 
 def _option_columns(found: Sequence[Exploration], items: Sequence[Candidate]) -> list[Column]:
@@ -82,7 +83,7 @@ def _option_columns(found: Sequence[Exploration], items: Sequence[Candidate]) ->
         columns.append(Column(title="schedule", cells=[item.schedule for item in items], left=True))
     for name in _options(found):
         cells = [str(item.config_dict().get(name, "-")) for item in items]
-        columns.append(Column(title=TITLES[name], cells=cells, left=name in WORDS))
+        columns.append(Column(title=all_options()[name].title, cells=cells, left=not all_options()[name].is_number))
     return columns
 
 

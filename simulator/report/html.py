@@ -4,10 +4,11 @@ from collections import Counter
 from html import escape
 
 from .. import units
-from ..display.render import bound_text, percent, plural, problem_text, times
+from ..display.render import bound_text, percent, plural, times
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
-from .explore import TITLES, WORDS, band_lines, band_text, left_out_lines, rate_text, varying_options, why_lines
+from ..schedules.registry import all_options
+from .explore import band_lines, band_text, left_out_lines, rate_text, varying_options, why_lines
 from .figures import figures
 from .page import Made, cell, items, page, table
 
@@ -39,7 +40,7 @@ COST_TEXTS = {"compiled": "machine code", "tiles": "estimates from tiles"}
 
 def explore_html(found: Exploration, made: Made) -> str:
     """The page. Args: made: what its foot tells. Returns: the text of an HTML file."""
-    title = f"{problem_text(found.problem)} on {found.device.name}"
+    title = f"{found.problem.text} on {found.device.name}"
     sections = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="muted">{plural(len(found.candidates), "configuration")}, {len(found.ranked)} fit.'
@@ -81,10 +82,12 @@ def _costs(item: Candidate) -> list[str]:
 
 
 def _table(found: Exploration) -> str:
-    options = [name for name in TITLES if name in varying_options(found)]
+    options = [name for name in all_options() if name in varying_options(found)]
     misfits = len(found.ranked) < len(found.candidates)
-    heads = ["#", "schedule", *(TITLES[name] for name in options), *FIGURES, *([REASON] if misfits else [])]
-    left = {"schedule", FIT, "bound by", "cycles from", REASON, *(TITLES[name] for name in WORDS)}
+    heads = ["#", "schedule", *(all_options()[name].title for name in options), *FIGURES]
+    heads += [REASON] if misfits else []
+    words = {option.title for option in all_options().values() if not option.is_number}
+    left = {"schedule", FIT, "bound by", "cycles from", REASON, *words}
     rows = [_row(found, rank, item, options, misfits) for rank, item in enumerate(found.candidates, 1)]
     kinds = ["pareto" if item.pareto else "" if item.fits else "misfit" for item in found.candidates]
     return (
@@ -97,7 +100,7 @@ def _table(found: Exploration) -> str:
 def _row(found: Exploration, rank: int, item: Candidate, options: list[str], misfits: bool) -> list[str]:
     cells = [cell(str(rank)), cell(item.schedule, kind="left")]
     for name in options:
-        cells.append(cell(str(item.config_dict().get(name, "")), kind="left" if name in WORDS else ""))
+        cells.append(cell(str(item.config_dict().get(name, "")), kind="" if all_options()[name].is_number else "left"))
     if item.prediction is None:
         cells += [cell("")] * len(FIGURES)
     else:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from .. import units
-from ..display.render import Column, config_text, problem_text, table, times, wrapped
+from ..display.render import Column, config_text, table, times, wrapped
 from ..explore.fastest import Point
 from ..explore.lengths import Scaling
 from ..schedules.registry import find_schedule
@@ -19,7 +19,7 @@ def compare_text(*found: Scaling, width: int = 120, color: bool = False) -> str:
         width: characters; color: whether to use bold.
     """
     first = found[0]
-    shape = problem_text(first.problem).replace(f"M=N={first.problem.seqlen_q} ", "")
+    shape = first.problem.text.replace(f"M=N={first.problem.seqlen_q} ", "")
     named = "; ".join(f"{one.device_name} ({one.device.name}), {units.capacity(one.device.hbm_bytes)}" for one in found)
     lines = wrapped([f"{shape} on {named}", *dict.fromkeys(note for one in found for note in one.notes)], width)
     if len(found) > 1:

@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from .. import units
-from ..display.render import problem_text
 from ..explore.explore import Exploration
 from ..explore.lengths import Scaling
 from .draw import PAPER, STYLE, draw_capacity, log_axis, png, ticks
@@ -28,7 +27,7 @@ def explore_png(found: Exploration) -> bytes:
     maps = every[:MOST_MAPS]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(13, 9.6 if maps else 5.4), layout="constrained")
-        figure.suptitle(f"{problem_text(found.problem)} on {found.device.name}", x=0.01, ha="left", fontsize=13)
+        figure.suptitle(f"{found.problem.text} on {found.device.name}", x=0.01, ha="left", fontsize=13)
         rows: Any = figure.subfigures(2, 1, height_ratios=(1, 1.05)) if maps else [figure]
         if maps:
             spills = f"; {SPILL_MARK}: spills registers" if any(one.any_spills for one in maps) else ""
@@ -64,7 +63,7 @@ def compare_png(found: Scaling) -> bytes:
     """Time and device memory over sequence length, both logarithmic: quadratic against linear. Returns: a PNG file."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(13, 5.8), layout="constrained")
-        shape = problem_text(found.problem).replace(f"M=N={found.problem.seqlen_q} ", "")
+        shape = found.problem.text.replace(f"M=N={found.problem.seqlen_q} ", "")
         figure.suptitle(f"{shape} on {found.device.name}", x=0.01, ha="left", fontsize=13)
         left, right = figure.subplots(1, 2)
         # Where two lines coincide, the gaps of the upper one show the lower one.

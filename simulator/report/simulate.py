@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from .. import units
-from ..closed_form.compulsory import compulsory_hbm_bytes
 from ..closed_form.roofline import roofline
 from ..device.device import Device
-from ..display.render import RESOURCES, ROOFS, bar, bound_text, config_text, flop, percent, plural, problem_text, times
+from ..display.render import RESOURCES, ROOFS, bar, bound_text, config_text, flop, percent, plural, times
 from ..prediction.bottleneck import LAUNCH, TAIL, WAIT
 from ..prediction.prediction import LaunchPrediction, Prediction
-from ..schedules.registry import find_schedule
 from ..traffic import Traffic
 
 WIDTH = 120
@@ -25,15 +23,13 @@ COSTS = {
     "tiles": "estimated from tile sizes",
 }
 """Where the cycles of a step come from, in words."""
-COMPULSORY = {"attention": "Q, K, V read once, O written once", "softmax": "X read once, Y written once"}
-"""What a schedule computes -> what it cannot but move."""
 
 
 def simulate_text(prediction: Prediction, device: Device) -> str:
     """What `tilesight simulate` prints: each launch, then the total."""
     lines = [
         f"{prediction.schedule} on {prediction.device} ({device.name})",
-        f"  Problem      {problem_text(prediction.problem)}",
+        f"  Problem      {prediction.problem.text}",
         f"  Config       {config_text(prediction.config_dict())}",
         *note_lines(prediction.notes),
     ]
@@ -124,14 +120,13 @@ def total_lines(prediction: Prediction, device: Device) -> list[str]:
     lines = [heading, f"  Time         {units.duration(total.time_s)}, bound by {bound_text(prediction)}"]
     if len(prediction.launches) > 1:
         lines += traffic_lines(total, device)
-    computes = find_schedule(prediction.schedule).computes
-    compulsory = compulsory_hbm_bytes(prediction.problem, computes=computes).total_bytes
+    compulsory = prediction.problem.compulsory.total_bytes
     stayed = ", as the output is still in L2" if total.hbm_bytes < compulsory else ""
     lines.append(
-        f"  Compulsory   {units.traffic(compulsory)} at HBM ({COMPULSORY[computes]});"
+        f"  Compulsory   {units.traffic(compulsory)} at HBM ({prediction.problem.MOVES});"
         f" this moves {times(total.hbm_bytes / compulsory)}{stayed}"
     )
-    bound = roofline(prediction.problem, device, computes=computes)
+    bound = roofline(prediction.problem, device)
     lines.append(
         f"  Roofline     {units.duration(bound.bound_s)} ({ROOFS[bound.bottleneck]});"
         f" this takes {times(total.time_s / bound.bound_s)}"

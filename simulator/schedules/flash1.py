@@ -36,7 +36,9 @@ from ..launch.program import Launch, Loop, Matmul, Path, Resources, Step, Tile, 
 from ..limits import WARP_THREADS
 from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import estimate_resources, exchanged_bytes, tensor_instruction
-from .contract import Config, Schedule, frozen
+from .config import Config
+from .contract import Schedule, frozen
+from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, WARP_SPLIT, declared, tiled
 from .tiles import LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor
 
 VARIABLES = ("slab", "kv_slab")
@@ -115,7 +117,7 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
             program=program,
             resources=_resources(problem, config, device),
             dtype=problem.dtype,
-            warp_split=config.warp_split,  # type: ignore[arg-type]
+            warp_split=config.warp_split,
             constants=frozen(
                 block_m=block_m,
                 block_n=block_n,
@@ -200,14 +202,15 @@ SCHEDULE = Schedule(
     name="flash1",
     summary="FlashAttention-1: keys outside, one CTA a head; O and statistics are re-read and re-written",
     source="Dao et al. 2022, FlashAttention, Algorithm 1",
-    options=("block_m", "block_n", "num_warps", "num_stages", "warp_split"),
-    default=Config(block_m=64, block_n=128, num_warps=4, num_stages=2, warp_split="k"),
-    space={
-        "block_m": (16, 32, 64, 128),
-        "block_n": (32, 64, 128, 256),
-        "num_warps": (4, 8),
-        "num_stages": (1, 2, 3, 4),
-    },
+    options=declared(
+        tiled(BLOCK_M, 64, 16, 32, 64, 128),
+        tiled(BLOCK_N, 128, 32, 64, 128, 256),
+        tiled(NUM_WARPS, 4, 4, 8),
+        tiled(NUM_STAGES, 2, 1, 2, 3, 4),
+        tiled(WARP_SPLIT, "k"),
+    ),
     launches=launches,
     supports=supports,
+    unread=("window", "dropout"),
+    rewritten=frozenset({"O", "L", "MAX"}),
 )

@@ -2,8 +2,10 @@
 
     for each item (head, q_tile), one CTA each:         grid, in cta_order
         load Q
+        for j in key tiles at the edge of a window:     (only under a window mask)
+            load K[j], V[j];  S = Q K^T;  mask;  online softmax;  O = O * alpha + P V
         for j in key tiles that no mask touches:        pipelined num_stages deep
-            load K[j], V[j];  S = Q K^T;  online softmax;  O = O * alpha + P V
+            the same, without the mask
         for j in key tiles that need a mask:            (causal diagonal, ragged end)
             the same, with the mask
         O = O / l;  store O, LSE
@@ -16,7 +18,8 @@
 | O | 0 | 1 |
 | LSE | 0 | 1 |
 
-(not causal; q_tiles = ceil(M / block_m), group = H / G. A causal mask skips the key tiles above the diagonal.)
+(not causal; q_tiles = ceil(M / block_m), group = H / G. A causal mask skips
+the key tiles above the diagonal, a window those before it.)
 
 Source: Dao, FlashAttention-2 (2023), Algorithm 1 and section 3.2 (parallelism over query tiles),
 section 3.3 (split-Q warps); loop structure of the Triton tutorial 06-fused-attention.
@@ -31,12 +34,27 @@ from ..integers import cdiv
 from ..launch.program import Launch, Loop, Matmul, Path, Resources, Step, Tile, TileProgram, Work, affine
 from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import estimate_resources, exchanged_bytes, tensor_instruction
-from .contract import Config, Schedule, frozen
-from .tiles import LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor, visible_key_tiles
+from .config import Config
+from .contract import Schedule, frozen
+from .options import (
+    BLOCK_M,
+    BLOCK_N,
+    CTA_ORDER,
+    KV_ORDER,
+    NUM_STAGES,
+    NUM_WARPS,
+    PERSISTENT,
+    WARP_SPLIT,
+    declared,
+    tiled,
+)
+from .tiles import LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor
 
 FP8_P_LOG2 = 8
 """P is rounded to fp8 (e4m3) times 2^8: the largest are 256 of 448, and those above 2^-18 are not yet 0."""
 VARIABLES = ("slab", "kv_slab", "q_tile", "step", "first", "trips", "masked_first", "masked_trips")
+WINDOW_VARIABLES = ("window_first", "window_trips")
+"""Of an item under a window mask, beside the others."""
 
 
 def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
@@ -106,6 +124,16 @@ def launch_of(
     def query(tensor: str, cols: int, path: Path = "plain") -> Tile:
         return Tile(tensor=tensor, slab="slab", row=affine(q_tile=block_m), rows=block_m, cols=cols, path=path)
 
+    def stream(name: str, first: str, trips: str, work: Work) -> Loop:
+        step = Step(name=name, loads=keys_and_values, work=work)
+        return Loop(counter="j", first=first, step="step", trips=trips, stages=config.num_stages, body=(step,))
+
+    edge = (stream("window", *WINDOW_VARIABLES, masked),) if problem.window else ()
+    loops = (
+        *edge,
+        stream("inner", "first", "trips", inner),
+        stream("masked", "masked_first", "masked_trips", masked),
+    )
     program = TileProgram(
         tensors=(
             query_tensor(problem),
@@ -114,7 +142,7 @@ def launch_of(
             query_tensor(problem, "O", "output"),
             statistic_tensor(problem, "LSE"),
         ),
-        variables=VARIABLES,
+        variables=(*VARIABLES, *WINDOW_VARIABLES) if problem.window else VARIABLES,
         items=partial(_items, problem, config, consumer_warps > 0),
         item_count=item_count,
         period_items=period,
@@ -124,22 +152,7 @@ def launch_of(
                 loads=(query("Q", dim, query_path),),
                 work=Work(smem_write_bytes=q_tile_bytes, barriers=1),
             ),
-            Loop(
-                counter="j",
-                first="first",
-                step="step",
-                trips="trips",
-                stages=config.num_stages,
-                body=(Step(name="inner", loads=keys_and_values, work=inner),),
-            ),
-            Loop(
-                counter="j",
-                first="masked_first",
-                step="step",
-                trips="masked_trips",
-                stages=config.num_stages,
-                body=(Step(name="masked", loads=keys_and_values, work=masked),),
-            ),
+            *loops,
             Step(
                 name="epilogue",
                 work=Work(
@@ -165,7 +178,7 @@ def launch_of(
         program=program,
         resources=resources,
         dtype=problem.dtype,
-        warp_split=config.warp_split,  # type: ignore[arg-type]
+        warp_split=config.warp_split,
         constants=frozen(
             block_m=block_m,
             block_n=block_n,
@@ -177,10 +190,13 @@ def launch_of(
             causal=problem.causal,
             whole_m=problem.seqlen_q % block_m == 0,
             whole_n=problem.seqlen_k % block_n == 0,
-            # Rows meet a tile of which they see nothing, before any other, where they see no key or walk backwards.
-            guarded=problem.causal and (problem.seqlen_q > problem.seqlen_k or config.kv_order == "sawtooth"),
+            # Rows meet a tile of which they see nothing, before any other, where they see no key, walk backwards, or
+            # where the windows of other rows begin earlier.
+            guarded=problem.causal
+            and (problem.seqlen_q > problem.seqlen_k or config.kv_order == "sawtooth" or problem.window > 0),
             p_log2=FP8_P_LOG2 if problem.dtype == "fp8" else 0,
             persistent=ctas < item_count,
+            **({"window": problem.window} if problem.window else {}),
             **constants,
         ),
         arguments=frozen(
@@ -201,24 +217,23 @@ def _items(problem: AttentionProblem, config: Config, one_loop: bool, indices: n
         slab, q_tile = indices % slabs, indices // slabs
     if config.cta_order in ("m-reversed", "longest-first"):
         q_tile = q_tiles - 1 - q_tile
-    unmasked, needed = visible_key_tiles(problem, q_tile, config.block_m, config.block_n)
+    tiles = problem.mask.key_tiles(q_tile, config.block_m, config.block_n, problem.seqlen_q, problem.seqlen_k)
+    first, full_first, full_end, end = tiles.first, tiles.full_first, tiles.full_end, tiles.end
     if one_loop and (problem.causal or problem.seqlen_k % config.block_n):
         # The one loop that warps can be specialised for walks all tiles with the mask that some of them need.
-        unmasked = np.zeros_like(unmasked)
-    step = np.ones_like(q_tile)
-    masked_first = unmasked
+        full_first = full_end = first
+    step, trips, masked_first, masked = np.ones_like(q_tile), full_end - full_first, full_end, end - full_end
+    window_trips = full_first - first
     if config.kv_order == "sawtooth":
         step = 1 - 2 * (q_tile % 2)
         # One loop walks all tiles, so that backwards means backwards; a masked tile anywhere makes it the masked loop.
-        unmasked = np.where(unmasked == needed, needed, 0)
-        backwards_first = np.where(step < 0, needed - 1, 0)
-        masked_first = np.where(unmasked > 0, unmasked, backwards_first)
-        first = np.where(unmasked > 0, backwards_first, 0)
-    else:
-        first = np.zeros_like(q_tile)
-    return np.stack(
-        (slab, slab // problem.head_group, q_tile, step, first, unmasked, masked_first, needed - unmasked), axis=1
-    )
+        whole = (full_first == first) & (full_end == end) & (end > first)
+        walk_first = np.where(step < 0, end - 1, first)
+        trips, masked = np.where(whole, end - first, 0), np.where(whole, 0, end - first)
+        full_first, masked_first = np.where(whole, walk_first, 0), np.where(whole, end, walk_first)
+        window_trips = np.zeros_like(window_trips)
+    columns = (slab, slab // problem.head_group, q_tile, step, full_first, trips, masked_first, masked)
+    return np.stack((*columns, first, window_trips) if problem.window else columns, axis=1)
 
 
 def _iteration(
@@ -255,13 +270,15 @@ SCHEDULE = Schedule(
     name="flash2",
     summary="FlashAttention-2: query tiles outside, one CTA a tile; O and statistics stay on chip",
     source="Dao 2023, FlashAttention-2, Algorithm 1",
-    options=("block_m", "block_n", "num_warps", "num_stages", "cta_order", "kv_order", "persistent", "warp_split"),
-    default=Config(block_m=128, block_n=64, num_warps=4, num_stages=3),
-    space={
-        "block_m": (32, 64, 128, 256),
-        "block_n": (32, 64, 128, 256),
-        "num_warps": (4, 8),
-        "num_stages": (1, 2, 3, 4),
-    },
+    options=declared(
+        tiled(BLOCK_M, 128, 32, 64, 128, 256),
+        tiled(BLOCK_N, 64, 32, 64, 128, 256),
+        tiled(NUM_WARPS, 4, 4, 8),
+        tiled(NUM_STAGES, 3, 1, 2, 3, 4),
+        CTA_ORDER,
+        KV_ORDER,
+        PERSISTENT,
+        WARP_SPLIT,
+    ),
     launches=launches,
 )

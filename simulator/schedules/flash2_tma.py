@@ -31,14 +31,24 @@ from ..launch.program import Launch, Resources
 from ..limits import TMA_CAPABILITY, TMA_STRIDE_BYTES
 from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import REGISTER_GRANULE, exchanged_bytes, tensor_instruction
-from .contract import Config, Schedule
-from .flash2 import SCHEDULE as FLASH2
+from .config import Config
+from .contract import Schedule
 from .flash2 import launch_of, resources_of
+from .options import BLOCK_M, BLOCK_N, CTA_ORDER, KV_ORDER, NUM_STAGES, NUM_WARPS, PERSISTENT, declared, number, tiled
 from .tiles import padded_head_dim
 
 SPECIALISED_WARPS = {"wgmma": (8, 12), "tcgen05": (4, 12), "mma": (4, 8)}
 """Tensor instruction -> warps that compute, and all warps, of a CTA that asked for 4 (compiled by Triton 3.6)."""
 
+WARP_SPECIALIZE = number(
+    "warp_specialize",
+    "1: warp-specialized, some warps load, others compute.",
+    (0, 1),
+    "0 or 1",
+    title="warp spec.",
+    space=(0, 1),
+    usual=0,
+)
 SPECIALISED_STAGES = 2
 """Most stages of specialised warps. On an H200 all 56 configurations with 1 or 2 that were tried were right,
 and all 48 with 3 or 4 gave NaN as soon as a head had three key tiles or more (Triton 3.6.0, 2026-11-21)."""
@@ -56,7 +66,7 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
             f"flash2_tma needs {TMA_CAPABILITY} or newer; take flash2"
         )
     # Triton splits queries among warps; flash2 can be told otherwise.
-    config = replace(config, warp_split=FLASH2.default.warp_split)
+    config = config.but(warp_split="q")
     if not config.warp_specialize:
         resources, consumer_warps = resources_of(problem, config, device, num_warps=config.num_warps), 0
     else:
@@ -137,25 +147,18 @@ SCHEDULE = Schedule(
     name="flash2_tma",
     summary="FlashAttention-2 with TMA loads: tiles by tensor descriptors, warps specialised on request",
     source="Shah et al. 2024, FlashAttention-3, sections 3.1 and 3.3",
-    options=(
-        "block_m",
-        "block_n",
-        "num_warps",
-        "num_stages",
-        "cta_order",
-        "kv_order",
-        "persistent",
-        "warp_specialize",
+    options=declared(
+        tiled(BLOCK_M, 128, 64, 128, 256),
+        tiled(BLOCK_N, 64, 32, 64, 128, 256),
+        tiled(NUM_WARPS, 4, 4, 8),
+        tiled(NUM_STAGES, 3, 2, 3, 4),
+        CTA_ORDER,
+        KV_ORDER,
+        PERSISTENT,
+        WARP_SPECIALIZE,
     ),
-    default=FLASH2.default,
-    space={
-        "block_m": (64, 128, 256),
-        "block_n": (32, 64, 128, 256),
-        "num_warps": (4, 8),
-        "num_stages": (2, 3, 4),
-        "warp_specialize": (0, 1),
-    },
     launches=launches,
     supports=supports,
+    unread=("window", "dropout"),
     conflict=conflict,
 )

@@ -48,7 +48,9 @@ from ..integers import cdiv
 from ..launch.program import Launch, Loop, Matmul, Path, Resources, Step, Tile, Work, affine
 from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import ROW_STATE_REGISTERS, estimate_resources, exchanged_bytes, tensor_instruction
-from .contract import Config, Schedule
+from .config import Config
+from .contract import Schedule
+from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, declared, tiled
 from .tiles import (
     STATISTIC_BYTES,
     RowTiling,
@@ -304,14 +306,14 @@ SCHEDULE = Schedule(
     name="naive",
     summary="three kernels: scores, softmax, output; S and P go through device memory",
     source="Dao et al. 2022, FlashAttention, Algorithm 0",
-    options=("block_m", "block_n", "num_warps", "num_stages"),
-    default=Config(block_m=128, block_n=64, num_warps=4, num_stages=3),
-    space={
-        "block_m": (32, 64, 128, 256),
-        "block_n": (32, 64, 128, 256),
-        "num_warps": (4, 8),
-        "num_stages": (1, 2, 3, 4),
-    },
+    options=declared(
+        tiled(BLOCK_M, 128, 32, 64, 128, 256),
+        tiled(BLOCK_N, 64, 32, 64, 128, 256),
+        tiled(NUM_WARPS, 4, 4, 8),
+        tiled(NUM_STAGES, 3, 1, 2, 3, 4),
+    ),
     launches=launches,
     supports=supports,
+    unread=("window", "dropout"),
+    baseline=True,
 )

@@ -27,16 +27,29 @@ from types import MappingProxyType
 from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import Launch, Loop, Step, Tile, Work
-from ..problems.attention import AttentionProblem
+from ..problems.softmax import SoftmaxProblem
 from ..residency.registers_and_smem import ROW_STATE_REGISTERS, estimate_resources
-from .contract import Config, Schedule
+from .config import Config
+from .contract import Schedule
+from .options import BLOCK_M, BLOCK_N, NUM_WARPS, POWERS, declared, tiled, word
 from .tiles import STATISTIC_BYTES, RowTiling, row_tile, score_tensor, tile_launch
 
+SOFTMAX_VARIANT = word(
+    "softmax_variant",
+    "Algorithm of a stand-alone row softmax.",
+    ("naive", "safe", "online"),
+    title="softmax",
+    default="online",
+    usual="online",
+    # naive, which overflows, is nothing to recommend: it is looked at by name
+    space=("safe", "online"),
+)
+"""How a row's sum is found: `naive` (no maximum), `safe` (maximum first) or `online` (both in one pass)."""
 PASSES = MappingProxyType({"naive": ("sum",), "safe": ("maximum", "sum"), "online": ("normaliser",)})
 """Variant -> its passes over a strip before the one that writes."""
 
 
-def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
+def launches(problem: SoftmaxProblem, config: Config, device: Device) -> tuple[Launch, ...]:
     """The one launch; each variant is a kernel of its own."""
     tiling = RowTiling(
         rows=config.block_m,
@@ -84,14 +97,14 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
     )
 
 
-def supports(problem: AttentionProblem) -> str | None:
+def supports(problem: SoftmaxProblem) -> str | None:
     """What keeps Y in the working dtype needs 16 bits or more."""
     if problem.dtype == "fp8":
         return "fp8 cannot hold most elements of a softmax over a long row: they are below 2^-9"
     return None
 
 
-def _exchange_bytes(problem: AttentionProblem, tiling: RowTiling) -> int:
+def _exchange_bytes(problem: SoftmaxProblem, tiling: RowTiling) -> int:
     """What warps that share rows pass to each other, for one number a row [B].
 
     Lanes take 16 bytes each of neighbouring columns, less where the tile has less for them,
@@ -104,7 +117,7 @@ def _exchange_bytes(problem: AttentionProblem, tiling: RowTiling) -> int:
     return tiling.rows * warps * STATISTIC_BYTES if warps > 1 else 0
 
 
-def _work(problem: AttentionProblem, tiling: RowTiling, variant: str) -> dict[str, Work]:
+def _work(problem: SoftmaxProblem, tiling: RowTiling, variant: str) -> dict[str, Work]:
     """Step name -> what a CTA computes in it. An exponential is a product with log2(e) and an EX2."""
     elements, rows = tiling.elements, tiling.rows
     converted = elements // 2 if problem.element_bytes < 4 else 0
@@ -146,18 +159,13 @@ SCHEDULE = Schedule(
     name="online_softmax",
     summary="row softmax alone, as naive, safe or online: 3, 4 or 3 accesses an element",
     source="Milakov and Gimelshein 2018, Online normalizer calculation for softmax",
-    options=("block_m", "block_n", "num_warps", "softmax_variant"),
-    default=Config(block_m=1, block_n=1024, num_warps=4),
-    space={
-        "block_m": (1, 2, 4, 8, 16),
-        "block_n": (256, 512, 1024),
-        "num_warps": (4, 8),
-        # naive, which overflows, is nothing to recommend: it is looked at by name
-        "softmax_variant": ("safe", "online"),
-    },
+    problem=SoftmaxProblem,
+    options=declared(
+        tiled(replace(BLOCK_M, values=POWERS, allowed="a power of two from 1 to 1024"), 1, 1, 2, 4, 8, 16),
+        tiled(BLOCK_N, 1024, 256, 512, 1024),
+        tiled(NUM_WARPS, 4, 4, 8),
+        SOFTMAX_VARIANT,
+    ),
     launches=launches,
     supports=supports,
-    unread=("kv_heads", "head_dim", "causal", "dropout"),
-    computes="softmax",
-    least_block_m=1,
 )

@@ -6,7 +6,9 @@ from pkgutil import iter_modules
 
 from .. import schedules
 from ..names import unknown
+from ..problems.problem import Problem
 from .contract import Schedule
+from .options import Option
 
 
 @cache
@@ -15,6 +17,29 @@ def all_schedules() -> dict[str, Schedule]:
     modules = [import_module(f"{schedules.__name__}.{info.name}") for info in iter_modules(schedules.__path__)]
     found = [module.SCHEDULE for module in modules if hasattr(module, "SCHEDULE")]
     return {schedule.name: schedule for schedule in sorted(found, key=lambda schedule: schedule.name)}
+
+
+@cache
+def all_options() -> dict[str, Option]:
+    """The options of all schedules by name, those of the schedules with the most first."""
+    every: dict[str, Option] = {}
+    for schedule in sorted(all_schedules().values(), key=lambda schedule: -len(schedule.options)):
+        for name, option in schedule.options.items():
+            every.setdefault(name, option)
+    return every
+
+
+@cache
+def all_problems() -> tuple[type[Problem], ...]:
+    """The types of problem that schedules solve, those that most schedules solve first."""
+    types = [schedule.problem for schedule in all_schedules().values()]
+    return tuple(sorted(dict.fromkeys(types), key=lambda kind: (-types.count(kind), kind.KIND)))
+
+
+def baseline_of(problem: type[Problem]) -> Schedule | None:
+    """The schedule that the others of its problem are held against; None where there is none."""
+    every = all_schedules().values()
+    return next((schedule for schedule in every if schedule.baseline and schedule.problem is problem), None)
 
 
 def find_schedule(name: str) -> Schedule:

@@ -1,10 +1,11 @@
 """Configurations that take less of an SM than one that was asked for, the nearest first."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from itertools import product
+from typing import Any
 
-from .contract import Config, Schedule
+from .config import Config
+from .contract import Schedule
 
 SHRINKING = {"num_stages": 1, "block_n": 16, "block_m": 16}
 """Options that decide what a CTA takes of an SM -> the least of each; the one that changes least else first."""
@@ -26,7 +27,7 @@ def smaller(schedule: Schedule, asked: Config, kept: Collection[str] = ()) -> It
     ways = product(*(range(len(values)) for values in space.values()))
     for steps in sorted(ways, key=lambda steps: (sum(steps), [-step for step in steps])):
         chosen = {name: values[step] for (name, values), step in zip(space.items(), steps, strict=True)}
-        config = replace(asked, **chosen)  # type: ignore[arg-type]
+        config = asked.but(**chosen)
         if schedule.conflict(config) is None:
             yield config
 
@@ -39,9 +40,9 @@ def _down(value: int, least: int, *, halved: bool) -> list[int]:
     return values
 
 
-def changes(asked: Config, found: Config) -> dict[str, tuple[int, int]]:
+def changes(asked: Config, found: Config) -> dict[str, tuple[Any, Any]]:
     """Option -> its value in the one and in the other, where they differ."""
-    pairs = {name: (getattr(asked, name), getattr(found, name)) for name in SHRINKING}
+    pairs = {name: (asked.named().get(name), found.named().get(name)) for name in SHRINKING}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 

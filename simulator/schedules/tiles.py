@@ -8,16 +8,21 @@ from math import e, log2
 import numpy as np
 
 from ..device.device import Device
+from ..dtypes import DTYPES, Dtype
 from ..integers import cdiv, next_power_of_two
 from ..launch.program import Launch, Loop, Resources, Step, Tensor, Tile, TileProgram, affine
 from ..limits import TMA_BLOCK, TMA_CAPABILITY, TMA_STRIDE_BYTES
 from ..problems.attention import AttentionProblem
+from ..problems.softmax import SoftmaxProblem
 from .contract import frozen
 
+RowProblem = AttentionProblem | SoftmaxProblem
+"""Problems of B * H matrices of M rows and N columns."""
 LOG2_E = log2(e)
 """Exponentials are powers of two: exp(x) = 2^(x log2 e)."""
-STATISTIC_BYTES = 4
-"""Size of a row's running maximum, sum or log-sum-exp: always fp32 [B]."""
+STATISTIC = DTYPES["fp32"]
+"""Type of a row's running maximum, sum or log-sum-exp."""
+STATISTIC_BYTES = STATISTIC.size_bytes
 SCORE_PITCH_BYTES = 128
 """Rows of score-shaped tensors start at multiples of a line, so that their tiles do [B]."""
 ROW_TILE_ELEMENTS = 4096
@@ -48,7 +53,7 @@ def query_tensor(problem: AttentionProblem, name: str = "Q", role: str = "input"
         slabs=problem.batch * problem.heads,
         rows=problem.seqlen_q,
         cols=problem.head_dim,
-        element_bytes=problem.element_bytes if role == "input" else problem.output_bytes,
+        dtype=problem.element if role == "input" else DTYPES[problem.output_dtype],
     )
 
 
@@ -60,7 +65,7 @@ def key_tensor(problem: AttentionProblem, name: str) -> Tensor:
         slabs=problem.batch * problem.kv_heads,
         rows=problem.seqlen_k,
         cols=problem.head_dim,
-        element_bytes=problem.element_bytes,
+        dtype=problem.element,
     )
 
 
@@ -72,28 +77,28 @@ def statistic_tensor(problem: AttentionProblem, name: str, role: str = "output")
         slabs=problem.batch * problem.heads,
         rows=problem.seqlen_q,
         cols=1,
-        element_bytes=STATISTIC_BYTES,
+        dtype=STATISTIC,
     )
 
 
 def score_tensor(
-    problem: AttentionProblem, name: str, role: str = "scratch", *, slabs: int = 0, element_bytes: int = 0
+    problem: RowProblem, name: str, role: str = "scratch", *, slabs: int = 0, dtype: Dtype | None = None
 ) -> Tensor:
     """A tensor of M x N slabs whose rows start at line boundaries: S, P, or a mask.
 
     Args:
         slabs: number of matrices; 0 means one per query head.
-        element_bytes: size of an element [B]; 0 means that of Q.
+        dtype: element type; None means that of Q.
     """
-    element = element_bytes or problem.element_bytes
+    element = dtype or problem.element
     return Tensor(
         name=name,
         role=role,  # type: ignore[arg-type]
         slabs=slabs or problem.batch * problem.heads,
         rows=problem.seqlen_q,
         cols=problem.seqlen_k,
-        element_bytes=element,
-        pitch_bytes=cdiv(problem.seqlen_k * element, SCORE_PITCH_BYTES) * SCORE_PITCH_BYTES,
+        dtype=element,
+        pitch_bytes=cdiv(problem.seqlen_k * element.size_bytes, SCORE_PITCH_BYTES) * SCORE_PITCH_BYTES,
     )
 
 
@@ -118,7 +123,7 @@ class RowTiling:
         return self.rows * self.cols
 
 
-def row_tiling(problem: AttentionProblem) -> RowTiling:
+def row_tiling(problem: RowProblem) -> RowTiling:
     """Whole rows, several where they are short; column blocks of one row where it is too long for registers."""
     width = next_power_of_two(problem.seqlen_k)
     if width > LONGEST_REGISTER_ROW:
@@ -169,7 +174,7 @@ TILE_VARIABLES = ("slab", "kv_slab", "shared_slab", "q_tile", "k_tile", "inner_t
 """Item variables of `tile_items`; shared_slab is 0, the only slab of a matrix that all heads share."""
 
 
-def tile_items(problem: AttentionProblem, rows: int, cols: int, inner: int, indices: np.ndarray) -> np.ndarray:
+def tile_items(problem: RowProblem, rows: int, cols: int, inner: int, indices: np.ndarray) -> np.ndarray:
     """Items that are the tiles of all M x N score matrices: key tiles fastest, then query tiles, then slabs.
 
     Args:
@@ -187,7 +192,7 @@ def tile_items(problem: AttentionProblem, rows: int, cols: int, inner: int, indi
     return np.stack((slab, slab // problem.head_group, np.zeros_like(slab), q_tile, k_tile, inner_tiles), axis=1)
 
 
-def tile_period(problem: AttentionProblem, rows: int, cols: int) -> int:
+def tile_period(problem: RowProblem, rows: int, cols: int) -> int:
     """Smallest period of `tile_items`: only ragged tiles differ from the others."""
     q_tiles, k_tiles = cdiv(problem.seqlen_q, rows), cdiv(problem.seqlen_k, cols)
     if problem.seqlen_q % rows and q_tiles > 1:
@@ -197,7 +202,7 @@ def tile_period(problem: AttentionProblem, rows: int, cols: int) -> int:
 
 def tile_launch(
     name: str,
-    problem: AttentionProblem,
+    problem: RowProblem,
     *,
     tile: tuple[int, int],
     inner: int = 0,
@@ -235,28 +240,6 @@ def tile_launch(
         constants=frozen(**constants),
         arguments=frozen(seqlen_q=problem.seqlen_q, seqlen_k=problem.seqlen_k, **arguments or {}),
     )
-
-
-def visible_key_tiles(
-    problem: AttentionProblem, q_tile: np.ndarray, block_m: int, block_n: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Which key tiles a query tile needs: all below the first number need no mask, those up to the second need one.
-
-    Args:
-        q_tile: indices of query tiles, int64 of shape (n,).
-
-    Returns:
-        (unmasked, needed): counts of key tiles from the first on, int64 of shape (n,) each.
-    """
-    n = problem.seqlen_k
-    if problem.causal:
-        offset = n - problem.seqlen_q
-        row = q_tile * block_m
-        seen_by_first = np.clip(row + 1 + offset, 0, n)
-        seen_by_last = np.clip(row + block_m + offset, 0, n)
-    else:
-        seen_by_first = seen_by_last = np.full_like(q_tile, n)
-    return seen_by_first // block_n, -(-seen_by_last // block_n)
 
 
 def product_constants(problem: AttentionProblem, block_m: int, block_n: int) -> dict[str, int | bool]:

@@ -63,23 +63,25 @@ Source: Dao et al., FlashAttention (2022), section 2.2 (standard attention, with
 from collections.abc import Mapping
 
 from ..device.device import Device
+from ..dtypes import DTYPES
 from ..launch.program import Launch, Step, Tensor, Tile, Work
 from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import exchanged_bytes
-from .contract import Config, Schedule
+from .config import Config
+from .contract import Schedule
 from .naive import SCHEDULE as NAIVE
 from .naive import output_launch, row_resources, scores_launch, softmax_launch, supports
 from .tiles import row_tile, row_tiling, score_tensor, tile_launch
 
-MASK_BYTES = 1
+MASK = DTYPES["u8"]
 
 
 def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
     """The six launches, in order; masking and dropout run even where they change nothing."""
     tiling = row_tiling(problem)
     elements = tiling.elements
-    mask = score_tensor(problem, "MASK", "input", slabs=1, element_bytes=MASK_BYTES)
-    drop_mask = score_tensor(problem, "DROP_MASK", element_bytes=MASK_BYTES)
+    mask = score_tensor(problem, "MASK", "input", slabs=1, dtype=MASK)
+    drop_mask = score_tensor(problem, "DROP_MASK", dtype=MASK)
     scores, scaled, masked, p, dropped = (
         score_tensor(problem, name) for name in ("S", "S_scaled", "S_masked", "P", "P_dropped")
     )
@@ -184,8 +186,6 @@ SCHEDULE = Schedule(
     summary="six kernels, as an eager framework runs them: every intermediate goes through device memory",
     source="Dao et al. 2022, FlashAttention, section 2.2",
     options=NAIVE.options,
-    default=NAIVE.default,
-    space=NAIVE.space,
     launches=launches,
     supports=supports,
     unread=(),

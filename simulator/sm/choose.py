@@ -28,14 +28,11 @@ COSTS = ("compiled", "tiles")
 """`compiled`: simulated from machine code; `tiles`: estimated from the tile program."""
 
 
-def costs_of(
-    launch: Launch, residency: Residency, device: Device, element_bytes: int, kind: str
-) -> tuple[dict[str, StepCost], str]:
+def costs_of(launch: Launch, residency: Residency, device: Device, kind: str) -> tuple[dict[str, StepCost], str]:
     """Cost of each step, and where it comes from: `compiled`, `tiles`, or `tiles: reason` where the code was of no use.
 
     Args:
         residency: of the launch on the device.
-        element_bytes: of the matmul operands [B].
         kind: one of `COSTS`; code that is not at hand is no reason.
     """
     origin = "tiles"
@@ -45,15 +42,15 @@ def costs_of(
             if changed := changed_rates(device):
                 raise ValueError(f"the SM that its cycles were found for has {changed}")
             if resources.code is not None:
-                return compiled_costs(launch, residency, device, element_bytes).steps, "compiled"
+                return compiled_costs(launch, residency, device).steps, "compiled"
             if other := changed_sm(device):
                 raise ValueError(
                     f"costs are kept for the SMs of compute capability {device.compute_capability}; here {other}"
                 )
-            return kept_costs(launch, residency, device, element_bytes), "compiled"
+            return kept_costs(launch, residency, device), "compiled"
         except ValueError as error:
             origin = f"tiles: {error}"
-    return {step.name: step_cost(step, launch, device, element_bytes) for step, _ in steps(launch.program.body)}, origin
+    return {step.name: step_cost(step, launch, device) for step, _ in steps(launch.program.body)}, origin
 
 
 @cache

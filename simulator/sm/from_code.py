@@ -26,7 +26,7 @@ from ..residency.residency import Residency
 from ..sass.flow import Flow
 from ..trace.paths import OUTSIDE, Region
 from .followed import FollowedCode, follow
-from .full_sm import FullSm, share_full_sm
+from .full_sm import FullSm, measure_full_sm
 from .l1_hits import Spilled, with_l1_hits
 from .latency_slack import LatencySlack, hbm_extra_latency_cycles, latency_slacks
 from .machine import Machine, latencies_of
@@ -66,7 +66,6 @@ def compiled_costs(
     launch: Launch,
     residency: Residency,
     device: Device,
-    element_bytes: int,
     *,
     resident: int | None = None,
     followed: FollowedCode | None = None,
@@ -76,7 +75,6 @@ def compiled_costs(
     Args:
         launch: with compiled resources, and the code in them.
         residency: of the launch on the device.
-        element_bytes: of the matmul operands [B].
         resident: CTAs that share an SM; as many as it holds and the grid has where None.
         followed: what `follow` returned for this launch, where that is known already.
 
@@ -84,7 +82,7 @@ def compiled_costs(
         ValueError: there is no code, or it cannot be followed; one line.
     """
     if len(launch.traced) > 1 and followed is None:
-        return _of_classes(launch, residency, device, element_bytes, resident)
+        return _of_classes(launch, residency, device, resident)
     capability = int(device.compute_capability.replace(".", ""))
     seen = followed or follow(launch, capability, device.sm)
     resident = resident or residency.ctas_per_busy_sm
@@ -95,13 +93,13 @@ def compiled_costs(
         latencies=latencies_of(device, min(launch.cta_count, device.sms)),
     )
     alone = lone_costs(machine)
-    full = share_full_sm(machine, alone, resident, hbm_extra_latency_cycles(launch, device))
+    full = measure_full_sm(machine, alone, resident, hbm_extra_latency_cycles(launch, device))
     lone_cycles = {region: cost.cycles for region, cost in alone.items()}
     slacks = latency_slacks(launch, machine, attributions, seen.executed, lone_cycles)
     charged = {name for attribution in attributions.values() for name in attribution.steps}
     costs = {
         step.name: replace(
-            step_cost(step, launch, device, element_bytes),
+            step_cost(step, launch, device),
             pipe_cycles=(0.0,) * len(COMPILED_PIPES),
             critical_path_cycles=0.0,
             covers_l2=True,
@@ -139,9 +137,7 @@ def compiled_costs(
     )
 
 
-def _of_classes(
-    launch: Launch, residency: Residency, device: Device, element_bytes: int, resident: int | None
-) -> CompiledCost:
+def _of_classes(launch: Launch, residency: Residency, device: Device, resident: int | None) -> CompiledCost:
     """Each class of CTAs of a traced launch by its own; what is said of the code itself is of the first."""
     each = []
     for one in launch.traced:
@@ -150,7 +146,7 @@ def _of_classes(
         # The guards of its classes around them.
         body = tuple(inner for node in own for inner in (node.body if isinstance(node, Loop) else (node,)))
         lone = replace(launch, traced=(one,), program=replace(launch.program, body=body))
-        each.append(compiled_costs(lone, residency, device, element_bytes, resident=resident))
+        each.append(compiled_costs(lone, residency, device, resident=resident))
     return replace(each[0], steps={name: cost for one in each for name, cost in one.steps.items()})
 
 

@@ -45,10 +45,10 @@ class FullSm:
     trips: dict[int, int]
 
 
-def share_full_sm(
+def measure_full_sm(
     machine: Machine, alone: Mapping[int, RegionCost], resident: int, hbm_extra_latency_cycles: float
 ) -> FullSm:
-    """Run as many CTAs as share an SM.
+    """Run as many CTAs as share an SM: in each innermost loop together, and one after the other in every slot.
 
     Args:
         alone: region -> what it takes a lone CTA.
@@ -62,12 +62,12 @@ def share_full_sm(
         number: np.mean([_iteration_cycles(machine, alone, number, resident, apart) for apart in APART], axis=0)
         for number in leaves
     }
-    # Cycles from one iteration of the whole SM to its next.
-    rates = {number: 1.0 / float(np.sum(1.0 / slots)) for number, slots in together.items()}
+    # Cycles from one iteration of any of its CTAs to the next.
+    in_loops = {number: 1.0 / float(np.sum(1.0 / slots)) for number, slots in together.items()}
     trips = {number: SHORT_TRIPS if region.leaf else 1 for number, region in enumerate(regions)}
     _, _, counts = machine.paths.traces(trips)
-    inside = sum(counts[number] * cycles for number, cycles in rates.items())
-    straight = sum(counts.get(number, 1) * cost.cycles for number, cost in alone.items() if number not in rates)
+    inside = sum(counts[number] * cycles for number, cycles in in_loops.items())
+    straight = sum(counts.get(number, 1) * cost.cycles for number, cost in alone.items() if number not in in_loops)
     expected = inside * resident + straight
     rounds, delayed = (ROUNDS, machine) if leaves else (STRAIGHT_ROUNDS, machine.delayed(hbm_extra_latency_cycles))
     run = delayed.run(trips, expected * np.arange(resident) / resident, rounds)
@@ -84,8 +84,8 @@ def share_full_sm(
     rest = min(max(mean, straight / resident), straight + lone.drain)
     scale = rest / straight if straight > 0 else 0.0
     return FullSm(
-        cycles={number: rates.get(number, scale * cost.cycles) for number, cost in alone.items()},
-        slowdown_by_age={number: slots / (resident * rates[number]) for number, slots in together.items()},
+        cycles={number: in_loops.get(number, scale * cost.cycles) for number, cost in alone.items()},
+        slowdown_by_age={number: slots / (resident * in_loops[number]) for number, slots in together.items()},
         run=run,
         trips=trips,
     )

@@ -76,7 +76,7 @@ def figures_of(conditions: Sequence[Condition], costs: Sequence[Sequence[Mapping
     return Figures(steps=names, conditions=np.array(conditions), values=values, slowdown_by_age=slowdown)
 
 
-def kept_costs(launch: Launch, residency: Residency, device: Device, element_bytes: int) -> dict[str, StepCost]:
+def kept_costs(launch: Launch, residency: Residency, device: Device) -> dict[str, StepCost]:
     """Costs of a launch's steps on a device, from the figures in its resources.
 
     Of the conditions that they were simulated under, those are taken whose data come from HBM or not, as the launch's
@@ -86,7 +86,6 @@ def kept_costs(launch: Launch, residency: Residency, device: Device, element_byt
 
     Args:
         residency: of the launch on the device.
-        element_bytes: of the matmul operands [B].
 
     Raises:
         ValueError: the figures are of other steps, or of devices whose L2 is much nearer or farther.
@@ -111,7 +110,7 @@ def kept_costs(launch: Launch, residency: Residency, device: Device, element_byt
     values = np.tensordot(weights, figures.values[like[first], resident - 1], 1)
     slowdown = np.tensordot(weights, figures.slowdown_by_age[like[first], resident - 1], 1)
     return {
-        step.name: _cost(step_cost(step, launch, device, element_bytes), row, by_age[:resident])
+        step.name: _cost(step_cost(step, launch, device), row, by_age[:resident])
         for (step, _), row, by_age in zip(steps(launch.program.body), values, slowdown, strict=True)
     }
 

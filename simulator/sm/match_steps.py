@@ -1,4 +1,4 @@
-"""Which step of a tile program each part of compiled code belongs to, told by how often both run.
+"""Which step of a tile program each part of compiled code belongs to, by how often both run.
 
 Parts of the code are its straight code and its regions (`trace.paths`); one with others inside is cut in two where the
 first of those begins. Parts in the order of the code, and steps in that of the program, are aligned so that they run

@@ -1,7 +1,7 @@
 """Which mbarrier waits are for which arrivals, and what bulk copies and stores move, as far as code and paths tell.
 
 The copies that a kernel without specialised warps announces are waited for one after the other, in that order.
-Specialised warps have a ring of mbarriers for each thing that they pass on: a *channel*, told by the offset in shared
+Specialised warps have a ring of mbarriers for each thing that they pass on: a *channel*, known by the offset in shared
 memory that all instructions on it name. Who gives room back finds as many places free at the begin as it has stages.
 """
 

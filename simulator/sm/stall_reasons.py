@@ -25,9 +25,9 @@ STALLS = tuple(
     for number, name, meaning in (
         (state.FIXED, "fixed", "for the stall count of the one before"),
         (state.SCOREBOARD, "scoreboard", "for a result without fixed latency"),
-        (state.COPIES, "copies", "for tiles under way from L2"),
-        (state.MATMUL_END, "products", "for tile products to end"),
-        (state.MATMUL_QUEUE, "product queue", "for room in the queue of products"),
+        (state.COPIES, "copies", "for tiles in flight from L2"),
+        (state.MATMUL_END, "matmuls", "for matmuls of its warpgroup to end"),
+        (state.MATMUL_QUEUE, "matmul queue", "for room in the queue of matmuls"),
         (state.AT_BARRIER, "barrier", "for other warps at a barrier"),
         (state.BUSY_PIPE, "busy pipe", "for a pipe that is in use"),
         (state.NOT_SELECTED, "not selected", "for another warp that issues"),

@@ -95,14 +95,13 @@ def operand_smem_bytes(matmul: Matmul, element_bytes: int, num_warps: int, instr
     return a_bytes * along_n + b_bytes * along_m * passes
 
 
-def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) -> StepCost:
+def step_cost(step: Step, launch: Launch, device: Device) -> StepCost:
     """Estimate one step's cost from its tiles.
 
     Args:
         step: of the launch's program.
         launch: whose warps divide the work.
         device: gives rates, and latencies of the SM.
-        element_bytes: of the matmul operands [B].
 
     Source: counts from the tile program; rates from the device file; latencies from its SM (`tiles_...`).
     """
@@ -119,7 +118,7 @@ def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) ->
     redundancy, extra_issue, groups, barriers = 1.0, 0.0, 1, work.barriers
     for matmul in work.matmuls:
         instruction = tensor_instruction(device, matmul.m, warps)
-        operand_bytes = operand_smem_bytes(matmul, element_bytes, warps, instruction, launch.warp_split)
+        operand_bytes = operand_smem_bytes(matmul, launch.element_bytes, warps, instruction, launch.warp_split)
         smem_read += operand_bytes
         matmul_latency += getattr(sm, f"tiles_{instruction}_latency_cycles")
         if instruction == "mma":
@@ -128,8 +127,8 @@ def step_cost(step: Step, launch: Launch, device: Device, element_bytes: int) ->
             if warps * 16 > matmul.m:
                 # Warps that share rows reduce over each other, and pass P, through shared memory.
                 barriers += 4
-                smem_write += matmul.m * matmul.k * element_bytes
-                smem_read += matmul.m * matmul.k * element_bytes * warps * 16 // matmul.m
+                smem_write += matmul.m * matmul.k * launch.element_bytes
+                smem_read += matmul.m * matmul.k * launch.element_bytes * warps * 16 // matmul.m
         else:
             groups = warps // 4
             # Warpgroups that find no 64 rows of their own repeat those of others.

@@ -65,14 +65,14 @@ class Access:
 
 
 def accesses(
-    flow: Flow, ways: Sequence[Sequence[int]], constants: Mapping[int, int], special: Mapping[str, Value]
+    flow: Flow, paths: Sequence[Sequence[int]], constants: Mapping[int, int], special: Mapping[str, Value]
 ) -> dict[int, Access]:
-    """Follow the warps of some CTAs, all of which go the same ways.
+    """Follow the warps of some CTAs, all of which have the same control paths.
 
     Args:
-        ways: per warp the blocks that it runs, in order, each once, or a few times;
+        paths: per warp the blocks that it runs, in order, each once, or a few times.
         constants: address in constant bank 0 [B] -> 32-bit word; arguments that are missing are taken for pointers,
-        each to a tensor of its own, all else for 0;
+            each to a tensor of its own, all else for 0.
         special: registers by name, as in `Threads`.
 
     Returns:
@@ -84,11 +84,11 @@ def accesses(
     bank = _pointers() | dict(constants)
     seen: dict[int, list[tuple[Array, ...] | None]] = defaultdict(list)
     again: dict[int, list[Array]] = defaultdict(list)
-    for way, warps in _alike(ways).items():
+    for path, warps in _alike(paths).items():
         threads = Threads(constants=bank, special=_of_warps(special, warps))
         ctas = np.broadcast_shapes(*(value[0].shape for value in threads.special.values()))[:1]
         shape = (*ctas, len(warps), WARP_THREADS)
-        for block in way:
+        for block in path:
             loaded: dict[int, Array] = {}
             for place in wanted[block]:
                 if place in touching:
@@ -116,12 +116,12 @@ def _pointers() -> dict[int, int]:
     return dict.fromkeys(range(0, BANK_BYTES, WORD_BYTES), 0) | upper
 
 
-def _alike(ways: Sequence[Sequence[int]]) -> dict[tuple[int, ...], list[int]]:
-    """Way -> the warps that go it."""
-    found: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for warp, way in enumerate(ways):
-        found[tuple(way)].append(warp)
-    return found
+def _alike(paths: Sequence[Sequence[int]]) -> dict[tuple[int, ...], list[int]]:
+    """Path -> the warps that run it."""
+    warps: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for warp, path in enumerate(paths):
+        warps[tuple(path)].append(warp)
+    return warps
 
 
 def _of_warps(special: Mapping[str, Value], warps: list[int]) -> dict[str, Value]:

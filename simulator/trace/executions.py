@@ -85,11 +85,11 @@ def paths(flow: Flow, launch: Launch, constants: Mapping[int, int], cta: int = 0
     """
     order: Order = []
     _follow(flow, launch, constants, np.array([cta]), order)
-    ways: list[list[int]] = [[] for _ in range(launch.warps_per_cta)]
+    blocks: list[list[int]] = [[] for _ in range(launch.warps_per_cta)]
     for block, present in order:
-        for warp in np.flatnonzero(np.broadcast_to(present, (1, len(ways), 1))):
-            ways[warp].append(block)
-    return tuple(tuple(way) for way in ways)
+        for warp in np.flatnonzero(np.broadcast_to(present, (1, len(blocks), 1))):
+            blocks[warp].append(block)
+    return tuple(tuple(path) for path in blocks)
 
 
 def _follow(

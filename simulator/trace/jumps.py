@@ -121,8 +121,8 @@ def _leave(flow: Flow, number: int, traps: set[int], unsure: Unsure | None) -> L
             else:
                 holds = np.full((1, 1, 1), straight)
         taken, passed = mask & holds, mask & ~holds
-        ways = targets(threads, taken) if taken.any() else []
-        return [*ways, (following, passed)] if passed.any() else ways
+        exits = targets(threads, taken) if taken.any() else []
+        return [*exits, (following, passed)] if passed.any() else exits
 
     return leave
 
@@ -148,11 +148,11 @@ def _targets(flow: Flow, instruction: Instruction) -> Callable[[Threads, Array],
         if instruction.family in INDIRECT:
             places = address + offset + instruction.address + 16 & WORD_MASK
         chosen = np.broadcast_to(places, np.broadcast_shapes(places.shape, mask.shape))
-        ways = []
+        exits = []
         for place in np.unique(chosen[np.broadcast_to(mask, chosen.shape)]):
             if int(place) not in flow.block_at:
                 raise ValueError(f"{instruction.opcode} at {instruction.address:#x} goes to {int(place):#x}, no block")
-            ways.append((flow.block_at[int(place)], mask & (chosen == place)))
-        return ways
+            exits.append((flow.block_at[int(place)], mask & (chosen == place)))
+        return exits
 
     return targets

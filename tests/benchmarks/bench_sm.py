@@ -35,7 +35,7 @@ def main() -> None:
             begin = perf_counter()
             followed = follow(crowded, 90, device.sm)
             middle = perf_counter()
-            cost = compiled_costs(crowded, residency, device, element_bytes=2, followed=followed)
+            cost = compiled_costs(crowded, residency, device, followed=followed)
             seconds.append((middle - begin, perf_counter() - middle))
         following, simulating = (median(column) for column in zip(*seconds[1:], strict=True))
         print(f"| {cost.resident} | {following:.3f} | {simulating:.3f} |")

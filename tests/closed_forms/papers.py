@@ -7,8 +7,7 @@ so that a schedule reads from HBM whatever it loads.
 
 from dataclasses import dataclass, replace
 
-from tilesight.simulator.closed_form.compulsory import (
-    ReadWrite,
+from closed_forms.sizes import (
     compulsory_hbm_bytes,
     key_bytes,
     output_bytes,
@@ -20,6 +19,7 @@ from tilesight.simulator.closed_form.compulsory import (
 )
 from tilesight.simulator.integers import cdiv
 from tilesight.simulator.problems.attention import MAX_SEQLEN, AttentionProblem
+from tilesight.simulator.problems.problem import ReadWrite
 from tilesight.simulator.residency.device_memory import allocated_bytes
 from tilesight.simulator.schedules.tiles import SCORE_PITCH_BYTES
 

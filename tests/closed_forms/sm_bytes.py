@@ -7,10 +7,11 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from closed_forms.papers import MASK_BYTES, keys_seen_by_query_tiles
-from tilesight.simulator.closed_form.compulsory import ReadWrite, score_matrix_bytes
+from closed_forms.sizes import score_matrix_bytes
 from tilesight.simulator.integers import cdiv
 from tilesight.simulator.limits import SECTOR_BYTES
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.problems.problem import ReadWrite
 from tilesight.simulator.schedules.tiles import LONGEST_REGISTER_ROW, STATISTIC_BYTES, strip_tiles
 
 SOFTMAX_READS = MappingProxyType({"naive": 2, "safe": 3, "online": 2})

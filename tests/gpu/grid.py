@@ -12,7 +12,7 @@ from tilesight.kernels.launch.registry import twinned
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 
 HEADS = ((1, 16, 16), (2, 8, 2), (4, 4, 1), (16, 1, 1), (2, 16, 4), (4, 8, 8))
@@ -20,6 +20,8 @@ HEADS = ((1, 16, 16), (2, 8, 2), (4, 4, 1), (16, 1, 1), (2, 16, 4), (4, 8, 8))
 WHOLE = ((256, 256), (256, 512), (512, 256), (512, 512), (768, 1024), (1024, 512))
 RAGGED = ((77, 133), (250, 100), (1, 301), (513, 259), (301, 1025), (129, 129))
 """(M, N): multiples of every block, and of none; shorter and longer than the keys."""
+WINDOWED, WINDOWS = ((2, 512), (2, 513), (4, 301)), (1, 64, 200)
+"""(B, M) of the shapes that are tried under window masks too, and the windows."""
 OTHER_DIMS = {"fp16": (16, 32, 80, 128, 256)}
 """Head dimensions besides 64, tried at a few shapes; 128 for the other dtypes."""
 CONFIGS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -74,7 +76,7 @@ class Point:
 
 def schedules() -> list[str]:
     """The schedules that compute attention and have kernels."""
-    return [name for name in twinned() if find_schedule(name).computes == "attention"]
+    return [name for name in twinned() if find_schedule(name).problem is AttentionProblem]
 
 
 def _problems(dtype: str) -> Iterator[tuple[AttentionProblem, bool]]:
@@ -84,6 +86,10 @@ def _problems(dtype: str) -> Iterator[tuple[AttentionProblem, bool]]:
             for rows, keys in WHOLE + RAGGED:
                 made = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "seqlen_q": rows, "seqlen_k": keys}
                 yield AttentionProblem(**made, head_dim=64, dtype=dtype, causal=causal), True
+                if causal and (batch, rows) in WINDOWED:
+                    yield from (
+                        (AttentionProblem(**made, head_dim=64, dtype=dtype, window=window), True) for window in WINDOWS
+                    )
                 if (batch, rows) in ((2, 256), (4, 301), (2, 513)):
                     for dim in OTHER_DIMS.get(dtype, (128,)):
                         yield AttentionProblem(**made, head_dim=dim, dtype=dtype, causal=causal), False

@@ -21,7 +21,7 @@ if missing_gpu() is None:
     from tilesight.kernels.compile.outcomes import Compiled
     from tilesight.kernels.launch.launch import allocate, device_of, run
     from tilesight.kernels.launch.registry import find_twin, roundings_of
-    from tilesight.kernels.reference import FP8_SUM_EPS, Attention, attention, judge
+    from tilesight.kernels.reference import FP8_SUM_EPS, Attention, attention, judge, visible_keys
 
     DEVICE = device_of(torch.empty(0, device="cuda"))
     PAIRS = [(name, dtype) for name in schedules() for dtype in ("fp16", "bf16", "fp32", "fp8")]
@@ -60,9 +60,10 @@ def _inputs(problem: Any) -> dict[str, Any]:
 def _truths(problem: Any, roundings: int) -> "tuple[Attention, Attention]":
     given = _inputs(problem)
     q, k, v = given["Q"], given["K"], given["V"]
-    truth = attention(q, k, v, causal=problem.causal)
+    mask = {"causal": problem.causal, "window": problem.window}
+    truth = attention(q, k, v, **mask)
     tf32 = problem.dtype == "fp32"
-    return truth, attention(q, k, v, causal=problem.causal, working=True, tf32=tf32, score_roundings=roundings)
+    return truth, attention(q, k, v, **mask, working=True, tf32=tf32, score_roundings=roundings)
 
 
 def launched(point: "Point") -> tuple[dict[str, Any], list[Any]]:
@@ -71,11 +72,11 @@ def launched(point: "Point") -> tuple[dict[str, Any], list[Any]]:
     for launch in point.launches:
         for tensor in launch.program.tensors:
             if tensor.name not in tensors:
-                memory = allocate(tensor, point.problem, torch.device("cuda"))
+                memory = allocate(tensor, torch.device("cuda"))
                 tensors[tensor.name] = memory.fill_(float("nan") if memory.is_floating_point() else 1)
-                if tensor.name == "MASK" and point.problem.causal:
+                if tensor.name == "MASK":
                     rows, keys = point.problem.seqlen_q, point.problem.seqlen_k
-                    memory[..., :keys] = memory[..., :keys].tril(keys - rows)
+                    memory[..., :keys] = visible_keys(point.problem.mask, rows, keys, memory.device)
         kernels.append(run(find_twin(launch, point.problem), launch, tensors))
     return tensors, kernels
 

@@ -30,7 +30,7 @@ if missing_gpu() is None:
     assert load_device(str(NAME)) == DEVICE
 
 PROBLEM = AttentionProblem(batch=2, heads=8, kv_heads=4, seqlen_q=1024, seqlen_k=1024, head_dim=64, causal=True)
-SCHEDULES = [name for name in runnable_schedules() if find_schedule(name).computes == "attention"]
+SCHEDULES = [name for name in runnable_schedules() if find_schedule(name).problem is AttentionProblem]
 
 
 def tasks_of(points: list[Point]) -> "list[Task]":

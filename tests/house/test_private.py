@@ -24,6 +24,17 @@ def private_names(text: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
             yield from [f"{node.value.id}.{node.attr}"] * _is_private(node.attr)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
+            yield from _patched(node.args, modules)
+
+
+def _patched(arguments: list[ast.expr], modules: set[str]) -> Iterator[str]:
+    """The private name that `monkeypatch.setattr` puts another value in the place of, if it is one."""
+    match arguments:
+        case [ast.Name(id=module), ast.Constant(value=str(name)), *_] if module in modules and _is_private(name):
+            yield f"{module}.{name}"
+        case [ast.Constant(value=str(path)), *_] if _is_product(path) and "._" in path:
+            yield path
 
 
 def _is_product(module: str | None) -> bool:
@@ -50,11 +61,13 @@ def test_no_test_takes_a_private_name_of_the_product() -> None:
         ("from tilesight.simulator.sm import full_sm as full\nfull._rate()\n", ["full._rate"]),
         ("import tilesight.simulator.sm.full_sm as full\nfull._rate()\n", ["full._rate"]),
         ("from tilesight.simulator._sm import rate\n", ["tilesight.simulator._sm"]),
+        ("from tilesight.simulator.core import jit\nmonkeypatch.setattr(jit, '_told', [])\n", ["jit._told"]),
+        ("monkeypatch.setattr('tilesight.simulator.core.jit._told', [])\n", ["tilesight.simulator.core.jit._told"]),
         ("from tilesight import __version__\n", []),
         ("from support import _toys\nfrom tilesight.simulator.sm import full_sm\nfull_sm.__name__\n", []),
         ("import numpy as np\nnp._globals\n", []),
     ],
 )
 def test_a_planted_private_name_is_caught(planted: str, names: list[str]) -> None:
-    """Imported by itself, reached through its module, or from a private module."""
+    """Imported by itself, reached through its module or patched there, or from a private module."""
     assert list(private_names(planted)) == names

@@ -6,7 +6,7 @@ import pytest
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import SOFTMAX_VARIANTS
+from tilesight.simulator.schedules.online_softmax import SOFTMAX_VARIANT
 from tilesight.simulator.schedules.registry import find_schedule
 
 if missing_package():
@@ -26,7 +26,7 @@ def test_every_variant_compiles_in_every_dtype(name: str, tmp_path: Path, monkey
     wanted = []
     for dtype, seqlen_k in (("fp16", 8192), ("bf16", 8192), ("fp32", 8192), ("fp32", 1000)):
         problem = AttentionProblem(batch=1, heads=8, seqlen_q=4096, seqlen_k=seqlen_k, head_dim=64, dtype=dtype)
-        for variant in SOFTMAX_VARIANTS:
+        for variant in SOFTMAX_VARIANT.values:
             (launch,) = SOFTMAX.launches(problem, SOFTMAX.config(softmax_variant=variant), device)
             wanted.append((launch, problem))
     for (launch, _), outcome in zip(wanted, compile_many(wanted, device), strict=True):

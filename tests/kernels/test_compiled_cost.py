@@ -53,7 +53,7 @@ def test_all_products_of_a_kernel_are_paid_for(schedule: str, name: str, options
     outcome = compile_launch(launch, PROBLEM, H200, code=True)
     assert isinstance(outcome, Compiled)
     compiled = with_resources(launch, outcome)
-    costs = compiled_costs(compiled, residency_of(compiled, H200), H200, 2)
+    costs = compiled_costs(compiled, residency_of(compiled, H200), H200)
     executed = tally(launch.program).executions
     tensor = PIPES.index("tensor")
     cycles = sum(cost.pipe_cycles[tensor] * executed[step] for step, cost in costs.steps.items())

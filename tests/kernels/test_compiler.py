@@ -6,7 +6,7 @@ import pytest
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.explore.explore import explore
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 
 from tilesight.cli.main import main

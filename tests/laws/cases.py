@@ -15,7 +15,7 @@ from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.prediction.prediction import Prediction
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.occupancy import DoesNotFit, occupancy
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import all_schedules
 from tilesight.simulator.simulate import launches_of, simulate
 
@@ -57,7 +57,7 @@ def gpus(draw: st.DrawFn, schedule: str) -> Device:
     )
 
 
-SCHEDULES = ("naive", "unfused", "flash1", "flash2", "flash2_tma", "online_softmax")
+SCHEDULES = tuple(all_schedules())
 
 
 @st.composite
@@ -80,7 +80,7 @@ def continued(draw: st.DrawFn, schedules: tuple[str, ...] = SCHEDULES) -> Case:
     """Many short heads on a GPU of few SMs and a small L2, of which one launch at least is continued in fact."""
     schedule = draw(st.sampled_from(schedules))
     drawn = draw(configs(all_schedules()[schedule]))
-    config = replace(drawn, persistent=0) if drawn.persistent else drawn
+    config = drawn.but(persistent=0) if drawn.named().get("persistent") else drawn
     problem = replace(
         read_by(all_schedules()[schedule], draw(problems(dtypes=dtypes_of(config)))),
         batch=draw(st.sampled_from((64, 96, 128))),

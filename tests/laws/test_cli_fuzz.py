@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tilesight.simulator.schedules.registry import all_options, all_schedules
 
 from tilesight.cli.main import main
 
@@ -23,6 +24,7 @@ PROBLEM = {
     "--head-dim": ["16", "64", "72"],
     "--dtype": ["fp32", "fp16", "bf16", "fp8"],
     "--dropout": ["0", "0.1"],
+    "--window": ["0", "1", "50"],
 }
 MACHINE = {
     "--device": ["h200", "a100-sxm-40gb", "rtx-5090", "b200"],
@@ -31,18 +33,10 @@ MACHINE = {
     "--overhead": ["stream", "graph"],
 }
 CONFIG = {
-    "--block-m": ["16", "64", "256"],
-    "--block-n": ["16", "64", "1024"],
-    "--num-warps": ["1", "4", "32"],
-    "--num-stages": ["1", "3", "8"],
-    "--cta-order": ["m-fast", "longest-first"],
-    "--kv-order": ["forward", "sawtooth"],
-    "--persistent": ["0", "2"],
-    "--warp-split": ["q", "k"],
-    "--softmax-variant": ["naive", "online"],
-    "--warp-specialize": ["0", "1"],
+    f"--{name.replace('_', '-')}": [str(option.values[place]) for place in (0, len(option.values) // 2, -1)]
+    for name, option in all_options().items()
 }
-SCHEDULE = {"--schedule": ["naive", "unfused", "flash1", "flash2", "flash2_tma", "online_softmax"]}
+SCHEDULE = {"--schedule": list(all_schedules())}
 OWN = {
     "simulate": PROBLEM | MACHINE | CONFIG | SCHEDULE | {"--registers": ["32", "255"], "--smem-bytes": ["0", "65536"]},
     "explore": PROBLEM | MACHINE | SCHEDULE | {"--top": ["1", "3"], "--workers": ["1"]},

@@ -10,7 +10,7 @@ from laws.cases import Case, cases
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.walk import steps
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
 

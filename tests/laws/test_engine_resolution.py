@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import pytest
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 
 # What L1 has is a matter of chance beyond half of its room: on which SM a CTA runs, and when (decision 0011).

@@ -31,8 +31,8 @@ def _strip(case: Case) -> int:
 @given(case=stepped())
 def test_twice_the_batch_is_twice_the_work(case: Case) -> None:
     """Operations, stores, shared-memory bytes and loads double exactly."""
-    if case.config.persistent:
-        case = replace(case, config=replace(case.config, persistent=0))
+    if case.config.named().get("persistent"):
+        case = replace(case, config=case.config.but(persistent=0))
     doubled = replace(case, problem=replace(case.problem, batch=2 * case.problem.batch))
     # With more CTAs, strips of score tiles may get longer.
     assume(_strip(case) == _strip(doubled))

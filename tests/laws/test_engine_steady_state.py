@@ -15,7 +15,7 @@ from tilesight.simulator.engine.lower import lower_tensors
 from tilesight.simulator.engine.touched import touched_bytes
 from tilesight.simulator.launch.walk import tally
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import launches_of, simulate
 

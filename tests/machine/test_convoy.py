@@ -4,7 +4,7 @@ import numpy as np
 from machine.toys import ONE_PARTITION, cost, launch, run_all, tensor, tile
 from tilesight.simulator.launch.program import Loop, Step
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 
 TILES, LATE = 40, 2000

@@ -4,7 +4,7 @@ import pytest
 from machine.toys import ONE_PARTITION, TILE_BYTES, launch, run, tensor, tile
 from tilesight.simulator.launch.program import Loop, Step
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 
 PROBLEM = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)

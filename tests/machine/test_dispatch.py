@@ -9,7 +9,7 @@ from machine.toys import GPU, KIB, cost, launch, run, tensor
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import Timeline, simulate_with_timeline
 
 CYCLES = 100

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from machine.toys import ONE_PARTITION, TILE_BYTES, TILE_ROWS, launch, run, run_all, sweeps, writes
+from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.engine.engine import LaunchRun
 from tilesight.simulator.launch.program import Launch, Loop, Step, Tensor, Tile, affine
 
@@ -16,7 +17,7 @@ def walk(width: int, *, stores: bool = False, whole: bool = False, stages: int =
     """A CTA goes along 8 rows of 16-bit elements in pieces of `width`, or down a matrix that is no wider than that."""
     wide = width if whole else width * PIECES
     rows = TILE_ROWS * PIECES if whole else TILE_ROWS
-    held = Tensor(name="X", role="output" if stores else "input", slabs=1, rows=rows, cols=wide, element_bytes=2)
+    held = Tensor(name="X", role="output" if stores else "input", slabs=1, rows=rows, cols=wide, dtype=DTYPES["fp16"])
     at = {"row": affine(i=TILE_ROWS)} if whole else {"col": affine(i=width), "row": affine()}
     piece = Tile(tensor="X", slab="slab", rows=TILE_ROWS, cols=width, path="async", **at)
     step = Step(name="move", stores=(piece,)) if stores else Step(name="move", loads=(piece,))
@@ -70,7 +71,7 @@ def test_pieces_come_later_than_whole_rows() -> None:
 def both_ways(share: int, fraction: float) -> LaunchRun:
     """A CTA that stores a tile of Y for every `share` tiles of X; the L2 is too small for either."""
     tensors = tuple(
-        Tensor(name=name, role=role, slabs=1, rows=TILE_ROWS * 6400, cols=64, element_bytes=2)  # type: ignore[arg-type]
+        Tensor(name=name, role=role, slabs=1, rows=TILE_ROWS * 6400, cols=64, dtype=DTYPES["fp16"])  # type: ignore[arg-type]
         for name, role in (("X", "input"), ("Y", "output"))
     )
     stride = share * TILE_ROWS

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from tilesight.simulator.closed_form.compulsory import compulsory_hbm_bytes
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 
 H200 = load_device("h200")
@@ -21,7 +20,7 @@ FITS = [
 def test_attention_whose_keys_fit_reads_q_k_and_v_once(problem: AttentionProblem) -> None:
     """To the byte, whatever the number of waves."""
     seen = simulate(problem, device=H200, steady_state=False).total
-    assert seen.hbm_read_bytes == compulsory_hbm_bytes(problem).read_bytes
+    assert seen.hbm_read_bytes == problem.compulsory.read_bytes
 
 
 @pytest.mark.parametrize("seqlen", [131072, 163840, 196608])

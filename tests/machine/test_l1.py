@@ -8,9 +8,10 @@ from closed_forms.sm_bytes import flash1_fill_bytes
 from machine.toys import GPU, KIB, TILE_BYTES, Tensor, Tile, launch, run, sweeps
 from tilesight.simulator.core.engine.l1 import look_up, make_l1
 from tilesight.simulator.device.device import Device
+from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.launch.program import Step, affine
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 
 ALONE = {"smem_bytes": 100 * KIB}
@@ -55,7 +56,7 @@ def test_a_large_tile_evicts_all_that_it_needs_room_for() -> None:
     sizes = {"a": (40, 0), "b": (40, 40), "c": (40, 80), "large": (120, 120), "small": (1, 240)}
     order = ["a", "b", "c", "large", "small", "c", "b", "a"]
     loads = [Step(name=f"{at} {name}", loads=(_rows(*sizes[name]),)) for at, name in enumerate(order)]
-    held = Tensor(name="X", role="input", slabs=1, rows=2048, cols=64, element_bytes=2)
+    held = Tensor(name="X", role="input", slabs=1, rows=2048, cols=64, dtype=DTYPES["fp16"])
     capacity = replace(GPU, smem_per_sm_bytes=64 * KIB, smem_per_cta_bytes=64 * KIB, l1_bytes=114 * KIB)
     assert run(launch(loads, (held,), [(0, 1)], ("slab", "one")), gpu=capacity).l1_hit_bytes == 0
 

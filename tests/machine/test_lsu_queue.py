@@ -42,9 +42,9 @@ def _measured(stores: int, warps: int, ctas: int) -> tuple[float, float]:
     return row["first_done"] - row["first_issued"], row["last_done"] - row["last_issued"]
 
 
-def _simulated(stores: int, warps: int, store_per_line: float) -> float:
-    """The same in the mean of all warps. Args: store_per_line: a line leaves the SM in so many."""
-    latencies = LATENCIES._replace(store_per_line=store_per_line, lsu_queue=DEPTH)
+def _simulated(stores: int, warps: int, out_cycles: float) -> float:
+    """The same in the mean of all warps. Args: out_cycles: a line leaves the SM in so many."""
+    latencies = LATENCIES._replace(store_per_line=out_cycles, lsu_queue=DEPTH)
     code = Code().add(**STORE, times=stores).add(**READ, writes=0).add(waits=1)
     return float(straight(code, warps, latencies=latencies).stalls[stores + 1, sm.SCOREBOARD]) / warps
 
@@ -55,14 +55,14 @@ def test_reads_of_shared_memory_wait_behind_stores_as_long_as_measured(
     ctas: int, out_cycles: float, stores: int, warps: int
 ) -> None:
     """Between the two warps that were timed, to one store of each sub-core; else spills would cost too little."""
-    waits = [many - one for many, one in zip(_measured(stores, warps, ctas), _measured(1, warps, ctas), strict=True)]
+    waits = [many - few for many, few in zip(_measured(stores, warps, ctas), _measured(1, warps, ctas), strict=True)]
     simulated = _simulated(stores, warps, out_cycles) - _simulated(1, warps, out_cycles)
     one_store_each = SUB_CORES * STORE_LINES * out_cycles
     assert min(waits) - one_store_each <= simulated <= max(waits) + one_store_each
 
 
 def test_a_warp_stores_on_while_the_queue_takes_what_it_stores() -> None:
-    """Two more than it takes wait until two have left; else the first that finds the way out full would wait."""
+    """Two more than it takes wait until two have left; else the first that finds the link to L2 full would wait."""
     slow = LATENCIES._replace(store_per_line=100.0, lsu_queue=DEPTH)
     stored = {**STORE, "queued_lines": 0.0}
     few, many = (
@@ -88,7 +88,7 @@ def test_a_sub_core_that_queues_leaves_shared_memory_to_the_others() -> None:
     assert seen.stalls[211, sm.SCOREBOARD] / 3 == pytest.approx(22.0 + 1.0)
 
 
-def test_matmuls_delay_nothing_that_still_waits_for_the_way_out() -> None:
+def test_matmuls_delay_nothing_that_still_waits_for_the_link_to_l2() -> None:
     """LDS behind stores would wait once more for each matmul that begins, though none of them keeps it."""
     code = Code().add(**STORE, times=16).add(**READ, writes=0).add(waits=1)
     for _ in range(5):

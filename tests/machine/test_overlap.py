@@ -4,7 +4,7 @@ import pytest
 from machine.toys import GPU, KIB, cost, launch, run, tensor
 from tilesight.simulator.launch.program import Loop, Step
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 from tilesight.simulator.sm.step_cost import StepCost
 

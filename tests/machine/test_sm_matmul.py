@@ -11,7 +11,7 @@ shared memory a cycle left beside matmuls that fill it, for 10.2; 4.4 to 5.8 cyc
 MATMUL_CYCLES = 32.0
 """Cycles of m64n64k16."""
 WAITED = LATENCIES.matmul_release + 2
-"""From the end of a product to what comes after the wait for it."""
+"""From the end of a matmul to what comes after the wait for it."""
 PORT = LATENCIES._replace(
     port_share=1.0 - 1.0 / 5.2,
     port_credit=2.0,
@@ -83,8 +83,8 @@ def test_two_warpgroups_share_the_tensor_cores() -> None:
     for number in range(16):
         code.matmul(commits=number == 15)
     code.add(**WAIT).add()  # type: ignore[arg-type]
-    one, two = (straight(code, warps).cycles for warps in (4, 8))
-    assert two - WAITED == pytest.approx(2 * (one - WAITED))
+    alone, both = (straight(code, warps).cycles for warps in (4, 8))
+    assert both - WAITED == pytest.approx(2 * (alone - WAITED))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_matmuls_leave_others_what_they_do_not_take(smem: float, stores: int, me
 def test_others_go_when_a_matmul_that_takes_all_of_shared_memory_ends(
     lines: float, passes: float, measured: float
 ) -> None:
-    """A warp's LDS.128, its SHFL beside m64n64k16 with both operands there, to a product; one H200, `sm_sharing`."""
+    """A warp's LDS.128, its SHFL beside m64n64k16 with both operands there, to a matmul; one H200, `sm_sharing`."""
     code = Code().add(op.SHARED, op.LSU, interval=4.0, smem=lines, latency=22.0, writes=0, passes=passes).add(waits=1)
     for number in range(8):
         code.add(op.MATMUL, commits=int(number == 7), stall=4, smem=32.0, tensor_cycles=32.0, port=32.0)
@@ -214,12 +214,12 @@ def test_lines_that_wait_when_a_matmul_begins_are_delayed() -> None:
     assert _reads_end(5, 16.0) - _reads_end(5, 0.0) == pytest.approx(MATMUL_CYCLES * 0.74)
 
 
-def test_lines_that_outlast_a_product_go_on_as_if_there_were_none() -> None:
-    """Behind one product that takes 92 % of shared memory 1,600 lines are late by 92 % of its length, no more."""
+def test_lines_that_outlast_a_matmul_go_on_as_if_there_were_none() -> None:
+    """Behind one matmul that takes 92 % of shared memory 1,600 lines are late by 92 % of its length, no more."""
     assert _reads_end(100, 32.0) - _reads_end(100, 0.0) == pytest.approx(MATMUL_CYCLES * 0.92)
 
 
-def test_a_product_that_takes_all_of_shared_memory_is_held_up_by_who_passes() -> None:
+def test_a_matmul_that_takes_all_of_shared_memory_is_held_up_by_who_passes() -> None:
     """On an H200, m64n64k16 takes 33.9 cycles alone, 35.3 where three lines pass with each; to a line."""
     code = Code()
     for number in range(8):

@@ -6,7 +6,7 @@ from math import ceil
 import pytest
 from machine.toys import ONE_PARTITION, cost, run, sweeps
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 
 TRIPS, MISS = 16, 332

@@ -2,7 +2,7 @@
 
 import pytest
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 from tilesight.simulator.traffic import Traffic
 

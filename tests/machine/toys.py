@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from support.strategies import TOY
 from tilesight.simulator.device.device import Device
+from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import LaunchRun, run_launches
 from tilesight.simulator.launch.program import Launch, Loop, Path, Resources, Step, Tensor, Tile, TileProgram, affine
@@ -46,7 +47,7 @@ ONE_PARTITION = replace(GPU, name="two SMs, one partition", l2_partitions=1)
 def tensor(name: str, tiles: int, slabs: int = 1, role: str = "input") -> Tensor:
     """A stack of matrices that are so many tiles high."""
     rows = tiles * TILE_ROWS
-    return Tensor(name=name, role=role, slabs=slabs, rows=rows, cols=COLS, element_bytes=ELEMENT_BYTES)  # type: ignore[arg-type]
+    return Tensor(name=name, role=role, slabs=slabs, rows=rows, cols=COLS, dtype=DTYPES["fp16"])  # type: ignore[arg-type]
 
 
 def tile(name: str, slab: str = "slab", path: Path = "async", **terms: int) -> Tile:
@@ -176,7 +177,7 @@ def every_sm_sweeps(gpu: Device, *, total_bytes: int, shared: bool, times: int) 
     tile_bytes = 8 * KIB
     tiles = total_bytes // tile_bytes if shared else total_bytes // gpu.sms // tile_bytes
     rows = tile_bytes // (COLS * ELEMENT_BYTES)
-    held = Tensor(name="X", role="input", slabs=max(slabs) + 1, rows=rows * tiles, cols=COLS, element_bytes=2)
+    held = Tensor(name="X", role="input", slabs=max(slabs) + 1, rows=rows * tiles, cols=COLS, dtype=DTYPES["fp16"])
     part = Tile(tensor="X", slab="slab", rows=rows, cols=COLS, row=affine(i=rows), path="async")
     inner = Loop(counter="i", trips=tiles, body=(Step(name="load", loads=(part,)),))
     body = (Loop(counter="again", trips=times, body=(inner,)),)

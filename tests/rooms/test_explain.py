@@ -86,7 +86,7 @@ def test_warps_wait_for_products_where_they_ask_for_their_end() -> None:
     """Waits would stand beside the wrong instruction, or under the wrong reason."""
     waits = [line for line in only().lines if line.instruction.opcode == "WARPGROUP.DEPBAR.LE"]
     assert waits
-    assert all(max(line.cycles, key=lambda reason: line.cycles[reason]) == "products" for line in waits if line.depth)
+    assert all(max(line.cycles, key=lambda reason: line.cycles[reason]) == "matmuls" for line in waits if line.depth)
 
 
 def test_the_time_of_warps_fits_into_the_launch() -> None:

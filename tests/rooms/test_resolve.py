@@ -10,7 +10,7 @@ from tilesight.simulator.launch.program import Launch, Resources
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.occupancy import DoesNotFit
 from tilesight.simulator.resolve import asked_config, fitted
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 from tilesight.simulator.simulate import simulate
 
@@ -34,7 +34,7 @@ def _problem(head_dim: int) -> AttentionProblem:
 def _commanded(capsys: pytest.CaptureFixture[str], schedule: str, head_dim: int, *options: str) -> dict[str, Any]:
     """What `simulate --json` says."""
     shape = ["--batch", "1", "--heads", "2", "--seqlen", "256"]
-    if "head_dim" not in find_schedule(schedule).unread:
+    if find_schedule(schedule).problem is AttentionProblem:
         shape += ["--head-dim", str(head_dim)]
     code = main(["simulate", "--schedule", schedule, *shape, *options, "--json"])
     told = capsys.readouterr()
@@ -47,7 +47,7 @@ def _same(commanded: dict[str, Any], schedule: str, head_dim: int, **asked: Any)
     """All figures are equal, and every remark of Python is one of the command, which adds who compiled."""
     own = json.loads(json.dumps(simulate(_problem(head_dim), schedule=schedule, **asked).to_dict()))
     notes, others = own.pop("notes"), commanded.pop("notes")
-    if "head_dim" in find_schedule(schedule).unread:
+    if find_schedule(schedule).problem is not AttentionProblem:
         del own["problem"], commanded["problem"]
     assert own == commanded
     assert set(notes) <= set(others)

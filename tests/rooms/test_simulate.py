@@ -12,7 +12,7 @@ from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Resources
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.device_memory import allocated_bytes
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import all_schedules
 from tilesight.simulator.simulate import DoesNotFit, launches_of, peak_memory_bytes, simulate, simulate_with_timeline
 
@@ -29,7 +29,12 @@ def test_a_prediction_names_what_was_asked(schedule: str) -> None:
     seen = simulate(SMALL, schedule=schedule)
     chosen = all_schedules()[schedule]
     default = chosen.config(**chosen.in_triton)
-    assert (seen.device, seen.schedule, seen.problem, seen.config) == ("h200", schedule, SMALL, default)
+    assert (seen.device, seen.schedule, seen.problem, seen.config) == (
+        "h200",
+        schedule,
+        chosen.problem.of(SMALL),
+        default,
+    )
     names = [launch.name for launch in launches_of(SMALL, schedule, None, H200)]
     assert [launch.name for launch in seen.launches] == names
 
@@ -155,11 +160,11 @@ def test_time_is_cycles_over_the_clock_and_overhead() -> None:
 @every_schedule
 def test_useful_operations_are_those_of_the_problem(schedule: str) -> None:
     """Whatever tiles execute beyond them: rows and keys that pad a tile, and what the mask hides."""
-    computes = all_schedules()[schedule].computes
+    solved = all_schedules()[schedule].problem
     for asked in (SMALL, replace(SMALL, seqlen_q=1), replace(SMALL, seqlen_q=300, causal=True, head_dim=72)):
         problem = read_by(all_schedules()[schedule], asked)
         total = simulate(problem, schedule=schedule).total
-        assert total.matmul_flop == (problem.matmul_flop if computes == "attention" else 0)
+        assert total.matmul_flop == solved.of(problem).matmul_flop
         assert total.executed_flop >= total.matmul_flop
         assert total.matmul_flop_per_s == total.matmul_flop / total.time_s
 

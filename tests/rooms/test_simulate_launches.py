@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tilesight.simulator.device.device import load_device
+from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.launch.program import Launch, Resources, Step, Tensor, Tile, TileProgram, Work
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import launches_of, simulate
@@ -19,7 +20,8 @@ def copy_of(source: str, target: str) -> Launch:
     """A kernel that copies 32 MiB, a tile a CTA."""
     names = source, target
     tensors = tuple(
-        Tensor(name=name, role=ROLES[name], slabs=1, rows=ROWS * TILES, cols=COLS, element_bytes=2) for name in names
+        Tensor(name=name, role=ROLES[name], slabs=1, rows=ROWS * TILES, cols=COLS, dtype=DTYPES["fp16"])
+        for name in names
     )
     first, second = (Tile(tensor=name, slab="zero", row=(("row", 1),), rows=ROWS, cols=COLS) for name in names)
     program = TileProgram(

@@ -9,7 +9,8 @@ import numpy as np
 from tilesight.simulator.launch.program import Launch, Loop, Step, Tensor
 from tilesight.simulator.launch.walk import Access, accesses, moved_bytes, steps, tally, tally_items
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Computes, Config
+from tilesight.simulator.problems.problem import Problem
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.tiles import strip_tiles
 
 Launches = tuple[Launch, ...]
@@ -132,6 +133,8 @@ def every_query_meets_the_keys_it_sees(launches: Launches, problem: AttentionPro
     """Some item touches Q[i] and K[j], and some item O[i] and V[j], for each score (i, j) that is not masked."""
     m, n = problem.seqlen_q, problem.seqlen_k
     visible = np.tri(m, n, n - m, dtype=bool) if problem.causal else np.ones((m, n), bool)
+    if problem.window:
+        visible &= ~np.tri(m, n, n - m - problem.window, dtype=bool)
     for rows, columns in (("Q", "K"), ("O", "V")):
         met = np.zeros((problem.batch * problem.heads, m, n), bool)
         for launch in launches:
@@ -163,9 +166,9 @@ def every_row_is_written_by_whom_it_was_read(launches: Launches) -> None:
                     assert access.kind == "load" or len(columns) == width, f"{launch.name}: {access} from part of a row"
 
 
-def nothing_needed_is_left_out(launches: Launches, problem: AttentionProblem, computes: Computes) -> None:
+def nothing_needed_is_left_out(launches: Launches, problem: AttentionProblem, solved: type[Problem]) -> None:
     """What each output element depends on was read by whom it is computed."""
-    if computes == "attention":
+    if solved is AttentionProblem:
         every_query_meets_the_keys_it_sees(launches, problem)
     else:
         every_row_is_written_by_whom_it_was_read(launches)
@@ -201,11 +204,6 @@ def names_are_unique(launches: Launches) -> None:
         used = {tile.tensor for step, _ in steps(launch.program.body) for tile in (*step.loads, *step.stores)}
         assert used == set(tensors), f"{launch.name}: declares {sorted(tensors)}, uses {sorted(used)}"
         assert all(tensor == known[tensor.name] for tensor in launch.program.tensors)
-
-
-def useful_flop(problem: AttentionProblem, computes: Computes) -> int:
-    """Operations of matrix products that the result needs [FLOP]."""
-    return problem.matmul_flop if computes == "attention" else 0
 
 
 def executed_flop(launches: Launches) -> int:
@@ -264,7 +262,7 @@ def tally_matches_the_tables(launches: Launches, docstring: str, problem: Attent
         "group": problem.head_group,
         "slabs": problem.batch * problem.heads,
         "sweeps": 1 if problem.seqlen_k <= 16384 else 2,
-        "passes": {"naive": 2, "safe": 3, "online": 2}.get(config.softmax_variant),
+        "passes": {"naive": 2, "safe": 3, "online": 2}.get(config.named().get("softmax_variant")),
     }
     for name, launch in zip(names, launches, strict=True):
         totals = tally(launch.program)

@@ -8,7 +8,7 @@ from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import accesses, steps, tally
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
 

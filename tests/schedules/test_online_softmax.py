@@ -11,6 +11,7 @@ from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import accesses, steps, tally
 from tilesight.simulator.prediction.prediction import Prediction
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.problems.softmax import SoftmaxProblem
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
 
@@ -63,9 +64,10 @@ def test_rows_are_packed_whatever_their_length() -> None:
         assert tensor.pitch_bytes == tensor.row_bytes == 200
 
 
-def test_a_mask_saves_nothing() -> None:
-    """It is in X."""
-    assert tally(_launch().program) == tally(_launch(replace(PROBLEM, causal=True)).program)
+def test_a_problem_with_a_mask_has_no_row_softmax() -> None:
+    """What a mask hides is -inf in X, so that the softmax has none of its own."""
+    with pytest.raises(ValueError, match="causal = True: this schedule has none"):
+        _launch(replace(PROBLEM, causal=True))
 
 
 @variants
@@ -143,7 +145,7 @@ def test_safe_takes_four_thirds_of_the_time_where_rows_are_long_and_none_more_wh
 def test_the_roofline_is_that_of_a_softmax() -> None:
     """X read, Y written, an exponential an element, and no matrix product."""
     problem = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
-    bound = roofline(problem, H200, computes="softmax")
+    bound = roofline(SoftmaxProblem.of(problem), H200)
     assert (bound.tensor_flop, bound.tensor_s, bound.bottleneck) == (0, 0.0, "hbm")
     assert bound.hbm_bytes == 2 * papers.score_matrix_bytes(problem)
     seen = simulate(problem, schedule="online_softmax", device=H200)

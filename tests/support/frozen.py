@@ -4,7 +4,7 @@
     python tests/support/frozen.py freeze    write those of today instead
 
 300 predictions drawn over schedules, devices, problems, configurations, states of the L2 and sources of cost; what is
-refused is frozen as its reason. A digest stands for the JSON of each, without its notes.
+refused is frozen as its reason. A digest stands for the JSON of each, without the problem and the notes.
 Floating point may differ between processors.
 """
 
@@ -75,7 +75,7 @@ def predicted(case: dict[str, Any]) -> dict[str, Any]:
         found = simulate(AttentionProblem(**case["problem"]), config=config, **case["given"])
     except ValueError as error:
         return {"refused": str(error)}
-    figures = {name: value for name, value in found.to_dict().items() if name not in ("schema", "notes")}
+    figures = {name: value for name, value in found.to_dict().items() if name not in ("schema", "problem", "notes")}
     digest = sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()[:16]
     return {"digest": digest, "time_s": found.total.time_s, "hbm_read_bytes": found.total.hbm_read_bytes}
 

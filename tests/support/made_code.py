@@ -8,7 +8,7 @@ from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Code, Launch, Resources
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.sass.decode import Instruction
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "sass-flash2-sm90.txt.gz"

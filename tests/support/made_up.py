@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tilesight.simulator.prediction.prediction import LaunchPrediction, Prediction
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.traffic import Traffic
 
 A_PROBLEM = AttentionProblem(batch=2, heads=4, seqlen_q=1024, seqlen_k=1024, head_dim=64)

@@ -7,15 +7,9 @@ from hypothesis import strategies as st
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.device.sm_numbers import load_sm
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import (
-    CTA_ORDERS,
-    KV_ORDERS,
-    NOTHING_ASKED,
-    SOFTMAX_VARIANTS,
-    WARP_SPLITS,
-    Config,
-    Schedule,
-)
+from tilesight.simulator.schedules.config import Config
+from tilesight.simulator.schedules.contract import Schedule
+from tilesight.simulator.schedules.options import Option
 from tilesight.simulator.schedules.registry import find_schedule
 
 TOY = Device(
@@ -93,13 +87,9 @@ CHOICES = {
     "block_n": (32, 16, 64),
     "num_warps": (1, 2, 4, 8),
     "num_stages": (1, 2, 3),
-    "cta_order": CTA_ORDERS,
-    "kv_order": KV_ORDERS,
     "persistent": (0, 1, 2),
-    "warp_split": WARP_SPLITS,
-    "softmax_variant": SOFTMAX_VARIANTS,
-    "warp_specialize": (0, 1),
 }
+"""Option -> values that keep examples small; of other options, those that are allowed."""
 FEW_ROWS = (4, 8)
 SPECIALISED = {"block_m": 128, "num_warps": 4, "num_stages": 2}
 """What warp specialisation goes with, in problems of every length."""
@@ -130,11 +120,11 @@ def devices(schedule: Schedule) -> st.SearchStrategy[Device]:
 
 def dtypes_of(config: Config, among: tuple[str, ...] = DTYPES) -> tuple[str, ...]:
     """Those element types with which a configuration goes."""
-    return tuple(dtype for dtype in among if not config.warp_specialize or dtype in ("fp16", "bf16"))
+    return tuple(dtype for dtype in among if not config.named().get("warp_specialize") or dtype in ("fp16", "bf16"))
 
 
 @st.composite
-def problems(draw: st.DrawFn, *, dtypes: tuple[str, ...] = DTYPES) -> AttentionProblem:
+def problems(draw: st.DrawFn, *, dtypes: tuple[str, ...] = DTYPES, windows: tuple[int, ...] = (0,)) -> AttentionProblem:
     """Small problems: ragged lengths, M != N either way, grouped heads, odd head dims, causal or not."""
     kv_heads = draw(st.integers(1, 2))
     return AttentionProblem(
@@ -146,13 +136,21 @@ def problems(draw: st.DrawFn, *, dtypes: tuple[str, ...] = DTYPES) -> AttentionP
         head_dim=draw(st.sampled_from(HEAD_DIMS)),
         dtype=draw(st.sampled_from(dtypes)),
         causal=draw(st.booleans()),
+        window=draw(st.sampled_from(windows)),
         dropout=draw(st.sampled_from((0.0, 0.1))),
     )
 
 
+def windows_of(schedule: Schedule) -> tuple[int, ...]:
+    """Windows to try: none, shorter and longer than tiles; none alone where a schedule has no such mask."""
+    takes = any(item.name == "window" for item in schedule.problem.FIELDS) and "window" not in schedule.unread
+    return (0, 0, 1, 20, 70) if takes else (0,)
+
+
 def read_by(schedule: Schedule, problem: AttentionProblem) -> AttentionProblem:
     """A problem without what a schedule has none of: a mask, or dropout."""
-    return replace(problem, **{name: value for name, value in NOTHING_ASKED.items() if name in schedule.unread})
+    without = problem.ASKS_NOTHING if schedule.problem is not AttentionProblem else schedule.unread
+    return replace(problem, **{name: value for name, value in problem.ASKS_NOTHING.items() if name in without})
 
 
 @st.composite
@@ -170,12 +168,17 @@ def long_row_problems(draw: st.DrawFn, *, dtypes: tuple[str, ...] = DTYPES) -> A
     )
 
 
+def choices_of(option: Option) -> tuple[int | str, ...]:
+    """Values of an option to try."""
+    return CHOICES.get(option.name) or tuple(option.values[:4])
+
+
 @st.composite
 def configs(draw: st.DrawFn, schedule: Schedule) -> Config:
     """Configurations of a schedule: every option that it reads, tile sizes small; few rows where it takes them."""
-    choices: dict[str, tuple[int | str, ...]] = {name: CHOICES[name] for name in schedule.options}
+    choices = {name: choices_of(option) for name, option in schedule.options.items()}
     if "block_m" in choices:
-        choices["block_m"] += tuple(rows for rows in FEW_ROWS if rows >= schedule.least_block_m)
+        choices["block_m"] += tuple(rows for rows in FEW_ROWS if rows in schedule.options["block_m"].values)
     chosen = {name: draw(st.sampled_from(values)) for name, values in choices.items()}
     return schedule.config(**(chosen | (SPECIALISED if chosen.get("warp_specialize") else {})))
 

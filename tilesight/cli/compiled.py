@@ -13,7 +13,7 @@ from ..simulator import units
 from ..simulator.device.device import Device
 from ..simulator.jobs.pool import cores
 from ..simulator.launch.program import Launch, Resources
-from ..simulator.problems.attention import AttentionProblem
+from ..simulator.problems.problem import Problem
 from .output import BadInput, progress, say
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def resources_given(registers: int | None, smem_bytes: int | None) -> dict[str, 
 
 
 def source_of_costs(
-    problem: AttentionProblem,
+    problem: Problem,
     device: Device,
     given: dict[str, int | None],
     cost: str,
@@ -101,7 +101,7 @@ def of_use(remarks: tuple[str, ...], launches: "Iterable[LaunchPrediction]") -> 
 
 
 def compiler_for(
-    problem: AttentionProblem,
+    problem: Problem,
     device: Device,
     given: dict[str, int | None],
     workers: int | None = None,

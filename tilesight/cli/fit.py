@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 
 from ..simulator import resolve
 from ..simulator.device.device import Device
-from ..simulator.problems.attention import AttentionProblem
+from ..simulator.problems.problem import Problem
 from ..simulator.residency.occupancy import DoesNotFit
 from ..simulator.resolve import ResourcesOf
-from ..simulator.schedules.contract import Config, Schedule
-from ..simulator.schedules.registry import find_schedule
+from ..simulator.schedules.config import Config
+from ..simulator.schedules.contract import Schedule
+from ..simulator.schedules.registry import all_options, find_schedule
 from ..simulator.schedules.smaller import changes, smaller
-from .options import CONFIG_OPTIONS
 from .output import BadInput, bad_input
 
 CAUSES = {
@@ -27,7 +27,7 @@ TRIES = {"num_warps": "fewer --num-warps", "smem_bytes": "a smaller --smem-bytes
 
 
 def fitted(
-    problem: AttentionProblem,
+    problem: Problem,
     schedule: str,
     chosen: Mapping[str, int | str],
     device: Device,
@@ -47,10 +47,10 @@ def fitted(
     def fit(config: Config, compile_: ResourcesOf | None) -> resolve.Fitted:
         return resolve.fitted(problem, schedule, config, device, resources_of=compile_, cost=cost, **given)
 
-    with bad_input("schedule", "dtype", *CONFIG_OPTIONS):
+    with bad_input("schedule", "dtype", *all_options()):
         named = find_schedule(schedule)
         named.check_options(**chosen)
-        config = Config(**chosen)  # type: ignore[arg-type]
+        config = Config(**chosen)
         try:
             return fit(config, resources_of)
         except DoesNotFit as error:

@@ -10,7 +10,7 @@ from .output import BadInput, progress
 
 if TYPE_CHECKING:
     from ..simulator.launch.program import Launch, Resources
-    from ..simulator.problems.attention import AttentionProblem
+    from ..simulator.problems.problem import Problem
     from ..validate.compare.campaign import Compiler
 
 DOCTOR = "`tilesight doctor` says what is missing, and how to get it"
@@ -77,7 +77,7 @@ def device_named(name: str | None, settings: Sequence[str] | None, *, without_gp
 def compiler(device: Device, workers: int, *, code: bool = False) -> "Compiler":
     """What compiles launches ahead of time, and shows how far it is. Args: code: keep the machine code."""
 
-    def compiled(wanted: "Sequence[tuple[Launch, AttentionProblem]]") -> "list[Resources | str]":
+    def compiled(wanted: "Sequence[tuple[Launch, Problem]]") -> "list[Resources | str]":
         from ..kernels.compile.compile import compile_many
         from ..kernels.compile.outcomes import Compiled
 

@@ -1,23 +1,18 @@
-"""The options that commands share, in groups; and what they mean as problem, device and configuration.
+"""The options that commands share, but for the problem (`shapes`) and its configuration (`configs`).
 
-A command takes a whole group as one parameter: `spread` turns it into the group's options for typer.
 Values are read here, not by typer, so that every message names option, value and what is allowed.
 """
 
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
-
-import typer
+from typing import Annotated
 
 from ..simulator.device.device import Device, catalogue, device_name, load_device, override
-from ..simulator.problems.attention import DTYPE_BYTES, AttentionProblem
-from ..simulator.schedules.contract import CTA_ORDERS, KV_ORDERS, SOFTMAX_VARIANTS, WARP_SPLITS, Schedule
-from .given import Given, refuse_unread
+from ..simulator.problems.problem import Problem
+from .groups import Group
 from .output import BadInput, bad_input
-from .parse import flag, number, one_of, option
+from .parse import flag, one_of, option
 
 
 def schedule_names() -> list[str]:
@@ -27,68 +22,13 @@ def schedule_names() -> list[str]:
     return ["all", *all_schedules()]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShapeOptions:
-    """What to compute, but for its lengths."""
-
-    batch: Annotated[int, option("--batch", "Sequences (B).")] = 4
-    heads: Annotated[int, option("--heads", "Query heads (H).")] = 32
-    kv_heads: Annotated[int | None, option("--kv-heads", "KV heads (G); must divide H.  [default: H]")] = None
-    head_dim: Annotated[int, option("--head-dim", "Head dimension (D).")] = 64
-    dtype: Annotated[str, option("--dtype", "Element type.", "|".join(DTYPE_BYTES), one_of(*DTYPE_BYTES))] = "fp16"
-    causal: Annotated[bool, flag("--causal", "Causal mask, aligned to the last key (bottom right).")] = False
-    dropout: Annotated[float, option("--dropout", "Dropout probability (unfused only).", "P", number)] = 0.0
-
-    def of_lengths(self, seqlen_q: int, seqlen_k: int) -> AttentionProblem:
-        """The problem. Raises: BadInput: a value is not allowed."""
-        with bad_input(*(item.name for item in fields(AttentionProblem))):
-            if self.kv_heads is not None and self.kv_heads < 1:
-                raise ValueError(f"kv_heads = {self.kv_heads}: must be an integer of 1 or more")
-            return AttentionProblem(
-                batch=self.batch,
-                heads=self.heads,
-                kv_heads=self.kv_heads or 0,
-                seqlen_q=seqlen_q,
-                seqlen_k=seqlen_k,
-                head_dim=self.head_dim,
-                dtype=self.dtype,
-                causal=self.causal,
-                dropout=self.dropout,
-            )
-
-
-DEFAULT_SEQLEN = 4096
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProblemOptions(ShapeOptions):
-    """What to compute."""
-
-    seqlen: Annotated[int | None, option("--seqlen", f"Length of queries and keys.  [default: {DEFAULT_SEQLEN}]")] = (
-        None
-    )
-    seqlen_q: Annotated[int | None, option("--seqlen-q", "Query length (M).  [default: --seqlen]")] = None
-    seqlen_k: Annotated[int | None, option("--seqlen-k", "Key length (N).  [default: --seqlen]")] = None
-
-    def build(self) -> AttentionProblem:
-        """The problem. Raises: BadInput: a value is not allowed, or changes nothing."""
-        if self.seqlen is not None and self.seqlen < 1:
-            raise BadInput(f"--seqlen = {self.seqlen}: must be an integer of 1 or more")
-        if None not in (self.seqlen, self.seqlen_q, self.seqlen_k):
-            raise BadInput(f"--seqlen {self.seqlen}: changes nothing beside --seqlen-q and --seqlen-k; leave it out")
-        both = DEFAULT_SEQLEN if self.seqlen is None else self.seqlen
-        with bad_input("seqlen"):
-            return self.of_lengths(
-                both if self.seqlen_q is None else self.seqlen_q, both if self.seqlen_k is None else self.seqlen_k
-            )
-
-
 DEFAULT_DEVICE = "h200"
+DEFAULT_SCHEDULE = "flash2"
 DEVICE_DOC = "Name (see `tilesight devices`), or a path that ends in .toml."
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class RunOptions(Group):
     """How to run it, and on what but for the device."""
 
     set_: Annotated[
@@ -163,116 +103,6 @@ def device_given(name: str, settings: Sequence[str] | None) -> tuple[str, Device
         raise BadInput(text if text.startswith("--set") else f"--device: {text}") from None
 
 
-CONFIG_OPTIONS = {
-    "block_m": ("INT", "Rows of a tile of scores (queries)."),
-    "block_n": ("INT", "Columns of a tile of scores (keys)."),
-    "num_warps": ("INT", "Warps per CTA."),
-    "num_stages": ("INT", "Stages of the pipeline that loads K and V."),
-    "cta_order": ("|".join(CTA_ORDERS), "Order in which CTAs start."),
-    "kv_order": ("|".join(KV_ORDERS), "Direction in which query tiles read K and V."),
-    "persistent": ("INT", "CTAs per SM of a persistent kernel; 0: not persistent."),
-    "warp_split": ("|".join(WARP_SPLITS), "How the warps of a CTA split a tile: by queries (q) or by keys (k)."),
-    "softmax_variant": ("|".join(SOFTMAX_VARIANTS), "Algorithm of a stand-alone row softmax."),
-    "warp_specialize": ("INT", "1: warp-specialized, some warps load, others compute (flash2_tma only)."),
-}
-
-
-def config_option(name: str, several: bool = False) -> Any:
-    """The typer option of a field of `Config`. Args: several: whether it takes a comma list."""
-    metavar, doc = CONFIG_OPTIONS[name]
-    return typer.Option(f"--{name.replace('_', '-')}", help=doc, metavar=f"{metavar},..." if several else metavar)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConfigOptions:
-    """The choices of a schedule, as texts; None leaves the choice to the schedule."""
-
-    block_m: Annotated[str | None, config_option("block_m")] = None
-    block_n: Annotated[str | None, config_option("block_n")] = None
-    num_warps: Annotated[str | None, config_option("num_warps")] = None
-    num_stages: Annotated[str | None, config_option("num_stages")] = None
-    cta_order: Annotated[str | None, config_option("cta_order")] = None
-    kv_order: Annotated[str | None, config_option("kv_order")] = None
-    persistent: Annotated[str | None, config_option("persistent")] = None
-    warp_split: Annotated[str | None, config_option("warp_split")] = None
-    softmax_variant: Annotated[str | None, config_option("softmax_variant")] = None
-    warp_specialize: Annotated[str | None, config_option("warp_specialize")] = None
-
-    def chosen(self) -> dict[str, int | str]:
-        """One value for each option that the user gave."""
-        return {name: values[0] for name, values in self.lists().items()}
-
-    def lists(self) -> dict[str, tuple[int | str, ...]]:
-        """All values of each option that the user gave, in order and without repeats.
-
-        Raises:
-            BadInput: no whole number where one is needed, or an empty list.
-        """
-        return {name: _values(name, text, self) for name in CONFIG_OPTIONS if (text := getattr(self, name)) is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpaceOptions(ConfigOptions):
-    """The same with several values each, as a comma list."""
-
-    block_m: Annotated[str | None, config_option("block_m", several=True)] = None
-    block_n: Annotated[str | None, config_option("block_n", several=True)] = None
-    num_warps: Annotated[str | None, config_option("num_warps", several=True)] = None
-    num_stages: Annotated[str | None, config_option("num_stages", several=True)] = None
-    cta_order: Annotated[str | None, config_option("cta_order", several=True)] = None
-    kv_order: Annotated[str | None, config_option("kv_order", several=True)] = None
-    persistent: Annotated[str | None, config_option("persistent", several=True)] = None
-    warp_split: Annotated[str | None, config_option("warp_split", several=True)] = None
-    softmax_variant: Annotated[str | None, config_option("softmax_variant", several=True)] = None
-    warp_specialize: Annotated[str | None, config_option("warp_specialize", several=True)] = None
-
-
-def _values(name: str, text: str, group: ConfigOptions) -> tuple[int | str, ...]:
-    several = isinstance(group, SpaceOptions)
-    dashed = f"--{name.replace('_', '-')}"
-    parts = [part.strip() for part in text.split(",")] if several else [text]
-    if CONFIG_OPTIONS[name][0] != "INT":
-        return tuple(dict.fromkeys(parts))
-    try:
-        return tuple(dict.fromkeys(int(part) for part in parts))
-    except ValueError:
-        allowed = "whole numbers, separated by commas" if several else "a whole number"
-        raise BadInput(f"{dashed} = {text!r}: must be {allowed}") from None
-
-
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """Let typer see the options of a command's groups in place of the groups."""
-    hints = get_type_hints(command, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, Any] = {}
-    for parameter in inspect.signature(command).parameters.values():
-        group = hints[parameter.name]
-        if not (inspect.isclass(group) and issubclass(group, (ShapeOptions, RunOptions, ConfigOptions))):
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=group))
-            continue
-        groups[parameter.name] = group
-        types = get_type_hints(group, include_extras=True)
-        for item in fields(group):
-            default = inspect.Parameter.empty if item.default is MISSING else item.default
-            parameters.append(
-                inspect.Parameter(
-                    item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[item.name]
-                )
-            )
-
-    def spread_command(**values: Any) -> None:
-        built = {
-            name: group(**{item.name: values.pop(item.name) for item in fields(group)})
-            for name, group in groups.items()
-        }
-        command(**built, **values)
-
-    spread_command.__name__, spread_command.__doc__ = command.__name__, command.__doc__
-    spread_command.__annotations__ = {item.name: item.annotation for item in parameters}
-    spread_command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return spread_command
-
-
 Registers = Annotated[int | None, option("--registers", "Registers per thread, instead of the kernel's.")]
 SmemBytes = Annotated[int | None, option("--smem-bytes", "Shared memory per CTA in bytes, instead of the kernel's.")]
 Compiled = Annotated[
@@ -313,12 +143,16 @@ def one_device(devices: Sequence[str] | dict[str, Device], **files: object) -> N
             raise BadInput(f"--{name} {str(file)!r}: shows one device, not {given}; run once for each --device")
 
 
-def refuse_unread_shape(typed: Given, schedules: Sequence[Schedule]) -> None:
-    """See that what is computed depends on every option of the problem. Raises: BadInput: on one it does not."""
-    unread = set(schedules[0].unread).intersection(*(item.unread for item in schedules))
-    options = [f"--{item.name.replace('_', '-')}" for item in fields(ShapeOptions) if item.name in unread]
-    named = ", ".join(item.name for item in schedules)
-    refuse_unread(typed, options, f"for schedule{'s' if len(schedules) > 1 else ''} {named}")
+def problem_of(schedules: Sequence[str]) -> type[Problem]:
+    """The type of problem that schedules solve; that of the first where several are named.
+
+    Raises:
+        BadInput: there is no schedule of one of the names.
+    """
+    from ..simulator.explore.space import schedules_named
+
+    with bad_input("schedule"):
+        return schedules_named(list(schedules))[0].problem
 
 
 def workers_given(workers: int | None) -> int:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from ..simulator.device.device import Device
 from ..simulator.names import unknown
 from ..simulator.problems.attention import AttentionProblem
-from .options import CONFIG_OPTIONS, ProblemOptions
+from ..simulator.schedules.registry import all_options
 from .output import BadInput, bad_input
+from .shapes import LENGTHS, ProblemOptions
 
 if TYPE_CHECKING:
     from ..validate.points.point import Point
@@ -26,24 +27,25 @@ def settings_given(name: str, given: Sequence[str] | None) -> dict[str, str]:
 
 def problem_given(given: Sequence[str]) -> AttentionProblem:
     """The problem that `--problem` describes. Raises: BadInput: a key or value is not allowed."""
-    fields: dict[str, Any] = {}
-    known = ProblemOptions.__dataclass_fields__
+    values: dict[str, Any] = {}
+    fields = AttentionProblem.FIELDS
+    known = {**{item.name: item.default for item in fields}, **dict.fromkeys(LENGTHS)}
     for key, value in settings_given("problem", given).items():
         if key not in known:
             raise BadInput(f"--problem {key}={value}: key {unknown(key, known)}")
-        if key == "dtype":
-            fields[key] = value
-        elif key == "causal":
+        if isinstance(known[key], str):
+            values[key] = value
+        elif isinstance(known[key], bool):
             if value not in ("true", "false"):
                 raise BadInput(f"--problem {key}={value}: must be true or false")
-            fields[key] = value == "true"
+            values[key] = value == "true"
         else:
             try:
-                fields[key] = float(value) if key == "dropout" else int(value)
+                values[key] = float(value) if isinstance(known[key], float) else int(value)
             except ValueError:
                 raise BadInput(f"--problem {key}={value}: must be a number") from None
     try:
-        return ProblemOptions(**fields).build()
+        return ProblemOptions(known | values).build(AttentionProblem)
     except BadInput as error:
         raise BadInput(f"--problem: {str(error).removeprefix('--')}") from None
 
@@ -52,9 +54,9 @@ def options_given(given: Sequence[str] | None) -> dict[str, int | str]:
     """The options that `--config` pins. Raises: BadInput: a key or value is not allowed."""
     found: dict[str, int | str] = {}
     for key, value in settings_given("config", given).items():
-        if key not in CONFIG_OPTIONS:
-            raise BadInput(f"--config {key}={value}: key {unknown(key, CONFIG_OPTIONS)}")
-        if CONFIG_OPTIONS[key][0] == "INT":
+        if key not in all_options():
+            raise BadInput(f"--config {key}={value}: key {unknown(key, all_options())}")
+        if all_options()[key].is_number:
             try:
                 found[key] = int(value)
             except ValueError:
@@ -91,7 +93,7 @@ def asked_points(
             if name not in runnable:
                 raise ValueError(f"schedule {name!r}: has no kernel; those that have one are {', '.join(runnable)}")
     if not names or "all" in (schedule or []):
-        names += [name for name in runnable if find_schedule(name).computes == "attention" and name not in names]
+        names += [name for name in runnable if find_schedule(name).problem is AttentionProblem and name not in names]
     names, left_out = able(names, device)
     for name, reason in left_out.items():
         if not names:

@@ -16,7 +16,7 @@ from ...simulator.device.device import Device
 from ...simulator.jobs.pool import Progress, run_all
 from ...simulator.launch.program import Launch, Resources
 from ...simulator.prediction.prediction import Prediction
-from ...simulator.problems.attention import AttentionProblem
+from ...simulator.problems.problem import Problem
 from ...simulator.residency.occupancy import DoesNotFit
 from ...simulator.simulate import simulate
 from ..measure.lanes import Lane, Task, run_tasks
@@ -28,7 +28,7 @@ from .compare import Comparison, Ranking, Statistic, all_statistics, compare, ra
 from .verdict import Verdict, verdicts
 
 SCHEMA = "tilesight.validation/1"
-Compiler = Callable[[Sequence[tuple[Launch, AttentionProblem]]], Sequence[Resources | str]]
+Compiler = Callable[[Sequence[tuple[Launch, Problem]]], Sequence[Resources | str]]
 """Launches, each with its problem -> resources of each, or why it cannot run, in one line."""
 Showing = Callable[[str], AbstractContextManager[Progress | None]]
 """Plural noun of what is counted -> where to tell (done, all)."""

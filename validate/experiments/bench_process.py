@@ -157,7 +157,7 @@ def _fits(job: Mapping[str, Any]) -> dict[str, Any]:
     twin = find_twin(launch, point.problem)  # before the grid is cut: the kernel must not take it for a persistent one
     before_bytes = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    tensors = {tensor.name: allocate(tensor, point.problem, _place()) for tensor in launch.program.tensors}
+    tensors = {tensor.name: allocate(tensor, _place()) for tensor in launch.program.tensors}
     x, y, z = launch.grid
     run(twin, replace(launch, grid=(min(x, job["ctas"]), y, z)), tensors)
     torch.cuda.synchronize()
@@ -223,11 +223,11 @@ def _inputs(problem: AttentionProblem) -> tuple["torch.Tensor", "torch.Tensor", 
     """Random Q, K, V, the same for the same problem."""
     import torch
 
-    from ...kernels.launch.launch import DTYPES
+    from ...kernels.launch.launch import TORCH_DTYPES
 
     generator = torch.Generator(_place()).manual_seed(SEED)
     shapes = [(problem.heads, problem.seqlen_q), *[(problem.kv_heads, problem.seqlen_k)] * 2]
-    options = {"dtype": DTYPES[problem.dtype], "device": _place(), "generator": generator}
+    options = {"dtype": TORCH_DTYPES[problem.dtype], "device": _place(), "generator": generator}
     q, k, v = (torch.randn((problem.batch, *shape, problem.head_dim), **options) for shape in shapes)
     return q, k, v
 

@@ -1,12 +1,12 @@
 """Peers measured problem by problem, beside our fastest schedule: values, JSON, and a table for people."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ...simulator import units
-from ...simulator.display.render import Column, problem_text, table, times
-from ...simulator.problems.attention import AttentionProblem
+from ...simulator.display.render import Column, table, times
+from ...simulator.problems.problem import Problem
 from ..measure.results_file import Row
 from ..measurement import Lost, Measurement, Outcome
 from ..points.point import Point
@@ -28,7 +28,7 @@ class PeerRow:
     """
 
     peer: str
-    problem: AttentionProblem
+    problem: Problem
     l2: str
     outcome: Outcome
     family: str = ""
@@ -41,7 +41,7 @@ class PeerRow:
 
     def to_dict(self) -> dict[str, Any]:
         """The row's object in JSON."""
-        own = {"peer": self.peer, "problem": asdict(self.problem), "l2": self.l2, "family": self.family}
+        own = {"peer": self.peer, "problem": self.problem.to_dict(), "l2": self.l2, "family": self.family}
         return own | {"outcome": self.outcome.to_dict()}
 
 
@@ -68,7 +68,14 @@ def measure_peers(
         for peer in peers:
             key = f"{peer}/{shape}/{l2}"
             reason = why_not(peer, problem)
-            job = {"do": "peer", "key": key, "peer": peer, "problem": asdict(problem), "l2": l2, "device": dict(device)}
+            job = {
+                "do": "peer",
+                "key": key,
+                "peer": peer,
+                "problem": problem.to_dict(),
+                "l2": l2,
+                "device": dict(device),
+            }
             answer = {"lost": reason} if reason else ask(job)
             rows.append(
                 PeerRow(
@@ -105,7 +112,7 @@ def peers_text(rows: Sequence[PeerRow], width: int = 120, color: bool = False) -
     for problem, l2 in dict.fromkeys((row.problem, row.l2) for row in rows):
         of_case = [row for row in rows if (row.problem, row.l2) == (problem, l2)]
         ran = sorted((row for row in of_case if row.time_s), key=lambda row: row.time_s or 0.0)
-        lines += ["", f"{problem_text(problem)}, {l2} L2"]
+        lines += ["", f"{problem.text}, {l2} L2"]
         if ran:
             lines.append(_table(ran, width, color))
         lines += [f"  {row.peer}: {row.outcome.reason}" for row in of_case if isinstance(row.outcome, Lost)]

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ...simulator.problems.attention import AttentionProblem
+from ...simulator.problems.problem import Problem
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +37,7 @@ class Unavailable(Exception):
     """A peer that cannot do a problem here; the text is the reason, in one line."""
 
 
-def why_not(peer: str, problem: AttentionProblem) -> str | None:
+def why_not(peer: str, problem: Problem) -> str | None:
     """Why a peer cannot be asked for a problem, before anything runs; None where it can.
 
     Raises:
@@ -44,6 +45,10 @@ def why_not(peer: str, problem: AttentionProblem) -> str | None:
     """
     if peer not in PEERS:
         raise ValueError(f"peer = {peer!r}: must be one of {', '.join(PEERS)}")
+    if not isinstance(problem, AttentionProblem):
+        return f"{peer} computes attention, not {problem.KIND}"
+    if problem.window:
+        return f"{peer} is not asked for windows"
     if peer == "flash-attn" and find_spec("flash_attn") is None:
         return "flash-attn is not installed"
     if problem.dtype not in ("fp16", "bf16", "fp32") or (peer == "flash-attn" and problem.dtype == "fp32"):

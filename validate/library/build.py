@@ -28,7 +28,8 @@ from ...simulator.launch.program import Launch, Resources
 from ...simulator.library import keys, lookup
 from ...simulator.library.files import Kernel, pack, unpack
 from ...simulator.problems.attention import AttentionProblem
-from ...simulator.schedules.contract import Config
+from ...simulator.problems.problem import Problem
+from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import find_schedule
 from ..measure.results_file import read_results
 from .kept_figures import figures_on
@@ -50,7 +51,7 @@ ROW_ELEMENTS = (1 << 22, 1 << 27)
 """Elements of score matrices that L2 holds, and that it does not."""
 SLICE = 100
 """Kernels that a process takes at a time."""
-Wanted = tuple[Launch, AttentionProblem]
+Wanted = tuple[Launch, Problem]
 
 
 def attention_problems(head_dim: int) -> Iterator[tuple[AttentionProblem, tuple[str, ...]]]:
@@ -71,7 +72,7 @@ def wanted(device: Device) -> Iterator[Wanted]:
         for name in ("flash2", "flash2_tma"):
             for problem, orders in attention_problems(head_dim):
                 for config, order in product(find_schedule(name).configs(), orders):
-                    yield from _launches(name, problem, replace(config, cta_order=order), device)
+                    yield from _launches(name, problem, config.but(cta_order=order), device)
         for length in (LONG, RAGGED, ALIGNED):
             problem = _problem(length, length, head_dim)
             for config in find_schedule("naive").configs():

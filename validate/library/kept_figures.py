@@ -51,9 +51,8 @@ def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[Con
             residency = residency_of(launch, device)
         except DoesNotFit:
             continue
-        element_bytes = launch.program.tensors[0].element_bytes
         costs = [
-            compiled_costs(launch, residency, device, element_bytes, resident=resident, followed=followed).steps
+            compiled_costs(launch, residency, device, resident=resident, followed=followed).steps
             for resident in range(1, residency.ctas_per_sm + 1)
         ]
         yield condition, costs

@@ -18,6 +18,9 @@ from ...kernels.reference_softmax import judge_softmax
 from ...simulator.integers import cdiv
 from ...simulator.launch.program import Launch
 from ...simulator.problems.attention import AttentionProblem
+from ...simulator.problems.problem import Problem
+from ...simulator.problems.softmax import SoftmaxProblem
+from ...simulator.schedules.registry import find_schedule
 
 PART_SCORES = 1 << 26
 """Scores of a part: half a gigabyte in fp64, of which the reference holds a few."""
@@ -29,16 +32,17 @@ Part = tuple[int, int, int, int]
 """Sequence, query head, first row, row after the last."""
 
 
-def oracle_error(
-    schedule: str, problem: AttentionProblem, launch: Launch, tensors: Mapping[str, torch.Tensor]
-) -> float:
+def oracle_error(schedule: str, problem: Problem, launch: Launch, tensors: Mapping[str, torch.Tensor]) -> float:
     """Largest error of the outputs of a pipeline in units of what is allowed; above 1 is wrong.
 
     Args:
         launch: the last of the pipeline; tensors: by name of the program's tensors, as (slabs, rows, columns).
     """
-    if "X" in tensors:
+    problem = find_schedule(schedule).problem.of(problem)
+    if isinstance(problem, SoftmaxProblem):
         return max(_softmax_error(problem, launch, tensors, part) for part in parts(problem))
+    if not isinstance(problem, AttentionProblem):
+        raise ValueError(f"problem = {problem.KIND}: nobody has written down what is right")
     lse = None
     if "LSE" in tensors:
         lse = tensors["LSE"][..., 0]
@@ -53,7 +57,9 @@ def oracle_error(
     return max(_part_error(roundings, problem, q, k, v, o, lse, keep, part) for part in parts(problem))
 
 
-def parts(problem: AttentionProblem, part_scores: int | None = None, checked: int = CHECKED_SCORES) -> list[Part]:
+def parts(
+    problem: AttentionProblem | SoftmaxProblem, part_scores: int | None = None, checked: int = CHECKED_SCORES
+) -> list[Part]:
     """All rows of all heads in parts, or evenly spread ones where there are too many; the first and the last always.
 
     Args:
@@ -99,7 +105,7 @@ def _part_error(
         return inf  # rows that see no key are exactly 0
     if keys <= 0:
         return 0.0
-    options: dict[str, Any] = {"causal": problem.causal, "tf32": problem.dtype == "fp32"}
+    options: dict[str, Any] = {"causal": problem.causal, "window": problem.window, "tf32": problem.dtype == "fp32"}
     options |= {"score_roundings": roundings.scores, "output_roundings": roundings.outputs}
     if keep is not None:
         options |= {"keep": rows(keep)[..., :keys], "dropout": problem.dropout}
@@ -114,7 +120,7 @@ def _part_error(
     return max(verdict.error for verdict in verdicts)
 
 
-def _softmax_error(problem: AttentionProblem, launch: Launch, tensors: Mapping[str, torch.Tensor], part: Part) -> float:
+def _softmax_error(problem: SoftmaxProblem, launch: Launch, tensors: Mapping[str, torch.Tensor], part: Part) -> float:
     batch, head, first, last = part
     y, x = (tensors[name][batch * problem.heads + head, first:last][None, None] for name in "YX")
     safe = launch.name != "naive_softmax"

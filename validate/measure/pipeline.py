@@ -11,8 +11,10 @@ import torch
 
 from ...kernels.launch.launch import Twin, allocate, run
 from ...kernels.launch.registry import find_twin
+from ...kernels.reference import visible_keys
 from ...simulator.launch.program import Launch, Tensor
 from ...simulator.problems.attention import AttentionProblem
+from ...simulator.problems.problem import Problem
 from .output_checks import poison
 
 SEED = 20_26
@@ -24,7 +26,7 @@ class Pipeline:
 
     launches: tuple[Launch, ...]
     twins: tuple[Twin, ...]
-    problem: AttentionProblem
+    problem: Problem
     tensors: dict[str, torch.Tensor]
 
     @property
@@ -43,7 +45,7 @@ class Pipeline:
         return [run(twin, launch, self.tensors) for twin, launch in zip(self.twins, self.launches, strict=True)]
 
 
-def prepare(launches: Sequence[Launch], problem: AttentionProblem, place: torch.device) -> tuple[Pipeline, int]:
+def prepare(launches: Sequence[Launch], problem: Problem, place: torch.device) -> tuple[Pipeline, int]:
     """Allocate the inputs and outputs of a pipeline, run it once, and then hold all its scratch.
 
     In that first run scratch lives as an eager framework keeps it: from the launch that first names it to the last.
@@ -67,7 +69,7 @@ def prepare(launches: Sequence[Launch], problem: AttentionProblem, place: torch.
     for number, (launch, twin) in enumerate(zip(launches, twins, strict=True)):
         for tensor in launch.program.tensors:
             if tensor.name not in tensors:
-                tensors[tensor.name] = allocate(tensor, problem, place)
+                tensors[tensor.name] = allocate(tensor, place)
         run(twin, launch, tensors)
         later = {tensor.name for each in launches[number + 1 :] for tensor in each.program.tensors}
         for name in scratch:
@@ -79,9 +81,9 @@ def prepare(launches: Sequence[Launch], problem: AttentionProblem, place: torch.
     return Pipeline(launches=tuple(launches), twins=twins, problem=problem, tensors=tensors), peak_bytes
 
 
-def _filled(tensor: Tensor, problem: AttentionProblem, place: torch.device, generator: torch.Generator) -> torch.Tensor:
+def _filled(tensor: Tensor, problem: Problem, place: torch.device, generator: torch.Generator) -> torch.Tensor:
     """Device memory for a tensor: random where it is an input (a mask: what it lets through), else poison."""
-    memory = allocate(tensor, problem, place)
+    memory = allocate(tensor, place)
     if tensor.role != "input":
         poison([memory])
         return memory
@@ -92,6 +94,6 @@ def _filled(tensor: Tensor, problem: AttentionProblem, place: torch.device, gene
             slab.copy_(torch.randn(slab.shape, generator=generator, device=place))
         return memory
     memory.fill_(1)
-    if problem.causal:
-        memory.tril_(problem.seqlen_k - problem.seqlen_q)
+    if tensor.name == "MASK" and isinstance(problem, AttentionProblem):
+        memory[..., : problem.seqlen_k] = visible_keys(problem.mask, problem.seqlen_q, problem.seqlen_k, memory.device)
     return memory

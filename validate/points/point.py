@@ -6,7 +6,7 @@ constants may be fitted on one half, errors are reported on the other. All confi
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from typing import Any
@@ -15,7 +15,8 @@ from ... import kernels
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Launch
 from ...simulator.problems.attention import AttentionProblem
-from ...simulator.schedules.contract import Config
+from ...simulator.problems.problem import Problem
+from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import all_schedules, find_schedule
 from ...simulator.simulate import launches_of
 
@@ -27,9 +28,12 @@ class Point:
     """One thing to predict and to measure. Args: schedule: name; problem; config; l2: `cold` or `warm`."""
 
     schedule: str
-    problem: AttentionProblem
+    problem: Problem
     config: Config
     l2: str = "cold"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "problem", find_schedule(self.schedule).problem.of(self.problem))
 
     @property
     def config_dict(self) -> dict[str, int | str]:
@@ -39,10 +43,7 @@ class Point:
     @property
     def shape(self) -> str:
         """The problem in a word, e.g. `B4-H32-G8-M4096-N4096-D64-fp16-causal`."""
-        p = self.problem
-        words = [f"B{p.batch}", f"H{p.heads}", f"G{p.kv_heads}", f"M{p.seqlen_q}", f"N{p.seqlen_k}", f"D{p.head_dim}"]
-        words += [p.dtype, *(["causal"] if p.causal else []), *([f"dropout{p.dropout:g}"] if p.dropout else [])]
-        return "-".join(words)
+        return self.problem.key
 
     @property
     def key(self) -> str:
@@ -61,7 +62,7 @@ class Point:
 
     def to_dict(self) -> dict[str, Any]:
         """The point's object in JSON."""
-        problem = asdict(self.problem)
+        problem = self.problem.to_dict()
         return {"schedule": self.schedule, "problem": problem, "config": self.config_dict, "l2": self.l2}
 
     @classmethod
@@ -69,7 +70,7 @@ class Point:
         """The point of a JSON object. Raises: KeyError, TypeError, ValueError: it is none."""
         return cls(
             schedule=told["schedule"],
-            problem=AttentionProblem(**told["problem"]),
+            problem=find_schedule(told["schedule"]).problem(**told["problem"]),
             config=find_schedule(told["schedule"]).config(**told["config"]),
             l2=told["l2"],
         )

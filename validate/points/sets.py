@@ -12,7 +12,7 @@ from ...simulator.device.device import Device
 from ...simulator.launch.program import Launch
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.residency.occupancy import DoesNotFit, occupancy
-from ...simulator.schedules.contract import Config
+from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import find_schedule
 from .point import Point, runnable_config
 
@@ -212,9 +212,9 @@ def longest_pass_s(point: Point, device: Device) -> float:
     """A guess, rather too high, at how long all launches of a point take once [s]."""
     problem, config = point.problem, point.config
     launches = point.launches(device)
-    slow = config.block_m < 64 or config.num_stages == 1 or config.num_warps % 4
+    slow = config.block_m < 64 or config.named().get("num_stages") == 1 or config.num_warps % 4
     total_s = held_bytes(launches) * 3 / BYTES_PER_S
     parallel = min(1.0, min(launch.cta_count for launch in launches) / device.sms)
-    share = 0.25 if point.schedule == "flash1" else 1.0
+    share = 0.25 if find_schedule(point.schedule).rewritten else 1.0
     rate = (SLOWEST_FLOP_PER_S if slow else USUAL_FLOP_PER_S) * parallel * share
     return total_s + problem.matmul_flop / rate

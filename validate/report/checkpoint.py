@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from ...simulator import units
-from ...simulator.display.render import Column, percent, problem_text, table, times, wrapped
+from ...simulator.display.render import Column, percent, table, times, wrapped
 from ...simulator.prediction.bottleneck import largest
 from ...simulator.problems.attention import MAX_SEQLEN
 from ...simulator.report.page import Made, page
@@ -100,7 +100,7 @@ def _draw(ax: Any, points: Sequence[Grown], schedule: str, value: Callable[[Grow
 
 
 def _title(found: Checkpoint) -> str:
-    shape = problem_text(found.problem).replace(f"M=N={found.problem.seqlen_q} ", "")
+    shape = found.problem.text.replace(f"M=N={found.problem.seqlen_q} ", "")
     return f"{shape} on {found.gpu or found.device.name}"
 
 

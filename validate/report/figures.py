@@ -11,7 +11,6 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from ...simulator import units
 from ...simulator.closed_form.roofline import tensor_peak_flop_per_s
 from ...simulator.device.device import Device
-from ...simulator.display.render import problem_text
 from ...simulator.report.draw import EDGE, GRID, INK, PAPER, Tips, legend_below, log_axis, panel, tip_text
 from ...simulator.report.figures import draw_roofs
 from ...simulator.report.series import LEVELS, color
@@ -69,7 +68,7 @@ def story(each: Comparison) -> str:
             pair = each.pairs[name]
             both = f"{value_text(name, pair.predicted)} / {value_text(name, pair.measured)}"
             told[NAMES[name]] = f"{both} ({error_text(pair.relative_error)})"
-    return tip_text(f"{each.point.schedule} {problem_text(each.point.problem)}", told)
+    return tip_text(f"{each.point.schedule} {each.point.problem.text}", told)
 
 
 def one_line(each: Comparison) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from ...simulator.display.render import plural, problem_text
+from ...simulator.display.render import plural
 from ...simulator.report.html import COST_TEXTS
 from ...simulator.report.page import Made, cell, items, page, table
 from ..compare.campaign import Validation
@@ -92,7 +92,7 @@ def _points(compared: Sequence[Comparison]) -> str:
 
 
 def _row(each: Comparison, shown: Sequence[str]) -> list[str]:
-    words = (each.point.schedule, problem_text(each.point.problem), short_config(each), each.point.l2, each.point.half)
+    words = (each.point.schedule, each.point.problem.text, short_config(each), each.point.l2, each.point.half)
     cells = [cell(word, kind="left") for word in words]
     for name in shown:
         pair = each.pairs.get(name)

@@ -1,7 +1,7 @@
 """`validate --launches` for people: launches, the dominating kernel, the fused kernel's share, and gaps."""
 
 from ...simulator import units
-from ...simulator.display.render import Column, percent, problem_text, table
+from ...simulator.display.render import Column, percent, table
 from ..experiments.launches import LaunchReport, LaunchRow, Split
 from ..timing.kernel_runs import short_name
 
@@ -11,7 +11,7 @@ LONGEST_NAME = 36
 
 def launches_text(report: LaunchReport, width: int = 120, color: bool = False) -> str:
     """What `tilesight validate --launches` prints."""
-    lines = [f"{problem_text(report.problem)} on {report.device}; p: predicted, m: profiled, warm L2"]
+    lines = [f"{report.problem.text} on {report.device}; p: predicted, m: profiled, warm L2"]
     for way, title in WAY_TITLES.items():
         rows = [row for row in report.rows if row.way == way]
         lines += ["", title, _table(rows, width, color)]

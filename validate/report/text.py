@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import inf
 
 from ...simulator import units
-from ...simulator.display.render import Column, percent, problem_text, table, wrapped
+from ...simulator.display.render import Column, percent, table, wrapped
 from ..compare.campaign import Validation
 from ..compare.compare import QUANTITIES, Comparison, Statistic
 from ..compare.verdict import GRADE_TEXTS, Verdict
@@ -130,7 +130,7 @@ SHORT = {"num_warps": "w", "num_stages": "s"}
 
 def short_problem(each: Comparison) -> str:
     """A problem in one line, what most have left out."""
-    return problem_text(each.point.problem).removesuffix(" no mask").replace(" fp16", "")
+    return each.point.problem.text.removesuffix(" no mask").replace(" fp16", "")
 
 
 def short_config(each: Comparison) -> str:

@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ..kernels.launch.availability import missing_package
-from ..simulator.schedules.contract import SOFTMAX_VARIANTS
+from ..simulator.problems.attention import AttentionProblem
+from ..simulator.schedules.online_softmax import SOFTMAX_VARIANT
 from ..simulator.schedules.registry import find_schedule
 
 SHAPES = ((5, 7), (64, 64), (64, 32), (64, 96), (33, 65), (70, 40), (1, 1), (1, 130), (130, 130))
@@ -33,8 +34,8 @@ def names() -> tuple[str, ...]:
     if missing_package():
         return ()
     twinned = import_module("tilesight.kernels.launch.registry").twinned
-    attention = [name for name in twinned() if find_schedule(name).computes == "attention"]
-    rows = [f"{variant}_softmax" for variant in SOFTMAX_VARIANTS if "online_softmax" in twinned()]
+    attention = [name for name in twinned() if find_schedule(name).problem is AttentionProblem]
+    rows = [f"{variant}_softmax" for variant in SOFTMAX_VARIANT.values if "online_softmax" in twinned()]
     return (*attention, *rows)
 
 

@@ -42,8 +42,8 @@ def run(
     """Run events until all CTAs are done, or until CTA number `pause_cta` is due.
 
     Args:
-        ctas: slot i is in place i // SMs of the SM that comes i % SMs-th in the order of dispatch.
-        sharing, calendar: SMs in the order of dispatch.
+        ctas: slot i is in place i // SMs of the SM that comes i % SMs-th in the order of dispatch (its *lane*).
+        sharing, calendar: by lane.
         items: those that are taken up until then.
         next_cta: int64 (1,), number of the next CTA that is dispatched.
         record: float64 (CTAs, 4), SM, slot, begin and end of each CTA; or of shape (0, 4) for no record.

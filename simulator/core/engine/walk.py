@@ -91,30 +91,19 @@ def next_move(
         there: when the last tile of the move is there.
         time: of the event.
     """
-    state = ctas.slots[slot]
     if move == STORES:
         return _after_stores(program, ctas, items, slot, time)
-    if move == AHEAD:
-        ctas.arrivals[slot, ahead % RING] = there - program.loops[state.current].slack_cycles
-        return _begin_iteration(program, ctas, slot, step, time)
     if move == FILL:
-        loop = state.current
-        ctas.arrivals[slot, ahead] = there
-        if ahead + 1 < min(program.loops[loop].stages - 1, ctas.trips[slot, loop, TRIPS]):
-            _count_to(program, ctas, slot, loop, ahead + 1)
-            return Next(FILL, step, ahead + 1, time)
-        state.phase = PREFETCHED
-        return Next(SLEEP, step, 0, max(time, ctas.arrivals[slot, 0]))
-    until = time + program.steps[step].waits * (there - time)
+        return _after_fill(program, ctas, slot, step, ahead, there, time)
+    if move == AHEAD:
+        slack_cycles = program.loops[ctas.slots[slot].current].slack_cycles
+        ctas.arrivals[slot, ahead % RING] = there - slack_cycles
+        return _begin_iteration(program, ctas, slot, step, time)
+    # A step that waits for its loads one after the other waits so many times as long.
+    loaded = time + program.steps[step].waits * (there - time)
     if move == OWN:
-        state.phase = BODY
-        return _compute_iteration(program, ctas, slot, step, time) if until <= time else Next(SLEEP, step, 0, until)
-    if until > time:
-        state.current = step
-        state.phase = LOADED
-        return Next(SLEEP, step, 0, until)
-    state.pc += 1
-    return Next(COMPUTE, step, 0, time)
+        return _after_own_loads(program, ctas, slot, step, loaded, time)
+    return _after_loads(ctas, slot, step, loaded, time)
 
 
 @inlined
@@ -138,6 +127,31 @@ def _after_stores(program: Program, ctas: Ctas, items: Items, slot: int, time: f
 
 
 @inlined
+def _after_loads(ctas: Ctas, slot: int, step: int, loaded: float, time: float) -> Next:
+    """All tiles of a step have been asked for, and are there at `loaded`."""
+    state = ctas.slots[slot]
+    if loaded > time:
+        state.current = step
+        state.phase = LOADED
+        return Next(SLEEP, step, 0, loaded)
+    state.pc += 1
+    return Next(COMPUTE, step, 0, time)
+
+
+@inlined
+def _after_fill(program: Program, ctas: Ctas, slot: int, step: int, ahead: int, there: float, time: float) -> Next:
+    """A pipelined loop has prefetched for iteration `ahead`: on to the next, until all its stages are filled."""
+    state = ctas.slots[slot]
+    loop = state.current
+    ctas.arrivals[slot, ahead] = there
+    if ahead + 1 < min(program.loops[loop].stages - 1, ctas.trips[slot, loop, TRIPS]):
+        _count_to(program, ctas, slot, loop, ahead + 1)
+        return Next(FILL, step, ahead + 1, time)
+    state.phase = PREFETCHED
+    return Next(SLEEP, step, 0, max(time, ctas.arrivals[slot, 0]))
+
+
+@inlined
 def _begin_iteration(program: Program, ctas: Ctas, slot: int, step: int, time: float) -> Next:
     """An iteration of a pipelined loop, once it has asked for tiles of a later one."""
     state = ctas.slots[slot]
@@ -148,6 +162,15 @@ def _begin_iteration(program: Program, ctas: Ctas, slot: int, step: int, time: f
     state.phase = PREFETCHED
     until = ctas.arrivals[slot, trip % RING]
     return Next(OWN if until <= time else SLEEP, step, 0, until)
+
+
+@inlined
+def _after_own_loads(program: Program, ctas: Ctas, slot: int, step: int, loaded: float, time: float) -> Next:
+    """An iteration of a pipelined loop has asked for what it did not prefetch, and has it at `loaded`."""
+    ctas.slots[slot].phase = BODY
+    if loaded <= time:
+        return _compute_iteration(program, ctas, slot, step, time)
+    return Next(SLEEP, step, 0, loaded)
 
 
 @inlined

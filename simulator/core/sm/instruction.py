@@ -1,6 +1,6 @@
 """What an instruction is to the simulation of an SM: its kind, its pipe, what it waits for and what it takes.
 
-`sm.code_table` makes a table of them from machine code.
+`sm.followed` makes a table of them from machine code.
 """
 
 from collections.abc import Iterable

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ...dtypes import DTYPES
 from ...launch.lists import Lists
 from ...launch.program import Affine, Tensor, Tile
 from ..touch.footprints import Rectangle
@@ -43,7 +44,7 @@ class Variables:
 def tensor_of(name: str, role: str, size_bytes: int, rows: Rows) -> Tensor:
     """A storage as a matrix of bytes."""
     count = max(1, -(-(size_bytes + rows.origin) // rows.pitch))
-    return Tensor(name=name, role=role, slabs=1, rows=count, cols=rows.pitch, element_bytes=1)  # type: ignore[arg-type]
+    return Tensor(name=name, role=role, slabs=1, rows=count, cols=rows.pitch, dtype=DTYPES["u8"])  # type: ignore[arg-type]
 
 
 def tiles_of(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 import torch
-from tilesight.kernels.launch.launch import DTYPES
+from tilesight.kernels.launch.launch import TORCH_DTYPES
 from tilesight.simulator.problems.attention import AttentionProblem
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -45,5 +45,5 @@ def draw(problem: AttentionProblem, kind: str = "random", seed: int = 0) -> Tens
     generator = torch.Generator().manual_seed(seed)
     queries = (problem.batch, problem.heads, problem.seqlen_q, problem.head_dim)
     keys = (problem.batch, problem.kv_heads, problem.seqlen_k, problem.head_dim)
-    q, k, v = (INPUTS[kind](shape, generator).to(DTYPES[problem.dtype]) for shape in (queries, keys, keys))
+    q, k, v = (INPUTS[kind](shape, generator).to(TORCH_DTYPES[problem.dtype]) for shape in (queries, keys, keys))
     return q, k, v

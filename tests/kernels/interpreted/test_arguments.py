@@ -13,7 +13,7 @@ from tilesight.kernels.launch.registry import find_twin, twinned
 from tilesight.kernels.naive import naive
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 
 PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=32, seqlen_k=48, head_dim=32)

@@ -14,7 +14,8 @@ from tilesight.kernels.launch.registry import find_twin
 from tilesight.kernels.reference import FP8
 from tilesight.simulator.launch.walk import accesses
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import KV_ORDERS, Config
+from tilesight.simulator.schedules.config import Config
+from tilesight.simulator.schedules.options import KV_ORDER
 from triton.runtime import interpreter
 
 PROBLEM = AttentionProblem(batch=1, heads=4, kv_heads=2, seqlen_q=300, seqlen_k=200, head_dim=40)
@@ -23,13 +24,13 @@ EIGHT = replace(PROBLEM, head_dim=48, dtype="fp8")
 FP8_INPUTS = tuple(kind for kind in INPUTS if kind != OVERFLOWING)
 
 
-@pytest.mark.parametrize("kv_order", KV_ORDERS)
+@pytest.mark.parametrize("kv_order", KV_ORDER.values)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("seqlen_q", "seqlen_k"), [(300, 200), (130, 300), (256, 256)])
 def test_one_loop_for_specialised_warps_is_right(kv_order: str, causal: bool, seqlen_q: int, seqlen_k: int) -> None:
     """With the mask in every iteration; the compiler divides the loop, the interpreter runs it as it stands."""
     problem = replace(PROBLEM, causal=causal, seqlen_q=seqlen_q, seqlen_k=seqlen_k)
-    right("flash2_tma", problem, replace(SPECIALISED, kv_order=kv_order))
+    right("flash2_tma", problem, SPECIALISED.but(kv_order=kv_order))
 
 
 def _convert_by_torch(values: np.ndarray, source: object, target: object, rounding: object) -> np.ndarray:
@@ -80,7 +81,7 @@ def test_fp8_touches_bytes_as_its_program_says() -> None:
     ("problem", "options", "text"),
     [
         (PROBLEM, {"device": "a100-sxm-80gb"}, "no TMA: flash2_tma needs 9.0 or newer; take flash2"),
-        (PROBLEM, {"config": replace(SPECIALISED, num_warps=8)}, "num_warps = 8: must be 4 with warp_specialize = 1"),
+        (PROBLEM, {"config": SPECIALISED.but(num_warps=8)}, "num_warps = 8: must be 4 with warp_specialize = 1"),
         (replace(PROBLEM, dtype="fp32"), {"config": SPECIALISED}, "dtype = 'fp32': must be fp16 or bf16"),
         (replace(EIGHT, head_dim=40), {}, "head_dim = 40: must be a multiple of 16 in fp8"),
     ],

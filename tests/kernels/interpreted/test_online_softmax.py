@@ -1,7 +1,6 @@
 """Row softmax, naive, safe and online: judged row by row against fp64; where naive fails, and what is no number."""
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,12 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.interpreted.inputs import INPUTS
-from tilesight.kernels.launch.launch import DTYPES as TORCH_DTYPES
+from tilesight.kernels.launch.launch import TORCH_DTYPES
 from tilesight.kernels.online_softmax import online_softmax
 from tilesight.kernels.reference_softmax import judge_softmax, softmax
-from tilesight.simulator.schedules.contract import SOFTMAX_VARIANTS, Config
+from tilesight.simulator.schedules.config import Config
+from tilesight.simulator.schedules.online_softmax import SOFTMAX_VARIANT
 
-variants = pytest.mark.parametrize("variant", SOFTMAX_VARIANTS)
+variants = pytest.mark.parametrize("variant", SOFTMAX_VARIANT.values)
 DTYPES = ("fp32", "fp16", "bf16")
 SAFE = ("safe", "online")
 SMALL = Config(block_m=4, block_n=32)
@@ -152,7 +152,7 @@ def test_the_judge_sees_a_wrong_element() -> None:
 def test_the_configuration_names_the_variant_unless_it_is_named_beside_it() -> None:
     """An overflow tells which of them ran."""
     x = torch.full((1, 1, 1, 40), 100.0)
-    naive = replace(SMALL, softmax_variant="naive")
+    naive = SMALL.but(softmax_variant="naive")
     assert torch.isnan(online_softmax(x, config=naive)).all()
     assert not torch.isnan(online_softmax(x, variant="safe", config=naive)).any()
     assert not torch.isnan(online_softmax(x)).any()

@@ -15,7 +15,7 @@ from tilesight.kernels.reference import Verdict, judge_attention
 from tilesight.kernels.unfused import unfused
 from tilesight.simulator.integers import cdiv
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 
 # bf16 is silently wrong in the interpreter (see test_flash2.py) and is tested on a GPU.
@@ -34,7 +34,7 @@ def verdicts(name: str, problem: AttentionProblem, config: Config, kind: str, se
         options = {"causal": causal, "dropout": problem.dropout, "keep": keep}
         # P is rounded once more after dropout than in the reference.
         return judge_attention(o, None, q, k, v, score_roundings=2, output_roundings=2, **options)
-    o, lse = flash1(q, k, v, causal=causal, config=replace(config, warp_split="q"))
+    o, lse = flash1(q, k, v, causal=causal, config=config.but(warp_split="q"))
     # O is stored once per key tile, in its dtype.
     roundings = 1 + cdiv(problem.seqlen_k, config.block_n)
     return judge_attention(o, lse, q, k, v, causal=causal, output_roundings=roundings)

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedules.contract import edit_steps
-from support.strategies import TOY, configs, devices, dtypes_of, long_row_problems, problems, toys
+from support.strategies import TOY, configs, devices, dtypes_of, long_row_problems, problems, read_by, toys, windows_of
 from tilesight.kernels.capture.interpreter import Trace, example_tensors, record
 from tilesight.kernels.launch.launch import Twin
 from tilesight.kernels.launch.registry import find_twin, twinned
 from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.launch.walk import accesses
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import SOFTMAX_VARIANTS, Config, Schedule
+from tilesight.simulator.schedules.config import Config
+from tilesight.simulator.schedules.contract import Schedule
+from tilesight.simulator.schedules.online_softmax import SOFTMAX_VARIANT
 from tilesight.simulator.schedules.registry import find_schedule
 
 PROBLEM = AttentionProblem(
@@ -34,7 +36,7 @@ def described(launch: Launch) -> Trace:
 
 def runnable(schedule: Schedule, config: Config) -> Config:
     """The configuration with warps split as Triton splits them."""
-    return replace(config, warp_split="q") if "warp_split" in schedule.options else config
+    return config.but(warp_split="q") if "warp_split" in schedule.options else config
 
 
 def assert_pipeline_equal(schedule: Schedule, problem: AttentionProblem, launches: tuple[Launch, ...]) -> None:
@@ -55,7 +57,8 @@ def test_recorded_accesses_equal_the_program(name: str, data: st.DataObject) -> 
     schedule = find_schedule(name)
     # The interpreter's bf16 is not needed here: which bytes are touched does not depend on the 16-bit type.
     config = runnable(schedule, data.draw(configs(schedule)))
-    problem = data.draw(problems(dtypes=dtypes_of(config, among=("fp16", "fp32"))))
+    drawn = problems(dtypes=dtypes_of(config, among=("fp16", "fp32")), windows=windows_of(schedule))
+    problem = read_by(schedule, data.draw(drawn))
     assert_pipeline_equal(schedule, problem, schedule.launches(problem, config, data.draw(devices(schedule))))
 
 
@@ -69,13 +72,13 @@ def test_rows_swept_twice_are_recorded_twice(name: str, problem: AttentionProble
     assert_pipeline_equal(schedule, problem, schedule.launches(problem, schedule.default, TOY))
 
 
-@pytest.mark.parametrize("variant", SOFTMAX_VARIANTS)
+@pytest.mark.parametrize("variant", SOFTMAX_VARIANT.values)
 @pytest.mark.parametrize("block_m", [1, 16])
 def test_every_pass_of_a_softmax_is_recorded(variant: str, block_m: int) -> None:
     """Each variant for certain, over single rows and tall strips, ragged both ways."""
     schedule = find_schedule("online_softmax")
     config = schedule.config(block_m=block_m, block_n=32, softmax_variant=variant)
-    problem = replace(PROBLEM, heads=2, seqlen_q=19)
+    problem = replace(PROBLEM, heads=2, seqlen_q=19, causal=False)
     assert_pipeline_equal(schedule, problem, schedule.launches(problem, config, TOY))
 
 

@@ -7,7 +7,7 @@ from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch, Resources
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.resolve import launches_of
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 
 import tilesight
 from tilesight.compiling import compiler, only_missing

@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.registry import all_schedules
 
 import tilesight
@@ -147,7 +148,7 @@ def test_explore_prints_ranked_objects(capsys: pytest.CaptureFixture[str]) -> No
     told = json.loads(capsys.readouterr().out)
     assert told["schema"] == "tilesight.explore/1"
     assert {"rank", "schedule", "config", "time_s", "fits", "reason", "pareto"} <= set(told["configs"][0])
-    attention = {name for name, item in all_schedules().items() if item.computes == "attention"}
+    attention = {name for name, item in all_schedules().items() if item.problem is AttentionProblem}
     assert {one["schedule"] for one in told["configs"]} | set(told["left_out"]) == attention
 
 
@@ -223,8 +224,8 @@ def test_devices_lists_the_catalogue_and_shows_one(capsys: pytest.CaptureFixture
         ("simulate --batch few", "'--batch': 'few' is no whole number"),
         ("simulate --block-m 100", "--block-m = 100: must be a power of two"),
         ("simulate --block-n few", "--block-n = 'few': must be a whole number"),
-        ("simulate --block-m 8", "--block-m = 8: schedule flash2 takes 16 or more"),
-        ("explore --block-m 8,64", "--block-m = 8: schedule flash2 takes 16 or more"),
+        ("simulate --block-m 8", "--block-m = 8: must be a power of two from 16 to 1024"),
+        ("explore --block-m 8,64", "--block-m = 8: must be a power of two from 16 to 1024"),
         ("explore --schedule flash2 --schedule online_softmax", "--schedule: not the same work: flash2 computes"),
         ("simulate --softmax-variant lazy", "--softmax-variant: schedule flash2 does not take it"),
         (

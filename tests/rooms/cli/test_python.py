@@ -16,7 +16,7 @@ from tilesight.simulator.explore.explore import Exploration, explore
 from tilesight.simulator.explore.lengths import compare
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.report.explore import explore_rows, explore_text
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate, simulate_with_timeline
 
@@ -69,7 +69,7 @@ def test_results_are_one_line(found: Exploration) -> None:
     best = found.ranked[0]
     assert best.prediction is not None
     assert repr(best.prediction.config) in f"{best.config!r}"
-    assert f"best: {best.schedule} " in repr(found) and best.prediction.told in repr(found)
+    assert f"best: {best.schedule} " in repr(found) and best.prediction.summary in repr(found)
     misfit = next(item for item in found.candidates if not item.fits)
     assert f"does not fit: {misfit.reason}" in repr(misfit)
 

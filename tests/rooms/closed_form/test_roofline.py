@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilesight.simulator.closed_form.compulsory import compulsory_hbm_bytes
 from tilesight.simulator.closed_form.roofline import (
     Roofline,
     launch_roofline,
@@ -110,7 +109,7 @@ def test_given_traffic_and_operations_replace_the_least() -> None:
 
 def test_outputs_that_fit_into_l2_need_not_reach_device_memory() -> None:
     """Dirty lines may still be in L2 when the kernel ends, so only what exceeds L2 is sure to be written."""
-    inputs_s = compulsory_hbm_bytes(DECODE).read_bytes / H200.hbm_read_bytes_per_s
+    inputs_s = DECODE.compulsory.read_bytes / H200.hbm_read_bytes_per_s
     assert roofline(DECODE, H200).hbm_s == inputs_s
     written = roofline(DECODE, H200, hbm_write_bytes=H200.l2_bytes + 10**9)
     assert written.hbm_s - inputs_s == pytest.approx(1e9 / H200.hbm_write_bytes_per_s)
@@ -157,7 +156,7 @@ def test_each_launch_has_its_own_bottleneck() -> None:
 def test_what_a_launch_stores_before_it_loads_need_not_be_read() -> None:
     """FlashAttention-1 stores O, l and m before it reads them back, perhaps from L2."""
     problem = replace(PREFILL, head_dim=64)
-    least = compulsory_hbm_bytes(problem)
+    least = problem.compulsory
     statistics_bytes = 2 * 4 * 16 * 4096 * 4
     assert by_name(problem, "flash1")["flash1"].hbm_bytes == least.total_bytes + statistics_bytes
 

@@ -104,7 +104,7 @@ def test_lower_precision_is_twice_as_fast(name: str) -> None:
     """For each instruction a GPU has, fp16 runs at twice the rate of tf32, and fp8, where it exists, at twice fp16."""
     device = load_device(name)
     for instruction in INSTRUCTIONS:
-        tf32, fp16, fp8 = (device.tensor_flop_per_cycle(instruction, dtype) for dtype in ("tf32", "fp16", "fp8"))
+        tf32, fp16, fp8 = (device.tensor_flop_per_cycle(instruction, dtype) for dtype in ("fp32", "fp16", "fp8"))
         assert fp16 == 2 * tf32
         assert fp8 in (0, 2 * fp16)
         assert device.tensor_flop_per_cycle(instruction, "bf16") == fp16

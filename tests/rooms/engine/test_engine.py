@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from machine.toys import GPU, ONE_PARTITION, TILE_BYTES, cost, launch, run, run_all, sweeps, tensor, tile, writes
+from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.engine.engine import is_compiled
 from tilesight.simulator.launch.program import Loop, Step, Tensor, Tile, affine
 from tilesight.simulator.residency.occupancy import DoesNotFit
@@ -94,7 +95,7 @@ def test_launches_take_their_turn() -> None:
 
 def test_clipped_tiles_move_whole_sectors() -> None:
     """A tile that hangs over the edge moves what is inside, in 32-byte sectors; one beyond it nothing."""
-    held = Tensor(name="X", role="input", slabs=1, rows=10, cols=20, element_bytes=2)
+    held = Tensor(name="X", role="input", slabs=1, rows=10, cols=20, dtype=DTYPES["fp16"])
     part = Tile(tensor="X", slab="slab", rows=8, cols=16, row=affine(i=8), col=affine(j=16), path="async")
     for i, rows_inside in enumerate((8, 2, 0)):
         for j, row_bytes in enumerate((32, 32, 0)):

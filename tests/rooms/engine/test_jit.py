@@ -115,7 +115,7 @@ def test_a_folder_that_is_lost_costs_no_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where the disk is full: what was compiled runs all the same, and one line says that it was not kept."""
-    monkeypatch.setattr(jit, "_told", [])
+    monkeypatch.setattr(jit, "WARNED", [])
     file = tmp_path / "file"
     file.touch()
     for key in ("float", "int"):

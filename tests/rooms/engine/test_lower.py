@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from machine.toys import GPU, cost, launch, tensor, tile
 from tilesight.simulator.core.engine.program import CONSTANT, END, HALT, LOOP, STEP
+from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.engine.lower import FOLD_ABOVE_GRANULES, lower_launch, lower_tensors
 from tilesight.simulator.launch.program import Launch, Loop, Step, Tensor, Tile, affine
 
-MATRIX = Tensor(name="X", role="input", slabs=3, rows=100, cols=96, element_bytes=2)
+MATRIX = Tensor(name="X", role="input", slabs=3, rows=100, cols=96, dtype=DTYPES["fp16"])
 
 
 def reads(*tiles: Tile, tensors: tuple[Tensor, ...] = (MATRIX,)) -> Launch:

@@ -114,7 +114,7 @@ def test_an_unknown_schedule_is_an_error() -> None:
 def test_all_means_every_schedule_that_can_do_the_problem() -> None:
     """The others are named with the reason; what does not compute attention is not meant."""
     found = explore(SMALL, device=TOY, schedule="all", **SPACE)
-    attention = {name for name, item in all_schedules().items() if item.computes == "attention"}
+    attention = {name for name, item in all_schedules().items() if item.problem is AttentionProblem}
     assert {item.schedule for item in found.candidates} | set(found.left_out) == attention
 
 

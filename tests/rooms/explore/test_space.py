@@ -3,9 +3,10 @@
 import pytest
 from support.made_up import A_PROBLEM
 from tilesight.simulator.explore.space import configs_of, options_taken, schedules_named, those_able, unlike
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 
-ATTENTION = [item for item in all_schedules().values() if item.computes == "attention"]
+ATTENTION = [item for item in all_schedules().values() if item.problem is AttentionProblem]
 
 
 def test_all_names_every_schedule_that_computes_attention() -> None:

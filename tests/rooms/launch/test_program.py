@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.launch.program import Launch, Matmul, Resources, Tensor, TileProgram, affine
 
 
 def _program(item_count: int = 12, period_items: int = 4) -> TileProgram:
     return TileProgram(
-        tensors=(Tensor(name="Q", role="input", slabs=3, rows=5, cols=16, element_bytes=2),),
+        tensors=(Tensor(name="Q", role="input", slabs=3, rows=5, cols=16, dtype=DTYPES["fp16"]),),
         variables=("slab",),
         items=lambda indices: np.stack((indices % 3,), axis=1),
         item_count=item_count,
@@ -18,9 +19,9 @@ def _program(item_count: int = 12, period_items: int = 4) -> TileProgram:
 
 def test_rows_are_packed_unless_a_pitch_is_given() -> None:
     """The default pitch is the row itself; a larger one costs memory, not row bytes."""
-    packed = Tensor(name="Q", role="input", slabs=3, rows=5, cols=24, element_bytes=2)
+    packed = Tensor(name="Q", role="input", slabs=3, rows=5, cols=24, dtype=DTYPES["fp16"])
     assert (packed.pitch_bytes, packed.row_bytes, packed.size_bytes) == (48, 48, 720)
-    pitched = Tensor(name="S", role="scratch", slabs=3, rows=5, cols=24, element_bytes=2, pitch_bytes=128)
+    pitched = Tensor(name="S", role="scratch", slabs=3, rows=5, cols=24, dtype=DTYPES["fp16"], pitch_bytes=128)
     assert (pitched.pitch_bytes, pitched.row_bytes, pitched.size_bytes) == (128, 48, 1920)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.launch import walk
 from tilesight.simulator.launch.program import Loop, Step, Tensor, Tile, TileProgram, affine
 from tilesight.simulator.launch.walk import Access, accesses, moved_bytes, scaled, steps, tally, tally_items
@@ -28,8 +29,10 @@ def _program(rows: int, cols: int, *, tile_rows: int = 4, tile_cols: int = 16, o
     )
     return TileProgram(
         tensors=(
-            Tensor(name="A", role="input", slabs=2, rows=rows, cols=cols, element_bytes=2),
-            Tensor(name="B", role="output", slabs=2, rows=rows, cols=cols, element_bytes=4, pitch_bytes=cols * 4 + 32),
+            Tensor(name="A", role="input", slabs=2, rows=rows, cols=cols, dtype=DTYPES["fp16"]),
+            Tensor(
+                name="B", role="output", slabs=2, rows=rows, cols=cols, dtype=DTYPES["fp32"], pitch_bytes=cols * 4 + 32
+            ),
         ),
         variables=("slab", "across"),
         items=lambda indices: np.stack((indices, np.full_like(indices, across)), axis=1),
@@ -85,7 +88,7 @@ def test_tally_counts_what_accesses_yield(rows: int, cols: int, outer: int, back
 
 def test_whole_packed_rows_move_as_one_range() -> None:
     """Three rows of 24 bytes are 72 bytes, 3 sectors; with a pitch each row takes a sector of its own."""
-    packed = Tensor(name="Q", role="input", slabs=1, rows=8, cols=12, element_bytes=2)
+    packed = Tensor(name="Q", role="input", slabs=1, rows=8, cols=12, dtype=DTYPES["fp16"])
     assert moved_bytes(packed, 3, 12) == 96
     assert moved_bytes(replace(packed, pitch_bytes=128), 3, 12) == 96
     assert moved_bytes(packed, 4, 12) == 96

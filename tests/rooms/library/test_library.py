@@ -173,7 +173,7 @@ def test_a_row_costs_by_how_much_of_its_tile_it_fills():
         (launch,) = (one for one in launches_of(problem, "naive", None, device) if one.name == "softmax")
         kernel = find_kernel(launch, device)
         known = replace(launch, resources=replace(launch.resources, figures=kernel.figures))
-        (cost,) = kept_costs(known, residency_of(known, device), device, element_bytes=2).values()
+        (cost,) = kept_costs(known, residency_of(known, device), device).values()
         cycles[length] = cost.pipe_cycles[-1]
     assert sorted(cycles.values()) == list(cycles.values())
     assert cycles[577] < 0.97 * cycles[700] < 0.94 * cycles[1000]

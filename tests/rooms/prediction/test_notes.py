@@ -8,7 +8,7 @@ from tilesight.simulator.explore.explore import explore
 from tilesight.simulator.launch.walk import tally
 from tilesight.simulator.prediction.notes import kv_under_way_bytes, l2_fit_of, tile_notes
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import launches_of, simulate
 
 H200 = load_device("h200")
@@ -21,7 +21,7 @@ TILES = {"block_m": 128, "block_n": 64, "num_warps": 4, "num_stages": 2}
 
 def notes(problem: AttentionProblem, schedule: str = "flash2") -> str:
     """All that is said of the tiles of a schedule's default configuration."""
-    return "\n".join(tile_notes(problem, launches_of(problem, schedule, None, H200), H200))
+    return "\n".join(tile_notes(launches_of(problem, schedule, None, H200), H200))
 
 
 def test_tiles_that_hold_few_queries_are_told_with_the_useful_share() -> None:

@@ -18,7 +18,7 @@ from tilesight.simulator.report.html import explore_html
 from tilesight.simulator.report.page import Made
 from tilesight.simulator.report.png import compare_png, explore_png
 from tilesight.simulator.report.series import best_of_each, bytes_per_level, decades, heat_maps, roofs
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=128)
 MADE = Made(command="tilesight explore --set 'a=<b>'", version="1.2.3", date="2026-11-23T12:34:56+00:00")
@@ -58,7 +58,7 @@ def test_cells_whose_best_spills_are_marked() -> None:
     candidates = [
         Candidate(
             schedule="flash2",
-            config=replace(config, block_n=block_n),
+            config=config.but(block_n=block_n),
             options=("block_m", "block_n"),
             prediction=a_prediction(a_launch(spilled_bytes=spilled)),
         )

@@ -7,7 +7,7 @@ import pytest
 from support.made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
 from tilesight.simulator.device.device import load_device, number_fields
 from tilesight.simulator.display import render
-from tilesight.simulator.display.render import Column, config_text, problem_text, table, to_csv, to_json
+from tilesight.simulator.display.render import Column, config_text, table, to_csv, to_json
 from tilesight.simulator.explore.candidate import Candidate
 from tilesight.simulator.explore.explore import Exploration, explore
 from tilesight.simulator.explore.lengths import compare
@@ -17,7 +17,7 @@ from tilesight.simulator.report.devices import device_dict, device_text, devices
 from tilesight.simulator.report.explore import explore_rows, explore_text, ranking_table
 from tilesight.simulator.report.lengths import compare_rows, compare_text
 from tilesight.simulator.report.simulate import simulate_text
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.sm.step_cost import PIPES
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=32)
@@ -69,7 +69,7 @@ def test_cells_are_plain_text() -> None:
 )
 def test_a_problem_in_one_line(problem: AttentionProblem, text: str) -> None:
     """Only what differs from the plain case is added."""
-    assert problem_text(problem) == text
+    assert problem.text == text
 
 
 def test_a_configuration_in_words() -> None:

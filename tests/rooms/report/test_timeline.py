@@ -14,7 +14,7 @@ from tilesight.simulator.prediction.timeline import LaunchTimeline, Timeline, wo
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.report import perfetto
 from tilesight.simulator.report.perfetto import rates, trace_of
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import launches_of, simulate, simulate_with_timeline
 
 MOST_BYTES = 20_000_000
@@ -164,23 +164,23 @@ def test_a_cta_is_told_by_its_head_and_queries() -> None:
     gpu = load_device("h200")
     config = Config(block_m=128)
     (launch,) = launches_of(one, "flash2", config, gpu)
-    work = work_of_ctas(launch, one.heads, "queries")
+    work = work_of_ctas(launch, one.part_text)
     assert (work[1], work[31]) == ("head 0, queries 128-255", "head 3, queries 896-999")
     (launch,) = launches_of(two, "flash2", config, gpu)
-    assert work_of_ctas(launch, two.heads, "queries")[8 * 8 + 9] == "batch 1, head 1, queries 128-255"
-    assert len(set(work_of_ctas(launch, two.heads, "queries"))) == launch.cta_count
+    assert work_of_ctas(launch, two.part_text)[8 * 8 + 9] == "batch 1, head 1, queries 128-255"
+    assert len(set(work_of_ctas(launch, two.part_text))) == launch.cta_count
 
 
 def test_a_cta_that_sweeps_all_queries_says_so() -> None:
     """FlashAttention-1 goes over the queries in its inner loop."""
     (launch,) = launches_of(PROBLEM, "flash1", None, load_device("h200"))
-    assert work_of_ctas(launch, PROBLEM.heads, "queries")[9] == "batch 1, head 1, queries 0-999"
+    assert work_of_ctas(launch, PROBLEM.part_text)[9] == "batch 1, head 1, queries 0-999"
 
 
 def test_tiles_of_scores_are_told_by_their_keys_too() -> None:
     """Where several CTAs share the queries of a head."""
     scores = launches_of(PROBLEM, "naive", Config(block_m=128, block_n=64), load_device("h200"))[0]
-    work = work_of_ctas(scores, PROBLEM.heads, "queries")
+    work = work_of_ctas(scores, PROBLEM.part_text)
     assert len(set(work)) == scores.cta_count
     assert work[0] == "batch 0, head 0, queries 0-127, keys from 0"
 
@@ -189,7 +189,7 @@ def test_a_persistent_cta_says_how_many_tiles_it_takes() -> None:
     """Beside the first."""
     problem = replace(PROBLEM, batch=35)
     launch = launches_of(problem, "flash2", Config(block_m=128, persistent=1), load_device("h200"))[0]
-    work = work_of_ctas(launch, problem.heads, "queries")
+    work = work_of_ctas(launch, problem.part_text)
     ctas, tiles = launch.cta_count, 35 * 8 * 8
     assert ctas < tiles and tiles % ctas
     assert work[0].endswith(f" and {-(-tiles // ctas) - 1} more")

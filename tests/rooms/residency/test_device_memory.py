@@ -6,7 +6,7 @@ import pytest
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.device_memory import Allocator, allocated_bytes
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import launches_of, peak_memory_bytes
 from tilesight.validate.measure.results_file import read_results
 from tilesight.validate.measurement import Measurement

@@ -12,9 +12,9 @@ from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.l1_reuse import Served, served_by_l1
 from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sass.flow import Flow, find_flow
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
-from tilesight.simulator.sm.full_sm import share_full_sm
+from tilesight.simulator.sm.full_sm import measure_full_sm
 from tilesight.simulator.sm.instructions import lower_code
 from tilesight.simulator.sm.l1_hits import Spilled, find_spilled, with_l1_hits
 from tilesight.simulator.sm.machine import Machine, latencies_of
@@ -142,7 +142,7 @@ def test_plain_loads_in_between_take_room() -> None:
     assert not any(hits_of(paths_of(*fetches(28), *tiles)))
 
 
-def test_warps_that_go_paths_of_their_own_share_one_l1() -> None:
+def test_warps_on_paths_of_their_own_share_one_l1() -> None:
     """A masked kernel's warps would each find all that they have spilled."""
     flow = flow_of(*fetches(84))
     assert not any(hits_of(find_paths(flow, [[0] * trips + [1] for trips in (4, 5, 6, 7)])))
@@ -169,7 +169,7 @@ def test_a_full_sm_finishes_no_cta_before_its_stores_have_left() -> None:
     paths = paths_of(*[("STG.E.U16", "[R2.64],R4")] * 40, trips=1)
     machine = Machine(paths=paths, code=table_of(paths), latencies=latencies_of(H200, H200.sms))
     alone = lone_costs(machine)
-    full = share_full_sm(machine, alone, 4, 0.0).cycles
+    full = measure_full_sm(machine, alone, 4, 0.0).cycles
     assert full[OUTSIDE] == pytest.approx(4 * 40 * 4 * 1.22 * machine.latencies.store_per_line, rel=0.1)
     assert full[OUTSIDE] > 1.4 * alone[OUTSIDE].cycles
 

@@ -6,18 +6,20 @@ from dataclasses import replace
 import pytest
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.schedules.contract import Config, Schedule, frozen
-from tilesight.simulator.schedules.registry import find_schedule
+from tilesight.simulator.schedules.config import Config
+from tilesight.simulator.schedules.contract import Schedule, frozen
+from tilesight.simulator.schedules.options import BLOCK_M, CTA_ORDER, NUM_WARPS, declared, tiled
+from tilesight.simulator.schedules.registry import all_options, find_schedule
 
 TOY = Schedule(
     name="toy",
     summary="none",
     source="none",
-    options=("block_m", "num_warps", "cta_order"),
-    default=Config(block_m=64, num_warps=8),
-    space={"block_m": (16, 32, 64), "num_warps": (4, 8)},
+    options=declared(tiled(BLOCK_M, 64, 16, 32, 64), tiled(NUM_WARPS, 8, 4, 8), CTA_ORDER),
     launches=lambda problem, config, device: (),
 )
+
+EVERY = replace(TOY, options=all_options())
 
 
 @pytest.mark.parametrize(
@@ -42,14 +44,14 @@ TOY = Schedule(
 def test_a_value_out_of_range_is_refused_by_name(field: str, value: int | str) -> None:
     """The message names field, value and what is allowed."""
     with pytest.raises(ValueError, match=f"^{field} = {value!r}: must be"):
-        replace(Config(), **{field: value})  # type: ignore[arg-type]
+        EVERY.asked(**{field: value})
 
 
 def test_the_space_is_walked_last_option_fastest() -> None:
     """A stable order, with the default elsewhere."""
     seen = [(config.block_m, config.num_warps) for config in TOY.configs()]
     assert seen == [(16, 4), (16, 8), (32, 4), (32, 8), (64, 4), (64, 8)]
-    assert {config.block_n for config in TOY.configs()} == {TOY.default.block_n}
+    assert {config.cta_order for config in TOY.configs()} == {"m-fast"}
 
 
 def test_a_fixed_option_keeps_its_value() -> None:
@@ -110,9 +112,9 @@ def test_blocks_of_fewer_rows_than_a_schedule_takes_are_refused() -> None:
         lambda **chosen: list(TOY.configs(**chosen)),
         lambda **chosen: TOY.checked(Config(**chosen)),
     ):
-        with pytest.raises(ValueError, match=r"^block_m = 8: schedule toy takes 16 or more$"):
+        with pytest.raises(ValueError, match=r"^block_m = 8: must be a power of two from 16 to 1024$"):
             ask(block_m=8)  # type: ignore[operator]
-    assert replace(TOY, least_block_m=1).config(block_m=1).block_m == 1
+    assert find_schedule("online_softmax").config(block_m=1).block_m == 1
 
 
 def test_constants_are_read_only() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tilesight.simulator import schedules
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 
-SHARED = ("__init__", "contract", "registry", "smaller", "tiles")
+SHARED = ("__init__", "config", "contract", "options", "registry", "smaller", "tiles")
 """What all schedules share."""
 
 

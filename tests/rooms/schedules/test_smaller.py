@@ -38,7 +38,10 @@ def test_the_note_says_what_and_why() -> None:
     assert note == "block_n 16 in place of 64, the default: too much"
 
 
-@pytest.mark.parametrize("schedule", [name for name, item in all_schedules().items() if item.computes == "attention"])
+ATTENTION = [name for name, item in all_schedules().items() if item.problem is AttentionProblem]
+
+
+@pytest.mark.parametrize("schedule", ATTENTION)
 @pytest.mark.parametrize(("head_dim", "dtype"), [(256, "fp16"), (192, "bf16"), (80, "fp16"), (256, "fp32")])
 def test_a_default_fits_any_head_dim_and_type(schedule: str, head_dim: int, dtype: str) -> None:
     """It shrinks until it does; and a problem that a schedule refuses is none of its size."""

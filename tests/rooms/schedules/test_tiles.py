@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies import problems
+from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.integers import cdiv, next_power_of_two
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules import tiles
@@ -40,13 +41,13 @@ def test_tensors_have_the_shapes_of_the_formula() -> None:
     assert (lse.slabs, lse.rows, lse.cols, lse.element_bytes, lse.role) == (12, 100, 1, 4, "output")
 
 
-@given(problem=problems(), element=st.sampled_from((0, 1, 4)))
-def test_rows_of_score_tensors_start_at_lines(problem: AttentionProblem, element: int) -> None:
+@given(problem=problems(), element=st.sampled_from((None, "u8", "fp32")))
+def test_rows_of_score_tensors_start_at_lines(problem: AttentionProblem, element: str | None) -> None:
     """The pitch is a multiple of 128 bytes, with less than a line of padding."""
-    tensor = tiles.score_tensor(problem, "S", element_bytes=element)
+    tensor = tiles.score_tensor(problem, "S", dtype=DTYPES[element] if element else None)
     assert tensor.pitch_bytes % 128 == 0
     assert 0 <= tensor.pitch_bytes - tensor.row_bytes < 128
-    assert tensor.row_bytes == problem.seqlen_k * (element or problem.element_bytes)
+    assert tensor.row_bytes == problem.seqlen_k * (DTYPES[element].size_bytes if element else problem.element_bytes)
     assert tensor.slabs == problem.batch * problem.heads
     assert tiles.score_tensor(problem, "MASK", "input", slabs=1).slabs == 1
 
@@ -100,22 +101,3 @@ def test_the_tile_period_is_the_smallest_true_one(problem: AttentionProblem, row
         if count % period == 0 and (extents[:, period:] == extents[:, : count - period]).all()
     ]
     assert tiles.tile_period(problem, rows, cols) == min(true_periods)
-
-
-@given(problem=problems(), block_m=st.sampled_from((16, 64, 128)), block_n=st.sampled_from((16, 64, 128)))
-def test_visible_key_tiles_are_what_the_mask_leaves(problem: AttentionProblem, block_m: int, block_n: int) -> None:
-    """Tiles below the first number are wholly visible to every row, those from the second on to none."""
-    m, n = problem.seqlen_q, problem.seqlen_k
-    q_tile = np.arange(-(-m // block_m))
-    unmasked, needed = tiles.visible_key_tiles(problem, q_tile, block_m, block_n)
-    for tile in q_tile:
-        # rows of the tile past M are padding, and see what a longer problem's rows would see
-        row = tile * block_m + np.arange(block_m)[:, None]
-        key = np.arange(-(-n // block_n) * block_n)
-        visible = (key < n) & ((key <= row + n - m) if problem.causal else True) & (row >= 0)
-        by_tile = visible.reshape(block_m, -1, block_n)
-        whole, some = by_tile.all(axis=(0, 2)), by_tile.any(axis=(0, 2))
-        assert whole[: unmasked[tile]].all()
-        assert not whole[unmasked[tile] :].any()
-        assert not some[needed[tile] :].any()
-        assert needed[tile] == 0 or some[needed[tile] - 1]

@@ -24,14 +24,14 @@ def without_code(launch: Launch) -> Launch:
 
 def costs_on(launch: Launch, device: Device, kind: str) -> tuple[dict[str, StepCost], str]:
     """Costs of a launch's steps, of operands of two bytes, and where they come from."""
-    return costs_of(launch, residency_of(launch, device), device, 2, kind)
+    return costs_of(launch, residency_of(launch, device), device, kind)
 
 
 def test_code_at_hand_gives_the_cost() -> None:
     """Compiled code would be asked for and not used."""
     costs, origin = costs_on(coded_launch(), H200, "compiled")
     assert origin == "compiled"
-    assert costs == compiled_costs(coded_launch(), residency_of(coded_launch(), H200), H200, 2).steps
+    assert costs == compiled_costs(coded_launch(), residency_of(coded_launch(), H200), H200).steps
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_tiles_give_the_cost_where_they_are_asked_for_or_there_is_no_code(launch
     """Machines without Triton would have no cost, or the estimate could not be looked at."""
     costs, origin = costs_on(launch, H200, kind)
     assert origin == "tiles"
-    assert costs == {step.name: step_cost(step, launch, H200, 2) for step, _ in steps(launch.program.body)}
+    assert costs == {step.name: step_cost(step, launch, H200) for step, _ in steps(launch.program.body)}
 
 
 def test_code_of_no_use_is_told_with_its_reason() -> None:
@@ -109,7 +109,7 @@ def test_the_estimate_from_tiles_has_the_numbers_of_its_device() -> None:
     """A wait for a matmul that takes longer makes its step as much longer; the simulated SM has another number."""
     launch, slow = without_code(coded_launch()), override(H200, ["tiles_wgmma_latency_cycles=162"])
     for step, _ in steps(launch.program.body):
-        longer = step_cost(step, launch, slow, 2).critical_path_cycles
-        now = step_cost(step, launch, H200, 2).critical_path_cycles
+        longer = step_cost(step, launch, slow).critical_path_cycles
+        now = step_cost(step, launch, H200).critical_path_cycles
         assert longer == pytest.approx(now + 100 * len(step.work.matmuls))
     assert costs_on(coded_launch(), slow, "compiled") == costs_on(coded_launch(), H200, "compiled")

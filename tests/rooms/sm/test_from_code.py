@@ -15,7 +15,7 @@ from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sass.decode import decode
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate
 from tilesight.simulator.sm.from_code import COMPILED_PIPES, CompiledCost, compiled_costs
@@ -40,7 +40,7 @@ def of_few_ctas(smem_bytes: int = 57344) -> Launch:
 
 def costs_on(launch: Launch, device: Device) -> CompiledCost:
     """Costs of a launch's steps, of operands of two bytes."""
-    return compiled_costs(launch, residency_of(launch, device), device, 2)
+    return compiled_costs(launch, residency_of(launch, device), device)
 
 
 @cache

@@ -13,9 +13,9 @@ from tilesight.simulator.launch.program import Launch, Step
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.sass.decode import Instruction
 from tilesight.simulator.sass.flow import find_flow
-from tilesight.simulator.schedules.contract import Config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
-from tilesight.simulator.sm.full_sm import share_full_sm
+from tilesight.simulator.sm.full_sm import measure_full_sm
 from tilesight.simulator.sm.instructions import lower_code
 from tilesight.simulator.sm.latency_slack import latency_slacks
 from tilesight.simulator.sm.machine import Machine, latencies_of
@@ -112,7 +112,7 @@ def held_up(late: float, resident: int = 2) -> tuple[float, float]:
     """Cycles by which a CTA that loads and computes holds up a full SM, and how long it takes alone."""
     machine = machine_of([load(), *work(400), waiting(work(1)[0]), *work(1000)])
     alone = lone_costs(machine)
-    full = share_full_sm(machine, alone, resident, late)
+    full = measure_full_sm(machine, alone, resident, late)
     return full.cycles[OUTSIDE], alone[OUTSIDE].cycles
 
 

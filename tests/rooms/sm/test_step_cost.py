@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 from support.strategies import TOY, TOY_WGMMA
 from tilesight.simulator.device.device import Device
+from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.launch.program import Launch, Matmul, Path, Resources, Step, Tensor, Tile, TileProgram, Work
 from tilesight.simulator.sm.step_cost import PIPES, StepCost, operand_smem_bytes, step_cost
 
-HELD = Tensor(name="X", role="input", slabs=1, rows=256, cols=64, element_bytes=2)
+HELD = Tensor(name="X", role="input", slabs=1, rows=256, cols=64, dtype=DTYPES["fp16"])
 PRODUCT = Matmul(m=128, n=64, k=64)
 
 
@@ -36,7 +37,7 @@ def cost(
         resources=Resources(registers_per_thread=64, smem_bytes_per_cta=0, spilled_bytes_per_thread=spilled),
         dtype="fp16",
     )
-    return step_cost(step, launch, device, 2)
+    return step_cost(step, launch, device)
 
 
 def pipe(name: str, seen: StepCost) -> float:

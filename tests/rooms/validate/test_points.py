@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from support.made_up_measurements import H200, PROBLEM, a_point, some_points
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 from tilesight.validate.points.point import Point, matching, pinned, runnable_config, runnable_schedules
 from tilesight.validate.points.sets import (
@@ -18,7 +19,7 @@ from tilesight.validate.points.sets import (
     longest_pass_s,
 )
 
-ATTENTION = [name for name in runnable_schedules() if find_schedule(name).computes == "attention"]
+ATTENTION = [name for name in runnable_schedules() if find_schedule(name).problem is AttentionProblem]
 
 
 @pytest.fixture(scope="module")

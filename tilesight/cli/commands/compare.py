@@ -7,19 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from ...simulator.problems.attention import MAX_SEQLEN
+from ...simulator.schedules.registry import all_options, all_problems
+from ..configs import ConfigOptions
 from ..given import given as typed_options
-from ..options import (
-    CONFIG_OPTIONS,
-    ConfigOptions,
-    MachinesOptions,
-    Schedules,
-    ShapeOptions,
-    Workers,
-    one_device,
-    refuse_unread_shape,
-    spread,
-    workers_given,
-)
+from ..groups import spread
+from ..options import MachinesOptions, Schedules, Workers, one_device, workers_given
 from ..output import (
     BadInput,
     announce_compiler,
@@ -32,6 +24,7 @@ from ..output import (
     write_file,
 )
 from ..parse import flag, option
+from ..shapes import ShapeOptions, refuse_unread_shape
 
 DEFAULT_SEQLENS = "512,1024,2048"
 
@@ -58,7 +51,7 @@ def compare(
     check_outputs(csv=csv, plot=plot)
     lengths, devices = _lengths(seqlens), machine.build()
     one_device(devices, plot=plot)
-    asked = problem.of_lengths(lengths[0], lengths[0])
+    asked = problem.of_lengths(all_problems()[0], lengths[0], lengths[0])
     chosen: dict[str, Any] = {**config.chosen()}
     processes, schedules = workers_given(workers), schedule or ["all"]
     from ...simulator.display import render
@@ -67,7 +60,7 @@ def compare(
     from ...simulator.explore.space import schedules_named
     from ...simulator.report.lengths import compare_dict, compare_rows, compare_text
 
-    with bad_input("schedule", *CONFIG_OPTIONS):
+    with bad_input("schedule", *all_options()):
         refuse_unread_shape(typed_options(context), schedules_named(schedules))
         plan(asked, schedules, chosen)
     announce_compiler()

@@ -4,10 +4,12 @@ from typing import Annotated
 
 import typer
 
+from ...simulator.problems.attention import AttentionProblem
 from ..given import given as typed_options
-from ..options import ProblemOptions, spread
+from ..groups import spread
 from ..output import say, show, text_width
 from ..parse import flag
+from ..shapes import ProblemOptions
 
 
 @spread
@@ -25,7 +27,7 @@ def doctor(
     from ...validate.doctor import doctor as room
     from ...validate.doctor import host
 
-    asked = problem.build()
+    asked = problem.build(AttentionProblem)
     checks = room.examine(host.this_host(), asked)
     if (unread := sorted(set(typed_options(context)) - {"--json"})) and not room.looks_at_problem(checks):
         say(f"{', '.join(unread)}: changes nothing here: a problem is asked about where there is a GPU")

@@ -6,17 +6,20 @@ from typing import Annotated
 import typer
 
 from ..compiled import compiler_for
+from ..configs import ConfigOptions
 from ..given import given as typed_options
-from ..options import ConfigOptions, MachineOptions, OneSchedule, ProblemOptions, refuse_unread_shape, spread
+from ..groups import spread
+from ..options import DEFAULT_SCHEDULE, MachineOptions, OneSchedule, problem_of
 from ..output import announce_compiler, bad_input, show, text_color, text_width
 from ..parse import flag
+from ..shapes import ProblemOptions, refuse_unread_shape
 
 
 @spread
 def explain(
     context: typer.Context,
     *,
-    schedule: OneSchedule = "flash2",
+    schedule: OneSchedule = DEFAULT_SCHEDULE,
     problem: ProblemOptions,
     config: ConfigOptions,
     machine: MachineOptions,
@@ -26,7 +29,7 @@ def explain(
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
 ) -> None:
     """Compile one configuration and show where its cycles go: per step, per loop of the code, per instruction."""
-    asked, (name, device) = problem.build(), machine.build()
+    asked, (name, device) = problem.build(problem_of([schedule])), machine.build()
     from ...simulator.schedules.registry import find_schedule
 
     with bad_input("schedule"):

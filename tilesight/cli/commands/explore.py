@@ -6,23 +6,23 @@ from typing import Annotated, Any
 
 import typer
 
+from ...simulator.schedules.registry import all_options
 from ..compiled import cost_given, of_use, resources_given, source_of_costs
+from ..configs import SpaceOptions
 from ..given import given as typed_options
 from ..given import made, refuse_unread
+from ..groups import spread
 from ..options import (
-    CONFIG_OPTIONS,
+    DEFAULT_SCHEDULE,
     Compiled,
     Cost,
     MachinesOptions,
-    ProblemOptions,
     Registers,
     Schedules,
     SmemBytes,
-    SpaceOptions,
     Workers,
     one_device,
-    refuse_unread_shape,
-    spread,
+    problem_of,
     workers_given,
 )
 from ..output import (
@@ -37,6 +37,7 @@ from ..output import (
     write_file,
 )
 from ..parse import flag, option, whole
+from ..shapes import ProblemOptions, refuse_unread_shape
 
 
 @spread
@@ -72,7 +73,7 @@ def explore(
     Repeat --device to compare devices.
     """
     check_outputs(csv=csv, html=html, plot=plot)
-    asked, devices = problem.build(), machine.build()
+    asked, devices = problem.build(problem_of(_named(schedule))), machine.build()
     one_device(devices, html=html, plot=plot)
     if triton_configs is not None:
         one_device(devices, **{"triton-configs": triton_configs})
@@ -81,7 +82,7 @@ def explore(
         refuse_unread(typed_options(context), ["--json", "--top"], "with --triton-configs, which prints no table")
     fixed: dict[str, Any] = dict(space.lists())
     given, notes = resources_given(registers, smem_bytes), machine.notes()
-    kind, processes, schedules = cost_given(cost, given, compiled), workers_given(workers), schedule or ["flash2"]
+    kind, processes, schedules = cost_given(cost, given, compiled), workers_given(workers), _named(schedule)
     if top is not None and top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
     from ...simulator.display import render
@@ -90,7 +91,7 @@ def explore(
     from ...simulator.report.explore import explore_text
     from ...simulator.report.explore_devices import devices_dict, devices_rows, devices_text
 
-    with bad_input("schedule", *CONFIG_OPTIONS):
+    with bad_input("schedule", *all_options()):
         refuse_unread_shape(typed_options(context), schedules_named(schedules))
         door.plan(asked, schedules, fixed, kind)
     settings: dict[str, Any] = {**given, **fixed}
@@ -136,3 +137,7 @@ def explore(
         show(render.to_json(found.to_dict(top)))
     else:
         show(explore_text(found, top or 15, text_width(), text_color()))
+
+
+def _named(schedules: list[str] | None) -> list[str]:
+    return schedules or [DEFAULT_SCHEDULE]

@@ -8,29 +8,21 @@ from typing import Annotated, Any
 import typer
 
 from ..compiled import cost_given, of_use, resources_given, source_of_costs
+from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..given import refuse_unread
-from ..options import (
-    Compiled,
-    ConfigOptions,
-    Cost,
-    MachineOptions,
-    OneSchedule,
-    ProblemOptions,
-    Registers,
-    SmemBytes,
-    refuse_unread_shape,
-    spread,
-)
+from ..groups import spread
+from ..options import DEFAULT_SCHEDULE, Compiled, Cost, MachineOptions, OneSchedule, Registers, SmemBytes, problem_of
 from ..output import BadInput, announce_compiler, bad_input, check_outputs, say, show, write_file
 from ..parse import flag, one_of, option
+from ..shapes import ProblemOptions, refuse_unread_shape
 
 
 @spread
 def simulate(
     context: typer.Context,
     *,
-    schedule: OneSchedule = "flash2",
+    schedule: OneSchedule = DEFAULT_SCHEDULE,
     problem: ProblemOptions,
     config: ConfigOptions,
     machine: MachineOptions,
@@ -58,7 +50,7 @@ def simulate(
 ) -> None:
     """Predict one configuration: time, bottleneck, and bytes at every level of memory."""
     check_outputs(trace=trace)
-    asked, (name, device) = problem.build(), machine.build()
+    asked, (name, device) = problem.build(problem_of([schedule])), machine.build()
     given = resources_given(registers, smem_bytes)
     kind = cost_given(cost, given, compiled)
     typed = typed_options(context)

@@ -1,23 +1,8 @@
-"""Traffic that no schedule avoids, by arithmetic alone."""
+"""Sizes of the tensors of attention, and traffic that no schedule avoids, by arithmetic alone."""
 
-from dataclasses import dataclass
-
-from ..problems.attention import AttentionProblem
-from ..schedules.contract import Computes
-from ..schedules.tiles import STATISTIC_BYTES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadWrite:
-    """Traffic in both directions. Args: read_bytes, write_bytes [B]."""
-
-    read_bytes: int
-    write_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        """Both directions together [B]."""
-        return self.read_bytes + self.write_bytes
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.problems.problem import ReadWrite
+from tilesight.simulator.schedules.tiles import STATISTIC_BYTES
 
 
 def slabs(problem: AttentionProblem) -> int:
@@ -58,20 +43,14 @@ def score_matrix_bytes(problem: AttentionProblem) -> int:
     return slabs(problem) * problem.seqlen_q * problem.seqlen_k * problem.element_bytes
 
 
-def compulsory_hbm_bytes(
-    problem: AttentionProblem, *, lse: bool = False, computes: Computes = "attention"
-) -> ReadWrite:
-    """Traffic that no schedule avoids: Q, K, V read once, O written once; of a softmax alone, X read and Y written.
+def compulsory_hbm_bytes(problem: AttentionProblem, *, lse: bool = False) -> ReadWrite:
+    """Q, K, V read once, O written once.
 
     Args:
         problem: every query row counts, also one that a causal mask leaves without keys.
         lse: whether the log-sum-exp of each row is written too.
-        computes: attention, or the softmax of a score matrix.
 
     Source: Williams et al., Roofline (2009): compulsory misses; FlashAttention (2022), proof of Proposition 3.
     """
-    if computes == "softmax":
-        scores = score_matrix_bytes(problem)
-        return ReadWrite(read_bytes=scores, write_bytes=scores)
     write = output_bytes(problem) + (statistic_bytes(problem) if lse else 0)
     return ReadWrite(read_bytes=query_bytes(problem) + 2 * key_bytes(problem), write_bytes=write)

@@ -1,0 +1,43 @@
+"""Element types: how large they are, what products of them run as, and in what type a result of them is stored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dtype:
+    """An element type.
+
+    Args:
+        name: as on the command line, and in device files and libraries.
+        bits: of an element in memory.
+        tensor_rate: the rate at which tensor cores multiply it, as device files name it; empty where they cannot.
+        result: name of the type in which an output computed from it is stored.
+        accumulates_in: name of the type that products of it are summed in.
+    """
+
+    name: str
+    bits: int
+    tensor_rate: str = ""
+    result: str = ""
+    accumulates_in: str = "fp32"
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of an element [B]."""
+        return self.bits // 8
+
+
+_EVERY = (
+    Dtype(name="fp32", bits=32, tensor_rate="tf32", result="fp32"),
+    Dtype(name="fp16", bits=16, tensor_rate="fp16", result="fp16"),
+    Dtype(name="bf16", bits=16, tensor_rate="fp16", result="bf16"),
+    # e4m3; FlashAttention-3 stores O of fp8 operands as bf16
+    Dtype(name="fp8", bits=8, tensor_rate="fp8", result="bf16"),
+    Dtype(name="u8", bits=8),
+)
+DTYPES: Mapping[str, Dtype] = MappingProxyType({dtype.name: dtype for dtype in _EVERY})
+"""All element types by name."""
+OPERANDS = tuple(dtype.name for dtype in _EVERY if dtype.tensor_rate)
+"""Names of those that tensor cores multiply."""

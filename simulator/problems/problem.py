@@ -1,0 +1,149 @@
+"""The contract of a problem: what is to be computed, and nothing about how.
+
+A problem is a frozen value, one type a file in `problems/`; schedules say which type they solve.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+from ..dtypes import DTYPES, Dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadWrite:
+    """Traffic in both directions. Args: read_bytes, write_bytes [B]."""
+
+    read_bytes: int
+    write_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Both directions together [B]."""
+        return self.read_bytes + self.write_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A field of a problem as the command line takes it.
+
+    Args:
+        name; help: one line; default: where the user names none; None where `__post_init__` finds it.
+        metavar: what stands for a value in the help; choices: allowed words, where there are few.
+    """
+
+    name: str
+    help: str
+    default: int | float | str | bool | None
+    metavar: str = "INT"
+    choices: tuple[str, ...] = ()
+
+
+class Problem(ABC):
+    """What every problem says of itself.
+
+    Class attributes:
+        KIND: in a word, e.g. `attention`; MOVES: what no schedule can help to move, for people.
+        FIELDS: what the command line takes, but for the lengths.
+        ASKS_NOTHING: fields that ask for something more -> the value with which they ask for nothing; a schedule that
+            has no such thing solves the problem only where they do.
+
+    Attributes:
+        dtype: name of the element type of its inputs.
+        batch, heads, seqlen_q, seqlen_k: what it computes is a stack of batch x heads matrices of as many rows and
+            columns; the two lengths are what `compare` varies.
+    """
+
+    __slots__ = ()
+    KIND: ClassVar[str]
+    MOVES: ClassVar[str]
+    FIELDS: ClassVar[tuple[Field, ...]]
+    ASKS_NOTHING: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    dtype: str
+    batch: int
+    heads: int
+    seqlen_q: int
+    seqlen_k: int
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """The problem in a word, without spaces; the same for equal problems only."""
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The problem in one line, e.g. `B=4 H=32 M=N=4096 D=64 fp16 causal`."""
+
+    @property
+    @abstractmethod
+    def compulsory(self) -> ReadWrite:
+        """Traffic that no schedule avoids: inputs read once, outputs written once [B].
+
+        Source: Williams et al., Roofline (2009): compulsory misses.
+        """
+
+    @property
+    @abstractmethod
+    def exp_count(self) -> int:
+        """Exponentials that no schedule avoids."""
+
+    @property
+    @abstractmethod
+    def product_flop(self) -> int:
+        """Useful operations of one matrix product [FLOP]; 0 where there is none."""
+
+    @property
+    @abstractmethod
+    def matmul_flop(self) -> int:
+        """Useful operations of all matrix products [FLOP]."""
+
+    @abstractmethod
+    def part_text(self, slab: int, first_row: int, last_row: int) -> str:
+        """Some rows of a slab of the output, in words, e.g. `head 3, queries 128-255`."""
+
+    @classmethod
+    def of(cls, problem: "Problem") -> Self:
+        """The problem itself, or the one of this type within it. Raises: ValueError: it is none, and has none."""
+        if isinstance(problem, cls):
+            return problem
+        raise ValueError(unlike(cls, problem))
+
+    @property
+    def element(self) -> Dtype:
+        """The element type of the inputs."""
+        return DTYPES[self.dtype]
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of an element of the inputs [B]."""
+        return self.element.size_bytes
+
+    def but(self, **changed: Any) -> Self:
+        """The same with some fields changed. Raises: ValueError: a value is not allowed."""
+        return replace(self, **changed)  # type: ignore[type-var]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The problem's object in JSON."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+
+def unlike(solved: type[Problem], posed: Problem) -> str:
+    """Why a schedule cannot take a problem of another type, in one line."""
+    return f"this schedule solves {solved.KIND}, not {posed.KIND}"
+
+
+def check_whole_numbers(problem: Problem, *names: str) -> None:
+    """Raises: ValueError: one of the fields is no integer of 1 or more."""
+    for name in names:
+        value = getattr(problem, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name} = {value!r}: must be an integer of 1 or more")
+
+
+def check_dtype(dtype: str, allowed: tuple[str, ...]) -> None:
+    """Raises: ValueError: an element type that is not allowed."""
+    if dtype not in allowed:
+        raise ValueError(f"dtype = {dtype!r}: must be one of {', '.join(allowed)}")

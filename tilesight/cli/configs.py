@@ -1,0 +1,74 @@
+"""The options of a configuration: those that the schedules declare."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+from ..simulator.schedules.options import Option
+from ..simulator.schedules.registry import all_options, all_schedules
+from .groups import Group, parameter
+from .output import BadInput
+
+
+@dataclass(frozen=True)
+class ConfigOptions(Group):
+    """The choices of a schedule, as texts. Args: texts: option -> text; None leaves the choice to the schedule."""
+
+    SEVERAL: ClassVar[bool] = False
+    texts: Mapping[str, str | None]
+
+    @classmethod
+    def parameters(cls) -> list[inspect.Parameter]:
+        """An option for each one that a schedule declares."""
+        return [
+            parameter(name, Annotated[str | None, _typer_option(option, cls.SEVERAL)], None)
+            for name, option in all_options().items()
+        ]
+
+    @classmethod
+    def taken(cls, values: Mapping[str, Any]) -> "ConfigOptions":
+        """The group of these texts."""
+        return cls(values)
+
+    def chosen(self) -> dict[str, int | str]:
+        """One value for each option that the user gave."""
+        return {name: values[0] for name, values in self.lists().items()}
+
+    def lists(self) -> dict[str, tuple[int | str, ...]]:
+        """All values of each option that the user gave, in order and without repeats.
+
+        Raises:
+            BadInput: no whole number where one is needed, or an empty list.
+        """
+        return {name: self._values(name, text) for name, text in self.texts.items() if text is not None}
+
+    def _values(self, name: str, text: str) -> tuple[int | str, ...]:
+        parts = [part.strip() for part in text.split(",")] if self.SEVERAL else [text]
+        if not all_options()[name].is_number:
+            return tuple(dict.fromkeys(parts))
+        try:
+            return tuple(dict.fromkeys(int(part) for part in parts))
+        except ValueError:
+            allowed = "whole numbers, separated by commas" if self.SEVERAL else "a whole number"
+            raise BadInput(f"--{name.replace('_', '-')} = {text!r}: must be {allowed}") from None
+
+
+@dataclass(frozen=True)
+class SpaceOptions(ConfigOptions):
+    """The same with several values each, as a comma list."""
+
+    SEVERAL: ClassVar[bool] = True
+
+
+def _typer_option(option: Option, several: bool) -> Any:
+    metavar = "INT" if option.is_number else "|".join(map(str, option.values))
+    takers = [schedule.name for schedule in all_schedules().values() if option.name in schedule.options]
+    only = f" ({takers[0]} only)" if len(takers) == 1 else ""
+    return typer.Option(
+        f"--{option.name.replace('_', '-')}",
+        help=option.help.removesuffix(".") + only + ".",
+        metavar=f"{metavar},..." if several else metavar,
+    )

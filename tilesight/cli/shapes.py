@@ -1,0 +1,114 @@
+"""The options of what to compute: those that the types of problem declare, and the lengths."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from ..simulator.problems.problem import Field, Problem
+from ..simulator.schedules.contract import Schedule
+from ..simulator.schedules.registry import all_problems
+from .given import Given, refuse_unread
+from .groups import Group, parameter
+from .output import BadInput, bad_input
+from .parse import flag, number, one_of, option, whole
+
+DEFAULT_SEQLEN = 4096
+LENGTHS = {
+    "seqlen": f"Length of queries and keys.  [default: {DEFAULT_SEQLEN}]",
+    "seqlen_q": "Query length (M).  [default: --seqlen]",
+    "seqlen_k": "Key length (N).  [default: --seqlen]",
+}
+Kind = TypeVar("Kind", bound=Problem)
+
+
+def declared_fields() -> dict[str, Field]:
+    """The fields of all types of problem by name."""
+    return {item.name: item for kind in reversed(all_problems()) for item in kind.FIELDS}
+
+
+def _in_order() -> list[Field]:
+    """The same, those of the problem that most schedules solve first."""
+    known = declared_fields()
+    first = [item.name for kind in all_problems() for item in kind.FIELDS]
+    return [known[name] for name in dict.fromkeys(first)]
+
+
+@dataclass(frozen=True)
+class ShapeOptions(Group):
+    """What to compute, but for its lengths. Args: values: option -> value."""
+
+    values: Mapping[str, Any]
+
+    @classmethod
+    def parameters(cls) -> list[inspect.Parameter]:
+        """An option for each field that a problem declares."""
+        return [parameter(item.name, _annotation(item), item.default) for item in _in_order()]
+
+    @classmethod
+    def taken(cls, values: Mapping[str, Any]) -> "ShapeOptions":
+        """The group of these values."""
+        return cls(values)
+
+    def of_lengths(self, kind: type[Kind], seqlen_q: int, seqlen_k: int) -> Kind:
+        """A problem of a type. Raises: BadInput: a value is not allowed."""
+        own = {item.name: self.values[item.name] for item in kind.FIELDS if item.name in self.values}
+        chosen = {name: value for name, value in own.items() if value is not None}
+        with bad_input(*own, *LENGTHS):
+            for item in kind.FIELDS:
+                if item.default is None and chosen.get(item.name, 1) < 1:
+                    raise ValueError(f"{item.name} = {chosen[item.name]}: must be an integer of 1 or more")
+            return kind(**chosen, **{"seqlen_q": seqlen_q, "seqlen_k": seqlen_k})
+
+
+@dataclass(frozen=True)
+class ProblemOptions(ShapeOptions):
+    """What to compute."""
+
+    @classmethod
+    def parameters(cls) -> list[inspect.Parameter]:
+        """The lengths beside the others."""
+        lengths = [
+            parameter(name, Annotated[int | None, option(_dashed(name), doc)], None) for name, doc in LENGTHS.items()
+        ]
+        return [*super().parameters(), *lengths]
+
+    def build(self, kind: type[Kind]) -> Kind:
+        """A problem of a type. Raises: BadInput: a value is not allowed, or changes nothing."""
+        seqlen, seqlen_q, seqlen_k = (self.values.get(name) for name in LENGTHS)
+        if seqlen is not None and seqlen < 1:
+            raise BadInput(f"--seqlen = {seqlen}: must be an integer of 1 or more")
+        if seqlen is not None and seqlen_q is not None and seqlen_k is not None:
+            raise BadInput(f"--seqlen {seqlen}: changes nothing beside --seqlen-q and --seqlen-k; leave it out")
+        both = DEFAULT_SEQLEN if seqlen is None else seqlen
+        return self.of_lengths(kind, both if seqlen_q is None else seqlen_q, both if seqlen_k is None else seqlen_k)
+
+
+def _annotation(item: Field) -> Any:
+    """The option of a field, for typer."""
+    name = _dashed(item.name)
+    if isinstance(item.default, bool):
+        return Annotated[bool, flag(name, item.help)]
+    if isinstance(item.default, float):
+        return Annotated[float, option(name, item.help, item.metavar, number)]
+    if isinstance(item.default, str):
+        return Annotated[str, option(name, item.help, item.metavar, one_of(*item.choices))]
+    made = option(name, item.help, item.metavar, whole)
+    return Annotated[int | None, made] if item.default is None else Annotated[int, made]
+
+
+def _dashed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def refuse_unread_shape(typed: Given, schedules: Sequence[Schedule]) -> None:
+    """See that what is computed depends on every option of the problem. Raises: BadInput: on one it does not."""
+
+    def unread(schedule: Schedule) -> set[str]:
+        own = {item.name for item in schedule.problem.FIELDS}
+        return (declared_fields().keys() - own) | set(schedule.unread)
+
+    nowhere = set.intersection(*(unread(schedule) for schedule in schedules))
+    options = [_dashed(item.name) for item in _in_order() if item.name in nowhere]
+    named = ", ".join(schedule.name for schedule in schedules)
+    refuse_unread(typed, options, f"for schedule{'s' if len(schedules) > 1 else ''} {named}")
