@@ -13,8 +13,11 @@ from ..operands import Threads
 from ..paths import ControlPath, CtaPaths, LoopVisit, find_paths
 from ..values import Array
 from .doubts import Doubts
-from .given import Subject
+from .given import Refused, Subject
 from .sites import Slice, noting
+
+MOST_ACCESSES = 1 << 20
+"""Accesses of warps that are followed in one CTA, each with the addresses of its lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,11 @@ def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneC
     shape = (1, called.warps, WARP_THREADS)
 
     def note(place: int, addresses: Array, active: Array) -> None:
+        if len(accesses) > MOST_ACCESSES // called.warps:
+            raise Refused(
+                f"kernel {called.name}: CTA {cta} makes more than {MOST_ACCESSES // called.warps} accesses to memory: "
+                "too many to follow"
+            )
         taking = np.broadcast_to(active, shape)[0]
         if taking.any():
             accesses.append(Accessed(len(order) - 1, place, np.broadcast_to(addresses, shape)[0], taking.copy()))
