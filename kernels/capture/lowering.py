@@ -55,7 +55,9 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         source = ASTSource(function, signature, constants, attributes)
         text = _first_ir(source, target, backend, parsed)
     except CompilationError as error:
-        raise LoweringError(f"kernel {capture.name}: Triton refuses: {_one_line(str(error))}") from None
+        raise LoweringError(
+            f"kernel {capture.name}: Triton refuses: {_one_line(error.error_message or str(error))}"
+        ) from None
     except (KeyError, TypeError, AssertionError, NotImplementedError) as error:
         raise LoweringError(f"kernel {capture.name}: {type(error).__name__}: {_one_line(str(error))}") from None
     if parsed.num_ctas != 1:
@@ -165,5 +167,5 @@ def _values(tensor: RecordedTensor) -> bytes | None:
 
 
 def _one_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip(" ^")]
     return lines[-1][:300] if lines else "no reason given"

@@ -3,8 +3,9 @@
 Address, guard and way of an access come from a slice of the code (`deciding.slice_of`); all else falls away.
 """
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +24,7 @@ ATOMICS = frozenset({"RED", "REDG", "ATOMG", "ATOM"})
 STORES = frozenset({"STG", "ST"})
 TOUCHING = GLOBAL | {COPY} | ATOMICS
 LOADS = frozenset({"LDG", "LD", COPY})
+SHORT_ADDRESS = re.compile(r"^\[(R\d+)(?=[+\]])")
 Note = Callable[[int, Array, Array], None]
 """Gets the place of an access, the addresses of the threads that are followed, and who of them takes part."""
 
@@ -38,7 +40,7 @@ class Slice:
 def find_slice(subject: Subject) -> Slice:
     """The accesses of a kernel, and what decides where it goes and where they lie."""
     flow = subject.flow
-    touching = {place: Touch(one) for place, one in enumerate(flow.instructions) if is_access(one)}
+    touching = {place: Touch(_in_full(one)) for place, one in enumerate(flow.instructions) if is_access(one)}
     roots = {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BLOCK_ENDS}
     roots |= {place: touch.names for place, touch in touching.items()}
     found = slice_of(flow, roots)
@@ -46,6 +48,11 @@ def find_slice(subject: Subject) -> Slice:
         more = {p: read(one) for p, one in enumerate(flow.instructions) if one.family in BARRIERS or is_shared(one)}
         found = slice_of(flow, more | roots)
     return Slice(found, touching)
+
+
+def _in_full(one: Instruction) -> Instruction:
+    """An access whose address says that it is one of 64 bits, as that of a compare-and-swap does not."""
+    return replace(one, operands=tuple(SHORT_ADDRESS.sub(r"[\1.64", operand) for operand in one.operands))
 
 
 def is_access(one: Instruction) -> bool:

@@ -64,6 +64,7 @@ def trace(called: Called, room_bytes: float) -> Traced:
         subject = Subject(called=called, flow=find_flow(decode(code.sass)), constants=code.constants, memory=memory)
         doubts = Doubts(subject)
         found = find_slice(subject)
+        _refuse_bulk_copies(subject)
         counts = survey(subject, doubts)
         notes: list[str] = []
         ways = classes_of(subject, found, counts, room_bytes, doubts, notes)
@@ -84,6 +85,13 @@ def trace(called: Called, room_bytes: float) -> Traced:
         read=tuple(memory.storages[number].name for number in sorted(memory.read)),
         notes=(*doubts.notes, *notes),
     )
+
+
+def _refuse_bulk_copies(subject: Subject) -> None:
+    """Raises: Refused: the kernel copies by TMA, whose coordinates are not followed."""
+    for place, one in enumerate(subject.flow.instructions):
+        if one.family.startswith("UTMA") and one.family != "UTMACMDFLUSH" and one.predicate not in ("!PT", "!UPT"):
+            raise Refused(f"{subject.place_text(place)} copies by TMA: tensor descriptors are not followed yet")
 
 
 def launches_of(traced: Sequence[Traced]) -> list[Launch]:
