@@ -16,10 +16,12 @@ _ROOMS = {
     "Scaling": "simulator.explore.lengths",
     "SoftmaxProblem": "simulator.problems.softmax",
     "all_schedules": "simulator.schedules.registry",
+    "capture": "kernels.capture.recording",
     "compare": "simulator.explore.lengths",
     "compiler": "compiling",
     "explore": "simulator.explore.explore",
     "load_device": "simulator.device.device",
+    "predict": "predicting",
     "simulate": "simulator.simulate",
     "simulate_with_timeline": "simulator.simulate",
 }
@@ -34,16 +36,20 @@ __all__ = [
     "Scaling",
     "SoftmaxProblem",
     "all_schedules",
+    "capture",
     "compare",
     "compiler",
     "explore",
     "load_device",
+    "predict",
     "simulate",
     "simulate_with_timeline",
 ]
 
 if TYPE_CHECKING:
     from .compiling import compiler as compiler
+    from .kernels.capture.recording import capture as capture
+    from .predicting import predict as predict
     from .simulator.device.device import Device as Device
     from .simulator.device.device import load_device as load_device
     from .simulator.explore.explore import Exploration as Exploration

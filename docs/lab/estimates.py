@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tilesight.kernels.compile.compile import Compiled, Failure, Outcome, compile_many, with_resources
+from tilesight.kernels.compile.compile import compile_many, with_resources
+from tilesight.kernels.compile.outcomes import Compiled, Failure, Outcome
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.display.render import config_text
 from tilesight.simulator.launch.program import Launch

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tilesight.kernels.compile.compile import Compiled, compile_many, with_resources
+from tilesight.kernels.compile.compile import compile_many, with_resources
+from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem

@@ -6,7 +6,7 @@ There it is caught and turned back into a tile of a tensor, so that it can be he
 The interpreter visits the CTAs of a grid z fastest, the hardware x fastest: the record is as the hardware has it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,9 +69,37 @@ def example_tensors(launches: tuple[Launch, ...], problem: Problem, seed: int = 
     return tensors
 
 
+def record_addresses(run_it: Callable[[], object]) -> dict[tuple[int, ...], dict[str, list[np.ndarray]]]:
+    """Run any kernels in the interpreter, and note the addresses that each CTA touches, element by element.
+
+    Returns:
+        CTA along x, y, z -> `load`, `store` or `atomic` -> int64 arrays of addresses, in the order they were touched.
+
+    Raises:
+        RuntimeError: triton was imported without TRITON_INTERPRET=1.
+    """
+    if not interpreted():
+        raise RuntimeError("recording needs Triton's interpreter: set TRITON_INTERPRET=1 before triton is imported")
+    noted: dict[tuple[int, ...], dict[str, list[np.ndarray]]] = {}
+
+    def note(kind: str, addresses: np.ndarray, mask: np.ndarray) -> None:
+        touched = np.broadcast_to(addresses, mask.shape)[mask].astype(np.int64)
+        if touched.size:
+            cta = tuple(interpreter.interpreter_builder.grid_idx)
+            noted.setdefault(cta, {}).setdefault(kind, []).append(touched)
+
+    with _hooked(note, atomics=True):
+        run_it()
+    return noted
+
+
 @contextmanager
-def _hooked(note: Any) -> Iterator[None]:
-    """Have the interpreter's `load` and `store` call `note(kind, addresses, mask)` first; refuse atomics."""
+def _hooked(note: Any, atomics: bool = False) -> Iterator[None]:
+    """Have the interpreter's `load` and `store` call `note(kind, addresses, mask)` first.
+
+    Args:
+        atomics: whether these are noted, too; else they are refused.
+    """
     native = interpreter._interpreter
     load, store, rmw, cas = native.load, native.store, native.atomic_rmw, native.atomic_cas
 
@@ -86,7 +114,12 @@ def _hooked(note: Any) -> Iterator[None]:
     def refused(*_: Any) -> Any:
         raise ValueError("atomic accesses are not recorded: no schedule describes them")
 
-    native.load, native.store, native.atomic_rmw, native.atomic_cas = noted_load, noted_store, refused, refused
+    def noted_rmw(operation: Any, addresses: np.ndarray, values: np.ndarray, mask: np.ndarray, order: Any) -> Any:
+        note("atomic", addresses, mask)
+        return rmw(operation, addresses, values, mask, order)
+
+    native.load, native.store = noted_load, noted_store
+    native.atomic_rmw, native.atomic_cas = (noted_rmw, cas) if atomics else (refused, refused)
     try:
         yield
     finally:

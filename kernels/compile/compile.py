@@ -10,8 +10,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,58 +18,13 @@ from typing import Any
 import triton
 
 from ...simulator.device.device import Device
-from ...simulator.jobs.pool import cores
-from ...simulator.jobs.processes import Died
 from ...simulator.launch.program import Code, Launch, Resources
 from ...simulator.problems.problem import Problem
-from ...simulator.residency.occupancy import DoesNotFit, occupancy
 from ...simulator.sass.constants import Parameter, constant_bank
 from ..launch.launch import interpreted, options_of, parameter_names, torch_dtype
 from ..launch.registry import find_twin
 from . import worker
-from .cache import cache_folder, read, write
-from .pool import Pool
-
-TMEM_COLUMNS = 512
-"""Columns of tensor memory that a CTA can take on sm_100."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
-    """What the compiler made of a launch.
-
-    Args:
-        resources: registers, shared memory, spills, and warps after specialisation; origin `compiled`;
-            with the machine code itself, where it was asked for.
-        instructions: SASS opcode with modifiers (`HGMMA.64...`) -> how often it stands in the code.
-    """
-
-    resources: Resources
-    instructions: dict[str, int]
-
-    @property
-    def code(self) -> Code | None:
-        """The machine code, where it was asked for."""
-        return self.resources.code
-
-    def count(self, family: str) -> int:
-        """Instructions of an opcode, whatever its modifiers. Args: family: e.g. `HGMMA`."""
-        return sum(count for name, count in self.instructions.items() if name.split(".")[0] == family)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A launch that does not compile, or not into something that the device can run.
-
-    Args:
-        reason: one line; resources: what it would take, where it does compile.
-    """
-
-    reason: str
-    resources: Resources | None = None
-
-
-Outcome = Compiled | Failure
+from .outcomes import Compiled, Failure, Outcome, answers_of, outcome_of
 
 
 def with_resources(launch: Launch, outcome: Outcome) -> Launch:
@@ -121,26 +75,16 @@ def compile_many(
             key = key_of(job)
             jobs[key] = job
             keys.append((key, launch, job))
-    pool = Pool()
-    threads = ThreadPoolExecutor(max_workers=workers or cores())
     outcomes: list[Outcome] = []
-    try:
-        answers = {key: threads.submit(_answer, pool, key, job) for key, job in jobs.items()}
+    with answers_of(jobs, workers) as answer:
         for found in keys:
             if isinstance(found, Failure):
                 outcomes.append(found)
             else:
                 key, launch, job = found
-                outcomes.append(_outcome(answers[key].result(), launch, job, device))
+                outcomes.append(_outcome(answer(key), launch, job, device))
             if progress:
                 progress(len(outcomes), len(keys))
-    except BaseException:
-        threads.shutdown(wait=False, cancel_futures=True)
-        pool.kill()
-        raise
-    finally:
-        threads.shutdown()
-        pool.close()
     return outcomes
 
 
@@ -176,40 +120,12 @@ def _resources(outcomes: list[Outcome]) -> tuple[Resources, ...] | str:
     return tuple(outcome.resources for outcome in outcomes if isinstance(outcome, Compiled))
 
 
-def _answer(pool: Pool, key: str, job: dict[str, Any]) -> dict[str, Any]:
-    """From the cache, else from a compiler."""
-    path = cache_folder() / f"{key}.json"
-    answer = read(path)
-    if answer is None:
-        try:
-            answer = pool.answer(job)
-        except Died as death:
-            return {"reason": str(death)}
-        write(path, answer)
-    return answer
-
-
 def _outcome(answer: dict[str, Any], launch: Launch, job: dict[str, Any], device: Device) -> Outcome:
-    """What compiles silently and then cannot be launched becomes a failure."""
-    if "reason" in answer:
-        return Failure(reason=answer["reason"])
-    resources = Resources(
-        registers_per_thread=answer["registers"],
-        smem_bytes_per_cta=answer["smem_bytes"],
-        spilled_bytes_per_thread=answer["spilled_bytes"],
-        warps_per_cta=answer["num_warps"],
-        origin="compiled",
-    )
-    try:
-        occupancy(resources, resources.warps_per_cta, device)
-    except DoesNotFit as error:
-        return Failure(reason=str(error), resources=resources)
-    if answer["tmem_columns"] > TMEM_COLUMNS:
-        columns = answer["tmem_columns"]
-        return Failure(reason=f"tensor memory: a CTA needs {columns} columns, {device.name} has {TMEM_COLUMNS}")
-    if "code" in answer:
-        resources = replace(resources, code=_code(answer["code"], launch, job, resources))
-    return Compiled(resources=resources, instructions=answer["instructions"])
+    outcome = outcome_of(answer, device)
+    if isinstance(outcome, Failure) or "code" not in answer:
+        return outcome
+    resources = replace(outcome.resources, code=_code(answer["code"], launch, job, outcome.resources))
+    return replace(outcome, resources=resources)
 
 
 def _code(answer: dict[str, Any], launch: Launch, job: dict[str, Any], resources: Resources) -> Code:

@@ -13,6 +13,7 @@ from typing import Any
 from ...simulator.jobs.processes import TELLING, serve
 from ...simulator.limits import WARP_THREADS
 from ..launch.launch import unspecialised
+from .ttir import source_lines
 
 DESCRIPTOR = re.compile(r"^tensordesc<\w+\[([0-9, ]+)\]")
 """Type of a descriptor and the shape of its tiles."""
@@ -63,15 +64,27 @@ def compiled_kernel(job: dict[str, Any]) -> Any:
     """Compile a job as the JIT would on its GPU. Args: job: as in `kernel_source`. Returns: Triton's kernel."""
     from triton.compiler import compile
 
-    source, target, options = kernel_source(job)
+    source, target, options = (written_source if "ttir" in job else kernel_source)(job)
     return compile(source, target=target, options=options)
+
+
+def written_source(job: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """The same for a job that holds a kernel's first IR: ttir, name, signature, capability, options."""
+    from triton.backends.compiler import GPUTarget, Language
+    from triton.compiler import make_backend
+
+    from .ttir import WrittenDown
+
+    target = GPUTarget("cuda", job["capability"], WARP_THREADS)
+    options = make_backend(target).parse_options(dict(job["options"]))
+    return WrittenDown(job, Language.TRITON), target, options.__dict__
 
 
 def parameter_types(job: dict[str, Any]) -> list[tuple[str, str]]:
     """Parameters of a job's machine code in order: name and type, e.g. `i32`, `fp32`, `*fp16`."""
-    source = kernel_source(job)[0]
+    signature = job["signature"] if "ttir" in job else kernel_source(job)[0].signature.items()
     flat = []
-    for name, kind in source.signature.items():
+    for name, kind in signature:
         if kind == "constexpr":
             continue
         flat.append((name, kind))
@@ -83,14 +96,14 @@ def parameter_types(job: dict[str, Any]) -> list[tuple[str, str]]:
     return flat
 
 
-def inspect(cubin: bytes, switch: str) -> str:
-    """What Triton's bundled cuobjdump says of a cubin. Args: switch: `-sass` or `--dump-resource-usage`."""
+def inspect(cubin: bytes, *switches: str, tool: str = "cuobjdump") -> str:
+    """What Triton's bundled cuobjdump (or nvdisasm) says of a cubin. Args: switches: e.g. `-sass`."""
     from triton import knobs
 
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        command = [knobs.nvidia.cuobjdump.path, switch, file.name]
+        command = [getattr(knobs.nvidia, tool).path, *switches, file.name]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -105,7 +118,9 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         return {"reason": f"{type(error).__name__}: {_one_line(str(error))}"}
     cubin, metadata = kernel.asm["cubin"], kernel.metadata
-    if reason := unspecialised(job["arguments"], job["options"]["num_warps"], metadata.num_warps):
+    if "arguments" in job and (
+        reason := unspecialised(job["arguments"], job["options"]["num_warps"], metadata.num_warps)
+    ):
         return {"reason": reason}
     usage = RESOURCE.search(inspect(cubin, "--dump-resource-usage"))
     if usage is None:
@@ -124,6 +139,8 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
             "sass": RUNS.sub(" ", inspect(cubin, "-sass")),
             "parameters": parameters(job, inspect(cubin, "-elf")),
         }
+        if "ttir" in job:
+            result["code"]["lines"] = source_lines(inspect(cubin, "-g", "-c", tool="nvdisasm"))
     if job.get("keep"):
         result["asm"] = {name: kernel.asm[name] for name in ("ttgir", "ptx")} | {"sass": inspect(cubin, "-sass")}
     return result

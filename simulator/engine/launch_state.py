@@ -52,6 +52,7 @@ class LaunchState:
             tensors=tensors.table,
             tiles=lowered.tiles,
             origins=lowered.origins,
+            lists=lowered.lists,
             steps=lowered.steps,
             loops=lowered.loops,
             code=lowered.code,

@@ -20,6 +20,7 @@ from ..core.engine.program import (
     CONSTANT,
     END,
     HALT,
+    LIST,
     LOOP,
     LOOP_NEST,
     ROW,
@@ -31,7 +32,7 @@ from ..core.engine.program import (
 )
 from ..device.device import Device
 from ..integers import cdiv
-from ..launch.program import THROUGH_L1, Launch, Loop, Step, Tensor, Tile
+from ..launch.program import THROUGH_L1, Affine, Launch, Loop, Step, Tensor, Tile
 from ..launch.walk import pipelined_stages, steps
 from ..limits import SECTOR_BYTES
 from ..sm.step_cost import StepCost
@@ -66,7 +67,7 @@ class LoweredLaunch:
     """Tables of one launch.
 
     Args:
-        tiles, origins, steps, loops, code: as in `core.engine.program`.
+        tiles, origins, lists, steps, loops, code: as in `core.engine.program`.
         costs: float64 (steps, pipes + 1), cycles of each pipe, the critical path last.
         slowdown_by_age: of each step, as in `step_cost.StepCost`.
         environment_size: item variables plus loop counters.
@@ -77,6 +78,7 @@ class LoweredLaunch:
 
     tiles: np.ndarray
     origins: np.ndarray
+    lists: np.ndarray
     steps: np.ndarray
     loops: np.ndarray
     code: np.ndarray
@@ -150,6 +152,10 @@ def _chunk_shape(tensor: Tensor, tiles: list[Tile]) -> tuple[int, int]:
             wide = gcd(wide, tile.cols * tensor.element_bytes)
             for _, coefficient in tile.col:
                 wide = gcd(wide, coefficient * tensor.element_bytes)
+        if tile.lists is not None and len(tile.lists.pieces):
+            row, col = np.gcd.reduce(tile.lists.pieces, axis=0).tolist()
+            high = gcd(high, row) if tile.rows < tensor.rows else high
+            wide = gcd(wide, col * tensor.element_bytes) if tile.cols < tensor.cols else wide
     return high or tensor.rows, wide or tensor.row_bytes
 
 
@@ -217,6 +223,7 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
     return LoweredLaunch(
         tiles=lowered_tiles,
         origins=origins,
+        lists=_lists(launch, tiles),
         steps=np.array(spans, dtype=STEP_TILES),
         loops=np.array(loops, dtype=LOOP_NEST),
         code=np.array(code, dtype=np.int64),
@@ -236,13 +243,32 @@ def _lower_tiles(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Tiles and where they begin, as in `core.engine.program`."""
     rows: list[tuple[int, ...]] = []
-    origins = np.zeros((len(tiles), 2, TERMS, 2), dtype=np.int64)
+    origins = np.zeros((len(tiles), 3, TERMS, 2), dtype=np.int64)
+    base = 1
     for tile, origin in zip(tiles, origins, strict=True):
         element_bytes = launch.program.tensor(tile.tensor).element_bytes
         extent = tile.rows, tile.cols * element_bytes
         flags = tile.path != "plain", tile.path in THROUGH_L1
-        rows.append((index[tile.tensor], variables[tile.slab], *extent, *flags))
-        for axis, terms, factor in ((ROW, tile.row, 1), (COL, tile.col, element_bytes)):
+        lists = -1, 0
+        terms_of_lists: Affine = ()
+        if tile.lists is not None:
+            lists, terms_of_lists = (variables[tile.lists.at], base), tile.lists.per
+            base += len(tile.lists.spans) + len(tile.lists.pieces)
+        rows.append((index[tile.tensor], variables[tile.slab], *extent, *flags, *lists))
+        for axis, terms, factor in ((ROW, tile.row, 1), (COL, tile.col, element_bytes), (LIST, terms_of_lists, 1)):
             for term, (name, coefficient) in enumerate(terms):
                 origin[axis, term] = variables[name], coefficient * factor
     return np.array(rows, dtype=TILE), origins
+
+
+def _lists(launch: Launch, tiles: list[Tile]) -> np.ndarray:
+    """Lists and pieces of all tiles, one behind the other, as in `core.engine.program`; the first place is not used."""
+    parts = [np.zeros((1, 2), dtype=np.int64)]
+    base = 1
+    for tile in tiles:
+        if tile.lists is not None:
+            spans = tile.lists.spans.copy()
+            spans[:, 0] += base + len(spans)
+            parts += [spans, tile.lists.pieces * np.array((1, launch.program.tensor(tile.tensor).element_bytes))]
+            base += len(tile.lists.spans) + len(tile.lists.pieces)
+    return np.ascontiguousarray(np.concatenate(parts), dtype=np.int64)

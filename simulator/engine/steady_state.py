@@ -125,6 +125,8 @@ def _locality_items(program: TileProgram) -> int:
 
     CTAs go through a slab before they come to the next, or through all slabs time after time.
     """
+    if program.sweep_items:
+        return program.sweep_items
     slabs = [tensor.slabs for tensor in program.tensors if tensor.slabs > 1]
     if not slabs or max(slabs) >= program.item_count:
         return 0

@@ -6,6 +6,7 @@ Heads are alike: what is loaded of one slab is loaded of every other, so one sla
 import numpy as np
 
 from ..integers import cdiv
+from ..launch.lists import Lists
 from ..launch.program import Affine, Loop, Tile, TileProgram
 from ..launch.walk import ITEMS_AT_ONCE, steps
 from ..limits import SECTOR_BYTES
@@ -16,8 +17,12 @@ MOST_ITEMS = 1 << 22
 
 
 def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
-    """Bytes that a launch loads of tensors that it does not store, each granule once, as the engine counts them [B]."""
-    stored = {tile.tensor for step, _ in steps(program.body) for tile in step.stores}
+    """Bytes that a launch loads of its inputs, each granule once, as the engine counts them [B].
+
+    What it stores first is not for it to fetch.
+    """
+    inputs = {tensor.name for tensor in program.tensors if tensor.role == "input"}
+    stored = {tile.tensor for step, _ in steps(program.body) for tile in step.stores} - inputs
     loads: dict[str, list[tuple[Tile, tuple[Loop, ...]]]] = {}
     for step, around in steps(program.body):
         for tile in (tile for tile in step.loads if tile.tensor not in stored):
@@ -34,9 +39,11 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
                 if len(chosen):
                     values = {key: column[chosen] for key, column in columns.items()}
                     size = program.tensor(name).element_bytes
-                    covered[name].add(*_reach(tile.row, tile.rows, 1, around, values), *_reach(
-                        tile.col, tile.cols, size, around, values
-                    ))  # fmt: skip
+                    rows = _reach(tile.row, tile.rows, 1, around, values)
+                    cols = _reach(tile.col, tile.cols, size, around, values)
+                    if tile.lists is not None:
+                        rows, cols = _listed(tile.lists, values, rows, cols, size)
+                    covered[name].add(*rows, *cols)
     return sum(slab.bytes * program.tensor(name).slabs for name, slab in covered.items())
 
 
@@ -71,6 +78,23 @@ class _Slab:
         else:
             sizes = rows[:, None] * (-(-wide // SECTOR_BYTES) * SECTOR_BYTES)
         return int(sizes[loaded].sum())
+
+
+Reach = tuple[np.ndarray, np.ndarray]
+"""From where to where, along one axis."""
+
+
+def _listed(lists: Lists, columns: dict[str, np.ndarray], rows: Reach, cols: Reach, size: int) -> tuple[Reach, Reach]:
+    """The same for each piece of all lists of each item."""
+    begins, ends = columns[lists.at], columns[lists.until]
+    spans = np.concatenate([np.arange(at, until) for at, until in zip(begins, ends, strict=True)])
+    items = np.repeat(np.arange(len(rows[0])), ends - begins)
+    first, counts = lists.spans[spans].T
+    which = np.repeat(items, counts)
+    starts = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
+    pieces = lists.pieces[np.arange(len(which)) + starts]
+    row, col = pieces[:, 0], pieces[:, 1] * size
+    return (rows[0][which] + row, rows[1][which] + row), (cols[0][which] + col, cols[1][which] + col)
 
 
 def _reach(

@@ -9,7 +9,7 @@ A `Step` of the nest loads tiles, works on them, stores tiles; a tile is a recta
 its origin an affine function of the item's variables and the loop counters, clipped at the tensor's edge.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from math import prod
 from types import MappingProxyType
@@ -18,6 +18,9 @@ from typing import Literal
 import numpy as np
 
 from ..dtypes import DTYPES, Dtype
+from .code import Code as Code
+from .lists import Lists
+from .traced import TracedCode
 
 Path = Literal["plain", "async", "cached", "tma"]
 THROUGH_L1 = frozenset({"plain", "cached"})
@@ -88,6 +91,7 @@ class Tile:
         rows, cols: extent before clipping at the tensor's edge.
         path: how a load travels: `plain` (ld.global) or `cached` (cp.async of less than 16 B a thread, which cannot
             do otherwise), both through L1, `async` (cp.async) or `tma`, both past it.
+        lists: where it is many pieces of that extent, their origins beyond (row, col).
     """
 
     tensor: str
@@ -97,6 +101,7 @@ class Tile:
     row: Affine = ()
     col: Affine = ()
     path: Path = "plain"
+    lists: Lists | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +190,7 @@ class TileProgram:
         item_count: number of items.
         period_items: items i and i + period do equal amounts of work, for every i; it divides item_count.
         body: steps and loops.
+        sweep_items: after so many items what they share begins anew; 0: slabs tell.
     """
 
     tensors: tuple[Tensor, ...]
@@ -193,6 +199,7 @@ class TileProgram:
     item_count: int
     period_items: int
     body: tuple[Step | Loop, ...]
+    sweep_items: int = 0
 
     def __post_init__(self) -> None:
         if self.item_count % self.period_items:
@@ -204,19 +211,6 @@ class TileProgram:
             if tensor.name == name:
                 return tensor
         raise KeyError(name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
-    """Machine code of a launch, and what it finds in its constants.
-
-    Args:
-        sass: listing of the kernel, with the encoding of every instruction.
-        constants: address in constant bank 0 [B] -> 32-bit word, for all that is known before the launch.
-    """
-
-    sass: str
-    constants: Mapping[int, int] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +285,7 @@ class Launch:
         warp_split: how warps divide a tile product: `q` (rows of A) or `k` (columns of B).
         constants: compile-time arguments of the kernel (block_m, block_n, head_dim, causal, ...).
         arguments: its run-time arguments but the tensors (seqlen_q, scale, ...).
+        traced: how its program was found in its code, for each class of CTAs; empty: a schedule has written it.
     """
 
     name: str
@@ -304,6 +299,12 @@ class Launch:
     warp_split: Literal["q", "k"] = "q"
     constants: MappingProxyType[str, int | bool | str] = field(default_factory=lambda: MappingProxyType({}))
     arguments: MappingProxyType[str, int | float] = field(default_factory=lambda: MappingProxyType({}))
+    traced: tuple[TracedCode, ...] = field(default=(), repr=False)
+
+    @property
+    def origin(self) -> Literal["schedule", "traced"]:
+        """Where the program comes from: a schedule has written it, or it was found in machine code."""
+        return "traced" if self.traced else "schedule"
 
     @property
     def kernel_arguments(self) -> MappingProxyType[str, int | float | bool | str]:

@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,9 +63,7 @@ def accesses(program: TileProgram, item: int) -> Iterator[Access]:
     for step, variables in executions(program, item):
         for kind, tiles in (("load", step.loads), ("store", step.stores)):
             for tile in tiles:
-                access = clipped(program.tensor(tile.tensor), tile, kind, variables)
-                if access.rows > 0 and access.cols > 0:
-                    yield access
+                yield from pieces_of(program.tensor(tile.tensor), tile, kind, variables)
 
 
 def executions(program: TileProgram, item: int) -> Iterator[tuple[Step, dict[str, int]]]:
@@ -84,6 +82,20 @@ def _walk(body: tuple[Step | Loop, ...], variables: dict[str, int]) -> Iterator[
                 yield from _walk(node.body, variables | {node.counter: first + step * trip})
         else:
             yield node, variables
+
+
+def pieces_of(tensor: Tensor, tile: Tile, kind: str, variables: dict[str, int]) -> Iterator[Access]:
+    """What a tile accesses: itself, or the pieces that are listed of it; empty ones are left out."""
+    whole = clipped(tensor, tile, kind, variables)
+    origins = [(0, 0)]
+    if tile.lists is not None:
+        first, count = tile.lists.spans[tile.lists.place(variables)].tolist()
+        origins = tile.lists.pieces[first : first + count].tolist()
+    for row, col in origins:
+        rows = min(tile.rows, tensor.rows - whole.row - row)
+        cols = min(tile.cols, tensor.cols - whole.col - col)
+        if rows > 0 and cols > 0:
+            yield replace(whole, row=whole.row + row, rows=rows, col=whole.col + col, cols=cols)
 
 
 def clipped(tensor: Tensor, tile: Tile, kind: str, variables: dict[str, int]) -> Access:
@@ -182,6 +194,12 @@ def _tile_bytes(
     Other tiles are clipped (`boxes` is false), and that at most once along each axis, at the last position that its
     loop reaches, so each axis has two cases: its full extent many times, and a clipped one once.
     """
+    if tile.lists is not None:
+        lists = tile.lists
+        at, until = _value(lists.at, columns, items), _value(lists.until, columns, items)
+        again = _trips(tuple(loop for loop in around if loop.counter not in dict(lists.per)), columns, items)
+        present = _trips(around, columns, items) > 0
+        return np.where(present, again * lists.counts(at, until) * moved_bytes(tensor, tile.rows, tile.cols), 0)
     used = {name for name, _ in tile.row} | {name for name, _ in tile.col}
     others = _trips(tuple(loop for loop in around if loop.counter not in used), columns, items)
     row_cases = _extents(tile.row, tile.rows, None if boxes else tensor.rows, around, columns, items)

@@ -96,5 +96,5 @@ def _tiles(launch: Launch, item: int) -> Iterator[tuple[str, Access, int]]:
             for tile in tiles:
                 tensor = launch.program.tensor(tile.tensor)
                 what = clipped(tensor, tile, "load", variables)
-                if tile.path in THROUGH_L1 and what.rows > 0 and what.cols > 0:
+                if tile.path in THROUGH_L1 and tile.lists is None and what.rows > 0 and what.cols > 0:
                     yield name, what, moved_bytes(tensor, what.rows, what.cols)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ..device.device import Device
 from ..integers import cdiv
-from ..launch.program import Launch
+from ..launch.program import Launch, Resources
 from .occupancy import occupancy
 
 CARVE_OUTS_KIB = (0, 8, 16, 32, 64, 132, 164, 196, 228)
@@ -42,14 +42,19 @@ def residency_of(launch: Launch, device: Device) -> Residency:
     Raises:
         DoesNotFit: not even one CTA fits an SM; the text names resource, need and limit.
     """
-    fit = occupancy(launch.resources, launch.warps_per_cta, device)
+    return residency_of_ctas(launch.resources, launch.warps_per_cta, launch.cta_count, device)
+
+
+def residency_of_ctas(resources: Resources, warps_per_cta: int, ctas: int, device: Device) -> Residency:
+    """The same for a grid of CTAs whose program is not known. Raises: DoesNotFit: as above."""
+    fit = occupancy(resources, warps_per_cta, device)
     return Residency(
         ctas_per_sm=fit.ctas_per_sm,
         limit=fit.limit,
         occupancy_fraction=fit.occupancy_fraction,
-        ctas_per_busy_sm=min(fit.ctas_per_sm, cdiv(launch.cta_count, device.sms)),
-        concurrent_ctas=min(fit.ctas_per_sm * device.sms, launch.cta_count),
-        l1_bytes=_l1_bytes(launch.resources.smem_bytes_per_cta, fit.ctas_per_sm, device),
+        ctas_per_busy_sm=min(fit.ctas_per_sm, cdiv(ctas, device.sms)),
+        concurrent_ctas=min(fit.ctas_per_sm * device.sms, ctas),
+        l1_bytes=_l1_bytes(resources.smem_bytes_per_cta, fit.ctas_per_sm, device),
     )
 
 

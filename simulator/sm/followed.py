@@ -6,23 +6,28 @@ any number of devices whose SMs are alike, and any number of CTAs that share an 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..core.sm import instruction
 from ..core.sm.instruction import code_table
 from ..device.sm_numbers import SmNumbers
 from ..launch.program import Launch
+from ..launch.traced import TracedCode
 from ..sass.decode import decode
 from ..sass.flow import Flow, find_flow
 from ..trace.executions import paths as followed_blocks
+from ..trace.paths import CtaPaths, find_paths
 from .instructions import lower_code
 from .l1_hits import Spilled, find_spilled
 from .lane_addresses import with_lane_addresses
 from .match_steps import Attribution, Part, few_items, find_cta, match_steps
 from .mbarriers import with_bulk_copy_sizes, with_bulk_store_sizes, with_channels, with_leaders
-from .paths import CtaPaths, find_paths
+
+MOSTLY = 0.5
+"""Share of a traced load's bytes from which on it counts as one that L1 serves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +69,8 @@ def follow(launch: Launch, capability: int, sm_numbers: SmNumbers) -> FollowedCo
     if launch.resources.code is None:
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
     flow = find_flow(decode(launch.resources.code.sass))
+    if launch.traced:
+        return _follow_traced(launch, launch.traced[0], flow, capability, sm_numbers)
     widened, constants = few_items(launch, launch.resources.code.constants, capability)
     cta, executed = find_cta(widened)
     paths = find_paths(flow, followed_blocks(flow, widened, constants, cta))
@@ -89,6 +96,7 @@ def make_code_table(
     constants: Mapping[int, int],
     capability: int,
     sm_numbers: SmNumbers,
+    ctas: Sequence[int] = (),
 ) -> tuple[np.ndarray, Counter[str]]:
     """What each instruction of a launch is, takes and waits for, with loads that all come from L2.
 
@@ -103,6 +111,7 @@ def make_code_table(
         constants: as in `program.Code`.
         capability: of the architecture, e.g. 90.
         sm_numbers: of its SMs.
+        ctas: as in `lane_addresses.with_lane_addresses`.
 
     Returns:
         (records of `core.sm.instruction`, opcodes without a rule -> how often they stand in the code).
@@ -113,7 +122,7 @@ def make_code_table(
     lowered, unknown = lower_code(paths.flow.instructions, capability, sm_numbers)
     code = code_table(lowered)
     # What lanes touch; copies that nobody makes are no copies from here on.
-    code = with_lane_addresses(code, launch, paths, constants, sm_numbers)
+    code = with_lane_addresses(code, launch, paths, constants, sm_numbers, ctas)
     # Who copies for its CTA, on which mbarriers, and how many of the copies that are left.
     code = with_leaders(code, paths)
     code = with_channels(code, launch, paths)
@@ -121,3 +130,36 @@ def make_code_table(
     code = with_bulk_copy_sizes(code, launch, paths, attributions, executed)
     code = with_bulk_store_sizes(code, launch, paths, executed)
     return code, unknown
+
+
+def _follow_traced(
+    launch: Launch, traced: TracedCode, flow: Flow, capability: int, sm_numbers: SmNumbers
+) -> FollowedCode:
+    """The same of a class of CTAs whose way through the code is known, and with it which steps each part belongs to."""
+    assert launch.resources.code is not None
+    paths = find_paths(flow, traced.paths)
+    attributions = {
+        Part(phase.region, piece=number): Attribution(
+            steps=(phase.step,), times=1.0, remainder=0.0, portion=phase.share
+        )
+        for number, phase in enumerate(traced.phases)
+    }
+    constants = launch.resources.code.constants
+    code, unknown = make_code_table(
+        launch, paths, attributions, traced.executed, constants, capability, sm_numbers, traced.like
+    )
+    for place, share in traced.in_l1.items():
+        row = code[place]  # a view: what is set here is set in the table
+        if share > MOSTLY and row["kind"] == instruction.LOAD:
+            row["kind"], row["spills"] = instruction.SHARED, 0
+            row["smem_lines"] = max(row["smem_lines"], row["tag_lines"])
+    return FollowedCode(
+        flow=flow,
+        code=code,
+        unknown=unknown,
+        cta=traced.cta,
+        executed=traced.executed,
+        paths=paths,
+        attributions=attributions,
+        touched=find_spilled(launch, paths, attributions),
+    )

@@ -20,17 +20,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..device.device import Device
-from ..launch.program import Launch
+from ..launch.program import Launch, Loop
 from ..launch.walk import steps
 from ..residency.residency import Residency
 from ..sass.flow import Flow
+from ..trace.paths import OUTSIDE, Region
 from .followed import FollowedCode, follow
 from .full_sm import FullSm, measure_full_sm
 from .l1_hits import Spilled, with_l1_hits
 from .latency_slack import LatencySlack, hbm_extra_latency_cycles, latency_slacks
 from .machine import Machine, latencies_of
 from .match_steps import Attribution, Part
-from .paths import OUTSIDE, Region
 from .single_cta import RegionCost, lone_costs
 from .step_cost import PIPES, StepCost, step_cost
 
@@ -81,6 +81,8 @@ def compiled_costs(
     Raises:
         ValueError: there is no code, or it cannot be followed; one line.
     """
+    if len(launch.traced) > 1 and followed is None:
+        return _of_classes(launch, residency, device, resident)
     capability = int(device.compute_capability.replace(".", ""))
     seen = followed or follow(launch, capability, device.sm)
     resident = resident or residency.ctas_per_busy_sm
@@ -94,6 +96,7 @@ def compiled_costs(
     full = measure_full_sm(machine, alone, resident, hbm_extra_latency_cycles(launch, device))
     lone_cycles = {region: cost.cycles for region, cost in alone.items()}
     slacks = latency_slacks(launch, machine, attributions, seen.executed, lone_cycles)
+    charged = {name for attribution in attributions.values() for name in attribution.steps}
     costs = {
         step.name: replace(
             step_cost(step, launch, device),
@@ -102,6 +105,7 @@ def compiled_costs(
             covers_l2=True,
         )
         for step, _ in steps(launch.program.body)
+        if not launch.traced or step.name in charged
     }
     for name, attributed in _attributed(seen.paths.regions, attributions, alone, full.cycles).items():
         *pipes, reloaded, spilled, restarts, rested, shared, lone = attributed.tolist()
@@ -133,6 +137,19 @@ def compiled_costs(
     )
 
 
+def _of_classes(launch: Launch, residency: Residency, device: Device, resident: int | None) -> CompiledCost:
+    """Each class of CTAs of a traced launch by its own; what is said of the code itself is of the first."""
+    each = []
+    for one in launch.traced:
+        names = {phase.step for phase in one.phases}
+        own = [node for node in launch.program.body if names & {step.name for step, _ in steps((node,))}]
+        # The guards of its classes around them.
+        body = tuple(inner for node in own for inner in (node.body if isinstance(node, Loop) else (node,)))
+        lone = replace(launch, traced=(one,), program=replace(launch.program, body=body))
+        each.append(compiled_costs(lone, residency, device, resident=resident))
+    return replace(each[0], steps={name: cost for one in each for name, cost in one.steps.items()})
+
+
 def _slowdown_of(name: str, attributions: Mapping[Part, Attribution], full: FullSm) -> tuple[float, ...]:
     """Slowdown of a step by age: that of the region that it runs in."""
     for part, attribution in attributions.items():
@@ -153,11 +170,12 @@ def _attributed(
         alone, full: region -> what it takes a lone CTA, and a full SM.
     """
     figures: dict[Part, np.ndarray] = {}
-    for part in attributions:
+    for part, attribution in attributions.items():
         cost = alone[part.region]
         before = cost.before / cost.cycles if cost.cycles > 0 else 1.0
         whole = np.array((*cost.figures, full[part.region], max(cost.cycles, full[part.region])))
-        figures[part] = (1.0 - before if part.after else before) * whole
+        portion = (1.0 - before if part.after else before) if attribution.portion is None else attribution.portion
+        figures[part] = portion * whole
     remainders: dict[Part, np.ndarray] = {}
     for part, attribution in attributions.items():
         if attribution.remainder and part.region != OUTSIDE:

@@ -24,9 +24,9 @@ from ..residency.l1_reuse import Served, served_by_l1
 from ..residency.residency import Residency
 from ..sass.decode import Instruction
 from ..sass.opcodes import thread_bytes
+from ..trace.paths import OUTSIDE, CtaPaths
 from .instructions import LOADS, SPILL_LOAD, SPILL_STORE
 from .match_steps import Attribution, Part
-from .paths import OUTSIDE, CtaPaths
 
 STACK_PLACE = re.compile(r"\[R1(?:\+(-?0x[0-9a-f]+))?\]")
 SPILLS = (SPILL_LOAD, SPILL_STORE)

@@ -7,7 +7,7 @@ Where an address is not known, what the opcode says stays.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..launch.program import Launch
 from ..limits import LINE_SECTORS, SECTOR_BYTES, WARP_THREADS
 from ..trace.accesses import Access, accesses
 from ..trace.executions import special_registers
-from .paths import OUTSIDE, CtaPaths
+from ..trace.paths import OUTSIDE, CtaPaths
 
 LOOKED_AT, APART = 16, 0.6180339887
 """CTAs that are looked at, and how far apart, in grids: tiles at edges count about as often as they are there."""
@@ -27,7 +27,12 @@ ELEMENT_SHARE = 0.125
 
 
 def with_lane_addresses(
-    code: np.ndarray, launch: Launch, paths: CtaPaths, constants: Mapping[int, int], sm_numbers: SmNumbers
+    code: np.ndarray,
+    launch: Launch,
+    paths: CtaPaths,
+    constants: Mapping[int, int],
+    sm_numbers: SmNumbers,
+    ctas: Sequence[int] = (),
 ) -> np.ndarray:
     """The code with lines, sectors and bank conflicts of its memory instructions.
 
@@ -37,11 +42,12 @@ def with_lane_addresses(
         paths: of one of its CTAs.
         constants: as in `program.Code`.
         sm_numbers: of the SM that runs it.
+        ctas: that all go the same ways, and take part in the same copies; some of the whole grid where none are named.
     """
     code = code.copy()
     least = sm_numbers.lsu_interval_cycles
-    ctas = np.unique((np.arange(LOOKED_AT) * APART % 1.0 * launch.cta_count).astype(np.int64))
-    special = special_registers(launch.grid, ctas, launch.warps_per_cta)
+    spread = np.unique((np.arange(LOOKED_AT) * APART % 1.0 * launch.cta_count).astype(np.int64))
+    special = special_registers(launch.grid, np.array(ctas) if ctas else spread, launch.warps_per_cta)
     region_of = paths.first_regions()
     known = accesses(paths.flow, _blocks_of_warps(paths, 1), constants, special)
     # What does not run in the first iteration of an innermost loop, or runs ahead there, may in others.
@@ -68,7 +74,7 @@ def with_lane_addresses(
         elif row["kind"] == sm.LOAD:
             row["smem_lines"], row["tag_lines"] = access.sectors / LINE_SECTORS, access.lines
         elif row["kind"] == sm.COPY:
-            share = access.lanes / WARP_THREADS if place in inside else 1.0
+            share = access.lanes / WARP_THREADS if place in inside and not ctas else 1.0
             row["smem_lines"], row["tag_lines"] = access.passes / share, access.lines / share
     return code
 

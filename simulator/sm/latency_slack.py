@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from ..device.device import Device
 from ..launch.program import Launch
 from ..launch.walk import pipelined_stages, steps
+from ..trace.paths import OUTSIDE
 from .machine import Machine
 from .match_steps import Attribution, Part
-from .paths import OUTSIDE
 from .single_cta import lone_costs
 
 FAR_CYCLES = 8192.0
@@ -65,6 +65,8 @@ def latency_slacks(
     for part, attribution in attributions.items():
         if part.after or part.region == OUTSIDE:
             continue
+        if launch.traced and _is_cut(attribution.steps[0], launch):
+            continue  # its code is cut where it waits, so that each step waits once
         # An iteration of the code may be part of a step, or several of them.
         times = attribution.times
         from_far, from_l2 = times * far[part.region].cycles, times * cycles[part.region]
@@ -76,6 +78,11 @@ def latency_slacks(
                 # If the compiler did not pipeline the loads, the loop already stalls on L2: its slack is negative.
                 slacks[step.name] = LatencySlack(slack_cycles=min(from_l2, max(slack, -(stages - 2) * from_l2)))
     return slacks
+
+
+def _is_cut(name: str, launch: Launch) -> bool:
+    """Whether a step is one of several that a loop's body is cut into."""
+    return any(step.name == name and around and len(around[-1].body) > 1 for step, around in steps(launch.program.body))
 
 
 def _waiting(longer: float, tiles: int) -> LatencySlack:

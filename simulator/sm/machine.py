@@ -11,7 +11,7 @@ from ..core.sm.instruction import ALU, FMA, HEAVY, MUFU, TENSOR_PIPE
 from ..core.sm.latencies import Latencies
 from ..device.device import Device
 from ..limits import LINE_BYTES
-from .paths import CtaPaths
+from ..trace.paths import CtaPaths
 
 
 def latencies_of(device: Device, busy_sms: int) -> Latencies:

@@ -1,6 +1,6 @@
 """Which step of a tile program each part of compiled code belongs to, by how often both run.
 
-Parts of the code are its straight code and its regions (`sm.paths`); one with others inside is cut in two where the
+Parts of the code are its straight code and its regions (`trace.paths`); one with others inside is cut in two where the
 first of those begins. Parts in the order of the code, and steps in that of the program, are aligned so that they run
 equally often (a dynamic program over both, whose cost is the logarithm of the ratio of executions):
 a loop that the compiler has unrolled runs a fraction as often as its step, one that it has peeled a few times less.
@@ -19,7 +19,7 @@ import numpy as np
 from ..launch.program import Launch
 from ..launch.walk import steps
 from ..sass.constants import SHAPES
-from .paths import OUTSIDE, Region
+from ..trace.paths import OUTSIDE, Region
 
 ENOUGH = 24
 """Executions of a step beyond which a CTA tells no more about it."""
@@ -40,10 +40,15 @@ MOST_ITEMS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Part of the code: a region, and whether it is what comes after the regions inside."""
+    """Part of the code: a region, and whether it is what comes after the regions inside.
+
+    Args:
+        piece: which of the pieces that a region of a traced program is cut into.
+    """
 
     region: int
     after: bool = False
+    piece: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +60,13 @@ class Attribution:
         times: executions of the part for one of each of them.
         remainder: executions of the part in the CTA beyond those of its steps; below 0 where steps have more, whose
             code stands elsewhere.
+        portion: of what the region takes that the part is, where that is known; None: as its inner regions divide it.
     """
 
     steps: tuple[str, ...]
     times: float
     remainder: float
+    portion: float | None = None
 
 
 def few_items(launch: Launch, constants: Mapping[int, int], capability: int) -> tuple[Launch, Mapping[int, int]]:

@@ -16,8 +16,8 @@ from ..launch.program import Launch
 from ..launch.walk import moved_bytes, steps
 from ..limits import SMEM_LINE_BYTES
 from ..sass.decode import Instruction
+from ..trace.paths import CtaPaths
 from .match_steps import Attribution, Part
-from .paths import CtaPaths
 
 OFFSET = re.compile(r"\+0x([0-9a-f]+)\]$")
 ON_CHANNELS = (sm.EXPECT, sm.MBARRIER_WAIT, sm.ARRIVE)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..trace.paths import OUTSIDE
 from .machine import Machine, Run
-from .paths import OUTSIDE
 
 LONE_TRIPS, SETTLED = 8, 4
 """Iterations of a loop that are run first; until its rate has settled, and so many more are measured."""

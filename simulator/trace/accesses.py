@@ -78,7 +78,7 @@ def accesses(
     Returns:
         Place in the code -> what is touched there; places whose addresses are not known are missing.
     """
-    touching = {place: _Touch(one) for place, one in enumerate(flow.instructions) if _touches(one)}
+    touching = {place: Touch(one) for place, one in enumerate(flow.instructions) if _touches(one)}
     wanted = slice_of(flow, {place: touch.names for place, touch in touching.items()})
     steps = {place: step_of(flow.instructions[place]) for block in wanted for place in block if place not in touching}
     bank = _pointers() | dict(constants)
@@ -137,7 +137,7 @@ def _touches(one: Instruction) -> bool:
     return not never and (one.family in GLOBAL | SHARED | {COPY, "UTMALDG"} or one.opcode.startswith(ARRIVAL))
 
 
-class _Touch:
+class Touch:
     """Reads the addresses of an instruction (in shared memory first, for a copy), and which lanes take part.
 
     Args of `lanes`: shape: CTAs, warps, lanes. It returns arrays of (warps of all CTAs, lanes): addresses, then whether
@@ -150,16 +150,17 @@ class _Touch:
         if one.family == COPY:
             guards += one.operands[2:3]
         self.names = (*(guard.lstrip("!") for guard in guards), *(name for each in operands for name in _names(each)))
-        self._addresses = [_address_of(operand) for operand in operands]
-        self._guards = [predicate_of(guard) for guard in guards]
+        self.addresses = [global_address_of(operand) for operand in operands]
+        self.guards = [predicate_of(guard) for guard in guards]
 
     def lanes(self, threads: Threads, shape: tuple[int, ...]) -> tuple[Array, ...] | None:
+        """Addresses, and who takes part: see above."""
         active: Array = TRUE[0]
-        for guard in self._guards:
+        for guard in self.guards:
             holds, known = guard(threads)
             active = active & (holds | ~np.asarray(known))
         found = []
-        for address in self._addresses:
+        for address in self.addresses:
             array, known = address(threads)
             if not np.all(np.asarray(known) | ~active):
                 return None
@@ -173,7 +174,8 @@ def _names(operand: str) -> list[str]:
     return [f"{kind}{int(number) + extra}" for kind, number, pair in found for extra in range(2 if pair else 1)]
 
 
-def _address_of(operand: str) -> Callable[[Threads], Value]:
+def global_address_of(operand: str) -> Callable[[Threads], Value]:
+    """Reads an address of global memory, in brackets behind its descriptor; or one of shared memory."""
     found = GLOBAL_ADDRESS.match(operand)
     if not found:
         return address_of(operand)

@@ -16,10 +16,12 @@ from ..launch.program import Launch
 from ..limits import WARP_THREADS
 from ..sass.flow import Flow
 from .barriers import Barriers
-from .jumps import Barrier, prepare
+from .jumps import Barrier, Prepared, prepare
 from .operands import Threads
 from .values import SHAPE, Array, Value, small
 
+Order = list[tuple[int, Array]]
+"""Blocks in the order in which they are run, each with the warps that are there."""
 MAX_STEPS = 2_000_000
 """Blocks that are gone through before code is taken to be endless; the longest loops of an attention take 100,000."""
 
@@ -81,7 +83,7 @@ def paths(flow: Flow, launch: Launch, constants: Mapping[int, int], cta: int = 0
     Args:
         cta: number of the CTA, x fastest; the rest, and Raises, as in `executions`.
     """
-    order: list[tuple[int, Array]] = []
+    order: Order = []
     _follow(flow, launch, constants, np.array([cta]), order)
     blocks: list[list[int]] = [[] for _ in range(launch.warps_per_cta)]
     for block, present in order:
@@ -91,12 +93,29 @@ def paths(flow: Flow, launch: Launch, constants: Mapping[int, int], cta: int = 0
 
 
 def _follow(
-    flow: Flow, launch: Launch, constants: Mapping[int, int], ctas: Array, order: list[tuple[int, Array]] | None = None
+    flow: Flow, launch: Launch, constants: Mapping[int, int], ctas: Array, order: Order | None = None
 ) -> tuple[Array, Array]:
     """Counts and rejoins as in `Executions`; appends to `order` which warps run what, in order."""
     warps = launch.warps_per_cta
     threads = Threads(constants=constants, special=special_registers(launch.grid, ctas, warps))
-    code = prepare(flow)
+    return run_through(flow, prepare(flow), threads, len(ctas), warps, order)
+
+
+def run_through(
+    flow: Flow, code: Prepared, threads: Threads, ctas: int, warps: int, order: Order | None = None
+) -> tuple[Array, Array]:
+    """Run threads through code that has been made ready, block by block.
+
+    Args:
+        code: as `jumps.prepare` makes it; ctas, warps: how many there are, along the axes of `threads`.
+        order: gets the blocks that are run, in order, each with the warps that are there.
+
+    Returns:
+        Counts and rejoins, as in `Executions`.
+
+    Raises:
+        ValueError: a branch depends on something that is not known, or the code does not end; one line.
+    """
     counts, rejoins = ([np.zeros(SHAPE, dtype=np.int64) for _ in flow.blocks] for _ in range(2))
     meetings = {number for number in range(len(flow.blocks)) if flow.code(number)[0].family == "BSYNC"}
     groups: dict[tuple[int, int], Array] = {(0, 0): np.ones(SHAPE, dtype=np.bool_)}
@@ -127,7 +146,7 @@ def _follow(
             _join(groups, where, coming)
     else:
         raise ValueError("code does not end")
-    shape = (len(ctas), warps, 1)
+    shape = (ctas, warps, 1)
     tables = [np.concatenate([np.broadcast_to(one, shape) for one in each], axis=2) for each in (counts, rejoins)]
     return tables[0], tables[1]
 

@@ -3,7 +3,7 @@
 A branch whose condition is not known goes on where it does not end in a trap; if that settles nothing, it is an error.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,8 @@ from .values import WORD_MASK, Array
 
 Leave = Callable[[Threads, Array], list[tuple[int, Array]]]
 """Which threads go to which block."""
+Unsure = Callable[[int, Threads, Array, Array], Array]
+"""From a block, its threads, and whether and where the condition of its branch is known, to who takes the branch."""
 TRAP = "BPT.TRAP"
 
 
@@ -30,22 +32,43 @@ class Barrier:
     waits: bool
 
 
-def prepare(flow: Flow) -> list[list[tuple[list[Step], Leave | Barrier]]]:
-    """For each block its parts: steps, and then a barrier or the way out."""
+Prepared = list[list[tuple[list[Step], Leave | Barrier]]]
+"""Block -> its parts: steps, and then a barrier or the way out."""
+
+
+def prepare(
+    flow: Flow,
+    wanted: Sequence[Sequence[int]] | None = None,
+    replaced: Mapping[int, Step] | None = None,
+    unsure: Unsure | None = None,
+) -> Prepared:
+    """For each block its parts: steps, and then a barrier or the way out.
+
+    Args:
+        wanted: block -> places of the instructions to run; those that decide where None.
+        replaced: place -> what to do there in the place of what its instruction does.
+        unsure: what settles branches whose conditions are not known; an error where None.
+
+    Raises:
+        ValueError: a barrier whose number is not a constant; one line.
+    """
     traps = _traps(flow)
-    prepared = []
-    for number, places in enumerate(deciding(flow)):
+    own = replaced or {}
+    prepared: Prepared = []
+    for number, places in enumerate(deciding(flow) if wanted is None else wanted):
         block = flow.blocks[number]
         parts: list[tuple[list[Step], Leave | Barrier]] = []
         steps: list[Step] = []
         for place in places:
             instruction = flow.instructions[place]
-            if instruction.family in BARRIERS:
+            if place in own:
+                steps.append(own[place])
+            elif instruction.family in BARRIERS:
                 parts.append((steps, _barrier(instruction)))
                 steps = []
             elif place < block.stop - 1 or not _leaves(instruction):
                 steps.append(step_of(instruction))
-        parts.append((steps, _leave(flow, number, traps)))
+        parts.append((steps, _leave(flow, number, traps, unsure)))
         prepared.append(parts)
     return prepared
 
@@ -76,7 +99,7 @@ def _barrier(instruction: Instruction) -> Barrier:
     return Barrier(number, threads[0] // WARP_THREADS if threads else 0, "ARV" not in instruction.modifiers)
 
 
-def _leave(flow: Flow, number: int, traps: set[int]) -> Leave:
+def _leave(flow: Flow, number: int, traps: set[int], unsure: Unsure | None) -> Leave:
     instruction = flow.code(number)[-1]
     following = number + 1
     if not _leaves(instruction):
@@ -88,12 +111,15 @@ def _leave(flow: Flow, number: int, traps: set[int]) -> Leave:
         holds, known = condition(threads)
         if known is not True and not np.all(np.where(mask, known, True)):
             straight, aside = following in traps, flow.block_at.get(instruction.target or 0, -1) in traps
-            if straight == aside:
+            if straight == aside and unsure:
+                holds = unsure(number, threads, holds, np.asarray(known))
+            elif straight == aside:
                 raise ValueError(
                     f"{instruction.opcode} at {instruction.address:#x} depends on data or on what is not modelled: "
                     "must follow from the launch"
                 )
-            holds = np.full((1, 1, 1), straight)
+            else:
+                holds = np.full((1, 1, 1), straight)
         taken, passed = mask & holds, mask & ~holds
         exits = targets(threads, taken) if taken.any() else []
         return [*exits, (following, passed)] if passed.any() else exits

@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 import triton
-from tilesight.kernels.compile.compile import Compiled, compile_many
+from tilesight.kernels.compile.compile import compile_many
+from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.kernels.launch.launch import device_of, run
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem

@@ -17,7 +17,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(missing_gpu() is not None, rea
 if missing_gpu() is None:
     import torch
     from gpu.grid import Point, points, schedules
-    from tilesight.kernels.compile.compile import Compiled, compile_many
+    from tilesight.kernels.compile.compile import compile_many
+    from tilesight.kernels.compile.outcomes import Compiled
     from tilesight.kernels.launch.launch import allocate, device_of, run
     from tilesight.kernels.launch.registry import find_twin, roundings_of
     from tilesight.kernels.reference import FP8_SUM_EPS, Attention, attention, judge, visible_keys

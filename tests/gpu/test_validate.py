@@ -17,7 +17,8 @@ from tilesight.cli.main import main
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(missing_gpu() is not None, reason=str(missing_gpu()))]
 if missing_gpu() is None:
     import torch
-    from tilesight.kernels.compile.compile import Compiled, compile_many
+    from tilesight.kernels.compile.compile import compile_many
+    from tilesight.kernels.compile.outcomes import Compiled
     from tilesight.kernels.launch.launch import device_of
     from tilesight.simulator.device.device import catalogue, device_of_product, load_device
     from tilesight.validate.compare.campaign import plan

@@ -15,7 +15,8 @@ if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import triton
-from tilesight.kernels.compile.compile import Compiled, compile_launch
+from tilesight.kernels.compile.compile import compile_launch
+from tilesight.kernels.compile.outcomes import Compiled
 
 SHAPE = ("--batch", "1", "--heads", "2", "--seqlen", "256")
 PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)

@@ -16,10 +16,8 @@ from tilesight.simulator.schedules.registry import find_schedule
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile import compile as ahead
+from tilesight.kernels.compile.cache import cache_folder
 from tilesight.kernels.compile.compile import (
-    Compiled,
-    Failure,
     compile_launch,
     compile_many,
     compile_pipelines,
@@ -27,6 +25,7 @@ from tilesight.kernels.compile.compile import (
     key_of,
     with_resources,
 )
+from tilesight.kernels.compile.outcomes import Compiled, Failure
 from tilesight.kernels.compile.pool import Pool
 from tilesight.kernels.compile.worker import compiled_kernel
 from tilesight.simulator.jobs.processes import Answerer, Died
@@ -118,7 +117,7 @@ def test_a_result_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise Died("asked again")
 
-    (file,) = ahead.cache_folder().glob(f"{key_of(job_of(flash2(block_m=64), PROBLEM, H200))}.json")
+    (file,) = cache_folder().glob(f"{key_of(job_of(flash2(block_m=64), PROBLEM, H200))}.json")
     with monkeypatch.context() as patch:
         patch.setattr(Pool, "answer", refuse)
         assert compile_launch(flash2(block_m=64), PROBLEM, H200) == first
@@ -173,7 +172,7 @@ def test_an_interruption_ends_the_compilers(monkeypatch: pytest.MonkeyPatch) -> 
         compile_many(wanted, H200, workers=2, progress=interrupt)
     assert 1 <= len(started) <= 2
     assert all(compiler._process is None or compiler._process.poll() is not None for compiler in started)
-    kept = [(ahead.cache_folder() / f"{key_of(job_of(*one, H200))}.json").exists() for one in wanted]
+    kept = [(cache_folder() / f"{key_of(job_of(*one, H200))}.json").exists() for one in wanted]
     assert kept.count(True) < len(wanted)
 
 

@@ -13,7 +13,8 @@ from tilesight.simulator.schedules.registry import find_schedule
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile.compile import Compiled, Failure, compile_launch, job_of, key_of
+from tilesight.kernels.compile.compile import compile_launch, job_of, key_of
+from tilesight.kernels.compile.outcomes import Compiled, Failure
 from tilesight.kernels.compile.worker import compiled_kernel
 
 SCHEDULE = find_schedule("flash2_tma")

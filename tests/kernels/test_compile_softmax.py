@@ -12,7 +12,8 @@ from tilesight.simulator.schedules.registry import find_schedule
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile.compile import Compiled, compile_many
+from tilesight.kernels.compile.compile import compile_many
+from tilesight.kernels.compile.outcomes import Compiled
 
 SOFTMAX = find_schedule("online_softmax")
 

@@ -16,7 +16,8 @@ from tilesight.simulator.sm.step_cost import PIPES
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile.compile import Compiled, compile_launch, with_resources
+from tilesight.kernels.compile.compile import compile_launch, with_resources
+from tilesight.kernels.compile.outcomes import Compiled
 
 H200 = load_device("h200")
 FLOP_PER_CYCLE = 4096.0

@@ -13,7 +13,8 @@ from tilesight.simulator.schedules.registry import find_schedule
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile.compile import Failure, compile_many
+from tilesight.kernels.compile.compile import compile_many
+from tilesight.kernels.compile.outcomes import Failure
 from tilesight.kernels.recommended import RECOMMENDED
 
 H200 = load_device("h200")

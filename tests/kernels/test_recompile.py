@@ -14,7 +14,8 @@ if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import triton
-from tilesight.kernels.compile.compile import Compiled, compile_launch
+from tilesight.kernels.compile.compile import compile_launch
+from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.validate.compare.recompile import with_code
 
 H200 = load_device("h200")

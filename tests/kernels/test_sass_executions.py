@@ -15,7 +15,8 @@ from tilesight.simulator.simulate import launches_of
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile.compile import Compiled, compile_launch, with_resources
+from tilesight.kernels.compile.compile import compile_launch, with_resources
+from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.simulator.sass.decode import decode
 from tilesight.simulator.sass.flow import find_flow
 from tilesight.simulator.sass.opcodes import rules, unknown_opcodes

@@ -78,7 +78,8 @@ def compiler(device: Device, workers: int, *, code: bool = False) -> "Compiler":
     """What compiles launches ahead of time, and shows how far it is. Args: code: keep the machine code."""
 
     def compiled(wanted: "Sequence[tuple[Launch, Problem]]") -> "list[Resources | str]":
-        from ..kernels.compile.compile import Compiled, compile_many
+        from ..kernels.compile.compile import compile_many
+        from ..kernels.compile.outcomes import Compiled
 
         with progress("kernels compiled") as tick:
             outcomes = compile_many(wanted, device, workers=workers, progress=tick, code=code)

@@ -15,10 +15,11 @@ from .commands.devices import devices
 from .commands.doctor import doctor
 from .commands.explain import explain
 from .commands.explore import explore
+from .commands.predict import predict
 from .commands.simulate import simulate
 from .commands.validate import validate
 from .given import Command
-from .output import BadInput, one_line, show
+from .output import BadInput, Failed, one_line, show
 
 INTERRUPTED = 130
 EXTRAS = {"hypothesis": "check-softmax"}
@@ -34,6 +35,7 @@ app = typer.Typer(
 for command, summary in (
     (explore, "Rank block sizes and other options; say which is best and why."),
     (simulate, "Predict one configuration in detail."),
+    (predict, "Predict the kernels that a function of yours launches."),
     (explain, "Show where the cycles of one configuration go, from its machine code."),
     (compare, "Compare schedules over sequence lengths."),
     (devices, "List the GPUs, or show every number of one."),
@@ -84,6 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except BadInput as error:
         return _failed(2, str(error))
+    except Failed as error:
+        return _failed(1, str(error))
     except OSError as error:
         return _failed(1, f"{error.filename or 'output'}: {error.strerror or error}")
     except Exception as error:

@@ -20,6 +20,10 @@ class BadInput(Exception):
     """What the user gave cannot be used. The text is one line: option, key or file; value; what is allowed."""
 
 
+class Failed(Exception):
+    """What was asked for was tried, and failed. The text is one line."""
+
+
 def say(text: str) -> None:
     """A remark for the user, on stderr."""
     print(f"tilesight: {one_line(text)}", file=sys.stderr, flush=True)

@@ -28,7 +28,8 @@ def with_code(
     reason = _hindrance(triton)
     if reason:
         return with_figures(rows, device, reason)
-    from ...kernels.compile.compile import Compiled, compile_many
+    from ...kernels.compile.compile import compile_many
+    from ...kernels.compile.outcomes import Compiled
 
     pipelines = [row.point.launches(device) if row.resources else () for row in rows]
     wanted = [(launch, row.point.problem) for row, chain in zip(rows, pipelines, strict=True) for launch in chain]

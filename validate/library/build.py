@@ -20,7 +20,8 @@ from typing import Any
 
 import triton
 
-from ...kernels.compile.compile import Compiled, Outcome, compile_many
+from ...kernels.compile.compile import compile_many
+from ...kernels.compile.outcomes import Compiled, Outcome
 from ...simulator.device.device import Device, catalogue, load_device
 from ...simulator.jobs.pool import cores, run_all
 from ...simulator.launch.program import Launch, Resources

@@ -16,7 +16,7 @@ from .memory import Memory
 from .program import Items, Program
 from .sm_sharing import Sharing, begin_step, end_step, enter, leave
 from .spilled import pass_spilled
-from .tile_path import access_tile
+from .tile_path import access_listed, access_tile
 from .walk import ADVANCE, AHEAD, COMPUTE, EXIT, FILL, IDLE, OWN, STORES, Ctas, next_move, take_item
 
 NEXT_CTA = 0
@@ -125,7 +125,10 @@ def _move_tiles(
         asynchronous = program.tiles[tile].asynchronous == 1
         if (prefetches and not asynchronous) or (move == OWN and asynchronous):
             continue
-        arrival = access_tile(memory, rates, program, tile, ctas.environment, slot, sm, time, move == STORES)
+        if program.tiles[tile].lists_at < 0:
+            arrival = access_tile(memory, rates, program, tile, ctas.environment, slot, sm, time, move == STORES)
+        else:
+            arrival = access_listed(memory, rates, program, tile, ctas.environment, slot, sm, time, move == STORES)
         there = max(there, arrival)
     if tiles.spilled > 0 and move != STORES and not prefetches:
         there = max(there, pass_spilled(memory, rates, slot, sm, tiles.spilled, tiles.reloaded, time))

@@ -10,8 +10,8 @@ VARIABLE, COEFFICIENT = 0, 1
 """Elements of a term of an affine origin."""
 TERMS = 2
 """Terms of an affine origin."""
-ROW, COL = 0, 1
-"""Axes of an origin: rows, and bytes of a row."""
+ROW, COL, LIST = 0, 1, 2
+"""Axes of an origin: rows, bytes of a row, and lists of a tile in pieces."""
 CONSTANT = 1 << 40
 """What tells constants in a table from variables, above any number of an item: a variable v stands as v, a constant c
 as c - CONSTANT."""
@@ -38,6 +38,8 @@ TILE = np.dtype(
         ("row_bytes", np.int64),
         ("asynchronous", np.int64),  # whether it may run ahead of a pipelined loop
         ("through_l1", np.int64),
+        ("lists_at", np.int64),  # of a tile in pieces: variable that says where the lists of its item begin, else -1
+        ("lists_base", np.int64),  # where all of its lists begin
     ]
 )
 STEP_TILES = np.dtype(
@@ -75,6 +77,8 @@ class Program(NamedTuple):
         tensors: records of `TENSOR`, of all launches.
         tiles: records of `TILE`.
         origins: int64 (tiles, axes, TERMS, 2), where they begin: sums of variable times coefficient.
+        lists: int64 (places, 2), of tiles in pieces: first piece and number of pieces of each list; row and column of
+            each piece [B], beyond the tile's origin.
         steps: records of `STEP_TILES`.
         loops: records of `LOOP_NEST`.
         code: int64 (instructions, 2), operation, and the step or loop that it is about.
@@ -85,6 +89,7 @@ class Program(NamedTuple):
     tensors: np.ndarray
     tiles: np.ndarray
     origins: np.ndarray
+    lists: np.ndarray
     steps: np.ndarray
     loops: np.ndarray
     code: np.ndarray

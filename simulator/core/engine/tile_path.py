@@ -32,7 +32,7 @@ from .links import (
 )
 from .lru import DIRTY, STATE, Lru, insert, is_present, touch
 from .memory import ARRIVES, ASKED, Memory, near_partition
-from .program import COEFFICIENT, COL, ROW, TERMS, VARIABLE, Program
+from .program import COEFFICIENT, COL, LIST, ROW, TERMS, VARIABLE, Program
 
 
 @inlined
@@ -49,13 +49,49 @@ def access_tile(
     Returns:
         When the whole tile is at the SM (loads), or `time` (stores: nobody waits).
     """
-    tile = program.tiles[number]
-    tensor = program.tensors[tile.tensor]
     row = col = 0
     for term in range(TERMS):
         by_row, by_col = program.origins[number, ROW, term], program.origins[number, COL, term]
         row += environment[slot, by_row[VARIABLE]] * by_row[COEFFICIENT]
         col += environment[slot, by_col[VARIABLE]] * by_col[COEFFICIENT]
+    through_l1 = program.tiles[number].through_l1 == 1
+    return _access_at(memory, rates, program, number, environment, slot, sm, time, store, row, col, through_l1)
+
+
+@compiled
+def access_listed(
+    memory: Memory, rates: Rates, program: Program, number: int, environment: np.ndarray, slot: int, sm: int,
+    time: float, store: bool,
+) -> float:  # fmt: skip
+    """The same for a tile in pieces, whose origins are listed; nothing of them is looked for in L1."""
+    tile = program.tiles[number]
+    row = col = 0
+    at = tile.lists_base + environment[slot, tile.lists_at]
+    for term in range(TERMS):
+        by_row, by_col = program.origins[number, ROW, term], program.origins[number, COL, term]
+        by_list = program.origins[number, LIST, term]
+        row += environment[slot, by_row[VARIABLE]] * by_row[COEFFICIENT]
+        col += environment[slot, by_col[VARIABLE]] * by_col[COEFFICIENT]
+        at += environment[slot, by_list[VARIABLE]] * by_list[COEFFICIENT]
+    done = time
+    first = program.lists[at, 0]
+    for piece in range(first, first + program.lists[at, 1]):
+        arrival = _access_at(
+            memory, rates, program, number, environment, slot, sm, time, store,
+            row + program.lists[piece, 0], col + program.lists[piece, 1], False,
+        )  # fmt: skip
+        done = max(done, arrival)
+    return done
+
+
+@inlined
+def _access_at(
+    memory: Memory, rates: Rates, program: Program, number: int, environment: np.ndarray, slot: int, sm: int,
+    time: float, store: bool, row: int, col: int, through_l1: bool,
+) -> float:  # fmt: skip
+    """Move a tile's extent from a row and a column [B] on."""
+    tile = program.tiles[number]
+    tensor = program.tensors[tile.tensor]
     rows = min(tile.rows, tensor.rows - row)
     width = min(tile.row_bytes, tensor.row_bytes - col)
     if rows <= 0 or width <= 0:
@@ -70,7 +106,7 @@ def access_tile(
     if wide < tensor.row_bytes:
         first_col, last_col = col // wide, (col + width - 1) // wide
     tag = (slab + first_row * per_row + first_col) * len(program.tensors) + tile.tensor
-    if tile.through_l1 == 1 and look_up(memory.l1, rates.l1_curve, rates.l1_bytes, tag, total, sm, store):
+    if through_l1 and look_up(memory.l1, rates.l1_curve, rates.l1_bytes, tag, total, sm, store):
         memory.counter[L1_HIT] += total
         return time + rates.l1_latency
     done = time

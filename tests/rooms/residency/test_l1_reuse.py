@@ -19,8 +19,8 @@ from tilesight.simulator.sm.instructions import lower_code
 from tilesight.simulator.sm.l1_hits import Spilled, find_spilled, with_l1_hits
 from tilesight.simulator.sm.machine import Machine, latencies_of
 from tilesight.simulator.sm.match_steps import Attribution, Part
-from tilesight.simulator.sm.paths import OUTSIDE, CtaPaths, find_paths
 from tilesight.simulator.sm.single_cta import lone_costs
+from tilesight.simulator.trace.paths import OUTSIDE, CtaPaths, find_paths
 
 H200 = load_device("h200")
 KIB = 1024

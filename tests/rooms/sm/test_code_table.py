@@ -13,7 +13,7 @@ from tilesight.simulator.launch.walk import steps
 from tilesight.simulator.sm.followed import FollowedCode, follow
 from tilesight.simulator.sm.instructions import lower_code
 from tilesight.simulator.sm.mbarriers import with_bulk_copy_sizes, with_bulk_store_sizes, with_channels, with_leaders
-from tilesight.simulator.sm.paths import find_paths
+from tilesight.simulator.trace.paths import find_paths
 
 SM = load_device("h200").sm
 LINE_BYTES = 128

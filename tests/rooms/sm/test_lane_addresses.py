@@ -9,8 +9,8 @@ from tilesight.simulator.core.sm import instruction as op
 from tilesight.simulator.device.sm_numbers import load_sm
 from tilesight.simulator.sm.instructions import lower_code
 from tilesight.simulator.sm.lane_addresses import with_lane_addresses
-from tilesight.simulator.sm.paths import find_paths
 from tilesight.simulator.trace.executions import paths as followed_blocks
+from tilesight.simulator.trace.paths import find_paths
 
 SM = load_sm("sm_90")
 APART = ("S2R R0, SR_TID.X", "IMAD.WIDE R2, R0, c[0x0][0x210], RZ", "ISETP.LT.AND P0, PT, R0, c[0x0][0x214], PT")

@@ -10,8 +10,8 @@ from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.sass.decode import Instruction, decode
 from tilesight.simulator.sass.flow import Flow, find_flow
 from tilesight.simulator.sm.match_steps import Part, few_items, find_cta, match_steps
-from tilesight.simulator.sm.paths import OUTSIDE, CtaPaths, Region, find_paths
 from tilesight.simulator.trace.executions import paths as followed_blocks
+from tilesight.simulator.trace.paths import OUTSIDE, CtaPaths, Region, find_paths
 
 
 def branch(address: int, opcode: str, target: int | None = None, predicate: str = "") -> Instruction:

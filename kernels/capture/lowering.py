@@ -1,0 +1,171 @@
+"""From a recorded launch to what a compiler process needs: Triton's first IR, which holds all of the user's Python.
+
+Binding, specialisation and the walk over the kernel's source are Triton's own, done here, where the function lives;
+all that follows (`compile.ttir`) sees text alone, so that no other process has to find the user's code again.
+
+Source: `JITFunction.run` and `compile` of Triton 3.6, whose steps these are.
+"""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from triton._C.libtriton import ir
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, make_backend
+from triton.compiler.errors import CompilationError
+from triton.runtime.jit import create_function_from_signature
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from ...simulator.limits import WARP_THREADS
+from ...simulator.trace.memory import STORAGE_SHIFT, Storage
+from ..compile.call import KernelCall
+from .recorded import Capture, RecordedTensor
+
+MOST_VALUES_BYTES = 1 << 28
+"""Tensors of whole numbers above this are data, not what addresses are computed from [B]."""
+WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool})
+NOT_FOR_THE_COMPILER = frozenset({"warmup", "grid"})
+
+
+class LoweringError(ValueError):
+    """A launch that Triton refuses, or that is of a kind that is not followed; the text is one line."""
+
+
+def lower(capture: Capture, capability: int) -> KernelCall:
+    """Bind and specialise a launch as the JIT would on its GPU, and have Triton write down its IR.
+
+    Args:
+        capability: of the GPU, e.g. 90.
+
+    Raises:
+        LoweringError: Triton refuses the kernel, or it is of a kind that is not followed.
+    """
+    function = capture.function
+    target = GPUTarget("cuda", capability, WARP_THREADS)
+    backend = make_backend(target)
+    pointers = {name: _stand_in(capture, name) for name in capture.tensors}
+    given = {**capture.arguments, **pointers}
+    options = {name: value for name, value in capture.options.items() if name not in NOT_FOR_THE_COMPILER}
+    try:
+        bind = create_function_from_signature(function.signature, function.params, backend)
+        bound, specialization, extra = bind(**given, **options)
+        parsed, signature, constants, attributes = function._pack_args(backend, options, bound, specialization, extra)
+        source = ASTSource(function, signature, constants, attributes)
+        text = _first_ir(source, target, backend, parsed)
+    except CompilationError as error:
+        raise LoweringError(
+            f"kernel {capture.name}: Triton refuses: {_one_line(error.error_message or str(error))}"
+        ) from None
+    except (KeyError, TypeError, AssertionError, NotImplementedError) as error:
+        raise LoweringError(f"kernel {capture.name}: {type(error).__name__}: {_one_line(str(error))}") from None
+    if parsed.num_ctas != 1:
+        raise LoweringError(f"kernel {capture.name}: num_ctas = {parsed.num_ctas}: clusters are not modelled")
+    if nested := [name for name, kind in signature.items() if not isinstance(kind, str)]:
+        raise LoweringError(f"kernel {capture.name}: parameter {nested[0]} is a tuple: pass its parts one by one")
+    return KernelCall(
+        name=capture.name,
+        file=str(inspect.getsourcefile(function.fn) or ""),
+        line=function.fn.__code__.co_firstlineno,
+        grid=capture.grid,
+        num_warps=parsed.num_warps,
+        num_stages=parsed.num_stages,
+        num_ctas=parsed.num_ctas,
+        job={
+            "name": function.__name__,
+            "ttir": text,
+            "signature": list(signature.items()),
+            "capability": capability,
+            "options": {name: value for name, value in options.items() if isinstance(value, int | float | str | bool)},
+        },
+        arguments=_run_time(capture, signature),
+        storages=_storages(capture),
+        tuned=capture.tuned,
+        label=capture.label,
+    )
+
+
+def _first_ir(source: Any, target: Any, backend: Any, options: Any) -> str:
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    implementation, modules = backend.get_codegen_implementation(options), backend.get_module_map()
+    return str(source.make_ir(target, options, implementation, modules, context))
+
+
+def _stand_in(capture: Capture, name: str) -> Any:
+    """What tells the compiler of a tensor: element type, and how far its address is aligned."""
+    tensor = capture.tensors[name]
+    pointer = _Pointer(tensor)
+    if name not in capture.blocks:
+        return pointer
+    return TensorDescriptor(pointer, list(tensor.shape), list(tensor.strides), list(capture.blocks[name]))
+
+
+class _Pointer:
+    """A tensor as the binder of Triton sees it."""
+
+    def __init__(self, tensor: RecordedTensor) -> None:
+        self.dtype = tensor.dtype
+        self.shape = tensor.shape
+        self._tensor = tensor
+
+    def data_ptr(self) -> int:
+        """Its address."""
+        return address_of(self._tensor)
+
+    def ptr_range(self) -> int:
+        """Bytes from there to the end of its storage [B]."""
+        return self._tensor.storage_bytes - self._tensor.offset_bytes
+
+    def stride(self) -> tuple[int, ...]:
+        """As of a torch tensor."""
+        return self._tensor.strides
+
+
+def address_of(tensor: RecordedTensor) -> int:
+    """Where a tensor begins, in the address space of `trace.memory`."""
+    return (tensor.storage + 1 << STORAGE_SHIFT) + tensor.offset_bytes
+
+
+def _run_time(capture: Capture, signature: Mapping[str, Any]) -> dict[str, int | float]:
+    """Values of what the kernel is passed when it runs; behind a descriptor, of its shape and strides."""
+    found: dict[str, int | float] = {}
+    for name, kind in signature.items():
+        if kind == "constexpr":
+            continue
+        if name in capture.tensors:
+            tensor = capture.tensors[name]
+            found[name] = address_of(tensor)
+            if name in capture.blocks:
+                found |= {f"{name}.shape[{axis}]": size for axis, size in enumerate(tensor.shape)}
+                found |= {f"{name}.stride[{axis}]": size for axis, size in enumerate(tensor.strides)}
+        elif isinstance(capture.arguments[name], int | float):
+            found[name] = capture.arguments[name]
+    return found
+
+
+def _storages(capture: Capture) -> tuple[Storage, ...]:
+    found: dict[int, Storage] = {}
+    for name, tensor in capture.tensors.items():
+        known = found.get(tensor.storage)
+        if known is None or known.values is None:
+            number, size = tensor.storage, tensor.storage_bytes
+            first = known.name if known else name
+            whole = tensor.dtype in WHOLE
+            found[number] = Storage(number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor))
+    return tuple(found.values())
+
+
+def _values(tensor: RecordedTensor) -> bytes | None:
+    """The bytes of a whole storage whose values are given, and may decide where kernels go."""
+    if tensor.values is None or tensor.dtype not in WHOLE or tensor.storage_bytes > MOST_VALUES_BYTES:
+        return None
+    whole = torch.empty(0, dtype=torch.uint8).set_(tensor.values.untyped_storage())
+    return whole.numpy().tobytes()
+
+
+def _one_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip(" ^")]
+    return lines[-1][:300] if lines else "no reason given"

@@ -1,0 +1,66 @@
+"""Launches as they were recorded: a kernel, its grid, and what it was called with; nothing has run.
+
+A tensor is where its storage lies and what is known of it: shapes decide, data matter only where they are given.
+Tensors on the `meta` device have none. Those on the CPU have values, which kernels may compute addresses from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTensor:
+    """A tensor that a kernel was called with.
+
+    Args:
+        storage: number of its storage in the recording, from 0 on; views of one tensor share it.
+        storage_bytes: of the whole storage [B]; offset_bytes: where the tensor begins there [B].
+        shape, strides: in elements; dtype: of the elements.
+        values: the tensor itself where its data are given, on the CPU; None: they are not.
+    """
+
+    storage: int
+    storage_bytes: int
+    offset_bytes: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    values: torch.Tensor | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """One launch of a Triton kernel.
+
+    Args:
+        function: the `JITFunction`.
+        grid: CTAs along x, y, z.
+        arguments: by name, without the tensors: numbers, compile-time constants, None.
+        tensors: parameter -> tensor.
+        blocks: parameter -> block shape, where it is a tensor descriptor of that tensor, made on the host.
+        options: what was asked of the compiler (num_warps, num_stages, ...).
+        tuned: number of the autotuned launch that this is one configuration of; -1: it is none.
+        label: what tells configurations of an autotuned launch apart, e.g. `BLOCK: 128, num_warps: 4`.
+    """
+
+    function: Any
+    grid: tuple[int, int, int]
+    arguments: Mapping[str, Any]
+    tensors: Mapping[str, RecordedTensor]
+    blocks: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    tuned: int = -1
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel."""
+        return str(self.function.__name__)
+
+    def __repr__(self) -> str:
+        """One line: kernel and grid."""
+        return f"<Capture: {self.name}, grid {' x '.join(map(str, self.grid))}>"

@@ -1,0 +1,142 @@
+"""`tilesight.capture()`: Triton launches are recorded, not run.
+
+    with tilesight.capture() as launches:
+        my_op(torch.empty(4, 4096, 4096, device="meta"))
+
+In the block `JITFunction.run` takes down what it is called with, and `Autotuner.run` does so for each configuration
+that it would measure; heuristics compute their constants as ever. Questions for a GPU are answered for the target.
+"""
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from math import prod
+from types import MappingProxyType
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from ...simulator.device.device import Device, load_device
+from .recorded import Capture, RecordedTensor
+from .target_answers import answered_for
+
+MAX_GRID = (1 << 31) - 1
+
+
+@contextmanager
+def capture(device: Device | str = "h200") -> Iterator[list[Capture]]:
+    """Record the launches of Triton kernels in a block, instead of running them.
+
+    Args:
+        device: what code that asks for properties of its GPU is told.
+
+    Yields:
+        The list that launches are added to, in the order of their calls.
+
+    Raises (in the block):
+        ValueError: a launch that cannot be recorded, e.g. an empty grid; one line.
+    """
+    recorder = Recorder()
+    with ExitStack() as stack:
+        for kind, replacement in ((JITFunction, recorder.jit_run()), (Autotuner, recorder.autotuner_run())):
+            stack.enter_context(patch.object(kind, "run", replacement))
+        stack.enter_context(answered_for(load_device(device) if isinstance(device, str) else device))
+        yield recorder.launches
+
+
+class Recorder:
+    """What has been launched so far. `launches`: in order; configurations of an autotuned one follow each other."""
+
+    def __init__(self) -> None:
+        self.launches: list[Capture] = []
+        self._storages: dict[int, int] = {}
+        self._kept: list[Any] = []  # a storage that is freed would give its identity to another one
+        self._tuned, self._tuned_count, self._label = -1, 0, ""
+
+    def jit_run(self) -> Any:
+        """What stands for `JITFunction.run`."""
+
+        def run(function: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
+            if not warmup:
+                self.launches.append(self._capture(function, args, grid, kwargs))
+
+        return run
+
+    def autotuner_run(self) -> Any:
+        """What stands for `Autotuner.run`: every configuration that it would measure is a launch of its own."""
+
+        def run(tuner: Any, *args: Any, **kwargs: Any) -> None:
+            tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+            configs = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
+            before = self._tuned, self._label
+            self._tuned, self._tuned_count = self._tuned_count, self._tuned_count + 1
+            try:
+                for config in configs:
+                    self._label = str(config)
+                    own = config.all_kwargs()
+                    if config.pre_hook is not None:
+                        config.pre_hook({**tuner.nargs, **kwargs, **own})
+                    tuner.fn.run(*args, **{**kwargs, **own})
+            finally:
+                self._tuned, self._label = before
+                tuner.nargs = None
+
+        return run
+
+    def _capture(self, function: Any, args: tuple[Any, ...], grid: Any, kwargs: Mapping[str, Any]) -> Capture:
+        names = set(function.arg_names)
+        bound = function.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        tensors, blocks, arguments = {}, {}, {}
+        for name, value in given.items():
+            if isinstance(value, TensorDescriptor):
+                tensors[name] = self._tensor(value.base, tuple(value.shape), tuple(value.strides))
+                blocks[name] = tuple(value.block_shape)
+            elif isinstance(value, torch.Tensor):
+                tensors[name] = self._tensor(value, tuple(value.shape), tuple(value.stride()))
+            else:
+                arguments[name] = value
+        return Capture(
+            function=function,
+            grid=_grid(function.__name__, grid, given),
+            arguments=MappingProxyType(arguments),
+            tensors=MappingProxyType(tensors),
+            blocks=MappingProxyType(blocks),
+            options=MappingProxyType({name: value for name, value in kwargs.items() if name not in names}),
+            tuned=self._tuned,
+            label=self._label,
+        )
+
+    def _tensor(self, tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> RecordedTensor:
+        storage = tensor.untyped_storage()
+        self._kept.append(storage)
+        return RecordedTensor(
+            storage=self._storages.setdefault(storage._cdata, len(self._storages)),
+            storage_bytes=storage.nbytes(),
+            offset_bytes=tensor.storage_offset() * tensor.element_size(),
+            shape=shape,
+            strides=strides,
+            dtype=tensor.dtype,
+            values=tensor.detach() if tensor.device.type == "cpu" else None,
+        )
+
+
+def _grid(name: str, grid: Any, given: Mapping[str, Any]) -> tuple[int, int, int]:
+    axes = grid(dict(given)) if callable(grid) else grid
+    axes = (axes,) if isinstance(axes, int) else tuple(int(axis) for axis in axes)
+    x, y, z = (*axes, 1, 1, 1)[:3]
+    if not 1 <= prod((x, y, z)) <= MAX_GRID or min(x, y, z) < 1:
+        raise ValueError(f"kernel {name}: grid {axes}: must have from 1 to {MAX_GRID} (2^31 - 1) CTAs")
+    return x, y, z
+
+
+def needs_arguments(function: Any) -> str:
+    """Names of the parameters that a call without arguments lacks, as a text; empty where there are none."""
+    parameters = inspect.signature(function).parameters.values()
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return ", ".join(one.name for one in parameters if one.default is one.empty and one.kind not in variadic)

@@ -1,0 +1,110 @@
+"""What code learns that asks torch or Triton for its GPU while launches are recorded: the target device's properties.
+
+Libraries choose kernels, grids and tile sizes by them, so the answers must be those of the device that is predicted.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch.overrides import TorchFunctionMode
+from triton.backends.compiler import GPUTarget
+from triton.runtime.driver import driver
+
+from ...simulator.device.device import Device
+from ...simulator.limits import WARP_THREADS
+
+IS_CUDA = torch.Tensor.is_cuda.__get__
+
+
+@contextmanager
+def answered_for(device: Device) -> Iterator[None]:
+    """Have torch and Triton speak of a device as if it were there."""
+    capability = tuple(int(digit) for digit in device.compute_capability.split("."))
+    properties = SimpleNamespace(
+        name=device.product or device.name,
+        major=capability[0],
+        minor=capability[1],
+        multi_processor_count=device.sms,
+        total_memory=device.hbm_bytes,
+        warp_size=WARP_THREADS,
+        max_threads_per_multi_processor=device.max_warps_per_sm * WARP_THREADS,
+        shared_memory_per_block=48 << 10,
+        shared_memory_per_block_optin=device.smem_per_cta_bytes,
+        shared_memory_per_multiprocessor=device.smem_per_sm_bytes,
+        regs_per_multiprocessor=device.registers_per_sm,
+        L2_cache_size=device.l2_bytes,
+    )
+    answers: dict[str, Any] = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "get_device_capability": lambda *_: capability,
+        "get_device_name": lambda *_: properties.name,
+        "get_device_properties": lambda *_: properties,
+        "synchronize": lambda *_: None,
+        "current_stream": lambda *_: SimpleNamespace(cuda_stream=0),
+        "device": lambda *_: nullcontext(),
+        "set_device": lambda *_: None,
+    }
+    before = driver._active
+    with ExitStack() as stack:
+        for name, answer in answers.items():
+            stack.enter_context(patch.object(torch.cuda, name, answer))
+        stack.enter_context(_AsOnGpu())
+        driver.set_active(_driver(device, capability))
+        try:
+            yield
+        finally:
+            driver._active = before
+
+
+class _AsOnGpu(TorchFunctionMode):
+    """Tensors that say they are on a GPU, and new ones for a GPU that are made without data."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = dict(kwargs or {})
+        if function is IS_CUDA or (getattr(function, "__name__", "") == "__get__" and function == IS_CUDA):
+            return True
+        if "device" in options and _is_cuda(options["device"]):
+            options["device"] = "meta"
+        if function is torch.Tensor.cuda:
+            return args[0]
+        if function is torch.Tensor.to and any(_is_cuda(one) for one in (*args[1:], options.get("device"))):
+            args = (args[0], *(one for one in args[1:] if not _is_cuda(one)))
+            options.pop("device", None)
+            return function(*args, **options) if len(args) > 1 or options else args[0]
+        return function(*args, **options)
+
+
+def _is_cuda(device: Any) -> bool:
+    if isinstance(device, torch.device):
+        return device.type == "cuda"
+    return isinstance(device, str) and device.split(":")[0] == "cuda"
+
+
+def _driver(device: Device, capability: tuple[int, ...]) -> Any:
+    """What Triton asks for its GPU."""
+    told = {
+        "max_shared_mem": device.smem_per_cta_bytes,
+        "max_num_regs": device.registers_per_sm,
+        "multiprocessor_count": device.sms,
+        "warpSize": WARP_THREADS,
+        "sm_clock_rate": int(device.boost_clock_hz / 1e3),
+        "mem_clock_rate": 0,
+        "mem_bus_width": 0,
+    }
+    return SimpleNamespace(
+        get_current_target=lambda: GPUTarget("cuda", 10 * capability[0] + capability[1], WARP_THREADS),
+        get_current_device=lambda: 0,
+        get_current_stream=lambda *_: 0,
+        get_device_capability=lambda *_: capability,
+        set_current_device=lambda *_: None,
+        get_active_torch_device=lambda: torch.device("meta"),
+        get_device_interface=lambda: torch.cuda,
+        utils=SimpleNamespace(get_device_properties=lambda *_: told),
+    )

@@ -1,0 +1,61 @@
+"""Kernels that come as Triton's first IR: a source that the compiler takes in the place of a Python function.
+
+The same IR makes the same machine code, byte for byte, whoever wrote it down.
+"""
+
+import hashlib
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from triton._C.libtriton import ir
+from triton.compiler import ASTSource
+
+LINE = re.compile(r'^\s*//## File "([^"]+)", line (\d+)')
+PLACE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/")
+
+
+class WrittenDown(ASTSource):
+    """Triton's first IR as text.
+
+    Args:
+        job: `ttir`: the text; `name`: of the kernel; `signature`: pairs of parameter and type.
+    """
+
+    def __init__(self, job: Mapping[str, Any], language: Any) -> None:
+        self.text, self.name, self.signature = job["ttir"], job["name"], dict(job["signature"])
+        self.ext, self.language = "ttir", language
+        self.constants: dict[Any, Any] = {}
+        self.attrs: dict[Any, Any] = {}
+        self.fn = None
+
+    def hash(self) -> str:
+        """What Triton's own cache knows it by."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def make_ir(self, target: Any, options: Any, codegen_fns: Any, module_map: Any, context: Any) -> Any:
+        """The IR, read back."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "kernel.ttir"
+            path.write_text(self.text, encoding="utf-8")
+            module = ir.parse_mlir_module(str(path), context)
+        module.context = context
+        return module
+
+
+def source_lines(disassembly: str) -> list[list[Any]]:
+    """Which line of the user's files each instruction comes from: [address, file, line], where that changes.
+
+    Args:
+        disassembly: what `nvdisasm -g -c` prints of a cubin.
+    """
+    found: list[list[Any]] = []
+    now: list[Any] = []
+    for line in disassembly.splitlines():
+        if told := LINE.match(line):
+            now = [told[1], int(told[2])]
+        elif (place := PLACE.match(line)) and now and (not found or found[-1][1:] != now):
+            found.append([int(place[1], 16), *now])
+    return found

@@ -1,0 +1,33 @@
+"""Origins of a tile's pieces where no affine function gives them: gathered rows, pages, edges that each CTA has."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lists:
+    """Lists of pieces, one for each execution of a tile's step, or one for each item.
+
+    Args:
+        spans: int64 (lists, 2): first piece of a list, and how many it has.
+        pieces: int64 (pieces, 2): row and column (elements) of each, beyond the tile's own affine origin.
+        at, until: variables: the lists of an item are those from `at` to before `until`; each is gone through as often.
+        per: (counter, lists) pairs: what an iteration of a loop adds to `at`.
+    """
+
+    spans: np.ndarray
+    pieces: np.ndarray
+    at: str
+    until: str
+    per: tuple[tuple[str, int], ...] = ()
+
+    def place(self, variables: dict[str, int]) -> int:
+        """Number of the list for some values of variables and counters."""
+        return variables[self.at] + sum(variables[name] * coefficient for name, coefficient in self.per)
+
+    def counts(self, at: np.ndarray, until: np.ndarray) -> np.ndarray:
+        """Pieces of all lists from one to before another, int64 of the shape of both."""
+        before = np.concatenate(([0], np.cumsum(self.spans[:, 1])))
+        total: np.ndarray = before[until] - before[at]
+        return total

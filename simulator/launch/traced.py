@@ -1,0 +1,40 @@
+"""How a program was found in machine code: which of its steps stand for which part of the code, class by class.
+
+CTAs that go the same way, and take part in the same accesses, are a class; one of them is followed for all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """Part of the code that a step of a traced program stands for.
+
+    Args:
+        step: its name; region: number of the code's region (`trace.paths`), -1: straight code outside of all.
+        share: of what one execution of the region takes an SM, without the regions inside.
+    """
+
+    step: str
+    region: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedCode:
+    """How a part of a traced program was found: CTAs that go the same way through the code.
+
+    Args:
+        cta: the one that was followed, whose costs stand for all; like: some of the others.
+        paths: per warp of it the blocks of the code that it runs, in order.
+        phases: of its steps; executed: step name -> executions in that CTA.
+        in_l1: place of a load in the code -> share of its bytes that L1 serves.
+    """
+
+    cta: int
+    like: tuple[int, ...]
+    paths: tuple[tuple[int, ...], ...]
+    phases: tuple[Phase, ...]
+    executed: Mapping[str, int]
+    in_l1: Mapping[int, float]

@@ -1,0 +1,126 @@
+"""Where the accesses of all CTAs of a class begin, and whether they are alike: a run through the way of one of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...limits import WARP_THREADS
+from ..executions import special_registers
+from ..paths import ControlPath
+from ..values import Array, Value
+from .doubts import Doubts
+from .given import Subject
+from .one_cta import OneCta
+from .sites import Slice
+from .survey import PROBES, probes
+from .walking import Trips, Walk
+
+THREADS_AT_ONCE = 1 << 17
+"""Threads that are followed at a time, for the sake of memory."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """An access in all CTAs of a class, in the first iterations of the loops around it.
+
+    Args:
+        addresses: iteration of each loop around it -> int64 (CTAs,), of the first thread of the warps that make it;
+        active: the same -> bool (CTAs, 4), whether the threads of `survey.probes` take part.
+    """
+
+    addresses: dict[Trips, Array] = field(default_factory=dict)
+    active: dict[Trips, Array] = field(default_factory=dict)
+
+
+def bases(
+    subject: Subject,
+    found: Slice,
+    one: OneCta,
+    ctas: Array,
+    trips: Mapping[int, Array],
+    doubts: Doubts,
+    whole: frozenset[int] = frozenset(),
+) -> dict[int, Seen]:
+    """Follow a few threads of CTAs along the way of one of them.
+
+    Args:
+        ctas: numbers of CTAs that go the same way, int64 (CTAs,); trips: region -> iterations of a stay, int64 (CTAs,).
+        whole: regions all of whose iterations are run, as addresses there go on unevenly.
+
+    Returns:
+        Place in the code -> what was seen there.
+    """
+    seen: dict[int, Seen] = {}
+    shape = (len(ctas), PROBES, 1)
+
+    def told(place: int, at: Trips, addresses: Array, active: Array) -> None:
+        own = seen.setdefault(place, Seen())
+        if at in own.addresses or min(at, default=0) < 0:
+            return
+        own.addresses[at] = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, shape))[:, 0, 0].copy()
+        own.active[at] = np.broadcast_to(active, np.broadcast_shapes(active.shape, shape))[:, :, 0].copy()
+
+    for way, warps in _ways(one):
+        special = _probes(subject, ctas, warps)
+        region_of = one.ways.region_of[warps[0]]
+        Walk(subject, found, doubts, trips, region_of, special, told, whole).along(way)
+    return seen
+
+
+def signatures(
+    subject: Subject, found: Slice, one: OneCta, ctas: Array, trips: Mapping[int, Array], doubts: Doubts
+) -> Array:
+    """Numbers that are equal for CTAs that touch alike: who takes part, and where each thread lies from the first.
+
+    All threads are followed, through the first two and the last iterations of every loop.
+
+    Returns:
+        uint64 (CTAs,).
+    """
+    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS))
+    parts = []
+    for begin in range(0, len(ctas), step):
+        chosen = slice(begin, begin + step)
+        lengths = {region: each[chosen] for region, each in trips.items()}
+        parts.append(_signatures(subject, found, one, ctas[chosen], lengths, doubts))
+    return np.concatenate(parts)
+
+
+def _signatures(
+    subject: Subject, found: Slice, one: OneCta, ctas: Array, trips: Mapping[int, Array], doubts: Doubts
+) -> Array:
+    total = np.zeros(len(ctas), dtype=np.uint64)
+    weights = np.random.default_rng(0).integers(1, 1 << 63, subject.called.warps * WARP_THREADS, dtype=np.uint64)
+
+    for way, warps in _ways(one):
+        shape = (len(ctas), len(warps), WARP_THREADS)
+
+        def told(place: int, at: Trips, addresses: Array, active: Array, shape: tuple[int, ...] = shape) -> None:
+            where, taking = np.broadcast_to(addresses, shape), np.broadcast_to(active, shape)
+            apart = np.where(taking, where - where[:, :1, :1], -1).reshape(len(ctas), -1).astype(np.uint64)
+            total[:] = total * np.uint64(0x9E3779B97F4A7C15) + (apart * weights[: apart.shape[1]]).sum(axis=1)
+
+        special = special_registers(subject.called.grid, ctas, subject.called.warps)
+        special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
+        region_of = one.ways.region_of[warps[0]]
+        tail = max(1, subject.called.num_stages)
+        Walk(subject, found, doubts, trips, region_of, special, told, tail=tail).along(way)
+    return total
+
+
+def _ways(one: OneCta) -> Iterator[tuple[ControlPath, Sequence[int]]]:
+    """CtaPaths of a CTA, each with the warps that go it."""
+    groups: dict[ControlPath, list[int]] = {}
+    for warp, way in enumerate(one.ways.warps):
+        groups.setdefault(way, []).append(warp)
+    yield from groups.items()
+
+
+def _probes(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
+    """Special registers of `survey.probes`, of some warps alone."""
+    special = probes(subject.called.grid, ctas, subject.called.warps)
+    first, last = min(warps), max(warps)
+    own = np.array([first, first, last, last], dtype=np.int64).reshape(1, PROBES, 1)
+    special["SR_TID.X"] = WARP_THREADS * own + special["SR_LANEID"][0], True
+    return special

@@ -1,0 +1,67 @@
+"""What is traced: a launch's machine code and what it was called with; and how to say that it cannot be."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ...launch.program import Resources
+from ...sass.flow import Flow
+from ..memory import Memory, Storage
+
+LIBRARIES = ("/triton/language/", "/triton/experimental/")
+"""Files whose lines say nothing to a user."""
+
+
+class Refused(ValueError):
+    """A launch that cannot be traced; the text is one line that names kernel and source line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """A launch of a compiled kernel, as it is given to the tracer.
+
+    Args:
+        name: of the kernel; grid: CTAs along x, y, z; num_warps, num_stages: asked for.
+        resources: of a CTA, with the code in them, whose constants hold the arguments.
+        storages: memory that its pointers lead to.
+        lines: (address in the code [B], file, line) where another line of the source begins.
+    """
+
+    name: str
+    grid: tuple[int, int, int]
+    num_warps: int
+    num_stages: int
+    resources: Resources
+    storages: tuple[Storage, ...]
+    lines: Sequence[tuple[int, str, int]] = ()
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of the grid."""
+        return prod(self.grid)
+
+    @property
+    def warps(self) -> int:
+        """Warps of a CTA, those that the compiler added included."""
+        return self.resources.warps_per_cta or self.num_warps
+
+    def line_of(self, address: int) -> int:
+        """The user's line that an instruction comes from; 0 where that is not known. Args: address: in the code [B]."""
+        own = [line for at, file, line in self.lines if at <= address and not any(part in file for part in LIBRARIES)]
+        return own[-1] if own else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A launch under the tracer. Args: called: the launch; flow: its code; constants: bank 0; memory: what it reads."""
+
+    called: Called
+    flow: Flow
+    constants: Mapping[int, int]
+    memory: Memory
+
+    def place_text(self, place: int) -> str:
+        """Where an instruction comes from: kernel and line, e.g. `kernel f: line 12`."""
+        instruction = self.flow.instructions[place]
+        line = self.called.line_of(instruction.address)
+        return f"kernel {self.called.name}: " + (f"line {line}" if line else f"address {instruction.address:#x}")

@@ -1,0 +1,133 @@
+"""Threads of many CTAs on the way of one of them: loops are gone through in a few iterations, wherever that will do.
+
+Of a loop the first two iterations are run, and the last ones. In between every register goes on as from the first to
+the second, by its own count of iterations in each CTA; so what stands behind a loop is as far on as it really is.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ..deciding import BARRIERS
+from ..operands import Step, Threads
+from ..paths import ControlPath, LoopVisit
+from ..threads import step_of
+from ..values import TRUE, WORD_MASK, Array, Value
+from .doubts import Doubts
+from .given import Subject
+from .sites import Slice, noting
+
+Trips = tuple[int, ...]
+Told = Callable[[int, Trips, Array, Array], None]
+"""Gets the place of an access, iterations of the loops around it (the last one: -1, the one before: -2), addresses and
+who takes part."""
+
+
+class Walk:
+    """Threads of CTAs on the way of some warps.
+
+    Args:
+        trips: region -> iterations of a stay, int64 (CTAs,); region_of: loop -> region.
+        special: what the threads know of themselves, as in `Threads`; told: gets every access.
+        whole: regions of which all iterations are run; tail: iterations at the end of the others.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        found: Slice,
+        doubts: Doubts,
+        trips: Mapping[int, Array],
+        region_of: Mapping[int, int],
+        special: Mapping[str, Value],
+        told: Told,
+        whole: frozenset[int] = frozenset(),
+        tail: int = 1,
+    ) -> None:
+        self._places, self._trips, self._region_of, self._told = found.places, trips, region_of, told
+        self._whole, self._tail = whole, tail
+        self._mask: Array = TRUE[0]
+        self._threads = Threads(constants=subject.constants, special=special)
+        self._at: Trips = ()
+        self._pairs = _pairs(found)
+        noted = noting(subject, found, doubts, self._note)
+        code = subject.flow.instructions
+        self._steps: dict[int, Step] = {
+            place: noted[place] if place in noted else step_of(code[place])
+            for block in found.places
+            for place in block
+            if code[place].family not in BARRIERS
+        }
+
+    def _note(self, place: int, addresses: Array, active: Array) -> None:
+        self._told(place, self._at, addresses, active)
+
+    def along(self, items: ControlPath, at: Trips = ()) -> None:
+        """Run blocks, and stays in loops. Args: at: iterations of the loops around."""
+        for item in items:
+            if isinstance(item, LoopVisit):
+                self._stay(item, at)
+                continue
+            self._at = at
+            for place in self._places[item]:
+                if place in self._steps:
+                    self._steps[place](self._threads, self._mask)
+
+    def _stay(self, visit: LoopVisit, at: Trips) -> None:
+        iterations, region, around = visit.iterations, self._region_of[visit.loop], self._mask
+        count, trips = len(iterations), self._trips[region]
+        leaf = not any(isinstance(inner, LoopVisit) for one in iterations for inner in one)
+        straight = not leaf or count < 2 + self._tail or region in self._whole
+        for number, one in enumerate(iterations if straight else iterations[:2]):
+            self._mask = around & _column(trips > number) if count > 1 and leaf else around
+            before = dict(self._threads.registers) if number == 1 else {}
+            self.along(one, (*at, number))
+        if not straight:
+            self._go_on(before, trips - self._tail - 1)
+            for left in range(self._tail, 0, -1):
+                self._mask = around & _column(trips >= left)
+                self.along(iterations[count - left], (*at, -left))
+        self._mask = around
+
+    def _go_on(self, before: Mapping[str, Value], times: Array) -> None:
+        """Set registers to what they are so many iterations after `before`, each by its own pace."""
+        now = self._threads.registers
+        often = times.reshape(-1, 1, 1)
+        carries: dict[str, Array] = {}
+        for name, (array, known) in list(now.items()):
+            if array.dtype == np.bool_ or known is not True or name not in before or before[name][1] is not True:
+                continue
+            pace = (array - before[name][0] + (1 << 31) & WORD_MASK) - (1 << 31)
+            if not pace.any():
+                continue
+            total = before[name][0] + pace * often
+            now[name] = total & WORD_MASK, True
+            carry = total >> 32
+            if name in self._pairs and carry.any():
+                carries[self._pairs[name]] = carry
+        for name, carry in carries.items():
+            # The upper half of an address stands in the next register, and does not move by itself.
+            if name in now and name in before and np.array_equal(now[name][0], before[name][0]):
+                now[name] = now[name][0] + carry & WORD_MASK, now[name][1]
+
+
+def _column(values: Array) -> Array:
+    return values.reshape(-1, 1, 1)
+
+
+def _pairs(found: Slice) -> dict[str, str]:
+    """Lower half of an address -> its upper half."""
+    pairs = [
+        names[at : at + 2]
+        for names in (touch.names for touch in found.touching.values())
+        for at in range(len(names) - 1)
+    ]
+    kinds = [(low, high, low.rstrip("0123456789")) for low, high in pairs]
+    return {
+        low: high
+        for low, high, kind in kinds
+        if kind in ("R", "UR")
+        and high.startswith(kind)
+        and low[len(kind) :].isdigit()
+        and high == f"{kind}{int(low[len(kind) :]) + 1}"
+    }

@@ -1,0 +1,121 @@
+"""Memory that a launch is given: storages in an address space of their own, and the data of those with values.
+
+Storage k begins at (k + 1) 2^40, so that an address names its storage. Loads from storages with values return them;
+what all others return is not known.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..sass.decode import Instruction
+from ..sass.registers import written
+from .accesses import bytes_of, global_address_of
+from .operands import Step, Threads, predicate_of
+from .threads import step_of
+from .values import UNSET, Array, Value, merged
+
+STORAGE_SHIFT = 40
+"""Storages are so far apart (log2 of bytes)."""
+SIGNED = frozenset({"S8", "S16"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """Memory that a launch was given.
+
+    Args:
+        number: in the recording; size_bytes: of all of it [B]; name: parameter that it was first passed for.
+        whole: whether its elements are whole numbers, which addresses and branches may depend on.
+        values: its bytes, where they are given.
+    """
+
+    number: int
+    size_bytes: int
+    name: str
+    whole: bool = False
+    values: bytes | None = field(default=None, repr=False)
+
+    @property
+    def address(self) -> int:
+        """Where it begins."""
+        return self.number + 1 << STORAGE_SHIFT
+
+
+class Memory:
+    """Storages of a launch. `storages`: by number; `read`: numbers of those whose values were looked at."""
+
+    def __init__(self, storages: Iterable[Storage]) -> None:
+        self.storages = {one.number: one for one in storages}
+        self.read: set[int] = set()
+        self._given = {
+            one.number: np.frombuffer(one.values, dtype=np.uint8) for one in self.storages.values() if one.values
+        }
+
+    @property
+    def has_values(self) -> bool:
+        """Whether any storage has."""
+        return bool(self._given)
+
+    def number_of(self, address: int) -> int:
+        """Number of the storage that an address names; -1 where there is none."""
+        number = (address >> STORAGE_SHIFT) - 1
+        return number if number in self.storages else -1
+
+    def fetch(self, addresses: Array, size: int) -> tuple[list[Array], Array]:
+        """What lies at some addresses.
+
+        Args:
+            size: bytes from each [B].
+
+        Returns:
+            Words of 32 bits (of less where there is less), and where they are known.
+        """
+        words = [np.zeros(addresses.shape, dtype=np.int64) for _ in range(max(1, size // 4))]
+        known = np.zeros(addresses.shape, dtype=np.bool_)
+        for number, data in self._given.items():
+            offsets = addresses - self.storages[number].address
+            inside = (offsets >= 0) & (offsets + size <= len(data))
+            if not inside.any():
+                continue
+            self.read.add(number)
+            at = np.where(inside, offsets, 0)
+            for place, word in enumerate(words):
+                for byte in range(min(4, size)):
+                    word |= np.where(inside, data[at + 4 * place + byte].astype(np.int64) << 8 * byte, 0)
+            known |= inside
+        return words, known
+
+
+def load_of_memory(instruction: Instruction, memory: Memory) -> Step:
+    """What a load from global memory does to the threads: as `threads.step_of`, but that values are returned."""
+    plain = step_of(instruction)
+    if not memory.has_values or instruction.family == "LDGSTS":
+        return plain
+    address = global_address_of(next(one for one in instruction.operands if one.endswith("]")))
+    guard = predicate_of(instruction.predicate) if instruction.predicate else None
+    size, names = bytes_of(instruction), [name for name in written(instruction) if not name.lstrip("U").startswith("P")]
+    extend = _sign_extension(size) if SIGNED.intersection(instruction.modifiers) else None
+
+    def step(threads: Threads, mask: Array) -> None:
+        places, known = address(threads)
+        taking = mask
+        if guard:
+            holds, sure = guard(threads)
+            taking = mask & (holds | ~np.asarray(sure))
+        words, found = memory.fetch(places, size) if known is not False else ([], np.zeros((1, 1, 1), dtype=np.bool_))
+        found = found & np.asarray(known)
+        plain(threads, mask)
+        if not found.any():
+            return
+        for name, word in zip(names, words, strict=False):
+            value: Value = (extend(word) if extend else word, True if found.all() else found)
+            threads.registers[name] = merged(taking, value, threads.registers.get(name, UNSET))
+
+    return step
+
+
+def _sign_extension(size: int) -> Callable[[Array], Array]:
+    top = np.int64(1) << (8 * size - 1)
+    return lambda word: ((word ^ top) - top) & 0xFFFFFFFF

@@ -1,0 +1,231 @@
+"""The door: launches of compiled kernels in, launches with programs out, as a schedule would have written them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
+from ...launch.traced import TracedCode
+from ...launch.walk import steps
+from ...sass.decode import decode
+from ...sass.flow import find_flow
+from ..cta.doubts import Doubts
+from ..cta.given import Called, Refused, Subject
+from ..cta.sites import find_slice
+from ..cta.survey import survey
+from ..memory import Memory, Storage
+from ..touch.classes import OneWay, classes_of
+from ..touch.footprints import Rectangle, rectangles_of
+from ..touch.uses import Use
+from ..values import Array
+from .nest import nest_of
+from .pitches import Piece, Rows, rows_of
+from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_of
+from .work import dtype_of, executions_of
+
+LIKE = 16
+"""CTAs of a class that are told to stand for its others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """What was found of a launch.
+
+    Args:
+        called: the launch; ways: its classes of CTAs; instructions: that its warps issue;
+        known, accesses: instructions that touch memory on the ways that CTAs go: of known address, and all of them.
+        read: names of the tensors whose values were looked at; notes: doubts and remarks, one line each.
+    """
+
+    called: Called
+    ways: tuple[OneWay, ...]
+    instructions: int
+    known: int
+    accesses: int
+    read: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def trace(called: Called, room_bytes: float) -> Traced:
+    """Follow the CTAs of a launch through its code.
+
+    Args:
+        room_bytes: of L1, for each of the CTAs that share an SM [B].
+
+    Raises:
+        Refused: the launch cannot be traced; one line that names kernel and source line.
+    """
+    code = called.resources.code
+    if code is None:
+        raise Refused(f"kernel {called.name}: its machine code is not at hand")
+    try:
+        memory = Memory(called.storages)
+        subject = Subject(called=called, flow=find_flow(decode(code.sass)), constants=code.constants, memory=memory)
+        doubts = Doubts(subject)
+        found = find_slice(subject)
+        _refuse_bulk_copies(subject)
+        counts = survey(subject, doubts)
+        notes: list[str] = []
+        ways = classes_of(subject, found, counts, room_bytes, doubts, notes)
+    except Refused:
+        raise
+    except ValueError as error:
+        raise Refused(f"kernel {called.name}: {error}") from None
+    visited = {
+        block for way in ways for warp in range(len(way.one.ways.warps)) for block, _ in way.one.ways.executed(warp)
+    }
+    passed = {place for block in visited for place in found.places[block] if place in found.touching}
+    return Traced(
+        called=called,
+        ways=tuple(ways),
+        instructions=sum(way.instructions for way in ways),
+        known=len(passed - doubts.unknown_places),
+        accesses=len(passed),
+        read=tuple(memory.storages[number].name for number in sorted(memory.read)),
+        notes=(*doubts.notes, *notes),
+    )
+
+
+def _refuse_bulk_copies(subject: Subject) -> None:
+    """Raises: Refused: the kernel copies by TMA, whose coordinates are not followed."""
+    for place, one in enumerate(subject.flow.instructions):
+        if one.family.startswith("UTMA") and one.family != "UTMACMDFLUSH" and one.predicate not in ("!PT", "!UPT"):
+            raise Refused(f"{subject.place_text(place)} copies by TMA: tensor descriptors are not followed yet")
+
+
+def launches_of(traced: Sequence[Traced]) -> list[Launch]:
+    """Programs of launches that share memory: what one writes the next finds under the same name.
+
+    Args:
+        traced: in the order in which they run.
+    """
+    storages: dict[int, Storage] = {}
+    for one in traced:
+        for storage in one.called.storages:
+            storages.setdefault(storage.number, storage)
+    names = _names(storages)
+    pieces: dict[int, list[Piece]] = {}
+    for one in traced:
+        for way in one.ways:
+            for kind in way.masked:
+                for use in kind.uses:
+                    pieces.setdefault(use.storage, []).extend(_pieces(use, way, storages))
+    rows = {number: rows_of(storages[number].size_bytes, own) for number, own in pieces.items()}
+    inputs = _inputs(traced)
+    tensors = {
+        number: tensor_of(names[number], "input" if number in inputs else "output", storages[number].size_bytes, own)
+        for number, own in rows.items()
+    }
+    return [_launch(one, storages, rows, tensors) for one in traced]
+
+
+def _inputs(traced: Sequence[Traced]) -> set[int]:
+    """Storages that are loaded before they are stored."""
+    first: dict[int, tuple[tuple[int, int, int, int, bool], bool]] = {}
+    for number, one in enumerate(traced):
+        for way in one.ways:
+            for kind in way.masked:
+                for use in kind.uses:
+                    loaded = use.kind == "load"
+                    when = number, use.part[1] if use.part[0] < 0 else 0, use.part[0], use.phase, not loaded
+                    first[use.storage] = min(first.get(use.storage, (when, loaded)), (when, loaded))
+    return {number for number, (_, loaded) in first.items() if loaded}
+
+
+def _names(storages: dict[int, Storage]) -> dict[int, str]:
+    """A name of its own for each storage."""
+    found: dict[int, str] = {}
+    for number, storage in storages.items():
+        taken = set(found.values())
+        found[number] = storage.name if storage.name not in taken else f"{storage.name} ({number})"
+    return found
+
+
+def _pieces(use: Use, way: OneWay, storages: dict[int, Storage]) -> list[Piece]:
+    address = storages[use.storage].address
+    if use.listing is not None:
+        whole = Rectangle(0, 1, 0, use.listing.width)
+        return [Piece(rectangle=whole, base=np.unique(use.listing.starts) - address, strides=(), trips=1)]
+    longest = int(way.trips[use.part[0]].max()) if use.strides else 1
+    return [
+        Piece(rectangle=one, base=use.base - address, strides=use.strides, trips=longest)
+        for one in rectangles_of(use.runs)
+    ]
+
+
+def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows], tensors: dict[int, Tensor]) -> Launch:
+    called = traced.called
+    variables = Variables(called.ctas)
+
+    def tiles(use: Use, counters: tuple[str, ...], members: Array, begin: Array | int) -> list[Tile]:
+        tensor, storage = tensors[use.storage], storages[use.storage]
+        if use.listing is not None:
+            return [listed_tile(use, tensor.name, rows[use.storage], counters, members, storage.address, variables)]
+        return [
+            tile
+            for one in rectangles_of(use.runs)
+            for tile in tiles_of(
+                use, one, tensor.name, rows[use.storage], counters, members, storage.address, variables, begin
+            )
+        ]
+
+    nest = nest_of(list(traced.ways), variables, tiles)
+    table = np.stack([*variables.columns.values()], axis=1)
+    trips = {name: variables.columns[name] for name in _lengths(nest.body)}
+    axes = [axis for axis in called.grid if axis > 1]
+    program = TileProgram(
+        tensors=tuple(tensors[number] for number in tensors if _touches(traced, number)),
+        variables=tuple(variables.columns),
+        items=lambda indices: table[indices],
+        item_count=called.ctas,
+        period_items=called.ctas if _is_listed(nest.body) else period_of(trips, called.ctas),
+        body=tuple(nest.body),
+        sweep_items=called.ctas // axes[-1] if len(axes) > 1 else 0,
+    )
+    return Launch(
+        name=called.name,
+        grid=called.grid,
+        num_warps=called.num_warps,
+        num_stages=called.num_stages,
+        consumer_warps=called.num_warps if called.warps > called.num_warps else 0,
+        program=program,
+        resources=called.resources,
+        dtype=dtype_of(traced.ways[0].one.ways),
+        traced=tuple(_code(way, phases) for way, phases in zip(traced.ways, nest.phases, strict=True)),
+    )
+
+
+def _code(way: OneWay, phases: list) -> TracedCode:  # type: ignore[type-arg]
+    members = np.concatenate([kind.members for kind in way.masked])
+    like = np.unique(members[(np.arange(LIKE) * 0.6180339887 % 1.0 * len(members)).astype(np.int64)])
+    named: dict[tuple[int, int], tuple[str, ...]] = {}
+    for phase in phases:
+        named[phase.region, 0] = (*named.get((phase.region, 0), ()), phase.step)
+    return TracedCode(
+        cta=way.one.cta,
+        like=tuple(int(cta) for cta in like),
+        paths=way.one.paths,
+        phases=tuple(phases),
+        executed=executions_of(way.one.ways, named),
+        in_l1=way.in_l1,
+    )
+
+
+def _is_listed(body: Sequence[Step | Loop]) -> bool:
+    """Whether origins of any tile are listed: then items do unequal work."""
+    return any(tile.lists is not None for step, _ in steps(tuple(body)) for tile in (*step.loads, *step.stores))
+
+
+def _lengths(body: Sequence[object]) -> set[str]:
+    """Variables that say how often loops run."""
+    found: set[str] = set()
+    for node in body:
+        if hasattr(node, "trips"):
+            found |= {node.trips} if isinstance(node.trips, str) else set()
+            found |= _lengths(node.body)  # type: ignore[attr-defined]
+    return found
+
+
+def _touches(traced: Traced, number: int) -> bool:
+    return any(use.storage == number for way in traced.ways for kind in way.masked for use in kind.uses)

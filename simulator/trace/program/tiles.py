@@ -1,0 +1,153 @@
+"""From uses to the tiles of a program: rectangles of storages, their origins affine in variables of the CTAs."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...dtypes import DTYPES
+from ...launch.lists import Lists
+from ...launch.program import Affine, Tensor, Tile
+from ..touch.footprints import Rectangle
+from ..touch.uses import Use
+from ..values import Array
+from .pitches import Rows
+
+
+class Variables:
+    """The item variables of a program: a column for each, those that are alike only once."""
+
+    def __init__(self, items: int) -> None:
+        self.items = items
+        self._names: dict[bytes, str] = {}
+        self.columns: dict[str, Array] = {}
+        self.name(np.zeros(items, dtype=np.int64))
+
+    @property
+    def zero(self) -> str:
+        """Name of the variable that is 0 everywhere."""
+        return next(iter(self.columns))
+
+    def name(self, values: Array) -> str:
+        """The variable that has these values in all items, int64 (items,)."""
+        key = np.ascontiguousarray(values, dtype=np.int64).tobytes()
+        if key not in self._names:
+            self._names[key] = f"v{len(self._names)}"
+            self.columns[self._names[key]] = np.array(values, dtype=np.int64)
+        return self._names[key]
+
+    def affine(self, values: Array) -> Affine:
+        """These values as a variable times what divides all of them."""
+        divisor = int(np.gcd.reduce(np.unique(np.abs(values)))) if values.any() else 0
+        return ((self.name(values // divisor), divisor),) if divisor else ()
+
+
+def tensor_of(name: str, role: str, size_bytes: int, rows: Rows) -> Tensor:
+    """A storage as a matrix of bytes."""
+    count = max(1, -(-(size_bytes + rows.origin) // rows.pitch))
+    return Tensor(name=name, role=role, slabs=1, rows=count, cols=rows.pitch, dtype=DTYPES["u8"])  # type: ignore[arg-type]
+
+
+def tiles_of(
+    use: Use,
+    rectangle: Rectangle,
+    name: str,
+    rows: Rows,
+    counters: tuple[str, ...],
+    members: Array,
+    address: int,
+    variables: Variables,
+    begin: Array | int,
+) -> list[Tile]:
+    """The tiles of a rectangle: one, or its rows one by one where they do not lie at the storage's pitch.
+
+    Args:
+        name: of the tensor; counters: of the loops around, the outermost first; members: CTAs of the class;
+        address: of the storage; begin: iteration of the innermost loop that its counter's 0 stands for.
+    """
+    if rectangle.rows > 1 and rectangle.pitch != rows.pitch:
+        single = [
+            Rectangle(rectangle.offset + number * rectangle.pitch, 1, 0, rectangle.width)
+            for number in range(rectangle.rows)
+        ]
+        return [
+            tile
+            for one in single
+            for tile in tiles_of(use, one, name, rows, counters, members, address, variables, begin)
+        ]
+    pitch = rows.pitch
+    at = use.base + rectangle.offset - address + rows.origin
+    if use.strides:
+        at = at + begin * use.strides[-1]
+    # What is masked in a CTA that counts as another one may lie before the storage, where nothing is to be touched.
+    at = np.maximum(at, 0)
+    line, col = at // pitch, at % pitch
+    count, width = rectangle.rows, rectangle.width
+    if count == 1 and width % pitch == 0:
+        count, width = width // pitch, pitch
+    row_terms, col_terms = (variables.affine(_scattered(values, members, variables.items)) for values in (line, col))
+    for counter, stride in zip(counters, use.strides, strict=True):
+        if stride % pitch == 0 and stride:
+            row_terms += ((counter, stride // pitch),)
+        elif stride:
+            col_terms += ((counter, stride),)
+    return [
+        Tile(
+            tensor=name,
+            slab=variables.zero,
+            rows=count,
+            cols=width,
+            row=row_terms,
+            col=col_terms,
+            path=use.path,  # type: ignore[arg-type]
+        )
+    ]
+
+
+def listed_tile(
+    use: Use,
+    name: str,
+    rows: Rows,
+    counters: tuple[str, ...],
+    members: Array,
+    address: int,
+    variables: Variables,
+) -> Tile:
+    """The tile of a use whose pieces are listed. Args: as of `tiles_of`."""
+    listing, uneven = use.listing, use.uneven
+    assert listing is not None and uneven is not None
+    per = [1]
+    for size in reversed(uneven.sizes[1:]):
+        per.insert(0, per[0] * size)
+    pieces = np.divmod(np.maximum(listing.starts - address + rows.origin, 0), rows.pitch)
+    return Tile(
+        tensor=name,
+        slab=variables.zero,
+        rows=max(1, listing.width // rows.pitch),
+        cols=min(listing.width, rows.pitch),
+        path=use.path,  # type: ignore[arg-type]
+        lists=Lists(
+            spans=listing.spans,
+            pieces=np.stack(pieces, axis=1),
+            at=variables.name(_scattered(listing.at, members, variables.items)),
+            until=variables.name(_scattered(listing.until, members, variables.items)),
+            per=tuple(zip(counters, per, strict=True)),
+        ),
+    )
+
+
+def _scattered(values: Array, members: Array, items: int) -> Array:
+    """Values of a class's CTAs among all items; of others 0."""
+    if len(members) == items:
+        return values
+    found = np.zeros(items, dtype=np.int64)
+    found[members] = values
+    return found
+
+
+def period_of(columns: Mapping[str, Array], items: int) -> int:
+    """The fewest items after which columns repeat themselves; all where they do not."""
+    table = np.stack([*columns.values(), np.zeros(items, dtype=np.int64)], axis=1)
+    _, table = np.unique(table, axis=0, return_inverse=True)
+    numbers = table.reshape(-1)
+    divisors = sorted({d for k in range(1, int(items**0.5) + 1) if items % k == 0 for d in (k, items // k)})
+    return next(d for d in divisors if d == items or np.array_equal(numbers[d:], numbers[:-d]))

@@ -1,0 +1,63 @@
+"""What the parts of a CTA's way compute: tile products and exponentials, by the instructions that its warps run."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from ...launch.program import Matmul, Work
+from ...limits import WARP_THREADS
+from ...sass.matrix import product_of
+from ..cta.one_cta import blocks_of
+from ..paths import CtaPaths
+from ..touch.phases import Part
+
+TILE = 64
+"""Extent of the tile products that the operations of a part are told as: what counts are the operations alone."""
+DTYPES = {32: "fp32", 16: "fp16", 8: "fp8"}
+
+
+def work_of(ways: CtaPaths) -> dict[Part, Work]:
+    """Work of one execution of each part, all warps together."""
+    flop: dict[Part, float] = defaultdict(float)
+    exps: Counter[Part] = Counter()
+    times: dict[Part, set[tuple[int, ...]]] = {}
+    kinds = {block: _of_block(ways, block) for block in range(len(ways.flow.blocks))}
+    for way, warps in Counter(ways.warps).items():
+        warp = ways.warps.index(way)
+        for block, position in blocks_of(ways, warp):
+            part = position.region, position.piece
+            times.setdefault(part, set()).add(position.trips)
+            flop[part] += warps * kinds[block][0]
+            exps[part] += warps * kinds[block][1]
+    return {part: _work(flop[part] / len(trips), exps[part] / len(trips)) for part, trips in times.items()}
+
+
+def dtype_of(ways: CtaPaths) -> str:
+    """Element type of the operands of a CTA's tile products; fp16 where it makes none."""
+    bits = Counter(product.bits for one in ways.flow.instructions if (product := product_of(one)) is not None)
+    return DTYPES.get(bits.most_common(1)[0][0], "fp16") if bits else "fp16"
+
+
+def _of_block(ways: CtaPaths, block: int) -> tuple[float, int]:
+    flop, exps = 0.0, 0
+    for one in ways.flow.code(block):
+        if product := product_of(one):
+            flop += product.flop / product.warps
+        if one.family == "MUFU":
+            exps += WARP_THREADS
+    return flop, exps
+
+
+def _work(flop: float, exps: float) -> Work:
+    if not flop:
+        return Work(exp_count=round(exps))
+    deep = max(1, round(flop / 2 / TILE**2))
+    return Work(matmuls=(Matmul(m=TILE, n=TILE, k=deep),), exp_count=round(exps))
+
+
+def executions_of(ways: CtaPaths, steps: Mapping[Part, tuple[str, ...]]) -> dict[str, int]:
+    """Step name -> executions in a CTA. Args: steps: part -> the steps that stand for it."""
+    seen: dict[Part, set[tuple[int, ...]]] = {}
+    for warp in {ways.warps.index(way) for way in ways.warps}:
+        for _, position in blocks_of(ways, warp):
+            seen.setdefault((position.region, position.piece), set()).add(position.trips)
+    return {name: len(seen.get(part, ())) for part, names in steps.items() for name in names}

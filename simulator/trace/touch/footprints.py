@@ -1,0 +1,106 @@
+"""Sets of bytes that accesses touch, as runs; and runs as rectangles.
+
+A run is what touches neighbouring sectors: its first byte, and its length [B]. Loads of a warp, and of several warps,
+share sectors that they touch together; each asynchronous copy past L1 fetches its own.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...limits import SECTOR_BYTES
+from ..values import Array
+
+Runs = tuple[tuple[int, int], ...]
+
+
+class Rectangle(NamedTuple):
+    """Rows of one width at one pitch. Args: offset: of the first byte; pitch: 0 for one row; all in bytes but rows."""
+
+    offset: int
+    rows: int
+    pitch: int
+    width: int
+
+
+class Touched(NamedTuple):
+    """Bytes that threads touch. Args: addresses: int64 (threads,), of those that take part; size: from each [B]."""
+
+    addresses: Array
+    size: int
+
+
+def sectors_of(touched: Touched) -> Array:
+    """Numbers of the sectors that are touched, each once, in order."""
+    offsets = range(0, touched.size, SECTOR_BYTES)
+    first = [(touched.addresses + offset) // SECTOR_BYTES for offset in offsets]
+    return np.unique(np.concatenate([*first, (touched.addresses + touched.size - 1) // SECTOR_BYTES]))
+
+
+def runs_of(parts: Sequence[Touched], sectors: Array | None = None) -> Runs:
+    """What several accesses touch together, as runs of neighbouring sectors.
+
+    Args:
+        sectors: those that count, where not all do.
+    """
+    if not parts:
+        return ()
+    begins = np.concatenate([part.addresses for part in parts])
+    ends = np.concatenate([part.addresses + part.size for part in parts])
+    every = np.unique(np.concatenate([sectors_of(part) for part in parts])) if sectors is None else sectors
+    if not len(every):
+        return ()
+    breaks = np.flatnonzero(np.diff(every) != 1)
+    firsts, lasts = every[np.r_[0, breaks + 1]], every[np.r_[breaks, len(every) - 1]]
+    # The first and the last byte of each run, which may begin and end within a sector.
+    order_begins, order_ends = np.sort(begins), np.sort(ends)
+    low = np.maximum(
+        firsts * SECTOR_BYTES,
+        order_begins[np.searchsorted(order_begins, firsts * SECTOR_BYTES).clip(max=len(begins) - 1)],
+    )
+    high_edge = (lasts + 1) * SECTOR_BYTES
+    high = np.minimum(high_edge, order_ends[(np.searchsorted(order_ends, high_edge, side="right") - 1).clip(min=0)])
+    starts = np.where(low < (firsts + 1) * SECTOR_BYTES, low, firsts * SECTOR_BYTES)
+    stops = np.where(high > lasts * SECTOR_BYTES, high, high_edge)
+    return tuple((int(start), int(stop - start)) for start, stop in zip(starts, stops, strict=True))
+
+
+def layers_of(parts: Sequence[Touched]) -> list[Runs]:
+    """What copies fetch that share nothing: all of it once, what several fetch a second time, and so on."""
+    each = [sectors_of(part) for part in parts]
+    numbers, counts = np.unique(np.concatenate(each), return_counts=True)
+    return [
+        runs_of(parts) if layer == 0 else runs_of(_whole(numbers[counts > layer])) for layer in range(int(counts.max()))
+    ]
+
+
+def _whole(sectors: Array) -> list[Touched]:
+    return [Touched(sectors * SECTOR_BYTES, SECTOR_BYTES)]
+
+
+def moved(runs: Runs, by: int) -> Runs:
+    """The same runs, so many bytes further."""
+    return tuple((start + by, length) for start, length in runs)
+
+
+def rectangles_of(runs: Runs) -> list[Rectangle]:
+    """Runs of one length at one pitch, as few rectangles as come of taking them in order."""
+    found: list[Rectangle] = []
+    at = 0
+    while at < len(runs):
+        start, length = runs[at]
+        stop, pitch = at + 1, 0
+        while stop < len(runs) and runs[stop][1] == length:
+            apart = runs[stop][0] - runs[stop - 1][0]
+            if pitch not in (0, apart):
+                break
+            pitch, stop = apart, stop + 1
+        found.append(Rectangle(start, stop - at, pitch if stop - at > 1 else 0, length))
+        at = stop
+    return found
+
+
+def total_bytes(runs: Iterable[tuple[int, int]]) -> int:
+    """Bytes of all runs in whole sectors [B]."""
+    return sum((-(-(start + length) // SECTOR_BYTES) - start // SECTOR_BYTES) * SECTOR_BYTES for start, length in runs)

@@ -1,0 +1,81 @@
+"""Pieces of a use that no affine function gives, iteration by iteration: pages, gathered rows, what L1 has half of.
+
+The pieces are sectors, or whole multiples of them: the longest length that all runs are made of. A CTA of fewer
+iterations than the one that was followed does in its last ones what that one does in its own.
+"""
+
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+
+from ...limits import SECTOR_BYTES
+from ..values import Array
+from .footprints import Runs
+
+MOST_PIECES = 1 << 22
+"""Pieces of a use that are listed at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Lists of pieces.
+
+    Args:
+        starts: int64 (pieces,), where each begins [B]; width: of each [B];
+        spans: int64 (lists, 2): first piece and number of pieces of a list; a list for each iteration of each CTA;
+        at, until: int64 (CTAs,), lists of each CTA.
+    """
+
+    starts: Array
+    width: int
+    spans: Array
+    at: Array
+    until: Array
+
+
+def listing_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> Listing | None:
+    """Lists of what each CTA touches in each iteration.
+
+    Args:
+        origins: int64 (CTAs, iterations), where the followed CTA's runs of an iteration lie in each [B];
+        shapes: of each iteration of the followed CTA, relative to its origin; done: iterations of each CTA;
+        tail: iterations at the end that are told from the end.
+
+    Returns:
+        None where there would be too many.
+    """
+    ctas, most = origins.shape
+    kinds = list(dict.fromkeys(shapes))
+    numbers = np.array([kinds.index(shape) for shape in shapes], dtype=np.int64)
+    column = np.broadcast_to(np.arange(most), (ctas, most))
+    from_end = most - (done[:, None] - column)
+    kind = numbers[np.where(from_end >= most - tail, from_end, column).clip(0, most - 1)]
+    made = column < done[:, None]
+    width = 0
+    cut: dict[tuple[int, int], tuple[Array, Array]] = {}
+    for number, residue in np.unique(np.stack([kind[made], origins[made] % SECTOR_BYTES], axis=1), axis=0).tolist():
+        begins = np.array([start for start, _ in kinds[number]], dtype=np.int64)
+        ends = begins + np.array([length for _, length in kinds[number]], dtype=np.int64)
+        low = (begins + residue) // SECTOR_BYTES * SECTOR_BYTES - residue
+        high = -(-(ends + residue) // SECTOR_BYTES) * SECTOR_BYTES - residue
+        cut[number, residue] = low, high
+        width = gcd(width, *(high - low).tolist())
+    pieces: dict[tuple[int, int], Array] = {
+        key: np.concatenate([np.arange(first, last, width) for first, last in zip(low, high, strict=True)] or [low])
+        for key, (low, high) in cut.items()
+    }
+    counts = np.zeros((ctas, most), dtype=np.int64)
+    for (number, residue), offsets in pieces.items():
+        counts[made & (kind == number) & (origins % SECTOR_BYTES == residue)] = len(offsets)
+    if counts.sum() > MOST_PIECES:
+        return None
+    firsts = np.concatenate(([0], np.cumsum(counts.reshape(-1))[:-1])).reshape(ctas, most)
+    starts = np.zeros(int(counts.sum()), dtype=np.int64)
+    for (number, residue), offsets in pieces.items():
+        where = made & (kind == number) & (origins % SECTOR_BYTES == residue)
+        places = firsts[where][:, None] + np.arange(len(offsets))
+        starts[places] = origins[where][:, None] + offsets
+    at = np.arange(ctas, dtype=np.int64) * most
+    spans = np.stack([firsts.reshape(-1), counts.reshape(-1)], axis=1)
+    return Listing(starts=starts, width=width, spans=spans, at=at, until=at + done)

@@ -1,0 +1,274 @@
+"""What a part of the code does to one storage, over all iterations and all CTAs of a class: a *use*.
+
+A use is a set of runs that moves on by a stride with every iteration, and begins where each CTA has it begin.
+Iterations that touch other sets (the last of a row, a diagonal) are uses of their own, for a stretch of iterations.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...limits import SECTOR_BYTES
+from ..cta.bases import Seen
+from ..cta.given import Subject
+from ..cta.one_cta import OneCta
+from ..values import Array
+from .footprints import Runs, layers_of, moved, runs_of
+from .listing import Listing
+from .phases import Part, Phases
+from .sorted_accesses import Made, Sort, join_prologues, sorted_accesses
+
+MOST_STRETCHES = 6
+"""Stretches of like iterations of a loop that become loops of their own; beyond it each iteration is listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What a phase of the code does to a storage.
+
+    Args:
+        part, phase: where; storage: number; kind: load, store or atomic; path: as in `program.Tile`.
+        runs: relative to the base; base: in each CTA of the class, where the first iteration has it, int64 (CTAs,) [B];
+        strides: from iteration to iteration of each loop around, the outermost first [B].
+        first, last: iterations of the innermost loop in which it is done; last: -1: to the end.
+        ahead: iterations that it is done before its own.
+        uneven: where no strides tell it: what it touches, iteration by iteration; listing: the same as lists.
+    """
+
+    part: Part
+    phase: int
+    storage: int
+    kind: str
+    path: str
+    runs: Runs
+    base: Array
+    strides: tuple[int, ...]
+    first: int = 0
+    last: int = -1
+    ahead: int = 0
+    uneven: "Uneven | None" = None
+    listing: Listing | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uneven:
+    """What a use touches in each iteration of all loops around it, in order.
+
+    Args:
+        origins: where an iteration lies in each CTA, int64 (CTAs, iterations) [B]; shapes: runs there, of each;
+        sizes: iterations of each loop, the outermost first.
+    """
+
+    origins: Array
+    shapes: tuple[Runs, ...]
+    sizes: tuple[int, ...]
+
+
+def uses_of(
+    subject: Subject,
+    one: OneCta,
+    phases: Phases,
+    seen: Mapping[int, Seen],
+    rank: int,
+    trips: Mapping[int, int],
+    room_bytes: float,
+    whole: frozenset[int] = frozenset(),
+) -> tuple[list[Use], dict[int, float], list[str], frozenset[int]]:
+    """All uses of a class of CTAs.
+
+    Args:
+        one: the CTA that was followed; seen: where accesses of all CTAs begin; rank: of `one` among these;
+        trips: region -> iterations of a stay, in `one`; room_bytes: of L1, for each CTA of an SM;
+        whole: regions of which all iterations were seen in all CTAs.
+
+    Returns:
+        Uses; place of a load -> share of its bytes that L1 serves; remarks, one line each; regions of which all
+        iterations have to be seen, as something goes on unevenly there.
+    """
+    made, in_l1 = sorted_accesses(subject, one, phases, room_bytes)
+    ahead = join_prologues(one, made)
+    notes: list[str] = []
+    found: list[Use] = []
+    uneven: set[int] = set()
+    for key, iterations in made.items():
+        course = _course(iterations, seen, ahead.get(key, 0))
+        if not course.even:
+            uneven.add(key.part[0])
+        found += _uses(subject, key, iterations, seen, rank, trips, course, key.part[0] in whole, notes)
+    return found, in_l1, notes, frozenset(uneven)
+
+
+def _uses(
+    subject: Subject,
+    key: Sort,
+    iterations: Mapping[tuple[int, ...], list[Made]],
+    seen: Mapping[int, Seen],
+    rank: int,
+    trips: Mapping[int, int],
+    course: "_Course",
+    listed: bool,
+    notes: list[str],
+) -> list[Use]:
+    name = subject.memory.storages[key.storage].name if key.storage in subject.memory.storages else "?"
+    order = sorted(iterations)
+    begin = order[0]
+    ahead, strides, moves = course.ahead, course.strides, course.moves
+    line = subject.place_text(iterations[begin][0].place)
+    if not course.even and not listed:
+        notes.append(f"{line}: {key.kind} of {name} does not move on evenly; taken as if it did")
+    layers: dict[int, dict[tuple[int, ...], Runs]] = defaultdict(dict)
+    known: dict[bytes, list[Runs]] = {}
+    for at in order:
+        own = _signature(iterations[at], moves[at])
+        if own not in known:
+            known[own] = [moved(runs, -moves[at]) for runs in _layers(iterations[at])]
+        for layer, runs in enumerate(known[own]):
+            if runs:
+                layers[layer][at] = runs
+    starts = _starts(iterations[begin], seen, rank)
+    found: list[Use] = []
+    for runs_at in layers.values():
+        stretches = _stretches(runs_at, len(strides))
+        slivers = any(stride % SECTOR_BYTES for stride in strides)
+        slivers = slivers and max(length for _, _, runs in stretches for _, length in runs) < SECTOR_BYTES
+        uneven = None
+        if strides and ((not course.even and listed) or len(stretches) > MOST_STRETCHES or slivers):
+            uneven = _uneven(runs_at, iterations, course, seen, rank, trips[key.part[0]])
+            stretches = [(0, -1, max(runs_at.values(), key=list(runs_at.values()).count))]
+        for first, last, runs in stretches:
+            origin = runs[0][0]
+            zero = origin - sum(step * then for step, then in zip(strides, begin, strict=True))
+            found.append(
+                Use(
+                    part=key.part,
+                    phase=key.phase,
+                    storage=key.storage,
+                    kind=key.kind,
+                    path=key.path,
+                    runs=moved(runs, -origin),
+                    base=starts + zero,
+                    strides=strides,
+                    first=first,
+                    last=last,
+                    ahead=ahead,
+                    uneven=uneven,
+                )
+            )
+    if not strides:
+        return found
+    total = trips[key.part[0]]
+    whole = [replace(use, last=-1 if use.last >= total else use.last) for use in found]
+    if ahead:
+        # The copies of a pipelined loop are of all of its iterations, whatever is masked at its end.
+        return whole if len(whole) > 1 else [replace(use, first=0, last=-1) for use in whole]
+    return whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Course:
+    """How a use goes on from iteration to iteration.
+
+    Args:
+        ahead: iterations that it is done before its own; strides: of each loop around [B];
+        moves: iteration -> how far it is from the first [B]; even: whether that is strides alone, in all CTAs.
+    """
+
+    ahead: int
+    strides: tuple[int, ...]
+    moves: Mapping[tuple[int, ...], int]
+    even: bool
+
+
+def _course(iterations: Mapping[tuple[int, ...], list[Made]], seen: Mapping[int, Seen], ahead: int) -> _Course:
+    begin = min(iterations)
+    anchors = {at: _anchor(made, ahead > 0) for at, made in iterations.items()}
+    strides = _strides(anchors, begin)
+    moves = {at: sum(step * (now - then) for step, now, then in zip(strides, at, begin, strict=True)) for at in anchors}
+    even = all(anchors[at] - anchors[begin] == moves[at] for at in anchors)
+    if not even:
+        moves = {at: anchor - anchors[begin] for at, anchor in anchors.items()}
+    for made in iterations.values() if even and not ahead and begin else ():
+        own = seen[made[0].place].addresses
+        first, second = made[0].position.trips, (*made[0].position.trips[:-1], made[0].position.trips[-1] + 1)
+        if first in own and second in own and second in iterations and np.ptp(own[second] - own[first]):
+            return _Course(ahead=ahead, strides=strides, moves=moves, even=False)
+    return _Course(ahead=ahead, strides=strides, moves=moves, even=even)
+
+
+def _starts(made: Sequence[Made], seen: Mapping[int, Seen], rank: int) -> Array:
+    """How much further than in the CTA that was followed an iteration begins in each, int64 (CTAs,) [B]."""
+    addresses = seen[made[0].place].addresses
+    at = made[0].position.trips
+    starts = addresses[at] if at in addresses else addresses[min(addresses)]
+    found: Array = starts - starts[rank]
+    return found
+
+
+def _anchor(made: Sequence[Made], pipelined: bool) -> int:
+    """What moves on with iterations: the first thread's address; of copies in several places, the lowest."""
+    if not pipelined:
+        return made[0].anchor
+    return min(int(part.addresses.min()) for copy in made for part in copy.touched)
+
+
+def _strides(anchors: Mapping[tuple[int, ...], int], begin: tuple[int, ...]) -> tuple[int, ...]:
+    found = []
+    for axis in range(len(begin)):
+        along = sorted(at for at in anchors if at[:axis] == begin[:axis] and at[axis + 1 :] == begin[axis + 1 :])
+        found.append(
+            (anchors[along[1]] - anchors[along[0]]) // (along[1][axis] - along[0][axis]) if len(along) > 1 else 0
+        )
+    return tuple(found)
+
+
+def _signature(made: Sequence[Made], by: int) -> bytes:
+    """Equal where the same bytes are touched, and fetched, relative to where the iteration stands."""
+    parts = [part.addresses - by for copy in made for part in copy.touched]
+    parts += [copy.sectors * 32 - by for copy in made if copy.sectors is not None]
+    sizes = [np.array([part.size, len(part.addresses)]) for copy in made for part in copy.touched]
+    return b"".join(part.tobytes() for part in (*sizes, *parts))
+
+
+def _layers(made: Sequence[Made]) -> list[Runs]:
+    parts = [part for copy in made for part in copy.touched]
+    if made[0].sectors is None:
+        return layers_of(parts)
+    sectors = np.unique(np.concatenate([copy.sectors for copy in made if copy.sectors is not None]))
+    return [runs_of(parts, sectors)]
+
+
+def _uneven(
+    runs_at: Mapping[tuple[int, ...], Runs],
+    iterations: Mapping[tuple[int, ...], list[Made]],
+    course: "_Course",
+    seen: Mapping[int, Seen],
+    rank: int,
+    length: int,
+) -> Uneven:
+    """What is touched in each iteration, nothing in some. Args: length: iterations of the innermost loop."""
+    begin = min(runs_at)
+    sizes = (*(max(at[axis] for at in iterations) + 1 for axis in range(len(begin) - 1)), length)
+    origins, shapes = [], []
+    for at in np.ndindex(*sizes):
+        made = iterations.get(at)
+        origins.append(_starts(made or iterations[min(iterations)], seen, rank) + (course.moves[at] if made else 0))
+        shapes.append(runs_at.get(at, ()))
+    return Uneven(origins=np.stack(origins, axis=1), shapes=tuple(shapes), sizes=sizes)
+
+
+def _stretches(runs_at: Mapping[tuple[int, ...], Runs], depth: int) -> list[tuple[int, int, Runs]]:
+    """Stretches of iterations of the innermost loop that touch the same: from, to before, what."""
+    if depth == 0:
+        return [(0, -1, next(iter(runs_at.values())))]
+    inner: dict[int, Runs] = {}
+    for at in sorted(runs_at):
+        inner.setdefault(at[-1], runs_at[at])
+    found: list[tuple[int, int, Runs]] = []
+    for number, runs in sorted(inner.items()):
+        if found and found[-1][1] == number and found[-1][2] == runs:
+            found[-1] = found[-1][0], number + 1, runs
+        else:
+            found.append((number, number + 1, runs))
+    return found

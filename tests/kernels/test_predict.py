@@ -1,0 +1,192 @@
+"""Launches of a user's own code, recorded, compiled and predicted, with no GPU."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tilesight.kernels.launch.availability import missing_package
+
+from tilesight.cli.main import main
+
+if missing_package() is None:
+    import torch
+    import triton
+    from kernels.zoo import rowwise
+
+    import tilesight
+
+pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
+
+FILE = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(X, Y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(Y + i, tl.load(X + i, mask=i < n) * 2, mask=i < n)
+
+
+@triton.autotune([triton.Config({"BLOCK": size}) for size in (256, 1024)], key=["n"])
+@triton.heuristics({"EVEN": lambda given: given["n"] % given["BLOCK"] == 0})
+@triton.jit
+def tuned(X, Y, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(Y + i, tl.load(X + i) * 2)
+
+
+@triton.jit
+def gather(X, IDS, Y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(Y + i, tl.load(X + tl.load(IDS + i)))
+
+
+@triton.jit
+def sum_of(X, Y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(Y + tl.program_id(0), tl.sum(tl.load(X + i), 0))
+
+
+def run():
+    print("what the user prints")
+    x = torch.empty(1 << 20, device="cuda")
+    assert x.is_cuda and torch.cuda.get_device_properties(0).multi_processor_count > 100
+    y = torch.empty_like(x)
+    double[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel(), BLOCK=1024)
+    double[(1024,)](y, x, x.numel(), BLOCK=1024)
+
+
+def tune():
+    x = torch.empty(1 << 20, device="meta")
+    tuned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, torch.empty_like(x), x.numel())
+
+
+def unknown():
+    x = torch.empty(1024, device="meta")
+    gather[(4,)](x, torch.empty(1024, dtype=torch.int32, device="meta"), torch.empty_like(x), BLOCK=256)
+
+
+def beyond():
+    sum_of[(5,)](torch.empty(1200, device="meta"), torch.empty(5, device="meta"), BLOCK=256)
+
+
+def nothing():
+    pass
+
+
+def needs(something):
+    pass
+
+
+def raises():
+    raise KeyError("of my own")
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A user's file."""
+    path = tmp_path / "mine.py"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second reads what the first has written, from L2; cold, both read HBM."""
+    assert main(["predict", f"{file}:run", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(told) == ["schema", "device", "l2", "launches", "total", "notes"]
+    first, second = told["launches"]
+    assert first["name"] == "double" and first["grid"] == [1024, 1, 1] and first["refused"] is None
+    assert first["traffic"]["hbm_read_bytes"] == 4 << 20
+    assert second["traffic"]["hbm_read_bytes"] == 0
+    assert first["known_accesses"] == first["accesses"] == 4
+    assert told["total"]["cycles"] == first["traffic"]["cycles"] + second["traffic"]["cycles"]
+    assert main(["predict", f"{file}:run", "--json", "--l2", "cold"]) == 0
+    cold = json.loads(capsys.readouterr().out)["launches"]
+    assert [one["traffic"]["hbm_read_bytes"] for one in cold] == [4 << 20, 4 << 20]
+
+
+def test_configurations_of_an_autotuned_kernel_are_compared(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One row in the sum, the fastest; all of them below."""
+    assert main(["predict", f"{file}:tune"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("1 launch on h200")
+    assert text.count("BLOCK: 256") == 1 and "fastest of 2 configurations: BLOCK: 1024" in text
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "line"),
+    [
+        ("absent", 2, "mine.py: has no function absent"),
+        ("nothing", 2, "mine.py: nothing() launches no Triton kernel"),
+        ("needs", 2, "mine.py: needs needs arguments (something): name a function that takes none"),
+        ("raises", 1, "KeyError: 'of my own' (mine.py:65)"),
+    ],
+)
+def test_what_cannot_be_called_is_one_line(
+    file: Path, capsys: pytest.CaptureFixture[str], function: str, code: int, line: str
+) -> None:
+    """The user's own message, where it is the user's code that raises."""
+    assert main(["predict", f"{file}:{function}"]) == code
+    assert capsys.readouterr().err.splitlines() == [f"tilesight: {line}"]
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        ("unknown", "kernel gather: line 24: its address depends on tensor IDS, whose values are not known: "
+         "pass IDS as a CPU tensor"),
+        ("beyond", "kernel sum_of: line 30: load reaches 320 B beyond tensor X"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_predicted_names_line_and_tensor(
+    file: Path, capsys: pytest.CaptureFixture[str], function: str, line: str
+) -> None:
+    """It is a row of the answer like others; nothing else was asked for, so the command fails."""
+    assert main(["predict", f"{file}:{function}", "--json"]) == 1
+    (launch,) = json.loads(capsys.readouterr().out)["launches"]
+    assert launch["refused"] == line and launch["traffic"] is None
+
+
+def test_there_is_no_such_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor something that is none."""
+    assert main(["predict", "nowhere.py:run"]) == 2
+    assert main(["predict", "nowhere.py"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "tilesight: nowhere.py: no such file",
+        "tilesight: 'nowhere.py': must be FILE.py:FUNCTION",
+    ]
+
+
+def test_values_of_cpu_tensors_decide_addresses() -> None:
+    """Rows that are gathered twice are read once; each CTA reads a sector of the indices."""
+    ids = torch.tensor([3, 3, 7, 3], dtype=torch.int32)
+    with tilesight.capture() as launches:
+        table, out = (torch.empty(rows, 128, device="meta", dtype=torch.float16) for rows in (64, 4))
+        rowwise.embedding[(4,)](ids, table, out, D=128)
+    predicted = tilesight.predict(launches, device="h200")
+    assert predicted.rows[0].traffic.hbm_read_bytes <= 2 * 256 + 4 * 32
+    assert "kernel embedding: values of IDS were used" in predicted.rows[0].notes
+
+
+def test_a_recording_runs_nothing_and_ends() -> None:
+    """Outside of the block kernels are launched as ever, and there is no GPU again."""
+    with tilesight.capture("a100") as launches:
+        x = torch.zeros(1024)
+        assert torch.cuda.get_device_capability() == (8, 0)
+        rowwise.add[(4,)](x, x, x, 1024, BLOCK=256)
+    assert launches[0].grid == (4, 1, 1) and launches[0].arguments == {"n": 1024, "BLOCK": 256}
+    assert {tensor.storage for tensor in launches[0].tensors.values()} == {0}
+    assert not torch.cuda.is_available() or torch.cuda.device_count() > 0
+    assert triton.runtime.jit.JITFunction.run.__name__ == "run"
+
+
+def test_one_kernel_compiles_for_every_architecture() -> None:
+    """The same call on other devices; a frame has a row for it."""
+    with tilesight.capture() as launches:
+        rowwise.CASES["add"]("meta")()
+    times = {name: tilesight.predict(launches, device=name).total.time_s for name in ("h200", "a100")}
+    assert 0 < times["h200"] != times["a100"]

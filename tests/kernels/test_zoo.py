@@ -1,0 +1,96 @@
+"""Foreign kernels of many kinds, traced from their machine code, touch what Triton's interpreter says they touch."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tilesight.kernels.launch.availability import missing_package
+
+if missing_package() is None:
+    from kernels.zoo import rowwise, tiled
+    from kernels.zoo.traced import sectors, traced
+    from tilesight.simulator.launch.program import Launch, Loop, Step, Tile
+
+    CASES = rowwise.CASES | tiled.CASES
+else:
+    CASES = {}
+
+pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
+ZOO = Path(__file__).parent / "zoo"
+Touched = dict[str, dict[str, list[int]]]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Touched]:
+    """What all cases touch in the interpreter, which needs a process of its own."""
+    file = tmp_path_factory.mktemp("zoo") / "recorded.json"
+    command = [sys.executable, "-P", str(ZOO / "record.py"), str(file)]
+    subprocess.run(command, env=os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}, check=True)
+    found: dict[str, Touched] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def as_stores(touched: Touched) -> Touched:
+    """Atomics count as stores: they go to L2, and nothing comes back that anybody waits for."""
+    found: Touched = {}
+    for cta, kinds in touched.items():
+        own = found.setdefault(cta, {})
+        for key, numbers in kinds.items():
+            kind, name = key.split(" ", 1)
+            renamed = f"{'store' if kind == 'atomic' else kind} {name}"
+            own[renamed] = sorted({*own.get(renamed, []), *numbers})
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_traced_program_touches_what_the_interpreter_touches(name: str, recorded: dict[str, Touched]) -> None:
+    """Sector by sector, CTA by CTA."""
+    one, launch = traced(CASES[name])
+    assert sectors(launch) == as_stores(recorded[name])
+    assert one.known == one.accesses > 0
+    assert one.notes == ()
+
+
+def changed(launch: "Launch", how: Any) -> "Launch":
+    """The launch with every step and loop passed through a function."""
+
+    def walk(body: Any) -> Any:
+        return tuple(how(replace(node, body=walk(node.body)) if isinstance(node, Loop) else node) for node in body)
+
+    return replace(launch, program=replace(launch.program, body=walk(launch.program.body)))
+
+
+def stride(node: Any) -> Any:
+    """A mutant: what loops add to a tile's column is a sector too much."""
+
+    def of(tile: "Tile") -> "Tile":
+        col = tuple((name, coefficient + 32 * name.startswith("i")) for name, coefficient in tile.col)
+        return replace(tile, col=col)
+
+    return replace(node, loads=tuple(map(of, node.loads))) if isinstance(node, Step) else node
+
+
+def tail(node: Any) -> Any:
+    """A mutant: stores miss the last row."""
+
+    def of(tile: "Tile") -> "Tile":
+        return replace(tile, rows=tile.rows - 1)
+
+    return replace(node, stores=tuple(map(of, node.stores))) if isinstance(node, Step) else node
+
+
+def trip(node: Any) -> Any:
+    """A mutant: loops run once less."""
+    return replace(node, trips=node.trips - 1) if isinstance(node, Loop) and isinstance(node.trips, int) else node
+
+
+@pytest.mark.parametrize("mutant", [stride, tail, trip])
+def test_a_wrong_program_is_caught(mutant: Any, recorded: dict[str, Touched]) -> None:
+    """A wrong stride, a missed row, a wrong number of iterations."""
+    _, launch = traced(CASES["gemm"])
+    assert sectors(changed(launch, mutant)) != as_stores(recorded["gemm"])

@@ -1,0 +1,52 @@
+"""What the kernels of the zoo touch in Triton's interpreter: sectors, by CTA, kind and tensor.
+
+Run as `python record.py FILE` with TRITON_INTERPRET=1; writes one JSON object: case -> CTA, as `x,y,z` -> kind and
+parameter, as `load X` -> sectors from the tensor's begin.
+"""
+
+import json
+import sys
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from tilesight.kernels.capture.interpreter import record_addresses
+from triton.runtime.interpreter import InterpretedFunction
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import rowwise
+import tiled
+
+SECTOR_BYTES = 32
+
+
+def recorded(case) -> dict[str, dict[str, list[int]]]:
+    """One case. Args: case: function of a device that makes a launch."""
+    tensors: dict[str, torch.Tensor] = {}
+    run = InterpretedFunction.run
+
+    def noting(function, *args, **kwargs):
+        names = function.fn.__code__.co_varnames[: function.fn.__code__.co_argcount]
+        tensors.update({name: one for name, one in zip(names, args, strict=False) if isinstance(one, torch.Tensor)})
+        return run(function, *args, **kwargs)
+
+    with patch.object(InterpretedFunction, "run", noting):
+        noted = record_addresses(case("cpu"))
+    found: dict[str, dict[str, list[int]]] = {}
+    for cta, kinds in noted.items():
+        own = found.setdefault(",".join(map(str, cta)), {})
+        for kind, parts in kinds.items():
+            addresses = np.unique(np.concatenate(parts))
+            for name, tensor in tensors.items():
+                begin = tensor.data_ptr()
+                inside = addresses[(addresses >= begin) & (addresses < begin + tensor.nbytes)] - begin
+                if len(inside):
+                    own[f"{kind} {name}"] = np.unique(inside // SECTOR_BYTES).tolist()
+    return found
+
+
+if __name__ == "__main__":
+    every = rowwise.CASES | tiled.CASES
+    Path(sys.argv[1]).write_text(json.dumps({name: recorded(case) for name, case in every.items()}), encoding="utf-8")

@@ -1,0 +1,54 @@
+"""What traced programs of the zoo's kernels touch: sectors, by CTA, kind and tensor, from their tiles."""
+
+import numpy as np
+from tilesight.kernels.capture.lowering import lower
+from tilesight.kernels.compile.calls import CompiledCall, compile_calls
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.launch.walk import accesses
+from tilesight.simulator.trace.cta.given import Called
+from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
+
+import tilesight
+from tilesight.predicting import room_of
+
+SECTOR_BYTES = 32
+DEVICE = tilesight.load_device("h200")
+
+
+def traced(case) -> tuple[Traced, Launch]:
+    """The one launch of a case, on tensors without data. Args: case: function of a device that makes a launch."""
+    with tilesight.capture() as launches:
+        case("meta")()
+    (launch,) = launches
+    (outcome,) = compile_calls([lower(launch, 90)], DEVICE, workers=1)
+    assert isinstance(outcome, CompiledCall), outcome
+    call = outcome.call
+    one = trace(
+        Called(
+            name=call.name,
+            grid=call.grid,
+            num_warps=call.num_warps,
+            num_stages=call.num_stages,
+            resources=outcome.resources,
+            storages=call.storages,
+            lines=outcome.lines,
+        ),
+        room_of(outcome.resources, call.grid, DEVICE),
+    )
+    return one, launches_of([one])[0]
+
+
+def sectors(launch: Launch) -> dict[str, dict[str, list[int]]]:
+    """CTA, as `x,y,z` -> `load X`, `store X` -> sectors from the tensor's begin."""
+    found: dict[str, dict[str, list[int]]] = {}
+    x, y, _ = launch.grid
+    for cta in range(launch.cta_count):
+        own: dict[str, set[int]] = {}
+        for access in accesses(launch.program, cta):
+            pitch = launch.program.tensor(access.tensor).pitch_bytes
+            touched = own.setdefault(f"{access.kind} {access.tensor}", set())
+            for begin in ((access.row + np.arange(access.rows)) * pitch + access.col).tolist():
+                touched.update(range(begin // SECTOR_BYTES, (begin + access.cols - 1) // SECTOR_BYTES + 1))
+        if own:
+            found[f"{cta % x},{cta // x % y},{cta // (x * y)}"] = {key: sorted(each) for key, each in own.items()}
+    return found

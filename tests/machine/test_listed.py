@@ -1,0 +1,48 @@
+"""Tiles in pieces whose origins are listed: as tiles whose origins are affine, where these say the same."""
+
+from dataclasses import replace
+
+import numpy as np
+from machine.toys import TILE_BYTES, TILE_ROWS, launch, run, tensor, tile
+from tilesight.simulator.launch.lists import Lists
+from tilesight.simulator.launch.program import Launch, Loop, Step
+from tilesight.simulator.launch.walk import accesses, tally
+
+TILES = 40
+
+
+def listed(order: list[int], ctas: int) -> Launch:
+    """CTA c loads tile order[c * n + i] in iteration i, each of them listed."""
+    each = len(order) // ctas
+    pieces = np.array([(TILE_ROWS * number, 0) for number in order], dtype=np.int64)
+    spans = np.array([(place, 1) for place in range(len(order))], dtype=np.int64)
+    lists = Lists(spans=spans, pieces=pieces, at="at", until="until", per=(("i", 1),))
+    step = Step(name="load", loads=(replace(tile("X"), lists=lists),))
+    items = [(0, cta * each, (cta + 1) * each) for cta in range(ctas)]
+    body = (Loop(counter="i", trips=each, body=(step,)),)
+    return launch(body, (tensor("X", TILES),), items, ("slab", "at", "until"))
+
+
+def affine(ctas: int, each: int) -> Launch:
+    """CTA c loads tile c * each + i in iteration i."""
+    step = Step(name="load", loads=(tile("X", at=1, i=1),))
+    body = (Loop(counter="i", trips=each, body=(step,)),)
+    return launch(body, (tensor("X", TILES),), [(0, cta * each) for cta in range(ctas)], ("slab", "at"))
+
+
+def test_a_list_in_order_is_a_loop() -> None:
+    """The same accesses, bytes and cycles."""
+    one, other = listed(list(range(TILES)), 4), affine(4, 10)
+    for cta in range(4):
+        assert list(accesses(one.program, cta)) == list(accesses(other.program, cta))
+    assert tally(one.program) == tally(other.program)
+    ran, expected = run(one), run(other)
+    assert (ran.cycles, ran.fabric_bytes) == (expected.cycles, expected.fabric_bytes)
+    assert ran.hbm_read_bytes == expected.hbm_read_bytes == TILES * TILE_BYTES
+
+
+def test_what_is_listed_twice_is_read_once() -> None:
+    """From HBM; into the SM both times."""
+    one = listed([3, 3, 7, 3, 7, 7, 3, 3], 2)
+    assert run(one).hbm_read_bytes == 2 * TILE_BYTES
+    assert tally(one.program).load_bytes == {"X": 8 * TILE_BYTES}

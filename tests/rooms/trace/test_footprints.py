@@ -1,0 +1,101 @@
+"""Sets of bytes as runs, rectangles and lists, in examples that can be told by hand."""
+
+import numpy as np
+import pytest
+from tilesight.simulator.trace.program.pitches import Piece, rows_of
+from tilesight.simulator.trace.touch.footprints import (
+    Rectangle,
+    Runs,
+    Touched,
+    layers_of,
+    moved,
+    rectangles_of,
+    runs_of,
+    sectors_of,
+    total_bytes,
+)
+from tilesight.simulator.trace.touch.in_l1 import Passing, missed
+from tilesight.simulator.trace.touch.listing import listing_of
+
+
+def touched(*addresses: int, size: int = 4) -> Touched:
+    """Threads at these addresses."""
+    return Touched(np.array(addresses, dtype=np.int64), size)
+
+
+@pytest.mark.parametrize(
+    ("parts", "runs"),
+    [
+        ([touched(0, 4, 8)], ((0, 12),)),
+        ([touched(10, 100, size=2)], ((10, 2), (100, 2))),
+        # Neighbouring sectors are one run, whatever lies between in them.
+        ([touched(0, 60)], ((0, 64),)),
+        ([touched(30, size=16)], ((30, 16),)),
+        ([touched(64), touched(0)], ((0, 4), (64, 4))),
+    ],
+)
+def test_runs_begin_and_end_at_the_bytes_that_are_touched(parts: list[Touched], runs: Runs) -> None:
+    """In the middle of a sector, too."""
+    assert runs_of(parts) == runs
+
+
+def test_rows_at_a_pitch_are_a_rectangle() -> None:
+    """Another width, or another pitch, begins another one."""
+    rows = tuple((8192 * row, 128) for row in range(4))
+    assert rectangles_of(rows) == [Rectangle(0, 4, 8192, 128)]
+    assert rectangles_of((*rows, (40000, 64))) == [Rectangle(0, 4, 8192, 128), Rectangle(40000, 1, 0, 64)]
+    assert rectangles_of(moved(rows, 32)) == [Rectangle(32, 4, 8192, 128)]
+
+
+def test_copies_past_l1_share_nothing() -> None:
+    """What two of them fetch counts twice; loads of a warp are joined."""
+    parts = [touched(*range(0, 128, 16), size=16), touched(*range(0, 64, 16), size=16)]
+    assert [total_bytes(runs) for runs in layers_of(parts)] == [128, 64]
+    assert total_bytes(runs_of(parts)) == 128
+    assert sectors_of(parts[1]).tolist() == [0, 1]
+
+
+def test_l1_serves_what_was_touched_a_moment_ago() -> None:
+    """By bytes moved since; what goes out together is joined, and no hit."""
+    row = touched(*range(0, 256, 32))
+    other = touched(*range(4096, 4096 + 1024, 32))
+    order = [Passing(row, 0, True), Passing(row, 0, True), Passing(row, 1, True), Passing(other, 2, True),
+             Passing(row, 3, True)]  # fmt: skip
+    assert [len(found) for found in missed(order, room_bytes=1024)] == [8, 8, 0, 32, 8]
+    assert [len(found) for found in missed(order, room_bytes=8192)] == [8, 8, 0, 32, 0]
+    assert [len(found) for found in missed(order, room_bytes=0)] == [8, 8, 8, 32, 8]
+
+
+def test_lists_tell_the_end_from_the_end() -> None:
+    """A CTA of two iterations does in its last one what the one of three does in its own."""
+    origins = np.array([[0, 256, 1024], [4096, 512, 0]])
+    whole, part = ((0, 128),), ((0, 64),)
+    listing = listing_of(origins, [whole, whole, part], done=np.array([3, 2]), tail=1)
+    assert listing is not None and listing.width == 64
+    each = [
+        sorted(listing.starts[first : first + count].tolist())
+        for at, until in zip(listing.at, listing.until, strict=True)
+        for first, count in listing.spans[at:until].tolist()
+    ]
+    assert each == [[0, 64], [256, 320], [1024], [4096, 4160], [512]]
+
+
+def piece(rectangle: Rectangle, *base: int, stride: int = 0, trips: int = 1) -> Piece:
+    """A rectangle of CTAs that begin there."""
+    return Piece(rectangle=rectangle, base=np.array(base), strides=(stride,) if stride else (), trips=trips)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "pitch"),
+    [
+        # Tiles of a matrix; rows of it; tiles that move along it.
+        ([piece(Rectangle(0, 64, 4096, 128), 0, 128, 64 * 4096)], 4096),
+        ([piece(Rectangle(0, 1, 0, 2000), 0, 2000, 4000)], 2000),
+        ([piece(Rectangle(0, 64, 4096, 128), 0, stride=128, trips=32)], 4096),
+        # What runs over the end of a row of tiles takes all for one row.
+        ([piece(Rectangle(0, 4, 1024, 128), 0), piece(Rectangle(0, 1, 0, 640), 512)], 1 << 20),
+    ],
+)
+def test_the_pitch_of_a_storage_is_that_of_its_rectangles(pieces: list[Piece], pitch: int) -> None:
+    """Where there are none, what divides lengths and distances."""
+    assert rows_of(1 << 20, pieces).pitch == pitch
