@@ -16,7 +16,7 @@ _ROOMS = {
     "Scaling": "simulator.explore.lengths",
     "SoftmaxProblem": "simulator.problems.softmax",
     "all_schedules": "simulator.schedules.registry",
-    "capture": "kernels.capture.recording",
+    "capture": "predicting",
     "compare": "simulator.explore.lengths",
     "compiler": "compiling",
     "explore": "simulator.explore.explore",
@@ -48,7 +48,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from .compiling import compiler as compiler
-    from .kernels.capture.recording import capture as capture
+    from .predicting import capture as capture
     from .predicting import predict as predict
     from .simulator.device.device import Device as Device
     from .simulator.device.device import load_device as load_device

@@ -21,11 +21,33 @@ from .simulator.trace.cta.given import Called, Refused
 from .simulator.trace.program.launch import Traced, launches_of, trace
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from .kernels.capture.recorded import Capture
     from .kernels.compile.call import KernelCall
 
 L2 = ("pipeline", "cold", "warm")
 """What a launch finds in the caches: what those before left, nothing, or what itself left."""
+
+
+def capture(device: Device | str = "h200") -> "AbstractContextManager[list[Capture]]":
+    """Record the launches of Triton kernels in a `with` block, instead of running them; tensors need no data.
+
+    Args:
+        device: what code that asks for properties of its GPU is told.
+
+    Returns:
+        A context manager; what it gives is the list that launches are added to, in the order of their calls.
+
+    Raises:
+        RuntimeError: torch or triton is missing (one line).
+        ValueError: unknown device; or, in the block, a launch that cannot be recorded.
+    """
+    if reason := why_not():
+        raise RuntimeError(reason)
+    from .kernels.capture.recording import capture as recorded
+
+    return recorded(device)
 
 
 def predict(
