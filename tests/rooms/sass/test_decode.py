@@ -38,6 +38,13 @@ def test_control_bits_stand_above_bit_41_of_the_high_word(
     assert (one.wait_mask, one.reuse) == (waits, reuse)
 
 
+@pytest.mark.parametrize("predicate", ["PT", "UPT"])
+def test_what_always_runs_has_no_predicate(predicate: str) -> None:
+    """Both kinds of registers have one that is always true."""
+    (one,) = decode(listing(f"@{predicate} MOV R1, R2"))
+    assert one.predicate == ""
+
+
 def test_control_bits_that_are_printed_are_no_operands() -> None:
     """On sm_120 the last operand would carry the text of the control bits."""
     (one,) = decode(listing("LDC.64 R4, c[0x0][0x380]     &req={1,0} &wr=0x2     ?trans8"))
@@ -51,8 +58,8 @@ def test_operands_are_split_outside_brackets() -> None:
 
 def test_a_condition_among_a_branchs_operands_leaves_its_target() -> None:
     """`BRA.U !UP0, ...` would have no target."""
-    branch, call = decode(listing("BRA.U !UP0, 0x10", "CALL.REL.NOINC 0x0"))
-    assert (branch.target, call.target) == (16, 0)
+    branch, call, base = decode(listing("BRA.U !UP0, 0x10", "CALL.REL.NOINC 0x0", "JMP R2 0x20"))
+    assert (branch.target, call.target, base.target) == (16, 0, 32)
 
 
 @pytest.mark.parametrize(

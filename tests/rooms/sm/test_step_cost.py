@@ -169,6 +169,28 @@ def test_every_barrier_takes_the_same() -> None:
     assert longer == pytest.approx(4 * 22.5 + slots / 4)
 
 
+def test_a_warp_takes_twenty_issue_slots_a_step_besides() -> None:
+    """Four warps on four slots a cycle."""
+    assert pipe("issue", cost(Work())) == 20
+
+
+def test_a_row_is_combined_in_two_shuffles_one_after_the_other() -> None:
+    """Of 25 cycles each."""
+    assert cost(Work(row_reductions=1)).critical_path_cycles - cost(Work()).critical_path_cycles == 50
+
+
+def test_mma_takes_a_slot_for_each_product_and_for_each_512_bytes_of_operands() -> None:
+    """128 x 64 x 64 by mma.sync m16n8k16, A read once and B by each of four warps: on four slots a cycle."""
+    slots = 128 * 64 * 64 / (16 * 8 * 16) + (128 * 64 + 4 * 64 * 64) * 2 / 512
+    assert pipe("issue", cost(Work(matmuls=(PRODUCT,)))) - pipe("issue", cost(Work())) == slots / 4
+
+
+def test_what_is_spilled_goes_there_and_back() -> None:
+    """100 B of each of 128 threads, twice, at 128 B a cycle."""
+    work = Work(matmuls=(PRODUCT,))
+    assert pipe("smem", cost(work, spilled=100)) - pipe("smem", cost(work)) == 2 * 100
+
+
 def test_counts_pass_through() -> None:
     """Operations and exponentials are those of the work."""
     seen = cost(Work(exp_count=11, fma_flop=22, smem_read_bytes=33, smem_write_bytes=44))

@@ -28,6 +28,7 @@ from tilesight.validate.compare.compare import (
     LEAST_RANKED,
     QUANTITIES,
     Pair,
+    Ranking,
     all_statistics,
     compare,
     counts,
@@ -245,6 +246,8 @@ def test_every_rule_gets_a_verdict() -> None:
         ("hbm_read_bytes", 0.09, {"median": "missed", "within": "must", "worst": "short of aim"}),
         ("hbm_read_bytes", 0.11, {"median": "missed", "within": "missed", "worst": "short of aim"}),
         ("hbm_write_bytes", 0.03, {"median": "must"}),
+        ("time_s", 0.05, {"mean": "aim", "spearman": "not compared", "regret": "not compared"}),
+        ("time_s", 0.051, {"mean": "must", "spearman": "not compared", "regret": "not compared"}),
         ("time_s", 0.14, {"mean": "must", "spearman": "not compared", "regret": "not compared"}),
         ("time_s", -0.16, {"mean": "missed", "spearman": "not compared", "regret": "not compared"}),
         ("peak_memory_bytes", 0.02, {"worst": "missed"}),
@@ -264,6 +267,17 @@ def test_limits_name_what_breaks_them() -> None:
     (line,) = failures([compared(point, {"time_s": 0.3})], {"time_s": 0.2, "hbm_read_bytes": 0.1})
     assert line == f"{point.key}: time_s is off by +30.0%, allowed is 20.0%"
     assert failures([compared(point, {"time_s": -0.19})], {"time_s": 0.2}) == []
+    exact = compared(point, {"time_s": 0.25})
+    assert failures([exact], {"time_s": abs(exact.errors()["time_s"])}) == []
+
+
+def test_the_worst_shape_decides_about_an_order() -> None:
+    """The least rank correlation, which may be its limit, and the largest regret, each with its shape."""
+    ranked = [Ranking(name=name, configs=6, spearman=rank, regret=regret, mean=0.0)
+              for name, rank, regret in (("good", 0.99, 1.04), ("bad", 0.95, 1.06))]  # fmt: skip
+    told = {each.rule.figure: each for each in verdicts({}, ranked)}
+    assert (told["spearman"].value, told["spearman"].worst, told["spearman"].grade) == (0.95, "bad", "must")
+    assert (told["regret"].value, told["regret"].worst, told["regret"].grade) == (1.06, "bad", "short of aim")
 
 
 def test_what_is_not_known_breaks_a_limit() -> None:

@@ -10,7 +10,15 @@ from tilesight.simulator.launch.program import Launch, Resources
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import launches_of
 from tilesight.validate.counters.ncu_output import CountedLaunch
-from tilesight.validate.measure.doubts import Facts, clock_doubts, counted_doubts, counter_doubts, doubts, launch_doubts
+from tilesight.validate.measure.doubts import (
+    Facts,
+    clock_doubts,
+    counted_doubts,
+    counter_doubts,
+    doubts,
+    launch_doubts,
+    rate_doubts,
+)
 from tilesight.validate.measurement import LaunchMeasurement, Timing
 
 H200 = load_device("h200")
@@ -96,8 +104,10 @@ def test_an_honest_measurement_raises_no_doubt() -> None:
 PLANTED: dict[str, tuple[dict[str, Any], str]] = {
     "no kernel wrote the outputs": ({"facts": {"untouched_fraction": 1.0}}, "outputs unchanged: 100.00% of them"),
     "some CTAs did not run": ({"facts": {"untouched_fraction": 0.03}}, "outputs unchanged: 3.00% of them"),
+    "one element was not written": ({"facts": {"untouched_fraction": 1e-4}}, "outputs unchanged: 0.01% of them"),
     "the result was remembered": ({"facts": {"stale": True}}, "outputs stale"),
     "the result is wrong": ({"facts": {"oracle_error": 3.7}}, "outputs wrong: their error is 3.7 of"),
+    "the result is a little wrong": ({"facts": {"oracle_error": 1.01}}, "outputs wrong: their error is 1.01 of"),
     "the result is infinite": ({"facts": {"oracle_error": inf}}, "outputs wrong: their error is inf"),
     "the result is no number": ({"facts": {"oracle_error": nan}}, "outputs wrong: their error is nan"),
     "the kernel ran on another stream": (
@@ -121,6 +131,7 @@ PLANTED: dict[str, tuple[dict[str, Any], str]] = {
     "no time at all": ({"timing": {"median_s": 0.0, "l2": "warm"}}, "tensor cores run at infinite speed"),
     "the clock does not exist": ({"timing": {"clock_hz": 2.4e9}}, "SM clock 2.40 GHz: the GPU has 1.98 GHz at most"),
     "the GPU idled": ({"timing": {"clock_hz": 345e6}}, "SM clock 345 MHz: the GPU was idle or throttled"),
+    "the GPU was throttled": ({"timing": {"clock_hz": 760e6}}, "SM clock 760 MHz: the GPU was idle or throttled"),
     "timed less than was counted": ({"timing": {"slowest_s": 1e-3}}, "timed at 1.00 ms at most, but 2.61 M cycles"),
     "more than HBM can move": (
         {"ran": counting(hbm_read_bytes=9e9)},
@@ -162,6 +173,26 @@ def test_a_launch_that_is_too_fast_for_its_latency_is_doubted() -> None:
     timing = replace(TIMING, l2="warm", median_s=1e-7)
     told = doubts(launches, H200, ran=changed(grid=launches[0].grid), facts=FACTS, timing=timing)
     assert any(text.startswith("took 100 ns: 1 launch that waits for L2 takes") for text in told)
+
+
+def test_launches_that_follow_each_other_wait_for_l2_each() -> None:
+    """Three of them take three latencies at least: 425 ns."""
+    small = AttentionProblem(batch=1, heads=1, seqlen_q=16, seqlen_k=16, head_dim=16)
+    launches = launches_of(small, "naive", None, H200)
+    told = {
+        time_s: [text for text in rate_doubts(launches, H200, replace(TIMING, l2="warm", median_s=time_s))]
+        for time_s in (400e-9, 430e-9)
+    }
+    assert told[430e-9] == []
+    assert [text.split(":")[0] for text in told[400e-9]] == ["took 400 ns"]
+
+
+def test_what_clocks_and_counters_leave_open_is_no_doubt() -> None:
+    """Five percent: of the time that counted cycles allow, and of the bytes that a launch must load."""
+    least_s = COUNTERS["cycles"] / 1.98e9
+    assert found(timing={"slowest_s": 0.96 * least_s}) == []
+    tensors = sum(tensor.size_bytes for tensor in LAUNCH.program.tensors if tensor.role == "input")
+    assert found(ran=counting(smem_fill_bytes=0.96 * tensors)) == []
 
 
 def test_warm_inputs_may_come_faster_than_hbm_gives_them() -> None:
