@@ -4,7 +4,7 @@
     python docs/lab/ablate.py run ROWS.gz FOLDER [NAME...]    predict them with each mechanism off, and with none
     python docs/lab/ablate.py table FOLDER                    the table of docs/lab/ablation.md
 
-The *fitting* half are points of problems of seed 0, the *test* half those of other draws, a quarter of them of the H100:
+The *fitting* half are points of problems of seed 0, the *test* half those of other draws, some of the H100:
 the same number of each schedule as far as there are, those of the least digests.
 A number of a device is set to where it does nothing. Code is replaced before numba compiles it, by a process for each
 mechanism, with a cache of its own. Costs of steps come from machine code; where a mechanism leaves them as they are,
@@ -27,7 +27,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from ablate_mechanisms import MECHANISMS, Mechanism
@@ -92,9 +92,7 @@ def draw(out: Path) -> None:
         chosen = [rows_by_key[key] for key in order[: SHARES.get((half, gpu), 0)]]
         coded, note = with_code(chosen, device_of(gpu), triton) if chosen else ([], "")
         print(f"{half}, {gpu}: {len(coded)} points; {note}", flush=True)
-        drawn += [
-            Drawn(half, gpu, row) for row in coded if row.resources and all(one.code for one in row.resources)
-        ]
+        drawn += [Drawn(half, gpu, row) for row in coded if row.resources and all(one.code for one in row.resources)]
     with gzip.open(out, "wb", compresslevel=6) as file:
         pickle.dump(drawn, file)
     print(f"{out}: {len(drawn)} points")
@@ -108,8 +106,8 @@ class Remembered:
     """
 
     point = ""
-    answers: dict[tuple[str, str], list[Any]] = {}
-    told: Counter[tuple[str, str]] = Counter()
+    answers: ClassVar[dict[tuple[str, str], list[Any]]] = {}
+    told: ClassVar[Counter[tuple[str, str]]] = Counter()
 
     @classmethod
     def wrap(cls, owner: Any, name: str) -> None:
@@ -232,9 +230,15 @@ def table(rows: Path, folder: Path) -> None:
     told = json.loads((folder / f"{BASE}.json").read_text())
     base = {name: errors for name, errors in told["errors"].items() if told["seconds"][name] < QUICK_S}
     print({half: sum(halves[name] == half for name in base) for half in ("fitting", "test")})
-    print("| mechanism | where | time, fitting | time, test | HBM reads, fitting | HBM reads, test | points that move |")
+    print(
+        "| mechanism | where | time, fitting | time, test | HBM reads, fitting | HBM reads, test | points that move |"
+    )
     print("|---|---|---|---|---|---|---|")
-    print("| all of them: mean error [%] | | " + " | ".join(f"{means(base, h, q, halves):.2f}" for q, h in columns) + " | |")
+    print(
+        "| all of them: mean error [%] | | "
+        + " | ".join(f"{means(base, h, q, halves):.2f}" for q, h in columns)
+        + " | |"
+    )
     for one in MECHANISMS:
         path = folder / f"{one.name}.json"
         if path.exists():

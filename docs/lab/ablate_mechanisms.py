@@ -83,9 +83,7 @@ def _oldest_first(state: tables.State, warp: int, other: int, core: int, queues:
 
 
 @inlined
-def _nothing(
-    state: tables.State, code: np.ndarray, rates: np.ndarray, width: int, latencies: tables.Latencies
-) -> None:
+def _nothing(state: tables.State, code: np.ndarray, rates: np.ndarray, width: int, latencies: tables.Latencies) -> None:
     pass
 
 
@@ -101,7 +99,7 @@ def _loads_as_first(enter: Callable[..., None]) -> Callable[..., None]:
     return entered
 
 
-STEP = tuple(0.5 + 0.1 * point for point in range(5)) + (1.0, 1.001), (1.0,) * 6 + (0.0,)
+STEP = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.001), (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
 """L1 that has all of what lies within its room, and nothing else."""
 
 ENGINE = (

@@ -1,0 +1,11 @@
+"""The planted schedule's kernel touches what the schedule says, as every other does."""
+
+from pathlib import Path
+
+from support.planted import plant, run_tests
+
+
+def test_the_planted_kernel_follows_its_schedule(tmp_path: Path) -> None:
+    """Recorded in Triton's interpreter, CTA by CTA."""
+    equality = "tests/kernels/interpreted/test_trace_equality.py"
+    run_tests(plant(tmp_path), equality, "-k", "streamed", TRITON_INTERPRET="1")
