@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from support.planted import plant, run_tests
+
+pytest.importorskip("triton")
 
 
 def test_the_planted_kernel_follows_its_schedule(tmp_path: Path) -> None:
