@@ -11,7 +11,7 @@ from tilesight.cli.main import main
 if missing_package() is None:
     import torch
     import triton
-    from kernels.zoo import rowwise
+    from zoo import rowwise
 
     import tilesight
 

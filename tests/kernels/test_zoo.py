@@ -12,9 +12,9 @@ import pytest
 from tilesight.kernels.launch.availability import missing_package
 
 if missing_package() is None:
-    from kernels.zoo import rowwise, tiled
-    from kernels.zoo.traced import sectors, traced
     from tilesight.simulator.launch.program import Launch, Loop, Step, Tile
+    from zoo import rowwise, tiled
+    from zoo.traced import sectors, traced
 
     CASES = rowwise.CASES | tiled.CASES
 else:
