@@ -98,7 +98,8 @@ def _hooked(note: Any, atomics: bool = False) -> Iterator[None]:
     """Have the interpreter's `load` and `store` call `note(kind, addresses, mask)` first.
 
     Args:
-        atomics: whether these are noted, too; else they are refused.
+        atomics: whether these are noted, too; else they are refused. Reductions through tensor descriptors, which
+            the interpreter of Triton 3.6 lacks, are noted alone.
     """
     native = interpreter._interpreter
     load, store, rmw, cas = native.load, native.store, native.atomic_rmw, native.atomic_cas
@@ -118,12 +119,21 @@ def _hooked(note: Any, atomics: bool = False) -> Iterator[None]:
         note("atomic", addresses, mask)
         return rmw(operation, addresses, values, mask, order)
 
+    def noted_reduce(_: Any, kind: Any, boxes: Any, value: Any, indices: Any) -> None:
+        pointers, mask = boxes.materialize_pointers(indices)
+        note("atomic", pointers.data, mask)
+
+    builder: Any = interpreter.InterpreterBuilder
     native.load, native.store = noted_load, noted_store
     native.atomic_rmw, native.atomic_cas = (noted_rmw, cas) if atomics else (refused, refused)
+    if atomics:
+        builder.create_descriptor_reduce = noted_reduce
     try:
         yield
     finally:
         native.load, native.store, native.atomic_rmw, native.atomic_cas = load, store, rmw, cas
+        if atomics:
+            del builder.create_descriptor_reduce
 
 
 def _tile(kind: str, addresses: np.ndarray, places: list[tuple[Tensor, torch.Tensor]]) -> Access:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,20 @@ import triton
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Code, Resources
 from ...simulator.sass.constants import Parameter, constant_bank
+from ...simulator.trace.memory import Storage
+from ...simulator.trace.tma.descriptor import image_of
 from . import ttir, worker
 from .call import KernelCall
 from .outcomes import Failure, answers_of, outcome_of
+
+DESCRIPTOR = "tensordesc<"
+ELEMENT_BYTES = {
+    "i8": 1, "u8": 1, "fp8e4nv": 1, "fp8e5": 1, "fp8e4b8": 1, "fp8e5b16": 1, "fp8e4b15": 1,
+    "i16": 2, "u16": 2, "fp16": 2, "bf16": 2, "i32": 4, "u32": 4, "fp32": 4, "i64": 8, "u64": 8, "fp64": 8,
+}  # fmt: skip
+"""Element type as Triton writes it -> size [B]."""
+WORKSPACE_NUMBER = 1 << 20
+"""Number of the storage that is the workspace of each launch: the allocator gives one after the other the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +71,11 @@ def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Compil
     if isinstance(outcome, Failure):
         return Failure(reason=f"kernel {call.name}: {outcome.reason}", resources=outcome.resources)
     code = answer["code"]
+    call = _with_workspace(call, int(answer["workspace_bytes"]))
     bank = constant_bank(
         int(call.job["capability"]),
         [Parameter(**told) for told in code["parameters"]],
-        call.arguments,
+        {**call.arguments, **_descriptors(call, answer["boxes"])},
         grid=call.grid,
         warps=outcome.resources.warps_per_cta,
     )
@@ -71,3 +84,26 @@ def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Compil
         resources=replace(outcome.resources, code=Code(sass=code["sass"], constants=bank)),
         lines=tuple((address, file, line) for address, file, line in code["lines"]),
     )
+
+
+def _with_workspace(call: KernelCall, bytes_per_cta: int) -> KernelCall:
+    """The call with the memory that the compiler has it be given, where it does [B]."""
+    if not bytes_per_cta:
+        return call
+    storage = Storage(number=WORKSPACE_NUMBER, size_bytes=bytes_per_cta * prod(call.grid), name="workspace")
+    arguments = {**call.arguments, worker.WORKSPACE: storage.address}
+    return replace(call, storages=(*call.storages, storage), arguments=arguments)
+
+
+def _descriptors(call: KernelCall, boxes: Sequence[Sequence[int]]) -> dict[str, int]:
+    """Parameter -> the descriptor that the host would make of it, as a number. Args: boxes: of each, in order."""
+    types = {name: kind for name, kind in call.job["signature"] if kind.startswith(DESCRIPTOR)}
+    found = {}
+    for (name, kind), box in zip(types.items(), boxes, strict=False):
+        shape, strides = (
+            [int(call.arguments[f"{name}.{what}[{axis}]"]) for axis in range(len(box))] for what in ("shape", "stride")
+        )
+        size = ELEMENT_BYTES[kind[len(DESCRIPTOR) : kind.index("[")]]
+        image = image_of(int(call.arguments[name]), shape, strides, box, size)
+        found[name] = int.from_bytes(image, "little")
+    return found

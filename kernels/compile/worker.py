@@ -20,6 +20,8 @@ DESCRIPTOR = re.compile(r"^tensordesc<\w+\[([0-9, ]+)\]")
 BANK = re.compile(r"Attribute:\s*EIATTR_PARAM_CBANK\s+Format:\s*\w+\s+Value:\s*0x[0-9a-f]+ 0x([0-9a-f]+)")
 """Where parameters lie in constant bank 0: size in the upper half of the word, address in the lower."""
 PARAMETER = re.compile(r"Ordinal\s*:\s*0x([0-9a-f]+)\s+Offset\s*:\s*0x([0-9a-f]+)\s+Size\s*:\s*0x([0-9a-f]+)")
+WORKSPACE = "global_scratch"
+"""The compiler's name for memory that it has each launch be given."""
 RUNS = re.compile(r"[ \t]+")
 RESOURCE = re.compile(r"Function (\S+):\s*\n?\s*REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
 INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)", re.M)
@@ -135,6 +137,8 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         "instructions": dict(Counter(INSTRUCTION.findall(inspect(cubin, "-sass")))),
     }
     if job.get("code"):
+        result["workspace_bytes"] = metadata.global_scratch_size
+        result["boxes"] = [told["block_size"] for told in metadata.tensordesc_meta or ()]
         result["code"] = {
             "sass": RUNS.sub(" ", inspect(cubin, "-sass")),
             "parameters": parameters(job, inspect(cubin, "-elf")),
@@ -150,13 +154,16 @@ def parameters(job: dict[str, Any], elf: str) -> list[dict[str, Any]]:
     """Where the arguments of a kernel lie in constant bank 0: name, type, address, size [B].
 
     Args:
-        elf: what cuobjdump says of the cubin; the compiler adds parameters of its own behind those of the job.
+        elf: what cuobjdump says of the cubin; the compiler adds parameters of its own behind those of the job, of which
+            the first is the address of the launch's workspace.
     """
     bank = BANK.search(elf)
     places = {int(ordinal, 16): (int(offset, 16), int(size, 16)) for ordinal, offset, size in PARAMETER.findall(elf)}
     types = parameter_types(job)
     if bank is None or len(places) < len(types):
         return []
+    if len(places) > len(types):
+        types.append((WORKSPACE, "*i8"))
     first = int(bank[1], 16) & 0xFFFF
     return [
         {"name": name, "type": kind, "address": first + places[number][0], "size_bytes": places[number][1]}

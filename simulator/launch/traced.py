@@ -4,7 +4,7 @@ CTAs that go the same way, and take part in the same accesses, are a class; one 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,8 @@ class TracedCode:
         cta: the one that was followed, whose costs stand for all; like: some of the others.
         paths: per warp of it the blocks of the code that it runs, in order.
         phases: of its steps; executed: step name -> executions in that CTA.
-        in_l1: place of a load in the code -> share of its bytes that L1 serves.
+        in_l1: place of a load in the code -> share of its bytes that L1 serves;
+        box_bytes: place of a copy by TMA -> what the CTA moves there each time [B].
     """
 
     cta: int
@@ -38,3 +39,4 @@ class TracedCode:
     phases: tuple[Phase, ...]
     executed: Mapping[str, int]
     in_l1: Mapping[int, float]
+    box_bytes: Mapping[int, float] = field(default_factory=dict)

@@ -24,7 +24,13 @@ from .instructions import lower_code
 from .l1_hits import Spilled, find_spilled
 from .lane_addresses import with_lane_addresses
 from .match_steps import Attribution, Part, few_items, find_cta, match_steps
-from .mbarriers import with_bulk_copy_sizes, with_bulk_store_sizes, with_channels, with_leaders
+from .mbarriers import (
+    with_bulk_copy_sizes,
+    with_bulk_store_sizes,
+    with_channels,
+    with_leaders,
+    with_traced_sizes,
+)
 
 MOSTLY = 0.5
 """Share of a traced load's bytes from which on it counts as one that L1 serves."""
@@ -127,6 +133,8 @@ def make_code_table(
     code = with_leaders(code, paths)
     code = with_channels(code, launch, paths)
     # How much its leader moves each time.
+    if launch.traced:
+        return with_traced_sizes(code, launch.traced[0].box_bytes), unknown
     code = with_bulk_copy_sizes(code, launch, paths, attributions, executed)
     code = with_bulk_store_sizes(code, launch, paths, executed)
     return code, unknown

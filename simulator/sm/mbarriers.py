@@ -132,6 +132,16 @@ def with_bulk_copy_sizes(
     return code
 
 
+def with_traced_sizes(code: np.ndarray, box_bytes: Mapping[int, float]) -> np.ndarray:
+    """The code with what bulk copies and stores move, where that is known. Args: box_bytes: as in `TracedCode`."""
+    code = code.copy()
+    bulk = np.isin(code["kind"], (sm.BULK_COPY, sm.BULK_STORE))
+    code["smem_lines"][bulk] = 0.0
+    for place, moved in box_bytes.items():
+        code["smem_lines"][place] = moved / SMEM_LINE_BYTES
+    return code
+
+
 def with_bulk_store_sizes(code: np.ndarray, launch: Launch, paths: CtaPaths, executed: Mapping[str, int]) -> np.ndarray:
     """The same for bulk stores: what a kernel stores is known.
 

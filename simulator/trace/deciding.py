@@ -35,8 +35,9 @@ def deciding(flow: Flow) -> tuple[tuple[int, ...], ...]:
 
 
 def is_shared(instruction: Instruction) -> bool:
-    """Whether it stores to shared memory, at one address for all threads of a warp."""
-    return instruction.family == "STS" and bool(COMMON_ADDRESS.match(instruction.operands[0]))
+    """Whether it stores to shared memory, at one address for all threads of a warp; or clears it."""
+    clears = instruction.operands[-1:] == ("RZ",)
+    return instruction.family == "STS" and (clears or bool(COMMON_ADDRESS.match(instruction.operands[0])))
 
 
 def slice_of(flow: Flow, roots: Mapping[int, tuple[str, ...]]) -> tuple[tuple[int, ...], ...]:

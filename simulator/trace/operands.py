@@ -29,6 +29,8 @@ class Threads:
         registers: by name, predicates too; those that nothing has been written to are missing, and read as 0.
         shared: byte address in shared memory -> what some instruction of a `deciding` slice has stored.
         doubts: by name of a register that is not known: bits of it that are not (see `bits`).
+        images: by name of a register: words of the TMA descriptor of which it holds one (see `tma.written`).
+        descriptors: those in global memory: by address in the first CTA, addresses (CTAs, 1, 1) and words.
     """
 
     constants: Mapping[int, int]
@@ -36,6 +38,8 @@ class Threads:
     registers: dict[str, Value] = field(default_factory=dict)
     shared: dict[int, Value] = field(default_factory=dict)
     doubts: dict[str, Array] = field(default_factory=dict)
+    images: dict[str, list[Value]] = field(default_factory=dict)
+    descriptors: dict[int, tuple[Array, list[Value]]] = field(default_factory=dict)
 
 
 Step = Callable[[Threads, Array], None]

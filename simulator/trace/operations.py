@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from . import arithmetic
-from .values import WORD_MASK, Array, Compute, Results, signed, truth, word
+from .values import WORD_MASK, Array, Compute, Results, signed, truth
 
 
 def _to_float(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
@@ -48,10 +48,6 @@ def _vote(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     join = np.logical_and if "ALL" in modifiers else np.logical_or
     joined: Array = join.reduce(held, axis=2, keepdims=True)
     return (ballot,), (joined,)
-
-
-def _elect(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
-    return (word(0),), (np.equal(np.arange(32).reshape(1, 1, 32), 0),)
 
 
 def _shuffle(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
@@ -97,7 +93,6 @@ OPERATIONS: dict[str, Compute] = {
     "F2I": _to_integer,
     "VOTE": _vote,
     "VOTEU": _vote,
-    "ELECT": _elect,
     "SHFL": _shuffle,
     "R2UR": _uniform,
 }

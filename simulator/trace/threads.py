@@ -105,6 +105,8 @@ def _result(instruction: Instruction) -> Results:
         return _constants(sources[0], len(written(instruction)))
     if family in ("S2R", "S2UR", "CS2R"):
         return _special(sources[0], len(written(instruction)))
+    if family == "ELECT":
+        return _elected
     if family == "LDS":
         return load_of(sources[0], modifiers, len(written(instruction)))
     if family == "LDL":
@@ -168,6 +170,12 @@ def _readers(instruction: Instruction) -> list[Callable[[Threads], Value]]:
         else:
             readers.append(number_of(operand))
     return readers
+
+
+def _elected(threads: Threads, mask: Array) -> list[Value]:
+    """ELECT chooses the first lane of each warp; and says which it was."""
+    lanes, known = threads.special.get("SR_LANEID", UNKNOWN)
+    return [(lanes == 0, known), (word(0), True)]
 
 
 def _constants(operand: str, count: int) -> Results:

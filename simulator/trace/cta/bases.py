@@ -8,6 +8,7 @@ import numpy as np
 from ...limits import WARP_THREADS
 from ..executions import special_registers
 from ..paths import ControlPath
+from ..tma.boxes import Boxes
 from ..values import Array, Value
 from .doubts import Doubts
 from .given import Subject
@@ -26,11 +27,14 @@ class Seen:
 
     Args:
         addresses: iteration of each loop around it -> int64 (CTAs,), of the first thread of the warps that make it;
-        active: the same -> bool (CTAs, 4), whether the threads of `survey.probes` take part.
+        active: the same -> bool (CTAs, 4), whether the threads of `survey.probes` take part;
+        clips, numbers: the same, of copies by TMA -> int64 (CTAs, 2 x axes), as in `Boxes`, of the first warp's.
     """
 
     addresses: dict[Trips, Array] = field(default_factory=dict)
     active: dict[Trips, Array] = field(default_factory=dict)
+    clips: dict[Trips, Array] = field(default_factory=dict)
+    numbers: dict[Trips, Array] = field(default_factory=dict)
 
 
 def bases(
@@ -54,26 +58,40 @@ def bases(
     seen: dict[int, Seen] = {}
     shape = (len(ctas), PROBES, 1)
 
-    def told(place: int, at: Trips, addresses: Array, active: Array) -> None:
+    def told(place: int, at: Trips, addresses: Array, active: Array, boxes: Boxes | None) -> None:
         own = seen.setdefault(place, Seen())
         if at in own.addresses or min(at, default=0) < 0:
             return
+        if boxes is not None:
+            for kept, values in ((own.clips, boxes.clips()), (own.numbers, boxes.numbers())):
+                kept[at] = np.broadcast_to(values[:, 0], (len(ctas), values.shape[2])).copy()
         own.addresses[at] = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, shape))[:, 0, 0].copy()
         own.active[at] = np.broadcast_to(active, np.broadcast_shapes(active.shape, shape))[:, :, 0].copy()
 
+    walk: Walk | None = None
     for way, warps in _ways(one):
         special = _probes(subject, ctas, warps)
         region_of = one.ways.region_of[warps[0]]
-        Walk(subject, found, doubts, trips, region_of, special, told, whole).along(way)
+        walk = Walk(subject, found, doubts, trips, region_of, special, told, whole, before=walk)
+        walk.along(way)
     return seen
 
 
 def signatures(
-    subject: Subject, found: Slice, one: OneCta, ctas: Array, trips: Mapping[int, Array], doubts: Doubts
+    subject: Subject,
+    found: Slice,
+    one: OneCta,
+    ctas: Array,
+    trips: Mapping[int, Array],
+    doubts: Doubts,
+    listed: frozenset[int] = frozenset(),
 ) -> Array:
     """Numbers that are equal for CTAs that touch alike: who takes part, and where each thread lies from the first.
 
     All threads are followed, through the first two and the last iterations of every loop.
+
+    Args:
+        listed: places of copies by TMA that need not be alike.
 
     Returns:
         uint64 (CTAs,).
@@ -83,30 +101,64 @@ def signatures(
     for begin in range(0, len(ctas), step):
         chosen = slice(begin, begin + step)
         lengths = {region: each[chosen] for region, each in trips.items()}
-        parts.append(_signatures(subject, found, one, ctas[chosen], lengths, doubts))
+        parts.append(_signatures(subject, found, one, ctas[chosen], lengths, doubts, listed))
     return np.concatenate(parts)
 
 
 def _signatures(
-    subject: Subject, found: Slice, one: OneCta, ctas: Array, trips: Mapping[int, Array], doubts: Doubts
+    subject: Subject,
+    found: Slice,
+    one: OneCta,
+    ctas: Array,
+    trips: Mapping[int, Array],
+    doubts: Doubts,
+    listed: frozenset[int],
 ) -> Array:
     total = np.zeros(len(ctas), dtype=np.uint64)
     weights = np.random.default_rng(0).integers(1, 1 << 63, subject.called.warps * WARP_THREADS, dtype=np.uint64)
 
+    walk: Walk | None = None
     for way, warps in _ways(one):
         shape = (len(ctas), len(warps), WARP_THREADS)
 
-        def told(place: int, at: Trips, addresses: Array, active: Array, shape: tuple[int, ...] = shape) -> None:
-            where, taking = np.broadcast_to(addresses, shape), np.broadcast_to(active, shape)
-            apart = np.where(taking, where - where[:, :1, :1], -1).reshape(len(ctas), -1).astype(np.uint64)
+        def told(
+            place: int,
+            at: Trips,
+            addresses: Array,
+            active: Array,
+            boxes: Boxes | None,
+            shape: tuple[int, int, int] = shape,
+        ) -> None:
+            if place in listed:
+                return
+            if boxes is None:
+                where, taking = np.broadcast_to(addresses, shape), np.broadcast_to(active, shape)
+                apart = np.where(taking, where - where[:, :1, :1], -1)
+            else:
+                apart = _apart(boxes, np.broadcast_to(active, (*shape[:2], 1)))
+            apart = apart.reshape(len(ctas), -1).astype(np.uint64)
             total[:] = total * np.uint64(0x9E3779B97F4A7C15) + (apart * weights[: apart.shape[1]]).sum(axis=1)
 
         special = special_registers(subject.called.grid, ctas, subject.called.warps)
         special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
         region_of = one.ways.region_of[warps[0]]
         tail = max(1, subject.called.num_stages)
-        Walk(subject, found, doubts, trips, region_of, special, told, tail=tail).along(way)
+        walk = Walk(subject, found, doubts, trips, region_of, special, told, tail=tail, before=walk)
+        walk.along(way)
     return total
+
+
+def _apart(boxes: Boxes, active: Array) -> Array:
+    """How far boxes lie from that of the first warp that copies, and how they are clipped, int64 (CTAs, warps, ...).
+
+    Args:
+        active: which warps copy, bool (CTAs, warps, 1).
+    """
+    origin = np.broadcast_to(boxes.origin, active.shape)
+    first = np.take_along_axis(origin, active.argmax(axis=1)[:, None], 1)
+    clips = boxes.clips()
+    parts = [origin - first, np.broadcast_to(clips, (*active.shape[:2], clips.shape[2]))]
+    return np.where(active, np.concatenate(parts, axis=2), -1)
 
 
 def _ways(one: OneCta) -> Iterator[tuple[ControlPath, Sequence[int]]]:

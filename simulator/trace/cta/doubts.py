@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ...sass.decode import Instruction
 from ...sass.registers import guard_of, read
 from ..deciding import slice_of
 from ..operands import Threads
@@ -43,7 +42,7 @@ class Doubts:
         flow = self._subject.flow
         place = flow.blocks[block].stop - 1
         instruction = flow.instructions[place]
-        self._refuse_unknown(place, instruction, f"{instruction.family} depends on")
+        self.refuse_sources(place, read(instruction), f"{instruction.family} depends on")
         target = flow.block_at.get(instruction.target or -1, -1)
         around = range(target, block + 1) if 0 <= target <= block else range(0)
         if any(one.family in ATOMIC for number in around for one in flow.code(number)):
@@ -58,10 +57,17 @@ class Doubts:
         odd = threads.special["SR_LANEID"][0] % 2 == 1
         return np.where(known, holds, odd)
 
-    def address(self, place: int) -> None:
-        """An access at an address that is not known. Raises: Refused: it depends on values that could be given."""
+    def address(self, place: int, names: tuple[str, ...] = ()) -> None:
+        """An access at an address that is not known.
+
+        Args:
+            names: registers that tell it, where these are not all that the instruction names.
+
+        Raises:
+            Refused: it depends on values that could be given.
+        """
         self.unknown_places.add(place)
-        self._refuse_unknown(place, self._subject.flow.instructions[place], "its address depends on")
+        self.refuse_sources(place, names or read(self._subject.flow.instructions[place]), "its address depends on")
         self.notes[f"{self._subject.place_text(place)}: an address is not known; the access is left out"] = None
 
     def guard(self, place: int) -> None:
@@ -79,8 +85,13 @@ class Doubts:
         storages = [memory.storages[number] for number in numbers if number in memory.storages]
         return [one.name for one in storages if one.whole and one.values is None]
 
-    def _refuse_unknown(self, place: int, instruction: Instruction, what: str) -> None:
-        self._refuse(place, self.sources(place, read(instruction)), what)
+    def refuse_sources(self, place: int, registers: tuple[str, ...], what: str) -> None:
+        """See whether values that could be given would tell registers. Args: what: begin of the line if so.
+
+        Raises:
+            Refused: they would.
+        """
+        self._refuse(place, self.sources(place, registers), what)
 
     def _refuse(self, place: int, names: Iterable[str], what: str) -> None:
         for name in names:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,13 +12,22 @@ from ..executions import Order, run_through, special_registers
 from ..jumps import prepare
 from ..operands import Threads
 from ..paths import ControlPath, CtaPaths, LoopVisit, find_paths
+from ..tma.boxes import Boxes
+from ..tma.descriptor import Descriptor
 from ..values import Array
 from .doubts import Doubts
 from .given import Refused, Subject
-from .sites import Slice, noting
+from .sites import Slice, noting, width_of
 
 MOST_ACCESSES = 1 << 20
 """Accesses of warps that are followed in one CTA, each with the addresses of its lanes."""
+
+
+class Box(NamedTuple):
+    """A box of a tensor. Args: place: coordinates of its corner, the innermost first; descriptor: of the tensor."""
+
+    place: tuple[int, ...]
+    descriptor: Descriptor
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +36,18 @@ class Accessed:
 
     Args:
         visit: number of the block's execution; place: of the instruction in the code;
-        addresses: int64 (warps, lanes); active: which of them take part.
+        addresses: int64 (warps, lanes); active: which of them take part; of a copy by TMA (1, rows) of a box, all;
+        size_bytes: what lies at each address [B];
+        anchor: address that moves on with iterations; box: that is copied by TMA.
     """
 
     visit: int
     place: int
     addresses: Array
     active: Array
+    size_bytes: int
+    anchor: int
+    box: Box | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +95,21 @@ def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneC
     accesses: list[Accessed] = []
     shape = (1, called.warps, WARP_THREADS)
 
-    def note(place: int, addresses: Array, active: Array) -> None:
+    def note(place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
         if len(accesses) > MOST_ACCESSES // called.warps:
             raise Refused(
                 f"kernel {called.name}: CTA {cta} makes more than {MOST_ACCESSES // called.warps} accesses to memory: "
                 "too many to follow"
             )
+        if boxes is not None:
+            copying = np.flatnonzero(np.broadcast_to(active, (1, called.warps, 1)))
+            accesses.extend(_box(boxes, int(warp), len(order) - 1, place) for warp in copying)
+            return
         taking = np.broadcast_to(active, shape)[0]
         if taking.any():
-            accesses.append(Accessed(len(order) - 1, place, np.broadcast_to(addresses, shape)[0], taking.copy()))
+            where = np.broadcast_to(addresses, shape)[0]
+            size = width_of(subject.flow.instructions[place])
+            accesses.append(Accessed(len(order) - 1, place, where, taking.copy(), size, int(where.flat[0])))
 
     code = prepare(subject.flow, found.places, noting(subject, found, doubts, note), doubts.settle)
     special = special_registers(called.grid, np.array([cta]), called.warps)
@@ -113,6 +134,20 @@ def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneC
         positions=tuple(places[warp][number] for warp, number in first),
         issued=counts[0].sum(axis=0),
         rejoined=rejoins[0].sum(axis=0),
+    )
+
+
+def _box(boxes: Boxes, warp: int, visit: int, place: int) -> Accessed:
+    """The box that a warp copies, as an access of its rows."""
+    rows, width = boxes.rows(0, warp)
+    return Accessed(
+        visit=visit,
+        place=place,
+        addresses=rows[None, :],
+        active=np.ones((1, len(rows)), dtype=np.bool_),
+        size_bytes=width,
+        anchor=boxes.corner(0, warp),
+        box=Box(place=boxes.place(0, warp), descriptor=boxes.descriptor),
     )
 
 

@@ -12,15 +12,16 @@ from ..deciding import BARRIERS
 from ..operands import Step, Threads
 from ..paths import ControlPath, LoopVisit
 from ..threads import step_of
+from ..tma.boxes import Boxes
 from ..values import TRUE, WORD_MASK, Array, Value
 from .doubts import Doubts
 from .given import Subject
 from .sites import Slice, noting
 
 Trips = tuple[int, ...]
-Told = Callable[[int, Trips, Array, Array], None]
-"""Gets the place of an access, iterations of the loops around it (the last one: -1, the one before: -2), addresses and
-who takes part."""
+Told = Callable[[int, Trips, Array, Array, Boxes | None], None]
+"""Gets the place of an access, iterations of the loops around it (the last one: -1, the one before: -2), and what
+`sites.Note` gets."""
 
 
 class Walk:
@@ -30,6 +31,7 @@ class Walk:
         trips: region -> iterations of a stay, int64 (CTAs,); region_of: loop -> region.
         special: what the threads know of themselves, as in `Threads`; told: gets every access.
         whole: regions of which all iterations are run; tail: iterations at the end of the others.
+        before: other warps of the same CTAs that have gone their way, for what they left in memory.
     """
 
     def __init__(
@@ -43,11 +45,14 @@ class Walk:
         told: Told,
         whole: frozenset[int] = frozenset(),
         tail: int = 1,
+        before: "Walk | None" = None,
     ) -> None:
         self._places, self._trips, self._region_of, self._told = found.places, trips, region_of, told
         self._whole, self._tail = whole, tail
         self._mask: Array = TRUE[0]
         self._threads = Threads(constants=subject.constants, special=special)
+        if before:
+            self._threads.shared, self._threads.descriptors = before._threads.shared, before._threads.descriptors
         self._at: Trips = ()
         self._pairs = _pairs(found)
         noted = noting(subject, found, doubts, self._note)
@@ -59,8 +64,8 @@ class Walk:
             if code[place].family not in BARRIERS
         }
 
-    def _note(self, place: int, addresses: Array, active: Array) -> None:
-        self._told(place, self._at, addresses, active)
+    def _note(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
+        self._told(place, self._at, addresses, active, boxes)
 
     def along(self, items: ControlPath, at: Trips = ()) -> None:
         """Run blocks, and stays in loops. Args: at: iterations of the loops around."""

@@ -1,5 +1,6 @@
 """The door: launches of compiled kernels in, launches with programs out, as a schedule would have written them."""
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -64,7 +65,6 @@ def trace(called: Called, room_bytes: float) -> Traced:
         subject = Subject(called=called, flow=find_flow(decode(code.sass)), constants=code.constants, memory=memory)
         doubts = Doubts(subject)
         found = find_slice(subject)
-        _refuse_bulk_copies(subject)
         counts = survey(subject, doubts)
         notes: list[str] = []
         ways = classes_of(subject, found, counts, room_bytes, doubts, notes)
@@ -75,7 +75,8 @@ def trace(called: Called, room_bytes: float) -> Traced:
     visited = {
         block for way in ways for warp in range(len(way.one.ways.warps)) for block, _ in way.one.ways.executed(warp)
     }
-    passed = {place for block in visited for place in found.places[block] if place in found.touching}
+    touching = {*found.touching, *found.copying}
+    passed = {place for block in visited for place in found.places[block] if place in touching}
     return Traced(
         called=called,
         ways=tuple(ways),
@@ -87,13 +88,6 @@ def trace(called: Called, room_bytes: float) -> Traced:
     )
 
 
-def _refuse_bulk_copies(subject: Subject) -> None:
-    """Raises: Refused: the kernel copies by TMA, whose coordinates are not followed."""
-    for place, one in enumerate(subject.flow.instructions):
-        if one.family.startswith("UTMA") and one.family != "UTMACMDFLUSH" and one.predicate not in ("!PT", "!UPT"):
-            raise Refused(f"{subject.place_text(place)} copies by TMA: tensor descriptors are not followed yet")
-
-
 def launches_of(traced: Sequence[Traced]) -> list[Launch]:
     """Programs of launches that share memory: what one writes the next finds under the same name.
 
@@ -103,7 +97,9 @@ def launches_of(traced: Sequence[Traced]) -> list[Launch]:
     storages: dict[int, Storage] = {}
     for one in traced:
         for storage in one.called.storages:
-            storages.setdefault(storage.number, storage)
+            known = storages.setdefault(storage.number, storage)
+            if storage.size_bytes > known.size_bytes:
+                storages[storage.number] = storage
     names = _names(storages)
     pieces: dict[int, list[Piece]] = {}
     for one in traced:
@@ -145,7 +141,7 @@ def _names(storages: dict[int, Storage]) -> dict[int, str]:
 def _pieces(use: Use, way: OneWay, storages: dict[int, Storage]) -> list[Piece]:
     address = storages[use.storage].address
     if use.listing is not None:
-        whole = Rectangle(0, 1, 0, use.listing.width)
+        whole = Rectangle(0, use.listing.rows, use.listing.pitch if use.listing.rows > 1 else 0, use.listing.width)
         return [Piece(rectangle=whole, base=np.unique(use.listing.starts) - address, strides=(), trips=1)]
     longest = int(way.trips[use.part[0]].max()) if use.strides else 1
     return [
@@ -209,7 +205,19 @@ def _code(way: OneWay, phases: list) -> TracedCode:  # type: ignore[type-arg]
         phases=tuple(phases),
         executed=executions_of(way.one.ways, named),
         in_l1=way.in_l1,
+        box_bytes=_box_bytes(way),
     )
+
+
+def _box_bytes(way: OneWay) -> dict[int, float]:
+    """What warps together copy by TMA at each place of the code, each time that it is run [B]."""
+    moved: Counter[int] = Counter()
+    visits: dict[int, set[int]] = defaultdict(set)
+    for access in way.one.accesses:
+        if access.box is not None:
+            moved[access.place] += access.box.descriptor.box_bytes
+            visits[access.place].add(access.visit)
+    return {place: total / len(visits[place]) for place, total in moved.items()}
 
 
 def _is_listed(body: Sequence[Step | Loop]) -> bool:

@@ -61,9 +61,10 @@ def rows_of(size_bytes: int, pieces: Sequence[Piece]) -> Rows:
         candidates.append(lengths.pop())
     for pitch in candidates:
         if pitch >= min(LEAST_PITCH, size_bytes):
-            rows = Rows(pitch, -_first(pieces) % pitch)
-            if all(_fits(piece, rows) for piece in pieces):
-                return rows
+            for origin in (-_first(pieces) % pitch, 0):
+                rows = Rows(pitch, origin)
+                if all(_fits(piece, rows) for piece in pieces):
+                    return rows
     return Rows(-(-size_bytes // 32) * 32, 0)
 
 

@@ -115,6 +115,8 @@ def listed_tile(
     """The tile of a use whose pieces are listed. Args: as of `tiles_of`."""
     listing, uneven = use.listing, use.uneven
     assert listing is not None and uneven is not None
+    if listing.rows > 1 and listing.pitch != rows.pitch:
+        listing = listing.row_by_row()
     per = [1]
     for size in reversed(uneven.sizes[1:]):
         per.insert(0, per[0] * size)
@@ -122,7 +124,7 @@ def listed_tile(
     return Tile(
         tensor=name,
         slab=variables.zero,
-        rows=max(1, listing.width // rows.pitch),
+        rows=max(listing.rows, listing.width // rows.pitch),
         cols=min(listing.width, rows.pitch),
         path=use.path,  # type: ignore[arg-type]
         lists=Lists(

@@ -8,7 +8,7 @@ from ... import units
 from ..cta.given import Refused, Subject
 from ..cta.one_cta import OneCta
 from ..values import Array
-from .sorted_accesses import kind_of, width_of
+from .sorted_accesses import kind_of
 from .uses import Use
 
 
@@ -41,7 +41,9 @@ def check_bounds(subject: Subject, one: OneCta) -> None:
     for access in one.accesses:
         instruction = subject.flow.instructions[access.place]
         taking = access.addresses[access.active]
-        low, high = int(taking.min()), int(taking.max()) + width_of(instruction)
+        if not taking.size:
+            continue
+        low, high = int(taking.min()), int(taking.max()) + access.size_bytes
         inside = [each for each in storages if each.address <= low and high <= each.address + each.size_bytes]
         if inside or not storages:
             continue

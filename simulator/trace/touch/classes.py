@@ -16,8 +16,10 @@ from ..cta.given import Subject
 from ..cta.one_cta import OneCta, blocks_of, follow_cta
 from ..cta.sites import Slice
 from ..paths import OUTSIDE
+from ..tma.boxes import KINDS
 from ..values import Array
 from .bounds import check_bounds, farthest
+from .listed_boxes import listings_of
 from .listing import listing_of
 from .phases import Part, Phases, find_phases
 from .uses import Use, uses_of
@@ -96,12 +98,13 @@ def _ways(
     trips = _trips(subject, one, counts)
     own = {region: each[members] for region, each in trips.items()}
     seen = bases(subject, found, one, members, own, doubts)
-    kind_of = _kinds(subject, seen, len(members))
-    kinds, kind_of = _told_apart(subject, found, one, members, own, kind_of, doubts, notes)
+    phases = find_phases(one.ways, tuple(blocks_of(one.ways, 0)))
+    listed = _listed_places(subject, found, one, phases, seen, rank, len(members), own, room_bytes)
+    kind_of = _kinds(subject, seen, len(members), listed)
+    kinds, kind_of = _told_apart(subject, found, one, members, own, kind_of, doubts, notes, listed)
     masked: list[Masked] = []
     others: list[OneWay] = []
     in_l1: dict[int, float] = {}
-    phases = find_phases(one.ways, tuple(blocks_of(one.ways, 0)))
     for kind in kinds:
         alike = np.flatnonzero(kind_of == kind)
         leader, at = one, rank
@@ -115,18 +118,17 @@ def _ways(
         inside = {place: _only(each, alike) for place, each in seen.items()}
         lengths = {region: int(each[at]) for region, each in own.items()}
         place = int(np.flatnonzero(alike == at)[0])
-        uses, shares, told, uneven = uses_of(subject, leader, phases, inside, place, lengths, room_bytes)
-        if uneven:
-            nearby = {region: each[alike] for region, each in own.items()}
-            inside = bases(subject, found, leader, members[alike], nearby, doubts, uneven)
-            uses, shares, told, _ = uses_of(subject, leader, phases, inside, place, lengths, room_bytes, uneven)
+        done = uses_of(subject, leader, phases, inside, place, len(alike), lengths, room_bytes)
         nearby = {region: each[alike] for region, each in own.items()}
-        uses = [_listed(use, leader, nearby, subject, notes) for use in uses]
+        if done.uneven:
+            inside = bases(subject, found, leader, members[alike], nearby, doubts, done.uneven)
+            done = uses_of(subject, leader, phases, inside, place, len(alike), lengths, room_bytes, done.uneven)
+        uses = [listed for use in done.uses for listed in _listed(use, leader, nearby, subject, notes)]
         for other in sorted(farthest(uses, nearby, subject)):
             check_bounds(subject, follow_cta(subject, found, int(members[alike[other]]), doubts))
-        notes += [line for line in told if line not in notes]
+        notes += [line for line in done.notes if line not in notes]
         masked.append(Masked(members=members[alike], uses=tuple(uses)))
-        in_l1 = in_l1 or shares
+        in_l1 = in_l1 or dict(done.in_l1)
     counted = counts[one.cta]
     with np.errstate(divide="ignore", invalid="ignore"):
         issued = np.where(counted > 0, one.issued / counted, 0.0)
@@ -144,23 +146,47 @@ def _ways(
     return [way, *others]
 
 
+def _listed_places(
+    subject: Subject,
+    found: Slice,
+    one: OneCta,
+    phases: Phases,
+    seen: Mapping[int, Seen],
+    rank: int,
+    count: int,
+    trips: Mapping[int, Array],
+    room_bytes: float,
+) -> frozenset[int]:
+    """Places of copies by TMA that go on unevenly: each CTA's are listed as they are."""
+    if not found.copying:
+        return frozenset()
+    lengths = {region: int(each[rank]) for region, each in trips.items()}
+    return uses_of(subject, one, phases, seen, rank, count, lengths, room_bytes).listed
+
+
 def _shape(one: OneCta) -> tuple[tuple[int, bool], ...]:
     return tuple((region.parent, region.leaf) for region in one.ways.regions)
 
 
-def _listed(use: Use, one: OneCta, trips: Mapping[int, Array], subject: Subject, notes: list[str]) -> Use:
+def _listed(use: Use, one: OneCta, trips: Mapping[int, Array], subject: Subject, notes: list[str]) -> list[Use]:
     """A use that goes on unevenly, with its lists; as if it went on evenly where there would be too many."""
     if use.uneven is None:
-        return use
+        return [use]
     region = use.part[0]
     while one.ways.regions[region].parent != OUTSIDE:
         region = one.ways.regions[region].parent
     done = np.minimum(trips[region] * prod(use.uneven.sizes[1:]), use.uneven.origins.shape[1])
-    listing = listing_of(use.uneven.origins, list(use.uneven.shapes), done, max(1, subject.called.num_stages))
-    if listing is None:
+    uneven = use.uneven
+    if uneven.boxes is not None:
+        listings = listings_of(uneven.boxes, done, prod(uneven.sizes))
+    else:
+        listing = listing_of(uneven.origins, list(uneven.shapes), done, max(1, subject.called.num_stages))
+        listings = None if listing is None else [listing]
+    if listings is None:
         name = subject.memory.storages[use.storage].name
         notes.append(f"kernel {subject.called.name}: {use.kind}s of {name} are too uneven to be listed; taken as even")
-    return replace(use, uneven=None if listing is None else use.uneven, listing=listing)
+        return [replace(use, uneven=None)]
+    return [replace(use, listing=listing) for listing in listings]
 
 
 def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
@@ -176,20 +202,23 @@ def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
     return found
 
 
-def _kinds(subject: Subject, seen: Mapping[int, Seen], count: int) -> Array:
+def _kinds(subject: Subject, seen: Mapping[int, Seen], count: int, listed: frozenset[int]) -> Array:
     """Of which kind of masks each CTA is, by the threads that were followed.
 
-    Copies in loops tell nothing: those that run ahead end before the loop does, in a short one at once.
+    Whether copies in loops are made tells nothing: those that run ahead end before the loop does, in a short one at
+    once. How boxes are clipped does, but where they are listed anyway.
     """
+    ahead = {COPY, *KINDS}
     flags = [
         each.active[min(each.active)]
         for place, each in seen.items()
-        if each.active and not (subject.flow.instructions[place].family == COPY and min(each.active))
+        if each.active and not (subject.flow.instructions[place].family in ahead and min(each.active))
     ]
-    if not flags:
+    clips = [each.clips[min(each.clips)] for place, each in seen.items() if each.clips and place not in listed]
+    if not flags and not clips:
         return np.zeros(count, dtype=np.int64)
-    packed = np.packbits(np.concatenate(flags, axis=1), axis=1)
-    return np.unique(packed, axis=0, return_inverse=True)[1].reshape(-1)
+    numbers = np.concatenate([*(flag.astype(np.int64) for flag in flags), *clips], axis=1)
+    return np.unique(numbers, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _told_apart(
@@ -201,6 +230,7 @@ def _told_apart(
     kind_of: Array,
     doubts: Doubts,
     notes: list[str],
+    listed: frozenset[int],
 ) -> tuple[list[int], Array]:
     """The same by all threads: of some CTAs of each kind, and of all where these differ.
 
@@ -211,13 +241,13 @@ def _told_apart(
     for kind in np.unique(kind_of):
         alike = np.flatnonzero(kind_of == kind)
         some = np.unique(alike[(np.arange(SOME) * 0.6180339887 % 1.0 * len(alike)).astype(np.int64)])
-        told = _signatures_of(subject, found, one, members, trips, some, doubts)
+        told = _signatures_of(subject, found, one, members, trips, some, doubts, listed)
         if np.all(told == told[0]):
             continue
         if len(alike) * subject.called.warps > MOST_WARPS:
             notes.append("CTAs mask their accesses differently: too many to look at each; one stands for all")
             continue
-        apart[alike] = _signatures_of(subject, found, one, members, trips, alike, doubts)
+        apart[alike] = _signatures_of(subject, found, one, members, trips, alike, doubts, listed)
     _, kinds, sizes = np.unique(apart, return_inverse=True, return_counts=True)
     kinds = kinds.reshape(-1)
     order = np.argsort(-sizes, kind="stable")
@@ -235,10 +265,11 @@ def _signatures_of(
     trips: Mapping[int, Array],
     chosen: Array,
     doubts: Doubts,
+    listed: frozenset[int],
 ) -> Array:
     lengths = {region: each[chosen] for region, each in trips.items()}
-    return signatures(subject, found, one, members[chosen], lengths, doubts)
+    return signatures(subject, found, one, members[chosen], lengths, doubts, listed)
 
 
 def _only(seen: Seen, chosen: Array) -> Seen:
-    return Seen({at: each[chosen] for at, each in seen.addresses.items()}, {})
+    return Seen({at: each[chosen] for at, each in seen.addresses.items()})

@@ -4,7 +4,7 @@ The pieces are sectors, or whole multiples of them: the longest length that all 
 iterations than the one that was followed does in its last ones what that one does in its own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 import numpy as np
@@ -22,7 +22,7 @@ class Listing:
     """Lists of pieces.
 
     Args:
-        starts: int64 (pieces,), where each begins [B]; width: of each [B];
+        starts: int64 (pieces,), where each begins [B]; width: of each [B]; rows: of each; pitch: from row to row [B];
         spans: int64 (lists, 2): first piece and number of pieces of a list; a list for each iteration of each CTA;
         at, until: int64 (CTAs,), lists of each CTA.
     """
@@ -32,6 +32,13 @@ class Listing:
     spans: Array
     at: Array
     until: Array
+    rows: int = 1
+    pitch: int = 0
+
+    def row_by_row(self) -> "Listing":
+        """The same with each row a piece of its own."""
+        starts = (self.starts[:, None] + np.arange(self.rows) * self.pitch).reshape(-1)
+        return replace(self, starts=starts, spans=self.spans * self.rows, rows=1, pitch=0)
 
 
 def listing_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> Listing | None:

@@ -1,7 +1,8 @@
 """Straight code and loop bodies cut where they wait for what they have loaded: each piece becomes a step.
 
 A step loads, waits for all of it, and works until the next one begins. So code is cut where it waits for a scoreboard
-that a load since the last cut will release, or, in straight code, for asynchronous copies; the work before the first
+that a load since the last cut will release, or for the mbarrier of copies by TMA since then, or, in straight code, for
+asynchronous copies; the work before the first
 wait goes with what comes after it, and a store belongs to the step whose work it ends.
 """
 
@@ -13,7 +14,9 @@ from ...sass.decode import Instruction
 from ..accesses import COPY
 from ..cta.one_cta import Position
 from ..cta.sites import is_access
+from ..operations import is_try
 from ..paths import CtaPaths
+from ..tma.boxes import is_copy
 
 Part = tuple[int, int]
 """Region, and which piece of it, between the regions inside."""
@@ -66,12 +69,14 @@ def _cut(
     code: list[tuple[int, Instruction]], looped: bool, part: Part, phase: dict[tuple[Part, int], int]
 ) -> tuple[int, ...]:
     pending: set[int] = set()
-    sizes, issued, copied = [0], False, False
+    sizes, issued, copied, boxed = [0], False, False, False
     for place, one in code:
         waits = {number for number in range(SCOREBOARDS) if one.wait_mask >> number & 1}
         arrives = bool(waits & pending)
         if one.family == "DEPBAR" and copied and not looped:
             arrives, copied = True, False
+        if boxed and one.family == "SYNCS" and is_try(one.opcode):
+            arrives, boxed = True, False
         if arrives:
             pending -= waits
             if issued:
@@ -82,6 +87,8 @@ def _cut(
             issued = True
         if one.family == COPY and not looped:
             copied = issued = True
+        if one.family == "UTMALDG" and is_copy(one):
+            boxed = issued = True
         if is_access(one):
             phase.setdefault((part, place), len(sizes) - 1)
         sizes[-1] += 1

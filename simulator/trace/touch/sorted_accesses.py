@@ -4,21 +4,24 @@ Copies ahead of a loop that copies the same storage are its first iterations: th
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...limits import SECTOR_BYTES
 from ...sass.decode import Instruction
-from ..accesses import COPY, bytes_of
+from ..accesses import COPY
 from ..cta.given import Subject
-from ..cta.one_cta import Accessed, OneCta, Position, children_of
+from ..cta.one_cta import Accessed, Box, OneCta, Position, children_of
 from ..cta.sites import STORES, is_atomic
+from ..tma.boxes import is_copy
 from ..values import Array
 from .footprints import Touched
 from .in_l1 import Passing, missed
 from .phases import Part, Phases
+
+PAST_L1 = frozenset({"async", "tma"})
+"""Paths on which each access fetches its own, whatever others have fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class Made:
 
     Args:
         place, position: of it in the code; touched: bytes, of each warp by itself where copies share nothing;
-        sectors: those that have to be fetched, None: all; anchor: address of the first thread.
+        sectors: those that have to be fetched, None: all; anchor: address of the first thread, or of a box's corner;
+        box: that is copied by TMA.
     """
 
     place: int
@@ -50,6 +54,7 @@ class Made:
     touched: tuple[Touched, ...]
     sectors: Array | None
     anchor: int
+    box: Box | None
 
 
 def kind_of(instruction: Instruction) -> str:
@@ -59,16 +64,11 @@ def kind_of(instruction: Instruction) -> str:
 
 def path_of(instruction: Instruction) -> str:
     """How an access travels, as in `program.Tile`."""
+    if is_copy(instruction):
+        return "tma"
     if instruction.family != COPY:
         return "plain"
     return "async" if "BYPASS" in instruction.modifiers or "128" in instruction.modifiers else "cached"
-
-
-def width_of(instruction: Instruction) -> int:
-    """What a lane moves, vectors of atomics included [B]."""
-    vector = 4 if any(one.endswith("x4") for one in instruction.modifiers) else 1
-    vector = 2 if any(one.endswith("x2") for one in instruction.modifiers) else vector
-    return bytes_of(instruction) * vector
 
 
 def sorted_accesses(
@@ -84,22 +84,23 @@ def sorted_accesses(
     """
     code = subject.flow.instructions
     through_l1 = []
-    for access in one.accesses:
+    accesses = [access for access in one.accesses if access.active.any()]
+    for access in accesses:
         position, kind = one.positions[access.visit], kind_of(code[access.place])
-        if path_of(code[access.place]) != "async" and kind != "atomic":
+        if path_of(code[access.place]) not in PAST_L1 and kind != "atomic":
             part = position.region, position.piece
             iteration = part, phases.of(part, access.place, kind != "load"), kind, position.trips
-            through_l1.append(Passing(_touched(access, code), iteration, kind == "load"))
+            through_l1.append(Passing(_touched(access), iteration, kind == "load"))
     fetched = iter(missed(through_l1, room_bytes))
     made: dict[Sort, dict[tuple[int, ...], list[Made]]] = defaultdict(lambda: defaultdict(list))
     hit: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    for access in one.accesses:
+    for access in accesses:
         instruction, position = code[access.place], one.positions[access.visit]
         path, kind = path_of(instruction), kind_of(instruction)
         storage = subject.memory.number_of(int(access.addresses[access.active].flat[0]))
-        whole = _touched(access, code)
+        whole = _touched(access)
         sectors = None
-        if path != "async" and kind != "atomic":
+        if path not in PAST_L1 and kind != "atomic":
             sectors = next(fetched)
             if kind == "load":
                 hit[access.place][0] += len(sectors)
@@ -108,18 +109,18 @@ def sorted_accesses(
         key = Sort(part, phases.of(part, access.place, kind != "load"), storage, kind, path)
         touched: tuple[Touched, ...] = (whole,)
         if path == "async":
-            size = width_of(instruction)
             taking = [
                 (row, active) for row, active in zip(access.addresses, access.active, strict=True) if active.any()
             ]
-            touched = tuple(Touched(row[active], size) for row, active in taking)
-        made[key][position.trips].append(Made(access.place, position, touched, sectors, int(access.addresses.flat[0])))
+            touched = tuple(Touched(row[active], access.size_bytes) for row, active in taking)
+        copied = Made(access.place, position, touched, sectors, access.anchor, access.box)
+        made[key][position.trips].append(copied)
     shares = {place: max(0.0, 1.0 - kept / whole) for place, (kept, whole) in hit.items() if whole}
     return made, {place: share for place, share in shares.items() if share > 0}
 
 
-def _touched(access: Accessed, code: Sequence[Instruction]) -> Touched:
-    return Touched(access.addresses[access.active], width_of(code[access.place]))
+def _touched(access: Accessed) -> Touched:
+    return Touched(access.addresses[access.active], access.size_bytes)
 
 
 def join_prologues(one: OneCta, made: dict[Sort, dict[tuple[int, ...], list[Made]]]) -> dict[Sort, int]:

@@ -16,6 +16,7 @@ from ..cta.given import Subject
 from ..cta.one_cta import OneCta
 from ..values import Array
 from .footprints import Runs, layers_of, moved, runs_of
+from .listed_boxes import ListedBoxes, boxes_of
 from .listing import Listing
 from .phases import Part, Phases
 from .sorted_accesses import Made, Sort, join_prologues, sorted_accesses
@@ -58,12 +59,31 @@ class Uneven:
 
     Args:
         origins: where an iteration lies in each CTA, int64 (CTAs, iterations) [B]; shapes: runs there, of each;
-        sizes: iterations of each loop, the outermost first.
+        sizes: iterations of each loop, the outermost first;
+        boxes: instead, boxes of each CTA, clipped as they are there.
     """
 
     origins: Array
     shapes: tuple[Runs, ...]
     sizes: tuple[int, ...]
+    boxes: ListedBoxes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was found of a class of CTAs.
+
+    Args:
+        uses: all; in_l1: place of a load -> share of its bytes that L1 serves; notes: remarks, one line each;
+        uneven: regions of which all iterations have to be seen, as something goes on unevenly there;
+        listed: places of copies by TMA that do.
+    """
+
+    uses: list[Use]
+    in_l1: Mapping[int, float]
+    notes: list[str]
+    uneven: frozenset[int]
+    listed: frozenset[int]
 
 
 def uses_of(
@@ -72,32 +92,31 @@ def uses_of(
     phases: Phases,
     seen: Mapping[int, Seen],
     rank: int,
+    ctas: int,
     trips: Mapping[int, int],
     room_bytes: float,
     whole: frozenset[int] = frozenset(),
-) -> tuple[list[Use], dict[int, float], list[str], frozenset[int]]:
+) -> Found:
     """All uses of a class of CTAs.
 
     Args:
-        one: the CTA that was followed; seen: where accesses of all CTAs begin; rank: of `one` among these;
+        one: the CTA that was followed; seen: where accesses of all CTAs begin; rank: of `one` among these `ctas`;
         trips: region -> iterations of a stay, in `one`; room_bytes: of L1, for each CTA of an SM;
         whole: regions of which all iterations were seen in all CTAs.
-
-    Returns:
-        Uses; place of a load -> share of its bytes that L1 serves; remarks, one line each; regions of which all
-        iterations have to be seen, as something goes on unevenly there.
     """
     made, in_l1 = sorted_accesses(subject, one, phases, room_bytes)
     ahead = join_prologues(one, made)
     notes: list[str] = []
     found: list[Use] = []
     uneven: set[int] = set()
+    listed: set[int] = set()
     for key, iterations in made.items():
         course = _course(iterations, seen, ahead.get(key, 0))
         if not course.even:
             uneven.add(key.part[0])
-        found += _uses(subject, key, iterations, seen, rank, trips, course, key.part[0] in whole, notes)
-    return found, in_l1, notes, frozenset(uneven)
+            listed |= {copy.place for copies in iterations.values() for copy in copies if copy.box is not None}
+        found += _uses(subject, key, iterations, seen, rank, ctas, trips, course, key.part[0] in whole, notes)
+    return Found(uses=found, in_l1=in_l1, notes=notes, uneven=frozenset(uneven), listed=frozenset(listed))
 
 
 def _uses(
@@ -106,6 +125,7 @@ def _uses(
     iterations: Mapping[tuple[int, ...], list[Made]],
     seen: Mapping[int, Seen],
     rank: int,
+    ctas: int,
     trips: Mapping[int, int],
     course: "_Course",
     listed: bool,
@@ -127,15 +147,19 @@ def _uses(
         for layer, runs in enumerate(known[own]):
             if runs:
                 layers[layer][at] = runs
-    starts = _starts(iterations[begin], seen, rank)
+    starts = _starts(iterations[begin], seen, rank, ctas)
     found: list[Use] = []
-    for runs_at in layers.values():
+    boxed = strides and not course.even and listed and iterations[begin][0].box is not None
+    for runs_at in layers.values() if not boxed else list(layers.values())[:1]:
         stretches = _stretches(runs_at, len(strides))
         slivers = any(stride % SECTOR_BYTES for stride in strides)
         slivers = slivers and max(length for _, _, runs in stretches for _, length in runs) < SECTOR_BYTES
         uneven = None
         if strides and ((not course.even and listed) or len(stretches) > MOST_STRETCHES or slivers):
-            uneven = _uneven(runs_at, iterations, course, seen, rank, trips[key.part[0]])
+            uneven = _uneven(runs_at, iterations, course, seen, rank, ctas, trips[key.part[0]])
+            if boxed:
+                boxes = boxes_of(iterations, uneven.sizes, seen, rank)
+                uneven = replace(uneven, boxes=boxes)
             stretches = [(0, -1, max(runs_at.values(), key=list(runs_at.values()).count))]
         for first, last, runs in stretches:
             origin = runs[0][0]
@@ -187,6 +211,8 @@ def _course(iterations: Mapping[tuple[int, ...], list[Made]], seen: Mapping[int,
     strides = _strides(anchors, begin)
     moves = {at: sum(step * (now - then) for step, now, then in zip(strides, at, begin, strict=True)) for at in anchors}
     even = all(anchors[at] - anchors[begin] == moves[at] for at in anchors)
+    if begin:
+        even = even and all(made[0].place in seen and seen[made[0].place].addresses for made in iterations.values())
     if not even:
         moves = {at: anchor - anchors[begin] for at, anchor in anchors.items()}
     for made in iterations.values() if even and not ahead and begin else ():
@@ -197,9 +223,14 @@ def _course(iterations: Mapping[tuple[int, ...], list[Made]], seen: Mapping[int,
     return _Course(ahead=ahead, strides=strides, moves=moves, even=even)
 
 
-def _starts(made: Sequence[Made], seen: Mapping[int, Seen], rank: int) -> Array:
-    """How much further than in the CTA that was followed an iteration begins in each, int64 (CTAs,) [B]."""
-    addresses = seen[made[0].place].addresses
+def _starts(made: Sequence[Made], seen: Mapping[int, Seen], rank: int, ctas: int) -> Array:
+    """How much further than in the CTA that was followed an iteration begins in each, int64 (CTAs,) [B].
+
+    What happens in iterations that were not looked at in all CTAs is taken to happen at the same place.
+    """
+    addresses = seen[made[0].place].addresses if made[0].place in seen else {}
+    if not addresses:
+        return np.zeros(ctas, dtype=np.int64)
     at = made[0].position.trips
     starts = addresses[at] if at in addresses else addresses[min(addresses)]
     found: Array = starts - starts[rank]
@@ -210,6 +241,8 @@ def _anchor(made: Sequence[Made], pipelined: bool) -> int:
     """What moves on with iterations: the first thread's address; of copies in several places, the lowest."""
     if not pipelined:
         return made[0].anchor
+    if made[0].box is not None:
+        return min(copy.anchor for copy in made)
     return min(int(part.addresses.min()) for copy in made for part in copy.touched)
 
 
@@ -245,6 +278,7 @@ def _uneven(
     course: "_Course",
     seen: Mapping[int, Seen],
     rank: int,
+    ctas: int,
     length: int,
 ) -> Uneven:
     """What is touched in each iteration, nothing in some. Args: length: iterations of the innermost loop."""
@@ -253,7 +287,8 @@ def _uneven(
     origins, shapes = [], []
     for at in np.ndindex(*sizes):
         made = iterations.get(at)
-        origins.append(_starts(made or iterations[min(iterations)], seen, rank) + (course.moves[at] if made else 0))
+        starts = _starts(made or iterations[min(iterations)], seen, rank, ctas)
+        origins.append(starts + (course.moves[at] if made else 0))
         shapes.append(runs_at.get(at, ()))
     return Uneven(origins=np.stack(origins, axis=1), shapes=tuple(shapes), sizes=sizes)
 

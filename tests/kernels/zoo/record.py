@@ -16,6 +16,7 @@ from triton.runtime.interpreter import InterpretedFunction
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import descriptors
 import rowwise
 import tiled
 
@@ -29,7 +30,8 @@ def recorded(case) -> dict[str, dict[str, list[int]]]:
 
     def noting(function, *args, **kwargs):
         names = function.fn.__code__.co_varnames[: function.fn.__code__.co_argcount]
-        tensors.update({name: one for name, one in zip(names, args, strict=False) if isinstance(one, torch.Tensor)})
+        given = {name: getattr(one, "base", one) for name, one in zip(names, args, strict=False)}
+        tensors.update({name: one for name, one in given.items() if isinstance(one, torch.Tensor)})
         return run(function, *args, **kwargs)
 
     with patch.object(InterpretedFunction, "run", noting):
@@ -48,5 +50,5 @@ def recorded(case) -> dict[str, dict[str, list[int]]]:
 
 
 if __name__ == "__main__":
-    every = rowwise.CASES | tiled.CASES
+    every = rowwise.CASES | tiled.CASES | descriptors.CASES
     Path(sys.argv[1]).write_text(json.dumps({name: recorded(case) for name, case in every.items()}), encoding="utf-8")

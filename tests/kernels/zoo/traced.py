@@ -39,12 +39,17 @@ def traced(case) -> tuple[Traced, Launch]:
 
 
 def sectors(launch: Launch) -> dict[str, dict[str, list[int]]]:
-    """CTA, as `x,y,z` -> `load X`, `store X` -> sectors from the tensor's begin."""
+    """CTA, as `x,y,z` -> `load X`, `store X` -> sectors from the tensor's begin.
+
+    Descriptors that the compiler has kernels write to their workspace are left out: the interpreter writes none.
+    """
     found: dict[str, dict[str, list[int]]] = {}
     x, y, _ = launch.grid
     for cta in range(launch.cta_count):
         own: dict[str, set[int]] = {}
         for access in accesses(launch.program, cta):
+            if access.tensor == "workspace":
+                continue
             pitch = launch.program.tensor(access.tensor).pitch_bytes
             touched = own.setdefault(f"{access.kind} {access.tensor}", set())
             for begin in ((access.row + np.arange(access.rows)) * pitch + access.col).tolist():

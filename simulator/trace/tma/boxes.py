@@ -1,0 +1,163 @@
+"""What an instruction of TMA copies: a box of a tensor at coordinates, clipped at the tensor's edges.
+
+`UTMALDG.2D [UR8], [UR6]` loads: to shared memory at UR8, with the mbarrier at UR9, the box at coordinates UR10, UR11
+and so on (the innermost axis first) of the tensor whose descriptor lies at UR6. Stores and reductions have no mbarrier:
+their coordinates begin at UR9. One lane of a warp, the first, knows the numbers.
+What lies outside of the tensor is neither fetched nor written.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...sass.constants import bank_place
+from ...sass.decode import Instruction
+from ..operands import Threads, constant_at, number_of, pair_of, predicate_of
+from ..values import Array, Value, signed
+from .descriptor import WORDS, Descriptor, descriptor_of
+
+KINDS = {"UTMALDG": "load", "UTMASTG": "store", "UTMAREDG": "atomic"}
+BEFORE_COORDINATES = {"UTMALDG": 2, "UTMASTG": 1, "UTMAREDG": 1}
+"""Registers of the first operand before the coordinates: address in shared memory, mbarrier."""
+OPERAND = re.compile(r"^\[UR(\d+)\]$")
+AXES = re.compile(r"^([1-5])D$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boxes:
+    """Boxes that warps copy at one place of the code; axes from the innermost on.
+
+    Args:
+        origin: address of each box's corner, even where it lies outside of the tensor, int64 (CTAs, warps, 1) [B];
+        corners: coordinates of it, as origin [elements];
+        first, count: elements of the box along each axis that lie before the tensor, and inside, as origin;
+        descriptor: of the tensor.
+    """
+
+    origin: Array
+    corners: tuple[Array, ...]
+    first: tuple[Array, ...]
+    count: tuple[Array, ...]
+    descriptor: Descriptor
+
+    def clips(self) -> Array:
+        """How each is clipped, int64 (CTAs, warps, 2 x axes)."""
+        return _columns((*self.first, *self.count))
+
+    def numbers(self) -> Array:
+        """Coordinates of each, and sizes of its tensor, int64 (CTAs, warps, 2 x axes)."""
+        return _columns((*self.corners, *self.descriptor.sizes))
+
+    def rows(self, cta: int, warp: int) -> tuple[Array, int]:
+        """Addresses of the rows of a clipped box, int64 (rows,), and bytes of each; no rows where nothing is left."""
+        starts = np.array([self.corner(cta, warp)], dtype=np.int64)
+        for axis in reversed(range(len(self.count))):
+            stride, first, count = self.descriptor.strides[axis], *self._clip(axis, cta, warp)
+            steps = np.arange(first, first + (1 if axis == 0 else count), dtype=np.int64) * stride
+            starts = (starts[:, None] + steps).reshape(-1)
+            if count <= 0:
+                return starts[:0], 0
+        return starts, _at(self.count[0], cta, warp) * self.descriptor.element_bytes
+
+    def _clip(self, axis: int, cta: int, warp: int) -> tuple[int, int]:
+        return _at(self.first[axis], cta, warp), _at(self.count[axis], cta, warp)
+
+    def corner(self, cta: int, warp: int) -> int:
+        """Origin of a warp's box [B]."""
+        return _at(self.origin, cta, warp)
+
+    def place(self, cta: int, warp: int) -> tuple[int, ...]:
+        """Coordinates of a warp's box."""
+        return tuple(_at(each, cta, warp) for each in self.corners)
+
+
+def _columns(arrays: tuple[Array, ...]) -> Array:
+    return np.stack(np.broadcast_arrays(*(each[:, :, 0] for each in arrays)), axis=-1)
+
+
+def _at(array: Array, cta: int, warp: int) -> int:
+    """A number of an array that may have length 1 where it makes no difference."""
+    return int(array[min(cta, array.shape[0] - 1), min(warp, array.shape[1] - 1), 0])
+
+
+class BoxTouch:
+    """Reads the boxes that an instruction copies. Args of `boxes`: active: which warps do, as `Boxes.origin`."""
+
+    def __init__(self, one: Instruction) -> None:
+        first, second = OPERAND.match(one.operands[0]), OPERAND.match(one.operands[1])
+        axes = next((int(found[1]) for word in one.modifiers if (found := AXES.match(word))), 0)
+        assert first and second and axes  # `unfollowed` has let it pass
+        begin = int(first[1]) + BEFORE_COORDINATES[one.family]
+        coordinates = [f"UR{begin + axis}" for axis in range(axes)]
+        pair = [f"UR{int(second[1]) + half}" for half in range(2)]
+        guards = [one.predicate] if one.predicate else []
+        self.names = (*(guard.lstrip("!") for guard in guards), *coordinates, *pair)
+        self.guards = [predicate_of(guard) for guard in guards]
+        self._coordinates = [number_of(name) for name in coordinates]
+        self._descriptor = pair_of(pair[0])
+
+    def active(self, threads: Threads, mask: Array) -> tuple[Array, bool]:
+        """Which warps copy, bool (CTAs, warps, 1), and whether that is known."""
+        taking, sure = mask, True
+        for guard in self.guards:
+            holds, known = guard(threads)
+            sure = sure and (known is True or bool(np.all(np.asarray(known) | ~mask)))
+            taking = taking & (holds | ~np.asarray(known))
+        return taking.any(axis=2, keepdims=True), sure
+
+    def descriptor(self, threads: Threads, active: Array) -> Descriptor | None:
+        """The descriptor that the active warps name; None where it is not known, or they name several."""
+        address, known = _first_lane(self._descriptor(threads))
+        shape = np.broadcast_shapes(address.shape, active.shape)
+        taking = np.broadcast_to(active, shape)
+        addresses = np.broadcast_to(address, shape)[taking]
+        if not np.all(np.broadcast_to(known, shape)[taking]) or not addresses.size:
+            return None
+        first = int(addresses[0])
+        begin = bank_place(first)
+        if begin is not None:
+            if np.any(addresses != first):
+                return None
+            return descriptor_of([constant_at(threads, begin + 4 * number) for number in range(WORDS)])
+        for written, words in threads.descriptors.values():
+            if np.all(np.broadcast_to(written, shape)[taking] == addresses):
+                return descriptor_of(words)
+        return None
+
+    def boxes(self, threads: Threads, active: Array, descriptor: Descriptor) -> Boxes | None:
+        """The boxes; None where coordinates are not known."""
+        origin, corners, first, count = descriptor.address, [], [], []
+        for reader, size, stride, extent in zip(
+            self._coordinates, descriptor.sizes, descriptor.strides, descriptor.box, strict=True
+        ):
+            number, known = _first_lane(reader(threads))
+            if not np.all(np.asarray(known) | ~active):
+                return None
+            place = signed(number)
+            origin = origin + place * stride
+            corners.append(place)
+            before = np.clip(-place, 0, extent)
+            first.append(before)
+            count.append(np.clip(size - place, before, extent) - before)
+        return Boxes(
+            origin=origin, corners=tuple(corners), first=tuple(first), count=tuple(count), descriptor=descriptor
+        )
+
+
+def _first_lane(value: Value) -> Value:
+    array, known = value
+    return array[:, :, :1], known if isinstance(known, bool) else known[:, :, :1]
+
+
+def is_copy(one: Instruction) -> bool:
+    """Whether an instruction copies boxes between global and shared memory."""
+    return one.family in KINDS and one.predicate not in ("!PT", "!UPT")
+
+
+def unfollowed(one: Instruction) -> bool:
+    """Whether it copies in a way that is not followed: rows that are listed, images, bytes without a descriptor."""
+    if one.family in ("UBLKCP", "UBLKRED") and one.predicate not in ("!PT", "!UPT"):
+        return True
+    plain = any(AXES.match(word) for word in one.modifiers) and not {"GATHER4", "SCATTER4", "IM2COL"} & {*one.modifiers}
+    return is_copy(one) and not (plain and all(OPERAND.match(operand) for operand in one.operands[:2]))

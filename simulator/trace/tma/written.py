@@ -1,0 +1,62 @@
+"""Descriptors that a kernel writes itself: made in shared memory, then taken to global memory by the lanes of a warp.
+
+    LDS R5, [R4+UR8]                              each lane a word of the descriptor in shared memory
+    ATOMG.E.EXCH.STRONG.GPU PT, RZ, [R2], R5      to the launch's workspace
+
+This is what ptxas makes of `tensormap.cp_fenceproxy`. The first lane stands at the begin of both.
+"""
+
+from collections.abc import Mapping
+
+from ...sass.decode import Instruction
+from ...sass.flow import Flow
+from ...sass.registers import written
+from ..operands import Step, Threads, address_of
+from ..shared_memory import shared_word
+from ..threads import step_of
+from ..values import Array, Value
+from .descriptor import WORDS
+
+
+def descriptor_writes(flow: Flow) -> dict[int, int]:
+    """Place of what takes a descriptor to global memory -> place of the load from shared memory that it comes from."""
+    found: dict[int, int] = {}
+    for block in flow.blocks:
+        loaded: dict[str, int] = {}
+        for place in range(block.first, block.stop):
+            one = flow.instructions[place]
+            if one.family == "ATOMG" and "EXCH" in one.modifiers and one.operands[-1] in loaded:
+                found[place] = loaded[one.operands[-1]]
+            for name in written(one):
+                loaded.pop(name, None)
+                if one.family == "LDS":
+                    loaded[name] = place
+    return found
+
+
+def steps_of(flow: Flow, writes: Mapping[int, int]) -> dict[int, Step]:
+    """What to do at the loads of `descriptor_writes`: load, and keep the whole descriptor."""
+    return {place: _keeping(flow.instructions[place]) for place in writes.values()}
+
+
+def _keeping(one: Instruction) -> Step:
+    load, address, name = step_of(one), address_of(one.operands[-1]), written(one)[0]
+
+    def step(threads: Threads, mask: Array) -> None:
+        load(threads, mask)
+        places, known = address(threads)
+        threads.images.pop(name, None)
+        if known is True:
+            begin = int(places.flat[0])
+            threads.images[name] = [shared_word(threads, begin + 4 * number, 4) for number in range(WORDS)]
+
+    return step
+
+
+def take(one: Instruction, threads: Threads, where: Value) -> None:
+    """A descriptor reaches global memory. Args: one: the instruction that takes it there; where: to which addresses."""
+    words = threads.images.get(one.operands[-1])
+    address, known = where
+    if words is not None and known is True:
+        first = address[:, :1, :1]
+        threads.descriptors[int(first.flat[0])] = first, words
