@@ -21,6 +21,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from ...simulator.limits import WARP_THREADS
 from ...simulator.trace.memory import STORAGE_SHIFT, Storage
 from ..compile.call import KernelCall
+from .beyond_target import refusal_of
 from .recorded import Capture, RecordedTensor
 
 MOST_VALUES_BYTES = 1 << 28
@@ -62,6 +63,8 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         raise LoweringError(f"kernel {capture.name}: {type(error).__name__}: {_one_line(str(error))}") from None
     if parsed.num_ctas != 1:
         raise LoweringError(f"kernel {capture.name}: num_ctas = {parsed.num_ctas}: clusters are not modelled")
+    if reason := refusal_of(capture.name, text, capability):
+        raise LoweringError(reason)
     if nested := [name for name, kind in signature.items() if not isinstance(kind, str)]:
         raise LoweringError(f"kernel {capture.name}: parameter {nested[0]} is a tuple: pass its parts one by one")
     return KernelCall(

@@ -99,6 +99,7 @@ def tiles_of(
             row=row_terms,
             col=col_terms,
             path=use.path,  # type: ignore[arg-type]
+            zero_rows=use.zero_rows if rectangle.offset == use.runs[0][0] else 0,
         )
     ]
 
@@ -127,6 +128,7 @@ def listed_tile(
         rows=max(listing.rows, listing.width // rows.pitch),
         cols=min(listing.width, rows.pitch),
         path=use.path,  # type: ignore[arg-type]
+        zero_rows=listing.zero_rows,
         lists=Lists(
             spans=listing.spans,
             pieces=np.stack(pieces, axis=1),

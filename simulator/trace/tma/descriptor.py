@@ -49,6 +49,11 @@ class Descriptor:
     element_bytes: int
 
     @property
+    def box_rows(self) -> int:
+        """Rows of a whole box."""
+        return int(np.prod(self.box[1:]))
+
+    @property
     def box_bytes(self) -> int:
         """What a whole box takes of shared memory [B]."""
         return int(np.prod(self.box)) * self.element_bytes

@@ -21,7 +21,7 @@ class ListedBoxes:
     Args:
         iteration: number of each among the iterations of all loops around, int64 (rectangles,);
         starts: where each begins in each CTA, int64 (rectangles, CTAs) [B]; rows, width: of it, as starts [width: B];
-        pitch: from row to row [B].
+        pitch: from row to row [B]; box_rows: of a whole box.
     """
 
     iteration: Array
@@ -29,6 +29,7 @@ class ListedBoxes:
     rows: Array
     width: Array
     pitch: int
+    box_rows: int
 
 
 def boxes_of(
@@ -37,16 +38,18 @@ def boxes_of(
     """All boxes of a use. Args: sizes: iterations of each loop around; the rest as in `uses.uses_of`."""
     numbers: list[int] = []
     parts: list[tuple[Array, Array, Array]] = []
-    pitch = 0
+    pitch, box_rows = 0, 1
     for at in np.ndindex(*sizes):
         for copy in iterations.get(at, ()):
             assert copy.box is not None
             rectangles = list(_rectangles(copy, seen[copy.place], rank))
             numbers += [int(np.ravel_multi_index(at, tuple(sizes)))] * len(rectangles)
             parts += rectangles
-            pitch = copy.box.descriptor.strides[1] if len(copy.box.descriptor.strides) > 1 else 0
+            if len(copy.box.place) > 1:
+                pitch, box_rows = copy.box.descriptor.strides[1], copy.box.descriptor.box[1]
     starts, rows, width = (np.stack([part[number] for part in parts]) for number in range(3))
-    return ListedBoxes(iteration=np.array(numbers, dtype=np.int64), starts=starts, rows=rows, width=width, pitch=pitch)
+    iteration = np.array(numbers, dtype=np.int64)
+    return ListedBoxes(iteration=iteration, starts=starts, rows=rows, width=width, pitch=pitch, box_rows=box_rows)
 
 
 def _rectangles(copy: Made, seen: Seen, rank: int) -> list[tuple[Array, Array, Array]]:
@@ -100,6 +103,7 @@ def listings_of(boxes: ListedBoxes, done: Array, most: int) -> list[Listing] | N
                 until=at + done,
                 rows=rows,
                 pitch=boxes.pitch,
+                zero_rows=boxes.box_rows - rows,
             )
         )
     return found

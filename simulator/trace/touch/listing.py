@@ -24,7 +24,8 @@ class Listing:
     Args:
         starts: int64 (pieces,), where each begins [B]; width: of each [B]; rows: of each; pitch: from row to row [B];
         spans: int64 (lists, 2): first piece and number of pieces of a list; a list for each iteration of each CTA;
-        at, until: int64 (CTAs,), lists of each CTA.
+        at, until: int64 (CTAs,), lists of each CTA;
+        zero_rows: rows that come with each by TMA as zeros.
     """
 
     starts: Array
@@ -34,11 +35,12 @@ class Listing:
     until: Array
     rows: int = 1
     pitch: int = 0
+    zero_rows: int = 0
 
     def row_by_row(self) -> "Listing":
         """The same with each row a piece of its own."""
         starts = (self.starts[:, None] + np.arange(self.rows) * self.pitch).reshape(-1)
-        return replace(self, starts=starts, spans=self.spans * self.rows, rows=1, pitch=0)
+        return replace(self, starts=starts, spans=self.spans * self.rows, rows=1, pitch=0, zero_rows=0)
 
 
 def listing_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> Listing | None:

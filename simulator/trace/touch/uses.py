@@ -35,6 +35,7 @@ class Use:
         strides: from iteration to iteration of each loop around, the outermost first [B].
         first, last: iterations of the innermost loop in which it is done; last: -1: to the end.
         ahead: iterations that it is done before its own.
+        zero_rows: rows of boxes that lie outside of their tensor, in one iteration;
         uneven: where no strides tell it: what it touches, iteration by iteration; listing: the same as lists.
     """
 
@@ -49,6 +50,7 @@ class Use:
     first: int = 0
     last: int = -1
     ahead: int = 0
+    zero_rows: int = 0
     uneven: "Uneven | None" = None
     listing: Listing | None = None
 
@@ -177,6 +179,7 @@ def _uses(
                     first=first,
                     last=last,
                     ahead=ahead,
+                    zero_rows=_zero_rows(iterations[min(at for at, own in runs_at.items() if own == runs)]),
                     uneven=uneven,
                 )
             )
@@ -235,6 +238,12 @@ def _starts(made: Sequence[Made], seen: Mapping[int, Seen], rank: int, ctas: int
     starts = addresses[at] if at in addresses else addresses[min(addresses)]
     found: Array = starts - starts[rank]
     return found
+
+
+def _zero_rows(made: Sequence[Made]) -> int:
+    """Rows of boxes that lie outside of their tensor."""
+    boxes = [(copy.box.descriptor.box_rows, copy.touched[0].addresses.size) for copy in made if copy.box is not None]
+    return sum(rows - inside for rows, inside in boxes)
 
 
 def _anchor(made: Sequence[Made], pipelined: bool) -> int:
