@@ -88,7 +88,7 @@ def store_of(instruction: Instruction, guard: Callable[[Threads], Value] | None)
 
 
 def _store(threads: Threads, places: range, mask: Array, byte_at: Callable[[int], Value]) -> None:
-    storing = mask.any(axis=(1, 2), keepdims=True)
+    storing: Array = np.asarray(mask.any(axis=(1, 2), keepdims=True))
     for place in places:
         unset = UNSET if place < SYSTEM_BYTES else UNKNOWN
         threads.shared[place] = merged(storing, byte_at(place), threads.shared.get(place, unset))

@@ -11,7 +11,7 @@ from tilesight.cli.main import main
 if missing_package() is None:
     import torch
     import triton
-    from zoo import rowwise
+    from zoo import descriptors, rowwise
 
     import tilesight
 
@@ -82,6 +82,20 @@ def needs(something):
 
 def raises():
     raise KeyError("of my own")
+
+
+@triton.jit
+def rows_by_descriptor(X, IDS, Y, BLOCK: tl.constexpr):
+    j = tl.arange(0, 32)
+    rows = X.gather(tl.load(IDS + j), 0)
+    tl.store(Y + j[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :], rows)
+
+
+def gathers():
+    from triton.tools.tensor_descriptor import TensorDescriptor
+    x, y = (torch.empty(64, 64, device="meta", dtype=torch.float16) for _ in range(2))
+    boxes = TensorDescriptor.from_tensor(x, [1, 64])
+    rows_by_descriptor[(1,)](boxes, torch.arange(32, dtype=torch.int32), y, BLOCK=64)
 """
 
 
@@ -140,6 +154,8 @@ def test_what_cannot_be_called_is_one_line(
         ("unknown", "kernel gather: line 24: its address depends on tensor IDS, whose values are not known: "
          "pass IDS as a CPU tensor"),
         ("beyond", "kernel sum_of: line 30: load reaches 320 B beyond tensor X"),
+        ("gathers", "kernel rows_by_descriptor: line 71: gather through a tensor descriptor needs sm_100 or newer, "
+         "the target is sm_90: take pointers"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_predicted_names_line_and_tensor(
@@ -170,6 +186,17 @@ def test_values_of_cpu_tensors_decide_addresses() -> None:
     predicted = tilesight.predict(launches, device="h200")
     assert predicted.rows[0].traffic.hbm_read_bytes <= 2 * 256 + 4 * 32
     assert "kernel embedding: values of IDS were used" in predicted.rows[0].notes
+
+
+def test_bytes_of_copies_by_descriptor_are_predicted() -> None:
+    """A and B come from HBM once, with the descriptors of 4 CTAs nothing else is written; all accesses are known."""
+    with tilesight.capture() as launches:
+        a, b, c = (torch.empty(256, 256, device="meta", dtype=torch.float16) for _ in range(3))
+        descriptors.gemm_device[(2, 2)](a, b, c, 256, 256, 256, BM=128, BN=128, BK=64, num_stages=3)
+    (row,) = tilesight.predict(launches, device="h200").rows
+    assert row.refused is None and row.known_accesses == row.accesses > 0
+    assert row.traffic.hbm_read_bytes == 2 * 256 * 256 * 2
+    assert row.traffic.smem_fill_bytes == 2 * 2 * 256 * 256 * 2
 
 
 def test_a_recording_runs_nothing_and_ends() -> None:

@@ -65,7 +65,8 @@ def find_slice(subject: Subject) -> Slice:
         if is_access(one) and place not in copying
     }
     roots = {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BLOCK_ENDS}
-    roots |= {place: touch.names for place, touch in (*touching.items(), *copying.items())}
+    roots |= {place: touch.names for place, touch in touching.items()}
+    roots |= {place: box.names for place, box in copying.items()}
     roots |= {place: (*touching[place].names, *read(flow.instructions[place])) for place in writes}
     found = slice_of(flow, roots)
     if any(flow.instructions[place].family in SHARED_LOADS for block in found for place in block):

@@ -104,7 +104,7 @@ class BoxTouch:
             holds, known = guard(threads)
             sure = sure and (known is True or bool(np.all(np.asarray(known) | ~mask)))
             taking = taking & (holds | ~np.asarray(known))
-        return taking.any(axis=2, keepdims=True), sure
+        return np.asarray(taking.any(axis=2, keepdims=True)), sure
 
     def descriptor(self, threads: Threads, active: Array) -> Descriptor | None:
         """The descriptor that the active warps name; None where it is not known, or they name several."""
