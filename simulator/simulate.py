@@ -12,7 +12,7 @@ from .engine.engine import LaunchRun
 from .launch.program import Launch, Resources
 from .prediction.notes import tile_notes
 from .prediction.prediction import Prediction
-from .prediction.timeline import Timeline, timeline_of
+from .prediction.timeline import Timeline, timeline_of, work_of_ctas
 from .problems.problem import Problem
 from .residency.device_memory import peak_bytes
 from .residency.occupancy import DoesNotFit
@@ -90,7 +90,11 @@ def simulate_with_timeline(
         problem, schedule, config, device, l2, resolution, steady_state, overhead, given, cost, True
     )
     gpu = load_device(device) if isinstance(device, str) else device
-    return prediction, timeline_of(launches, prediction.launches, runs, gpu.sms, prediction.problem.part_text)
+
+    def work_of(launch: Launch) -> tuple[str, ...]:
+        return work_of_ctas(launch, prediction.problem.part_text)
+
+    return prediction, timeline_of(launches, prediction.launches, runs, gpu.sms, work_of)
 
 
 def peak_memory_bytes(problem: Problem, schedule: str, config: Config | None, device: Device) -> int:
