@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from .device.device import Device, device_name, load_device
 from .engine.engine import LaunchRun
-from .launch.program import Resources
+from .launch.program import Launch, Resources
 from .prediction.notes import tile_notes
 from .prediction.prediction import Prediction
-from .prediction.timeline import Timeline, timeline_of
+from .prediction.timeline import Timeline, timeline_of, work_of_ctas
 from .problems.problem import Problem
 from .refusal import DoesNotFit, granted
 from .residency.device_memory import peak_bytes
@@ -127,8 +127,11 @@ def predict_with_timeline(
 ) -> tuple[Prediction, Timeline]:
     """As `predict`, and when each CTA ran where; every CTA is stepped through."""
     prediction, runs = _predict(resolved, device, l2, resolution, steady_state, overhead, record=True)
-    timeline = timeline_of(resolved.launches, prediction.launches, runs, device.sms, prediction.problem.part_text)
-    return prediction, timeline
+
+    def work_of(launch: Launch) -> tuple[str, ...]:
+        return work_of_ctas(launch, prediction.problem.part_text)
+
+    return prediction, timeline_of(resolved.launches, prediction.launches, runs, device.sms, work_of)
 
 
 def peak_memory_bytes(problem: Problem, schedule: str, config: Config | None, device: Device) -> int:
