@@ -4,10 +4,14 @@
 
 Writes a JSON line for each launch: what is predicted on cold and on warm caches, or why it is refused, and how long
 that took. NAME: parts of names; a case counts where one of them occurs. Launches that the file has are left out.
+Each is predicted in a process of its own, with a limit on time and memory.
 """
 
 import importlib
 import json
+import os
+import resource
+import signal
 import sys
 import time
 import traceback
@@ -18,6 +22,7 @@ from launching import CASES, Case, kept, pinned
 
 import tilesight
 
+MOST_S, MOST_BYTES = 150, 9 << 30
 FILES = ("rows", "recurrent", "attention", "matrices", "calibration")
 TRAFFIC = ("hbm_read_bytes", "hbm_write_bytes", "smem_fill_bytes", "l2_read_bytes", "fabric_bytes", "cycles", "time_s")
 
@@ -53,42 +58,57 @@ def of_launch(launch: Any, device: str) -> dict[str, Any]:
     return found
 
 
-def of_case(case: Case, device: str, known: set[str]) -> list[dict[str, Any]]:
-    """What is predicted of a case's launches; a case that cannot be recorded is one line that says why."""
+def limited(file: Path, line: dict[str, Any], launch: Any, device: str) -> None:
+    """Predict a launch in a fork of this process, and write its line."""
+    child = os.fork()
+    if not child:
+        signal.alarm(MOST_S)
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+        try:
+            line |= of_launch(launch, device)
+        except BaseException as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(where.filename).name}:{where.lineno}"
+            line["failed"] = f"{type(error).__name__}: {error}"[:500] + f" at {place}"
+        write(file, line)
+        told = line.get("failed") or line.get("refused") or "predicted"
+        print(f"{line['name']}: {told[:200]} {line.get('cold_seconds')} s", flush=True)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        line["failed"] = f"ended by signal {status & 127}, after {MOST_S} s or for memory"
+        write(file, line)
+        print(f"{line['name']}: {line['failed']}", flush=True)
+
+
+def write(file: Path, line: dict[str, Any]) -> None:
+    """Add a line."""
+    with file.open("a", encoding="utf-8") as out:
+        out.write(json.dumps(line) + "\n")
+
+
+def of_case(file: Path, case: Case, device: str, known: set[str]) -> None:
+    """Predict a case's launches; a case that cannot be recorded is one line that says why."""
     try:
         with tilesight.capture(device) as launches, pinned():
             case.make("meta")()
     except Exception as error:
-        return [{"name": case.name, "failed": f"capture: {type(error).__name__}: {error}"[:500]}]
-    lines = []
+        write(file, {"name": case.name, "failed": f"capture: {type(error).__name__}: {error}"[:500]})
+        return
     for name, launch in kept(launches).items():
         full = f"{case.name}/{name}"
-        if full in known:
-            continue
-        line: dict[str, Any] = {"name": full, "case": case.name, "kind": case.kind, "blind": case.blind}
-        try:
-            line |= of_launch(launch, device)
-        except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(where.filename).name}:{where.lineno}"
-            line["failed"] = f"{type(error).__name__}: {error}"[:500] + f" at {place}"
-        lines.append(line)
-    return lines
+        if full not in known:
+            line = {"name": full, "case": case.name, "kind": case.kind, "blind": case.blind}
+            limited(file, line, launch, device)
 
 
 def main(file: Path, names: list[str], device: str = "h200") -> None:
     """Write the lines as they come."""
     load()
     known = {json.loads(line)["name"] for line in file.read_text().splitlines()} if file.exists() else set()
-    with file.open("a", encoding="utf-8") as out:
-        for case in sorted(CASES.values(), key=lambda case: not case.blind):
-            if names and not any(name in case.name for name in names):
-                continue
-            for line in of_case(case, device, known):
-                out.write(json.dumps(line) + "\n")
-                out.flush()
-                told = line.get("failed") or line.get("refused") or "predicted"
-                print(f"{line['name']}: {told[:150]} {line.get('cold_seconds')} s", flush=True)
+    for case in sorted(CASES.values(), key=lambda case: not case.blind):
+        if not names or any(name in case.name for name in names):
+            of_case(file, case, device, known)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def case(name: str, kind: str) -> Callable[[Callable[[str], Body]], Callable[[st
 
 
 def library(path: str, *bare: str) -> Any:
-    """Import a module of a library. Args: bare: packages above it whose own `__init__` is left out, as it needs more."""
+    """Import a module of a library. Args: bare: packages above it whose own `__init__`, which needs more, is left out."""
     root = path.split(".")[0]
     for name in bare or (root,):
         if isinstance(sys.modules.get(name), _Absent | None):
@@ -164,7 +164,10 @@ def ran() -> Iterator[list[Launched]]:
             return kernel
         sizes = grid
         if callable(grid):
-            sizes = grid({**dict(zip(function.arg_names, args, strict=False)), **kwargs})
+            known = {name: value for name, value in kwargs.items() if name in function.arg_names}
+            bound = function.signature.bind(*args, **known)
+            bound.apply_defaults()
+            sizes = grid({**bound.arguments, **kwargs})
         shape = tuple(int(size) for size in (sizes if isinstance(sizes, list | tuple) else (sizes,)))
         again = lambda: before(function, *args, grid=shape, warmup=False, **kwargs)  # noqa: E731
         launches.append(Launched(name=function.__name__, grid=(*shape, 1, 1)[:3], kernel=kernel, again=again))

@@ -1,4 +1,4 @@
-"""Where modules of libraries are found, and what they import that no case needs: the same for every case of a library."""
+"""Where modules of libraries are found, and what they import that no case needs: the same for all cases of one."""
 
 from types import SimpleNamespace
 from typing import Any

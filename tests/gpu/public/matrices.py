@@ -1,4 +1,4 @@
-"""Cases of matrix products and what is round them: grouped, persistent, in 8 and 4 bits, by experts; casts to 8 bits."""
+"""Cases of matrix products and what is round them: grouped, persistent, in 8 and 4 bits, by experts; casts."""
 
 import torch
 from launching import Body, case, library

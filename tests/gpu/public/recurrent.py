@@ -1,4 +1,4 @@
-"""Cases of linear attention, state-space models and convolutions: chunks, scans, states that pass from chunk to chunk."""
+"""Cases of linear attention, state-space models and convolutions: chunks, scans, states that pass on."""
 
 import torch
 from launching import Body, case
