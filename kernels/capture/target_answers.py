@@ -98,7 +98,7 @@ class _AsOnGpu(TorchFunctionMode):
             args = (args[0], *(one for one in args[1:] if not _is_cuda(one)))
             options.pop("device", None)
             return function(*args, **options) if len(args) > 1 or options else args[0]
-        return function(*_together(args), **options)
+        return function(*(args if _is_registered(function) else _together(args)), **options)
 
 
 def _entered_from_below(mode: TorchFunctionMode) -> list[tuple[Any, str, Any]]:
@@ -130,6 +130,12 @@ def _entered_from_below(mode: TorchFunctionMode) -> list[tuple[Any, str, Any]]:
         (BackwardCFunction, "apply", apply),
         (FakeImplHolder, "kernel", property(kernel)),
     ]
+
+
+def _is_registered(function: Any) -> bool:
+    """Whether it is an operator of a library: its kernels may read the values that torch's own functions do without."""
+    name = getattr(function, "_qualified_op_name", "") or getattr(function, "_name", "")
+    return "::" in name and not name.startswith(("aten::", "prims::"))
 
 
 def _together(args: tuple[Any, ...]) -> tuple[Any, ...]:

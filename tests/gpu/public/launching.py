@@ -62,7 +62,7 @@ def case(name: str, kind: str) -> Callable[[Callable[[str], Body]], Callable[[st
 
 
 def library(path: str, *bare: str) -> Any:
-    """Import a module of a library. Args: bare: packages above it whose own `__init__`, which needs more, is left out."""
+    """Import a module of a library. Args: bare: packages above it whose `__init__`, which needs more, is left out."""
     root = path.split(".")[0]
     for name in bare or (root,):
         if isinstance(sys.modules.get(name), _Absent | None):
