@@ -74,7 +74,7 @@ def answered_for(device: Device) -> Iterator[None]:
             driver._active = before
 
 
-class _Device(nullcontext):  # type: ignore[type-arg]
+class _Device(nullcontext):
     """A `with` block on one of the GPUs, of which there is one."""
 
     idx = 0
@@ -139,7 +139,7 @@ def _is_registered(function: Any) -> bool:
 
 
 def _together(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments of a function: where some tensors have no data, those on the CPU lose theirs too, as torch mixes none."""
+    """Arguments of a function: where some tensors have no data, those on the CPU lose theirs; torch mixes no devices."""
     tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
     if len(tensors) < 2 or len({tensor.is_meta for tensor in tensors}) == 1:
         return args

@@ -1,11 +1,12 @@
-"""What users' code launches is recorded wherever torch calls it from, and asks of its tensors what it would on a GPU."""
+"""What users' code launches is recorded wherever torch calls it from; its tensors answer as they would on a GPU."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-import tilesight
 from tilesight.kernels.launch.availability import missing_package
+
+import tilesight
 
 pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
 
