@@ -24,6 +24,8 @@ from ...simulator.limits import WARP_THREADS
 
 IS_CUDA = torch.Tensor.is_cuda.__get__
 DEVICE = torch.Tensor.device.__get__
+CUDA = "13.0"
+"""What a torch that was built for CPUs alone is said to be built with; libraries ask whether, not with which."""
 
 
 @contextmanager
@@ -62,6 +64,7 @@ def answered_for(device: Device) -> Iterator[None]:
         for name, answer in answers.items():
             stack.enter_context(patch.object(torch.cuda, name, answer))
         stack.enter_context(patch.object(torch._C, "_cuda_getCurrentRawStream", lambda *_: 0, create=True))
+        stack.enter_context(patch.object(torch.version, "cuda", torch.version.cuda or CUDA))
         mode = _AsOnGpu()
         stack.enter_context(mode)
         stack.enter_context(set_wrap_triton_enabled(False))
@@ -139,7 +142,7 @@ def _is_registered(function: Any) -> bool:
 
 
 def _together(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments of a function: where some tensors have no data, those on the CPU lose theirs; torch mixes no devices."""
+    """Arguments of a function: where some tensors have no data, those on the CPU lose theirs, as torch mixes none."""
     tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
     if len(tensors) < 2 or len({tensor.is_meta for tensor in tensors}) == 1:
         return args

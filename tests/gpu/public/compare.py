@@ -43,14 +43,22 @@ def counters(path: Path) -> dict[str, dict[str, float]]:
             for launch, row in zip(waiting, rows, strict=False):
                 if tuple(launch["grid"]) != row.grid:
                     raise ValueError(f"{launch['name']}: grid {launch['grid']} was counted as {row.grid}")
-                found[launch["name"]] = {name: value for name, (value, _) in row.metrics.items()}
+                found[key(launch["name"], launch["grid"])] = {name: value for name, (value, _) in row.metrics.items()}
             waiting = []
     return found
 
 
+def key(name: str, grid: list[int]) -> str:
+    """A launch as both sides know it: its case, its kernel and grid; how many were launched before may differ."""
+    case, _, launch = name.rpartition("/")
+    return f"{case}/{launch.partition(':')[2]}/{'x'.join(map(str, grid))}"
+
+
 def measured(folder: Path) -> dict[str, Row]:
     """All that was measured, by launch."""
-    found = {line["name"]: line for line in lines_of(folder / "launches.jsonl") if "registers" in line}
+    compiled = (line for line in lines_of(folder / "launches.jsonl") if "registers" in line)
+    found = {key(line["name"], line["grid"]): line for line in compiled}
+    known = {line["name"]: name for name, line in found.items()}
     for role in ("cold", "warm"):
         if (folder / f"{role}.jsonl").exists():
             for name, values in counters(folder / f"{role}.jsonl").items():
@@ -58,7 +66,7 @@ def measured(folder: Path) -> dict[str, Row]:
     if (folder / "times.jsonl").exists():
         for line in lines_of(folder / "times.jsonl"):
             if "median_ms" in line:
-                found.setdefault(line["name"], {})["median_ms"] = line["median_ms"]
+                found[known[line["name"]]]["median_ms"] = line["median_ms"]
     return found
 
 
@@ -140,7 +148,8 @@ def main() -> None:
     options = parser.parse_args()
     seen = measured(options.measured)
     wanted = {"blind": (True,), "open": (False,), "all": (True, False)}[options.half]
-    told = [line for line in lines_of(options.predicted) if line.get("blind") in wanted and line["name"] in seen]
+    told = [line for line in lines_of(options.predicted) if line.get("blind") in wanted and "grid" in line]
+    told = [line for line in told if key(line["name"], line["grid"]) in seen]
     every: dict[str, list[float]] = {title: [] for title in QUANTITIES}
     kinds: dict[str, list[float]] = {}
     refused = [line for line in told if "cold" not in line]
@@ -149,7 +158,7 @@ def main() -> None:
     for line in told:
         if "cold" not in line:
             continue
-        found = errors(line, seen[line["name"]])
+        found = errors(line, seen[key(line["name"], line["grid"])])
         for title, value in found.items():
             every[title].append(value)
         if "time, ncu" in found:

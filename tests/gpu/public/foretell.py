@@ -35,7 +35,7 @@ def load() -> None:
 
 def of_launch(launch: Any, device: str) -> dict[str, Any]:
     """What is predicted of one launch by itself."""
-    found: dict[str, Any] = {"grid": launch.grid}
+    found: dict[str, Any] = {}
     for l2 in ("cold", "warm"):
         begun = time.perf_counter()
         row = tilesight.predict([launch], device, l2=l2).rows[0]
@@ -98,7 +98,7 @@ def of_case(file: Path, case: Case, device: str, known: set[str]) -> None:
     for name, launch in kept(launches).items():
         full = f"{case.name}/{name}"
         if full not in known:
-            line = {"name": full, "case": case.name, "kind": case.kind, "blind": case.blind}
+            line = {"name": full, "case": case.name, "kind": case.kind, "blind": case.blind, "grid": launch.grid}
             limited(file, line, launch, device)
 
 
