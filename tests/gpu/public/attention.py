@@ -15,22 +15,6 @@ def _backward(out: torch.Tensor, *inputs: torch.Tensor) -> object:
 LENGTHS = [4096, 1024, 2560, 512, 3072, 8192, 128, 1000]
 
 
-@case("flash_attn.dao_triton", "attention")
-def dao(device: str) -> Body:
-    op = library("flash_attn.flash_attn_triton", "flash_attn").flash_attn_func
-    q, k, v = (bf16(device, 4, 4096, 16, 128) for _ in range(3))
-    return lambda: op(q, k, v, None, True)
-
-
-@case("flash_attn.dao_triton_backward", "attention backward")
-def dao_backward(device: str) -> Body:
-    op = library("flash_attn.flash_attn_triton", "flash_attn")
-    q, k, v, o, do = (fp16(device, 2, 2048, 16, 64) for _ in range(5))
-    dq, dk, dv = (torch.empty_like(q) for _ in range(3))
-    lse = fp32(device, 2, 16, 2048)
-    return lambda: op._flash_attn_backward(do, q, k, v, o, lse, dq, dk, dv, causal=False)
-
-
 @case("sageattention.int8", "attention")
 def sage(device: str) -> Body:
     op = library("sageattention.attn_qk_int8_per_block", "sageattention")
