@@ -1,14 +1,15 @@
 """Hold predictions of the public cases against what a GPU did with them.
 
-    python tests/gpu/public/compare.py PREDICTED MEASURED [--half blind|open|all] [--rows]
+    python tests/gpu/public/compare.py PREDICTED MEASURED [--half blind|open|all] [--rows] [--pack FILE]
 
-PREDICTED: what `foretell.py` wrote (also packed, .gz); MEASURED: the folder that `measure.py` wrote. Prints the summary
-that docs/accuracy.md holds, by quantity and by kind, and with --rows a line for each launch.
+PREDICTED: what `foretell.py` wrote; MEASURED: the folder that `measure.py` wrote, or what --pack made of it, a line for
+each launch. Both may be packed, .xz. Prints the summary that docs/accuracy.md holds, by quantity and by kind, and with
+--rows a line for each launch.
 """
 
 import argparse
-import gzip
 import json
+import lzma
 import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,13 +21,15 @@ Row = dict[str, Any]
 Pair = tuple[float, float] | None
 Quantity = Callable[[Row, Row], Pair]
 HEAD = "launches | mean [%] | median | bias | within 1, 5, 12 % | worst |\n|---|---|---|---|---|---|---|"
+COUNTED = (".sum", "cycles_elapsed.max")
+"""What ncu reports besides, of the device and of the launch, is left out."""
 SMALL_BYTES, SMALL_WRITE_BYTES = 1e6, 20e6
 """Below, an error in percent says nothing: read; written."""
 
 
 def lines_of(path: Path) -> Iterator[Row]:
     """The JSON lines of a file, which may be packed."""
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+    with lzma.open(path, "rt") if path.suffix == ".xz" else path.open(encoding="utf-8") as file:
         for line in file:
             yield json.loads(line)
 
@@ -43,7 +46,8 @@ def counters(path: Path) -> dict[str, dict[str, float]]:
             for launch, row in zip(waiting, rows, strict=False):
                 if tuple(launch["grid"]) != row.grid:
                     raise ValueError(f"{launch['name']}: grid {launch['grid']} was counted as {row.grid}")
-                found[key(launch["name"], launch["grid"])] = {name: value for name, (value, _) in row.metrics.items()}
+                values = {name: value for name, (value, _) in row.metrics.items() if name.endswith(COUNTED)}
+                found[key(launch["name"], launch["grid"])] = values
             waiting = []
     return found
 
@@ -56,6 +60,8 @@ def key(name: str, grid: list[int]) -> str:
 
 def measured(folder: Path) -> dict[str, Row]:
     """All that was measured, by launch."""
+    if folder.is_file():
+        return {line["key"]: line for line in lines_of(folder)}
     compiled = (line for line in lines_of(folder / "launches.jsonl") if "registers" in line)
     found = {key(line["name"], line["grid"]): line for line in compiled}
     known = {line["name"]: name for name, line in found.items()}
@@ -68,6 +74,12 @@ def measured(folder: Path) -> dict[str, Row]:
             if "median_ms" in line:
                 found[known[line["name"]]]["median_ms"] = line["median_ms"]
     return found
+
+
+def pack(rows: dict[str, Row], file: Path) -> None:
+    """Write all that was measured as a line for each launch, packed."""
+    lines = [json.dumps({"key": name} | row) + "\n" for name, row in sorted(rows.items())]
+    file.write_bytes(lzma.compress("".join(lines).encode(), preset=9))
 
 
 def _counted(role: str, metric: str, predicted: str, least: float = 0.0) -> Quantity:
@@ -145,8 +157,11 @@ def main() -> None:
     parser.add_argument("measured", type=Path)
     parser.add_argument("--half", choices=("blind", "open", "all"), default="blind")
     parser.add_argument("--rows", action="store_true")
+    parser.add_argument("--pack", type=Path)
     options = parser.parse_args()
     seen = measured(options.measured)
+    if options.pack:
+        pack(seen, options.pack)
     wanted = {"blind": (True,), "open": (False,), "all": (True, False)}[options.half]
     told = [line for line in lines_of(options.predicted) if line.get("blind") in wanted and "grid" in line]
     told = [line for line in told if key(line["name"], line["grid"]) in seen]
