@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...sass.decode import Instruction
-from ...sass.flow import BLOCK_ENDS
 from ...sass.registers import read
 from ..accesses import COPY, GLOBAL, Touch
-from ..deciding import BARRIERS, SHARED_LOADS, is_shared, slice_of
-from ..memory import load_of_memory
+from ..compute.lanes import EXCHANGES
+from ..deciding import jumps_of, loads_shared, reaching, slice_of
+from ..memory import copy_of_memory, load_of_memory
 from ..operands import Step, Threads
 from ..values import Array
 from .doubts import Doubts
@@ -31,23 +31,43 @@ Note = Callable[[int, Array, Array], None]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What is followed. Args: places: block -> places in the code; touching: place -> how to read its addresses."""
+    """What is followed.
+
+    Args:
+        places: block -> places in the code; touching: place -> how to read its addresses.
+        shared: whether something that is loaded from shared memory is among it.
+        together: whether threads tell each other what they have loaded, so that all have to be followed.
+    """
 
     places: tuple[tuple[int, ...], ...]
     touching: Mapping[int, Touch]
+    shared: bool
+    together: bool
 
 
 def find_slice(subject: Subject) -> Slice:
     """The accesses of a kernel, and what decides where it goes and where they lie."""
     flow = subject.flow
     touching = {place: Touch(_in_full(one)) for place, one in enumerate(flow.instructions) if is_access(one)}
-    roots = {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BLOCK_ENDS}
-    roots |= {place: touch.names for place, touch in touching.items()}
-    found = slice_of(flow, roots)
-    if any(flow.instructions[place].family in SHARED_LOADS for block in found for place in block):
-        more = {p: read(one) for p, one in enumerate(flow.instructions) if one.family in BARRIERS or is_shared(one)}
-        found = slice_of(flow, more | roots)
-    return Slice(found, touching)
+    return _slice(subject, jumps_of(flow) | {place: touch.names for place, touch in touching.items()}, touching)
+
+
+def find_deciding_slice(subject: Subject) -> Slice:
+    """What decides where a kernel goes."""
+    code = subject.flow.instructions
+    found = _slice(subject, jumps_of(subject.flow), {})
+    loads = [place for block in found.places for place in block if code[place].family in LOADS]
+    return replace(found, touching={place: Touch(_in_full(code[place])) for place in loads})
+
+
+def _slice(subject: Subject, roots: Mapping[int, tuple[str, ...]], touching: Mapping[int, Touch]) -> Slice:
+    flow, code = subject.flow, subject.flow.instructions
+    places = reaching(flow, roots)
+    shared = loads_shared(flow, places)
+    told = {place: read(code[place]) for block in places for place in block if code[place].family in EXCHANGES}
+    behind = slice_of(flow, told) if told and subject.memory.has_values else ()
+    loaded = any(code[place].family in LOADS for block in behind for place in block)
+    return Slice(places, touching, shared, shared or loaded)
 
 
 def _in_full(one: Instruction) -> Instruction:
@@ -71,12 +91,15 @@ def noting(subject: Subject, found: Slice, doubts: Doubts, note: Note) -> dict[i
     Raises (when run):
         Refused: an address depends on values that were not given.
     """
-    return {place: _noting(subject, place, touch, doubts, note) for place, touch in found.touching.items()}
+    return {
+        place: _noting(subject, place, touch, doubts, note, found.shared) for place, touch in found.touching.items()
+    }
 
 
-def _noting(subject: Subject, place: int, touch: Touch, doubts: Doubts, note: Note) -> Step:
+def _noting(subject: Subject, place: int, touch: Touch, doubts: Doubts, note: Note, shared: bool) -> Step:
     instruction = subject.flow.instructions[place]
-    then = load_of_memory(instruction, subject.memory)
+    copies = shared and instruction.family == COPY
+    then = (copy_of_memory if copies else load_of_memory)(instruction, subject.memory)
     address = touch.addresses[-1]
 
     def step(threads: Threads, mask: Array) -> None:
