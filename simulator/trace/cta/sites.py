@@ -4,26 +4,24 @@ Address, guard and way of an access come from a slice of the code (`deciding.sli
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...sass.decode import Instruction
 from ...sass.registers import read
-from ..accesses import COPY, GLOBAL, Touch
+from ..accesses import COPY, Touch
 from ..compute.lanes import EXCHANGES
 from ..deciding import jumps_of, loads_shared, reaching, slice_of
 from ..memory import copy_of_memory, load_of_memory
 from ..operands import Step, Threads
+from ..threads import step_of
 from ..values import Array
 from .doubts import Doubts
 from .given import Subject
+from .kinds import ATOMICS, LOADS, is_access, is_atomic
 
-ATOMICS = frozenset({"RED", "REDG", "ATOMG", "ATOM"})
-STORES = frozenset({"STG", "ST"})
-TOUCHING = GLOBAL | {COPY} | ATOMICS
-LOADS = frozenset({"LDG", "LD", COPY})
 SHORT_ADDRESS = re.compile(r"^\[(R\d+)(?=[+\]])")
 Note = Callable[[int, Array, Array], None]
 """Gets the place of an access, the addresses of the threads that are followed, and who of them takes part."""
@@ -54,10 +52,19 @@ def find_slice(subject: Subject) -> Slice:
 
 def find_deciding_slice(subject: Subject) -> Slice:
     """What decides where a kernel goes."""
-    code = subject.flow.instructions
-    found = _slice(subject, jumps_of(subject.flow), {})
-    loads = [place for block in found.places for place in block if code[place].family in LOADS]
-    return replace(found, touching={place: Touch(_in_full(code[place])) for place in loads})
+    code, jumps = subject.flow.instructions, jumps_of(subject.flow)
+    found = _slice(subject, jumps, {})
+    atomics = {place: Touch(_in_full(code[place])) for place in _chosen(found, code, ATOMICS)}
+    if atomics:
+        # Where they lie is of interest too: a branch that depends on them is refused by the name of a tensor.
+        found = _slice(subject, {place: touch.names for place, touch in atomics.items()} | jumps, {})
+    loads = {place: Touch(_in_full(code[place])) for place in _chosen(found, code, LOADS)}
+    return replace(found, touching=atomics | loads)
+
+
+def _chosen(found: Slice, code: Sequence[Instruction], families: frozenset[str]) -> list[int]:
+    """Places of a slice whose instructions are of some families."""
+    return [place for block in found.places for place in block if code[place].family in families]
 
 
 def _slice(subject: Subject, roots: Mapping[int, tuple[str, ...]], touching: Mapping[int, Touch]) -> Slice:
@@ -75,16 +82,6 @@ def _in_full(one: Instruction) -> Instruction:
     return replace(one, operands=tuple(SHORT_ADDRESS.sub(r"[\1.64", operand) for operand in one.operands))
 
 
-def is_access(one: Instruction) -> bool:
-    """Whether an instruction touches global memory."""
-    return one.family in TOUCHING and one.predicate not in ("!PT", "!UPT")
-
-
-def is_atomic(one: Instruction) -> bool:
-    """Whether it adds to what is there, at L2."""
-    return one.family in ATOMICS
-
-
 def noting(subject: Subject, found: Slice, doubts: Doubts, note: Note) -> dict[int, Step]:
     """What to do at each access in the place of what it does: tell of it, and load what is known.
 
@@ -98,8 +95,13 @@ def noting(subject: Subject, found: Slice, doubts: Doubts, note: Note) -> dict[i
 
 def _noting(subject: Subject, place: int, touch: Touch, doubts: Doubts, note: Note, shared: bool) -> Step:
     instruction = subject.flow.instructions[place]
-    copies = shared and instruction.family == COPY
-    then = (copy_of_memory if copies else load_of_memory)(instruction, subject.memory)
+    if is_atomic(instruction) or place in doubts.waiting.polled:
+        # What they return depends on what other CTAs do meanwhile, even where the values before are given.
+        then = step_of(instruction)
+    elif shared and instruction.family == COPY:
+        then = copy_of_memory(instruction, subject.memory)
+    else:
+        then = load_of_memory(instruction, subject.memory)
     address = touch.addresses[-1]
 
     def step(threads: Threads, mask: Array) -> None:

@@ -13,8 +13,8 @@ from ...limits import SECTOR_BYTES
 from ...sass.decode import Instruction
 from ..accesses import COPY, bytes_of
 from ..cta.given import Subject
+from ..cta.kinds import STORES, is_atomic
 from ..cta.one_cta import Accessed, Copied, OneCta, Position, children_of
-from ..cta.sites import STORES, is_atomic
 from ..values import Array
 from .footprints import Touched
 from .in_l1 import Passing, missed

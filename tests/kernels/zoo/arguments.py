@@ -34,6 +34,18 @@ def empty_whole(*shape: int, dtype: torch.dtype = torch.int32) -> Callable[[str]
     return lambda device: torch.zeros(shape, device=device, dtype=dtype)
 
 
+def shuffled(count: int, seed: int, first: int) -> list[int]:
+    """The first of so many whole numbers in random order."""
+    order: list[int] = torch.randperm(count, generator=torch.Generator().manual_seed(seed))[:first].tolist()
+    return order
+
+
+def drawn(below: int, *shape: int, seed: int) -> list[Any]:
+    """Random whole numbers from 0 on."""
+    numbers: list[Any] = torch.randint(0, below, shape, generator=torch.Generator().manual_seed(seed)).tolist()
+    return numbers
+
+
 def whole(values: Sequence[Any], dtype: torch.dtype = torch.int32) -> Callable[[str], torch.Tensor]:
     """Whole numbers with values, on the CPU whatever the device."""
     return lambda device: torch.tensor(values, dtype=dtype)
