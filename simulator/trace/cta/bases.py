@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...limits import WARP_THREADS
+from ..compute.lanes import LanesDiffer
 from ..executions import special_registers
 from ..paths import ControlPath
 from ..values import Array, Value
@@ -42,7 +43,7 @@ def bases(
     doubts: Doubts,
     whole: frozenset[int] = frozenset(),
 ) -> dict[int, Seen]:
-    """Follow a few threads of CTAs along the way of one of them.
+    """Follow a few threads of CTAs along the way of one of them; all threads where these tell each other addresses.
 
     Args:
         ctas: numbers of CTAs that go the same way, int64 (CTAs,); trips: region -> iterations of a stay, int64 (CTAs,).
@@ -51,21 +52,73 @@ def bases(
     Returns:
         Place in the code -> what was seen there.
     """
+    if not found.together:
+        try:
+            return _bases(subject, found, one, ctas, trips, doubts, whole, together=False)
+        except LanesDiffer:
+            pass
+    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS))
+    parts = []
+    for begin in range(0, len(ctas), step):
+        chosen = slice(begin, begin + step)
+        lengths = {region: each[chosen] for region, each in trips.items()}
+        parts.append(_bases(subject, found, one, ctas[chosen], lengths, doubts, whole, together=True))
+    return _joined(parts)
+
+
+def _bases(
+    subject: Subject,
+    found: Slice,
+    one: OneCta,
+    ctas: Array,
+    trips: Mapping[int, Array],
+    doubts: Doubts,
+    whole: frozenset[int],
+    together: bool,
+) -> dict[int, Seen]:
     seen: dict[int, Seen] = {}
-    shape = (len(ctas), PROBES, 1)
+    if found.shared:
+        whole = frozenset(range(len(one.ways.regions)))
+    for way, warps in _ways(one, together):
+        threads = len(warps) if together else PROBES
+        shape = (len(ctas), threads, WARP_THREADS if together else 1)
+        edges = ([0, 0, -1, -1], [0, -1, 0, -1]) if together else (list(range(PROBES)), [0] * PROBES)
 
-    def told(place: int, at: Trips, addresses: Array, active: Array) -> None:
-        own = seen.setdefault(place, Seen())
-        if at in own.addresses or min(at, default=0) < 0:
-            return
-        own.addresses[at] = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, shape))[:, 0, 0].copy()
-        own.active[at] = np.broadcast_to(active, np.broadcast_shapes(active.shape, shape))[:, :, 0].copy()
+        def told(
+            place: int,
+            at: Trips,
+            addresses: Array,
+            active: Array,
+            shape: tuple[int, ...] = shape,
+            edges: tuple[list[int], list[int]] = edges,
+        ) -> None:
+            own = seen.setdefault(place, Seen())
+            if at in own.addresses or min(at, default=0) < 0:
+                return
+            own.addresses[at] = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, shape))[:, 0, 0].copy()
+            own.active[at] = np.broadcast_to(active, np.broadcast_shapes(active.shape, shape))[
+                :, edges[0], edges[1]
+            ].copy()
 
-    for way, warps in _ways(one):
-        special = _probes(subject, ctas, warps)
-        region_of = one.ways.region_of[warps[0]]
-        Walk(subject, found, doubts, trips, region_of, special, told, whole).along(way)
+        special = (_all_of if together else _probes)(subject, ctas, warps)
+        region_of = one.ways.region_of[one.ways.warps.index(way)]
+        Walk(subject, found, doubts, trips, region_of, special, told, whole, together=together).along(way)
     return seen
+
+
+def _joined(parts: Sequence[Mapping[int, Seen]]) -> dict[int, Seen]:
+    """What was seen of some CTAs, and then of others, where it was seen of all."""
+    joined: dict[int, Seen] = {}
+    for place in parts[0]:
+        every = [part[place] for part in parts if place in part]
+        if len(every) < len(parts):
+            continue
+        ats = [at for at in every[0].addresses if all(at in seen.addresses for seen in every)]
+        joined[place] = Seen(
+            {at: np.concatenate([seen.addresses[at] for seen in every]) for at in ats},
+            {at: np.concatenate([seen.active[at] for seen in every]) for at in ats},
+        )
+    return joined
 
 
 def signatures(
@@ -91,9 +144,10 @@ def _signatures(
     subject: Subject, found: Slice, one: OneCta, ctas: Array, trips: Mapping[int, Array], doubts: Doubts
 ) -> Array:
     total = np.zeros(len(ctas), dtype=np.uint64)
+    whole = frozenset(range(len(one.ways.regions))) if found.shared else frozenset()
     weights = np.random.default_rng(0).integers(1, 1 << 63, subject.called.warps * WARP_THREADS, dtype=np.uint64)
 
-    for way, warps in _ways(one):
+    for way, warps in _ways(one, found.together):
         shape = (len(ctas), len(warps), WARP_THREADS)
 
         def told(place: int, at: Trips, addresses: Array, active: Array, shape: tuple[int, ...] = shape) -> None:
@@ -101,20 +155,40 @@ def _signatures(
             apart = np.where(taking, where - where[:, :1, :1], -1).reshape(len(ctas), -1).astype(np.uint64)
             total[:] = total * np.uint64(0x9E3779B97F4A7C15) + (apart * weights[: apart.shape[1]]).sum(axis=1)
 
-        special = special_registers(subject.called.grid, ctas, subject.called.warps)
-        special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
-        region_of = one.ways.region_of[warps[0]]
+        special = _all_of(subject, ctas, warps)
+        region_of = one.ways.region_of[one.ways.warps.index(way)]
         tail = max(1, subject.called.num_stages)
-        Walk(subject, found, doubts, trips, region_of, special, told, tail=tail).along(way)
+        Walk(subject, found, doubts, trips, region_of, special, told, whole, tail=tail).along(way)
     return total
 
 
-def _ways(one: OneCta) -> Iterator[tuple[ControlPath, Sequence[int]]]:
-    """CtaPaths of a CTA, each with the warps that go it."""
+def _ways(one: OneCta, together: bool) -> Iterator[tuple[ControlPath, Sequence[int]]]:
+    """Ways of the warps of a CTA, each with the warps that go it.
+
+    Args:
+        together: whether one way is to serve all warps, which is so where others only leave out parts of it.
+    """
     groups: dict[ControlPath, list[int]] = {}
     for warp, way in enumerate(one.ways.warps):
         groups.setdefault(way, []).append(warp)
-    yield from groups.items()
+    longest = max(range(len(one.paths)), key=lambda warp: len(one.paths[warp]))
+    if together and all(_is_part(one.paths[warps[0]], one.paths[longest]) for warps in groups.values()):
+        yield one.ways.warps[longest], range(len(one.paths))
+    else:
+        yield from groups.items()
+
+
+def _is_part(blocks: Sequence[int], of: Sequence[int]) -> bool:
+    """Whether blocks are run in an order that another way runs them in, with others between them."""
+    others = iter(of)
+    return all(block in others for block in blocks)
+
+
+def _all_of(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
+    """Special registers of all threads of some warps."""
+    special = special_registers(subject.called.grid, ctas, subject.called.warps)
+    special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
+    return special
 
 
 def _probes(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:

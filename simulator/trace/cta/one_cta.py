@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...limits import WARP_THREADS
+from ..accesses import COPY
 from ..executions import Order, run_through, special_registers
 from ..jumps import prepare
 from ..operands import Threads
@@ -36,6 +37,19 @@ class Accessed:
 
 
 @dataclass(frozen=True, slots=True)
+class Copied:
+    """A copy to shared memory, even one of which all threads are masked.
+
+    Args:
+        visit, place: as of `Accessed`; storage: number of the one that the first thread's address names.
+    """
+
+    visit: int
+    place: int
+    storage: int
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """Where in the program an execution of a block stands.
 
@@ -55,7 +69,7 @@ class OneCta:
 
     Args:
         cta: its number; paths: per warp the blocks that it runs, in order; ways: the same, as loops;
-        accesses: in order; positions: by number of the visit;
+        accesses: in order; copies: those among them, and masked ones; positions: by number of the visit;
         issued: block -> times that warps of the CTA issue it; rejoined: block -> times that its BSYNC is, besides.
     """
 
@@ -63,6 +77,7 @@ class OneCta:
     paths: tuple[tuple[int, ...], ...]
     ways: CtaPaths
     accesses: tuple[Accessed, ...]
+    copies: tuple[Copied, ...]
     positions: tuple[Position, ...]
     issued: Array
     rejoined: Array
@@ -78,6 +93,7 @@ def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneC
     called = subject.called
     order: Order = []
     accesses: list[Accessed] = []
+    copies: list[Copied] = []
     shape = (1, called.warps, WARP_THREADS)
 
     def note(place: int, addresses: Array, active: Array) -> None:
@@ -87,6 +103,8 @@ def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneC
                 "too many to follow"
             )
         taking = np.broadcast_to(active, shape)[0]
+        if subject.flow.instructions[place].family == COPY:
+            copies.append(Copied(len(order) - 1, place, subject.memory.number_of(int(addresses.flat[0]))))
         if taking.any():
             accesses.append(Accessed(len(order) - 1, place, np.broadcast_to(addresses, shape)[0], taking.copy()))
 
@@ -110,6 +128,7 @@ def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneC
         paths=alike,
         ways=ways,
         accesses=tuple(accesses),
+        copies=tuple(copies),
         positions=tuple(places[warp][number] for warp, number in first),
         issued=counts[0].sum(axis=0),
         rejoined=rejoins[0].sum(axis=0),

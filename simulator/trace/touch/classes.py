@@ -20,6 +20,7 @@ from ..values import Array
 from .bounds import check_bounds, farthest
 from .listing import listing_of
 from .phases import Part, Phases, find_phases
+from .sorted_accesses import find_prologues
 from .uses import Use, uses_of
 
 MOST_WAYS, MOST_MASKS = 8, 32
@@ -102,6 +103,7 @@ def _ways(
     others: list[OneWay] = []
     in_l1: dict[int, float] = {}
     phases = find_phases(one.ways, tuple(blocks_of(one.ways, 0)))
+    prologues = find_prologues(subject, one, phases)
     for kind in kinds:
         alike = np.flatnonzero(kind_of == kind)
         leader, at = one, rank
@@ -115,11 +117,13 @@ def _ways(
         inside = {place: _only(each, alike) for place, each in seen.items()}
         lengths = {region: int(each[at]) for region, each in own.items()}
         place = int(np.flatnonzero(alike == at)[0])
-        uses, shares, told, uneven = uses_of(subject, leader, phases, inside, place, lengths, room_bytes)
+        uses, shares, told, uneven = uses_of(subject, leader, phases, inside, place, lengths, room_bytes, prologues)
         if uneven:
             nearby = {region: each[alike] for region, each in own.items()}
             inside = bases(subject, found, leader, members[alike], nearby, doubts, uneven)
-            uses, shares, told, _ = uses_of(subject, leader, phases, inside, place, lengths, room_bytes, uneven)
+            uses, shares, told, _ = uses_of(
+                subject, leader, phases, inside, place, lengths, room_bytes, prologues, uneven
+            )
         nearby = {region: each[alike] for region, each in own.items()}
         uses = [_listed(use, leader, nearby, subject, notes) for use in uses]
         for other in sorted(farthest(uses, nearby, subject)):

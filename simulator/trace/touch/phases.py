@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ...sass.decode import Instruction
 from ..accesses import COPY
+from ..cta.kinds import is_access
 from ..cta.one_cta import Position
-from ..cta.sites import is_access
 from ..paths import CtaPaths
 
 Part = tuple[int, int]

@@ -18,7 +18,7 @@ from ..values import Array
 from .footprints import Runs, layers_of, moved, runs_of
 from .listing import Listing
 from .phases import Part, Phases
-from .sorted_accesses import Made, Sort, join_prologues, sorted_accesses
+from .sorted_accesses import Made, Prologue, Sort, join_prologues, sorted_accesses
 
 MOST_STRETCHES = 6
 """Stretches of like iterations of a loop that become loops of their own; beyond it each iteration is listed."""
@@ -74,6 +74,7 @@ def uses_of(
     rank: int,
     trips: Mapping[int, int],
     room_bytes: float,
+    prologues: Mapping[Sort, Prologue],
     whole: frozenset[int] = frozenset(),
 ) -> tuple[list[Use], dict[int, float], list[str], frozenset[int]]:
     """All uses of a class of CTAs.
@@ -81,19 +82,19 @@ def uses_of(
     Args:
         one: the CTA that was followed; seen: where accesses of all CTAs begin; rank: of `one` among these;
         trips: region -> iterations of a stay, in `one`; room_bytes: of L1, for each CTA of an SM;
-        whole: regions of which all iterations were seen in all CTAs.
+        prologues: what runs ahead of itself; whole: regions of which all iterations were seen in all CTAs.
 
     Returns:
         Uses; place of a load -> share of its bytes that L1 serves; remarks, one line each; regions of which all
         iterations have to be seen, as something goes on unevenly there.
     """
     made, in_l1 = sorted_accesses(subject, one, phases, room_bytes)
-    ahead = join_prologues(one, made)
+    join_prologues(made, prologues)
     notes: list[str] = []
     found: list[Use] = []
     uneven: set[int] = set()
     for key, iterations in made.items():
-        course = _course(iterations, seen, ahead.get(key, 0))
+        course = _course(iterations, seen, prologues[key].depth if key in prologues else 0)
         if not course.even:
             uneven.add(key.part[0])
         found += _uses(subject, key, iterations, seen, rank, trips, course, key.part[0] in whole, notes)
