@@ -21,7 +21,7 @@ def farthest(uses: Sequence[Use], trips: Mapping[int, Array], subject: Subject) 
     found: set[int] = set()
     for use in uses:
         storage = subject.memory.storages.get(use.storage)
-        if storage is None or use.listing is not None:
+        if storage is None or use.uneven is not None:
             continue
         more = use.strides[-1] * (trips[use.part[0]] - 1) if use.strides else 0
         low = use.base + np.minimum(more, 0) - storage.address
