@@ -85,7 +85,7 @@ def _goes_on(made: Sequence[Made], seen: Mapping[int, Seen], positions: set[At],
     second = (*first[:-1], first[-1] + 1)
     if first not in own.addresses or second not in own.addresses or second not in positions:
         return True
-    both = own.active[first].any(axis=1) & own.active[second].any(axis=1)
+    both = _any_thread(own.active[first]) & _any_thread(own.active[second])
     return not np.any((own.addresses[second] - own.addresses[first] - strides[-1])[both])
 
 
@@ -97,8 +97,12 @@ def _begins_alike(made: Sequence[Made], other: Sequence[Made], seen: Mapping[int
 
 def _taking(made: Sequence[Made], seen: Mapping[int, Seen]) -> Array:
     active, at = seen[made[0].place].active, made[0].position.trips
-    taking: Array = active[at if at in active else min(active)].any(axis=1)
-    return taking
+    return _any_thread(active[at if at in active else min(active)])
+
+
+def _any_thread(active: Array) -> Array:
+    found: Array = np.logical_or.reduce(active, axis=1)
+    return found
 
 
 def _anchor(made: Sequence[Made], pipelined: bool) -> int:
