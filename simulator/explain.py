@@ -15,12 +15,13 @@ from .launch.program import Launch, Resources
 from .launch.walk import tally
 from .prediction.prediction import LaunchPrediction, Prediction
 from .problems.problem import Problem
+from .refusal import granted
 from .residency.residency import residency_of
-from .resolve import launches_of
+from .resolve import Resolved, resolve
 from .sass.decode import Instruction, decode
 from .sass.flow import Flow, find_flow
 from .schedules.config import Config
-from .simulate import simulate
+from .simulate import predict
 from .sm.from_code import COMPILED_PIPES, CompiledCost, compiled_costs
 from .sm.stall_reasons import STALLS
 from .sm.step_cost import PIPES
@@ -137,11 +138,17 @@ def explain(
     Raises:
         ValueError, DoesNotFit: as `simulate`; a launch has no machine code.
     """
-    prediction = simulate(
-        problem, schedule=schedule, config=config, device=device, l2=l2, overhead=overhead, resources=resources
+    resolved = granted(resolve(problem, schedule, config, device, resources=resources))
+    return explain_resolved(resolved, device, l2=l2, overhead=overhead)
+
+
+def explain_resolved(resolved: Resolved, device: Device, *, l2: str = "cold", overhead: str = "stream") -> Explanation:
+    """As `explain`, of what was resolved for the device with the machine code of each launch."""
+    prediction = predict(resolved, device, l2=l2, overhead=overhead)
+    explained = (
+        _explain(launch, launched, device)
+        for launch, launched in zip(resolved.launches, prediction.launches, strict=True)
     )
-    launches = launches_of(problem, schedule, prediction.config, device, resources=resources)
-    explained = (_explain(launch, one, device) for launch, one in zip(launches, prediction.launches, strict=True))
     return Explanation(prediction=prediction, launches=tuple(explained))
 
 

@@ -1,28 +1,77 @@
 """From what a user names to what runs: launches with their resources, and a configuration that fits an SM.
 
 Options that nobody names are the schedule's default, made smaller until a CTA fits; `schedules.smaller` says which come
-first.
+first. What cannot run is a `Refusal`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from .device.device import Device
 from .launch.program import Launch, Resources
 from .launch.walk import steps
 from .library.lookup import resources_of_all
 from .problems.problem import Problem
-from .residency.occupancy import DoesNotFit, occupancy
+from .refusal import Refusal, granted
+from .residency.occupancy import occupancy
 from .residency.registers_and_smem import tensor_instruction
 from .schedules.config import Config
 from .schedules.contract import Schedule
 from .schedules.registry import find_schedule
 from .schedules.smaller import shrunk_note, smaller
 
-ResourcesOf = Callable[[Sequence[tuple[Launch, ...]]], Sequence[tuple[Resources, ...] | str | None]]
-"""Launches of each configuration -> resources of each of its launches; why they cannot run, in one line; or None, which
-leaves it to the library of compiled kernels and to estimates."""
-Fitted = tuple[Config, tuple[Resources, ...] | None, str]
+Launches = tuple[Launch, ...]
+ResourcesOf = Callable[[Sequence[Launches]], Sequence[tuple[Resources, ...] | Refusal | None]]
+"""Launches of each configuration -> resources of each of its launches; why they cannot run; or None, which leaves it
+to the library of compiled kernels and to estimates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What runs, all choices made.
+
+    Args:
+        problem: as the schedule poses it; config: every option of the schedule.
+        launches: with the resources that each takes of an SM.
+        cost: where cycles are to come from, as asked for in `simulate`.
+        shrunk: remark where the default was made smaller, uncompiled: why there is no machine code where the library
+            lacks it; in one line, empty else.
+    """
+
+    problem: Problem
+    schedule: Schedule
+    config: Config
+    launches: Launches
+    cost: str = "compiled"
+    shrunk: str = ""
+    uncompiled: str = ""
+
+
+def attempt_launches(problem: Problem, schedule: str, config: Config | None, device: Device) -> Launches | Refusal:
+    """The launches of a schedule, with estimated resources; or why it, or the device, cannot do the problem.
+
+    Raises:
+        ValueError: unknown schedule, or an option that it does not take, with a value that is not allowed, or that does
+            not go with the others.
+    """
+    chosen = find_schedule(schedule)
+    reason = chosen.why_not(problem)
+    if reason is not None:
+        return Refusal("not supported", f"schedule {schedule}: {reason}")
+    whole = chosen.checked(config or Config())
+    try:
+        launches = chosen.launches(problem, whole, device)
+    except ValueError as error:
+        return Refusal("not supported", str(error))
+    for launch in launches:
+        for step, _ in steps(launch.program.body):
+            for matmul in step.work.matmuls:
+                instruction = tensor_instruction(device, matmul.m, launch.num_warps)
+                if device.tensor_flop_per_cycle(instruction, launch.dtype) == 0:
+                    return Refusal(
+                        "not supported", f"dtype = {launch.dtype!r}: {device.name} has no {instruction} for it"
+                    )
+    return launches
 
 
 def launches_of(
@@ -33,25 +82,25 @@ def launches_of(
     registers: int | None = None,
     smem_bytes: int | None = None,
     resources: Sequence[Resources] | None = None,
-) -> tuple[Launch, ...]:
+) -> Launches:
     """The launches of a schedule, their estimated resources replaced by those of each launch, and these by those given.
 
     Raises:
         ValueError: unknown schedule, or a problem that it or the device cannot do.
     """
-    chosen = find_schedule(schedule)
-    reason = chosen.why_not(problem)
-    if reason is not None:
-        raise ValueError(f"schedule {schedule}: {reason}")
-    launches = chosen.launches(problem, chosen.checked(config or Config()), device)
-    for launch in launches:
-        for step, _ in steps(launch.program.body):
-            for matmul in step.work.matmuls:
-                instruction = tensor_instruction(device, matmul.m, launch.num_warps)
-                if device.tensor_flop_per_cycle(instruction, launch.dtype) == 0:
-                    raise ValueError(f"dtype = {launch.dtype!r}: {device.name} has no {instruction} for it")
-    if resources is not None:
-        launches = tuple(replace(launch, resources=own) for launch, own in zip(launches, resources, strict=True))
+    launches = granted(attempt_launches(problem, schedule, config, device))
+    return _given(_with(launches, resources), registers, smem_bytes)
+
+
+def _with(launches: Launches, resources: Sequence[Resources] | None) -> Launches:
+    """The launches with resources of each."""
+    if resources is None:
+        return launches
+    return tuple(replace(launch, resources=own) for launch, own in zip(launches, resources, strict=True))
+
+
+def _given(launches: Launches, registers: int | None, smem_bytes: int | None) -> Launches:
+    """The launches with registers and shared memory that the user gives, where that is so."""
     if registers is None and smem_bytes is None:
         return launches
 
@@ -66,22 +115,18 @@ def launches_of(
     return tuple(replace(launch, resources=given(launch.resources)) for launch in launches)
 
 
-def with_kept(launches: tuple[Launch, ...], device: Device) -> tuple[tuple[Launch, ...], str]:
-    """Launches with resources and costs from the library; or as they are, and why, in one line, if it lacks one.
-
-    Raises:
-        DoesNotFit: the compiler refuses one of them.
-    """
+def _with_kept(launches: Launches, device: Device) -> tuple[Launches, str] | Refusal:
+    """Launches with resources and costs from the library; or as they are, and why, in one line, if it lacks one."""
     kept = resources_of_all(launches, device)
-    if isinstance(kept, str):
-        raise DoesNotFit(kept)
+    if isinstance(kept, Refusal):
+        return kept
     if kept is None:
         names = ", ".join(dict.fromkeys(launch.name for launch in launches))
         return launches, f"the library of compiled kernels does not hold {names} of this shape for {device.name}"
-    return tuple(replace(launch, resources=own) for launch, own in zip(launches, kept, strict=True)), ""
+    return _with(launches, kept), ""
 
 
-def fitted(
+def resolve(
     problem: Problem,
     schedule: str,
     named: Config,
@@ -89,48 +134,88 @@ def fitted(
     *,
     registers: int | None = None,
     smem_bytes: int | None = None,
+    resources: Sequence[Resources] | None = None,
     resources_of: ResourcesOf | None = None,
     cost: str = "compiled",
-) -> Fitted:
-    """The configuration that a user names, the rest of it the default, made smaller until a CTA fits.
+    built: Launches | Refusal | None = None,
+) -> Resolved | Refusal:
+    """What runs: the configuration that a user names, the rest of it the default, made smaller until a CTA fits.
 
     Args:
-        named: what the user names keeps its value; registers, smem_bytes, resources_of: as in `simulate`.
-        cost: as in `simulate`; `tiles` where registers or smem_bytes are given.
+        named: what the user names keeps its value; the rest as in `simulate`.
+        resources: of each launch of exactly this configuration, which then is made no smaller.
+        built: what `attempt_launches` said of `named`, where the caller has asked and it names every option.
 
     Returns:
-        Configuration; resources of each launch, None where the library has them; a remark where it was made smaller.
+        What runs; or why nothing does: the schedule or the device cannot do the problem, or nothing smaller fits either
+        (the text says what a CTA needs too much of).
 
     Raises:
-        ValueError: an option or the problem is nothing for the schedule or the device, or options do not go together.
-        DoesNotFit: nothing smaller fits either; the text says what a CTA needs too much of.
+        ValueError: an option is nothing for the schedule, or options do not go together.
     """
     chosen = find_schedule(schedule)
-    asked = asked_config(chosen, named, cost)
+    if reason := chosen.why_not(problem):
+        return Refusal("not supported", f"schedule {schedule}: {reason}")
+    posed = chosen.problem.of(problem)
+    source = cost if registers is None and smem_bytes is None else "tiles"
+    asked = asked_config(chosen, named, source)
 
-    def resources_for(config: Config, compile_: ResourcesOf | None) -> tuple[Resources, ...] | None:
-        launches = launches_of(problem, schedule, config, device, registers, smem_bytes)
-        return _resources(launches, device, compile_, cost)
+    def sourced(launches: Launches, compile_: ResourcesOf | None) -> tuple[Launches, str] | Refusal:
+        made = _sourced(_with(launches, resources), device, compile_, source if resources is None else "tiles")
+        if isinstance(made, Refusal):
+            return made
+        final = _given(made[0], registers, smem_bytes)
+        return _misfit(final, device) or (final, made[1])
 
     reason = conflict = chosen.conflict(asked) or ""
-    for config in smaller(chosen, asked, kept=named.named()):
-        try:
-            # What is compiled takes seconds: only the first, and what fits by its estimate.
-            if reason and resources_of:
-                resources_for(config, None)
-            found = resources_for(config, resources_of)
-        except DoesNotFit as error:
-            reason = reason or str(error)
-        else:
-            return config, found, shrunk_note(asked, config, reason) if reason else ""
-    raise ValueError(conflict) if conflict else DoesNotFit(reason)
+    for config in smaller(chosen, asked, kept=named.named()) if resources is None else (asked,):
+        launches = attempt_launches(posed, schedule, config, device) if built is None else built
+        if isinstance(launches, Refusal):
+            return launches
+        # What is compiled takes seconds: only the first, and what fits by its estimate.
+        if reason and resources_of and isinstance(sourced(launches, None), Refusal):
+            continue
+        made = sourced(launches, resources_of)
+        if isinstance(made, Refusal):
+            reason = reason or made.reason
+            continue
+        return Resolved(
+            problem=posed,
+            schedule=chosen,
+            config=config,
+            launches=made[0],
+            cost=cost,
+            shrunk=shrunk_note(asked, config, reason) if reason else "",
+            uncompiled=made[1],
+        )
+    if conflict:
+        raise ValueError(conflict)
+    return Refusal("does not fit", reason)
+
+
+def _sourced(
+    launches: Launches, device: Device, resources_of: ResourcesOf | None, source: str
+) -> tuple[Launches, str] | Refusal:
+    """Launches with what each takes of an SM, and why there is no machine code; or why the compiler refuses one."""
+    (answer,) = resources_of([launches]) if resources_of else (None,)
+    if isinstance(answer, Refusal):
+        return answer
+    if answer:
+        return _with(launches, answer), ""
+    return _with_kept(launches, device) if source == "compiled" else (launches, "")
+
+
+def _misfit(launches: Launches, device: Device) -> Refusal | None:
+    """Why an SM cannot hold a CTA of one of the launches; None where it can."""
+    fits = (occupancy(launch.resources, launch.warps_per_cta, device) for launch in launches)
+    return next((fit for fit in fits if isinstance(fit, Refusal)), None)
 
 
 def asked_config(schedule: Schedule, named: Config, cost: str) -> Config:
     """What a user names, the rest of it the default: that of Triton's kernels where cycles come from their code.
 
     Args:
-        cost: as in `fitted`.
+        cost: as in `simulate`; `tiles` where registers or smem_bytes are given.
 
     Raises:
         ValueError: an option that the schedule does not take, or a value that is not allowed.
@@ -138,29 +223,12 @@ def asked_config(schedule: Schedule, named: Config, cost: str) -> Config:
     return schedule.asked(**(schedule.in_triton if cost == "compiled" else {}) | named.named())
 
 
-def _resources(
-    launches: tuple[Launch, ...], device: Device, resources_of: ResourcesOf | None, cost: str
-) -> tuple[Resources, ...] | None:
-    """What each launch takes of an SM, as `fitted` returns it. Raises: DoesNotFit: a CTA does not fit."""
-    if resources_of:
-        (found,) = resources_of([launches])
-        if isinstance(found, str):
-            raise DoesNotFit(found)
-        if found:
-            return found
-    if cost == "compiled":
-        launches, _ = with_kept(launches, device)
-    for launch in launches:
-        occupancy(launch.resources, launch.warps_per_cta, device)
-    return None if cost == "compiled" else tuple(launch.resources for launch in launches)
-
-
 def default_config(problem: Problem, schedule: str, device: Device, cost: str) -> Config:
     """A schedule's default configuration, made smaller until a CTA fits.
 
     Where nothing smaller fits either, it is the default, and simulating it says why.
     """
-    try:
-        return fitted(problem, schedule, Config(), device, cost=cost)[0]
-    except ValueError:
+    resolved = resolve(problem, schedule, Config(), device, cost=cost)
+    if isinstance(resolved, Refusal):
         return asked_config(find_schedule(schedule), Config(), cost)
+    return resolved.config

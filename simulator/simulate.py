@@ -1,27 +1,36 @@
 """Problem, schedule, configuration and device in; prediction out. The whole flow, in order.
 
-resolve            what runs: launches that fit an SM, with their resources  (problem, schedule, configuration)
+resolve            what runs: launches that fit an SM, with their resources; or a refusal
 simulate_launches  costs, clock, engine, figures of each launch
 prediction         all of it, with what only a problem can say
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .device.device import Device, device_name, load_device
 from .engine.engine import LaunchRun
 from .launch.program import Launch, Resources
 from .prediction.notes import tile_notes
 from .prediction.prediction import Prediction
-from .prediction.timeline import Timeline, timeline_of
+from .prediction.timeline import Timeline, timeline_of, work_of_ctas
 from .problems.problem import Problem
+from .refusal import DoesNotFit, granted
 from .residency.device_memory import peak_bytes
-from .residency.occupancy import DoesNotFit
-from .resolve import ResourcesOf, asked_config, fitted, launches_of, with_kept
+from .resolve import Resolved, ResourcesOf, launches_of, resolve
 from .schedules.config import Config
-from .schedules.registry import find_schedule
 from .simulate_launches import check_settings, simulate_launches
 
-__all__ = ["DoesNotFit", "Timeline", "launches_of", "peak_memory_bytes", "simulate", "simulate_with_timeline"]
+__all__ = [
+    "DoesNotFit",
+    "Timeline",
+    "launches_of",
+    "peak_memory_bytes",
+    "predict",
+    "predict_with_timeline",
+    "simulate",
+    "simulate_with_timeline",
+]
 
 
 def simulate(
@@ -61,11 +70,11 @@ def simulate(
         ValueError: a name or value is not allowed, or the schedule cannot do the problem (one line).
         DoesNotFit: a CTA needs more than an SM has, or the compiler refuses a kernel.
     """
-    given = registers, smem_bytes, resources, resources_of
-    prediction, _, _ = _simulate(
-        problem, schedule, config, device, l2, resolution, steady_state, overhead, given, cost, False
-    )
-    return prediction
+    check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
+    gpu, name = _device(device)
+    resolved = _resolved(problem, schedule, config, gpu, registers, smem_bytes, resources, resources_of, cost)
+    prediction = predict(resolved, gpu, l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead)
+    return replace(prediction, device=name)
 
 
 def simulate_with_timeline(
@@ -85,12 +94,44 @@ def simulate_with_timeline(
     cost: str = "compiled",
 ) -> tuple[Prediction, Timeline]:
     """As `simulate`, and when each CTA ran where; every CTA is stepped through (`steady_state` has no effect)."""
-    given = registers, smem_bytes, resources, resources_of
-    prediction, launches, runs = _simulate(
-        problem, schedule, config, device, l2, resolution, steady_state, overhead, given, cost, True
+    check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
+    gpu, name = _device(device)
+    resolved = _resolved(problem, schedule, config, gpu, registers, smem_bytes, resources, resources_of, cost)
+    prediction, timeline = predict_with_timeline(
+        resolved, gpu, l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead
     )
-    gpu = load_device(device) if isinstance(device, str) else device
-    return prediction, timeline_of(launches, prediction.launches, runs, gpu.sms, prediction.problem.part_text)
+    return replace(prediction, device=name), timeline
+
+
+def predict(
+    resolved: Resolved,
+    device: Device,
+    *,
+    l2: str = "cold",
+    resolution: str = "chunk",
+    steady_state: bool = True,
+    overhead: str = "stream",
+) -> Prediction:
+    """The prediction of what runs. Args: resolved: for this device; the rest as in `simulate`."""
+    return _predict(resolved, device, l2, resolution, steady_state, overhead, record=False)[0]
+
+
+def predict_with_timeline(
+    resolved: Resolved,
+    device: Device,
+    *,
+    l2: str = "cold",
+    resolution: str = "chunk",
+    steady_state: bool = True,
+    overhead: str = "stream",
+) -> tuple[Prediction, Timeline]:
+    """As `predict`, and when each CTA ran where; every CTA is stepped through."""
+    prediction, runs = _predict(resolved, device, l2, resolution, steady_state, overhead, record=True)
+
+    def work_of(launch: Launch) -> tuple[str, ...]:
+        return work_of_ctas(launch, prediction.problem.part_text)
+
+    return prediction, timeline_of(resolved.launches, prediction.launches, runs, device.sms, work_of)
 
 
 def peak_memory_bytes(problem: Problem, schedule: str, config: Config | None, device: Device) -> int:
@@ -98,70 +139,74 @@ def peak_memory_bytes(problem: Problem, schedule: str, config: Config | None, de
     return peak_bytes(launches_of(problem, schedule, config, device))
 
 
-def _simulate(
+def _device(device: Device | str) -> tuple[Device, str]:
+    """A GPU, and its name in the catalogue or as it was given."""
+    return (load_device(device), device_name(device)) if isinstance(device, str) else (device, device.name)
+
+
+def _resolved(
     problem: Problem,
     schedule: str,
     config: Config | None,
-    device: Device | str,
+    device: Device,
+    registers: int | None,
+    smem_bytes: int | None,
+    resources: Sequence[Resources] | None,
+    resources_of: ResourcesOf | None,
+    cost: str,
+) -> Resolved:
+    """What runs. Raises: ValueError, DoesNotFit: nothing does."""
+    return granted(
+        resolve(
+            problem,
+            schedule,
+            config or Config(),
+            device,
+            registers=registers,
+            smem_bytes=smem_bytes,
+            resources=resources,
+            resources_of=resources_of,
+            cost=cost,
+        )
+    )
+
+
+def _predict(
+    resolved: Resolved,
+    device: Device,
     l2: str,
     resolution: str,
     steady_state: bool,
     overhead: str,
-    given: tuple[int | None, int | None, Sequence[Resources] | None, ResourcesOf | None],
-    cost: str,
+    *,
     record: bool,
-) -> tuple[Prediction, tuple[Launch, ...], tuple[LaunchRun, ...]]:
-    check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
-    name = device_name(device) if isinstance(device, str) else device.name
-    gpu = load_device(device) if isinstance(device, str) else device
-    chosen = find_schedule(schedule)
-    if reason := chosen.why_not(problem):
-        raise ValueError(f"schedule {schedule}: {reason}")
-    problem, named, shrunk = chosen.problem.of(problem), config or Config(), ""
-    registers, smem_bytes, resources, resources_of = given
-    source = cost if registers is None and smem_bytes is None else "tiles"
-    config = asked_config(chosen, named, source)
-    if resources is None and (config != named or resources_of):
-        config, resources, shrunk = fitted(
-            problem,
-            schedule,
-            named,
-            gpu,
-            registers=registers,
-            smem_bytes=smem_bytes,
-            resources_of=resources_of,
-            cost=source,
-        )
-    launches = launches_of(problem, schedule, config, gpu, registers, smem_bytes, resources)
-    uncompiled = ""
-    if source == "compiled" and resources is None:
-        launches, uncompiled = with_kept(launches, gpu)
+) -> tuple[Prediction, tuple[LaunchRun, ...]]:
     simulated = simulate_launches(
-        launches,
-        gpu,
+        resolved.launches,
+        device,
         l2=l2,
         resolution=resolution,
         steady_state=steady_state,
         overhead=overhead,
-        cost=cost,
-        uncompiled=uncompiled,
-        product_flop=problem.product_flop,
+        cost=resolved.cost,
+        uncompiled=resolved.uncompiled,
+        product_flop=resolved.problem.product_flop,
         record=record,
     )
     prediction = Prediction(
-        device=name,
-        schedule=schedule,
-        problem=problem,
-        config=config,
-        options=tuple(chosen.options),
+        device=device.name,
+        schedule=resolved.schedule.name,
+        problem=resolved.problem,
+        config=resolved.config,
+        options=tuple(resolved.schedule.options),
         launches=simulated.launches,
         peak_memory_bytes=simulated.peak_memory_bytes,
-        fits=simulated.peak_memory_bytes <= gpu.hbm_bytes,
+        fits=simulated.peak_memory_bytes <= device.hbm_bytes,
         notes=(
-            *([shrunk] if shrunk else ()),
+            *([resolved.shrunk] if resolved.shrunk else ()),
             *simulated.cost_notes,
-            *tile_notes(launches, gpu),
+            *tile_notes(resolved.launches, device),
             *simulated.l2_notes,
         ),
     )
-    return prediction, launches, simulated.runs
+    return prediction, simulated.runs

@@ -10,7 +10,7 @@ _ROOMS = {
     "AttentionProblem": "simulator.problems.attention",
     "Config": "simulator.schedules.config",
     "Device": "simulator.device.device",
-    "DoesNotFit": "simulator.residency.occupancy",
+    "DoesNotFit": "simulator.refusal",
     "Exploration": "simulator.explore.explore",
     "Prediction": "simulator.prediction.prediction",
     "Scaling": "simulator.explore.lengths",
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from .simulator.prediction.prediction import Prediction as Prediction
     from .simulator.problems.attention import AttentionProblem as AttentionProblem
     from .simulator.problems.softmax import SoftmaxProblem as SoftmaxProblem
-    from .simulator.residency.occupancy import DoesNotFit as DoesNotFit
+    from .simulator.refusal import DoesNotFit as DoesNotFit
     from .simulator.schedules.config import Config as Config
     from .simulator.schedules.registry import all_schedules as all_schedules
     from .simulator.simulate import simulate as simulate

@@ -9,9 +9,10 @@ from .simulator.device.device import Device, load_device
 from .simulator.jobs.pool import Progress
 from .simulator.launch.program import Launch, Resources
 from .simulator.problems.problem import Problem
+from .simulator.refusal import Refusal
 from .simulator.resolve import ResourcesOf
 
-Answers = list[tuple[Resources, ...] | str | None]
+Answers = list[tuple[Resources, ...] | Refusal | None]
 
 
 def compiler(
@@ -46,7 +47,7 @@ def compiler(
         raise RuntimeError(reason)
     from .kernels.compile.compile import compile_pipelines
 
-    def compile_all(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | str | None]:
+    def compile_all(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | Refusal | None]:
         return compile_pipelines(pipelines, problem, gpu, workers=workers, progress=progress)
 
     return compile_all if everything else only_missing(compile_all, gpu)

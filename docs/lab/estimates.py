@@ -20,7 +20,8 @@ from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.display.render import config_text
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.residency.occupancy import DoesNotFit, occupancy
+from tilesight.simulator.refusal import Refusal
+from tilesight.simulator.residency.occupancy import occupancy
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import launches_of
@@ -76,10 +77,8 @@ class Row:
 
 def residency(launch: Launch, device: Device) -> int:
     """CTAs that an SM holds at once; 0 where it holds none."""
-    try:
-        return occupancy(launch.resources, launch.warps_per_cta, device).ctas_per_sm
-    except DoesNotFit:
-        return 0
+    fit = occupancy(launch.resources, launch.warps_per_cta, device)
+    return 0 if isinstance(fit, Refusal) else fit.ctas_per_sm
 
 
 def rows_of(name: str, device: Device, shapes: tuple[dict, ...], workers: int) -> Iterator[Row]:

@@ -5,10 +5,8 @@ from pathlib import Path
 
 from ...simulator.jobs.processes import Answerer, Died
 from ..compile.cache import triton_cache
-from ..compile.call import KernelCall, from_plain
+from ..compile.call import KernelCall, RefusedCall, from_plain
 
-TIMEOUT_S = 120.0
-"""What a user's function may take to make its launches, none of which run [s]."""
 WORKER = f"{__package__}.worker"
 
 
@@ -21,15 +19,16 @@ class UserCodeFailed(RuntimeError):
 
 
 def capture_function(
-    target: str, device: str, settings: Sequence[str] = (), timeout_s: float = TIMEOUT_S
-) -> list[KernelCall | tuple[str, tuple[int, int, int], str]]:
+    target: str, device: str, settings: Sequence[str], timeout_s: float
+) -> list[KernelCall | RefusedCall]:
     """Record what a function launches.
 
     Args:
-        target: `file.py:function`; device: name or path of the target; settings: what-ifs of it, `key=value`.
+        target: `file.py:function`; device: name or path of the target; settings: what-ifs of it, `key=value`;
+        timeout_s: what the function may take [s].
 
     Returns:
-        Launches in the order of their calls; of one that is refused its name, its grid, and why.
+        Launches in the order of their calls.
 
     Raises:
         CannotCapture: there is no such file or function, it needs arguments, or it launches nothing.
@@ -52,9 +51,4 @@ def capture_function(
         raise CannotCapture(answer["unusable"])
     if "raised" in answer:
         raise UserCodeFailed(answer["raised"])
-    return [
-        (told["name"], (told["grid"][0], told["grid"][1], told["grid"][2]), told["refused"])
-        if "refused" in told
-        else from_plain(told)
-        for told in answer["calls"]
-    ]
+    return [from_plain(call) for call in answer["calls"]]

@@ -20,7 +20,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ...simulator.limits import WARP_THREADS
 from ...simulator.trace.memory import STORAGE_SHIFT, Storage
-from ..compile.call import KernelCall
+from ..compile.call import KernelCall, RefusedCall
 from .beyond_target import refusal_of
 from .recorded import Capture, RecordedTensor
 
@@ -87,6 +87,16 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         tuned=capture.tuned,
         label=capture.label,
     )
+
+
+def lower_or_refuse(capture: Capture, capability: int) -> KernelCall | RefusedCall:
+    """The same; a launch that Triton refuses, or that is not followed, becomes its reason."""
+    try:
+        return lower(capture, capability)
+    except LoweringError as error:
+        return RefusedCall(
+            name=capture.name, grid=capture.grid, reason=str(error), tuned=capture.tuned, label=capture.label
+        )
 
 
 def _first_ir(source: Any, target: Any, backend: Any, options: Any) -> str:

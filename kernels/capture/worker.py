@@ -14,7 +14,7 @@ from typing import Any
 from ...simulator.device.device import load_device, override
 from ...simulator.jobs.processes import serve
 from ..compile.call import to_plain
-from .lowering import LoweringError, lower
+from .lowering import lower_or_refuse
 from .recording import capture, needs_arguments
 
 
@@ -29,8 +29,8 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         job: file, function, device, settings (what-ifs of the device, `key=value`).
 
     Returns:
-        calls: launches as `call.to_plain` has them, or name, grid and why they are refused; or `unusable`: what is
-        wrong with what was asked for, or `raised`: what the user's code raised; one line each.
+        calls: launches as `call.to_plain` has them; or `unusable`: what is wrong with what was asked for, or `raised`:
+        what the user's code raised; one line each.
     """
     device = override(load_device(job["device"]), list(job["settings"]))
     capability = int(device.compute_capability.replace(".", ""))
@@ -45,13 +45,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         return {"raised": _told(error, path)}
     if not launches:
         return {"unusable": f"{path.name}: {job['function']}() launches no Triton kernel"}
-    calls: list[dict[str, Any]] = []
-    for launch in launches:
-        try:
-            calls.append(to_plain(lower(launch, capability)))
-        except LoweringError as error:
-            calls.append({"name": launch.name, "grid": list(launch.grid), "refused": str(error)})
-    return {"calls": calls}
+    return {"calls": [to_plain(lower_or_refuse(launch, capability)) for launch in launches]}
 
 
 def _module(path: Path) -> ModuleType:

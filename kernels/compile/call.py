@@ -6,7 +6,7 @@ Pointers are addresses in the address space of `simulator.trace.memory`.
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...simulator.trace.memory import Storage
@@ -40,8 +40,21 @@ class KernelCall:
     label: str = ""
 
 
-def to_plain(call: KernelCall) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedCall:
+    """A launch that does not come as far as the compiler. Args: reason: why, in one line; the rest as `KernelCall`."""
+
+    name: str
+    grid: tuple[int, int, int]
+    reason: str
+    tuned: int = -1
+    label: str = ""
+
+
+def to_plain(call: KernelCall | RefusedCall) -> dict[str, Any]:
     """A call as JSON can hold it."""
+    if isinstance(call, RefusedCall):
+        return asdict(call)
     plain = {name: getattr(call, name) for name in KernelCall.__slots__}
     plain["storages"] = [
         {
@@ -56,8 +69,10 @@ def to_plain(call: KernelCall) -> dict[str, Any]:
     return plain | {"job": dict(call.job), "arguments": dict(call.arguments)}
 
 
-def from_plain(plain: Mapping[str, Any]) -> KernelCall:
+def from_plain(plain: Mapping[str, Any]) -> KernelCall | RefusedCall:
     """The call that `to_plain` made a dictionary of."""
+    if "reason" in plain:
+        return RefusedCall(**{**plain, "grid": tuple(plain["grid"])})
     storages = tuple(
         Storage(
             **{**one, "values": None if one["values"] is None else zlib.decompress(base64.b64decode(one["values"]))}

@@ -20,6 +20,7 @@ import triton
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Code, Launch, Resources
 from ...simulator.problems.problem import Problem
+from ...simulator.refusal import Refusal
 from ...simulator.sass.constants import Parameter, constant_bank
 from ..launch.launch import interpreted, options_of, parameter_names, torch_dtype
 from ..launch.registry import find_twin
@@ -95,14 +96,14 @@ def compile_pipelines(
     *,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> list[tuple[Resources, ...] | str]:
+) -> list[tuple[Resources, ...] | Refusal]:
     """Compiled resources of pipelines of launches, with code: what `simulator.explore` asks of its `resources_of`.
 
     Args:
         pipelines: launches that run one after the other; the rest as in `compile_many`.
 
     Returns:
-        For each pipeline the resources of its launches, or why one of them cannot run, in one line.
+        For each pipeline the resources of its launches, or why one of them cannot run.
 
     Raises:
         RuntimeError: as `compile_many`.
@@ -113,10 +114,10 @@ def compile_pipelines(
     return [_resources([next(outcomes) for _ in chain]) for chain in chains]
 
 
-def _resources(outcomes: list[Outcome]) -> tuple[Resources, ...] | str:
+def _resources(outcomes: list[Outcome]) -> tuple[Resources, ...] | Refusal:
     for outcome in outcomes:
         if isinstance(outcome, Failure):
-            return outcome.reason
+            return Refusal("does not fit", outcome.reason)
     return tuple(outcome.resources for outcome in outcomes if isinstance(outcome, Compiled))
 
 

@@ -10,7 +10,8 @@ from ...simulator.device.device import Device
 from ...simulator.jobs.pool import cores
 from ...simulator.jobs.processes import Died
 from ...simulator.launch.program import Code, Resources
-from ...simulator.residency.occupancy import DoesNotFit, occupancy
+from ...simulator.refusal import Refusal
+from ...simulator.residency.occupancy import occupancy
 from .cache import cache_folder, read, write
 from .pool import Pool
 
@@ -106,10 +107,9 @@ def outcome_of(answer: dict[str, Any], device: Device) -> Outcome:
         warps_per_cta=answer["num_warps"],
         origin="compiled",
     )
-    try:
-        occupancy(resources, resources.warps_per_cta, device)
-    except DoesNotFit as error:
-        return Failure(reason=str(error), resources=resources)
+    fit = occupancy(resources, resources.warps_per_cta, device)
+    if isinstance(fit, Refusal):
+        return Failure(reason=fit.reason, resources=resources)
     if answer["tmem_columns"] > TMEM_COLUMNS:
         columns = answer["tmem_columns"]
         return Failure(reason=f"tensor memory: a CTA needs {columns} columns, {device.name} has {TMEM_COLUMNS}")

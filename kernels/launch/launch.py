@@ -23,6 +23,7 @@ from ...simulator.dtypes import OPERANDS
 from ...simulator.launch.program import Launch, Tensor
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.problem import Problem
+from ...simulator.resolve import asked_config, launches_of
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import find_schedule
 
@@ -186,12 +187,9 @@ def launches_for(
 
 @lru_cache(maxsize=1024)
 def _launches(schedule: str, problem: Problem, config: Config | None, device: Device) -> tuple[Launch, ...]:
-    chosen = find_schedule(schedule)
-    reason = chosen.why_not(problem)
-    if reason is not None:
-        raise ValueError(f"schedule {schedule}: {reason}")
-    named = config.named() if config else {}
-    launches = chosen.launches(problem, chosen.config(**chosen.in_triton | named), device)
+    launches = launches_of(
+        problem, schedule, asked_config(find_schedule(schedule), config or Config(), "compiled"), device
+    )
     for launch in launches:
         check_runnable(launch)
     return launches

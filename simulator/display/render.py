@@ -30,7 +30,7 @@ ROOFS = {name: RESOURCES[name] for name in ("hbm", "tensor", "mufu")} | {"fill":
 """What a roofline is limited by -> its name in a sentence."""
 
 
-def to_json(value: Mapping[str, object]) -> str:
+def to_json(value: Mapping[str, object] | Sequence[Mapping[str, object]]) -> str:
     """A JSON text: keys in the order given, one space of indent, no NaN.
 
     Raises:

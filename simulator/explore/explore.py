@@ -3,32 +3,30 @@
 Every configuration is simulated on its own, so the result does not depend on how many processes share the work.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .. import units
 from ..device.device import Device, device_name, load_device
 from ..display.columns import html_table
 from ..display.frames import frame
 from ..display.render import table
 from ..display.words import plural
 from ..jobs.pool import Progress, run_all
-from ..launch.program import Launch
 from ..prediction.notes import tile_notes
 from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
-from ..residency.occupancy import DoesNotFit
-from ..resolve import ResourcesOf, default_config, launches_of
+from ..refusal import Refusal
+from ..resolve import Resolved, ResourcesOf, asked_config, resolve
+from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import baseline_of
-from ..simulate import simulate
 from ..sm.choose import cost_notes
 from .candidate import Candidate, mark_like_best, mark_pareto
 from .crowded import crowded_notes
 from .ranking import ranking_columns, ranking_rows, short_text
 from .space import Options, configs_of, schedules_named, those_able, unlike
+from .trial import Settings, Trial, candidate_of, rank_of, tried, with_resources
 from .triton_configs import triton_configs_text
 
 if TYPE_CHECKING:
@@ -38,8 +36,6 @@ SCHEMA = "tilesight.explore/1"
 SHOWN = 15
 """Rows of a table that is printed, or shown in a notebook."""
 SHOWN_WIDTH = 120
-
-Settings = Mapping[str, str | int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +120,7 @@ class Exploration:
             "candidates": len(self.candidates),
             "fitting": len(self.ranked),
             "left_out": self.left_out,
-            "baseline": None if self.baseline is None else _candidate(self.baseline, self.device).to_dict(),
+            "baseline": None if self.baseline is None else candidate_of(self.baseline, self.device).to_dict(),
             "configs": [{"rank": rank, **item.to_dict()} for rank, item in enumerate(self.candidates[:top], 1)],
             "notes": list(self.notes),
         }
@@ -170,47 +166,47 @@ def explore(
     gpu = load_device(device) if isinstance(device, str) else device
     source = cost if registers is None and smem_bytes is None else "tiles"
     jobs, left_out = plan(problem, schedule, fixed, source)
-    settings: Settings = {
-        "l2": l2,
-        "overhead": overhead,
-        "resolution": resolution,
-        "registers": registers,
-        "smem_bytes": smem_bytes,
-        "cost": cost,
-    }
+    settings = Settings(
+        l2=l2, overhead=overhead, resolution=resolution, registers=registers, smem_bytes=smem_bytes, cost=cost
+    )
+    trials = [Trial(candidate=job) for job in jobs]
     baselines = _baselines(problem, schedules_named(schedule)[0], gpu, cost)
     if resources_of:
-        both = _with_resources([*baselines, *jobs], problem, gpu, resources_of)
-        baselines, jobs = both[: len(baselines)], both[len(baselines) :]
+        both = with_resources([*baselines, *trials], problem, gpu, resources_of)
+        baselines, trials = both[: len(baselines)], both[len(baselines) :]
     # The baseline takes longest, and is in its own configuration whatever else is given.
-    plain: Settings = {"l2": l2, "overhead": overhead, "cost": cost}
-    work = [*((plain, job) for job in baselines), *((settings, job) for job in jobs)]
-    ran = run_all(lambda one: _simulate_one(problem, gpu, *one), work, workers, progress)
+    plain = Settings(l2=l2, overhead=overhead, cost=cost)
+    work = [*((plain, trial) for trial in baselines), *((settings, trial) for trial in trials)]
+    ran = run_all(lambda job: tried(problem, gpu, *job), work, workers, progress)
     done = ran[len(baselines) :]
-    candidates = mark_like_best(mark_pareto(sorted(done, key=_rank)))
+    candidates = mark_like_best(mark_pareto(sorted((trial.candidate for trial in done), key=rank_of)))
     fitting = [item for item in candidates if item.fits]
     return Exploration(
         problem=problem,
         device=gpu,
         device_name=device_name(device) if isinstance(device, str) else device.name,
         candidates=tuple(candidates),
-        baseline=next((job.prediction for job in ran[: len(baselines)]), None),
+        baseline=next((trial.candidate.prediction for trial in ran[: len(baselines)]), None),
         left_out=left_out,
         notes=(
-            *_cost_notes(done),
-            *_tile_notes(problem, gpu, fitting[:1]),
-            *crowded_notes(fitting, gpu, partial(_simulate_one, problem, gpu, settings)),
+            *_cost_notes([trial.candidate for trial in done]),
+            *(note for best in fitting[:1] for note in _tile_notes(done, best, gpu)),
+            *crowded_notes(fitting, gpu, lambda other: tried(problem, gpu, settings, Trial(candidate=other)).candidate),
         ),
     )
 
 
-def _baselines(problem: Problem, like: Schedule, device: Device, cost: str) -> list[Candidate]:
+def _baselines(problem: Problem, like: Schedule, device: Device, cost: str) -> list[Trial]:
     """What all schedules of a problem are held against, in its default configuration; empty where nothing is."""
     baseline = baseline_of(like.problem)
     if baseline is None or baseline.why_not(problem) is not None:
         return []
-    config = default_config(problem, baseline.name, device, cost)
-    return [Candidate(schedule=baseline.name, config=config, options=tuple(baseline.options))]
+    resolved = resolve(problem, baseline.name, Config(), device, cost=cost)
+    config, launches = asked_config(baseline, Config(), cost), None
+    if isinstance(resolved, Resolved):
+        config, launches = resolved.config, resolved.launches
+    candidate = Candidate(schedule=baseline.name, config=config, options=tuple(baseline.options))
+    return [Trial(candidate=candidate, launches=launches)]
 
 
 def plan(
@@ -238,32 +234,6 @@ def plan(
     return jobs, left_out
 
 
-def ranking(
-    problem: Problem,
-    device: Device,
-    jobs: Sequence[Candidate],
-    settings: Settings,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> list[Candidate]:
-    """Candidates with what became of them: those that fit by time, then those that do not.
-
-    Args:
-        settings: keywords of `simulate`; workers, progress: as `explore`.
-    """
-    return sorted(run_all(partial(_simulate_one, problem, device, settings), jobs, workers, progress), key=_rank)
-
-
-def _rank(candidate: Candidate) -> tuple[object, ...]:
-    """Those that fit first; by time, then bytes, then name and options, so that the order is always the same.
-
-    Where tiles alone say that a configuration spills, its time is worth little, and it stands behind the others.
-    """
-    choices = tuple(candidate.config_dict().values())
-    without = candidate.prediction is None
-    return not candidate.fits, without, candidate.may_spill, candidate.costs, candidate.schedule, choices
-
-
 def _cost_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
     """How often compiled code was of no use, and why, by the first example; in one line."""
     predictions = [item.prediction for item in candidates if item.prediction]
@@ -273,59 +243,9 @@ def _cost_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
     return (f"{len(noted)} of {len(candidates)} configurations: {noted[0]}",)
 
 
-def _tile_notes(problem: Problem, device: Device, some: Sequence[Candidate]) -> tuple[str, ...]:
-    """Remarks on the tiles of some configurations that can run."""
-    launches = [launch for item in some for launch in launches_of(problem, item.schedule, item.config, device)]
-    return tile_notes(launches, device)
-
-
-def _candidate(prediction: Prediction, device: Device) -> Candidate:
-    reason = "" if prediction.fits else memory_reason(prediction.peak_memory_bytes, device)
-    return Candidate(
-        schedule=prediction.schedule,
-        config=prediction.config,
-        options=prediction.options,
-        prediction=prediction,
-        reason=reason,
-    )
-
-
-def memory_reason(peak_memory_bytes: int, device: Device) -> str:
-    """Why a problem is too large for a device, in one line."""
-    need, have = units.capacity(peak_memory_bytes), units.capacity(device.hbm_bytes)
-    return f"device memory: needs {need}, {device.name} has {have}"
-
-
-def _with_resources(
-    jobs: Sequence[Candidate], problem: Problem, device: Device, resources_of: ResourcesOf
-) -> list[Candidate]:
-    """The jobs with the resources of their launches, or with the reason why they have none."""
-    launches = [job.reason or _launches(problem, device, job) for job in jobs]
-    pipelines = {number: found for number, found in enumerate(launches) if isinstance(found, tuple)}
-    answers = dict(zip(pipelines, resources_of(list(pipelines.values())), strict=True))
-    done = list(jobs)
-    for number, answer in answers.items():
-        job = jobs[number]
-        done[number] = replace(job, reason=answer) if isinstance(answer, str) else replace(job, resources=answer)
-    return done
-
-
-def _launches(problem: Problem, device: Device, job: Candidate) -> tuple[Launch, ...] | str:
-    """What a job runs; or, in one line, why its schedule or the device cannot do it."""
-    try:
-        return launches_of(problem, job.schedule, job.config, device)
-    except ValueError as error:
-        return str(error)
-
-
-def _simulate_one(problem: Problem, device: Device, settings: Settings, job: Candidate) -> Candidate:
-    # What the schedule cannot do is an answer here; any other error is a bug and must be seen.
-    reason = job.reason or _launches(problem, device, job)
-    if isinstance(reason, str):
-        return replace(job, reason=reason)
-    chosen = {"schedule": job.schedule, "config": job.config, "device": device, "resources": job.resources}
-    try:
-        prediction = simulate(problem, **chosen, **settings)  # type: ignore[arg-type]
-    except DoesNotFit as error:
-        return replace(job, reason=str(error))
-    return replace(_candidate(prediction, device), resources=job.resources)
+def _tile_notes(trials: Sequence[Trial], best: Candidate, device: Device) -> tuple[str, ...]:
+    """Remarks on the tiles of one of the configurations that were tried."""
+    for trial in trials:
+        if (trial.candidate.schedule, trial.candidate.config) == (best.schedule, best.config):
+            return () if isinstance(trial.launches, Refusal) else tile_notes(trial.launches or (), device)
+    return ()

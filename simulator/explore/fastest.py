@@ -14,14 +14,14 @@ from math import isqrt
 from ..device.device import Device
 from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
-from ..residency.occupancy import DoesNotFit
-from ..resolve import default_config, launches_of
+from ..refusal import Refusal
+from ..residency.device_memory import peak_bytes
+from ..resolve import attempt_launches, default_config
 from ..schedules.config import Config
 from ..schedules.registry import find_schedule
-from ..simulate import peak_memory_bytes, simulate
 from .candidate import Candidate
-from .explore import Settings, memory_reason, ranking
 from .space import configs_of, schedules_named, those_able
+from .trial import Settings, Trial, memory_reason, predicted, ranking, resolved_as
 
 SURVEY_SCORES = 1 << 23
 """Most scores of the problem that all configurations are tried on.
@@ -158,48 +158,49 @@ def along(problems: Sequence[Problem], device: Device, settings: Settings, choic
     """A schedule at each length, in the fastest there of the best. Args: problems: by length; choice: best first."""
     points = []
     best = list(choice)
-    for one in problems:
-        tried = best[:1]
-        if _peak_bytes(one, best[0], device) <= RETRIED_BYTES:
-            tried = best[: RETRIED if one is problems[0] else RETRIED // 4]
-        if len(tried) > 1:
-            again = [item for item in ranking(one, device, tried, settings, workers=1) if item.fits]
-            best = [replace(item, prediction=None) for item in again] or best
-            if again and (prediction := again[0].prediction):
-                points.append(
-                    Point(
-                        schedule=best[0].schedule,
-                        seqlen=one.seqlen_q,
-                        config=best[0].config,
-                        peak_memory_bytes=prediction.peak_memory_bytes,
-                        prediction=prediction,
-                    )
-                )
+    for problem in problems:
+        launches = attempt_launches(problem, best[0].schedule, best[0].config, device)
+        count = 1
+        if isinstance(launches, Refusal) or peak_bytes(launches) <= RETRIED_BYTES:
+            count = RETRIED if problem is problems[0] else RETRIED // 4
+        trials = [Trial(candidate=best[0], launches=launches), *(Trial(candidate=item) for item in best[1:count])]
+        if len(trials) > 1:
+            ranked = [item for item in ranking(problem, device, trials, settings, workers=1) if item.fits]
+            best = [replace(item, prediction=None) for item in ranked] or best
+            if ranked and (prediction := ranked[0].prediction):
+                points.append(_point(problem, best[0], prediction.peak_memory_bytes, prediction=prediction))
                 continue
-        points.append(_point(device, settings, (best[0].schedule, best[0].config, one)))
+        points.append(_tried_alone(problem, device, settings, Trial(candidate=best[0], launches=launches)))
     return points
 
 
-def _peak_bytes(problem: Problem, candidate: Candidate, device: Device) -> int:
-    """Peak device memory [B]; 0 where the schedule cannot do the problem."""
-    try:
-        return peak_memory_bytes(problem, candidate.schedule, candidate.config, device)
-    except ValueError:
-        return 0
+def _tried_alone(problem: Problem, device: Device, settings: Settings, trial: Trial) -> Point:
+    """A schedule at one length in one configuration, which is not simulated where device memory runs out."""
+    candidate, launches = trial.candidate, trial.launches
+    if launches is None or isinstance(launches, Refusal):
+        return _point(problem, candidate, reason=launches.reason if launches else "")
+    held_bytes = peak_bytes(launches)
+    if held_bytes > device.hbm_bytes:
+        return _point(problem, candidate, held_bytes, reason=memory_reason(held_bytes, device))
+    resolved = resolved_as(problem, device, settings, candidate, launches)
+    if isinstance(resolved, Refusal):
+        return _point(problem, candidate, held_bytes, reason=resolved.reason)
+    return _point(problem, candidate, held_bytes, prediction=predicted(resolved, device, settings))
 
 
-def _point(device: Device, settings: Settings, job: tuple[str, Config, Problem]) -> Point:
-    schedule, config, problem = job
-    point = Point(schedule=schedule, seqlen=problem.seqlen_q, config=config)
-    try:
-        launches_of(problem, schedule, config, device)
-    except ValueError as error:
-        return replace(point, reason=str(error))
-    point = replace(point, peak_memory_bytes=peak_memory_bytes(problem, schedule, config, device))
-    if point.peak_memory_bytes > device.hbm_bytes:
-        return replace(point, reason=memory_reason(point.peak_memory_bytes, device))
-    try:
-        prediction = simulate(problem, schedule=schedule, config=config, device=device, **settings)  # type: ignore[arg-type]
-    except DoesNotFit as error:
-        return replace(point, reason=str(error))
-    return replace(point, prediction=prediction)
+def _point(
+    problem: Problem,
+    candidate: Candidate,
+    peak_memory_bytes: int = 0,
+    *,
+    prediction: Prediction | None = None,
+    reason: str = "",
+) -> Point:
+    return Point(
+        schedule=candidate.schedule,
+        seqlen=problem.seqlen_q,
+        config=candidate.config,
+        peak_memory_bytes=peak_memory_bytes,
+        prediction=prediction,
+        reason=reason,
+    )

@@ -16,9 +16,9 @@ from ..schedules.contract import Schedule
 from ..schedules.registry import all_problems, baseline_of, find_schedule
 from ..simulate import peak_memory_bytes
 from .candidate import ERROR_FRACTIONS
-from .explore import Settings, ranking
 from .fastest import Point, along, plan, shortlist, survey_problem
 from .space import unlike
+from .trial import Settings, Trial, ranking
 
 SCHEMA = "tilesight.compare/1"
 
@@ -145,8 +145,8 @@ def compare(
     space, left_out = plan(problems[0], schedule, fixed, cost)
     able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
-    settings: Settings = {"l2": l2, "overhead": overhead, "cost": cost}
-    jobs = [job for some in space.values() if len(some) > 1 for job in some]
+    settings = Settings(l2=l2, overhead=overhead, cost=cost)
+    jobs = [Trial(candidate=job) for some in space.values() if len(some) > 1 for job in some]
     ranked = ranking(
         survey_problem(problems[-1]), gpu, jobs, settings, workers, _part(progress, 0, len(jobs), len(able))
     )

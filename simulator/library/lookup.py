@@ -7,6 +7,7 @@ from importlib.resources.abc import Traversable
 
 from ..device.device import Device
 from ..launch.program import Launch, Resources
+from ..refusal import Refusal
 from .files import Kernel, unpack
 from .keys import file_of, keys_of
 
@@ -26,17 +27,17 @@ def find_kernel(launch: Launch, device: Device) -> Kernel | None:
     return next((kernels[key] for key in keys_of(launch) if key in kernels), None)
 
 
-def resources_of(launch: Launch, device: Device) -> Resources | str | None:
-    """Resources of a launch, why the compiler refuses it, in one line, or None where the library does not know it."""
+def resources_of(launch: Launch, device: Device) -> Resources | Refusal | None:
+    """Resources of a launch, why the compiler refuses it, or None where the library does not know it."""
     kernel = find_kernel(launch, device)
     if kernel is None:
         return None
     if not kernel.resources:
-        return kernel.reason
+        return Refusal("does not fit", kernel.reason)
     return Resources(**kernel.resources, origin="compiled", figures=kernel.figures)  # type: ignore[arg-type]
 
 
-def resources_of_all(launches: Sequence[Launch], device: Device) -> tuple[Resources, ...] | str | None:
+def resources_of_all(launches: Sequence[Launch], device: Device) -> tuple[Resources, ...] | Refusal | None:
     """The same for launches that run one after the other; None where one of them is not known."""
     found: list[Resources] = []
     for launch in launches:

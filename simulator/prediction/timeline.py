@@ -1,7 +1,7 @@
 """When each CTA ran, where, and on what; and how many bytes moved meanwhile. Made of what the engine records."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from .prediction import LaunchPrediction
 
 PartText = Callable[[int, int, int], str]
 """Names rows of a slab: number of the slab, first row, last row."""
+WorkOf = Callable[[Launch], tuple[str, ...]]
+"""What each CTA of a launch computes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +70,14 @@ def timeline_of(
     predicted: tuple[LaunchPrediction, ...],
     runs: Sequence[LaunchRun],
     sms: int,
-    part_text: PartText,
+    work_of: WorkOf,
 ) -> Timeline:
     """The timeline of recorded runs.
 
     Args:
         predicted, runs: of each launch.
         sms: of the device.
-        part_text: as in `work_of_ctas`.
+        work_of: what the CTAs of a launch compute, e.g. `work_of_ctas` or `programs_of`.
     """
     entries = []
     begin_s, begin_cycles = 0.0, float(runs[0].timeline[0, 2])  # a warm run begins after the one that warmed it
@@ -87,7 +89,7 @@ def timeline_of(
                 name=launch.name,
                 begin_s=begin_s,
                 end_s=begin_s + run.cycles / prediction.clock_hz,
-                work=work_of_ctas(launch, part_text),
+                work=work_of(launch),
                 cta=np.arange(len(sm)),
                 sm=sm.astype(np.int64),
                 slot=slot.astype(np.int64) // sms,
@@ -101,6 +103,34 @@ def timeline_of(
         begin_s += prediction.traffic.time_s
         begin_cycles += run.cycles
     return Timeline(sms=sms, launches=tuple(entries))
+
+
+def joined(parts: Sequence[tuple[Timeline, float]]) -> Timeline:
+    """Launches that were simulated by themselves, one after the other. Args: parts: each with its time [s]."""
+    entries: list[LaunchTimeline] = []
+    begin_s = 0.0
+    for part, time_s in parts:
+        entries += [
+            replace(
+                launch,
+                begin_s=launch.begin_s + begin_s,
+                end_s=launch.end_s + begin_s,
+                cta_start_s=launch.cta_start_s + begin_s,
+                cta_end_s=launch.cta_end_s + begin_s,
+                sample_s=launch.sample_s + begin_s,
+            )
+            for launch in part.launches
+        ]
+        begin_s += time_s
+    return Timeline(sms=parts[0][0].sms, launches=tuple(entries))
+
+
+def programs_of(launch: Launch) -> tuple[str, ...]:
+    """CTAs by what Triton calls them, e.g. `program 3, 0`: `tl.program_id` of the axes up to the last with several."""
+    sizes = launch.grid
+    axes = max((axis + 1 for axis, size in enumerate(sizes) if size > 1), default=1)
+    numbers = np.unravel_index(np.arange(launch.cta_count), sizes[::-1])[::-1][:axes]
+    return tuple(f"program {', '.join(map(str, cta))}" for cta in zip(*(one.tolist() for one in numbers), strict=True))
 
 
 def work_of_ctas(launch: Launch, part_text: PartText) -> tuple[str, ...]:

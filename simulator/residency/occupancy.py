@@ -4,15 +4,12 @@ from dataclasses import dataclass
 
 from ..device.device import Device
 from ..launch.program import Resources
+from ..refusal import Refusal
 
 REGISTER_ALLOCATION = 256
 """Registers are handed to a warp in units of 256 (CUDA occupancy rules, compute capability 7.0 to 12.0)."""
 SMEM_ALLOCATION = 128
 """Shared memory is handed to a CTA in units of 128 B (the same source)."""
-
-
-class DoesNotFit(ValueError):
-    """A CTA needs more of something than one SM has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,26 +27,24 @@ class Occupancy:
     limit: str
 
 
-def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy:
+def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy | Refusal:
     """Residency from registers, shared memory, warps and the CTA limit.
 
-    Raises:
-        DoesNotFit: not even one CTA fits; the text names resource, need and limit.
+    Returns:
+        It; or, where not even one CTA fits, a refusal that names resource, need and limit.
 
     Source: CUDA C++ Programming Guide, compute capabilities table; units as in the CUDA occupancy calculator.
     """
     smem_bytes, threads = resources.smem_bytes_per_cta, 32 * num_warps
     if smem_bytes > device.smem_per_cta_bytes:
-        raise DoesNotFit(
-            f"shared memory: a CTA needs {smem_bytes} B, {device.name} allows {device.smem_per_cta_bytes} B"
-        )
+        return _misfit(f"shared memory: a CTA needs {smem_bytes} B, {device.name} allows {device.smem_per_cta_bytes} B")
     if resources.registers_per_thread > device.max_registers_per_thread:
-        raise DoesNotFit(
+        return _misfit(
             f"registers: a thread needs {resources.registers_per_thread}, "
             f"{device.name} allows {device.max_registers_per_thread}"
         )
     if threads > device.max_threads_per_cta:
-        raise DoesNotFit(f"num_warps: a CTA has {threads} threads, {device.name} allows {device.max_threads_per_cta}")
+        return _misfit(f"num_warps: a CTA has {threads} threads, {device.name} allows {device.max_threads_per_cta}")
     registers_per_warp = -(-resources.registers_per_thread * 32 // REGISTER_ALLOCATION) * REGISTER_ALLOCATION
     smem_per_cta = -(-smem_bytes // SMEM_ALLOCATION) * SMEM_ALLOCATION + device.smem_reserved_per_cta_bytes
     limits = {
@@ -63,7 +58,7 @@ def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy
     }
     limit = min(limits, key=lambda name: limits[name])
     if limits[limit] == 0:
-        raise DoesNotFit(
+        return _misfit(
             f"{limit}: an SM of {device.name} cannot hold one CTA of {num_warps} warps, "
             f"{resources.registers_per_thread} registers a thread and {smem_bytes} B of shared memory"
         )
@@ -72,3 +67,7 @@ def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy
         occupancy_fraction=limits[limit] * num_warps / device.max_warps_per_sm,
         limit=limit,
     )
+
+
+def _misfit(reason: str) -> Refusal:
+    return Refusal("does not fit", reason)

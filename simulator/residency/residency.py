@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import Launch, Resources
+from ..refusal import granted
 from .occupancy import occupancy
 
 CARVE_OUTS_KIB = (0, 8, 16, 32, 64, 132, 164, 196, 228)
@@ -47,7 +48,7 @@ def residency_of(launch: Launch, device: Device) -> Residency:
 
 def residency_of_ctas(resources: Resources, warps_per_cta: int, ctas: int, device: Device) -> Residency:
     """The same for a grid of CTAs whose program is not known. Raises: DoesNotFit: as above."""
-    fit = occupancy(resources, warps_per_cta, device)
+    fit = granted(occupancy(resources, warps_per_cta, device))
     return Residency(
         ctas_per_sm=fit.ctas_per_sm,
         limit=fit.limit,

@@ -104,6 +104,8 @@ def result_registers(instruction: Instruction) -> int:
         return 2
     if family in ("SYNCS", "SHF", "USHF"):
         return 2 if "64" in modifiers else 1
+    if family in ("F2I", "UF2I"):
+        return 2 if {"U64", "S64"} & set(modifiers) else 1
     return max((WIDTHS.get(word, 1) for word in modifiers), default=1)
 
 
@@ -150,7 +152,7 @@ def source_registers(instruction: Instruction, place: int) -> int:
     family, modifiers = instruction.family, set(instruction.modifiers)
     if family in STORES:
         return result_registers(instruction) if place else 1
-    if family in ("SHF", "USHF"):
+    if family in ("SHF", "USHF", "F2I", "UF2I"):
         return 1
     if family in WIDE_OPERATIONS or modifiers & PAIRS:
         return 2

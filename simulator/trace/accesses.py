@@ -16,8 +16,9 @@ import numpy as np
 from ..limits import LINE_BYTES, SECTOR_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
 from ..sass.flow import Flow
-from ..sass.registers import ANY_NAME, written
-from .deciding import slice_of
+from ..sass.registers import written
+from .deciding import COPY as COPY
+from .deciding import names_of, slice_of
 from .operands import Threads, address_of, number_of, pair_of, predicate_of
 from .threads import step_of
 from .values import TRUE, UNKNOWN, Array, Value, both
@@ -27,7 +28,6 @@ SHARED = frozenset({"LDS", "STS", "LDSM", "STSM"})
 LOADS = frozenset({"LDG", "LD"})
 BEYOND_L1 = frozenset({"GPU", "SYS"})
 """Scopes of loads that must see what other SMs have written."""
-COPY = "LDGSTS"
 GLOBAL_ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(R\d+)\.64(?:\+(UR\d+)(?:\.64)?)?(?:\+(-?0x[0-9a-f]+))?\]$")
 ONLY_GUARDED = frozenset({"UTMALDG", "SYNCS"})
 ARRIVAL = "SYNCS.ARRIVE"
@@ -149,7 +149,7 @@ class Touch:
         guards = [one.predicate] if one.predicate else []
         if one.family == COPY:
             guards += one.operands[2:3]
-        self.names = (*(guard.lstrip("!") for guard in guards), *(name for each in operands for name in _names(each)))
+        self.names = (*(guard.lstrip("!") for guard in guards), *(name for each in operands for name in names_of(each)))
         self.addresses = [global_address_of(operand) for operand in operands]
         self.guards = [predicate_of(guard) for guard in guards]
 
@@ -166,12 +166,6 @@ class Touch:
                 return None
             found.append(array)
         return tuple(np.broadcast_to(array, shape).reshape(-1, WARP_THREADS) for array in (*found, active))
-
-
-def _names(operand: str) -> list[str]:
-    """Registers of an address, those of a descriptor aside."""
-    found = ANY_NAME.findall(operand[operand.index("[", len("desc[")) :] if operand.startswith("desc[") else operand)
-    return [f"{kind}{int(number) + extra}" for kind, number, pair in found for extra in range(2 if pair else 1)]
 
 
 def global_address_of(operand: str) -> Callable[[Threads], Value]:

@@ -21,6 +21,7 @@ COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "EQ": np.equal,
     "NE": np.not_equal,
 }
+HALVES = frozenset({"U16x2", "S16x2"})
 STRICT = {"LT": "LT", "LE": "LT", "GT": "GT", "GE": "GT"}
 
 
@@ -153,7 +154,7 @@ def compare(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
 def smaller_or_larger(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     """IMNMX, VIADDMNMX: the smaller where the predicate holds, else the larger."""
     *numbers, smaller = sources
-    if smaller.dtype != np.bool_ or any(one.dtype == np.bool_ for one in numbers):
+    if smaller.dtype != np.bool_ or any(one.dtype == np.bool_ for one in numbers) or HALVES.intersection(modifiers):
         raise NotImplementedError
     if len(numbers) == 3:
         numbers = [numbers[0] + numbers[1] & WORD_MASK, numbers[2]]
@@ -188,21 +189,6 @@ def extend(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
         return (bits,), ()
     sign = np.int64(1) << (width - 1)
     return ((bits ^ sign) - sign & WORD_MASK,), ()
-
-
-def permute(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
-    """PRMT: four bytes chosen out of eight."""
-    if modifiers:
-        raise NotImplementedError
-    a, selector, b = sources[:3]
-    pair = _bits(b << 32 | a)
-    result = np.zeros(SHAPE, dtype=np.int64)
-    for place in range(4):
-        choice = selector >> 4 * place & 15
-        byte = (pair >> _bits(8 * (choice & 7)) & np.uint64(255)).astype(np.int64)
-        byte = np.where(choice & 8, np.where(byte & 128, 255, 0), byte)
-        result = result | byte << 8 * place
-    return (result,), ()
 
 
 def _words(value: Array) -> tuple[Array, Array]:

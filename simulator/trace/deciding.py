@@ -9,42 +9,89 @@ Source: strong liveness; Nielson, Nielson and Hankin, "Principles of Program Ana
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..sass.decode import Instruction
 from ..sass.flow import BLOCK_ENDS, Flow
 from ..sass.graph import predecessors
-from ..sass.registers import guard_of, read, written
+from ..sass.registers import ANY_NAME, guard_of, read, written
 from .operations import is_try
+from .shared_accesses import STORES
+from .threads import is_followed
 
 SHARED_LOADS = frozenset({"LDS"})
 BARRIERS = frozenset({"BAR"})
+COPY = "LDGSTS"
+"""From global to shared memory."""
 COMMON_ADDRESS = re.compile(r"^\[UR(?:\d+|Z)(?:\+0x[0-9a-f]+)?\]$")
 
 
 def deciding(flow: Flow) -> tuple[tuple[int, ...], ...]:
     """Block -> places of its deciding instructions in the code, in order."""
-    roots = {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BLOCK_ENDS}
+    stores = {place: read(one) for place, one in enumerate(flow.instructions) if is_shared(one)}
+    return _with_stores(flow, jumps_of(flow), stores)
+
+
+def reaching(flow: Flow, roots: Mapping[int, tuple[str, ...]]) -> tuple[tuple[int, ...], ...]:
+    """As `slice_of`, and with all that threads leave in shared memory, where something is loaded from there.
+
+    Args:
+        roots: as of `slice_of`.
+    """
+    stores = {
+        place: read(one) if is_followed(one) else guard_of(one) + addresses_of(one)
+        for place, one in enumerate(flow.instructions)
+        if one.family in STORES or one.family == COPY
+    }
+    return _with_stores(flow, roots, stores)
+
+
+def jumps_of(flow: Flow) -> dict[int, tuple[str, ...]]:
+    """Place of a jump, or of an end -> registers that it depends on."""
+    return {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BLOCK_ENDS}
+
+
+def loads_shared(flow: Flow, places: Sequence[Sequence[int]]) -> bool:
+    """Whether a slice loads from shared memory."""
+    return any(flow.instructions[place].family in SHARED_LOADS for block in places for place in block)
+
+
+def _with_stores(
+    flow: Flow, roots: Mapping[int, tuple[str, ...]], stores: Mapping[int, tuple[str, ...]]
+) -> tuple[tuple[int, ...], ...]:
     found = slice_of(flow, roots)
-    if any(flow.instructions[place].family in SHARED_LOADS for block in found for place in block):
-        roots |= {
-            place: read(one) for place, one in enumerate(flow.instructions) if one.family in BARRIERS or is_shared(one)
-        }
-        found = slice_of(flow, roots)
-    return found
+    if not loads_shared(flow, found):
+        return found
+    barriers = {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BARRIERS}
+    return slice_of(flow, {**stores, **barriers, **roots})
 
 
 def is_shared(instruction: Instruction) -> bool:
-    """Whether it stores to shared memory, at one address for all threads of a warp; or clears it."""
-    clears = instruction.operands[-1:] == ("RZ",)
-    return instruction.family == "STS" and (clears or bool(COMMON_ADDRESS.match(instruction.operands[0])))
+    """Whether it stores to shared memory, at one address for all threads of a warp."""
+    return instruction.family == "STS" and bool(COMMON_ADDRESS.match(instruction.operands[0]))
 
 
-def slice_of(flow: Flow, roots: Mapping[int, tuple[str, ...]]) -> tuple[tuple[int, ...], ...]:
+def addresses_of(instruction: Instruction) -> tuple[str, ...]:
+    """Registers of the addresses of an instruction, those of a descriptor aside."""
+    return tuple(name for operand in instruction.operands if operand.endswith("]") for name in names_of(operand))
+
+
+def names_of(operand: str) -> list[str]:
+    """Registers of an address, those of a descriptor aside."""
+    found = ANY_NAME.findall(operand[operand.index("[", len("desc[")) :] if operand.startswith("desc[") else operand)
+    return [f"{kind}{int(number) + extra}" for kind, number, pair in found for extra in range(2 if pair else 1)]
+
+
+def slice_of(
+    flow: Flow, roots: Mapping[int, tuple[str, ...]], through_all: bool = False
+) -> tuple[tuple[int, ...], ...]:
     """Block -> places of the instructions that some are for, and of these, in order.
+
+    What an instruction reads counts only where its results may be known.
 
     Args:
         roots: place of what is wanted -> registers that it is wanted for.
+        through_all: whether what instructions read counts that have results which are never known, too.
     """
     numbers: dict[str, int] = {}
 
@@ -54,9 +101,12 @@ def slice_of(flow: Flow, roots: Mapping[int, tuple[str, ...]]) -> tuple[tuple[in
             value |= 1 << numbers.setdefault(name, len(numbers))
         return value
 
+    def reads(instruction: Instruction) -> bool:
+        return not is_try(instruction.opcode) and (through_all or is_followed(instruction))
+
     written_bits = [bits(written(one)) for one in flow.instructions]
     read_bits = [
-        bits(roots[place] if place in roots else guard_of(one) if is_try(one.opcode) else read(one))
+        bits(roots[place] if place in roots else read(one) if reads(one) else guard_of(one))
         for place, one in enumerate(flow.instructions)
     ]
     wanted_at_start = [0] * len(flow.blocks)

@@ -52,7 +52,7 @@ def prepare(
     Raises:
         ValueError: a barrier whose number is not a constant; one line.
     """
-    traps = _traps(flow)
+    traps = traps_of(flow)
     own = replaced or {}
     prepared: Prepared = []
     for number, places in enumerate(deciding(flow) if wanted is None else wanted):
@@ -68,12 +68,12 @@ def prepare(
                 steps = []
             elif place < block.stop - 1 or not _leaves(instruction):
                 steps.append(step_of(instruction))
-        parts.append((steps, _leave(flow, number, traps, unsure)))
+        parts.append((steps, leave_of(flow, number, traps, unsure)))
         prepared.append(parts)
     return prepared
 
 
-def _traps(flow: Flow) -> set[int]:
+def traps_of(flow: Flow) -> set[int]:
     """Blocks from which every way leads into a trap."""
     found = {number for number in range(len(flow.blocks)) if any(one.opcode == TRAP for one in flow.code(number))}
     while True:
@@ -99,7 +99,8 @@ def _barrier(instruction: Instruction) -> Barrier:
     return Barrier(number, threads[0] // WARP_THREADS if threads else 0, "ARV" not in instruction.modifiers)
 
 
-def _leave(flow: Flow, number: int, traps: set[int], unsure: Unsure | None) -> Leave:
+def leave_of(flow: Flow, number: int, traps: set[int], unsure: Unsure | None) -> Leave:
+    """How threads leave a block. Args: number: of the block; traps: as of `traps_of`; unsure: as of `prepare`."""
     instruction = flow.code(number)[-1]
     following = number + 1
     if not _leaves(instruction):

@@ -12,9 +12,10 @@ import numpy as np
 from ..sass.decode import Instruction
 from ..sass.registers import written
 from .accesses import bytes_of, global_address_of
-from .operands import Step, Threads, predicate_of
+from .operands import Step, Threads, address_of, predicate_of
+from .shared_accesses import copied
 from .threads import step_of
-from .values import UNSET, Array, Value, merged
+from .values import SHAPE, TRUE, UNSET, Array, Value, merged
 
 STORAGE_SHIFT = 40
 """Storages are so far apart (log2 of bytes)."""
@@ -112,6 +113,27 @@ def load_of_memory(instruction: Instruction, memory: Memory) -> Step:
         for name, word in zip(names, words, strict=False):
             value: Value = (extend(word) if extend else word, True if found.all() else found)
             threads.registers[name] = merged(taking, value, threads.registers.get(name, UNSET))
+
+    return step
+
+
+def copy_of_memory(instruction: Instruction, memory: Memory) -> Step:
+    """What a copy from global to shared memory leaves there."""
+    to, source, *conditions = instruction.operands
+    place, address = address_of(to), global_address_of(source)
+    guard = predicate_of(instruction.predicate) if instruction.predicate else None
+    wanted = predicate_of(conditions[0]) if conditions else lambda threads: TRUE
+    size = bytes_of(instruction)
+
+    def step(threads: Threads, mask: Array) -> None:
+        places, known = address(threads)
+        if guard:
+            holds, sure = guard(threads)
+            mask = mask & (holds | ~np.asarray(sure))
+            known = np.asarray(known) & sure
+        words, fetched = memory.fetch(places, size) if known is not False else ([], np.zeros(SHAPE, dtype=np.bool_))
+        fetched = fetched & np.asarray(known)
+        copied(threads.shared, place(threads), [(word, fetched) for word in words], size, mask, wanted(threads))
 
     return step
 

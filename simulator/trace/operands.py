@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .shared_memory import SharedMemory
 from .values import FALSE, SHAPE, TRUE, UNKNOWN, UNSET, WORD_MASK, Array, Value, both, word
 
 REGISTER = re.compile(r"^([-~|]*)(UR|R)(\d+|Z)(?:\.reuse)?(?:\.64)?\|?$")
@@ -16,6 +17,7 @@ PREDICATE = re.compile(r"^(!?)(U?P)(\d|T)$")
 NUMBER = re.compile(r"^(-?)0x([0-9a-f]+)$")
 CONSTANT = re.compile(r"^([-~]?)c\[0x0\]\[0x([0-9a-f]+)\]$")
 ADDRESS = re.compile(r"^\[([^\]]*)\]$")
+SIGN = 1 << 31
 SCALED = re.compile(r"^(\w+)\.X(\d+)$")
 
 
@@ -27,19 +29,21 @@ class Threads:
         constants: byte address in constant bank 0 -> 32-bit word: launch shape and kernel parameters.
         special: special registers by name, e.g. `SR_TID.X`.
         registers: by name, predicates too; those that nothing has been written to are missing, and read as 0.
-        shared: byte address in shared memory -> what some instruction of a `deciding` slice has stored.
+        shared: what they have stored in shared memory.
         doubts: by name of a register that is not known: bits of it that are not (see `bits`).
         images: by name of a register: words of the TMA descriptor of which it holds one (see `tma.written`).
         descriptors: those in global memory: by address in the first CTA, addresses (CTAs, 1, 1) and words.
+        whole: whether all lanes of each warp are here, and not some of them that stand for it.
     """
 
     constants: Mapping[int, int]
     special: Mapping[str, Value]
     registers: dict[str, Value] = field(default_factory=dict)
-    shared: dict[int, Value] = field(default_factory=dict)
+    shared: SharedMemory = field(default_factory=SharedMemory)
     doubts: dict[str, Array] = field(default_factory=dict)
     images: dict[str, list[Value]] = field(default_factory=dict)
     descriptors: dict[int, tuple[Array, list[Value]]] = field(default_factory=dict)
+    whole: bool = True
 
 
 Step = Callable[[Threads, Array], None]
@@ -86,6 +90,31 @@ def number_of(text: str) -> Callable[[Threads], Value]:
             return lambda threads: threads.registers.get(name, UNSET)
         return lambda threads: _signed_as(sign, threads.registers.get(name, UNSET))
     return lambda threads: UNKNOWN
+
+
+def float_of(text: str) -> Callable[[Threads], Value]:
+    """Reads a float as its bits: numbers are printed as such, and a minus or bars change the sign."""
+    magnitude = text.endswith("|")
+    bare = text.strip("-").strip("|")
+    negative = text.startswith("-")
+    try:
+        number = np.float32(float(bare.replace("QNAN", "nan").replace("+INF", "inf").replace("INF", "inf")))
+        read: Callable[[Threads], Value] = _always(word(int(number.view(np.uint32))))
+    except ValueError:
+        read = number_of(bare)
+
+    def signed_float(threads: Threads) -> Value:
+        bits, known = read(threads)
+        if magnitude:
+            bits = bits & ~SIGN
+        return (bits ^ SIGN if negative else bits), known
+
+    return signed_float
+
+
+def _always(array: Array) -> Callable[[Threads], Value]:
+    value: Value = (array, True)
+    return lambda threads: value
 
 
 def _signed_as(sign: str, value: Value) -> Value:

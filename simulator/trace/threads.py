@@ -11,6 +11,7 @@ from ..sass.decode import Instruction
 from ..sass.flow import BRANCHES
 from ..sass.registers import PREDICATES, result_operands, source_registers, spilled, written
 from .bits import logic_of
+from .compute.lanes import EXCHANGES, Exchange, of_whole_warps
 from .operands import (
     CONSTANT,
     NUMBER,
@@ -18,16 +19,26 @@ from .operands import (
     Step,
     Threads,
     constant_at,
+    float_of,
     following,
     number_of,
     pair_of,
     predicate_of,
 )
 from .operations import find_operation, is_try
-from .shared_memory import load_of, store_of
+from .shared_accesses import STORES, load_of, store_of
 from .values import FALSE, TRUE, UNKNOWN, UNKNOWN_FLAG, UNSET, Array, Known, Value, both, merged, word
 
 LOGIC = frozenset({"LOP3", "ULOP3"})
+FOLLOWED = frozenset(
+    (
+        "LDC", "LDCU", "ULDC", "S2R", "S2UR", "CS2R", "LDS", "LDL", "STL", "P2R", "R2P", "HFMA2", "LDG", "LD", "LDGSTS",
+        "STS",
+    )
+)  # fmt: skip
+"""Families beside those of `operations` whose results may be known."""
+FLOATS = frozenset({"FADD", "FMUL", "FFMA", "FSETP", "FMNMX", "FSEL", "FRND", "F2I"})
+"""Whose sources are floats."""
 Results = Callable[[Threads, Array], list[Value]]
 """The values that an instruction writes, of threads that a mask selects."""
 
@@ -36,7 +47,7 @@ def step_of(instruction: Instruction) -> Step:
     """What an instruction does to the threads that a mask selects."""
     family = instruction.family
     guard = predicate_of(instruction.predicate) if instruction.predicate else None
-    if family == "STS":
+    if family in STORES and not written(instruction):
         return store_of(instruction, guard)
     compute = _result(instruction)
     flags = [name.lstrip("U").startswith("P") for name in written(instruction)]
@@ -63,7 +74,24 @@ def step_of(instruction: Instruction) -> Step:
             if source in threads.doubts:
                 threads.doubts[name] = threads.doubts[source]
 
+    if family in STORES:
+        store = store_of(instruction, guard)
+
+        def exchange(threads: Threads, mask: Array) -> None:
+            store(threads, mask)
+            step(threads, mask)
+
+        return exchange
     return logic_of(instruction, guard, step) if family in LOGIC else step
+
+
+def is_followed(instruction: Instruction) -> bool:
+    """Whether results of an instruction are ever known: of what computes with data that nobody gave they are not."""
+    return (
+        instruction.family in FOLLOWED
+        or instruction.family in EXCHANGES
+        or find_operation(instruction.opcode) is not None
+    )
 
 
 def _moved(instruction: Instruction) -> tuple[tuple[str, str], ...]:
@@ -105,10 +133,8 @@ def _result(instruction: Instruction) -> Results:
         return _constants(sources[0], len(written(instruction)))
     if family in ("S2R", "S2UR", "CS2R"):
         return _special(sources[0], len(written(instruction)))
-    if family == "ELECT":
-        return _elected
     if family == "LDS":
-        return load_of(sources[0], modifiers, len(written(instruction)))
+        return load_of(instruction, sources[0])
     if family == "LDL":
         names = spilled(instruction, sources[-1])
         return lambda threads, mask: [threads.registers.get(name, UNSET) for name in names]
@@ -121,15 +147,13 @@ def _result(instruction: Instruction) -> Results:
         return _unpacked(sources)
     if family == "HFMA2" and len(sources) == 4 and sources[0].lstrip("-") == "RZ" and sources[1] == "RZ":
         return _half_pair(sources[2], sources[3])
+    if exchange := EXCHANGES.get(family):
+        return _exchanged(instruction, exchange)
     operation = find_operation(instruction.opcode)
     if operation is None:
         return lambda threads, mask: []
     readers = _readers(instruction)
-    words = len([name for name in written(instruction) if name.lstrip("U").startswith("R")])
-    first_is_word = words > 0
-    result_places = instruction.operands[: result_operands(instruction)]
-    predicate_results = [operand for operand in result_places if PREDICATE.match(operand)]
-    order = [operand for operand in result_places if operand not in ("RZ", "URZ")]
+    ordered = _order_of(instruction)
 
     def compute(threads: Threads, mask: Array) -> list[Value]:
         known: Known = True
@@ -144,18 +168,50 @@ def _result(instruction: Instruction) -> Results:
             numbers, flags = operation(modifiers, arrays)
         except (NotImplementedError, IndexError):
             return []
+        return ordered([(number, known) for number in numbers], [(flag, known) for flag in flags])
+
+    return compute
+
+
+def _exchanged(instruction: Instruction, exchange: Exchange) -> Results:
+    """The values that an instruction writes whose sources are those of other lanes, too."""
+    readers, ordered, modifiers = _readers(instruction), _order_of(instruction), instruction.modifiers
+    compared = of_whole_warps(exchange)
+
+    def compute(threads: Threads, mask: Array) -> list[Value]:
+        sources = [reader(threads) for reader in readers]
+        if any(known is False for _, known in sources):
+            return []
+        tell = exchange if threads.whole else compared
+        try:
+            words, flags = tell(modifiers, sources, mask, threads.special["SR_LANEID"][0])
+        except (NotImplementedError, IndexError):
+            return []
+        return ordered(words, flags)
+
+    return compute
+
+
+def _order_of(instruction: Instruction) -> Callable[[list[Value], list[Value]], list[Value]]:
+    """From words and predicates that are computed to the values of the names in `written`."""
+    words = len([name for name in written(instruction) if name.lstrip("U").startswith("R")])
+    result_places = instruction.operands[: result_operands(instruction)]
+    predicate_results = [operand for operand in result_places if PREDICATE.match(operand)]
+    order = [operand for operand in result_places if operand not in ("RZ", "URZ")]
+
+    def ordered(numbers: list[Value], flags: list[Value]) -> list[Value]:
         found: list[Value] = []
         for operand in order:
             if operand in predicate_results:
                 place = predicate_results.index(operand)
                 if operand not in ("PT", "UPT"):
-                    found.append((flags[place], known) if place < len(flags) else UNKNOWN_FLAG)
-            elif first_is_word:
-                found += [(number, known) for number in numbers]
+                    found.append(flags[place] if place < len(flags) else UNKNOWN_FLAG)
+            elif words:
+                found += numbers
                 found += [UNKNOWN] * (words - len(numbers))
         return found
 
-    return compute
+    return ordered
 
 
 def _readers(instruction: Instruction) -> list[Callable[[Threads], Value]]:
@@ -167,15 +223,11 @@ def _readers(instruction: Instruction) -> list[Callable[[Threads], Value]]:
             readers.append(predicate_of(operand))
         elif source_registers(instruction, place) == 2:
             readers.append(pair_of(operand))
+        elif instruction.family in FLOATS:
+            readers.append(float_of(operand))
         else:
             readers.append(number_of(operand))
     return readers
-
-
-def _elected(threads: Threads, mask: Array) -> list[Value]:
-    """ELECT chooses the first lane of each warp; and says which it was."""
-    lanes, known = threads.special.get("SR_LANEID", UNKNOWN)
-    return [(lanes == 0, known), (word(0), True)]
 
 
 def _constants(operand: str, count: int) -> Results:

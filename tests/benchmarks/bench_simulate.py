@@ -55,7 +55,7 @@ def shares(causal: bool) -> Callable[[], dict[str, float]]:
     """Every fourth configuration of an exploration, continued from a steady state and then stepped through."""
     from tilesight.simulator.explore.explore import plan
     from tilesight.simulator.problems.attention import AttentionProblem
-    from tilesight.simulator.residency.occupancy import DoesNotFit
+    from tilesight.simulator.refusal import DoesNotFit
     from tilesight.simulator.simulate import simulate
 
     if causal:

@@ -10,6 +10,7 @@ from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.refusal import Refusal
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 
@@ -152,7 +153,7 @@ def test_a_pipeline_has_the_resources_of_its_launches_or_a_reason() -> None:
     assert [one.origin for one in found] == ["compiled"] * 3  # type: ignore[union-attr]
     outcome = compile_launch(runs[2], PROBLEM, H200)
     assert isinstance(outcome, Compiled) and found[2] == outcome.resources
-    assert str(reason).startswith("shared memory: a CTA needs ")
+    assert isinstance(reason, Refusal) and reason.reason.startswith("shared memory: a CTA needs ")
 
 
 def test_an_interruption_ends_the_compilers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Launches of a user's own code, recorded, compiled and predicted, with no GPU."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -61,6 +62,42 @@ def run():
 def tune():
     x = torch.empty(1 << 20, device="meta")
     tuned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, torch.empty_like(x), x.numel())
+
+
+@triton.autotune([triton.Config({"BLOCK": size}, num_warps=8) for size in (64, 128)], key=[])
+@triton.jit
+def products(X, Y, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    square = i[:, None] * BLOCK + i[None, :]
+    x = tl.load(X + square)
+    tl.store(Y + square, tl.dot(x, tl.dot(x, x).to(tl.float16)).to(tl.float16))
+
+
+def too_large():
+    x = torch.empty(1 << 20, device="meta", dtype=torch.float16)
+    products[(4,)](x, torch.empty_like(x))
+
+
+def by_device():
+    x = torch.empty(1 << 20, device="cuda")
+    for _ in range(torch.cuda.get_device_capability()[0] - 7):
+        double[(1024,)](x, x, x.numel(), BLOCK=1024)
+
+
+def typed():
+    x = torch.empty(1024, device="meta")
+    double[(1,)](x, "a text", 1024, BLOCK=1024)
+
+
+def endless():
+    while True:
+        pass
+
+
+def dies():
+    import os
+
+    os._exit(3)
 
 
 def unknown():
@@ -137,7 +174,7 @@ def test_configurations_of_an_autotuned_kernel_are_compared(file: Path, capsys: 
         ("absent", 2, "mine.py: has no function absent"),
         ("nothing", 2, "mine.py: nothing() launches no Triton kernel"),
         ("needs", 2, "mine.py: needs needs arguments (something): name a function that takes none"),
-        ("raises", 1, "KeyError: 'of my own' (mine.py:65)"),
+        ("raises", 1, "KeyError: 'of my own' (mine.py:101)"),
     ],
 )
 def test_what_cannot_be_called_is_one_line(
@@ -217,3 +254,93 @@ def test_one_kernel_compiles_for_every_architecture() -> None:
         rowwise.CASES["add"]("meta")()
     times = {name: tilesight.predict(launches, device=name).total.time_s for name in ("h200", "a100")}
     assert 0 < times["h200"] != times["a100"]
+
+
+def test_several_devices_stand_beside_each_other(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON is a list, in the order in which they are named; people get a comparison; code sees each device."""
+    devices = ["--device", "h200,a100"]
+    assert main(["predict", f"{file}:run", *devices, "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["device"], second["device"]) == ("h200", "a100-sxm-80gb")
+    assert first["total"]["time_s"] < second["total"]["time_s"]
+    page = tmp_path / "report.html"
+    assert main(["predict", f"{file}:run", *devices, "--html", str(page)]) == 0
+    text = capsys.readouterr().out
+    assert text.index("2 launches on h200") < text.index("2 launches on a100-sxm-80gb") < text.index("Each device")
+    assert "Each launch: time on each device" in text
+    assert page.read_text("utf-8").count("<table") == 4
+    assert main(["predict", f"{file}:by_device", *devices]) == 0
+    text = capsys.readouterr().out
+    assert "2 launches on h200" in text and "1 launch on a100-sxm-80gb" in text
+    assert "Each device" in text and "Each launch" not in text
+
+
+@pytest.mark.parametrize("l2", ["pipeline", "cold"])
+def test_a_timeline_has_every_cta(file: Path, tmp_path: Path, l2: str) -> None:
+    """Of both launches, the second after the first, under the names that Triton has for them."""
+    trace = tmp_path / "trace.json"
+    assert main(["predict", f"{file}:run", "--trace", str(trace), "--l2", l2, "--json"]) == 0
+    bars = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    launches = [bar for bar in bars if "CTAs" in bar["args"]]
+    ctas = [bar for bar in bars if "CTA" in bar["args"]]
+    assert [bar["name"] for bar in launches] == ["double", "double"]
+    assert launches[1]["ts"] > launches[0]["ts"] + launches[0]["dur"]
+    assert len(ctas) == 2048 and {bar["name"] for bar in ctas} == {f"program {cta}" for cta in range(1024)}
+
+
+def test_a_timeline_shows_one_device(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So does that of simulate."""
+    trace = tmp_path / "trace.json"
+    assert main(["predict", f"{file}:run", "--trace", str(trace), "--device", "h200,a100"]) == 2
+    assert "shows one device" in capsys.readouterr().err
+
+
+def test_a_csv_has_a_line_for_each_launch(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On each device; not along with JSON."""
+    assert main(["predict", f"{file}:run", "--csv", "--device", "h200,a100"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [row["device"] for row in rows] == ["h200"] * 2 + ["a100-sxm-80gb"] * 2
+    assert {row["hbm_read_bytes"] for row in rows[::2]} == {str(4 << 20)}
+    assert main(["predict", f"{file}:run", "--csv", "--json"]) == 2
+
+
+def test_a_configuration_that_does_not_fit_is_a_row(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says why, and another one is chosen."""
+    assert main(["predict", f"{file}:too_large", "--device", "a100", "--set", "smem_per_cta_bytes=24KiB"]) == 0
+    text = capsys.readouterr().out
+    assert "1 launch on" in text and "fastest of 2 configurations: BLOCK: 64" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("BLOCK: 128")]
+    assert "refused: " in line and "shared memory" in line
+
+
+def test_what_triton_refuses_is_a_refused_launch(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By kernel, and with Triton's own reason."""
+    assert main(["predict", f"{file}:typed"]) == 1
+    assert "Refused  kernel double: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        ("endless", "endless: hang: the user's code gave no answer in 5 s"),
+        ("dies", "dies: the user's code died (status 3)"),
+    ],
+)
+def test_code_that_gives_no_answer_is_one_line(
+    file: Path, capsys: pytest.CaptureFixture[str], function: str, line: str
+) -> None:
+    """It runs in a process of its own, with a time limit."""
+    assert main(["predict", f"{file}:{function}", "--time-limit", "5"]) == 1
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.endswith(line)
+    assert main(["predict", f"{file}:{function}", "--time-limit", "0"]) == 2
+    assert "must be more than 0 seconds" in capsys.readouterr().err
+
+
+def test_what_would_help_is_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Below the table: the longest launch, what binds it, and what its author can change."""
+    assert main(["predict", f"{file}:run"]) == 0
+    text = capsys.readouterr().out
+    assert "Longest  double: " in text and "bound by launch" in text and "Helps    fewer launches" in text

@@ -13,10 +13,8 @@ from tilesight.kernels.launch.availability import missing_package
 
 if missing_package() is None:
     from tilesight.simulator.launch.program import Launch, Loop, Step, Tile
-    from zoo import descriptors, rowwise, tiled
+    from zoo.cases import CASES
     from zoo.traced import sectors, traced
-
-    CASES = rowwise.CASES | tiled.CASES | descriptors.CASES
 else:
     CASES = {}
 

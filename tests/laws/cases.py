@@ -14,7 +14,8 @@ from tilesight.simulator.device.device import Device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.prediction.prediction import Prediction
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.residency.occupancy import DoesNotFit, occupancy
+from tilesight.simulator.refusal import Refusal
+from tilesight.simulator.residency.occupancy import occupancy
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import all_schedules
 from tilesight.simulator.simulate import launches_of, simulate
@@ -99,11 +100,8 @@ def cases(schedules: tuple[str, ...] = SCHEDULES) -> st.SearchStrategy[Case]:
 
 
 def _fitting(case: Case) -> Case:
-    try:
-        for launch in case.launches:
-            occupancy(launch.resources, launch.warps_per_cta, case.device)
-    except DoesNotFit:
-        assume(False)
+    fits = [occupancy(launch.resources, launch.warps_per_cta, case.device) for launch in case.launches]
+    assume(not any(isinstance(fit, Refusal) for fit in fits))
     return case
 
 

@@ -8,8 +8,8 @@ from tilesight.simulator.device.device import load_device
 from tilesight.simulator.explore.explore import explore
 from tilesight.simulator.launch.program import Launch, Resources
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.residency.occupancy import DoesNotFit
-from tilesight.simulator.resolve import asked_config, fitted
+from tilesight.simulator.refusal import DoesNotFit, Refusal
+from tilesight.simulator.resolve import Resolved, asked_config, resolve
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 from tilesight.simulator.simulate import simulate
@@ -145,19 +145,22 @@ def test_whoever_compiles_is_asked_first() -> None:
     assert simulate(SMALL, resources_of=resources_of(None)) == simulate(SMALL)
     whole = find_schedule("flash2").default
     with pytest.raises(DoesNotFit, match="refused by the compiler"):
-        simulate(SMALL, config=whole, resources_of=resources_of("refused by the compiler"))
+        simulate(SMALL, config=whole, resources_of=resources_of(Refusal("does not fit", "refused by the compiler")))
 
 
 def test_the_first_that_fits_is_compiled_and_no_more() -> None:
     """A compiler takes seconds: what does not fit by its estimate is not compiled after a first refusal."""
     compiled = []
 
-    def resources_of(pipelines: Any) -> list[tuple[Resources, ...] | str]:
+    def resources_of(pipelines: Any) -> list[tuple[Resources, ...] | Refusal]:
         compiled.extend(pipelines)
-        return ["shared memory: too much" if len(compiled) == 1 else tuple(one.resources for one in pipelines[0])]
+        refused = Refusal("does not fit", "shared memory: too much")
+        return [refused if len(compiled) == 1 else tuple(one.resources for one in pipelines[0])]
 
     problem = _problem(256)
-    config, resources, note = fitted(problem, "flash2", Config(), H200, resources_of=resources_of, cost="tiles")
+    resolved = resolve(problem, "flash2", Config(), H200, resources_of=resources_of, cost="tiles")
+    assert isinstance(resolved, Resolved)
     assert len(compiled) == 2
-    assert resources == tuple(one.resources for one in compiled[1])
-    assert config != find_schedule("flash2").default and note.endswith("the default: shared memory: too much")
+    assert resolved.launches == compiled[1]
+    assert resolved.config != find_schedule("flash2").default
+    assert resolved.shrunk.endswith("the default: shared memory: too much")

@@ -14,6 +14,7 @@ from ..simulator.device.device import Device
 from ..simulator.jobs.pool import cores
 from ..simulator.launch.program import Launch, Resources
 from ..simulator.problems.problem import Problem
+from ..simulator.refusal import Refusal
 from .output import BadInput, progress, say
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def source_of_costs(
         return None, notes
     compile_, _ = compiler_for(problem, device, given, workers)
 
-    def announced(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | str | None]:
+    def announced(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | Refusal | None]:
         seconds = ceil(sum(map(len, pipelines)) / (workers or cores())) * COMPILE_S
         say(f"compiling what the library does not hold: about {units.duration(seconds)} the first time, then kept")
         return compile_(pipelines)
@@ -127,7 +128,7 @@ def compiler_for(
         raise BadInput(f"{wanted_by}: {reason}")
     from ..kernels.compile.compile import compiler_text
 
-    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | str | None]:
+    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | Refusal | None]:
         with progress("kernels compiled") as tick:
             return compiler(problem, device, everything=True, workers=workers, progress=tick)(pipelines)
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from ..simulator import resolve
 from ..simulator.device.device import Device
 from ..simulator.problems.problem import Problem
-from ..simulator.residency.occupancy import DoesNotFit
-from ..simulator.resolve import ResourcesOf
+from ..simulator.refusal import Refusal
+from ..simulator.resolve import Resolved, ResourcesOf, asked_config, resolve
 from ..simulator.schedules.config import Config
 from ..simulator.schedules.contract import Schedule
 from ..simulator.schedules.registry import all_options, find_schedule
@@ -26,7 +25,7 @@ TRIES = {"num_warps": "fewer --num-warps", "smem_bytes": "a smaller --smem-bytes
 """Option that no smaller block makes up for -> what to try."""
 
 
-def fitted(
+def resolved(
     problem: Problem,
     schedule: str,
     chosen: Mapping[str, int | str],
@@ -34,8 +33,8 @@ def fitted(
     given: dict[str, int | None],
     resources_of: ResourcesOf | None,
     cost: str,
-) -> resolve.Fitted:
-    """The configuration that the user's options name, as `simulator.resolve` makes it fit.
+) -> Resolved:
+    """What the user's options ask for, as `simulator.resolve` makes it fit.
 
     Args:
         chosen: options that the user gave; given: values of `--registers` and `--smem-bytes`; the rest as there.
@@ -44,27 +43,33 @@ def fitted(
         BadInput: the schedule cannot do the problem, or a CTA does not fit; the text says what to try.
     """
 
-    def fit(config: Config, compile_: ResourcesOf | None) -> resolve.Fitted:
-        return resolve.fitted(problem, schedule, config, device, resources_of=compile_, cost=cost, **given)
+    def fit(config: Config, compile_: ResourcesOf | None) -> Resolved | Refusal:
+        return resolve(
+            problem,
+            schedule,
+            config,
+            device,
+            registers=given["registers"],
+            smem_bytes=given["smem_bytes"],
+            resources_of=compile_,
+            cost=cost,
+        )
 
     with bad_input("schedule", "dtype", *all_options()):
         named = find_schedule(schedule)
         named.check_options(**chosen)
         config = Config(**chosen)
-        try:
-            return fit(config, resources_of)
-        except DoesNotFit as error:
-            reason = str(error)
-    asked = resolve.asked_config(named, config, cost)
+        outcome = fit(config, resources_of)
+        if isinstance(outcome, Resolved):
+            return outcome
+        if outcome.kind == "not supported":
+            raise outcome.error
+    asked = asked_config(named, config, cost)
 
     def fits(smaller_one: Config) -> bool:
-        try:
-            fit(smaller_one, None)
-        except ValueError:
-            return False
-        return True
+        return isinstance(fit(smaller_one, None), Resolved)
 
-    raise _misfit(reason, named, asked, {**chosen, **_values(given)}, fits)
+    raise _misfit(outcome.reason, named, asked, {**chosen, **_values(given)}, fits)
 
 
 def _values(given: Mapping[str, int | None]) -> dict[str, int]:

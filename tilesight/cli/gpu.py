@@ -11,6 +11,7 @@ from .output import BadInput, progress
 if TYPE_CHECKING:
     from ..simulator.launch.program import Launch, Resources
     from ..simulator.problems.problem import Problem
+    from ..simulator.refusal import Refusal
     from ..validate.compare.campaign import Compiler
 
 DOCTOR = "`tilesight doctor` says what is missing, and how to get it"
@@ -77,12 +78,16 @@ def device_named(name: str | None, settings: Sequence[str] | None, *, without_gp
 def compiler(device: Device, workers: int, *, code: bool = False) -> "Compiler":
     """What compiles launches ahead of time, and shows how far it is. Args: code: keep the machine code."""
 
-    def compiled(wanted: "Sequence[tuple[Launch, Problem]]") -> "list[Resources | str]":
+    def compiled(wanted: "Sequence[tuple[Launch, Problem]]") -> "list[Resources | Refusal]":
         from ..kernels.compile.compile import compile_many
         from ..kernels.compile.outcomes import Compiled
+        from ..simulator.refusal import Refusal
 
         with progress("kernels compiled") as tick:
             outcomes = compile_many(wanted, device, workers=workers, progress=tick, code=code)
-        return [each.resources if isinstance(each, Compiled) else each.reason for each in outcomes]
+        return [
+            outcome.resources if isinstance(outcome, Compiled) else Refusal("does not fit", outcome.reason)
+            for outcome in outcomes
+        ]
 
     return compiled

@@ -27,14 +27,26 @@ DEFAULT_SCHEDULE = "flash2"
 DEVICE_DOC = "Name (see `tilesight devices`), or a path that ends in .toml."
 
 
+Devices = Annotated[
+    list[str] | None,
+    option(
+        "--device",
+        f"{DEVICE_DOC} Several, by commas or repeated, to compare.  [default: {DEFAULT_DEVICE}]",
+        "NAME|FILE",
+        words=catalogue,
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    option("--set", "What if: change a number of the device, e.g. l2_bytes=30MiB; repeatable.", "KEY=VALUE"),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(Group):
     """How to run it, and on what but for the device."""
 
-    set_: Annotated[
-        list[str] | None,
-        option("--set", "What if: change a number of the device, e.g. l2_bytes=30MiB; repeatable.", "KEY=VALUE"),
-    ] = None
+    set_: Settings = None
     l2: Annotated[str, option("--l2", "L2 cache before the first launch.", "cold|warm", one_of("cold", "warm"))] = (
         "cold"
     )
@@ -44,7 +56,7 @@ class RunOptions(Group):
 
     def notes(self) -> tuple[str, ...]:
         """A remark on every number that `--set` replaced."""
-        return tuple(f"device changed by --set {setting}" for setting in self.set_ or [])
+        return set_notes(self.set_)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,25 +76,31 @@ class MachineOptions(RunOptions):
 class MachinesOptions(RunOptions):
     """What to run it on, one device or several, and how."""
 
-    device: Annotated[
-        list[str] | None,
-        option(
-            "--device",
-            f"{DEVICE_DOC} Several, by commas or repeated, to compare.  [default: {DEFAULT_DEVICE}]",
-            "NAME|FILE",
-            words=catalogue,
-        ),
-    ] = None
+    device: Devices = None
 
     def build(self) -> dict[str, Device]:
-        """The devices by name. Raises: BadInput: as `device_given`, or one is named twice."""
-        found: dict[str, Device] = {}
-        for given in [part for text in self.device or [DEFAULT_DEVICE] for part in _devices_in(text)]:
-            name, device = device_given(given, self.set_)
-            if name in found:
-                raise BadInput(f"--device {given}: is {name}, which is given already; give it once")
-            found[name] = device
-        return found
+        """The devices by name. Raises: BadInput: as `devices_given`."""
+        return devices_given(self.device, self.set_)
+
+
+def devices_given(names: Sequence[str] | None, settings: Sequence[str] | None) -> dict[str, Device]:
+    """Devices by their full names, with what `--set` replaces; the default one where none is named.
+
+    Raises:
+        BadInput: as `device_given`, or one is named twice.
+    """
+    found: dict[str, Device] = {}
+    for given in [part for text in names or [DEFAULT_DEVICE] for part in _devices_in(text)]:
+        name, device = device_given(given, settings)
+        if name in found:
+            raise BadInput(f"--device {given}: is {name}, which is given already; give it once")
+        found[name] = device
+    return found
+
+
+def set_notes(settings: Sequence[str] | None) -> tuple[str, ...]:
+    """A remark on every number that `--set` replaced."""
+    return tuple(f"device changed by --set {setting}" for setting in settings or [])
 
 
 def _devices_in(text: str) -> list[str]:

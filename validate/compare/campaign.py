@@ -17,8 +17,9 @@ from ...simulator.jobs.pool import Progress, run_all
 from ...simulator.launch.program import Launch, Resources
 from ...simulator.prediction.prediction import Prediction
 from ...simulator.problems.problem import Problem
-from ...simulator.residency.occupancy import DoesNotFit
-from ...simulator.simulate import simulate
+from ...simulator.refusal import Refusal
+from ...simulator.resolve import resolve
+from ...simulator.simulate import predict
 from ..measure.lanes import Lane, Task, run_tasks
 from ..measure.results_file import Header, Row
 from ..measurement import Lost
@@ -28,8 +29,8 @@ from .compare import Comparison, Ranking, Statistic, all_statistics, compare, ra
 from .verdict import Verdict, verdicts
 
 SCHEMA = "tilesight.validation/1"
-Compiler = Callable[[Sequence[tuple[Launch, Problem]]], Sequence[Resources | str]]
-"""Launches, each with its problem -> resources of each, or why it cannot run, in one line."""
+Compiler = Callable[[Sequence[tuple[Launch, Problem]]], Sequence[Resources | Refusal]]
+"""Launches, each with its problem -> resources of each, or why it cannot run."""
 Showing = Callable[[str], AbstractContextManager[Progress | None]]
 """Plural noun of what is counted -> where to tell (done, all)."""
 
@@ -97,27 +98,33 @@ def plan(points: Sequence[Point], device: Device, compiler: Compiler) -> tuple[l
     pipelines: dict[Point, tuple[Launch, ...]] = {}
     rows = []
 
-    def hopeless(point: Point, reason: str) -> None:
-        rows.append(Row(point=point, resources=(), outcome=Lost(key=point.key, reason=f"cannot run: {reason}")))
+    def refused(point: Point, refusal: Refusal) -> None:
+        lost = Lost(key=point.key, reason=f"cannot run: {refusal.reason}")
+        rows.append(Row(point=point, resources=(), outcome=lost))
 
     for point in points:
-        try:
-            pipelines[point] = point.launches(device)
-        except ValueError as error:
-            hopeless(point, str(error))
+        launches = point.attempt(device)
+        if isinstance(launches, Refusal):
+            refused(point, launches)
+        else:
+            pipelines[point] = launches
     wanted = [(launch, point.problem) for point, chain in pipelines.items() for launch in chain]
     promised = iter(compiler(wanted) if wanted else ())
     tasks = []
     for point, chain in pipelines.items():
-        found = [next(promised) for _ in chain]
-        reasons = [each for each in found if isinstance(each, str)]
-        if reasons:
-            hopeless(point, reasons[0])
+        resources = all_or_refusal([next(promised) for _ in chain])
+        if isinstance(resources, Refusal):
+            refused(point, resources)
             continue
-        resources = tuple(each for each in found if isinstance(each, Resources))
         launches = tuple(replace(launch, resources=own) for launch, own in zip(chain, resources, strict=True))
         tasks.append(Task(point=point, resources=resources, launches=launches))
     return tasks, rows
+
+
+def all_or_refusal(promised: Sequence[Resources | Refusal]) -> tuple[Resources, ...] | Refusal:
+    """Resources of all launches of a pipeline; or why the first of those that cannot run does not."""
+    refused = [answer for answer in promised if isinstance(answer, Refusal)]
+    return refused[0] if refused else tuple(answer for answer in promised if isinstance(answer, Resources))
 
 
 def measure_points(
@@ -159,24 +166,17 @@ def compare_rows(
     rows: Sequence[Row], device: Device, *, workers: int | None = None, progress: Progress | None = None
 ) -> list[Comparison]:
     """Predict what was measured, and hold both against each other."""
-    predicted = run_all(partial(_predicted, device), rows, workers, progress)
-    return [compare(row, prediction) for row, prediction in zip(rows, predicted, strict=True)]
+    return run_all(partial(_compared, device), rows, workers, progress)
 
 
-def _predicted(device: Device, row: Row) -> Prediction | str:
-    """The prediction of a row; or why there is none, in one line."""
-    if isinstance(row.outcome, Lost):
-        return row.outcome.reason
+def _compared(device: Device, row: Row) -> Comparison:
+    return compare(row, None if isinstance(row.outcome, Lost) else _predicted(device, row))
+
+
+def _predicted(device: Device, row: Row) -> Prediction | Refusal:
+    """The prediction of a row that was measured; or why there is none."""
     point = row.point
-    try:
-        return simulate(
-            point.problem,
-            schedule=point.schedule,
-            config=point.config,
-            device=device,
-            l2=point.l2,
-            overhead=OVERHEAD,
-            resources=row.resources or None,
-        )
-    except DoesNotFit as error:
-        return f"cannot be predicted: {error}"
+    resolved = resolve(point.problem, point.schedule, point.config, device, resources=row.resources or None)
+    if isinstance(resolved, Refusal):
+        return replace(resolved, reason=f"cannot be predicted: {resolved.reason}")
+    return predict(resolved, device, l2=point.l2, overhead=OVERHEAD)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...simulator.prediction.prediction import BURST_S, Prediction
+from ...simulator.refusal import Refusal
 from ..measure.results_file import Row
 from ..measurement import Lost, Measurement
 from ..points.point import Point
@@ -109,12 +110,13 @@ def counts(name: str, pair: Pair) -> bool:
     return not name.endswith("_bytes") or max(pair.predicted, pair.measured) >= LEAST_BYTES
 
 
-def compare(row: Row, prediction: Prediction | str) -> Comparison:
-    """Hold a row against its prediction. Args: prediction: or why there is none, in one line."""
+def compare(row: Row, prediction: Prediction | Refusal | None) -> Comparison:
+    """Hold a row against its prediction. Args: prediction: or why there is none; None where nothing was measured."""
     if isinstance(row.outcome, Lost):
         return Comparison(point=row.point, prediction=None, outcome=row.outcome, pairs={})
-    if isinstance(prediction, str):
-        return Comparison(point=row.point, prediction=None, outcome=row.outcome, reason=prediction, pairs={})
+    if prediction is None or isinstance(prediction, Refusal):
+        reason = prediction.reason if prediction else "not predicted"
+        return Comparison(point=row.point, prediction=None, outcome=row.outcome, reason=reason, pairs={})
     measured = row.outcome
     launches = tuple(
         (

@@ -17,6 +17,7 @@ from ...simulator.jobs.pool import Progress
 from ...simulator.prediction.bottleneck import WAIT, causes_of
 from ...simulator.prediction.prediction import Prediction
 from ...simulator.problems.attention import MAX_SEQLEN, AttentionProblem
+from ...simulator.refusal import Refusal
 from ...simulator.schedules.registry import find_schedule
 from ...simulator.simulate import peak_memory_bytes
 from ..compare.campaign import Compiler
@@ -168,9 +169,9 @@ def _held(schedule: str, problem: AttentionProblem, device: Device) -> Grown:
     )
 
 
-def _grown(held: Grown, prediction: Prediction | str) -> Grown:
-    if isinstance(prediction, str):
-        return replace(held, reason=prediction)
+def _grown(held: Grown, prediction: Prediction | Refusal) -> Grown:
+    if isinstance(prediction, Refusal):
+        return replace(held, reason=prediction.reason)
     one = replace(held, time_s=Beside(predicted=prediction.time_s))
     if len(prediction.launches) > 1:
         return one

@@ -12,6 +12,7 @@ from ...simulator.device.device import Device
 from ...simulator.jobs.pool import Progress
 from ...simulator.prediction.prediction import LaunchPrediction, Prediction
 from ...simulator.problems.attention import AttentionProblem
+from ...simulator.refusal import Refusal
 from ...simulator.schedules.registry import find_schedule
 from ..compare.campaign import Compiler
 from ..timing.kernel_runs import KernelRun, Pass, family_of, pass_of
@@ -138,8 +139,8 @@ def predict_launches(
     found: dict[tuple[str, str], Prediction] = {}
     told = forecast(wanted, device, compiler=compiler, workers=workers, progress=progress)
     for (name, _, way), prediction in zip(wanted, told, strict=True):
-        if isinstance(prediction, str):
-            raise ValueError(f"schedule {name}: {prediction}")
+        if isinstance(prediction, Refusal):
+            raise ValueError(f"schedule {name}: {prediction.reason}")
         found[name, way] = prediction
     rows = tuple(
         LaunchRow(subject=subject, way=way, predicted=_predicted(subject, found[schedule, way], problem))

@@ -8,9 +8,10 @@ from ...simulator.jobs.pool import Progress, run_all
 from ...simulator.launch.program import Resources
 from ...simulator.prediction.prediction import Prediction
 from ...simulator.problems.attention import AttentionProblem
-from ...simulator.residency.occupancy import DoesNotFit
-from ...simulator.simulate import launches_of, simulate
-from ..compare.campaign import Compiler
+from ...simulator.refusal import Refusal
+from ...simulator.resolve import Launches, launches_of, resolve
+from ...simulator.simulate import predict
+from ..compare.campaign import Compiler, all_or_refusal
 from ..points.point import runnable_config
 
 Wanted = tuple[str, AttentionProblem, str]
@@ -24,8 +25,8 @@ def forecast(
     compiler: Compiler | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
-) -> list[Prediction | str]:
-    """Predict each, in order; a text is the reason why one cannot run.
+) -> list[Prediction | Refusal]:
+    """Predict each, in order, or say why it cannot run.
 
     Args:
         compiler: gives registers and shared memory of launches; they are estimated where None.
@@ -35,30 +36,20 @@ def forecast(
         ValueError: a schedule cannot do a problem.
     """
     pipelines = [launches_of(problem, name, runnable_config(name), device) for name, problem, _ in wanted]
-    chains: list[tuple[Resources, ...] | str | None] = [None] * len(wanted)
+    chains: list[tuple[Resources, ...] | Refusal | None] = [None] * len(wanted)
     if compiler:
         pairs = zip(wanted, pipelines, strict=True)
-        told = iter(compiler([(launch, problem) for (_, problem, _), pipeline in pairs for launch in pipeline]))
-        chains = [_chain([next(told) for _ in pipeline]) for pipeline in pipelines]
-    jobs = [(*each, chain) for each, chain in zip(wanted, chains, strict=True)]
+        promised = iter(compiler([(launch, problem) for (_, problem, _), pipeline in pairs for launch in pipeline]))
+        chains = [all_or_refusal([next(promised) for _ in pipeline]) for pipeline in pipelines]
+    jobs = list(zip(wanted, pipelines, chains, strict=True))
     return run_all(partial(_predict, device), jobs, workers, progress)
 
 
-def _chain(told: Sequence[Resources | str]) -> tuple[Resources, ...] | str:
-    refused = [each for each in told if isinstance(each, str)]
-    return refused[0] if refused else tuple(each for each in told if isinstance(each, Resources))
-
-
 def _predict(
-    device: Device, job: tuple[str, AttentionProblem, str, tuple[Resources, ...] | str | None]
-) -> Prediction | str:
-    name, problem, overhead, chain = job
-    if isinstance(chain, str):
+    device: Device, job: tuple[Wanted, Launches, tuple[Resources, ...] | Refusal | None]
+) -> Prediction | Refusal:
+    (name, problem, overhead), launches, chain = job
+    if isinstance(chain, Refusal):
         return chain
-    config = runnable_config(name)
-    try:
-        return simulate(
-            problem, schedule=name, config=config, device=device, l2="warm", overhead=overhead, resources=chain
-        )
-    except DoesNotFit as error:
-        return str(error)
+    resolved = resolve(problem, name, runnable_config(name), device, resources=chain, built=launches)
+    return resolved if isinstance(resolved, Refusal) else predict(resolved, device, l2="warm", overhead=overhead)

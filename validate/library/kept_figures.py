@@ -10,7 +10,8 @@ import numpy as np
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Figures, Launch
 from ...simulator.library.lookup import capability_of
-from ...simulator.residency.occupancy import DoesNotFit
+from ...simulator.refusal import Refusal
+from ...simulator.residency.occupancy import occupancy
 from ...simulator.residency.residency import residency_of
 from ...simulator.sm.followed import follow
 from ...simulator.sm.from_code import compiled_costs
@@ -47,10 +48,9 @@ def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[Con
         if any(np.allclose(condition, other, rtol=0.0, atol=SAME_CYCLES) for other in seen):
             continue
         seen.append(condition)
-        try:
-            residency = residency_of(launch, device)
-        except DoesNotFit:
+        if isinstance(occupancy(launch.resources, launch.warps_per_cta, device), Refusal):
             continue
+        residency = residency_of(launch, device)
         costs = [
             compiled_costs(launch, residency, device, resident=resident, followed=followed).steps
             for resident in range(1, residency.ctas_per_sm + 1)

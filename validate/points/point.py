@@ -16,9 +16,10 @@ from ...simulator.device.device import Device
 from ...simulator.launch.program import Launch
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.problem import Problem
+from ...simulator.refusal import Refusal, granted
+from ...simulator.resolve import attempt_launches
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import all_schedules, find_schedule
-from ...simulator.simulate import launches_of
 
 HALVES = ("fitting", "test")
 
@@ -58,7 +59,11 @@ class Point:
 
     def launches(self, device: Device) -> tuple[Launch, ...]:
         """What runs. Raises: ValueError: the schedule or the device cannot do it."""
-        return launches_of(self.problem, self.schedule, self.config, device)
+        return granted(self.attempt(device))
+
+    def attempt(self, device: Device) -> tuple[Launch, ...] | Refusal:
+        """What runs; or why the schedule or the device cannot do it."""
+        return attempt_launches(self.problem, self.schedule, self.config, device)
 
     def to_dict(self) -> dict[str, Any]:
         """The point's object in JSON."""
@@ -96,10 +101,9 @@ def able(schedules: Sequence[str], device: Device) -> tuple[list[str], dict[str,
     small = AttentionProblem(batch=1, heads=1, seqlen_q=128, seqlen_k=128, head_dim=64)
     left_out = {}
     for name in schedules:
-        try:
-            Point(schedule=name, problem=small, config=runnable_config(name)).launches(device)
-        except ValueError as error:
-            left_out[name] = str(error)
+        launches = Point(schedule=name, problem=small, config=runnable_config(name)).attempt(device)
+        if isinstance(launches, Refusal):
+            left_out[name] = launches.reason
     return [name for name in schedules if name not in left_out], left_out
 
 

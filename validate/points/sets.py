@@ -11,7 +11,8 @@ from typing import Any
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Launch
 from ...simulator.problems.attention import AttentionProblem
-from ...simulator.residency.occupancy import DoesNotFit, occupancy
+from ...simulator.refusal import Refusal
+from ...simulator.residency.occupancy import occupancy
 from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import find_schedule
 from .point import Point, runnable_config
@@ -145,7 +146,7 @@ def _add(own: dict[Point, None], schedule: str, size: int, device: Device, gener
     for _ in range(20 * size):
         config = _config(schedule, generator)
         point = Point(schedule=schedule, problem=problem, config=config, l2=l2) if config else None
-        if point and point not in own and can_be_measured(point, device):
+        if point and point not in own and measurable_pass_s(point, device) is not None:
             drawn[point] = None
         if len(drawn) == size:
             own |= drawn
@@ -172,7 +173,8 @@ def _problem(schedule: str, device: Device, generator: random.Random, least_s: f
             continue
         problem = AttentionProblem(batch=total // heads, heads=heads, kv_heads=heads // group, **fixed)
         point = Point(schedule=schedule, problem=problem, config=runnable_config(schedule))
-        if can_be_measured(point, device) and longest_pass_s(point, device) >= least_s:
+        pass_s = measurable_pass_s(point, device)
+        if pass_s is not None and pass_s >= least_s:
             able.append(problem)
     return generator.choice(able) if able else None
 
@@ -192,15 +194,18 @@ def _config(schedule: str, generator: random.Random) -> Config | None:
         return None
 
 
-def can_be_measured(point: Point, device: Device) -> bool:
-    """Whether the schedule can do it, a CTA fits by the estimates, all tensors fit, and a run is short enough."""
-    try:
-        launches = point.launches(device)
-        for launch in launches:
-            occupancy(launch.resources, launch.warps_per_cta, device)
-    except (ValueError, DoesNotFit):
-        return False
-    return held_bytes(launches) <= MEMORY_SHARE * device.hbm_bytes and longest_pass_s(point, device) <= PASS_S
+def measurable_pass_s(point: Point, device: Device) -> float | None:
+    """How long all launches of a point take once, as `longest_pass_s` guesses [s]; None where it cannot be measured.
+
+    It can where the schedule can do it, a CTA fits by the estimates, all tensors fit, and a pass is short enough.
+    """
+    launches = point.attempt(device)
+    if isinstance(launches, Refusal):
+        return None
+    if any(isinstance(occupancy(launch.resources, launch.warps_per_cta, device), Refusal) for launch in launches):
+        return None
+    pass_s = longest_pass_s(point, launches, device)
+    return pass_s if held_bytes(launches) <= MEMORY_SHARE * device.hbm_bytes and pass_s <= PASS_S else None
 
 
 def held_bytes(launches: Sequence[Launch]) -> int:
@@ -208,10 +213,9 @@ def held_bytes(launches: Sequence[Launch]) -> int:
     return sum({tensor.name: tensor.size_bytes for launch in launches for tensor in launch.program.tensors}.values())
 
 
-def longest_pass_s(point: Point, device: Device) -> float:
+def longest_pass_s(point: Point, launches: Sequence[Launch], device: Device) -> float:
     """A guess, rather too high, at how long all launches of a point take once [s]."""
     problem, config = point.problem, point.config
-    launches = point.launches(device)
     slow = config.block_m < 64 or config.named().get("num_stages") == 1 or config.num_warps % 4
     total_s = held_bytes(launches) * 3 / BYTES_PER_S
     parallel = min(1.0, min(launch.cta_count for launch in launches) / device.sms)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...limits import WARP_THREADS
+from ..compute.lanes import LanesDiffer
 from ..executions import special_registers
 from ..paths import ControlPath
 from ..tma.boxes import Boxes
@@ -46,7 +47,7 @@ def bases(
     doubts: Doubts,
     whole: frozenset[int] = frozenset(),
 ) -> dict[int, Seen]:
-    """Follow a few threads of CTAs along the way of one of them.
+    """Follow a few threads of CTAs along the way of one of them; all threads where these tell each other addresses.
 
     Args:
         ctas: numbers of CTAs that go the same way, int64 (CTAs,); trips: region -> iterations of a stay, int64 (CTAs,).
@@ -55,26 +56,83 @@ def bases(
     Returns:
         Place in the code -> what was seen there.
     """
+    if not found.together:
+        try:
+            return _bases(subject, found, one, ctas, trips, doubts, whole, together=False)
+        except LanesDiffer:
+            pass
+    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS))
+    parts = []
+    for begin in range(0, len(ctas), step):
+        chosen = slice(begin, begin + step)
+        lengths = {region: each[chosen] for region, each in trips.items()}
+        parts.append(_bases(subject, found, one, ctas[chosen], lengths, doubts, whole, together=True))
+    return _joined(parts)
+
+
+def _bases(
+    subject: Subject,
+    found: Slice,
+    one: OneCta,
+    ctas: Array,
+    trips: Mapping[int, Array],
+    doubts: Doubts,
+    whole: frozenset[int],
+    together: bool,
+) -> dict[int, Seen]:
     seen: dict[int, Seen] = {}
-    shape = (len(ctas), PROBES, 1)
-
-    def told(place: int, at: Trips, addresses: Array, active: Array, boxes: Boxes | None) -> None:
-        own = seen.setdefault(place, Seen())
-        if at in own.addresses or min(at, default=0) < 0:
-            return
-        if boxes is not None:
-            for kept, values in ((own.clips, boxes.clips()), (own.numbers, boxes.numbers())):
-                kept[at] = np.broadcast_to(values[:, 0], (len(ctas), values.shape[2])).copy()
-        own.addresses[at] = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, shape))[:, 0, 0].copy()
-        own.active[at] = np.broadcast_to(active, np.broadcast_shapes(active.shape, shape))[:, :, 0].copy()
-
+    if found.shared:
+        whole = frozenset(range(len(one.ways.regions)))
     walk: Walk | None = None
-    for way, warps in _ways(one):
-        special = _probes(subject, ctas, warps)
-        region_of = one.ways.region_of[warps[0]]
-        walk = Walk(subject, found, doubts, trips, region_of, special, told, whole, before=walk)
+    for way, warps in _ways(one, together):
+        threads = len(warps) if together else PROBES
+        shape = (len(ctas), threads, WARP_THREADS if together else 1)
+        edges = ([0, 0, -1, -1], [0, -1, 0, -1]) if together else (list(range(PROBES)), [0] * PROBES)
+
+        def told(
+            place: int,
+            at: Trips,
+            addresses: Array,
+            active: Array,
+            boxes: Boxes | None,
+            shape: tuple[int, ...] = shape,
+            edges: tuple[list[int], list[int]] = edges,
+        ) -> None:
+            own = seen.setdefault(place, Seen())
+            if at in own.addresses or min(at, default=0) < 0:
+                return
+            taking = np.broadcast_to(active, np.broadcast_shapes(active.shape, shape))
+            own.active[at] = taking[:, edges[0], edges[1]].copy()
+            if boxes is None:
+                where = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, shape))
+                own.addresses[at] = where[:, 0, 0].copy()
+                return
+            own.addresses[at] = _of_first_warp(boxes.origin, active, shape)[:, 0]
+            own.clips[at] = _of_first_warp(boxes.clips(), active, shape)
+            own.numbers[at] = _of_first_warp(boxes.numbers(), active, shape)
+
+        special = (_all_of if together else _probes)(subject, ctas, warps)
+        region_of = one.ways.region_of[one.ways.warps.index(way)]
+        walk = Walk(subject, found, doubts, trips, region_of, special, told, whole, together=together, before=walk)
         walk.along(way)
     return seen
+
+
+def _joined(parts: Sequence[Mapping[int, Seen]]) -> dict[int, Seen]:
+    """What was seen of some CTAs, and then of others, where it was seen of all."""
+    joined: dict[int, Seen] = {}
+    for place in parts[0]:
+        every = [part[place] for part in parts if place in part]
+        if len(every) < len(parts):
+            continue
+        ats = [at for at in every[0].addresses if all(at in seen.addresses for seen in every)]
+        joined[place] = Seen(
+            {at: np.concatenate([seen.addresses[at] for seen in every]) for at in ats},
+            {at: np.concatenate([seen.active[at] for seen in every]) for at in ats},
+            {at: np.concatenate([seen.clips[at] for seen in every]) for at in ats if at in every[0].clips},
+            {at: np.concatenate([seen.numbers[at] for seen in every]) for at in ats if at in every[0].numbers},
+        )
+    return joined
 
 
 def signatures(
@@ -115,10 +173,11 @@ def _signatures(
     listed: frozenset[int],
 ) -> Array:
     total = np.zeros(len(ctas), dtype=np.uint64)
+    whole = frozenset(range(len(one.ways.regions))) if found.shared else frozenset()
     weights = np.random.default_rng(0).integers(1, 1 << 63, subject.called.warps * WARP_THREADS, dtype=np.uint64)
 
     walk: Walk | None = None
-    for way, warps in _ways(one):
+    for way, warps in _ways(one, found.together):
         shape = (len(ctas), len(warps), WARP_THREADS)
 
         def told(
@@ -139,13 +198,18 @@ def _signatures(
             apart = apart.reshape(len(ctas), -1).astype(np.uint64)
             total[:] = total * np.uint64(0x9E3779B97F4A7C15) + (apart * weights[: apart.shape[1]]).sum(axis=1)
 
-        special = special_registers(subject.called.grid, ctas, subject.called.warps)
-        special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
-        region_of = one.ways.region_of[warps[0]]
+        special = _all_of(subject, ctas, warps)
+        region_of = one.ways.region_of[one.ways.warps.index(way)]
         tail = max(1, subject.called.num_stages)
-        walk = Walk(subject, found, doubts, trips, region_of, special, told, tail=tail, before=walk)
+        walk = Walk(subject, found, doubts, trips, region_of, special, told, whole, tail=tail, before=walk)
         walk.along(way)
     return total
+
+
+def _of_first_warp(values: Array, active: Array, shape: Sequence[int]) -> Array:
+    """What the first warp that copies has, int64 (CTAs, numbers). Args: values: (CTAs, warps, numbers)."""
+    first = np.broadcast_to(active, (*shape[:2], 1)).argmax(axis=1)[:, None]
+    return np.take_along_axis(np.broadcast_to(values, (*shape[:2], values.shape[2])), first, 1)[:, 0]
 
 
 def _apart(boxes: Boxes, active: Array) -> Array:
@@ -161,12 +225,33 @@ def _apart(boxes: Boxes, active: Array) -> Array:
     return np.where(active, np.concatenate(parts, axis=2), -1)
 
 
-def _ways(one: OneCta) -> Iterator[tuple[ControlPath, Sequence[int]]]:
-    """CtaPaths of a CTA, each with the warps that go it."""
+def _ways(one: OneCta, together: bool) -> Iterator[tuple[ControlPath, Sequence[int]]]:
+    """Ways of the warps of a CTA, each with the warps that go it.
+
+    Args:
+        together: whether one way is to serve all warps, which is so where others only leave out parts of it.
+    """
     groups: dict[ControlPath, list[int]] = {}
     for warp, way in enumerate(one.ways.warps):
         groups.setdefault(way, []).append(warp)
-    yield from groups.items()
+    longest = max(range(len(one.paths)), key=lambda warp: len(one.paths[warp]))
+    if together and all(_is_part(one.paths[warps[0]], one.paths[longest]) for warps in groups.values()):
+        yield one.ways.warps[longest], range(len(one.paths))
+    else:
+        yield from groups.items()
+
+
+def _is_part(blocks: Sequence[int], of: Sequence[int]) -> bool:
+    """Whether blocks are run in an order that another way runs them in, with others between them."""
+    others = iter(of)
+    return all(block in others for block in blocks)
+
+
+def _all_of(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
+    """Special registers of all threads of some warps."""
+    special = special_registers(subject.called.grid, ctas, subject.called.warps)
+    special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
+    return special
 
 
 def _probes(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:

@@ -10,24 +10,28 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...sass.registers import guard_of, read
-from ..deciding import slice_of
+from ..deciding import reaching
 from ..operands import Threads
 from ..values import Array
 from .given import Refused, Subject
-
-ATOMIC = frozenset({"ATOMG", "ATOM", "ATOMS", "ATOMGS"})
-FETCHES = frozenset({"LDG", "LD", "LDGSTS"})
+from .kinds import LOADS, is_atomic
+from .waiting import Waiting, find_waiting
 
 
 class Doubts:
-    """Doubts about one launch. `notes`: what was settled without being known, one line each, with how often."""
+    """Doubts about one launch.
+
+    `notes`: what was settled without being known, one line each; `waiting`: loops that wait for other CTAs.
+    """
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self.notes: dict[str, None] = {}
         self.unknown_places: set[int] = set()
         self.fetched_from: dict[int, int] = {}
-        """Place of a load -> number of the storage that it reads."""
+        """Place of a load or an atomic -> number of the storage that it reads."""
+        self.waiting: Waiting = find_waiting(subject.flow)
+        self._origins: dict[tuple[int, tuple[str, ...]], list[int]] = {}
 
     def fetched(self, place: int, addresses: Array, active: Array) -> None:
         """Take down which storage a load reads, the first time that it does."""
@@ -42,16 +46,19 @@ class Doubts:
         flow = self._subject.flow
         place = flow.blocks[block].stop - 1
         instruction = flow.instructions[place]
-        self.refuse_sources(place, read(instruction), f"{instruction.family} depends on")
-        target = flow.block_at.get(instruction.target or -1, -1)
-        around = range(target, block + 1) if 0 <= target <= block else range(0)
-        if any(one.family in ATOMIC for number in around for one in flow.code(number)):
+        loop = flow.loop_of(block)
+        self._refuse_waiting(loop, self._origins_of(place, read(instruction)))
+        self.refuse_unknown(place, read(instruction), f"{instruction.family} depends on")
+        if loop in self.waiting.retries:
             text = "tries an atomic until it succeeds: taken to do so at once"
             self.notes[f"{self._subject.place_text(place)} {text}"] = None
             return np.asarray(holds & known)
-        if instruction.family != "BRA" or around:
+        self._refuse_atomic(place, read(instruction))
+        if instruction.family != "BRA" or self._decides_trips(block):
+            names = self._names(self._origins_of(place, read(instruction)))
+            values = f"values computed from tensor {names[0]}" if names else "computed values"
             raise Refused(
-                f"{self._subject.place_text(place)} branches on computed values; cannot be predicted from code alone"
+                f"{self._subject.place_text(place)} branches on {values}; cannot be predicted from code alone"
             )
         self.notes[f"{self._subject.place_text(place)} branches on computed values: both sides are counted"] = None
         odd = threads.special["SR_LANEID"][0] % 2 == 1
@@ -67,34 +74,71 @@ class Doubts:
             Refused: it depends on values that could be given.
         """
         self.unknown_places.add(place)
-        self.refuse_sources(place, names or read(self._subject.flow.instructions[place]), "its address depends on")
+        registers = names or read(self._subject.flow.instructions[place])
+        self._refuse_atomic(place, registers)
+        self.refuse_unknown(place, registers, "its address depends on")
         self.notes[f"{self._subject.place_text(place)}: an address is not known; the access is left out"] = None
 
     def guard(self, place: int) -> None:
         """An access of which it is not known who takes part."""
         guards = guard_of(self._subject.flow.instructions[place])
-        self._refuse(place, self.sources(place, guards), "who takes part in an access depends on")
+        self._refuse_atomic(place, guards)
+        self.refuse_unknown(place, guards, "who takes part in an access depends on")
         self.notes[f"{self._subject.place_text(place)}: a mask is not known; all are taken to take part"] = None
 
-    def sources(self, place: int, registers: tuple[str, ...]) -> list[str]:
-        """Names of storages of whole numbers without values that some registers may come from."""
-        flow, memory = self._subject.flow, self._subject.memory
-        found = slice_of(flow, {place: registers})
-        loads = [one for block in found for one in block if flow.instructions[one].family in FETCHES and one != place]
-        numbers = dict.fromkeys(self.fetched_from[one] for one in loads if one in self.fetched_from)
-        storages = [memory.storages[number] for number in numbers if number in memory.storages]
-        return [one.name for one in storages if one.whole and one.values is None]
+    def _decides_trips(self, block: int) -> bool:
+        """Whether a branch leads back, or out of the loop that it is in."""
+        flow = self._subject.flow
+        loop, successors = flow.loop_of(block), flow.blocks[block].successors
+        return any(target <= block for target in successors) or (
+            loop >= 0 and not flow.loops[loop].blocks.issuperset(successors)
+        )
 
-    def refuse_sources(self, place: int, registers: tuple[str, ...], what: str) -> None:
+    def _origins_of(self, place: int, registers: tuple[str, ...]) -> list[int]:
+        """Places of the loads and atomics that some registers may come from, through shared memory too."""
+        key = place, registers
+        if key not in self._origins:
+            code, found = self._subject.flow.instructions, reaching(self._subject.flow, {place: registers})
+            places = [other for block in found for other in block if other != place]
+            self._origins[key] = [other for other in places if code[other].family in LOADS or is_atomic(code[other])]
+        return self._origins[key]
+
+    def _names(self, places: Iterable[int]) -> list[str]:
+        """Names of the tensors that some accesses touch."""
+        storages = self._subject.memory.storages
+        numbers = dict.fromkeys(self.fetched_from[place] for place in places if place in self.fetched_from)
+        return [storages[number].name for number in numbers if number in storages]
+
+    def _refuse_waiting(self, loop: int, origins: Iterable[int]) -> None:
+        polled = [place for place in origins if place in self.waiting.polls.get(loop, ())]
+        if not polled:
+            return
+        kernel, where = self._subject.called.name, self._subject.line_text(polled[0])
+        names = self._names(polled)
+        tensor = f": they poll tensor {names[0]}" if names else ""
+        raise Refused(f"kernel {kernel}: CTAs wait for each other through memory ({where}): not modelled{tensor}")
+
+    def _refuse_atomic(self, place: int, registers: tuple[str, ...]) -> None:
+        code = self._subject.flow.instructions
+        atomics = [other for other in self._origins_of(place, registers) if is_atomic(code[other])]
+        if not atomics:
+            return
+        names = self._names(atomics)
+        tensor = f" on tensor {names[0]}" if names else ""
+        raise Refused(
+            f"{self._subject.place_text(place)} uses the result of an atomic{tensor}: CTA order decides what it does"
+        )
+
+    def refuse_unknown(self, place: int, registers: tuple[str, ...], what: str) -> None:
         """See whether values that could be given would tell registers. Args: what: begin of the line if so.
 
         Raises:
             Refused: they would.
         """
-        self._refuse(place, self.sources(place, registers), what)
-
-    def _refuse(self, place: int, names: Iterable[str], what: str) -> None:
-        for name in names:
+        memory, origins = self._subject.memory, self._origins_of(place, registers)
+        numbers = dict.fromkeys(self.fetched_from[other] for other in origins if other in self.fetched_from)
+        storages = [memory.storages[number] for number in numbers if number in memory.storages]
+        for name in [storage.name for storage in storages if storage.whole and storage.values is None]:
             raise Refused(
                 f"{self._subject.place_text(place)}: {what} tensor {name}, whose values are not known: "
                 f"pass {name} as a CPU tensor"

@@ -62,6 +62,10 @@ class Subject:
 
     def place_text(self, place: int) -> str:
         """Where an instruction comes from: kernel and line, e.g. `kernel f: line 12`."""
-        instruction = self.flow.instructions[place]
-        line = self.called.line_of(instruction.address)
-        return f"kernel {self.called.name}: " + (f"line {line}" if line else f"address {instruction.address:#x}")
+        return f"kernel {self.called.name}: {self.line_text(place)}"
+
+    def line_text(self, place: int) -> str:
+        """The line that an instruction comes from, e.g. `line 12`; its address in the code where that is not known."""
+        address = self.flow.instructions[place].address
+        line = self.called.line_of(address)
+        return f"line {line}" if line else f"address {address:#x}"

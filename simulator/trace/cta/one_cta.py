@@ -8,16 +8,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ...limits import WARP_THREADS
+from ..accesses import COPY
 from ..executions import Order, run_through, special_registers
 from ..jumps import prepare
 from ..operands import Threads
 from ..paths import ControlPath, CtaPaths, LoopVisit, find_paths
-from ..tma.boxes import Boxes
+from ..tma.boxes import BOX_LOAD, Boxes
 from ..tma.descriptor import Descriptor
 from ..values import Array
 from .doubts import Doubts
 from .given import Refused, Subject
-from .sites import Slice, noting, width_of
+from .kinds import width_of
+from .sites import Slice, noting
 
 MOST_ACCESSES = 1 << 20
 """Accesses of warps that are followed in one CTA, each with the addresses of its lanes."""
@@ -51,6 +53,19 @@ class Accessed:
 
 
 @dataclass(frozen=True, slots=True)
+class Copied:
+    """A copy to shared memory, even one of which all threads are masked.
+
+    Args:
+        visit, place: as of `Accessed`; storage: number of the one that the first thread's address names.
+    """
+
+    visit: int
+    place: int
+    storage: int
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """Where in the program an execution of a block stands.
 
@@ -70,7 +85,7 @@ class OneCta:
 
     Args:
         cta: its number; paths: per warp the blocks that it runs, in order; ways: the same, as loops;
-        accesses: in order; positions: by number of the visit;
+        accesses: in order; copies: those among them, and masked ones; positions: by number of the visit;
         issued: block -> times that warps of the CTA issue it; rejoined: block -> times that its BSYNC is, besides.
     """
 
@@ -78,6 +93,7 @@ class OneCta:
     paths: tuple[tuple[int, ...], ...]
     ways: CtaPaths
     accesses: tuple[Accessed, ...]
+    copies: tuple[Copied, ...]
     positions: tuple[Position, ...]
     issued: Array
     rejoined: Array
@@ -93,6 +109,7 @@ def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneC
     called = subject.called
     order: Order = []
     accesses: list[Accessed] = []
+    copies: list[Copied] = []
     shape = (1, called.warps, WARP_THREADS)
 
     def note(place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
@@ -104,8 +121,13 @@ def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneC
         if boxes is not None:
             copying = np.flatnonzero(np.broadcast_to(active, (1, called.warps, 1)))
             accesses.extend(_box(boxes, int(warp), len(order) - 1, place) for warp in copying)
+            if subject.flow.instructions[place].family == BOX_LOAD:
+                storage = subject.memory.number_of(int(boxes.descriptor.address.flat[0]))
+                copies.extend(Copied(len(order) - 1, place, storage) for _ in copying)
             return
         taking = np.broadcast_to(active, shape)[0]
+        if subject.flow.instructions[place].family == COPY:
+            copies.append(Copied(len(order) - 1, place, subject.memory.number_of(int(addresses.flat[0]))))
         if taking.any():
             where = np.broadcast_to(addresses, shape)[0]
             size = width_of(subject.flow.instructions[place])
@@ -131,6 +153,7 @@ def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneC
         paths=alike,
         ways=ways,
         accesses=tuple(accesses),
+        copies=tuple(copies),
         positions=tuple(places[warp][number] for warp, number in first),
         issued=counts[0].sum(axis=0),
         rejoined=rejoins[0].sum(axis=0),

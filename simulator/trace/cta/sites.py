@@ -4,28 +4,26 @@ Address, guard and way of an access come from a slice of the code (`deciding.sli
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ...sass.decode import Instruction
-from ...sass.flow import BLOCK_ENDS
 from ...sass.registers import read
-from ..accesses import COPY, GLOBAL, Touch, bytes_of
-from ..deciding import BARRIERS, SHARED_LOADS, is_shared, slice_of
-from ..memory import load_of_memory
+from ..accesses import COPY, Touch
+from ..compute.lanes import EXCHANGES
+from ..deciding import jumps_of, loads_shared, reaching, slice_of
+from ..memory import copy_of_memory, load_of_memory
 from ..operands import Step, Threads
+from ..threads import step_of
 from ..tma.boxes import Boxes, BoxTouch, is_copy, unfollowed
 from ..tma.written import descriptor_writes, steps_of, take
 from ..values import Array
 from .doubts import Doubts
 from .given import Refused, Subject
+from .kinds import ATOMICS, LOADS, is_access, is_atomic
 
-ATOMICS = frozenset({"RED", "REDG", "ATOMG", "ATOM"})
-STORES = frozenset({"STG", "ST", "UTMASTG"})
-TOUCHING = GLOBAL | {COPY} | ATOMICS
-LOADS = frozenset({"LDG", "LD", COPY})
 SHORT_ADDRESS = re.compile(r"^\[(R\d+)(?=[+\]])")
 Note = Callable[[int, Array, Array, Boxes | None], None]
 """Gets the place of an access, the addresses of the threads that are followed, and who of them takes part; of copies by
@@ -38,11 +36,15 @@ class Slice:
 
     Args:
         places: block -> places in the code; touching: place -> how to read its addresses;
-        copying: the same of copies by TMA; writes: as `tma.written.descriptor_writes`.
+        copying: the same of copies by TMA; writes: as `tma.written.descriptor_writes`;
+        shared: whether something that is loaded from shared memory is among it;
+        together: whether threads tell each other what they have loaded, so that all have to be followed.
     """
 
     places: tuple[tuple[int, ...], ...]
     touching: Mapping[int, Touch]
+    shared: bool
+    together: bool
     copying: Mapping[int, BoxTouch] = field(default_factory=dict)
     writes: Mapping[int, int] = field(default_factory=dict)
 
@@ -64,37 +66,42 @@ def find_slice(subject: Subject) -> Slice:
         for place, one in enumerate(flow.instructions)
         if is_access(one) and place not in copying
     }
-    roots = {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BLOCK_ENDS}
-    roots |= {place: touch.names for place, touch in touching.items()}
+    roots = jumps_of(flow) | {place: touch.names for place, touch in touching.items()}
     roots |= {place: box.names for place, box in copying.items()}
     roots |= {place: (*touching[place].names, *read(flow.instructions[place])) for place in writes}
-    found = slice_of(flow, roots)
-    if any(flow.instructions[place].family in SHARED_LOADS for block in found for place in block):
-        more = {p: read(one) for p, one in enumerate(flow.instructions) if one.family in BARRIERS or is_shared(one)}
-        found = slice_of(flow, more | roots)
-    return Slice(found, touching, copying, writes)
+    return replace(_slice(subject, roots, touching), copying=copying, writes=writes)
+
+
+def find_deciding_slice(subject: Subject) -> Slice:
+    """What decides where a kernel goes."""
+    code, jumps = subject.flow.instructions, jumps_of(subject.flow)
+    found = _slice(subject, jumps, {})
+    atomics = {place: Touch(_in_full(code[place])) for place in _chosen(found, code, ATOMICS)}
+    if atomics:
+        # Where they lie is of interest too: a branch that depends on them is refused by the name of a tensor.
+        found = _slice(subject, {place: touch.names for place, touch in atomics.items()} | jumps, {})
+    loads = {place: Touch(_in_full(code[place])) for place in _chosen(found, code, LOADS)}
+    return replace(found, touching=atomics | loads)
+
+
+def _chosen(found: Slice, code: Sequence[Instruction], families: frozenset[str]) -> list[int]:
+    """Places of a slice whose instructions are of some families."""
+    return [place for block in found.places for place in block if code[place].family in families]
+
+
+def _slice(subject: Subject, roots: Mapping[int, tuple[str, ...]], touching: Mapping[int, Touch]) -> Slice:
+    flow, code = subject.flow, subject.flow.instructions
+    places = reaching(flow, roots)
+    shared = loads_shared(flow, places)
+    told = {place: read(code[place]) for block in places for place in block if code[place].family in EXCHANGES}
+    behind = slice_of(flow, told) if told and subject.memory.has_values else ()
+    loaded = any(code[place].family in LOADS for block in behind for place in block)
+    return Slice(places, touching, shared, shared or loaded)
 
 
 def _in_full(one: Instruction) -> Instruction:
     """An access whose address says that it is one of 64 bits, as that of a compare-and-swap does not."""
     return replace(one, operands=tuple(SHORT_ADDRESS.sub(r"[\1.64", operand) for operand in one.operands))
-
-
-def is_access(one: Instruction) -> bool:
-    """Whether an instruction touches global memory."""
-    return (one.family in TOUCHING and one.predicate not in ("!PT", "!UPT")) or is_copy(one)
-
-
-def is_atomic(one: Instruction) -> bool:
-    """Whether it adds to what is there, at L2."""
-    return one.family in ATOMICS or one.family == "UTMAREDG"
-
-
-def width_of(instruction: Instruction) -> int:
-    """What a lane moves, vectors of atomics included [B]."""
-    vector = 4 if any(one.endswith("x4") for one in instruction.modifiers) else 1
-    vector = 2 if any(one.endswith("x2") for one in instruction.modifiers) else vector
-    return bytes_of(instruction) * vector
 
 
 def noting(subject: Subject, found: Slice, doubts: Doubts, note: Note) -> dict[int, Step]:
@@ -103,7 +110,9 @@ def noting(subject: Subject, found: Slice, doubts: Doubts, note: Note) -> dict[i
     Raises (when run):
         Refused: an address depends on values that were not given.
     """
-    accesses = {place: _noting(subject, place, touch, doubts, note) for place, touch in found.touching.items()}
+    accesses = {
+        place: _noting(subject, place, touch, doubts, note, found.shared) for place, touch in found.touching.items()
+    }
     for place in found.writes:
         accesses[place] = _taking(subject.flow.instructions[place], found.touching[place], accesses[place])
     copies = {place: _copying(subject, place, touch, doubts, note) for place, touch in found.copying.items()}
@@ -129,7 +138,7 @@ def _copying(subject: Subject, place: int, touch: BoxTouch, doubts: Doubts, note
             return
         descriptor = touch.descriptor(threads, active)
         if descriptor is None:
-            doubts.refuse_sources(place, touch.names, "its tensor descriptor depends on")
+            doubts.refuse_unknown(place, touch.names, "its tensor descriptor depends on")
             raise Refused(f"{subject.place_text(place)} copies by TMA: its tensor descriptor is not known")
         boxes = touch.boxes(threads, active, descriptor)
         if boxes is None:
@@ -140,9 +149,15 @@ def _copying(subject: Subject, place: int, touch: BoxTouch, doubts: Doubts, note
     return step
 
 
-def _noting(subject: Subject, place: int, touch: Touch, doubts: Doubts, note: Note) -> Step:
+def _noting(subject: Subject, place: int, touch: Touch, doubts: Doubts, note: Note, shared: bool) -> Step:
     instruction = subject.flow.instructions[place]
-    then = load_of_memory(instruction, subject.memory)
+    if is_atomic(instruction) or place in doubts.waiting.polled:
+        # What they return depends on what other CTAs do meanwhile, even where the values before are given.
+        then = step_of(instruction)
+    elif shared and instruction.family == COPY:
+        then = copy_of_memory(instruction, subject.memory)
+    else:
+        then = load_of_memory(instruction, subject.memory)
     address = touch.addresses[-1]
 
     def step(threads: Threads, mask: Array) -> None:

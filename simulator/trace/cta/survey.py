@@ -7,15 +7,15 @@ edges of a tile does so there. Where warps tell each other something through sha
 import numpy as np
 
 from ...limits import WARP_THREADS
-from ..accesses import Touch
-from ..deciding import BARRIERS, SHARED_LOADS, deciding
+from ..compute.lanes import LanesDiffer
+from ..deciding import BARRIERS
 from ..executions import run_through, special_registers
 from ..jumps import prepare
 from ..operands import Threads
 from ..values import Array, Value
 from .doubts import Doubts
 from .given import Subject
-from .sites import Slice, noting
+from .sites import Slice, find_deciding_slice, noting
 
 AT_ONCE = 1 << 15
 """CTAs that are followed at a time, for the sake of memory."""
@@ -34,27 +34,30 @@ def survey(subject: Subject, doubts: Doubts) -> Array:
         Refused: a branch depends on what is not known.
         ValueError: the code does not end; one line.
     """
-    called, flow = subject.called, subject.flow
-    places = deciding(flow)
-    together = any(flow.instructions[place].family in SHARED_LOADS for block in places for place in block)
-    if not together:
+    found = find_deciding_slice(subject)
+    if found.together:
+        return _survey(subject, found, doubts, whole=True)
+    try:
+        return _survey(subject, found, doubts, whole=False)
+    except LanesDiffer:
+        return _survey(subject, found, doubts, whole=True)
+
+
+def _survey(subject: Subject, found: Slice, doubts: Doubts, whole: bool) -> Array:
+    called, flow, places = subject.called, subject.flow, found.places
+    if not whole:
         places = tuple(tuple(p for p in block if flow.instructions[p].family not in BARRIERS) for block in places)
-    loads = {p for block in places for p in block if flow.instructions[p].family in ("LDG", "LD")}
-    touching = {place: Touch(flow.instructions[place]) for place in loads}
-    replaced = noting(subject, Slice(places, touching), doubts, lambda *_: None)
-    code = prepare(flow, places, replaced, doubts.settle)
-    width = called.warps if together else PROBES
-    step = max(1, AT_ONCE_WHOLE // (called.warps * WARP_THREADS)) if together else AT_ONCE
-    found = []
+    code = prepare(flow, places, noting(subject, found, doubts, lambda *_: None), doubts.settle)
+    width = called.warps if whole else PROBES
+    step = max(1, AT_ONCE_WHOLE // (called.warps * WARP_THREADS)) if whole else AT_ONCE
+    parts = []
     for begin in range(0, called.ctas, step):
         ctas = np.arange(begin, min(begin + step, called.ctas))
-        special = (
-            special_registers(called.grid, ctas, called.warps) if together else probes(called.grid, ctas, called.warps)
-        )
-        threads = Threads(constants=subject.constants, special=special)
+        special = (special_registers if whole else probes)(called.grid, ctas, called.warps)
+        threads = Threads(constants=subject.constants, special=special, whole=whole)
         counts, _ = run_through(flow, code, threads, len(ctas), width)
-        found.append(counts.max(axis=1))
-    return np.concatenate(found)
+        parts.append(counts.max(axis=1))
+    return np.concatenate(parts)
 
 
 def probes(grid: tuple[int, int, int], ctas: Array, warps: int) -> dict[str, Value]:

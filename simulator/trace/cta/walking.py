@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from ...sass.flow import BLOCK_ENDS
 from ..deciding import BARRIERS
+from ..jumps import leave_of, traps_of
 from ..operands import Step, Threads
 from ..paths import ControlPath, LoopVisit
 from ..threads import step_of
 from ..tma.boxes import Boxes
-from ..values import TRUE, WORD_MASK, Array, Value
+from ..values import FALSE, TRUE, WORD_MASK, Array, Value, small
 from .doubts import Doubts
 from .given import Subject
 from .sites import Slice, noting
@@ -31,6 +33,7 @@ class Walk:
         trips: region -> iterations of a stay, int64 (CTAs,); region_of: loop -> region.
         special: what the threads know of themselves, as in `Threads`; told: gets every access.
         whole: regions of which all iterations are run; tail: iterations at the end of the others.
+        together: whether all lanes of the warps are there, as in `Threads`.
         before: other warps of the same CTAs that have gone their way, for what they left in memory.
     """
 
@@ -45,24 +48,29 @@ class Walk:
         told: Told,
         whole: frozenset[int] = frozenset(),
         tail: int = 1,
+        together: bool = True,
         before: "Walk | None" = None,
     ) -> None:
         self._places, self._trips, self._region_of, self._told = found.places, trips, region_of, told
         self._whole, self._tail = whole, tail
-        self._mask: Array = TRUE[0]
-        self._threads = Threads(constants=subject.constants, special=special)
+        self._threads = Threads(constants=subject.constants, special=special, whole=together)
         if before:
             self._threads.shared, self._threads.descriptors = before._threads.shared, before._threads.descriptors
         self._at: Trips = ()
         self._pairs = _pairs(found)
+        self._coming: dict[int, Array] = {}
+        self._next: Array | None = TRUE[0]
+        self._gone: Array = FALSE[0]
         noted = noting(subject, found, doubts, self._note)
-        code = subject.flow.instructions
+        flow, code = subject.flow, subject.flow.instructions
         self._steps: dict[int, Step] = {
             place: noted[place] if place in noted else step_of(code[place])
             for block in found.places
             for place in block
-            if code[place].family not in BARRIERS
+            if code[place].family not in BARRIERS | BLOCK_ENDS
         }
+        traps = traps_of(flow)
+        self._leave = [leave_of(flow, number, traps, doubts.settle) for number in range(len(flow.blocks))]
 
     def _note(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
         self._told(place, self._at, addresses, active, boxes)
@@ -72,27 +80,52 @@ class Walk:
         for item in items:
             if isinstance(item, LoopVisit):
                 self._stay(item, at)
-                continue
-            self._at = at
-            for place in self._places[item]:
-                if place in self._steps:
-                    self._steps[place](self._threads, self._mask)
+            else:
+                self._run(item, at)
+
+    def _run(self, block: int, at: Trips) -> None:
+        """Run a block, by the threads that come there."""
+        self._at, mask = at, self._arrived(block)
+        for place in self._places[block]:
+            if place in self._steps:
+                self._steps[place](self._threads, mask)
+        left: Array = FALSE[0]
+        for target, leaving in self._leave[block](self._threads, mask):
+            left = left | leaving
+            self._coming[target] = small(self._coming.get(target, FALSE[0]) | leaving)
+        self._gone = self._gone | (mask & ~left)
+
+    def _arrived(self, block: int) -> Array:
+        """Threads that come to a block, from wherever they have jumped there."""
+        mask = self._coming.pop(block, FALSE[0])
+        if self._next is not None:
+            mask = mask | self._next
+        self._next = None
+        return TRUE[0] if mask.all() else mask
 
     def _stay(self, visit: LoopVisit, at: Trips) -> None:
-        iterations, region, around = visit.iterations, self._region_of[visit.loop], self._mask
+        iterations, region = visit.iterations, self._region_of[visit.loop]
+        header = _first_block(iterations[0])
+        entering = self._arrived(header)
         count, trips = len(iterations), self._trips[region]
         leaf = not any(isinstance(inner, LoopVisit) for one in iterations for inner in one)
         straight = not leaf or count < 2 + self._tail or region in self._whole
         for number, one in enumerate(iterations if straight else iterations[:2]):
-            self._mask = around & _column(trips > number) if count > 1 and leaf else around
+            self._begin(header, entering & _column(trips > number) if count > 1 and leaf else entering)
             before = dict(self._threads.registers) if number == 1 else {}
             self.along(one, (*at, number))
         if not straight:
             self._go_on(before, trips - self._tail - 1)
             for left in range(self._tail, 0, -1):
-                self._mask = around & _column(trips >= left)
+                self._begin(header, entering & _column(trips >= left))
                 self.along(iterations[count - left], (*at, -left))
-        self._mask = around
+        # Whoever has not ended in the loop comes out of it.
+        self._coming.clear()
+        self._next = entering & ~self._gone
+
+    def _begin(self, header: int, mask: Array) -> None:
+        """Threads begin an iteration together."""
+        self._coming, self._next = {header: small(mask & ~self._gone)}, None
 
     def _go_on(self, before: Mapping[str, Value], times: Array) -> None:
         """Set registers to what they are so many iterations after `before`, each by its own pace."""
@@ -118,6 +151,10 @@ class Walk:
 
 def _column(values: Array) -> Array:
     return values.reshape(-1, 1, 1)
+
+
+def _first_block(items: ControlPath) -> int:
+    return _first_block(items[0].iterations[0]) if isinstance(items[0], LoopVisit) else items[0]
 
 
 def _pairs(found: Slice) -> dict[str, str]:

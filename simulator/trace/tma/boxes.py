@@ -17,7 +17,8 @@ from ..operands import Threads, constant_at, number_of, pair_of, predicate_of
 from ..values import Array, Value, signed
 from .descriptor import WORDS, Descriptor, descriptor_of
 
-KINDS = {"UTMALDG": "load", "UTMASTG": "store", "UTMAREDG": "atomic"}
+BOX_LOAD = "UTMALDG"
+KINDS = {BOX_LOAD: "load", "UTMASTG": "store", "UTMAREDG": "atomic"}
 BEFORE_COORDINATES = {"UTMALDG": 2, "UTMASTG": 1, "UTMAREDG": 1}
 """Registers of the first operand before the coordinates: address in shared memory, mbarrier."""
 OPERAND = re.compile(r"^\[UR(\d+)\]$")
@@ -147,7 +148,7 @@ class BoxTouch:
 
 def _first_lane(value: Value) -> Value:
     array, known = value
-    return array[:, :, :1], known if isinstance(known, bool) else known[:, :, :1]
+    return array[:, :, :1], known if np.ndim(known) < 3 else np.asarray(known)[:, :, :1]
 
 
 def is_copy(one: Instruction) -> bool:

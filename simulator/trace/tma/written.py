@@ -12,9 +12,8 @@ from ...sass.decode import Instruction
 from ...sass.flow import Flow
 from ...sass.registers import written
 from ..operands import Step, Threads, address_of
-from ..shared_memory import shared_word
 from ..threads import step_of
-from ..values import Array, Value
+from ..values import TRUE, Array, Value
 from .descriptor import WORDS
 
 
@@ -47,8 +46,7 @@ def _keeping(one: Instruction) -> Step:
         places, known = address(threads)
         threads.images.pop(name, None)
         if known is True:
-            begin = int(places.flat[0])
-            threads.images[name] = [shared_word(threads, begin + 4 * number, 4) for number in range(WORDS)]
+            threads.images[name] = threads.shared.load((places[:, :1, :1], True), 4 * WORDS, TRUE[0])
 
     return step
 

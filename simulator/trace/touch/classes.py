@@ -19,9 +19,10 @@ from ..paths import OUTSIDE
 from ..tma.boxes import KINDS
 from ..values import Array
 from .bounds import check_bounds, farthest
-from .listed_boxes import listings_of
-from .listing import listing_of
+from .listed_boxes import listings_of_boxes
+from .listing import listings_of
 from .phases import Part, Phases, find_phases
+from .sorted_accesses import Prologue, Sort, find_prologues
 from .uses import Use, uses_of
 
 MOST_WAYS, MOST_MASKS = 8, 32
@@ -99,7 +100,8 @@ def _ways(
     own = {region: each[members] for region, each in trips.items()}
     seen = bases(subject, found, one, members, own, doubts)
     phases = find_phases(one.ways, tuple(blocks_of(one.ways, 0)))
-    listed = _listed_places(subject, found, one, phases, seen, rank, len(members), own, room_bytes)
+    prologues = find_prologues(subject, one, phases)
+    listed = _listed_places(subject, found, one, phases, seen, rank, len(members), own, room_bytes, prologues)
     kind_of = _kinds(subject, seen, len(members), listed)
     kinds, kind_of = _told_apart(subject, found, one, members, own, kind_of, doubts, notes, listed)
     masked: list[Masked] = []
@@ -118,12 +120,14 @@ def _ways(
         inside = {place: _only(each, alike) for place, each in seen.items()}
         lengths = {region: int(each[at]) for region, each in own.items()}
         place = int(np.flatnonzero(alike == at)[0])
-        done = uses_of(subject, leader, phases, inside, place, len(alike), lengths, room_bytes)
+        done = uses_of(subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues)
         nearby = {region: each[alike] for region, each in own.items()}
         if done.uneven:
             inside = bases(subject, found, leader, members[alike], nearby, doubts, done.uneven)
-            done = uses_of(subject, leader, phases, inside, place, len(alike), lengths, room_bytes, done.uneven)
-        uses = [listed for use in done.uses for listed in _listed(use, leader, nearby, subject, notes)]
+            done = uses_of(
+                subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues, done.uneven
+            )
+        uses = [_listed(use, leader, nearby, subject, notes) for use in done.uses]
         for other in sorted(farthest(uses, nearby, subject)):
             check_bounds(subject, follow_cta(subject, found, int(members[alike[other]]), doubts))
         notes += [line for line in done.notes if line not in notes]
@@ -156,37 +160,36 @@ def _listed_places(
     count: int,
     trips: Mapping[int, Array],
     room_bytes: float,
+    prologues: Mapping[Sort, Prologue],
 ) -> frozenset[int]:
     """Places of copies by TMA that go on unevenly: each CTA's are listed as they are."""
     if not found.copying:
         return frozenset()
     lengths = {region: int(each[rank]) for region, each in trips.items()}
-    return uses_of(subject, one, phases, seen, rank, count, lengths, room_bytes).listed
+    return uses_of(subject, one, phases, seen, rank, count, lengths, room_bytes, prologues).listed
 
 
 def _shape(one: OneCta) -> tuple[tuple[int, bool], ...]:
     return tuple((region.parent, region.leaf) for region in one.ways.regions)
 
 
-def _listed(use: Use, one: OneCta, trips: Mapping[int, Array], subject: Subject, notes: list[str]) -> list[Use]:
+def _listed(use: Use, one: OneCta, trips: Mapping[int, Array], subject: Subject, notes: list[str]) -> Use:
     """A use that goes on unevenly, with its lists; as if it went on evenly where there would be too many."""
     if use.uneven is None:
-        return [use]
+        return use
     region = use.part[0]
     while one.ways.regions[region].parent != OUTSIDE:
         region = one.ways.regions[region].parent
     done = np.minimum(trips[region] * prod(use.uneven.sizes[1:]), use.uneven.origins.shape[1])
     uneven = use.uneven
     if uneven.boxes is not None:
-        listings = listings_of(uneven.boxes, done, prod(uneven.sizes))
+        listings = listings_of_boxes(uneven.boxes, done, prod(uneven.sizes))
     else:
-        listing = listing_of(uneven.origins, list(uneven.shapes), done, max(1, subject.called.num_stages))
-        listings = None if listing is None else [listing]
-    if listings is None:
+        listings = listings_of(uneven.origins, list(uneven.shapes), done, max(1, subject.called.num_stages))
+    if not listings:
         name = subject.memory.storages[use.storage].name
         notes.append(f"kernel {subject.called.name}: {use.kind}s of {name} are too uneven to be listed; taken as even")
-        return [replace(use, uneven=None)]
-    return [replace(use, listing=listing) for listing in listings]
+    return replace(use, uneven=uneven if listings else None, listings=listings)
 
 
 def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
@@ -272,4 +275,9 @@ def _signatures_of(
 
 
 def _only(seen: Seen, chosen: Array) -> Seen:
-    return Seen({at: each[chosen] for at, each in seen.addresses.items()})
+    return Seen(
+        {at: each[chosen] for at, each in seen.addresses.items()},
+        {at: each[chosen] for at, each in seen.active.items()},
+        {at: each[chosen] for at, each in seen.clips.items()},
+        {at: each[chosen] for at, each in seen.numbers.items()},
+    )

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..cta.bases import Seen
 from ..values import Array
+from .footprints import Rectangle
 from .listing import MOST_PIECES, Listing
 from .sorted_accesses import Made
 
@@ -75,8 +76,8 @@ def _rectangles(copy: Made, seen: Seen, rank: int) -> list[tuple[Array, Array, A
     return found
 
 
-def listings_of(boxes: ListedBoxes, done: Array, most: int) -> list[Listing] | None:
-    """Lists of the boxes, one for each size of a rectangle; None where there would be too many.
+def listings_of_boxes(boxes: ListedBoxes, done: Array, most: int) -> tuple[Listing, ...]:
+    """Lists of the boxes, one for each size of a rectangle; none where there would be too many pieces.
 
     Args:
         done: iterations of each CTA, int64 (CTAs,); most: iterations of the longest.
@@ -84,7 +85,7 @@ def listings_of(boxes: ListedBoxes, done: Array, most: int) -> list[Listing] | N
     ctas = len(done)
     made = (boxes.rows > 0) & (boxes.width > 0) & (boxes.iteration[:, None] < done)
     if made.sum() > MOST_PIECES:
-        return None
+        return ()
     place = np.arange(ctas) * most + boxes.iteration[:, None]
     at = np.arange(ctas, dtype=np.int64) * most
     found = []
@@ -97,13 +98,11 @@ def listings_of(boxes: ListedBoxes, done: Array, most: int) -> list[Listing] | N
         found.append(
             Listing(
                 starts=starts[order],
-                width=width,
+                piece=Rectangle(0, rows, boxes.pitch if rows > 1 else 0, width),
                 spans=np.stack([firsts, counts], axis=1),
                 at=at,
                 until=at + done,
-                rows=rows,
-                pitch=boxes.pitch,
                 zero_rows=boxes.box_rows - rows,
             )
         )
-    return found
+    return tuple(found)

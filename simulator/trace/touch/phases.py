@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from ...sass.decode import Instruction
 from ..accesses import COPY
+from ..cta.kinds import is_access
 from ..cta.one_cta import Position
-from ..cta.sites import is_access
 from ..operations import is_try
 from ..paths import CtaPaths
-from ..tma.boxes import is_copy
+from ..tma.boxes import BOX_LOAD, is_copy
 
 Part = tuple[int, int]
 """Region, and which piece of it, between the regions inside."""
@@ -87,7 +87,7 @@ def _cut(
             issued = True
         if one.family == COPY and not looped:
             copied = issued = True
-        if one.family == "UTMALDG" and is_copy(one):
+        if one.family == BOX_LOAD and is_copy(one):
             boxed = issued = True
         if is_access(one):
             phase.setdefault((part, place), len(sizes) - 1)

@@ -4,6 +4,7 @@ Copies ahead of a loop that copies the same storage are its first iterations: th
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,8 @@ from ...limits import SECTOR_BYTES
 from ...sass.decode import Instruction
 from ..accesses import COPY
 from ..cta.given import Subject
-from ..cta.one_cta import Accessed, Box, OneCta, Position, children_of
-from ..cta.sites import STORES, is_atomic
+from ..cta.kinds import STORES, is_atomic
+from ..cta.one_cta import Accessed, Box, Copied, OneCta, Position, children_of
 from ..tma.boxes import is_copy
 from ..values import Array
 from .footprints import Touched
@@ -97,7 +98,6 @@ def sorted_accesses(
     for access in accesses:
         instruction, position = code[access.place], one.positions[access.visit]
         path, kind = path_of(instruction), kind_of(instruction)
-        storage = subject.memory.number_of(int(access.addresses[access.active].flat[0]))
         whole = _touched(access)
         sectors = None
         if path not in PAST_L1 and kind != "atomic":
@@ -105,8 +105,8 @@ def sorted_accesses(
             if kind == "load":
                 hit[access.place][0] += len(sectors)
                 hit[access.place][1] += len(np.unique(whole.addresses // SECTOR_BYTES))
-        part = position.region, position.piece
-        key = Sort(part, phases.of(part, access.place, kind != "load"), storage, kind, path)
+        storage = subject.memory.number_of(int(access.addresses[access.active].flat[0]))
+        key = _sort_of(instruction, position, phases, Copied(access.visit, access.place, storage))
         touched: tuple[Touched, ...] = (whole,)
         if path == "async":
             taking = [
@@ -119,38 +119,64 @@ def sorted_accesses(
     return made, {place: share for place, share in shares.items() if share > 0}
 
 
+def _sort_of(instruction: Instruction, position: Position, phases: Phases, made: Copied) -> Sort:
+    part, kind = (position.region, position.piece), kind_of(instruction)
+    return Sort(part, phases.of(part, made.place, kind != "load"), made.storage, kind, path_of(instruction))
+
+
 def _touched(access: Accessed) -> Touched:
     return Touched(access.addresses[access.active], access.size_bytes)
 
 
-def join_prologues(one: OneCta, made: dict[Sort, dict[tuple[int, ...], list[Made]]]) -> dict[Sort, int]:
-    """Make copies ahead of a loop its first iterations. Returns: how many iterations ahead each use of a loop runs."""
+@dataclass(frozen=True, slots=True)
+class Prologue:
+    """Copies ahead of a loop that copies the same storage.
+
+    Args:
+        before: what they are sorted as; depth: how many iterations ahead of itself the loop copies;
+        stage: place of a copy ahead of the loop -> iteration that it is of.
+    """
+
+    before: Sort
+    depth: int
+    stage: Mapping[int, int]
+
+
+def find_prologues(subject: Subject, one: OneCta, phases: Phases) -> dict[Sort, Prologue]:
+    """What runs ahead of itself in a CTA, in all of its copies: sort of a loop's copies -> those ahead of it."""
+    code = subject.flow.instructions
+    copies: dict[Sort, dict[tuple[int, ...], list[int]]] = defaultdict(lambda: defaultdict(list))
+    for copy in one.copies:
+        key = _sort_of(code[copy.place], one.positions[copy.visit], phases, copy)
+        copies[key][one.positions[copy.visit].trips].append(copy.place)
     children = children_of(one.ways)
-    found: dict[Sort, int] = {}
-    for key in [key for key in made if key.path != "plain" and key.kind == "load"]:
+    found: dict[Sort, Prologue] = {}
+    for key in copies:
         region, piece = key.part
         if piece >= len(children[region]):
             continue
         inner = children[region][piece]
-        into = next(
-            (k for k in made if k.part[0] == inner and (k.storage, k.path, k.kind) == (key.storage, key.path, "load")),
-            None,
-        )
+        into = next((k for k in copies if k.part[0] == inner and (k.storage, k.path) == (key.storage, key.path)), None)
         if into is None or into in found:
             continue
-        loop = made[into]
-        first = min(loop)
-        each = len(loop[first])
-        deep = {len(before) // each for before in made[key].values() if len(before) % each == 0}
+        each = max(len(places) for places in copies[into].values())
+        deep = {len(before) // each for before in copies[key].values() if len(before) % each == 0}
         if len(deep) != 1 or not (depth := deep.pop()):
             continue
-        joined: dict[tuple[int, ...], list[Made]] = defaultdict(list)
-        for trips, before in made[key].items():
-            for number, copy in enumerate(before):
-                joined[(*trips, number // each)].append(copy)
-        for trips, copies in loop.items():
-            joined[(*trips[:-1], trips[-1] + depth)] += copies
-        made[into] = joined
-        found[into] = depth
-        del made[key]
+        stage = {place: number // each for before in copies[key].values() for number, place in enumerate(before)}
+        found[into] = Prologue(key, depth, stage)
     return found
+
+
+def join_prologues(made: dict[Sort, dict[tuple[int, ...], list[Made]]], prologues: Mapping[Sort, Prologue]) -> None:
+    """Make copies ahead of loops their first iterations. Args: prologues: of a CTA that goes the same way."""
+    for into, prologue in prologues.items():
+        before, loop = made.pop(prologue.before, {}), made.pop(into, {})
+        joined: dict[tuple[int, ...], list[Made]] = defaultdict(list)
+        for trips, copies in before.items():
+            for copy in copies:
+                joined[(*trips, prologue.stage.get(copy.place, 0))].append(copy)
+        for trips, copies in loop.items():
+            joined[(*trips[:-1], trips[-1] + prologue.depth)] += copies
+        if joined:
+            made[into] = joined

@@ -14,11 +14,9 @@ import torch
 from tilesight.kernels.capture.interpreter import record_addresses
 from triton.runtime.interpreter import InterpretedFunction
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import descriptors
-import rowwise
-import tiled
+from zoo.cases import CASES
 
 SECTOR_BYTES = 32
 
@@ -50,5 +48,4 @@ def recorded(case) -> dict[str, dict[str, list[int]]]:
 
 
 if __name__ == "__main__":
-    every = rowwise.CASES | tiled.CASES | descriptors.CASES
-    Path(sys.argv[1]).write_text(json.dumps({name: recorded(case) for name, case in every.items()}), encoding="utf-8")
+    Path(sys.argv[1]).write_text(json.dumps({name: recorded(case) for name, case in CASES.items()}), encoding="utf-8")

@@ -5,11 +5,11 @@ from tilesight.kernels.capture.lowering import lower
 from tilesight.kernels.compile.calls import CompiledCall, compile_calls
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import accesses
+from tilesight.simulator.predict_kernels import room_of
 from tilesight.simulator.trace.cta.given import Called
 from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
 
 import tilesight
-from tilesight.predicting import room_of
 
 SECTOR_BYTES = 32
 DEVICE = tilesight.load_device("h200")

@@ -45,7 +45,7 @@ def test_only_what_the_library_lacks_is_compiled() -> None:
     lacked = launches_of(ODD, "flash2", Config(block_m=64, block_n=32), H200)
     asked: list[tuple[Launch, ...]] = []
 
-    def compile_(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | str]:
+    def compile_(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...]]:
         asked.extend(pipelines)
         return [COMPILED for _ in pipelines]
 

@@ -29,7 +29,7 @@ def test_bad_output_is_found_before_any_work(
     def work(*_: object, **__: object) -> None:
         raise AssertionError("worked")
 
-    monkeypatch.setattr("tilesight.simulator.simulate.simulate_with_timeline", work)
+    monkeypatch.setattr("tilesight.simulator.simulate.predict_with_timeline", work)
     assert main(["simulate", *SMALL, "--trace", "no/such/folder/x"]) == 2
     assert "cannot be written" in capsys.readouterr().err
 
@@ -83,7 +83,7 @@ def test_an_unforeseen_error_is_one_line_too(
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of\nall things")
 
-    monkeypatch.setattr("tilesight.simulator.simulate.simulate", fail)
+    monkeypatch.setattr("tilesight.simulator.simulate.predict", fail)
     assert main(["simulate", *SMALL]) == 1
     output = capsys.readouterr()
     assert output.err.count("\n") == 1
@@ -96,7 +96,7 @@ def test_ctrl_c_is_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tilesight.simulator.simulate.simulate", interrupt)
+    monkeypatch.setattr("tilesight.simulator.simulate.predict", interrupt)
     assert main(["simulate", *SMALL]) == 130
     assert capsys.readouterr().err == "tilesight: interrupted\n"
 

@@ -6,7 +6,7 @@ from machine.toys import GPU, ONE_PARTITION, TILE_BYTES, cost, launch, run, run_
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.engine.engine import is_compiled
 from tilesight.simulator.launch.program import Loop, Step, Tensor, Tile, affine
-from tilesight.simulator.residency.occupancy import DoesNotFit
+from tilesight.simulator.refusal import DoesNotFit
 
 
 def test_a_run_counts_each_link() -> None:

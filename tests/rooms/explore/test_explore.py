@@ -14,6 +14,7 @@ from tilesight.simulator.explore.candidate import ERROR_FRACTIONS, Candidate, ma
 from tilesight.simulator.explore.explore import explore
 from tilesight.simulator.launch.program import Code, Launch, Resources
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.refusal import Refusal
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=32)
@@ -169,13 +170,11 @@ def test_the_problem_is_told_back() -> None:
     assert explore(A_PROBLEM, device=TOY, **SPACE).to_dict()["problem"]["seqlen_k"] == 1024  # type: ignore[index]
 
 
-def _compiled(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | str]:
+def _compiled(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | Refusal]:
     """A compiler that refuses the narrow tiles of flash2, and gives every other kernel 77 registers."""
     given = Resources(registers_per_thread=77, smem_bytes_per_cta=2048, spilled_bytes_per_thread=8, origin="compiled")
-    return [
-        "compiler: refuses" if chain[0].constants.get("block_n") == 32 else tuple(given for _ in chain)
-        for chain in pipelines
-    ]
+    refusal = Refusal("does not fit", "compiler: refuses")
+    return [refusal if chain[0].constants.get("block_n") == 32 else tuple(given for _ in chain) for chain in pipelines]
 
 
 def test_resources_of_replaces_the_estimates() -> None:
@@ -196,7 +195,7 @@ def test_resources_of_is_asked_once() -> None:
     """With every configuration and the baseline, in this process, however many simulate."""
     asked: list[int] = []
 
-    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | str]:
+    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | Refusal]:
         asked.append(len(pipelines))
         return _compiled(pipelines)
 
@@ -210,7 +209,7 @@ def test_what_the_device_cannot_do_is_not_compiled() -> None:
     """It is an answer already: the compiler is asked for nothing, and every row has its reason."""
     asked: list[int] = []
 
-    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | str]:
+    def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, ...] | Refusal]:
         asked.append(len(pipelines))
         return _compiled(pipelines)
 

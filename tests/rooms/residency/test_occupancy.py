@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from support.strategies import TOY
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Resources
-from tilesight.simulator.residency.occupancy import DoesNotFit, occupancy
+from tilesight.simulator.refusal import Refusal
+from tilesight.simulator.residency.occupancy import occupancy
 
 H200 = load_device("h200")
 
@@ -55,9 +56,9 @@ def test_the_tightest_limit_of_an_h200_decides(
 )
 def test_what_does_not_fit_is_named(registers: int, smem_bytes: int, num_warps: int, said: str) -> None:
     """One line: the resource, the need, the limit."""
-    with pytest.raises(DoesNotFit, match=said) as caught:
-        occupancy(needs(registers, smem_bytes), num_warps, H200)
-    assert "\n" not in str(caught.value)
+    refusal = occupancy(needs(registers, smem_bytes), num_warps, H200)
+    assert isinstance(refusal, Refusal) and refusal.kind == "does not fit"
+    assert refusal.reason.startswith(said) and "\n" not in refusal.reason
 
 
 @given(

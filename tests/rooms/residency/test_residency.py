@@ -8,8 +8,9 @@ from support.strategies import TOY
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.refusal import DoesNotFit
 from tilesight.simulator.residency import residency
-from tilesight.simulator.residency.occupancy import DoesNotFit, occupancy
+from tilesight.simulator.residency.occupancy import occupancy
 from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.simulate import launches_of, simulate
 from tilesight.simulator.simulate_launches import simulate_launches

@@ -195,3 +195,20 @@ def test_counts_pass_through() -> None:
     """Operations and exponentials are those of the work."""
     seen = cost(Work(exp_count=11, fma_flop=22, smem_read_bytes=33, smem_write_bytes=44))
     assert (seen.exp_count, seen.other_flop, seen.smem_read_bytes, seen.smem_write_bytes) == (11, 22, 33, 44)
+
+
+def test_arithmetic_without_matmuls_takes_one_issue_slot_a_warp() -> None:
+    """Four schedulers issue 200 instructions in 50 cycles; more slots than that are for code beside wgmma."""
+    assert pipe("issue", cost(Work(alu_count=6400))) - pipe("issue", cost(Work())) == 50
+
+
+def test_warps_that_find_no_columns_share_the_rows() -> None:
+    """Split-K of eight columns: the one group of columns reads A once, and each of four warps all of B."""
+    narrow = Matmul(m=64, n=8, k=16)
+    assert operand_smem_bytes(narrow, 2, 4, "mma", "k") == 64 * 16 * 2 + 4 * (16 * 8 * 2)
+
+
+def test_tiles_say_nothing_of_pauses_of_the_clock() -> None:
+    """Only compiled code is followed closely enough to see the clock of lone CTAs rise."""
+    seen = cost(Work(matmuls=(PRODUCT,)))
+    assert (seen.restarts, seen.rested_cycles) == (0, 0)

@@ -136,28 +136,7 @@ def test_the_lowest_bits_are_extended(value: int, width: int) -> None:
     assert (number(unsigned), signed(number(found))) == (low, signed(low, width))
 
 
-@given(WORDS, WORDS, st.integers(0, 0xFFFF))
-def test_bytes_are_permuted(a: int, b: int, selector: int) -> None:
-    """Words that are packed of two halves would be wrong."""
-    (found,), _ = arithmetic.permute((), [word(a), word(selector), word(b)])
-    source = a.to_bytes(4, "little") + b.to_bytes(4, "little")
-    chosen = [selector >> 4 * i & 15 for i in range(4)]
-    exact = bytes(255 * (source[one & 7] >> 7) if one & 8 else source[one] for one in chosen)
-    assert number(found).to_bytes(4, "little") == exact
-
-
-def test_lanes_vote() -> None:
-    """A branch that a warp takes together would be taken by some of its lanes."""
-    held = (np.arange(64) < 40).reshape(1, 2, 32)
-    vote = find_operation("VOTEU.ANY")
-    assert vote
-    (ballot,), (any_lane,) = vote(("ANY",), [held])
-    _, (all_lanes,) = vote(("ALL",), [held])
-    assert ballot.ravel().tolist() == [WORD - 1, 255]
-    assert (any_lane.ravel().tolist(), all_lanes.ravel().tolist()) == ([True, True], [True, False])
-
-
-@pytest.mark.parametrize("opcode", ["FMUL", "LDG.E.128", "HGMMA.64x64x16.F32", "MUFU.EX2"])
+@pytest.mark.parametrize("opcode", ["HFMA2", "LDG.E.128", "HGMMA.64x64x16.F32", "MUFU.EX2"])
 def test_what_works_on_data_has_no_known_result(opcode: str) -> None:
     """A branch on data would be followed as if its data were known."""
     operation = find_operation(opcode)

@@ -93,10 +93,10 @@ def test_copies_of_listed_rows_and_without_descriptors_are_not_followed() -> Non
 
 
 def test_a_warp_clears_shared_memory_and_each_cta_stores_its_own() -> None:
-    """What is loaded afterwards: what the first thread of each CTA has stored, over zeros."""
+    """What is loaded afterwards: what all threads of each CTA have stored, over zeros."""
     threads = Threads(constants={}, special={})
     threads.registers["R2"] = 4096 + 4 * LANES, True
-    threads.registers["R3"] = np.array([5, 6]).reshape(2, 1, 1) + 1000 * LANES, True
+    threads.registers["R3"] = np.array([5, 6]).reshape(2, 1, 1), True
     threads.registers["UR4"] = word(4096), True
     for text in ("STS [R2], RZ", "STS [UR4+0x8], R3", "LDS R5, [UR4+0x8]", "LDS R6, [UR4+0xc]", "LDS R7, [UR4+0x80]"):
         step_of(instruction(text))(threads, TRUE[0])

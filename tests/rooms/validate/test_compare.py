@@ -22,6 +22,7 @@ from support.made_up_measurements import (
     some_points,
 )
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.refusal import Refusal
 from tilesight.simulator.simulate import simulate
 from tilesight.validate.compare.campaign import compare_rows
 from tilesight.validate.compare.compare import (
@@ -195,7 +196,7 @@ def test_what_is_doubted_does_not_count() -> None:
     wrong = compared(large_point(block_m=64), {"time_s": 9}, oracle_error=1.5)
     doubted = compared(large_point(block_n=32), {"time_s": 9}, doubts=("outputs stale: ...",))
     point = large_point(num_stages=2)
-    misfit = compare(measured(point, predicted(point)), "cannot be predicted: too large")
+    misfit = compare(measured(point, predicted(point)), Refusal("does not fit", "cannot be predicted: too large"))
     gone = lost(large_point(num_stages=4), "hang")
     every = [good, wrong, doubted, misfit, gone]
     assert all_statistics(every)["time_s"].points == 1

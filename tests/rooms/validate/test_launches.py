@@ -8,6 +8,7 @@ import pytest
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Resources
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.refusal import Refusal
 from tilesight.validate.experiments.launches import (
     SUBJECTS,
     WAYS,
@@ -187,4 +188,4 @@ def test_compiled_resources_reach_the_prediction() -> None:
 def test_a_schedule_that_does_not_compile_is_refused() -> None:
     """With the compiler's reason."""
     with pytest.raises(ValueError, match="schedule unfused: ptxas died"):
-        predict_launches(PROBLEM, H200, compiler=lambda pairs: ["ptxas died"] * len(pairs))
+        predict_launches(PROBLEM, H200, compiler=lambda pairs: [Refusal("does not fit", "ptxas died")] * len(pairs))

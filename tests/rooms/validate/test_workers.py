@@ -15,6 +15,7 @@ from support.waiting import HANG_S, ended, patient_timer
 from tilesight.simulator.jobs import processes
 from tilesight.simulator.jobs.processes import Died
 from tilesight.simulator.launch.program import Resources
+from tilesight.simulator.refusal import Refusal
 from tilesight.validate.compare.campaign import measure_points, plan
 from tilesight.validate.counters.ncu import NcuFailed
 from tilesight.validate.counters.ncu_output import CountedLaunch
@@ -287,8 +288,9 @@ def test_what_cannot_run_becomes_a_row(lane: Make) -> None:
     """A kernel that does not compile, a schedule that cannot do the problem: with reasons, and no worker is asked."""
     points = [a_point("naive"), a_point("flash1", replace(PROBLEM, dtype="fp8")), a_point()]
 
-    def compiler(wanted: Sequence[Any]) -> list[Resources | str]:
-        return ["needs 278528 B of shared memory" if launch.name == "softmax" else RESOURCES for launch, _ in wanted]
+    def compiler(wanted: Sequence[Any]) -> list[Resources | Refusal]:
+        refusal = Refusal("does not fit", "needs 278528 B of shared memory")
+        return [refusal if launch.name == "softmax" else RESOURCES for launch, _ in wanted]
 
     kept: list[Row] = []
     rows = measure_points(points, H200, [lane()], compiler, known=[], keep=kept.append)

@@ -36,25 +36,16 @@ def explain(
         refuse_unread_shape(typed_options(context), [find_schedule(schedule)])
     given: dict[str, int | None] = {"registers": None, "smem_bytes": None}
     resources_of, remark = compiler_for(asked, device, given, wanted_by="explain")
-    from ..fit import fitted
+    from ..fit import resolved
 
-    chosen, resources, shrunk = fitted(asked, schedule, config.chosen(), device, given, resources_of, "compiled")
-    assert resources is not None, "all launches are compiled"
+    runs = resolved(asked, schedule, config.chosen(), device, given, resources_of, "compiled")
     announce_compiler()
     from ...simulator import explain as door
     from ...simulator.display import render
     from ...simulator.report.explain import explain_dict, explain_text
 
-    found = door.explain(
-        asked,
-        schedule=schedule,
-        config=chosen,
-        device=device,
-        resources=resources,
-        l2=machine.l2,
-        overhead=machine.overhead,
-    )
-    notes = (*machine.notes(), *([shrunk] if shrunk else ()), remark, *found.prediction.notes)
+    found = door.explain_resolved(runs, device, l2=machine.l2, overhead=machine.overhead)
+    notes = (*machine.notes(), remark, *found.prediction.notes)
     found = replace(found, prediction=replace(found.prediction, device=name, notes=notes))
     if json:
         show(render.to_json(explain_dict(found, sass)))

@@ -1,73 +1,73 @@
 """`tilesight predict`: bytes and time of the kernels that a function of the user's launches."""
 
+import gzip
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ...simulator.device.device import catalogue
-from ..options import DEFAULT_DEVICE, DEVICE_DOC, device_given
-from ..output import BadInput, Failed, announce_compiler, bad_input, show, text_color, text_width
-from ..parse import flag, one_of, option
+from ..given import made
+from ..kernels import L2, TIME_LIMIT_S, Target, TimeLimit, simulated
+from ..options import Devices, Settings, devices_given, one_device, set_notes
+from ..output import BadInput, check_outputs, show, text_color, text_width, write_file
+from ..parse import flag, option
 
 
 def predict(
-    target: Annotated[
-        str,
-        typer.Argument(
-            help="Function without arguments that launches Triton kernels, on tensors without data.",
-            metavar="FILE.py:FUNCTION",
-        ),
-    ],
-    device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE,
-    set_: Annotated[
-        list[str] | None,
-        option("--set", "What if: change a number of the device, e.g. l2_bytes=30MiB; repeatable.", "KEY=VALUE"),
-    ] = None,
-    l2: Annotated[
-        str,
-        option(
-            "--l2",
-            "Caches before each launch: as those before left them, empty, or as itself left them.",
-            "pipeline|cold|warm",
-            one_of("pipeline", "cold", "warm"),
-        ),
-    ] = "pipeline",
-    json: Annotated[bool, flag("--json", "Print JSON.")] = False,
+    context: typer.Context,
+    target: Target,
+    device: Devices = None,
+    set_: Settings = None,
+    l2: L2 = "pipeline",
+    time_limit: TimeLimit = TIME_LIMIT_S,
+    json: Annotated[bool, flag("--json", "Print JSON; of several devices a list.")] = False,
     csv: Annotated[bool, flag("--csv", "Print CSV, a line for each launch.")] = False,
+    html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
+    trace: Annotated[
+        Path | None,
+        option(
+            "--trace",
+            "Write a timeline of CTAs on SMs for https://ui.perfetto.dev; compressed if FILE ends in .gz.",
+            "FILE",
+        ),
+    ] = None,
 ) -> None:
-    """Predict every kernel that a function launches: time, what binds it, and bytes at every level of memory."""
+    """Predict every kernel that a function launches: time, what binds it, and bytes at every level of memory.
+
+    The function runs in a process of its own and its launches are recorded, not run: tensors with device="meta" or
+    "cuda" need no data; values that decide addresses are read from tensors on the CPU. Repeat --device to compare.
+    """
     if json and csv:
         raise BadInput("--json and --csv: give one")
-    name, gpu = device_given(device, set_)
-    from ...compiling import why_not
+    check_outputs(html=html, trace=trace)
+    devices = devices_given(device, set_)
+    one_device(devices, trace=trace)
+    found = []
+    for name, gpu in devices.items():
+        outcome = simulated(
+            target, name, gpu, set_, l2=l2, time_limit_s=time_limit, command="predict", record=trace is not None
+        )
+        prediction = outcome.prediction
+        found.append(replace(prediction, notes=(*set_notes(set_), *prediction.notes)))
+        if trace and outcome.timeline:
+            from ...simulator.report.perfetto import trace_of
 
-    if reason := why_not():
-        raise BadInput(f"predict: {reason}")
-    from ...kernels.capture.file import CannotCapture, UserCodeFailed, capture_function
-    from ...predicting import predict_calls
+            text = trace_of(outcome.timeline).text.encode()
+            packed = gzip.compress(text, mtime=0) if trace.suffix == ".gz" else text
+            write_file(trace, packed, "open it at https://ui.perfetto.dev")
     from ...simulator.display import render
-    from ...simulator.prediction.kernels import KernelRow
+    from ...simulator.report.kernels import kernels_json, kernels_rows, kernels_text
 
-    try:
-        found = capture_function(target, device, set_ or ())
-    except CannotCapture as error:
-        raise BadInput(str(error)) from None
-    except UserCodeFailed as error:
-        raise Failed(str(error)) from None
-    calls = [
-        KernelRow(name=one[0], grid=one[1], num_warps=0, num_stages=0, refused=one[2])
-        if isinstance(one, tuple)
-        else one
-        for one in found
-    ]
-    announce_compiler()
-    with bad_input():
-        predicted = predict_calls(calls, gpu, name, l2=l2)
+    if html:
+        from ...simulator.report.kernels_html import kernels_html
+
+        write_file(html, kernels_html(found, target, made(context)))
     if json:
-        show(render.to_json(predicted.to_dict()))
+        show(render.to_json(kernels_json(found)))
     elif csv:
-        show(render.to_csv(predicted.flat_rows()))
+        show(render.to_csv(kernels_rows(found)))
     else:
-        show(predicted.text(text_width(), text_color()))
-    if not predicted.is_predicted:
+        show(kernels_text(found, text_width(), text_color()))
+    if not any(one.is_predicted for one in found):
         raise typer.Exit(1)

@@ -65,20 +65,19 @@ def simulate(
     with bad_input("schedule"):
         refuse_unread_shape(typed, [find_schedule(schedule)])
     resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled)
-    from ..fit import fitted
+    from ..fit import resolved
 
-    chosen, resources, shrunk = fitted(asked, schedule, config.chosen(), device, given, resources_of, kind)
+    runs = resolved(asked, schedule, config.chosen(), device, given, resources_of, kind)
     announce_compiler()
     from ...simulator import simulate as door
     from ...simulator.display import render
     from ...simulator.report.perfetto import trace_of
     from ...simulator.report.simulate import simulate_text
 
-    settings: dict[str, Any] = given | {"l2": machine.l2, "overhead": machine.overhead, "resolution": resolution}
-    settings |= {"schedule": schedule, "config": chosen, "device": device, "steady_state": not full}
-    settings |= {"resources": resources, "cost": kind}
+    settings: dict[str, Any] = {"l2": machine.l2, "overhead": machine.overhead, "resolution": resolution}
+    settings |= {"steady_state": not full}
     if trace:
-        prediction, timeline = door.simulate_with_timeline(asked, **settings)
+        prediction, timeline = door.predict_with_timeline(runs, device, **settings)
         made = trace_of(timeline, trace_sms)
         if trace_sms is None and made.shown < made.sms:
             shown = f"{made.shown} of {made.sms} SMs"
@@ -87,7 +86,7 @@ def simulate(
         compressed = trace.suffix == ".gz"
         write_file(trace, gzip.compress(text, mtime=0) if compressed else text, "open it at https://ui.perfetto.dev")
     else:
-        prediction = door.simulate(asked, **settings)
-    notes = (*machine.notes(), *([shrunk] if shrunk else ()), *of_use(remarks, prediction.launches), *prediction.notes)
+        prediction = door.predict(runs, device, **settings)
+    notes = (*machine.notes(), *of_use(remarks, prediction.launches), *prediction.notes)
     prediction = replace(prediction, device=name, notes=notes)
     show(render.to_json(prediction.to_dict()) if json else simulate_text(prediction, device))

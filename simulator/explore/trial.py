@@ -1,0 +1,138 @@
+"""Tries configurations: what each is predicted to take, or why it cannot run; launches of each are built once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from .. import units
+from ..device.device import Device
+from ..jobs.pool import Progress, run_all
+from ..prediction.prediction import Prediction
+from ..problems.problem import Problem
+from ..refusal import Refusal
+from ..resolve import Launches, Resolved, ResourcesOf, attempt_launches, resolve
+from ..simulate import predict
+from .candidate import Candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How all configurations are simulated. Args: as in `simulate`."""
+
+    l2: str = "cold"
+    overhead: str = "stream"
+    resolution: str = "chunk"
+    registers: int | None = None
+    smem_bytes: int | None = None
+    cost: str = "compiled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A configuration to try. Args: launches: of it, or why there are none; None where nobody has built them yet."""
+
+    candidate: Candidate
+    launches: Launches | Refusal | None = None
+
+
+def resolved_as(
+    problem: Problem,
+    device: Device,
+    settings: Settings,
+    candidate: Candidate,
+    launches: Launches | Refusal | None = None,
+) -> Resolved | Refusal:
+    """What runs of a candidate, or why nothing does. Args: launches: as in `Trial`."""
+    return resolve(
+        problem,
+        candidate.schedule,
+        candidate.config,
+        device,
+        registers=settings.registers,
+        smem_bytes=settings.smem_bytes,
+        resources=candidate.resources,
+        cost=settings.cost,
+        built=launches,
+    )
+
+
+def predicted(resolved: Resolved, device: Device, settings: Settings) -> Prediction:
+    """The prediction of what runs."""
+    return predict(resolved, device, l2=settings.l2, overhead=settings.overhead, resolution=settings.resolution)
+
+
+def tried(problem: Problem, device: Device, settings: Settings, trial: Trial) -> Trial:
+    """The trial with what became of its candidate."""
+    candidate = trial.candidate
+    if candidate.reason:
+        return trial
+    resolved = resolved_as(problem, device, settings, candidate, trial.launches)
+    if isinstance(resolved, Refusal):
+        return Trial(candidate=replace(candidate, reason=resolved.reason), launches=resolved)
+    done = candidate_of(predicted(resolved, device, settings), device)
+    return Trial(candidate=replace(done, resources=candidate.resources), launches=resolved.launches)
+
+
+def ranking(
+    problem: Problem,
+    device: Device,
+    trials: Sequence[Trial],
+    settings: Settings,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> list[Candidate]:
+    """Candidates with what became of them: those that fit by time, then those that do not.
+
+    Args:
+        workers, progress: as `explore`.
+    """
+    done = run_all(partial(tried, problem, device, settings), trials, workers, progress)
+    return sorted((trial.candidate for trial in done), key=rank_of)
+
+
+def rank_of(candidate: Candidate) -> tuple[object, ...]:
+    """Those that fit first; by time, then bytes, then name and options, so that the order is always the same.
+
+    Where tiles alone say that a configuration spills, its time is worth little, and it stands behind the others.
+    """
+    choices = tuple(candidate.config_dict().values())
+    without = candidate.prediction is None
+    return not candidate.fits, without, candidate.may_spill, candidate.costs, candidate.schedule, choices
+
+
+def with_resources(trials: Sequence[Trial], problem: Problem, device: Device, resources_of: ResourcesOf) -> list[Trial]:
+    """The trials with the resources of their launches, or with the reason why they have none."""
+    built = [
+        attempt_launches(problem, trial.candidate.schedule, trial.candidate.config, device)
+        if trial.launches is None
+        else trial.launches
+        for trial in trials
+    ]
+    pipelines = {number: launches for number, launches in enumerate(built) if not isinstance(launches, Refusal)}
+    answers = dict(zip(pipelines, resources_of(list(pipelines.values())), strict=True))
+    done = []
+    for number, (trial, launches) in enumerate(zip(trials, built, strict=True)):
+        answer = answers.get(number)
+        if isinstance(answer, Refusal):
+            done.append(Trial(candidate=replace(trial.candidate, reason=answer.reason), launches=launches))
+        else:
+            done.append(Trial(candidate=replace(trial.candidate, resources=answer), launches=launches))
+    return done
+
+
+def candidate_of(prediction: Prediction, device: Device) -> Candidate:
+    """The candidate that was predicted; it does not fit where device memory runs out."""
+    reason = "" if prediction.fits else memory_reason(prediction.peak_memory_bytes, device)
+    return Candidate(
+        schedule=prediction.schedule,
+        config=prediction.config,
+        options=prediction.options,
+        prediction=prediction,
+        reason=reason,
+    )
+
+
+def memory_reason(peak_memory_bytes: int, device: Device) -> str:
+    """Why a problem is too large for a device, in one line."""
+    need, have = units.capacity(peak_memory_bytes), units.capacity(device.hbm_bytes)
+    return f"device memory: needs {need}, {device.name} has {have}"

@@ -1,0 +1,173 @@
+"""Launches of compiled kernels in, predictions out: traced, the best of autotuned configurations chosen, simulated."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from .device.device import Device
+from .launch.program import Launch, Resources
+from .prediction.kernel_row import KernelRow
+from .prediction.kernels import KernelsPrediction
+from .prediction.timeline import Timeline, joined, programs_of, timeline_of
+from .residency.residency import residency_of_ctas
+from .simulate_launches import SimulatedLaunches, simulate_launches
+from .trace.cta.given import Called, Refused
+from .trace.program.launch import Traced, launches_of, trace
+
+L2 = ("pipeline", "cold", "warm")
+"""What a launch finds in the caches: what those before left, nothing, or what itself left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledLaunch:
+    """A launch whose kernel was compiled, or refused.
+
+    Args:
+        row: what is known of it; its `refused` says why there is no code; called: with the code, None if refused.
+        tuned: number of the autotuned launch that it is one configuration of; -1: it is none.
+    """
+
+    row: KernelRow
+    called: Called | None
+    tuned: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedKernels:
+    """What became of them.
+
+    Args:
+        prediction: a row for each launch, of an autotuned one for the fastest configuration.
+        compiled, launches: of each row; None where it was refused; timeline: where it was asked for.
+    """
+
+    prediction: KernelsPrediction
+    compiled: tuple[Called | None, ...]
+    launches: tuple[Launch | None, ...]
+    timeline: Timeline | None
+
+
+def predict_kernels(
+    asked: Sequence[CompiledLaunch], device: Device, name: str, *, l2: str, record: bool = False
+) -> SimulatedKernels:
+    """Predict launches that follow each other.
+
+    Args:
+        asked: in the order of their calls; name: of the device, for people; l2: one of `L2`;
+        record: whether to record when each CTA ran (steps through every CTA).
+
+    Raises:
+        ValueError: l2 is none of them (one line).
+    """
+    if l2 not in L2:
+        raise ValueError(f"l2 = {l2!r}: must be one of {', '.join(L2)}")
+    traced = [_traced(one, device) for one in asked]
+    rows = [row for row, _ in traced]
+    ways = [way for _, way in traced]
+    chosen, configurations = _choose(rows, ways, [one.tuned for one in asked], device)
+    kept = [number for number in chosen if ways[number] is not None]
+    runs = _simulate([way for number in kept if (way := ways[number]) is not None], device, l2, record)
+    by_number = dict(zip(kept, runs.each, strict=True))
+    places = {number: place for place, number in enumerate(chosen)}
+    return SimulatedKernels(
+        prediction=KernelsPrediction(
+            device=name,
+            l2=l2,
+            rows=tuple(_with(rows[number], by_number.get(number)) for number in chosen),
+            configurations=tuple((places[best], every) for best, every in configurations),
+        ),
+        compiled=tuple(asked[number].called if number in by_number else None for number in chosen),
+        launches=tuple(by_number[number].launch if number in by_number else None for number in chosen),
+        timeline=runs.timeline,
+    )
+
+
+def room_of(resources: Resources, grid: tuple[int, int, int], device: Device) -> float:
+    """What L1 has for each of the CTAs of a launch that share an SM [B]."""
+    one = residency_of_ctas(resources, resources.warps_per_cta, prod(grid), device)
+    return one.l1_bytes / one.ctas_per_busy_sm
+
+
+def _traced(asked: CompiledLaunch, device: Device) -> tuple[KernelRow, Traced | None]:
+    if asked.called is None:
+        return asked.row, None
+    try:
+        one = trace(asked.called, room_of(asked.called.resources, asked.row.grid, device))
+    except ValueError as error:  # Refused, or a CTA that does not fit an SM
+        text = str(error)
+        told = text if isinstance(error, Refused) or asked.row.name in text else f"kernel {asked.row.name}: {text}"
+        return replace(asked.row, refused=told), None
+    read = (f"kernel {asked.row.name}: values of {', '.join(one.read)} were used",) if one.read else ()
+    row = replace(
+        asked.row,
+        executed_instructions=one.instructions,
+        known_accesses=one.known,
+        accesses=one.accesses,
+        notes=(*one.notes, *read),
+    )
+    return row, one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A launch that was simulated. Args: simulated: it, and those that ran with it; number: which of these it is."""
+
+    simulated: SimulatedLaunches
+    launch: Launch
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Runs:
+    each: list[_Run]
+    timeline: Timeline | None
+
+
+def _simulate(traced: Sequence[Traced], device: Device, l2: str, record: bool = False) -> _Runs:
+    """Launches with what those before left, or each by itself."""
+    groups = [list(traced)] if l2 == "pipeline" and traced else [[one] for one in traced]
+    each: list[_Run] = []
+    timelines: list[tuple[Timeline, float]] = []
+    for group in groups:
+        launches = launches_of(group)
+        found = simulate_launches(
+            launches, device, l2="warm" if l2 == "warm" else "cold", overhead="graph", record=record
+        )
+        each += [_Run(simulated=found, launch=one, number=number) for number, one in enumerate(launches)]
+        if record:
+            recorded = timeline_of(tuple(launches), found.launches, found.runs, device.sms, programs_of)
+            timelines.append((recorded, found.total.time_s))
+    return _Runs(each=each, timeline=joined(timelines) if timelines else None)
+
+
+def _with(row: KernelRow, run: _Run | None) -> KernelRow:
+    if run is None:
+        return row
+    one = run.simulated.launches[run.number]
+    estimated = one.cost.removeprefix("tiles: ")
+    doubt = (f"kernel {row.name}: cycles estimated from tile sizes: {estimated}",) if one.cost != "compiled" else ()
+    return replace(row, prediction=one, notes=(*row.notes, *doubt))
+
+
+def _choose(
+    rows: list[KernelRow], traced: list[Traced | None], groups: list[int], device: Device
+) -> tuple[list[int], list[tuple[int, tuple[KernelRow, ...]]]]:
+    """Of the configurations of each autotuned launch the fastest by itself; which row, and all that were predicted."""
+    chosen: list[int] = []
+    configurations: list[tuple[int, tuple[KernelRow, ...]]] = []
+    for number, group in enumerate(groups):
+        if group >= 0 and group in groups[:number]:
+            continue
+        alike = [other for other, one in enumerate(groups) if one == group] if group >= 0 else [number]
+        if len(alike) == 1:
+            chosen.append(number)
+            continue
+        ready = [other for other in alike if traced[other] is not None]
+        alone = _simulate([one for other in ready if (one := traced[other]) is not None], device, "cold")
+        tried = {other: _with(rows[other], run) for other, run in zip(ready, alone.each, strict=True)}
+        best = min(ready, key=lambda other: tried[other].traffic.time_s, default=number)
+        configurations.append((best, tuple(tried.get(other, rows[other]) for other in alike)))
+        told = f"kernel {rows[best].name}: fastest of {len(alike)} configurations: {rows[best].label}"
+        rows[best] = replace(rows[best], notes=(*rows[best].notes, told))
+        chosen.append(best)
+    return chosen, configurations

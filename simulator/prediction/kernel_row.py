@@ -1,0 +1,69 @@
+"""One launch that a user's own code makes, and what was predicted of it."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..traffic import Traffic
+from .prediction import LaunchPrediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRow:
+    """One launch.
+
+    Args:
+        name: of the kernel; grid: CTAs along x, y, z; num_warps, num_stages: asked for.
+        prediction: figures; None: the launch was refused, and `refused` says why, in one line.
+        executed_instructions: that all warps issue; known_accesses, accesses: instructions that touch global memory,
+            those whose addresses are known, and all.
+        notes: remarks, one line each; label: configuration of an autotuned launch, where it is one.
+    """
+
+    name: str
+    grid: tuple[int, int, int]
+    num_warps: int
+    num_stages: int
+    prediction: LaunchPrediction | None = None
+    executed_instructions: int = 0
+    known_accesses: int = 0
+    accesses: int = 0
+    notes: tuple[str, ...] = ()
+    label: str = ""
+    refused: str | None = None
+
+    @property
+    def traffic(self) -> Traffic:
+        """Bytes, operations, cycles, time; nothing of a launch that was refused."""
+        return self.prediction.traffic if self.prediction else Traffic()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The launch's object in `predict --json`; figures of a launch that was refused are null."""
+        one = self.prediction
+        return {
+            "name": self.name,
+            "grid": list(self.grid),
+            "num_warps": one.num_warps if one else self.num_warps,
+            "num_stages": self.num_stages,
+            "registers_per_thread": one.registers_per_thread if one else None,
+            "spilled_bytes_per_thread": one.spilled_bytes_per_thread if one else None,
+            "smem_bytes_per_cta": one.smem_bytes_per_cta if one else None,
+            "executed_instructions": self.executed_instructions if one else None,
+            "traffic": traffic_dict(one.traffic) if one else None,
+            "clock_hz": one.clock_hz if one else None,
+            "sustained_clock_hz": one.sustained_clock_hz if one else None,
+            "bottleneck": one.bottleneck if one else None,
+            "ctas_per_sm": one.ctas_per_sm if one else None,
+            "known_accesses": self.known_accesses if one else None,
+            "accesses": self.accesses if one else None,
+            "notes": list(self.notes),
+            "refused": self.refused,
+        }
+
+
+def traffic_dict(traffic: Traffic) -> dict[str, Any]:
+    """Traffic as `simulate --json` has it."""
+    return asdict(traffic) | {
+        "l2_hit_fraction": traffic.l2_hit_fraction,
+        "hbm_bytes_per_s": traffic.hbm_bytes_per_s,
+        "matmul_flop_per_s": traffic.matmul_flop_per_s,
+    }

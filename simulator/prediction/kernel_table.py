@@ -1,0 +1,79 @@
+"""Launches of a user's kernels, and the configurations of an autotuned one, as tables."""
+
+from collections.abc import Callable, Sequence
+
+from .. import units
+from ..display.columns import Column
+from ..display.words import percent
+from .kernel_row import KernelRow
+from .prediction import LaunchPrediction
+
+NONE = "-"
+
+
+def launch_columns(rows: Sequence[KernelRow]) -> list[Column]:
+    """The launches that were predicted, in order. Args: rows: those that were refused are left out."""
+    shown = [(row, row.prediction) for row in rows if row.prediction]
+    total_s = sum(one.traffic.time_s for _, one in shown) or 1.0
+
+    def column(title: str, cell: Callable[[LaunchPrediction], str], rank: int = 0, left: bool = False) -> Column:
+        return Column(title=title, cells=[cell(one) for _, one in shown], rank=rank, left=left)
+
+    return [
+        column("launch", lambda one: one.name, left=True),
+        Column(title="grid", cells=[grid_text(row.grid) for row, _ in shown], rank=3),
+        column("regs", lambda one: str(one.registers_per_thread), 5),
+        column("smem", lambda one: units.capacity(one.smem_bytes_per_cta), 5),
+        column("spill", lambda one: f"{one.spilled_bytes_per_thread} B", 4),
+        column("CTAs/SM", lambda one: str(one.ctas_per_sm), 4),
+        column("HBM read", lambda one: units.traffic(one.traffic.hbm_read_bytes)),
+        column("written", lambda one: units.traffic(one.traffic.hbm_write_bytes), 1),
+        column("L2 read", lambda one: units.traffic(one.traffic.l2_read_bytes), 6),
+        column("L2 written", lambda one: units.traffic(one.traffic.l2_write_bytes), 7),
+        column("SRAM fill", lambda one: units.traffic(one.traffic.smem_fill_bytes), 2),
+        column("time", lambda one: units.duration(one.traffic.time_s)),
+        column("bound by", lambda one: f"{one.bottleneck} {percent(one.bottleneck_share)}", left=True),
+        column("share", lambda one: percent(one.traffic.time_s / total_s)),
+    ]
+
+
+def configuration_columns(rows: Sequence[KernelRow]) -> list[Column]:
+    """Configurations of an autotuned launch, the fastest first; last those that were refused."""
+    ordered = sorted(rows, key=lambda row: row.traffic.time_s if row.prediction else float("inf"))
+
+    def column(title: str, cell: Callable[[LaunchPrediction], str], rank: int = 0) -> Column:
+        return Column(
+            title=title, cells=[cell(row.prediction) if row.prediction else NONE for row in ordered], rank=rank
+        )
+
+    return [
+        Column(title="configuration", cells=told_apart([row.label for row in ordered]), left=True),
+        column("time", lambda one: units.duration(one.traffic.time_s)),
+        column("regs", lambda one: str(one.registers_per_thread), 2),
+        column("spill", lambda one: f"{one.spilled_bytes_per_thread} B", 3),
+        column("CTAs/SM", lambda one: str(one.ctas_per_sm), 2),
+        column("HBM read", lambda one: units.traffic(one.traffic.hbm_read_bytes), 1),
+        Column(title="bound by", cells=[_binds(row) for row in ordered], left=True),
+    ]
+
+
+def _binds(row: KernelRow) -> str:
+    if row.prediction is None:
+        return f"refused: {row.refused}".replace(f"kernel {row.name}: ", "")
+    return f"{row.prediction.bottleneck} {percent(row.prediction.bottleneck_share)}"
+
+
+def grid_text(grid: Sequence[int]) -> str:
+    """A grid without the axes behind that have one CTA, e.g. `64 x 2`."""
+    axes = list(grid)
+    while len(axes) > 1 and axes[-1] == 1:
+        axes.pop()
+    return " x ".join(map(str, axes))
+
+
+def told_apart(labels: Sequence[str]) -> list[str]:
+    """Labels such as `BLOCK: 128, num_warps: 4`, without the parts that all have in common."""
+    parts = [label.split(", ") for label in labels]
+    shared = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set()
+    short = [", ".join(part for part in own if part not in shared) for own in parts]
+    return [text or label for text, label in zip(short, labels, strict=True)]

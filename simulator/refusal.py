@@ -1,0 +1,40 @@
+"""Why something cannot run, as a value: made where that is found out, and handed on to whoever reports it.
+
+Functions that may refuse return what they make or a `Refusal`; only doors for users raise it (`granted`).
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+Made = TypeVar("Made")
+Kind = Literal["not supported", "does not fit"]
+
+
+class DoesNotFit(ValueError):
+    """A CTA needs more of something than one SM has, or the compiler refuses its kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why something cannot run.
+
+    Args:
+        kind: `not supported` where a schedule or a device cannot do the work at all, whatever it takes of an SM;
+            `does not fit` where a CTA takes more than an SM has, or the compiler refuses the kernel.
+        reason: one line.
+    """
+
+    kind: Kind
+    reason: str
+
+    @property
+    def error(self) -> ValueError:
+        """The refusal as an exception."""
+        return DoesNotFit(self.reason) if self.kind == "does not fit" else ValueError(self.reason)
+
+
+def granted(made: Made | Refusal) -> Made:
+    """What was made. Raises: ValueError, DoesNotFit: it was refused; the text is the reason."""
+    if isinstance(made, Refusal):
+        raise made.error
+    return made

@@ -1,0 +1,38 @@
+"""Launches of a user's kernels as one HTML file that opens offline: the tables of the terminal, with all columns."""
+
+from collections.abc import Sequence
+from html import escape
+
+from ..display.columns import Column
+from ..prediction.kernel_table import configuration_columns, launch_columns
+from ..prediction.kernels import KernelsPrediction
+from .kernels import comparison, side_by_side
+from .page import Made, cell, items, page, table
+
+
+def kernels_html(found: Sequence[KernelsPrediction], target: str, made: Made) -> str:
+    """The page. Args: found: one a device; target: function that made the launches; made: what its foot tells."""
+    sections = [
+        f"<h1>{escape(target)}</h1>",
+        '<p class="muted">Predicted by Tilesight, without a GPU.</p>',
+    ]
+    if len(found) > 1:
+        sections += [f"<h2>Each device</h2>{_table(columns)}" for columns in (comparison(found),) if columns]
+        sections += [f"<h2>Each launch</h2>{_table(columns)}" for columns in (side_by_side(found),) if columns]
+    for one in found:
+        sections.append(f"<h2>{escape(one.title)}</h2>")
+        if one.is_predicted:
+            sections.append(_table(launch_columns(one.rows)))
+        for name, rows in one.tuned:
+            sections += [f"<h3>Configurations of {escape(name)}</h3>", _table(configuration_columns(rows))]
+        sections.append(items([" ".join(line.split()) for line in one.remarks]))
+    return page(f"Tilesight: {target}", sections, made, [("device", one.device) for one in found])
+
+
+def _table(columns: Sequence[Column]) -> str:
+    kinds = ["left" if column.left else "" for column in columns]
+    rows = [
+        [cell(text, kind=kind) for text, kind in zip(texts, kinds, strict=True)]
+        for texts in zip(*(column.cells for column in columns), strict=True)
+    ]
+    return table([column.title for column in columns], rows, tuple(one.title for one in columns if one.left))

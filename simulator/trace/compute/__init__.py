@@ -1,0 +1,1 @@
+"""What instructions compute from numbers: floats, and what lanes of a warp tell each other."""

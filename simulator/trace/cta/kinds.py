@@ -1,0 +1,28 @@
+"""Kinds of instructions that touch global memory."""
+
+from ...sass.decode import Instruction
+from ..accesses import COPY, GLOBAL, bytes_of
+from ..tma.boxes import is_copy
+
+ATOMICS = frozenset({"RED", "REDG", "ATOMG", "ATOM"})
+REDUCTION = "UTMAREDG"
+STORES = frozenset({"STG", "ST", "UTMASTG"})
+LOADS = frozenset({"LDG", "LD", COPY})
+TOUCHING = GLOBAL | {COPY} | ATOMICS
+
+
+def is_access(one: Instruction) -> bool:
+    """Whether an instruction touches global memory."""
+    return (one.family in TOUCHING and one.predicate not in ("!PT", "!UPT")) or is_copy(one)
+
+
+def is_atomic(one: Instruction) -> bool:
+    """Whether it adds to what is there, at L2."""
+    return one.family in ATOMICS or one.family == REDUCTION
+
+
+def width_of(instruction: Instruction) -> int:
+    """What a lane moves, vectors of atomics included [B]."""
+    vector = 4 if any(one.endswith("x4") for one in instruction.modifiers) else 1
+    vector = 2 if any(one.endswith("x2") for one in instruction.modifiers) else vector
+    return bytes_of(instruction) * vector

@@ -1,0 +1,75 @@
+"""What commands that take FILE.py:FUNCTION share: the function's launches, recorded and simulated for a device."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..simulator.device.device import Device
+from .output import BadInput, Failed, announce_compiler, bad_input
+from .parse import number, one_of, option
+
+if TYPE_CHECKING:
+    from ..simulator.predict_kernels import SimulatedKernels
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        help="Function without arguments that launches Triton kernels, on tensors without data.",
+        metavar="FILE.py:FUNCTION",
+    ),
+]
+L2 = Annotated[
+    str,
+    option(
+        "--l2",
+        "Caches before each launch: as those before left them, empty, or as itself left them.",
+        "pipeline|cold|warm",
+        one_of("pipeline", "cold", "warm"),
+    ),
+]
+TimeLimit = Annotated[
+    float, option("--time-limit", "What the function may take to make its launches, in seconds.", "SECONDS", number)
+]
+TIME_LIMIT_S = 120.0
+"""What a user's function may take to make its launches, none of which run [s]."""
+
+
+def simulated(
+    target: str,
+    name: str,
+    device: Device,
+    settings: Sequence[str] | None,
+    *,
+    l2: str,
+    time_limit_s: float,
+    command: str,
+    record: bool = False,
+) -> "SimulatedKernels":
+    """Record what a function launches, and simulate it.
+
+    Args:
+        name, device: of the target; settings: what-ifs that made it; command: that asks, for messages.
+
+    Raises:
+        BadInput: there is no such function, it launches nothing, or nothing can be compiled here.
+        Failed: the user's code raised, died or did not end.
+    """
+    from ..compiling import why_not
+
+    if reason := why_not():
+        raise BadInput(f"{command}: {reason}")
+    if not time_limit_s > 0:
+        raise BadInput(f"--time-limit = {time_limit_s:g}: must be more than 0 seconds")
+    from ..kernels.capture.file import CannotCapture, UserCodeFailed, capture_function
+    from ..predicting import simulate_calls
+
+    try:
+        calls = capture_function(target, name, settings or (), time_limit_s)
+    except CannotCapture as error:
+        raise BadInput(str(error)) from None
+    except UserCodeFailed as error:
+        raise Failed(str(error)) from None
+    announce_compiler()
+    with bad_input():
+        return simulate_calls(calls, device, name, l2=l2, record=record)
