@@ -54,6 +54,7 @@ class SmNumbers:
     ldgsts_smem_turn_fraction: float = number(0, 1, part=CODE, doc="LDGSTS's turn at L1, over the lines it writes")
     uniform_interval_cycles: float = number(0, 100, part=CODE, doc="between two instructions of the uniform datapath")
     bsync_cycles: int = number(0, 1000, whole=True, part=CODE, doc="from the end of a divergent branch to what follows")
+    membar_gpu_cycles: int = number(0, 100000, whole=True, part=CODE, doc="MEMBAR for all SMs: at least")
     barrier_arrival_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: for each warp that arrives")
     barrier_release_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: from the last arrival to the release")
     cta_replacement_cycles: float = number(
@@ -112,6 +113,7 @@ class SmNumbers:
     )
     clock_mixed_tensor_fraction: float = number(0.01, 1, part=CLOCK, doc="of the tensor cores, in the mixed load")
     clock_mixed_hbm_fraction: float = number(0.01, 1, part=CLOCK, doc="of the bandwidth of HBM, in the mixed load")
+    clock_burst_load: float = number(1, 100, part=CLOCK, doc="up to which one launch keeps its clock; repeated: 1")
     clock_cluster_ranks: tuple[int, ...] = number(
         0, 7, whole=True, count=8, part=CLOCK, doc="rank of each cluster of SMs by its clock"
     )
@@ -119,6 +121,7 @@ class SmNumbers:
     hbm_channel_bytes: int = number(32, 1 << 24, whole=True, part=HBM, doc="that lie in one channel")
     hbm_mixing_window_bytes: float = number(1, 1e12, part=HBM, doc="over which reads and writes count as mixed")
     hbm_mixing_full_fraction: float = number(0.001, 1, part=HBM, doc="of the rarer direction that costs all of mixing")
+    l2_set_lines: int = number(1, 1024, whole=True, part=HBM, doc="of L2 that one set holds")
     hbm_writing_window_cycles: float = number(1, 1e9, part=HBM, doc="over which the share of time spent writing fades")
 
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)

@@ -10,6 +10,7 @@ A number that comes to mean another granule leaves L2 first:
 CTAs that run together may lie windows apart, and find nothing of each other's.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import gcd
 
@@ -37,8 +38,9 @@ from ..launch.walk import pipelined_stages, steps
 from ..limits import SECTOR_BYTES
 from ..sm.step_cost import StepCost
 
-SPILLED_BYTES, LEAST_BYTES = 1 << 16, 256
-"""Granules of spilled registers: of one size, no larger than the first, a multiple of the second [B]."""
+SPILLED_BYTES, LEAST_BYTES, MOST_SPILLED = 1 << 16, 256, 62
+"""Granules of spilled registers: of one size, no larger than the first, a multiple of the second [B], as long as there
+are no more than the third: bits of a number."""
 SAMPLE_ABOVE_GRANULES, LEAST_SAMPLED = 1 << 17, 4
 """Granules of a tensor of which a few stand for all, and how many of them every tile still has at least."""
 SMALL_TILE = 64
@@ -214,15 +216,15 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
     code.append((HALT, 0))
     tiles: list[Tile] = []
     spans: list[tuple[int, ...]] = []
-    spilled = max(cost.local_bytes for cost in costs.values())
-    granules = cdiv(spilled, SPILLED_BYTES)
-    size = LEAST_BYTES * cdiv(spilled, LEAST_BYTES * granules) if granules else LEAST_BYTES
+    granules, size = _spilled_granules(costs.values())
     for step in order:
         first = len(tiles)
         tiles += (*step.loads, *step.stores)
         middle = first + len(step.loads)
         cost = costs[step.name]
-        passed = cdiv(cost.local_bytes, size), cdiv(cost.local_kept_bytes, size)
+        passed = cost.local_written, cost.local_kept
+        if not cost.local_part_bytes:
+            passed = (1 << cdiv(cost.local_bytes, size)) - 1, (1 << cdiv(cost.local_kept_bytes, size)) - 1
         spans.append((first, middle, middle, len(tiles), cost.waits, *passed))
     lowered_tiles, origins = _lower_tiles(launch, tiles, variables, index)
     return LoweredLaunch(
@@ -241,6 +243,16 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
         spilled_granules=granules,
         spilled_bytes=size,
     )
+
+
+def _spilled_granules(costs: Collection[StepCost]) -> tuple[int, int]:
+    """Granules of a slot's spilled registers, and their size [B]."""
+    part = max(cost.local_part_bytes for cost in costs)
+    if part:
+        return max((cost.local_written | cost.local_kept).bit_length() for cost in costs), part
+    spilled = max(cost.local_bytes for cost in costs)
+    granules = min(cdiv(spilled, SPILLED_BYTES), MOST_SPILLED)
+    return granules, LEAST_BYTES * cdiv(spilled, LEAST_BYTES * granules) if granules else LEAST_BYTES
 
 
 def _lower_tiles(

@@ -14,11 +14,13 @@ class Phase:
     Args:
         step: its name; region: number of the code's region (`trace.paths`), -1: straight code outside of all.
         share: of what one execution of the region takes an SM, without the regions inside.
+        spills: places of the code that move spilled registers, in order.
     """
 
     step: str
     region: int
     share: float
+    spills: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from ..sass.flow import Flow, find_flow
 from ..trace.executions import paths as followed_blocks
 from ..trace.paths import CtaPaths, find_paths
 from .instructions import lower_code
-from .l1_hits import Spilled, find_spilled
+from .l1_hits import Spilled, find_spilled, spilled_by_phase
 from .lane_addresses import with_lane_addresses
 from .match_steps import Attribution, Part, few_items, find_cta, match_steps
 from .mbarriers import (
@@ -169,5 +169,5 @@ def _follow_traced(
         executed=traced.executed,
         paths=paths,
         attributions=attributions,
-        touched=find_spilled(launch, paths, attributions),
+        touched=spilled_by_phase(launch, flow, traced.phases, len(paths.warps)),
     )

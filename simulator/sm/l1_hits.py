@@ -8,7 +8,7 @@ what of that it reads before it has written it, and what L1 takes in between two
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -17,12 +17,15 @@ import numpy as np
 from ..core.sm import instruction as sm
 from ..device.device import Device
 from ..device.sm_numbers import SmNumbers
+from ..integers import cdiv
 from ..launch.program import Launch
+from ..launch.traced import Phase
 from ..launch.walk import steps
 from ..limits import WARP_THREADS, WORD_BYTES
 from ..residency.l1_reuse import Served, served_by_l1
 from ..residency.residency import Residency
 from ..sass.decode import Instruction
+from ..sass.flow import Flow
 from ..sass.opcodes import thread_bytes
 from ..trace.paths import OUTSIDE, CtaPaths
 from .instructions import LOADS, SPILL_LOAD, SPILL_STORE
@@ -30,6 +33,8 @@ from .match_steps import Attribution, Part
 
 STACK_PLACE = re.compile(r"\[R1(?:\+(-?0x[0-9a-f]+))?\]")
 SPILLS = (SPILL_LOAD, SPILL_STORE)
+STACK_PARTS = 62
+"""Parts of a stack that are told apart at most: bits of a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +44,14 @@ class Spilled:
     Args:
         touched: in a step [B].
         kept: of them, read before they are written [B].
+        parts_written, parts_kept, part_bytes: as `StepCost.local_written`, `local_kept` and `local_part_bytes`.
     """
 
     touched: int = 0
     kept: int = 0
+    parts_written: int = 0
+    parts_kept: int = 0
+    part_bytes: int = 0
 
 
 def find_spilled(launch: Launch, paths: CtaPaths, attributions: Mapping[Part, Attribution]) -> dict[str, Spilled]:
@@ -69,6 +78,32 @@ def find_spilled(launch: Launch, paths: CtaPaths, attributions: Mapping[Part, At
         here = Spilled(touched[part.region], kept[part.region])
         for name in attribution.steps:
             by_step[name] = max(by_step.get(name, Spilled()), here, key=lambda spilled: spilled.touched)
+    return by_step
+
+
+def spilled_by_phase(launch: Launch, flow: Flow, phases: Iterable[Phase], warps: int) -> dict[str, Spilled]:
+    """The same of a traced program, whose steps know their code. One word of each part of the stack stands for it."""
+    stack = launch.resources.spilled_bytes_per_thread // WORD_BYTES
+    count = min(STACK_PARTS, stack)
+    samples = {(2 * part + 1) * stack // (2 * count): part for part in range(count)}
+    by_step: dict[str, Spilled] = {}
+    for phase in phases:
+        written: set[int] = set()
+        kept: set[int] = set()
+        for place in phase.spills:
+            words = _words(flow.instructions[place], stack * WORD_BYTES)
+            if flow.instructions[place].family == SPILL_LOAD:
+                kept |= words - written
+            else:
+                written |= words
+        size = WORD_BYTES * WARP_THREADS * warps
+        by_step[phase.step] = Spilled(
+            touched=len(written | kept) * size,
+            kept=len(kept) * size,
+            parts_written=sum(1 << part for word, part in samples.items() if word in written),
+            parts_kept=sum(1 << part for word, part in samples.items() if word in kept),
+            part_bytes=cdiv(stack, count) * size if count else 0,
+        )
     return by_step
 
 

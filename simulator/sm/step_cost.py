@@ -42,6 +42,8 @@ class StepCost:
         local_read_bytes, local_write_bytes: spilled registers that come from L2, and go there [B].
         local_bytes: different bytes of spilled registers that it touches [B].
         local_kept_bytes: those of them that it reads before it writes them [B].
+        local_written, local_kept: the same by parts of the stack, one bit for each, where they are told apart.
+        local_part_bytes: of such a part; 0: they are not, and every step touches the stack from its begin [B].
         restarts: of a lone CTA, how often its matmuls begin after a pause in which the clock of its SM has risen; short
             pauses count in part.
         rested_cycles: how long the clock had been risen by then, in all [cycles].
@@ -64,6 +66,9 @@ class StepCost:
     local_write_bytes: int = 0
     local_bytes: int = 0
     local_kept_bytes: int = 0
+    local_written: int = 0
+    local_kept: int = 0
+    local_part_bytes: int = 0
     restarts: float = 0.0
     rested_cycles: float = 0.0
     covers_l2: bool = False

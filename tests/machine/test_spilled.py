@@ -42,3 +42,52 @@ def test_in_two_partitions_a_copy_takes_room_as_well() -> None:
     body = (Loop(counter="i", trips=TRIPS, body=(Step(name="step"),)),)
     seen = run(launch(body, (tensor("X", 1),), [(0,)] * 2), gpu=GPU, costs={"step": own})
     assert seen.hbm_write_bytes > 0
+
+
+def in_parts(*spans: tuple[int, int]) -> LaunchRun:
+    """Two CTAs, 50 iterations of two steps, on 64 KiB of L2: parts of 8 KiB that each step writes, and reads first."""
+    steps = tuple(Step(name=f"step {number}") for number in range(len(spans)))
+    own = {
+        step.name: replace(cost(100.0), local_written=written, local_kept=kept, local_part_bytes=8 * KIB)
+        for step, (written, kept) in zip(steps, spans, strict=True)
+    }
+    body = (Loop(counter="i", trips=TRIPS, body=steps),)
+    return run(launch(body, (tensor("X", 1),), [(0,)] * 2), gpu=ONE_PARTITION, costs=own)
+
+
+def test_steps_that_touch_other_parts_of_the_stack_take_room_side_by_side() -> None:
+    """Two steps of 24 KiB each fit where they touch the same; two CTAs take 96 of 64 KiB where they do not."""
+    assert in_parts((0b111, 0), (0b111, 0)).hbm_write_bytes == 0
+    apart = in_parts((0b000111, 0), (0b111000, 0))
+    assert apart.hbm_write_bytes == pytest.approx(2 * TRIPS * 48 * KIB, rel=0.1)
+
+
+def test_what_a_step_only_reads_is_not_written_again() -> None:
+    """Two CTAs write 96 KiB once, and read it 50 times through an L2 of 64."""
+    kept = replace(cost(100.0), local_kept=0b111111, local_part_bytes=8 * KIB)
+    costs = {"write": replace(kept, local_written=0b111111, local_kept=0), "read": kept}
+    body = (Step(name="write"), Loop(counter="i", trips=TRIPS, body=(Step(name="read"),)))
+    seen = run(launch(body, (tensor("X", 1),), [(0,)] * 2), gpu=ONE_PARTITION, costs=costs)
+    assert 32 * KIB <= seen.hbm_write_bytes <= 96 * KIB
+    assert seen.hbm_read_bytes >= (TRIPS - 1) * 32 * KIB
+
+
+def test_what_a_step_reads_comes_back_where_it_has_left() -> None:
+    """96 KiB of two CTAs do not fit 64: at least the third of it that has no room is read again each time."""
+    assert in_parts((0b000111, 0), (0b111000, 0), (0, 0b111111)).hbm_read_bytes >= (TRIPS - 1) * 32 * KIB
+
+
+def scattered(kib: int, set_lines: int) -> int:
+    """What two CTAs write to HBM from 64 KiB of L2, half of which may be dirty, with sets of so many lines [B]."""
+    gpu = replace(ONE_PARTITION, l2_dirty_fraction=0.5, l2_set_spread=0.07, sm=replace(GPU.sm, l2_set_lines=set_lines))
+    own = replace(cost(100.0), local_bytes=kib * KIB)
+    body = (Loop(counter="i", trips=TRIPS, body=(Step(name="step"),)),)
+    return run(launch(body, (tensor("X", 1),), [(0,)] * 2), gpu=gpu, costs={"step": own}).hbm_write_bytes
+
+
+def test_full_sets_write_back_what_l2_as_a_whole_could_hold() -> None:
+    """24 of 32 KiB: of sets with six lines on average where eight may be dirty, 5.2 % of the lines are beyond those."""
+    stored = 2 * TRIPS * 12 * KIB
+    assert scattered(12, 16) == pytest.approx(0.052 * stored, rel=0.1)
+    assert scattered(4, 16) < 0.001 * stored
+    assert scattered(12, 1024) == 0

@@ -130,6 +130,6 @@ def _move_tiles(
         else:
             arrival = access_listed(memory, rates, program, tile, ctas.environment, slot, sm, time, move == STORES)
         there = max(there, arrival)
-    if tiles.spilled > 0 and move != STORES and not prefetches:
+    if (tiles.spilled | tiles.reloaded) != 0 and move != STORES and not prefetches:
         there = max(there, pass_spilled(memory, rates, slot, sm, tiles.spilled, tiles.reloaded, time))
     return there

@@ -50,8 +50,9 @@ STEP_TILES = np.dtype(
         ("store_from", np.int64),
         ("store_to", np.int64),
         ("waits", np.int64),  # how often it waits for loads, one wait after the other
-        ("spilled", np.int64),  # granules of spilled registers that it writes to L2
-        ("reloaded", np.int64),  # those of them that it reads before
+        # Granules of spilled registers, one bit for each: those that it writes to L2, and those that it reads before.
+        ("spilled", np.int64),
+        ("reloaded", np.int64),
     ]
 )
 LOOP_NEST = np.dtype(

@@ -119,7 +119,8 @@ class _Body:
                 stores=tuple(tile for n, use in enumerate(own) if use.kind != "load" for tile in made[n]),
             )
             share = sum(sizes[phase] for phase in group) / max(1, self._whole[part[0]])
-            self._phases.append(Phase(step=name, region=part[0], share=share))
+            spills = tuple(place for phase in group for place in self._way.phases.spills.get((part, phase), ()))
+            self._phases.append(Phase(step=name, region=part[0], share=share, spills=spills))
 
     def _loops(self, region: int, counters: tuple[str, ...]) -> Iterator[Loop]:
         stretches = self._stretches(region)

@@ -22,6 +22,8 @@ Part = tuple[int, int]
 """Region, and which piece of it, between the regions inside."""
 SCOREBOARDS = 6
 FETCHES = frozenset({"LDG", "LD"})
+STACK = frozenset({"LDL", "STL"})
+"""What moves spilled registers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +32,12 @@ class Phases:
 
     Args:
         sizes: part -> instructions of each of its phases; phase: (part, place of an access) -> phase it is issued in.
+        spills: (part, phase) -> places that move spilled registers in its work, in order.
     """
 
     sizes: Mapping[Part, tuple[int, ...]]
     phase: Mapping[tuple[Part, int], int]
+    spills: Mapping[tuple[Part, int], tuple[int, ...]]
 
     def of(self, part: Part, place: int, stores: bool) -> int:
         """The phase of an access. Args: stores: it belongs to the work before it, not to what comes after."""
@@ -52,6 +56,7 @@ def find_phases(ways: CtaPaths, positions: tuple[tuple[int, Position], ...]) -> 
         codes[position.region, position.piece][position.trips].append(block)
     sizes: dict[Part, tuple[int, ...]] = {}
     phase: dict[tuple[Part, int], int] = {}
+    spills: dict[tuple[Part, int], list[int]] = defaultdict(list)
     for part, iterations in codes.items():
         # One that runs most of the code stands for all.
         blocks = max(iterations.values(), key=len)
@@ -61,12 +66,16 @@ def find_phases(ways: CtaPaths, positions: tuple[tuple[int, Position], ...]) -> 
             for block in blocks
             for place in range(ways.flow.blocks[block].first, ways.flow.blocks[block].stop)
         ]
-        sizes[part] = _cut(code, looped, part, phase)
-    return Phases(sizes=sizes, phase=phase)
+        sizes[part] = _cut(code, looped, part, phase, spills)
+    return Phases(sizes=sizes, phase=phase, spills={where: tuple(places) for where, places in spills.items()})
 
 
 def _cut(
-    code: list[tuple[int, Instruction]], looped: bool, part: Part, phase: dict[tuple[Part, int], int]
+    code: list[tuple[int, Instruction]],
+    looped: bool,
+    part: Part,
+    phase: dict[tuple[Part, int], int],
+    spills: dict[tuple[Part, int], list[int]],
 ) -> tuple[int, ...]:
     pending: set[int] = set()
     sizes, issued, copied, boxed = [0], False, False, False
@@ -91,5 +100,7 @@ def _cut(
             boxed = issued = True
         if is_access(one):
             phase.setdefault((part, place), len(sizes) - 1)
+        if one.family in STACK:
+            spills[part, max(0, len(sizes) - 2)].append(place)
         sizes[-1] += 1
     return (sizes[0] + sizes[1], *sizes[2:]) if len(sizes) > 1 else tuple(sizes)
