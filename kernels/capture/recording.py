@@ -122,7 +122,7 @@ class Recorder:
             shape=shape,
             strides=strides,
             dtype=tensor.dtype,
-            values=tensor.detach() if tensor.device.type == "cpu" else None,
+            values=None if tensor.is_meta else tensor.detach(),
         )
 
 

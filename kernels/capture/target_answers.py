@@ -10,6 +10,11 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch._library.custom_ops import OPDEFS
+from torch._library.fake_impl import FakeImplHolder
+from torch._library.triton import set_wrap_triton_enabled
+from torch._library.utils import Kernel
+from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
@@ -18,6 +23,9 @@ from ...simulator.device.device import Device
 from ...simulator.limits import WARP_THREADS
 
 IS_CUDA = torch.Tensor.is_cuda.__get__
+DEVICE = torch.Tensor.device.__get__
+CUDA = "13.0"
+"""What a torch that was built for CPUs alone is said to be built with; libraries ask whether, not with which."""
 
 
 @contextmanager
@@ -48,14 +56,20 @@ def answered_for(device: Device) -> Iterator[None]:
         "get_device_properties": lambda *_: properties,
         "synchronize": lambda *_: None,
         "current_stream": lambda *_: SimpleNamespace(cuda_stream=0),
-        "device": lambda *_: nullcontext(),
+        "device": _Device,
         "set_device": lambda *_: None,
     }
     before = driver._active
     with ExitStack() as stack:
         for name, answer in answers.items():
             stack.enter_context(patch.object(torch.cuda, name, answer))
-        stack.enter_context(_AsOnGpu())
+        stack.enter_context(patch.object(torch._C, "_cuda_getCurrentRawStream", lambda *_: 0, create=True))
+        stack.enter_context(patch.object(torch.version, "cuda", torch.version.cuda or CUDA))
+        mode = _AsOnGpu()
+        stack.enter_context(mode)
+        stack.enter_context(set_wrap_triton_enabled(False))
+        for kind, attribute, replacement in _entered_from_below(mode):
+            stack.enter_context(patch.object(kind, attribute, replacement))
         driver.set_active(_driver(device, capability))
         try:
             yield
@@ -63,13 +77,22 @@ def answered_for(device: Device) -> Iterator[None]:
             driver._active = before
 
 
+class _Device(nullcontext):
+    """A `with` block on one of the GPUs, of which there is one."""
+
+    idx = 0
+
+
 class _AsOnGpu(TorchFunctionMode):
     """Tensors that say they are on a GPU, and new ones for a GPU that are made without data."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
-        if function is IS_CUDA or (getattr(function, "__name__", "") == "__get__" and function == IS_CUDA):
-            return True
+        if getattr(function, "__name__", "") == "__get__":
+            if function == IS_CUDA:
+                return True
+            if function == DEVICE:
+                return torch.device("cuda", 0)
         if "device" in options and _is_cuda(options["device"]):
             options["device"] = "meta"
         if function is torch.Tensor.cuda:
@@ -78,7 +101,54 @@ class _AsOnGpu(TorchFunctionMode):
             args = (args[0], *(one for one in args[1:] if not _is_cuda(one)))
             options.pop("device", None)
             return function(*args, **options) if len(args) > 1 or options else args[0]
-        return function(*args, **options)
+        return function(*(args if _is_registered(function) else _together(args)), **options)
+
+
+def _entered_from_below(mode: TorchFunctionMode) -> list[tuple[Any, str, Any]]:
+    """Where torch calls a user's Python without the mode, which it leaves while it works: what is to stand there.
+
+    Those are `backward` of autograd functions, and operators that a library has registered (`torch.library`): of these
+    torch would run, on tensors without data, the shapes' function alone, and no kernel would be launched.
+    """
+
+    def apply(node: Any, *args: Any) -> Any:
+        with mode:
+            return before(node, *args)
+
+    def kernel(holder: Any) -> Any:
+        registered = OPDEFS.get(holder.qualname)
+        latest = holder.kernels[-1] if holder.kernels else None
+        if registered is None or latest is None or registered._init_fn.__module__.startswith("torch."):
+            return latest
+        body = registered._backend_fns.get("cuda", registered._init_fn)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with mode:
+                return body(*args, **kwargs)
+
+        return Kernel(run, latest.source)
+
+    before = BackwardCFunction.apply
+    return [
+        (BackwardCFunction, "apply", apply),
+        (FakeImplHolder, "kernel", property(kernel)),
+    ]
+
+
+def _is_registered(function: Any) -> bool:
+    """Whether it is an operator of a library: its kernels may read the values that torch's own functions do without."""
+    name = getattr(function, "_qualified_op_name", "") or getattr(function, "_name", "")
+    return "::" in name and not name.startswith(("aten::", "prims::"))
+
+
+def _together(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments of a function: where some tensors have no data, those on the CPU lose theirs, as torch mixes none."""
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    if len(tensors) < 2 or len({tensor.is_meta for tensor in tensors}) == 1:
+        return args
+    return tuple(
+        arg.to("meta") if isinstance(arg, torch.Tensor) and arg.dim() and not arg.is_meta else arg for arg in args
+    )
 
 
 def _is_cuda(device: Any) -> bool:

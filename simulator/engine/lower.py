@@ -41,6 +41,9 @@ SPILLED_BYTES, LEAST_BYTES = 1 << 16, 256
 """Granules of spilled registers: of one size, no larger than the first, a multiple of the second [B]."""
 SAMPLE_ABOVE_GRANULES, LEAST_SAMPLED = 1 << 17, 4
 """Granules of a tensor of which a few stand for all, and how many of them every tile still has at least."""
+SMALL_TILE = 64
+"""Tiles so many times smaller than a tensor's largest are right in the mean alone: some fall on no granule that stands
+for others, some on one that stands for all of them."""
 FOLD_ABOVE_GRANULES = 1 << 21
 """Granules of a tensor above which several share a number, so that tables fit a CPU's memory."""
 FOLD_L2_CAPACITIES = 8
@@ -156,7 +159,8 @@ def _chunk_shape(tensor: Tensor, tiles: list[Tile]) -> tuple[int, int]:
             row, col = np.gcd.reduce(tile.lists.pieces, axis=0).tolist()
             high = gcd(high, row) if tile.rows < tensor.rows else high
             wide = gcd(wide, col * tensor.element_bytes) if tile.cols < tensor.cols else wide
-    return high or tensor.rows, wide or tensor.row_bytes
+    # Smaller ones than memory moves would each be paid for with a sector.
+    return high or tensor.rows, max(wide, min(SECTOR_BYTES, tensor.row_bytes)) if wide else tensor.row_bytes
 
 
 def _sampling_stride(tensor: Tensor, tiles: list[Tile], high: int, wide: int) -> int:
@@ -168,7 +172,8 @@ def _sampling_stride(tensor: Tensor, tiles: list[Tile], high: int, wide: int) ->
         min(tile.rows, tensor.rows) * min(tile.cols, tensor.cols) * tensor.element_bytes // (high * wide)
         for tile in tiles
     ]
-    return 1 << max(0, (min(covered) // LEAST_SAMPLED).bit_length() - 1)
+    least = min(count for count in covered if SMALL_TILE * count >= max(covered))
+    return 1 << max(0, (least // LEAST_SAMPLED).bit_length() - 1)
 
 
 def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, int]) -> LoweredLaunch:

@@ -37,7 +37,7 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
             for tile, around in tiles:
                 chosen = np.flatnonzero(columns[tile.slab] == slab_of[tile.slab])
                 if len(chosen):
-                    values = {key: column[chosen] for key, column in columns.items()}
+                    values = {key: columns[key][chosen] for key in _names(tile, around) & columns.keys()}
                     size = program.tensor(name).element_bytes
                     rows = _reach(tile.row, tile.rows, 1, around, values)
                     cols = _reach(tile.col, tile.cols, size, around, values)
@@ -45,6 +45,13 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
                         rows, cols = _listed(tile.lists, values, rows, cols, size)
                     covered[name].add(*rows, *cols)
     return sum(slab.bytes * program.tensor(name).slabs for name, slab in covered.items())
+
+
+def _names(tile: Tile, around: tuple[Loop, ...]) -> set[str]:
+    """Variables and counters that say where a tile lies, and how often."""
+    lists = () if tile.lists is None else (tile.lists.at, tile.lists.until)
+    lengths = (value for loop in around for value in (loop.trips, loop.first, loop.step) if isinstance(value, str))
+    return {tile.slab, *lists, *lengths, *(name for name, _ in (*tile.row, *tile.col))}
 
 
 class _Slab:
@@ -87,8 +94,9 @@ Reach = tuple[np.ndarray, np.ndarray]
 def _listed(lists: Lists, columns: dict[str, np.ndarray], rows: Reach, cols: Reach, size: int) -> tuple[Reach, Reach]:
     """The same for each piece of all lists of each item."""
     begins, ends = columns[lists.at], columns[lists.until]
-    spans = np.concatenate([np.arange(at, until) for at, until in zip(begins, ends, strict=True)])
-    items = np.repeat(np.arange(len(rows[0])), ends - begins)
+    lengths = ends - begins
+    items = np.repeat(np.arange(len(rows[0])), lengths)
+    spans = np.arange(len(items)) + np.repeat(begins - (np.cumsum(lengths) - lengths), lengths)
     first, counts = lists.spans[spans].T
     which = np.repeat(items, counts)
     starts = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)

@@ -94,7 +94,7 @@ def pieces_of(tensor: Tensor, tile: Tile, kind: str, variables: dict[str, int]) 
     for row, col in origins:
         rows = min(tile.rows, tensor.rows - whole.row - row)
         cols = min(tile.cols, tensor.cols - whole.col - col)
-        if rows > 0 and cols > 0:
+        if rows > 0 and cols > 0 and whole.row + row >= 0 and whole.col + col >= 0:
             yield replace(whole, row=whole.row + row, rows=rows, col=whole.col + col, cols=cols)
 
 

@@ -88,7 +88,7 @@ def commands(draw: st.DrawFn) -> list[str]:
     return arguments
 
 
-SLOW = ("compiling the engine", " predictions, about ")
+SLOW = ("compiling the engine", " predictions, about ", " s left")
 """What a slow machine is told while it waits."""
 
 

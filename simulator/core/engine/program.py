@@ -8,7 +8,7 @@ STEP, LOOP, END, HALT = 0, 1, 2, 3
 """Operations of `Program.code`."""
 VARIABLE, COEFFICIENT = 0, 1
 """Elements of a term of an affine origin."""
-TERMS = 2
+TERMS = 4
 """Terms of an affine origin."""
 ROW, COL, LIST = 0, 1, 2
 """Axes of an origin: rows, bytes of a row, and lists of a tile in pieces."""

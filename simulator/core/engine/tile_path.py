@@ -94,7 +94,7 @@ def _access_at(
     tensor = program.tensors[tile.tensor]
     rows = min(tile.rows, tensor.rows - row)
     width = min(tile.row_bytes, tensor.row_bytes - col)
-    if rows <= 0 or width <= 0:
+    if rows <= 0 or width <= 0 or row < 0 or col < 0:
         return time
     whole = tensor.packed == 1 and width == tensor.row_bytes
     total = _in_sectors(rows * width) if whole else rows * _in_sectors(width)

@@ -16,7 +16,7 @@ from ..cta.sites import find_slice
 from ..cta.survey import survey
 from ..memory import Memory, Storage
 from ..touch.classes import OneWay, classes_of
-from ..touch.footprints import Rectangle, rectangles_of
+from ..touch.footprints import rectangles_of
 from ..touch.uses import Use
 from ..values import Array
 from .nest import nest_of
@@ -144,10 +144,14 @@ def _names(storages: dict[int, Storage]) -> dict[int, str]:
 
 def _pieces(use: Use, way: OneWay, storages: dict[int, Storage]) -> list[Piece]:
     address = storages[use.storage].address
-    if use.listing is not None:
-        whole = Rectangle(0, 1, 0, use.listing.width)
-        return [Piece(rectangle=whole, base=np.unique(use.listing.starts) - address, strides=(), trips=1)]
     longest = int(way.trips[use.part[0]].max()) if use.strides else 1
+    if use.uneven is not None:
+        strides = () if use.uneven.stride is None else (use.uneven.stride,)
+        return [
+            Piece(rectangle=listing.piece, base=np.unique(listing.starts) - address, strides=strides, trips=longest)
+            for listing in use.listings
+            if len(listing.starts)
+        ]
     return [
         Piece(rectangle=one, base=use.base - address, strides=use.strides, trips=longest)
         for one in rectangles_of(use.runs)
@@ -158,16 +162,18 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
     called = traced.called
     variables = Variables(called.ctas)
 
-    def tiles(use: Use, counters: tuple[str, ...], members: Array, begin: Array | int) -> list[Tile]:
-        tensor, storage = tensors[use.storage], storages[use.storage]
-        if use.listing is not None:
-            return [listed_tile(use, tensor.name, rows[use.storage], counters, members, storage.address, variables)]
+    def tiles(use: Use, counters: tuple[str, ...], members: Array) -> list[Tile]:
+        tensor, storage, own = tensors[use.storage], storages[use.storage], rows[use.storage]
+        if use.uneven is not None:
+            return [
+                listed_tile(listing, use, tensor.name, own, counters, members, storage.address, variables)
+                for listing in use.listings
+                if len(listing.starts)
+            ]
         return [
             tile
             for one in rectangles_of(use.runs)
-            for tile in tiles_of(
-                use, one, tensor.name, rows[use.storage], counters, members, storage.address, variables, begin
-            )
+            for tile in tiles_of(use, one, tensor.name, own, counters, members, storage.address, variables)
         ]
 
     nest = nest_of(list(traced.ways), variables, tiles)

@@ -22,8 +22,8 @@ from ..values import Array
 from .tiles import Variables
 from .work import work_of
 
-Tiles = Callable[[Use, tuple[str, ...], Array, "Array | int"], list[Tile]]
-"""Tiles of a use, from the counters around it, the members of its class, and where its loop's counter begins."""
+Tiles = Callable[[Use, tuple[str, ...], Array], list[Tile]]
+"""Tiles of a use, from the counters around it, and the members of its class."""
 
 
 @dataclass(slots=True)
@@ -106,15 +106,12 @@ class _Body:
         # Loads that run ahead of a loop do so as a whole.
         groups = [range(len(sizes))] if any(use.ahead for use in uses) else [range(n, n + 1) for n in range(len(sizes))]
         label = "straight" if part[0] == OUTSIDE else f"loop {part[0]}"
-        begin: Array | int = 0 if stretch is None else self._begin(part[0], stretch)
         for number, group in enumerate(groups):
             own = [use for use in uses if use.phase in group]
             name = f"{self._prefix}{label}.{part[1]}.{number}" + (
                 f" from {stretch.first}" if stretch and stretch.first else ""
             )
-            made = {
-                use_number: self._tiles(use, counters, self._kind.members, begin) for use_number, use in enumerate(own)
-            }
+            made = {use_number: self._tiles(use, counters, self._kind.members) for use_number, use in enumerate(own)}
             yield Step(
                 name=name,
                 loads=tuple(tile for n, use in enumerate(own) if use.kind == "load" for tile in made[n]),
@@ -134,6 +131,7 @@ class _Body:
             yield Loop(
                 counter=counter,
                 trips=int(trips[self._kind.members[0]]) if same else self._variables.name(trips),
+                first=self._begin(region, stretch),
                 stages=ahead + 1,
                 body=tuple(self.inside(region, (*counters, counter), stretch)),
             )
@@ -166,15 +164,15 @@ class _Body:
             left = left - taken
         return left
 
-    def _begin(self, region: int, stretch: _Stretch) -> Array | int:
-        """The iteration that a stretch begins with, in each CTA of the class."""
+    def _begin(self, region: int, stretch: _Stretch) -> int | str:
+        """The iteration that a stretch begins with: a number, or a variable where CTAs of the class differ."""
         stretches = self._stretches(region)
         longest = max(stretches, key=lambda one: one.last - one.first)
         if stretch.first <= longest.first:
             return stretch.first
-        behind: Array = self._way.trips[region][self._kind.members] - (self._length(region) - stretch.first)
-        begin: Array = np.maximum(behind, 0)
-        return begin
+        members = self._kind.members
+        begin = np.maximum(self._way.trips[region][members] - (self._length(region) - stretch.first), 0)
+        return int(begin[0]) if not np.ptp(begin) else self._variables.among(begin, members)
 
 
 def _in(use: Use, stretch: _Stretch | None) -> bool:

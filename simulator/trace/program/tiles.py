@@ -8,6 +8,7 @@ from ...dtypes import DTYPES
 from ...launch.lists import Lists
 from ...launch.program import Affine, Tensor, Tile
 from ..touch.footprints import Rectangle
+from ..touch.listing import Listing
 from ..touch.uses import Use
 from ..values import Array
 from .pitches import Rows
@@ -35,6 +36,18 @@ class Variables:
             self.columns[self._names[key]] = np.array(values, dtype=np.int64)
         return self._names[key]
 
+    def among(self, values: Array, members: Array) -> str:
+        """The variable that has these values in some items, and is 0 in all others."""
+        return self.name(self.scattered(values, members))
+
+    def scattered(self, values: Array, members: Array) -> Array:
+        """Values of some items among all of them; of others 0."""
+        if len(members) == self.items:
+            return values
+        found = np.zeros(self.items, dtype=np.int64)
+        found[members] = values
+        return found
+
     def affine(self, values: Array) -> Affine:
         """These values as a variable times what divides all of them."""
         divisor = int(np.gcd.reduce(np.unique(np.abs(values)))) if values.any() else 0
@@ -56,13 +69,12 @@ def tiles_of(
     members: Array,
     address: int,
     variables: Variables,
-    begin: Array | int,
 ) -> list[Tile]:
     """The tiles of a rectangle: one, or its rows one by one where they do not lie at the storage's pitch.
 
     Args:
         name: of the tensor; counters: of the loops around, the outermost first; members: CTAs of the class;
-        address: of the storage; begin: iteration of the innermost loop that its counter's 0 stands for.
+        address: of the storage.
     """
     if rectangle.rows > 1 and rectangle.pitch != rows.pitch:
         single = [
@@ -70,21 +82,15 @@ def tiles_of(
             for number in range(rectangle.rows)
         ]
         return [
-            tile
-            for one in single
-            for tile in tiles_of(use, one, name, rows, counters, members, address, variables, begin)
+            tile for one in single for tile in tiles_of(use, one, name, rows, counters, members, address, variables)
         ]
     pitch = rows.pitch
     at = use.base + rectangle.offset - address + rows.origin
-    if use.strides:
-        at = at + begin * use.strides[-1]
-    # What is masked in a CTA that counts as another one may lie before the storage, where nothing is to be touched.
-    at = np.maximum(at, 0)
     line, col = at // pitch, at % pitch
     count, width = rectangle.rows, rectangle.width
     if count == 1 and width % pitch == 0:
         count, width = width // pitch, pitch
-    row_terms, col_terms = (variables.affine(_scattered(values, members, variables.items)) for values in (line, col))
+    row_terms, col_terms = (variables.affine(variables.scattered(values, members)) for values in (line, col))
     for counter, stride in zip(counters, use.strides, strict=True):
         if stride % pitch == 0 and stride:
             row_terms += ((counter, stride // pitch),)
@@ -104,6 +110,7 @@ def tiles_of(
 
 
 def listed_tile(
+    listing: Listing,
     use: Use,
     name: str,
     rows: Rows,
@@ -113,35 +120,41 @@ def listed_tile(
     variables: Variables,
 ) -> Tile:
     """The tile of a use whose pieces are listed. Args: as of `tiles_of`."""
-    listing, uneven = use.listing, use.uneven
-    assert listing is not None and uneven is not None
+    assert use.uneven is not None
     per = [1]
-    for size in reversed(uneven.sizes[1:]):
+    for size in reversed(use.uneven.sizes[1:]):
         per.insert(0, per[0] * size)
-    pieces = np.divmod(np.maximum(listing.starts - address + rows.origin, 0), rows.pitch)
+    stride = use.uneven.stride or 0
+    starts = listing.starts - address + rows.origin
+    piece, spans = listing.piece, listing.spans
+    if piece.rows > 1 and piece.pitch != rows.pitch:  # row by row
+        starts = (starts[:, None] + piece.pitch * np.arange(piece.rows)).reshape(-1)
+        piece, spans = piece._replace(rows=1), spans * piece.rows
+    row: Affine = ()
+    col: Affine = ()
+    if stride % rows.pitch == 0 and stride:
+        row = ((counters[-1], stride // rows.pitch),)
+    elif stride:
+        col = ((counters[-1], stride),)
+    count, width = piece.rows, piece.width
+    if count == 1 and width % rows.pitch == 0:
+        count, width = width // rows.pitch, rows.pitch
     return Tile(
         tensor=name,
         slab=variables.zero,
-        rows=max(1, listing.width // rows.pitch),
-        cols=min(listing.width, rows.pitch),
+        rows=count,
+        cols=width,
+        row=row,
+        col=col,
         path=use.path,  # type: ignore[arg-type]
         lists=Lists(
-            spans=listing.spans,
-            pieces=np.stack(pieces, axis=1),
-            at=variables.name(_scattered(listing.at, members, variables.items)),
-            until=variables.name(_scattered(listing.until, members, variables.items)),
-            per=tuple(zip(counters, per, strict=True)),
+            spans=spans,
+            pieces=np.stack(np.divmod(starts, rows.pitch), axis=1),
+            at=variables.among(listing.at, members),
+            until=variables.among(listing.until, members),
+            per=tuple(zip(counters, per, strict=False)),
         ),
     )
-
-
-def _scattered(values: Array, members: Array, items: int) -> Array:
-    """Values of a class's CTAs among all items; of others 0."""
-    if len(members) == items:
-        return values
-    found = np.zeros(items, dtype=np.int64)
-    found[members] = values
-    return found
 
 
 def period_of(columns: Mapping[str, Array], items: int) -> int:

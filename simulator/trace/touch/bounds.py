@@ -24,7 +24,7 @@ def farthest(uses: Sequence[Use], trips: Mapping[int, Array], subject: Subject) 
         storage = subject.memory.storages.get(use.storage)
         if storage is None:
             continue
-        low, high = _listed_reach(use.listing) if use.listing is not None else _reach(use, trips)
+        low, high = _listed_reach(use, trips) if use.listings else _reach(use, trips)
         found |= {int(np.argmin(low))} if low.min() < storage.address else set()
         found |= {int(np.argmax(high))} if high.max() > storage.address + storage.size_bytes else set()
     return found
@@ -36,14 +36,25 @@ def _reach(use: Use, trips: Mapping[int, Array]) -> tuple[Array, Array]:
     return use.base + np.minimum(more, 0), use.base + np.maximum(more, 0) + use.runs[-1][0] + use.runs[-1][1]
 
 
-def _listed_reach(listing: Listing) -> tuple[Array, Array]:
+def _listed_reach(use: Use, trips: Mapping[int, Array]) -> tuple[Array, Array]:
     """The same of lists, in whole pieces; a CTA that touches nothing reaches from the last piece to the first."""
+    stride = use.uneven.stride if use.uneven is not None else None
+    more = (stride or 0) * (trips[use.part[0]] - 1)
+    reaches = [_reach_of(listing) for listing in use.listings]
+    low = np.min([low for low, _ in reaches], axis=0)
+    high = np.max([high for _, high in reaches], axis=0)
+    return low + np.minimum(more, 0), high + np.maximum(more, 0)
+
+
+def _reach_of(listing: Listing) -> tuple[Array, Array]:
+    """First byte of the pieces of each CTA, and the one behind the last, int64 (CTAs,) each."""
     ctas = len(listing.at)
     owners = np.repeat(np.repeat(np.arange(ctas), len(listing.spans) // ctas), listing.spans[:, 1])
     low = np.full(ctas, listing.starts.max(initial=0), dtype=np.int64)
     high = np.full(ctas, listing.starts.min(initial=np.iinfo(np.int64).max), dtype=np.int64)
     np.minimum.at(low, owners, listing.starts)
-    np.maximum.at(high, owners, listing.starts + listing.width)
+    piece = listing.piece
+    np.maximum.at(high, owners, listing.starts + piece.pitch * (piece.rows - 1) + piece.width)
     return low, high
 
 

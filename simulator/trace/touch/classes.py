@@ -18,7 +18,7 @@ from ..cta.sites import Slice
 from ..paths import OUTSIDE
 from ..values import Array
 from .bounds import check_bounds, farthest
-from .listing import listing_of
+from .listing import listings_of
 from .phases import Part, Phases, find_phases
 from .sorted_accesses import find_prologues
 from .uses import Use, uses_of
@@ -160,11 +160,11 @@ def _listed(use: Use, one: OneCta, trips: Mapping[int, Array], subject: Subject,
     while one.ways.regions[region].parent != OUTSIDE:
         region = one.ways.regions[region].parent
     done = np.minimum(trips[region] * prod(use.uneven.sizes[1:]), use.uneven.origins.shape[1])
-    listing = listing_of(use.uneven.origins, list(use.uneven.shapes), done, max(1, subject.called.num_stages))
-    if listing is None:
+    listings = listings_of(use.uneven.origins, list(use.uneven.shapes), done, max(1, subject.called.num_stages))
+    if not listings:
         name = subject.memory.storages[use.storage].name
         notes.append(f"kernel {subject.called.name}: {use.kind}s of {name} are too uneven to be listed; taken as even")
-    return replace(use, uneven=None if listing is None else use.uneven, listing=listing)
+    return replace(use, uneven=use.uneven if listings else None, listings=listings)
 
 
 def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
@@ -245,4 +245,7 @@ def _signatures_of(
 
 
 def _only(seen: Seen, chosen: Array) -> Seen:
-    return Seen({at: each[chosen] for at, each in seen.addresses.items()}, {})
+    return Seen(
+        {at: each[chosen] for at, each in seen.addresses.items()},
+        {at: each[chosen] for at, each in seen.active.items()},
+    )

@@ -44,5 +44,6 @@ def missed(passing: Sequence[Passing], room_bytes: float) -> list[Array]:
         hit = near & (by[index] != iteration) if one.load and room_bytes > 0 else np.zeros(len(own), dtype=np.bool_)
         found.append(own[~hit])
         moved += SECTOR_BYTES * float((~near).sum())
-        last[index], by[index] = moved, iteration
+        # What was hit is still there for the next load of the iteration, which need not wait for a fill of its own.
+        last[index], by[index] = moved, np.where(hit, by[index], iteration)
     return found

@@ -11,10 +11,12 @@ import numpy as np
 
 from ...limits import SECTOR_BYTES
 from ..values import Array
-from .footprints import Runs
+from .footprints import Rectangle, Runs, rectangles_of
 
 MOST_PIECES = 1 << 22
 """Pieces of a use that are listed at most."""
+MOST_RECTANGLES = 16
+"""Rectangles, those of different iterations together, that are listed as such; more are listed sector by sector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +24,20 @@ class Listing:
     """Lists of pieces.
 
     Args:
-        starts: int64 (pieces,), where each begins [B]; width: of each [B];
+        starts: int64 (pieces,), where each begins [B]; piece: its extent, at 0;
         spans: int64 (lists, 2): first piece and number of pieces of a list; a list for each iteration of each CTA;
         at, until: int64 (CTAs,), lists of each CTA.
     """
 
     starts: Array
-    width: int
+    piece: Rectangle
     spans: Array
     at: Array
     until: Array
 
 
-def listing_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> Listing | None:
-    """Lists of what each CTA touches in each iteration.
+def listings_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> tuple[Listing, ...]:
+    """Lists of what each CTA touches in each iteration: rectangles, or else sectors.
 
     Args:
         origins: int64 (CTAs, iterations), where the followed CTA's runs of an iteration lie in each [B];
@@ -43,7 +45,7 @@ def listing_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> Li
         tail: iterations at the end that are told from the end.
 
     Returns:
-        None where there would be too many.
+        Lists that are gone through together; none where there would be too many pieces.
     """
     ctas, most = origins.shape
     kinds = list(dict.fromkeys(shapes))
@@ -52,6 +54,10 @@ def listing_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> Li
     from_end = most - (done[:, None] - column)
     kind = numbers[np.where(from_end >= most - tail, from_end, column).clip(0, most - 1)]
     made = column < done[:, None]
+    at = np.arange(ctas, dtype=np.int64) * most
+    rectangles = [(number, own) for number, runs in enumerate(kinds) for own in rectangles_of(runs)]
+    if len(rectangles) <= MOST_RECTANGLES:
+        return tuple(_of_rectangle(own, origins, made & (kind == number), at, done) for number, own in rectangles)
     width = 0
     cut: dict[tuple[int, int], tuple[Array, Array]] = {}
     for number, residue in np.unique(np.stack([kind[made], origins[made] % SECTOR_BYTES], axis=1), axis=0).tolist():
@@ -69,13 +75,24 @@ def listing_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> Li
     for (number, residue), offsets in pieces.items():
         counts[made & (kind == number) & (origins % SECTOR_BYTES == residue)] = len(offsets)
     if counts.sum() > MOST_PIECES:
-        return None
+        return ()
     firsts = np.concatenate(([0], np.cumsum(counts.reshape(-1))[:-1])).reshape(ctas, most)
     starts = np.zeros(int(counts.sum()), dtype=np.int64)
     for (number, residue), offsets in pieces.items():
         where = made & (kind == number) & (origins % SECTOR_BYTES == residue)
         places = firsts[where][:, None] + np.arange(len(offsets))
         starts[places] = origins[where][:, None] + offsets
-    at = np.arange(ctas, dtype=np.int64) * most
     spans = np.stack([firsts.reshape(-1), counts.reshape(-1)], axis=1)
-    return Listing(starts=starts, width=width, spans=spans, at=at, until=at + done)
+    return (Listing(starts=starts, piece=Rectangle(0, 1, 0, width), spans=spans, at=at, until=at + done),)
+
+
+def _of_rectangle(rectangle: Rectangle, origins: Array, where: Array, at: Array, done: Array) -> Listing:
+    """Lists of one piece each, or of none. Args: where: bool, as origins: iterations of CTAs that touch it."""
+    counts = where.reshape(-1).astype(np.int64)
+    return Listing(
+        starts=origins.reshape(-1)[counts > 0] + rectangle.offset,
+        piece=rectangle._replace(offset=0),
+        spans=np.stack([np.cumsum(counts) - counts, counts], axis=1),
+        at=at,
+        until=at + done,
+    )

@@ -15,6 +15,7 @@ from ..cta.bases import Seen
 from ..cta.given import Subject
 from ..cta.one_cta import OneCta
 from ..values import Array
+from .courses import At, Course, Iterations, begins, course_of, first_iterations
 from .footprints import Runs, layers_of, moved, runs_of
 from .listing import Listing
 from .phases import Part, Phases
@@ -34,7 +35,7 @@ class Use:
         strides: from iteration to iteration of each loop around, the outermost first [B].
         first, last: iterations of the innermost loop in which it is done; last: -1: to the end.
         ahead: iterations that it is done before its own.
-        uneven: where no strides tell it: what it touches, iteration by iteration; listing: the same as lists.
+        uneven: where no strides tell it: what it touches, iteration by iteration; listings: the same as lists.
     """
 
     part: Part
@@ -49,21 +50,23 @@ class Use:
     last: int = -1
     ahead: int = 0
     uneven: "Uneven | None" = None
-    listing: Listing | None = None
+    listings: tuple[Listing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uneven:
-    """What a use touches in each iteration of all loops around it, in order.
+    """What a use touches in each iteration of the loops around it, in order: of all, or of all but the innermost.
 
     Args:
         origins: where an iteration lies in each CTA, int64 (CTAs, iterations) [B]; shapes: runs there, of each;
-        sizes: iterations of each loop, the outermost first.
+        sizes: iterations of each of these loops, the outermost first;
+        stride: of the innermost loop, which goes on evenly from each of them [B]; None: it is one of them.
     """
 
     origins: Array
     shapes: tuple[Runs, ...]
     sizes: tuple[int, ...]
+    stride: int | None = None
 
 
 def uses_of(
@@ -94,8 +97,8 @@ def uses_of(
     found: list[Use] = []
     uneven: set[int] = set()
     for key, iterations in made.items():
-        course = _course(iterations, seen, prologues[key].depth if key in prologues else 0)
-        if not course.even:
+        course = course_of(iterations, seen, prologues[key].depth if key in prologues else 0)
+        if not course.even and not course.restarts:
             uneven.add(key.part[0])
         found += _uses(subject, key, iterations, seen, rank, trips, course, key.part[0] in whole, notes)
     return found, in_l1, notes, frozenset(uneven)
@@ -108,7 +111,7 @@ def _uses(
     seen: Mapping[int, Seen],
     rank: int,
     trips: Mapping[int, int],
-    course: "_Course",
+    course: Course,
     listed: bool,
     notes: list[str],
 ) -> list[Use]:
@@ -117,7 +120,7 @@ def _uses(
     begin = order[0]
     ahead, strides, moves = course.ahead, course.strides, course.moves
     line = subject.place_text(iterations[begin][0].place)
-    if not course.even and not listed:
+    if not course.even and not course.restarts and not listed:
         notes.append(f"{line}: {key.kind} of {name} does not move on evenly; taken as if it did")
     layers: dict[int, dict[tuple[int, ...], Runs]] = defaultdict(dict)
     known: dict[bytes, list[Runs]] = {}
@@ -129,18 +132,22 @@ def _uses(
             if runs:
                 layers[layer][at] = runs
     starts = _starts(iterations[begin], seen, rank)
+    unlike = not course.even and not course.restarts
     found: list[Use] = []
     for runs_at in layers.values():
         stretches = _stretches(runs_at, len(strides))
         slivers = any(stride % SECTOR_BYTES for stride in strides)
         slivers = slivers and max(length for _, _, runs in stretches for _, length in runs) < SECTOR_BYTES
         uneven = None
-        if strides and ((not course.even and listed) or len(stretches) > MOST_STRETCHES or slivers):
+        each = (unlike and listed) or len(stretches) > MOST_STRETCHES or slivers or not _rounds_are_alike(runs_at)
+        if strides and each:
             uneven = _uneven(runs_at, iterations, course, seen, rank, trips[key.part[0]])
             stretches = [(0, -1, max(runs_at.values(), key=list(runs_at.values()).count))]
         for first, last, runs in stretches:
+            runs = _in_sectors(runs, starts, strides)
             origin = runs[0][0]
             zero = origin - sum(step * then for step, then in zip(strides, begin, strict=True))
+            rounds = _rounds(moved(runs, -origin), origin, iterations, course, seen, rank) if course.restarts else None
             found.append(
                 Use(
                     part=key.part,
@@ -154,7 +161,7 @@ def _uses(
                     first=first,
                     last=last,
                     ahead=ahead,
-                    uneven=uneven,
+                    uneven=uneven or rounds,
                 )
             )
     if not strides:
@@ -167,61 +174,46 @@ def _uses(
     return whole
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Course:
-    """How a use goes on from iteration to iteration.
-
-    Args:
-        ahead: iterations that it is done before its own; strides: of each loop around [B];
-        moves: iteration -> how far it is from the first [B]; even: whether that is strides alone, in all CTAs.
-    """
-
-    ahead: int
-    strides: tuple[int, ...]
-    moves: Mapping[tuple[int, ...], int]
-    even: bool
-
-
-def _course(iterations: Mapping[tuple[int, ...], list[Made]], seen: Mapping[int, Seen], ahead: int) -> _Course:
-    begin = min(iterations)
-    anchors = {at: _anchor(made, ahead > 0) for at, made in iterations.items()}
-    strides = _strides(anchors, begin)
-    moves = {at: sum(step * (now - then) for step, now, then in zip(strides, at, begin, strict=True)) for at in anchors}
-    even = all(anchors[at] - anchors[begin] == moves[at] for at in anchors)
-    if not even:
-        moves = {at: anchor - anchors[begin] for at, anchor in anchors.items()}
-    for made in iterations.values() if even and not ahead and begin else ():
-        own = seen[made[0].place].addresses
-        first, second = made[0].position.trips, (*made[0].position.trips[:-1], made[0].position.trips[-1] + 1)
-        if first in own and second in own and second in iterations and np.ptp(own[second] - own[first]):
-            return _Course(ahead=ahead, strides=strides, moves=moves, even=False)
-    return _Course(ahead=ahead, strides=strides, moves=moves, even=even)
+def _in_sectors(runs: Runs, starts: Array, strides: tuple[int, ...]) -> Runs:
+    """Runs of whole sectors, which is what moves, where every CTA and iteration has them at the same bytes of these."""
+    if (starts % SECTOR_BYTES).any() or any(stride % SECTOR_BYTES for stride in strides):
+        return runs
+    return tuple(
+        (start - start % SECTOR_BYTES, start % SECTOR_BYTES + length + -(start + length) % SECTOR_BYTES)
+        for start, length in runs
+    )
 
 
 def _starts(made: Sequence[Made], seen: Mapping[int, Seen], rank: int) -> Array:
     """How much further than in the CTA that was followed an iteration begins in each, int64 (CTAs,) [B]."""
-    addresses = seen[made[0].place].addresses
-    at = made[0].position.trips
-    starts = addresses[at] if at in addresses else addresses[min(addresses)]
+    starts = begins(made, seen)
     found: Array = starts - starts[rank]
     return found
 
 
-def _anchor(made: Sequence[Made], pipelined: bool) -> int:
-    """What moves on with iterations: the first thread's address; of copies in several places, the lowest."""
-    if not pipelined:
-        return made[0].anchor
-    return min(int(part.addresses.min()) for copy in made for part in copy.touched)
+def _rounds_are_alike(runs_at: Mapping[At, Runs]) -> bool:
+    """Whether the innermost loop does the same in each round of the loops around it."""
+    rounds: dict[At, list[tuple[int, Runs]]] = defaultdict(list)
+    for at in sorted(runs_at):
+        if at:
+            rounds[at[:-1]].append((at[-1], runs_at[at]))
+    first = next(iter(rounds.values()), [])
+    return all(own == first for own in rounds.values())
 
 
-def _strides(anchors: Mapping[tuple[int, ...], int], begin: tuple[int, ...]) -> tuple[int, ...]:
-    found = []
-    for axis in range(len(begin)):
-        along = sorted(at for at in anchors if at[:axis] == begin[:axis] and at[axis + 1 :] == begin[axis + 1 :])
-        found.append(
-            (anchors[along[1]] - anchors[along[0]]) // (along[1][axis] - along[0][axis]) if len(along) > 1 else 0
-        )
-    return tuple(found)
+def _rounds(
+    runs: Runs, origin: int, iterations: Iterations, course: Course, seen: Mapping[int, Seen], rank: int
+) -> Uneven:
+    """Where each round of the loops around begins. Args: runs: of an iteration; origin: of the first one [B]."""
+    firsts = first_iterations(iterations)
+    sizes = tuple(max(at[axis] for at in firsts) + 1 for axis in range(len(course.strides) - 1))
+    stride = course.strides[-1]
+    origins, shapes = [], []
+    for around in np.ndindex(*sizes):
+        at = firsts.get(around, min(iterations))
+        origins.append(_starts(iterations[at], seen, rank) + origin + course.moves[at] - stride * at[-1])
+        shapes.append(runs if around in firsts else ())
+    return Uneven(origins=np.stack(origins, axis=1), shapes=tuple(shapes), sizes=sizes, stride=stride)
 
 
 def _signature(made: Sequence[Made], by: int) -> bytes:
@@ -243,7 +235,7 @@ def _layers(made: Sequence[Made]) -> list[Runs]:
 def _uneven(
     runs_at: Mapping[tuple[int, ...], Runs],
     iterations: Mapping[tuple[int, ...], list[Made]],
-    course: "_Course",
+    course: Course,
     seen: Mapping[int, Seen],
     rank: int,
     length: int,

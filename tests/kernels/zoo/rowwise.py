@@ -118,6 +118,33 @@ def cross_entropy(X, LABELS, LOSS, V, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def cross_entropy_in_place(X, pitch, LABELS, LOSS, rows, V, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    label = tl.load(LABELS + row)
+    X += row * pitch
+    if label < 0:
+        for at in range(0, V, BLOCK):
+            cols = at + tl.arange(0, BLOCK)
+            tl.store(X + cols, 0.0, mask=cols < V)
+        return
+    chosen = tl.load(X + label).to(tl.float32)
+    top, total = float("-inf"), 0.0
+    for at in range(0, V, BLOCK):
+        cols = at + tl.arange(0, BLOCK)
+        x = tl.load(X + cols, mask=cols < V, other=float("-inf")).to(tl.float32)
+        new = tl.maximum(top, tl.max(x, 0))
+        total = total * tl.exp(top - new) + tl.sum(tl.exp(x - new), 0)
+        top = new
+    for at in range(0, V, BLOCK):
+        cols = at + tl.arange(0, BLOCK)
+        x = tl.load(X + cols, mask=cols < V, other=float("-inf")).to(tl.float32)
+        slope = tl.exp(x - top) / total / rows
+        tl.store(X + cols, tl.where(cols != label, slope, slope - 1 / rows), mask=cols < V)
+    tl.debug_barrier()
+    tl.store(LOSS + row, top + tl.log(total) - chosen)
+
+
+@triton.jit
 def rotate_halves(X, COS, Z, D: tl.constexpr):
     r = tl.program_id(0)
     c = tl.arange(0, D // 2)
@@ -191,6 +218,9 @@ def _cases():
         "grid_stride": of(grid_stride, (3,), single(3000), single(3000), 3000, BLOCK=256),
         "embedding": of(embedding, (6,), whole(5, 0, 31, 5, 7, 30), half(32, 128), half(6, 128), D=128),
         "cross_entropy": of(cross_entropy, (4,), half(4, 1000), whole(7, 999, 0, 512), single(4), 1000, BLOCK=256),
+        "cross_entropy_in_place": of(
+            cross_entropy_in_place, (4,), half(4, 1000), 1000, whole(7, 999, -1, 0), single(4), 4, 1000, BLOCK=256
+        ),
         "rotate_halves": of(rotate_halves, (16,), half(16, 128), half(8, 64), half(16, 128), D=128),
         "stencil": of(stencil, (4,), single(1000), single(1000), 1000, BLOCK=256),
         "leave_early": of(leave_early, (5,), half(5, 512), half(5, 512), whole(0, 512, 100, 300, 0), 512, BLOCK=128),

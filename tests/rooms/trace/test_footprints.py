@@ -15,7 +15,7 @@ from tilesight.simulator.trace.touch.footprints import (
     total_bytes,
 )
 from tilesight.simulator.trace.touch.in_l1 import Passing, missed
-from tilesight.simulator.trace.touch.listing import listing_of
+from tilesight.simulator.trace.touch.listing import MOST_RECTANGLES, Listing, listings_of
 
 
 def touched(*addresses: int, size: int = 4) -> Touched:
@@ -66,18 +66,32 @@ def test_l1_serves_what_was_touched_a_moment_ago() -> None:
     assert [len(found) for found in missed(order, room_bytes=0)] == [8, 8, 8, 32, 8]
 
 
-def test_lists_tell_the_end_from_the_end() -> None:
-    """A CTA of two iterations does in its last one what the one of three does in its own."""
-    origins = np.array([[0, 256, 1024], [4096, 512, 0]])
-    whole, part = ((0, 128),), ((0, 64),)
-    listing = listing_of(origins, [whole, whole, part], done=np.array([3, 2]), tail=1)
-    assert listing is not None and listing.width == 64
-    each = [
+def lists_of(listing: Listing) -> list[list[int]]:
+    """Where the pieces of each list begin, CTA by CTA and iteration by iteration."""
+    return [
         sorted(listing.starts[first : first + count].tolist())
         for at, until in zip(listing.at, listing.until, strict=True)
         for first, count in listing.spans[at:until].tolist()
     ]
-    assert each == [[0, 64], [256, 320], [1024], [4096, 4160], [512]]
+
+
+def test_lists_tell_the_last_iterations_from_the_end() -> None:
+    """A CTA of two iterations does in its last one what the one of three does in its own."""
+    origins = np.array([[0, 256, 1024], [4096, 512, 0]])
+    whole, part = ((0, 128), (512, 128)), ((0, 64),)
+    listings = listings_of(origins, [whole, whole, part], done=np.array([3, 2]), tail=1)
+    assert [listing.piece for listing in listings] == [Rectangle(0, 2, 512, 128), Rectangle(0, 1, 0, 64)]
+    assert lists_of(listings[0]) == [[0], [256], [], [4096], []]
+    assert lists_of(listings[1]) == [[], [], [1024], [], [512]]
+
+
+def test_many_rectangles_are_listed_by_what_divides_them() -> None:
+    """Runs of 64 and 96 bytes as sectors, where each would be a rectangle by itself."""
+    ragged = tuple((1024 * number, 64 + 32 * (number % 2)) for number in range(MOST_RECTANGLES + 1))
+    (listing,) = listings_of(np.array([[0, 1 << 20]]), [ragged, ((0, 128),)], done=np.array([2]), tail=1)
+    assert listing.piece == Rectangle(0, 1, 0, 32)
+    assert lists_of(listing)[0][:5] == [0, 32, 1024, 1056, 1088]
+    assert lists_of(listing)[1] == [(1 << 20) + at for at in range(0, 128, 32)]
 
 
 def piece(rectangle: Rectangle, *base: int, stride: int = 0, trips: int = 1) -> Piece:

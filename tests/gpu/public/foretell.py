@@ -1,0 +1,118 @@
+"""Predict every launch of the public cases, with no GPU.
+
+    python tests/gpu/public/foretell.py FILE [NAME ...]
+
+Writes a JSON line for each launch: what is predicted on cold and on warm caches, or why it is refused, and how long
+that took. NAME: parts of names; a case counts where one of them occurs. Launches that the file has are left out.
+Each is predicted in a process of its own, with a limit on time and memory.
+"""
+
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from launching import CASES, Case, kept, pinned
+
+import tilesight
+
+MOST_S, MOST_BYTES = 150, 9 << 30
+FILES = ("rows", "recurrent", "attention", "matrices", "calibration")
+TRAFFIC = ("hbm_read_bytes", "hbm_write_bytes", "smem_fill_bytes", "l2_read_bytes", "fabric_bytes", "cycles", "time_s")
+
+
+def load() -> None:
+    """Enter all cases."""
+    for name in FILES:
+        importlib.import_module(name)
+
+
+def of_launch(launch: Any, device: str) -> dict[str, Any]:
+    """What is predicted of one launch by itself."""
+    found: dict[str, Any] = {}
+    for l2 in ("cold", "warm"):
+        begun = time.perf_counter()
+        row = tilesight.predict([launch], device, l2=l2).rows[0]
+        found |= {"refused": row.refused, "notes": row.notes, "known": [row.known_accesses, row.accesses]}
+        found |= {"warps": row.num_warps, "instructions": row.executed_instructions}
+        if row.prediction is not None:
+            traffic = row.prediction.traffic
+            found[l2] = {field: getattr(traffic, field) for field in TRAFFIC}
+            found |= {
+                "registers": row.prediction.registers_per_thread,
+                "spilled_bytes": row.prediction.spilled_bytes_per_thread,
+                "smem_bytes": row.prediction.smem_bytes_per_cta,
+                "warps": row.prediction.num_warps,
+                "clock_hz": row.prediction.clock_hz,
+                "sustained_clock_hz": row.prediction.sustained_clock_hz,
+            }
+        found[f"{l2}_seconds"] = round(time.perf_counter() - begun, 2)
+        if row.refused:
+            break
+    return found
+
+
+def limited(file: Path, line: dict[str, Any], launch: Any, device: str) -> None:
+    """Predict a launch in a fork of this process, and write its line."""
+    child = os.fork()
+    if not child:
+        signal.alarm(MOST_S)
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+        try:
+            line |= of_launch(launch, device)
+        except BaseException as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(where.filename).name}:{where.lineno}"
+            line["failed"] = f"{type(error).__name__}: {error}"[:500] + f" at {place}"
+        write(file, line)
+        told = line.get("failed") or line.get("refused") or "predicted"
+        print(f"{line['name']}: {told[:200]} {line.get('cold_seconds')} s", flush=True)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        line["failed"] = f"ended by signal {status & 127}, after {MOST_S} s or for memory"
+        write(file, line)
+        print(f"{line['name']}: {line['failed']}", flush=True)
+
+
+def write(file: Path, line: dict[str, Any]) -> None:
+    """Add a line."""
+    with file.open("a", encoding="utf-8") as out:
+        out.write(json.dumps(line) + "\n")
+
+
+def of_case(file: Path, case: Case, device: str, known: set[str]) -> None:
+    """Predict a case's launches; a case that cannot be recorded is one line that says why."""
+    try:
+        with tilesight.capture(device) as launches, pinned():
+            case.make("meta")()
+    except Exception as error:
+        write(file, {"name": case.name, "failed": f"capture: {type(error).__name__}: {error}"[:500]})
+        return
+    for name, launch in kept(launches).items():
+        full = f"{case.name}/{name}"
+        if full not in known:
+            line = {"name": full, "case": case.name, "kind": case.kind, "blind": case.blind, "grid": launch.grid}
+            limited(file, line, launch, device)
+
+
+def main(file: Path, names: list[str], device: str = "h200") -> None:
+    """Write the lines as they come."""
+    load()
+    with tilesight.capture(device) as launches:
+        CASES["own.gemm_4k"].make("meta")()
+    of_launch(launches[0], device)  # so that forks find compiled code
+    known = {json.loads(line)["name"] for line in file.read_text().splitlines()} if file.exists() else set()
+    for case in sorted(CASES.values(), key=lambda case: not case.blind):
+        if not names or any(name in case.name for name in names):
+            of_case(file, case, device, known)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

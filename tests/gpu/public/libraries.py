@@ -1,0 +1,87 @@
+"""Where modules of libraries are found, and what they import that no case needs: the same for all cases of one."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from launching import absent, library
+
+
+def liger(name: str) -> Any:
+    """A module of liger_kernel.ops."""
+    return library(f"liger_kernel.ops.{name}", "liger_kernel", "liger_kernel.ops", "liger_kernel.ops.experimental")
+
+
+def flash_attn(name: str) -> Any:
+    """A module of flash_attn.ops.triton."""
+    return library(f"flash_attn.ops.triton.{name}", "flash_attn", "flash_attn.ops", "flash_attn.ops.triton")
+
+
+def xformers(name: str) -> Any:
+    """A module of xformers.ops._triton."""
+    return library(f"xformers.ops._triton.{name}", "xformers", "xformers.ops", "xformers.ops._triton")
+
+
+def fla(path: str) -> Any:
+    """A module of fla."""
+    return library(f"fla.{path}", "fla", "fla.ops", "fla.modules")
+
+
+def mamba(name: str) -> Any:
+    """A module of mamba_ssm.ops.triton."""
+    return library(
+        f"mamba_ssm.ops.triton.{name}", "mamba_ssm", "mamba_ssm.ops", "mamba_ssm.ops.triton", "mamba_ssm.utils"
+    )
+
+
+def unsloth(name: str) -> Any:
+    """A module of unsloth.kernels."""
+    absent("unsloth.kernels.fp8", "unsloth.kernels.nvfp4", "transformers", "transformers.models")
+    absent("bitsandbytes", "bitsandbytes.functional", "bitsandbytes.functional.lib", "transformers.models.llama")
+    absent("transformers.models.llama.modeling_llama", LlamaRMSNorm=object)
+    absent("unsloth_zoo.patching_utils", "unsloth_zoo.loss_utils")
+    return library(f"unsloth.kernels.{name}", "unsloth", "unsloth.kernels", "unsloth_zoo")
+
+
+def bitsandbytes(name: str) -> Any:
+    """A module of bitsandbytes.backends.triton."""
+    return library(
+        f"bitsandbytes.backends.triton.{name}", "bitsandbytes", "bitsandbytes.backends", "bitsandbytes.backends.triton"
+    )
+
+
+def lmdeploy(name: str) -> Any:
+    """A module of lmdeploy.pytorch.kernels.cuda."""
+    policies = SimpleNamespace(NONE=0, INT4=4, INT8=8, FP8=16, FP8_E5M2=17, TURBO_QUANT=42)
+    absent("lmdeploy.utils", get_logger=lambda *_: None)
+    absent("lmdeploy.messages", QuantPolicy=policies)
+    root = "lmdeploy.pytorch.kernels"
+    return library(f"{root}.cuda.{name}", "lmdeploy", "lmdeploy.pytorch", root, f"{root}.cuda")
+
+
+def sglang(path: str) -> Any:
+    """A module of sglang.srt.layers, which is told that it runs on an NVIDIA GPU."""
+    absent(
+        "sglang.srt.utils",
+        get_device_name=lambda: "none",
+        ceil_align=lambda x, y: -(-x // y) * y,
+        is_cuda=lambda: True,
+    )
+    absent("sglang.srt.utils.custom_op", register_custom_op=_as_is)
+    absent("sglang.srt.utils.patch_torch", register_fake_if_exists=_as_is)
+    absent("sglang.srt.utils.common", "sglang.srt.layers.deep_gemm_wrapper", "sglang.srt.batch_invariant_ops")
+    absent("sglang.jit_kernel", "sglang.jit_kernel.per_tensor_quant_fp8", "sgl_kernel")
+    absent("sglang.jit_kernel.per_token_group_quant_8bit")
+    root = "sglang.srt.layers"
+    parts = ("attention", "attention.triton_ops", "quantization", "moe", "moe.fused_moe_triton")
+    return library(f"{root}.{path}", "sglang", "sglang.srt", root, *(f"{root}.{part}" for part in parts))
+
+
+def torchao(name: str) -> Any:
+    """A module of torchao.kernel."""
+    absent("torchao.kernel.autotuner")
+    return library(f"torchao.kernel.{name}", "torchao", "torchao.kernel")
+
+
+def _as_is(*functions: Any, **_: Any) -> Any:
+    """A decorator, with arguments or without, that changes nothing."""
+    return functions[0] if functions and callable(functions[0]) else lambda function: function

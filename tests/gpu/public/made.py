@@ -1,0 +1,55 @@
+"""Tensors of cases: random values, or none on `meta`; whole numbers that addresses depend on always have theirs."""
+
+import torch
+
+
+def bf16(device: str, *shape: int, grad: bool = False) -> torch.Tensor:
+    """Normal values in bfloat16."""
+    return torch.randn(shape, device=device, dtype=torch.bfloat16, requires_grad=grad)
+
+
+def fp16(device: str, *shape: int, grad: bool = False) -> torch.Tensor:
+    """Normal values in float16."""
+    return torch.randn(shape, device=device, dtype=torch.float16, requires_grad=grad)
+
+
+def fp32(device: str, *shape: int, grad: bool = False) -> torch.Tensor:
+    """Normal values in float32."""
+    return torch.randn(shape, device=device, requires_grad=grad)
+
+
+def fp8(device: str, *shape: int) -> torch.Tensor:
+    """Normal values in float8, e4m3."""
+    return torch.randn(shape, device=device, dtype=torch.bfloat16).to(torch.float8_e4m3fn)
+
+
+def int8(device: str, *shape: int) -> torch.Tensor:
+    """Bytes; on `meta` without values, as they are data."""
+    return torch.randint(-128, 127, shape, device=device, dtype=torch.int8)
+
+
+def words(device: str, *shape: int) -> torch.Tensor:
+    """Packed weights: 32 random bits."""
+    return torch.randint(-(2**31), 2**31 - 1, shape, device=device, dtype=torch.int32)
+
+
+def given(device: str, tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor whose values decide addresses: on the CPU for a prediction, on the GPU for a run."""
+    return tensor if device == "meta" else tensor.to(device)
+
+
+def seeded(high: int, *shape: int, seed: int = 0, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    """Whole numbers below `high`, the same everywhere."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, high, shape, generator=generator, dtype=dtype)
+
+
+def permuted(size: int, *shape: int, seed: int = 0, dtype: torch.dtype = torch.int32) -> torch.Tensor:
+    """The numbers below `size` in an order that is the same everywhere, as a table of a shape."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randperm(size, generator=generator).to(dtype).reshape(shape)
+
+
+def bounds(lengths: list[int], dtype: torch.dtype = torch.int32) -> torch.Tensor:
+    """Where sequences of given lengths begin, and where the last ends."""
+    return torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=dtype)
