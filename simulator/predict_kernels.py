@@ -1,6 +1,6 @@
 """Launches of compiled kernels in, predictions out: traced, the best of autotuned configurations chosen, simulated."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -61,7 +61,13 @@ def predict_kernels(
     """
     if l2 not in L2:
         raise ValueError(f"l2 = {l2!r}: must be one of {', '.join(L2)}")
-    traced = [_traced(one, device) for one in asked]
+    traced: list[tuple[KernelRow, Traced | None]] = []
+    for one in asked:
+        earlier = [
+            way for other, (_, way) in zip(asked, traced, strict=False) if other.tuned < 0 or other.tuned != one.tuned
+        ]
+        stored = {number for way in earlier if way is not None for number in way.stored}
+        traced.append(_traced(one, device, stored))
     rows = [row for row, _ in traced]
     ways = [way for _, way in traced]
     chosen, configurations = _choose(rows, ways, [one.tuned for one in asked], device)
@@ -88,7 +94,8 @@ def room_of(resources: Resources, grid: tuple[int, int, int], device: Device) ->
     return one.l1_bytes / one.ctas_per_busy_sm
 
 
-def _traced(asked: CompiledLaunch, device: Device) -> tuple[KernelRow, Traced | None]:
+def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[KernelRow, Traced | None]:
+    """A launch that was followed, or refused. Args: stored: numbers of the storages that those before it write."""
     if asked.called is None:
         return asked.row, None
     try:
@@ -97,7 +104,13 @@ def _traced(asked: CompiledLaunch, device: Device) -> tuple[KernelRow, Traced | 
         text = str(error)
         told = text if isinstance(error, Refused) or asked.row.name in text else f"kernel {asked.row.name}: {text}"
         return replace(asked.row, refused=told), None
-    read = (f"kernel {asked.row.name}: values of {', '.join(one.read)} were used",) if one.read else ()
+    read = [f"kernel {asked.row.name}: values of {', '.join(one.read.values())} were used"] if one.read else []
+    stale = [name for number, name in one.read.items() if number in stored]
+    if stale:
+        read.append(
+            f"kernel {asked.row.name}: an earlier launch writes {', '.join(stale)}, but does not run: "
+            "the values that were passed are used"
+        )
     row = replace(
         asked.row,
         executed_instructions=one.instructions,

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tilesight.kernels.launch.availability import missing_package
@@ -11,7 +12,7 @@ from tilesight.cli.main import main
 
 pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
 
-Answer = dict[str, list[dict[str, object]]]
+Answer = dict[str, list[dict[str, Any]]]
 Predict = Callable[..., tuple[int, Answer]]
 FILE = """
 import torch
@@ -88,11 +89,11 @@ def shifted(X, Y, by, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def paged(X, PAGES, Y, COUNT: tl.constexpr, SIZE: tl.constexpr):
+def paged(X, PAGES, Y, count, SIZE: tl.constexpr):
     i = tl.arange(0, SIZE)
     total = tl.zeros([SIZE], tl.float32)
-    for k in range(COUNT):
-        page = tl.load(PAGES + tl.program_id(0) * COUNT + k)
+    for k in range(count):
+        page = tl.load(PAGES + tl.program_id(0) * count + k)
         total += tl.load(X + page * SIZE + i)  # page
     tl.store(Y + tl.program_id(0) * SIZE + i, total)
 
@@ -144,9 +145,9 @@ def run():
     shifted[(16,)](x, y, -2, BLOCK=256)
     pages = list(range(32))
     pages[17] = 64
-    paged[(8,)](x, whole(pages), y, COUNT=4, SIZE=64)
+    paged[(8,)](x, whole(pages), y, 4, SIZE=64)
     pages[17] = -1
-    paged[(8,)](x, whole(pages), y, COUNT=4, SIZE=64)
+    paged[(8,)](x, whole(pages), y, 4, SIZE=64)
     ragged[(8,)](x, whole(list(range(9)), "meta"), y, BLOCK=256)
     ordered[(1,)](whole(list(range(64)), "meta"), x, y, N=64, D=64)
 
@@ -154,6 +155,12 @@ def run():
 def retry():
     z = torch.empty(64, device="meta", dtype=torch.bfloat16)
     added[(8,)](z, BLOCK=64)
+
+
+def stale():
+    x, y, pages = floats(4096), floats(4096), whole(list(range(32)))
+    copied[(1,)](whole([0] * 32), pages, BLOCK=32)
+    paged[(8,)](x, pages, y, 4, SIZE=64)
 """
 REFUSED = (
     ("a lock", "lock",
@@ -224,4 +231,13 @@ def test_an_atomic_that_the_compiler_tries_again_waits_for_nobody(predicted: Pre
     code, answer = predicted("retry", "--device", "a100")
     (launch,) = answer["launches"]
     assert code == 0 and launch["refused"] is None
-    assert any("tries an atomic until it succeeds" in str(note) for note in launch["notes"])
+    assert any("tries an atomic until it succeeds" in note for note in launch["notes"])
+
+
+def test_values_that_an_earlier_launch_would_write_are_doubtful(predicted: Predict) -> None:
+    """No launch runs, so what was passed is used, and the answer says so."""
+    code, answer = predicted("stale")
+    first, second = answer["launches"]
+    assert code == 0 and first["refused"] is None is second["refused"]
+    doubt = "kernel paged: an earlier launch writes PAGES, but does not run: the values that were passed are used"
+    assert doubt in second["notes"] and doubt not in first["notes"]

@@ -1,7 +1,7 @@
 """The door: launches of compiled kernels in, launches with programs out, as a schedule would have written them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +36,7 @@ class Traced:
     Args:
         called: the launch; ways: its classes of CTAs; instructions: that its warps issue;
         known, accesses: instructions that touch memory on the ways that CTAs go: of known address, and all of them.
-        read: names of the tensors whose values were looked at; notes: doubts and remarks, one line each.
+        read: number of each storage whose values were looked at -> its name; notes: doubts and remarks, one line each.
     """
 
     called: Called
@@ -44,8 +44,14 @@ class Traced:
     instructions: int
     known: int
     accesses: int
-    read: tuple[str, ...]
+    read: Mapping[int, str]
     notes: tuple[str, ...]
+
+    @property
+    def stored(self) -> frozenset[int]:
+        """Numbers of the storages that it writes."""
+        uses = (use for way in self.ways for kind in way.masked for use in kind.uses)
+        return frozenset(use.storage for use in uses if use.kind != "load")
 
 
 def trace(called: Called, room_bytes: float) -> Traced:
@@ -83,7 +89,7 @@ def trace(called: Called, room_bytes: float) -> Traced:
         instructions=sum(way.instructions for way in ways),
         known=len(passed - doubts.unknown_places),
         accesses=len(passed),
-        read=tuple(memory.storages[number].name for number in sorted(memory.read)),
+        read={number: memory.storages[number].name for number in sorted(memory.read)},
         notes=(*doubts.notes, *notes),
     )
 

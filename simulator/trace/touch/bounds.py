@@ -62,25 +62,26 @@ def check_bounds(subject: Subject, one: OneCta) -> None:
     """See that a CTA that was followed stays within its tensors, masks as they really are.
 
     Raises:
-        Refused: it does not; the line names the source line, the tensor, and how far beyond it reaches.
+        Refused: it does not; the line names the source line, the tensor, and how far beyond it reaches at most.
     """
     storages = sorted(subject.memory.storages.values(), key=lambda each: each.address)
-    for access in one.accesses:
+    worst, text = 0, ""
+    for access in one.accesses if storages else ():
         instruction = subject.flow.instructions[access.place]
         taking = access.addresses[access.active]
         if not taking.size:
             continue
         low, high = int(taking.min()), int(taking.max()) + access.size_bytes
-        inside = [each for each in storages if each.address <= low and high <= each.address + each.size_bytes]
-        if inside or not storages:
+        if any(each.address <= low and high <= each.address + each.size_bytes for each in storages):
             continue
         nearest = min(
             storages, key=lambda each: min(abs(low - each.address), abs(low - each.address - each.size_bytes))
         )
         end = nearest.address + nearest.size_bytes
         beyond = max(high - end, nearest.address - low)
-        where = "beyond" if high > end else "in front of"
-        raise Refused(
-            f"{subject.place_text(access.place)}: {kind_of(instruction)} reaches {units.capacity(beyond)} {where} "
-            f"tensor {nearest.name}"
-        )
+        if beyond > worst:
+            where = "beyond" if high > end else "in front of"
+            reaches = f"{kind_of(instruction)} reaches {units.capacity(beyond)} {where} tensor {nearest.name}"
+            worst, text = beyond, f"{subject.place_text(access.place)}: {reaches}"
+    if worst:
+        raise Refused(text)

@@ -64,6 +64,34 @@ def course_of(iterations: Iterations, seen: Mapping[int, Seen], ahead: int) -> C
     )
 
 
+def moving_together(
+    iterations: Mapping[At, list[Made]], seen: Mapping[int, Seen], rank: int
+) -> list[Mapping[At, list[Made]]]:
+    """Accesses in groups whose members lie equally far from each other in all CTAs.
+
+    Rows that are gathered one after the other, as in an unrolled loop, lie elsewhere in each CTA, every one by itself.
+
+    Args:
+        seen: accesses of all CTAs of the class; rank: of the one that was followed among these.
+    """
+    offsets: list[Array] = []
+    group_of: dict[int, int] = {}
+    for made in (access for at in sorted(iterations) for access in iterations[at]):
+        if made.place not in group_of:
+            begin = begins([made], seen)
+            apart = begin - begin[rank]
+            alike = (number for number, other in enumerate(offsets) if np.array_equal(apart, other))
+            group_of[made.place] = next(alike, len(offsets))
+            offsets += [apart] if group_of[made.place] == len(offsets) else []
+    if len(offsets) == 1:
+        return [iterations]
+    groups: list[dict[At, list[Made]]] = [{} for _ in offsets]
+    for at, accesses in iterations.items():
+        for made in accesses:
+            groups[group_of[made.place]].setdefault(at, []).append(made)
+    return list(groups)
+
+
 def first_iterations(iterations: Iterations) -> dict[At, At]:
     """Round of the loops around the innermost one -> its first iteration there."""
     found: dict[At, At] = {}

@@ -15,7 +15,7 @@ from ..cta.bases import Seen
 from ..cta.given import Subject
 from ..cta.one_cta import OneCta
 from ..values import Array
-from .courses import At, Course, Iterations, begins, course_of, first_iterations, was_seen
+from .courses import At, Course, Iterations, begins, course_of, first_iterations, moving_together, was_seen
 from .footprints import Runs, layers_of, moved, runs_of
 from .listed_boxes import ListedBoxes, boxes_of
 from .listing import Listing
@@ -116,7 +116,12 @@ def uses_of(
     found: list[Use] = []
     uneven: set[int] = set()
     listed: set[int] = set()
-    for key, iterations in made.items():
+    groups = [
+        (key, group)
+        for key, every in made.items()
+        for group in ([every] if key in prologues else moving_together(every, seen, rank))
+    ]
+    for key, iterations in groups:
         course = course_of(iterations, seen, prologues[key].depth if key in prologues else 0)
         if not course.even and not course.restarts:
             uneven.add(key.part[0])

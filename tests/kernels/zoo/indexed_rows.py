@@ -94,7 +94,23 @@ def long_indices(INDEX, X, Z, rows, pitch, D: tl.constexpr, R: tl.constexpr):
     tl.store(Z + r[:, None] * D + c[None, :], tl.load(X + row[:, None] * pitch + c[None, :]))
 
 
+@triton.jit
+def summed_pages(X, PAGES, Z, count, SIZE: tl.constexpr):
+    i = tl.arange(0, SIZE)
+    total = tl.zeros([SIZE], tl.float32)
+    for k in range(count):
+        page = tl.load(PAGES + tl.program_id(0) * count + k)
+        total += tl.load(X + page * SIZE + i)
+    tl.store(Z + tl.program_id(0) * SIZE + i, total)
+
+
 CASES = {
+    **{
+        f"summed_pages_{count}": case_of(
+            summed_pages, (5,), single(64, 64), whole(shuffled(64, 15, 5 * count)), single(5, 64), count, SIZE=64
+        )
+        for count in (4, 7, 12)
+    },
     "embedding_rows": case_of(
         embedding_rows, (3,), whole([9, 3, 3, 31, 0, 17, 4, 5, 9, 30]), half(32, 64), half(10, 64), 10, D=64, R=4
     ),
