@@ -109,7 +109,7 @@ CASES = {
         f"summed_pages_{count}": case_of(
             summed_pages, (5,), single(64, 64), whole(shuffled(64, 15, 5 * count)), single(5, 64), count, SIZE=64
         )
-        for count in (4, 7, 12)
+        for count in (4, 12)
     },
     "embedding_rows": case_of(
         embedding_rows, (3,), whole([9, 3, 3, 31, 0, 17, 4, 5, 9, 30]), half(32, 64), half(10, 64), 10, D=64, R=4
