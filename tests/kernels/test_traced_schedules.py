@@ -60,6 +60,9 @@ CASES = [
     Case("flash2_tma", causal=True),
     Case("flash2_tma", seqlen=1000),
     Case("flash2_tma", options=(("persistent", 1),)),
+    Case("flash2"),
+    Case("flash2", causal=True),
+    Case("flash2", seqlen=1000),
 ]
 
 
