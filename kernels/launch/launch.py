@@ -250,6 +250,17 @@ def options_of(launch: Launch) -> dict[str, int | bool]:
     return {"num_warps": launch.num_warps, "num_stages": launch.num_stages, "enable_fp_fusion": True}
 
 
+def arguments_of(twin: Twin, launch: Launch, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """What a kernel is called with: tensors or their descriptors, parameters, options. Args: as of `run`."""
+    parameters = {
+        parameter: descriptor(launch.program.tensor(name), tensors[name], twin.blocks[name])
+        if name in twin.blocks
+        else tensors[name]
+        for name, parameter in parameter_names(twin, launch).items()
+    }
+    return {**parameters, **twin.arguments, **options_of(launch)}
+
+
 def run(twin: Twin, launch: Launch, tensors: dict[str, torch.Tensor]) -> Any:
     """Launch a kernel exactly as its `Launch` says.
 
@@ -262,13 +273,7 @@ def run(twin: Twin, launch: Launch, tensors: dict[str, torch.Tensor]) -> Any:
     Raises:
         ValueError: warp specialisation was asked for, and the compiler left it out.
     """
-    parameters = {
-        parameter: descriptor(launch.program.tensor(name), tensors[name], twin.blocks[name])
-        if name in twin.blocks
-        else tensors[name]
-        for name, parameter in parameter_names(twin, launch).items()
-    }
-    arguments = {**parameters, **twin.arguments, **options_of(launch)}
+    arguments = arguments_of(twin, launch, tensors)
     place = tensors[launch.program.tensors[0].name].device
     if place.type != "cuda":
         return twin.function[launch.grid](**arguments)

@@ -92,7 +92,7 @@ class Tile:
         path: how a load travels: `plain` (ld.global) or `cached` (cp.async of less than 16 B a thread, which cannot
             do otherwise), both through L1, `async` (cp.async) or `tma`, both past it.
         lists: where it is many pieces of that extent, their origins beyond (row, col).
-        zero_rows: rows that come with it by TMA as zeros, where the tile is what is left of a box at a tensor's edge.
+        zero_bytes: that come with it by TMA as zeros, where the tile is what is left of a box at a tensor's edge.
     """
 
     tensor: str
@@ -103,7 +103,7 @@ class Tile:
     col: Affine = ()
     path: Path = "plain"
     lists: Lists | None = field(default=None, repr=False, compare=False)
-    zero_rows: int = 0
+    zero_bytes: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

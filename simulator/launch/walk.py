@@ -194,18 +194,19 @@ def _tile_bytes(
     Other tiles are clipped (`boxes` is false), and that at most once along each axis, at the last position that its
     loop reaches, so each axis has two cases: its full extent many times, and a clipped one once.
     """
-    extent = tile.rows + tile.zero_rows if boxes else tile.rows
+    zero_bytes = tile.zero_bytes if boxes else 0
     if tile.lists is not None:
         lists = tile.lists
         at, until = _value(lists.at, columns, items), _value(lists.until, columns, items)
         again = _trips(tuple(loop for loop in around if loop.counter not in dict(lists.per)), columns, items)
         present = _trips(around, columns, items) > 0
-        return np.where(present, again * lists.counts(at, until) * moved_bytes(tensor, extent, tile.cols), 0)
+        pieces = np.where(present, again * lists.counts(at, until), 0)
+        return pieces * moved_bytes(tensor, tile.rows, tile.cols) + np.rint(pieces * zero_bytes).astype(np.int64)
     used = {name for name, _ in tile.row} | {name for name, _ in tile.col}
     others = _trips(tuple(loop for loop in around if loop.counter not in used), columns, items)
-    row_cases = _extents(tile.row, extent, None if boxes else tensor.rows, around, columns, items)
+    row_cases = _extents(tile.row, tile.rows, None if boxes else tensor.rows, around, columns, items)
     col_cases = _extents(tile.col, tile.cols, tensor.cols, around, columns, items)
-    total = np.zeros(items, dtype=np.int64)
+    total = np.rint(_trips(around, columns, items) * zero_bytes).astype(np.int64)
     for row_count, rows in row_cases:
         for col_count, cols in col_cases:
             per_row = -(-cols * tensor.element_bytes // SECTOR_BYTES) * SECTOR_BYTES

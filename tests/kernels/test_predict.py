@@ -191,7 +191,7 @@ def test_what_cannot_be_called_is_one_line(
         ("unknown", "kernel gather: line 24: its address depends on tensor IDS, whose values are not known: "
          "pass IDS as a CPU tensor"),
         ("beyond", "kernel sum_of: line 30: load reaches 320 B beyond tensor X"),
-        ("gathers", "kernel rows_by_descriptor: line 71: gather through a tensor descriptor needs sm_100 or newer, "
+        ("gathers", "kernel rows_by_descriptor: line 107: gather through a tensor descriptor needs sm_100 or newer, "
          "the target is sm_90: take pointers"),
     ],
 )  # fmt: skip

@@ -105,7 +105,7 @@ def tiles_of(
             row=row_terms,
             col=col_terms,
             path=use.path,  # type: ignore[arg-type]
-            zero_rows=use.zero_rows if rectangle.offset == use.runs[0][0] else 0,
+            zero_bytes=use.zero_bytes if rectangle.offset == use.runs[0][0] else 0,
         )
     ]
 
@@ -127,10 +127,10 @@ def listed_tile(
         per.insert(0, per[0] * size)
     stride = use.uneven.stride or 0
     starts = listing.starts - address + rows.origin
-    piece, spans, zero_rows = listing.piece, listing.spans, listing.zero_rows
+    piece, spans, zero_bytes = listing.piece, listing.spans, float(listing.zero_bytes)
     if piece.rows > 1 and piece.pitch != rows.pitch:  # row by row
         starts = (starts[:, None] + piece.pitch * np.arange(piece.rows)).reshape(-1)
-        piece, spans, zero_rows = piece._replace(rows=1), spans * piece.rows, 0
+        piece, spans, zero_bytes = piece._replace(rows=1), spans * piece.rows, zero_bytes / piece.rows
     row: Affine = ()
     col: Affine = ()
     if stride % rows.pitch == 0 and stride:
@@ -148,7 +148,7 @@ def listed_tile(
         row=row,
         col=col,
         path=use.path,  # type: ignore[arg-type]
-        zero_rows=zero_rows,
+        zero_bytes=zero_bytes,
         lists=Lists(
             spans=spans,
             pieces=np.stack(np.divmod(starts, rows.pitch), axis=1),

@@ -31,6 +31,11 @@ class Touched(NamedTuple):
     size: int
 
 
+def whole_sectors(size_bytes: int) -> int:
+    """What a row of so many bytes moves [B]."""
+    return -(-size_bytes // SECTOR_BYTES) * SECTOR_BYTES
+
+
 def sectors_of(touched: Touched) -> Array:
     """Numbers of the sectors that are touched, each once, in order."""
     offsets = range(0, touched.size, SECTOR_BYTES)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..cta.bases import Seen
 from ..values import Array
-from .footprints import Rectangle
+from .footprints import Rectangle, whole_sectors
 from .listing import MOST_PIECES, Listing
 from .sorted_accesses import Made
 
@@ -102,7 +102,7 @@ def listings_of_boxes(boxes: ListedBoxes, done: Array, most: int) -> tuple[Listi
                 spans=np.stack([firsts, counts], axis=1),
                 at=at,
                 until=at + done,
-                zero_rows=boxes.box_rows - rows,
+                zero_bytes=(boxes.box_rows - rows) * whole_sectors(width),
             )
         )
     return tuple(found)

@@ -26,7 +26,7 @@ class Listing:
     Args:
         starts: int64 (pieces,), where each begins [B]; piece: its extent, at 0;
         spans: int64 (lists, 2): first piece and number of pieces of a list; a list for each iteration of each CTA;
-        at, until: int64 (CTAs,), lists of each CTA; zero_rows: rows that come with each by TMA as zeros.
+        at, until: int64 (CTAs,), lists of each CTA; zero_bytes: that come with each by TMA as zeros.
     """
 
     starts: Array
@@ -34,7 +34,7 @@ class Listing:
     spans: Array
     at: Array
     until: Array
-    zero_rows: int = 0
+    zero_bytes: int = 0
 
 
 def listings_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> tuple[Listing, ...]:

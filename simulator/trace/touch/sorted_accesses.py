@@ -160,10 +160,13 @@ def find_prologues(subject: Subject, one: OneCta, phases: Phases) -> dict[Sort, 
         if into is None or into in found:
             continue
         each = max(len(places) for places in copies[into].values())
-        deep = {len(before) // each for before in copies[key].values() if len(before) % each == 0}
+        # What is more than a pipeline holds, was for a loop before it that this CTA leaves out.
+        most = each * max(1, subject.called.num_stages - 1)
+        ahead = [before[-most:] for before in copies[key].values()]
+        deep = {len(before) // each for before in ahead if len(before) % each == 0}
         if len(deep) != 1 or not (depth := deep.pop()):
             continue
-        stage = {place: number // each for before in copies[key].values() for number, place in enumerate(before)}
+        stage = {place: number // each for before in ahead for number, place in enumerate(before)}
         found[into] = Prologue(key, depth, stage)
     return found
 

@@ -16,7 +16,7 @@ from ..cta.given import Subject
 from ..cta.one_cta import OneCta
 from ..values import Array
 from .courses import At, Course, Iterations, begins, course_of, first_iterations, moving_together, was_seen
-from .footprints import Runs, layers_of, moved, runs_of
+from .footprints import Runs, layers_of, moved, runs_of, whole_sectors
 from .listed_boxes import ListedBoxes, boxes_of
 from .listing import Listing
 from .phases import Part, Phases
@@ -36,7 +36,7 @@ class Use:
         strides: from iteration to iteration of each loop around, the outermost first [B].
         first, last: iterations of the innermost loop in which it is done; last: -1: to the end.
         ahead: iterations that it is done before its own.
-        zero_rows: rows of boxes that lie outside of their tensor, in one iteration;
+        zero_bytes: that come with it as rows of boxes outside of their tensor, in one iteration;
         uneven: where no strides tell it: what it touches, iteration by iteration; listings: the same as lists.
     """
 
@@ -51,7 +51,7 @@ class Use:
     first: int = 0
     last: int = -1
     ahead: int = 0
-    zero_rows: int = 0
+    zero_bytes: int = 0
     uneven: "Uneven | None" = None
     listings: tuple[Listing, ...] = ()
 
@@ -174,7 +174,7 @@ def _uses(
                 uneven = replace(uneven, boxes=boxes_of(iterations, uneven.sizes, seen, rank))
             stretches = [(0, -1, max(runs_at.values(), key=list(runs_at.values()).count))]
         for first, last, runs in stretches:
-            zero_rows = _zero_rows(iterations[min(at for at, own in runs_at.items() if own == runs)])
+            zero_bytes = _zero_bytes(iterations[min(at for at, own in runs_at.items() if own == runs)])
             runs = _in_sectors(runs, starts, strides)
             origin = runs[0][0]
             zero = origin - sum(step * then for step, then in zip(strides, begin, strict=True))
@@ -194,7 +194,7 @@ def _uses(
                     first=first,
                     last=last,
                     ahead=ahead,
-                    zero_rows=zero_rows,
+                    zero_bytes=zero_bytes,
                     uneven=uneven or rounds,
                 )
             )
@@ -230,10 +230,10 @@ def _starts(made: Sequence[Made], seen: Mapping[int, Seen], rank: int, ctas: int
     return found
 
 
-def _zero_rows(made: Sequence[Made]) -> int:
-    """Rows of boxes that lie outside of their tensor."""
-    boxes = [(copy.box.descriptor.box_rows, copy.touched[0].addresses.size) for copy in made if copy.box is not None]
-    return sum(rows - inside for rows, inside in boxes)
+def _zero_bytes(made: Sequence[Made]) -> int:
+    """Rows of boxes that lie outside of their tensor [B]."""
+    boxes = [(copy.box.descriptor.box_rows, copy.touched[0]) for copy in made if copy.box is not None]
+    return sum((rows - inside.addresses.size) * whole_sectors(inside.size) for rows, inside in boxes)
 
 
 def _rounds_are_alike(runs_at: Mapping[At, Runs]) -> bool:

@@ -1,0 +1,132 @@
+"""The project's own kernels, traced from their machine code, do what their hand-written programs say.
+
+Same bytes, CTA by CTA and tensor by tensor; cycles within 1 %.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tilesight.kernels.launch.availability import missing_package
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
+import torch
+from tilesight.kernels.capture.lowering import lower
+from tilesight.kernels.compile.calls import CompiledCall, compile_calls
+from tilesight.kernels.launch.launch import allocate, arguments_of, parameter_names
+from tilesight.kernels.launch.registry import find_twin
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.launch.walk import accesses
+from tilesight.simulator.predict_kernels import room_of
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.registry import find_schedule
+from tilesight.simulator.simulate_launches import simulate_launches
+from tilesight.simulator.trace.cta.given import Called
+from tilesight.simulator.trace.program.launch import launches_of, trace
+
+import tilesight
+
+DEVICE = tilesight.load_device("h200")
+SECTOR_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Case:
+    """A schedule, a problem and options."""
+
+    schedule: str
+    seqlen: int = 1024
+    causal: bool = False
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        options = "".join(f"-{name}={value}" for name, value in self.options)
+        return f"{self.schedule}-{self.seqlen}{'-causal' * self.causal}{options}"
+
+    @property
+    def problem(self) -> AttentionProblem:
+        """Of 8 heads, 4 of K and V."""
+        return AttentionProblem(
+            batch=1, heads=8, kv_heads=4, seqlen_q=self.seqlen, seqlen_k=self.seqlen, head_dim=64, causal=self.causal
+        )
+
+
+CASES = [
+    Case("flash2_tma"),
+    Case("flash2_tma", causal=True),
+    Case("flash2_tma", seqlen=1000),
+    Case("flash2_tma", options=(("persistent", 1),)),
+    Case("flash2"),
+    Case("flash2", causal=True),
+    Case("flash2", seqlen=1000),
+]
+
+
+def pairs(case: Case) -> list[tuple[Launch, Launch, dict[str, str]]]:
+    """For each launch its hand-written program, its traced one, and how the latter calls the former's tensors."""
+    problem, schedule = case.problem, find_schedule(case.schedule)
+    config = schedule.config(**{**schedule.in_triton, **dict(case.options)})
+    written = schedule.launches(problem, config, DEVICE)
+    every = {tensor.name: tensor for launch in written for tensor in launch.program.tensors}
+    tensors = {name: allocate(tensor, torch.device("meta")) for name, tensor in every.items()}
+    with tilesight.capture() as captured:
+        for launch in written:
+            twin = find_twin(launch, problem)
+            twin.function[launch.grid](**arguments_of(twin, launch, tensors))
+    outcomes = compile_calls([lower(one, 90) for one in captured], DEVICE, workers=1)
+    compiled = [outcome for outcome in outcomes if isinstance(outcome, CompiledCall)]
+    assert len(compiled) == len(written), outcomes
+    traced = launches_of([trace(_called(one), room_of(one.resources, one.call.grid, DEVICE)) for one in compiled])
+    return [
+        (replace(launch, resources=one.resources), found, parameter_names(find_twin(launch, problem), launch))
+        for launch, one, found in zip(written, compiled, traced, strict=True)
+    ]
+
+
+def _called(outcome: CompiledCall) -> Called:
+    call = outcome.call
+    return Called(
+        name=call.name,
+        grid=call.grid,
+        num_warps=call.num_warps,
+        num_stages=call.num_stages,
+        resources=outcome.resources,
+        storages=call.storages,
+        lines=outcome.lines,
+    )
+
+
+def sectors(launch: Launch, cta: int, names: dict[str, str]) -> dict[str, Counter[int]]:
+    """`load Q` and the like -> sector of the tensor -> how often a CTA touches it. Args: names: of the tensors."""
+    found: dict[str, Counter[int]] = {}
+    for item in range(cta, launch.program.item_count, launch.cta_count):
+        for access in accesses(launch.program, item):
+            tensor = launch.program.tensor(access.tensor)
+            line = access.slab * tensor.rows + access.row + np.arange(access.rows)
+            begin = line * tensor.pitch_bytes + access.col * tensor.element_bytes
+            end = begin + access.cols * tensor.element_bytes - 1
+            touched = {
+                number
+                for first, last in zip(begin // SECTOR_BYTES, end // SECTOR_BYTES, strict=True)
+                for number in range(first, last + 1)
+            }
+            key = f"{access.kind} {names.get(access.tensor, access.tensor)}"
+            found.setdefault(key, Counter()).update(touched)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_traced_kernel_does_what_its_program_says(case: Case) -> None:
+    """Bytes in every CTA, and cycles of every launch."""
+    for written, traced, names in pairs(case):
+        for cta in range(written.cta_count):
+            assert sectors(traced, cta, {}) == sectors(written, cta, names), (written.name, cta)
+        assert traced.program.item_count == written.cta_count
+        by_hand, found = (simulate_launches([launch], DEVICE).launches[0] for launch in (written, traced))
+        assert by_hand.cost == found.cost == "compiled"
+        assert found.traffic.smem_fill_bytes == by_hand.traffic.smem_fill_bytes
+        assert found.traffic.cycles == pytest.approx(by_hand.traffic.cycles, rel=0.01)
