@@ -4,7 +4,9 @@ CTAs that go the same way, and take part in the same accesses, are a class; one 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,7 @@ class TracedCode:
         paths: per warp of it the blocks of the code that it runs, in order.
         phases: of its steps; executed: step name -> executions in that CTA.
         in_l1: place of a load in the code -> share of its bytes that L1 serves.
+        issued: float64 (instructions of the code,), how often all CTAs of the class issue each.
     """
 
     cta: int
@@ -38,3 +41,4 @@ class TracedCode:
     phases: tuple[Phase, ...]
     executed: Mapping[str, int]
     in_l1: Mapping[int, float]
+    issued: np.ndarray = field(repr=False, compare=False)

@@ -209,6 +209,7 @@ def _code(way: OneWay, phases: list) -> TracedCode:  # type: ignore[type-arg]
         phases=tuple(phases),
         executed=executions_of(way.one.ways, named),
         in_l1=way.in_l1,
+        issued=way.issued,
     )
 
 
