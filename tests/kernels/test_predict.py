@@ -136,6 +136,11 @@ def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[st
     told = json.loads(capsys.readouterr().out)
     assert list(told) == ["schema", "device", "l2", "launches", "total", "notes"]
     first, second = told["launches"]
+    assert list(first) == [
+        *("name", "grid", "num_warps", "num_stages", "registers_per_thread", "spilled_bytes_per_thread"),
+        *("smem_bytes_per_cta", "executed_instructions", "traffic", "clock_hz", "sustained_clock_hz", "bottleneck"),
+        *("ctas_per_sm", "known_accesses", "accesses", "notes", "refused"),
+    ]
     assert first["name"] == "double" and first["grid"] == [1024, 1, 1] and first["refused"] is None
     assert first["traffic"]["hbm_read_bytes"] == 4 << 20
     assert second["traffic"]["hbm_read_bytes"] == 0
