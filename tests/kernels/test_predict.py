@@ -300,17 +300,17 @@ def test_what_triton_refuses_is_a_refused_launch(file: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("function", "line"),
+    ("function", "limit_s", "line"),
     [
-        ("endless", "endless: hang: the user's code gave no answer in 5 s"),
-        ("dies", "dies: the user's code died (status 3)"),
+        ("endless", "5", "endless: hang: the user's code gave no answer in 5 s"),
+        ("dies", "300", "dies: the user's code died (status 3)"),
     ],
 )
 def test_code_that_gives_no_answer_is_one_line(
-    file: Path, capsys: pytest.CaptureFixture[str], function: str, line: str
+    file: Path, capsys: pytest.CaptureFixture[str], function: str, limit_s: str, line: str
 ) -> None:
     """It runs in a process of its own, with a time limit."""
-    assert main(["predict", f"{file}:{function}", "--time-limit", "5"]) == 1
+    assert main(["predict", f"{file}:{function}", "--time-limit", limit_s]) == 1
     (told,) = capsys.readouterr().err.splitlines()
     assert told.endswith(line)
     assert main(["predict", f"{file}:{function}", "--time-limit", "0"]) == 2
