@@ -5,6 +5,7 @@ the launch follows from the code and its arguments. Their product is the time of
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,9 +23,9 @@ from .sass.decode import Instruction, decode
 from .sass.flow import Flow, find_flow
 from .schedules.config import Config
 from .simulate import predict
-from .sm.from_code import COMPILED_PIPES, CompiledCost, compiled_costs
+from .sm.from_code import COMPILED_PIPES, CompiledCost, class_costs
 from .sm.stall_reasons import STALLS
-from .sm.step_cost import PIPES
+from .sm.step_cost import PIPES, StepCost
 from .trace.executions import executions
 
 ISSUE = "issuing"
@@ -146,52 +147,59 @@ def explain_resolved(resolved: Resolved, device: Device, *, l2: str = "cold", ov
     """As `explain`, of what was resolved for the device with the machine code of each launch."""
     prediction = predict(resolved, device, l2=l2, overhead=overhead)
     explained = (
-        _explain(launch, launched, device)
+        explain_launch(launch, launched, device)
         for launch, launched in zip(resolved.launches, prediction.launches, strict=True)
     )
     return Explanation(prediction=prediction, launches=tuple(explained))
 
 
-def _explain(launch: Launch, prediction: LaunchPrediction, device: Device) -> LaunchExplanation:
+def explain_launch(launch: Launch, prediction: LaunchPrediction, device: Device) -> LaunchExplanation:
+    """Say where the cycles of one launch go. Raises: ValueError: its machine code is not at hand."""
     if launch.resources.code is None:
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
-    cost, reason = None, ""
+    costs: list[CompiledCost] = []
+    reason = ""
     try:
-        cost = compiled_costs(launch, residency_of(launch, device), device)
+        costs = class_costs(launch, residency_of(launch, device), device)
     except ValueError as error:
         reason = str(error)
-    flow = cost.flow if cost else find_flow(decode(launch.resources.code.sass))
+    flow = costs[0].flow if costs else find_flow(decode(launch.resources.code.sass))
     executed = _executed(flow, launch)
-    issued = cost.issues if cost else np.zeros(len(flow.instructions), dtype=np.int64)
+    issued = executed or [cost.issues for cost in costs] or [np.zeros(len(flow.instructions), dtype=np.int64)]
+    step_costs = {name: one for cost in costs for name, one in cost.steps.items()}
     return LaunchExplanation(
         prediction=prediction,
         reason=reason,
         counted=executed is not None,
-        resident=cost.resident if cost else 0,
-        unknown=dict(sorted((cost.unknown if cost else Counter[str]()).items())),
-        steps=_steps(launch, cost, prediction.traffic.cycles, device) if cost else (),
-        lines=_lines(flow, cost, issued if executed is None else executed),
+        resident=costs[0].resident if costs else 0,
+        unknown=dict(sorted((costs[0].unknown if costs else Counter[str]()).items())),
+        steps=_steps(launch, step_costs, costs[0].resident, prediction.traffic.cycles, device) if costs else (),
+        lines=_lines(flow, costs, issued),
     )
 
 
-def _executed(flow: Flow, launch: Launch) -> np.ndarray | None:
-    """How often each instruction runs in the whole launch; None where that depends on what nobody knows before it."""
+def _executed(flow: Flow, launch: Launch) -> list[np.ndarray] | None:
+    """How often each instruction runs in all CTAs of each class; None where nobody knows it before the launch."""
     assert launch.resources.code is not None
+    if launch.traced:
+        return [one.issued for one in launch.traced]
     try:
-        return executions(flow, launch, launch.resources.code.constants).per_place(flow)
+        return [executions(flow, launch, launch.resources.code.constants).per_place(flow)]
     except ValueError:
         return None
 
 
-def _steps(launch: Launch, cost: CompiledCost, cycles: float, device: Device) -> tuple[StepShare, ...]:
+def _steps(
+    launch: Launch, costs: dict[str, StepCost], resident: int, cycles: float, device: Device
+) -> tuple[StepShare, ...]:
     counts = tally(launch.program).executions
-    clocks = clocks_of(launch, cost.steps, counts, device)
+    clocks = clocks_of(launch, costs, counts, device)
     # The launch's cycles are those of the fastest SM, which may be one that has nothing to do.
     cycles *= clocks.busy_hz / clocks.counted_hz
     busy_sms = min(device.sms, launch.cta_count)
-    beside = max(1.0, min(cost.resident, launch.cta_count / device.sms))
+    beside = max(1.0, min(resident, launch.cta_count / device.sms))
     found = []
-    for name, own in cost.steps.items():
+    for name, own in costs.items():
         pipes = dict(zip(COMPILED_PIPES, own.pipe_cycles, strict=True))
         full = max(own.pipe_cycles)
         shares = {pipe: pipes[pipe] / full if full else 0.0 for pipe in PIPES}
@@ -209,25 +217,43 @@ def _steps(launch: Launch, cost: CompiledCost, cycles: float, device: Device) ->
     return tuple(found)
 
 
-def _lines(flow: Flow, cost: CompiledCost | None, executed: np.ndarray) -> tuple[Line, ...]:
+def _lines(flow: Flow, costs: Sequence[CompiledCost], executed: Sequence[np.ndarray]) -> tuple[Line, ...]:
     loops = [flow.loop_of(block) for block in range(len(flow.blocks))]
     depths = [flow.loops[loop].depth + 1 if loop >= 0 else 0 for loop in loops]
     lines = []
     for number, block in enumerate(flow.blocks):
         for place in range(block.first, block.stop):
-            issues = int(cost.issues[place]) if cost else 0
-            cycles: dict[str, float] = {}
-            if cost and issues:
-                waits = cost.stalls[place] / issues
-                cycles = {ISSUE: 1.0} | {stall.name: float(waits[stall.number]) for stall in STALLS}
+            cycles, blamed = _waits(costs, executed, place)
             lines.append(
                 Line(
                     instruction=flow.instructions[place],
                     loop=loops[number],
                     depth=depths[number],
-                    executed=int(executed[place]),
+                    executed=round(float(sum(often[place] for often in executed))),
                     cycles=cycles,
-                    blamed_cycles=float(cost.awaited[place]) / issues if cost and issues else 0.0,
+                    blamed_cycles=blamed,
                 )
             )
     return tuple(lines)
+
+
+def _waits(costs: Sequence[CompiledCost], executed: Sequence[np.ndarray], place: int) -> tuple[dict[str, float], float]:
+    """Cycles of an instruction by reason, and for its result: the mean over classes of CTAs, by how often each runs it.
+
+    Returns:
+        Nothing where no simulated warp came by.
+    """
+    timed = [number for number, cost in enumerate(costs) if cost.issues[place]]
+    if not timed:
+        return {}, 0.0
+    often = np.array([float(executed[number][place]) for number in timed])
+    shares = often / often.sum() if often.any() else np.full(len(timed), 1.0 / len(timed))
+    waits = sum(
+        share * costs[number].stalls[place] / costs[number].issues[place]
+        for share, number in zip(shares, timed, strict=True)
+    )
+    blamed = sum(
+        share * float(costs[number].awaited[place]) / int(costs[number].issues[place])
+        for share, number in zip(shares, timed, strict=True)
+    )
+    return {ISSUE: 1.0} | {stall.name: float(waits[stall.number]) for stall in STALLS}, float(blamed)

@@ -38,10 +38,13 @@ class SimulatedKernels:
 
     Args:
         prediction: a row for each launch, of an autotuned one for the fastest configuration.
-        compiled, launches: of each row; None where it was refused; timeline: where it was asked for.
+        asked: names of all that were asked for; numbers: which of these each row is.
+        compiled, launches: of each row, None where it was refused; timeline: where it was asked for.
     """
 
     prediction: KernelsPrediction
+    asked: tuple[str, ...]
+    numbers: tuple[int, ...]
     compiled: tuple[Called | None, ...]
     launches: tuple[Launch | None, ...]
     timeline: Timeline | None
@@ -82,6 +85,8 @@ def predict_kernels(
             rows=tuple(_with(rows[number], by_number.get(number)) for number in chosen),
             configurations=tuple((places[best], every) for best, every in configurations),
         ),
+        asked=tuple(one.row.name for one in asked),
+        numbers=tuple(chosen),
         compiled=tuple(asked[number].called if number in by_number else None for number in chosen),
         launches=tuple(by_number[number].launch if number in by_number else None for number in chosen),
         timeline=runs.timeline,

@@ -62,7 +62,7 @@ class Recorder:
 
         def run(function: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
             if not warmup:
-                self.launches.append(self._capture(function, args, grid, kwargs))
+                self.launches.append(self.captured(function, args, grid, kwargs))
 
         return run
 
@@ -87,7 +87,8 @@ class Recorder:
 
         return run
 
-    def _capture(self, function: Any, args: tuple[Any, ...], grid: Any, kwargs: Mapping[str, Any]) -> Capture:
+    def captured(self, function: Any, args: tuple[Any, ...], grid: Any, kwargs: Mapping[str, Any]) -> Capture:
+        """What a launch is called with. Raises: ValueError: its grid is empty, or too large."""
         names = set(function.arg_names)
         bound = function.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
         bound.apply_defaults()

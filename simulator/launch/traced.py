@@ -6,6 +6,8 @@ CTAs that go the same way, and take part in the same accesses, are a class; one 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
@@ -32,6 +34,7 @@ class TracedCode:
         paths: per warp of it the blocks of the code that it runs, in order.
         phases: of its steps; executed: step name -> executions in that CTA.
         in_l1: place of a load in the code -> share of its bytes that L1 serves;
+        issued: float64 (instructions of the code,), how often all CTAs of the class issue each.
         box_bytes: place of a copy by TMA -> what the CTA moves there each time [B].
     """
 
@@ -41,4 +44,5 @@ class TracedCode:
     phases: tuple[Phase, ...]
     executed: Mapping[str, int]
     in_l1: Mapping[int, float]
+    issued: np.ndarray = field(repr=False, compare=False)
     box_bytes: Mapping[int, float] = field(default_factory=dict)

@@ -178,12 +178,13 @@ def explain_dict(found: Explanation, sass: bool) -> dict[str, object]:
         "time_s": prediction.time_s,
         "bottleneck": prediction.bottleneck,
         "bottleneck_share": prediction.bottleneck_share,
-        "launches": [_launch_dict(launch, sass) for launch in found.launches],
+        "launches": [launch_dict(launch, sass) for launch in found.launches],
         "notes": list(prediction.notes),
     }
 
 
-def _launch_dict(launch: LaunchExplanation, sass: bool) -> dict[str, object]:
+def launch_dict(launch: LaunchExplanation, sass: bool) -> dict[str, object]:
+    """A launch as `explain --json` has it. Args: sass: with the code."""
     told = launch.prediction
     own: dict[str, object] = {
         "name": told.name,

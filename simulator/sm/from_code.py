@@ -82,7 +82,8 @@ def compiled_costs(
         ValueError: there is no code, or it cannot be followed; one line.
     """
     if len(launch.traced) > 1 and followed is None:
-        return _of_classes(launch, residency, device, resident)
+        each = class_costs(launch, residency, device, resident)
+        return replace(each[0], steps={name: cost for one in each for name, cost in one.steps.items()})
     capability = int(device.compute_capability.replace(".", ""))
     seen = followed or follow(launch, capability, device.sm)
     resident = resident or residency.ctas_per_busy_sm
@@ -140,8 +141,12 @@ def compiled_costs(
     )
 
 
-def _of_classes(launch: Launch, residency: Residency, device: Device, resident: int | None) -> CompiledCost:
-    """Each class of CTAs of a traced launch by its own; what is said of the code itself is of the first."""
+def class_costs(
+    launch: Launch, residency: Residency, device: Device, resident: int | None = None
+) -> list[CompiledCost]:
+    """The same for each class of CTAs of a traced launch by itself; of all CTAs where a schedule wrote it."""
+    if len(launch.traced) <= 1:
+        return [compiled_costs(launch, residency, device, resident=resident)]
     each = []
     for one in launch.traced:
         names = {phase.step for phase in one.phases}
@@ -150,7 +155,7 @@ def _of_classes(launch: Launch, residency: Residency, device: Device, resident: 
         body = tuple(inner for node in own for inner in (node.body if isinstance(node, Loop) else (node,)))
         lone = replace(launch, traced=(one,), program=replace(launch.program, body=body))
         each.append(compiled_costs(lone, residency, device, resident=resident))
-    return replace(each[0], steps={name: cost for one in each for name, cost in one.steps.items()})
+    return each
 
 
 def _slowdown_of(name: str, attributions: Mapping[Part, Attribution], full: FullSm) -> tuple[float, ...]:

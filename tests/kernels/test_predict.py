@@ -150,6 +150,11 @@ def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[st
     told = json.loads(capsys.readouterr().out)
     assert list(told) == ["schema", "device", "l2", "launches", "total", "notes"]
     first, second = told["launches"]
+    assert list(first) == [
+        *("name", "grid", "num_warps", "num_stages", "registers_per_thread", "spilled_bytes_per_thread"),
+        *("smem_bytes_per_cta", "executed_instructions", "traffic", "clock_hz", "sustained_clock_hz", "bottleneck"),
+        *("ctas_per_sm", "known_accesses", "accesses", "notes", "refused"),
+    ]
     assert first["name"] == "double" and first["grid"] == [1024, 1, 1] and first["refused"] is None
     assert first["traffic"]["hbm_read_bytes"] == 4 << 20
     assert second["traffic"]["hbm_read_bytes"] == 0
@@ -322,17 +327,17 @@ def test_what_triton_refuses_is_a_refused_launch(file: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("function", "line"),
+    ("function", "limit_s", "line"),
     [
-        ("endless", "endless: hang: the user's code gave no answer in 5 s"),
-        ("dies", "dies: the user's code died (status 3)"),
+        ("endless", "5", "endless: hang: the user's code gave no answer in 5 s"),
+        ("dies", "300", "dies: the user's code died (status 3)"),
     ],
 )
 def test_code_that_gives_no_answer_is_one_line(
-    file: Path, capsys: pytest.CaptureFixture[str], function: str, line: str
+    file: Path, capsys: pytest.CaptureFixture[str], function: str, limit_s: str, line: str
 ) -> None:
     """It runs in a process of its own, with a time limit."""
-    assert main(["predict", f"{file}:{function}", "--time-limit", "5"]) == 1
+    assert main(["predict", f"{file}:{function}", "--time-limit", limit_s]) == 1
     (told,) = capsys.readouterr().err.splitlines()
     assert told.endswith(line)
     assert main(["predict", f"{file}:{function}", "--time-limit", "0"]) == 2

@@ -12,13 +12,11 @@ from .parse import number, one_of, option
 if TYPE_CHECKING:
     from ..simulator.predict_kernels import SimulatedKernels
 
-Target = Annotated[
-    str,
-    typer.Argument(
-        help="Function without arguments that launches Triton kernels, on tensors without data.",
-        metavar="FILE.py:FUNCTION",
-    ),
-]
+TARGET = typer.Argument(
+    help="Function without arguments that launches Triton kernels, on tensors without data.",
+    metavar="FILE.py:FUNCTION",
+)
+Target = Annotated[str, TARGET]
 L2 = Annotated[
     str,
     option(

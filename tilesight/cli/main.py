@@ -36,7 +36,7 @@ for command, summary in (
     (explore, "Rank block sizes and other options; say which is best and why."),
     (simulate, "Predict one configuration in detail."),
     (predict, "Predict the kernels that a function of yours launches."),
-    (explain, "Show where the cycles of one configuration go, from its machine code."),
+    (explain, "Show where cycles go: of a configuration, or of your kernels by source line."),
     (compare, "Compare schedules over sequence lengths."),
     (devices, "List the GPUs, or show every number of one."),
     (doctor, "Check what validate and calibrate need."),

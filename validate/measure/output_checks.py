@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from ...simulator.launch.program import Launch
 from ..measurement import LaunchMeasurement
 
 POISON = 0xFF
@@ -71,12 +70,12 @@ def watch_streams(run: Callable[[], object]) -> tuple[float, float]:
         runs *= 2
 
 
-def ran(launch: Launch, kernel: Any) -> LaunchMeasurement:
-    """What Triton says of the kernel that it launched. Args: kernel: what `kernels.launch.run` returned."""
+def ran(name: str, grid: tuple[int, int, int], kernel: Any) -> LaunchMeasurement:
+    """What Triton says of a kernel that ran. Args: name, grid: of its launch; kernel: what Triton returned."""
     kernel._init_handles()
     return LaunchMeasurement(
-        name=launch.name,
-        grid=launch.grid,
+        name=name,
+        grid=grid,
         num_warps=kernel.metadata.num_warps,
         registers_per_thread=kernel.n_regs,
         spilled_bytes_per_thread=kernel.n_spills * SPILL_BYTES,

@@ -87,7 +87,7 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
     timing = time_run(
         track, pipeline.run, l2="cold" if point.l2 == "cold" else "warm", launches=len(launches), tare=tare
     )
-    seen = tuple(ran(launch, kernel) for launch, kernel in zip(launches, kernels, strict=True))
+    seen = tuple(ran(launch.name, launch.grid, kernel) for launch, kernel in zip(launches, kernels, strict=True))
     told = Measurement(
         key=point.key,
         timing=timing,

@@ -45,10 +45,15 @@ class Called:
         """Warps of a CTA, those that the compiler added included."""
         return self.resources.warps_per_cta or self.num_warps
 
+    @property
+    def user_lines(self) -> list[tuple[int, str, int]]:
+        """Where another line of the user's begins, by address; what Triton adds counts as the line before."""
+        return sorted(place for place in self.lines if not any(part in place[1] for part in LIBRARIES))
+
     def line_of(self, address: int) -> int:
         """The user's line that an instruction comes from; 0 where that is not known. Args: address: in the code [B]."""
-        own = [line for at, file, line in self.lines if at <= address and not any(part in file for part in LIBRARIES)]
-        return own[-1] if own else 0
+        before = [line for at, _, line in self.user_lines if at <= address]
+        return before[-1] if before else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -218,6 +218,7 @@ def _code(way: OneWay, phases: list) -> TracedCode:  # type: ignore[type-arg]
         executed=executions_of(way.one.ways, named),
         in_l1=way.in_l1,
         box_bytes=_box_bytes(way),
+        issued=way.issued,
     )
 
 

@@ -46,7 +46,8 @@ class OneWay:
     Args:
         one: the CTA that was followed; phases: how its way is cut; masked: by kind of mask;
         trips: region -> iterations of each stay there, by number of the CTA, int64 (CTAs of the launch,);
-        in_l1: place of a load -> share that L1 serves; instructions: that all of its CTAs issue.
+        in_l1: place of a load -> share that L1 serves;
+        issued: float64 (instructions of the code,), how often all of its CTAs issue each.
     """
 
     one: OneCta
@@ -54,7 +55,12 @@ class OneWay:
     masked: tuple[Masked, ...]
     trips: Mapping[int, Array]
     in_l1: Mapping[int, float]
-    instructions: int
+    issued: Array
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that all of its CTAs issue."""
+        return round(float(self.issued.sum()))
 
     @property
     def parts(self) -> dict[Part, tuple[int, ...]]:
@@ -139,13 +145,15 @@ def _ways(
         again = np.where(counted > 0, one.rejoined / counted, 0.0)
     own_members = np.concatenate([kind.members for kind in masked])
     times = counts[own_members].sum(axis=0)
+    places = np.repeat(times * issued, sizes)
+    places[[block.first for block in subject.flow.blocks]] += times * again
     way = OneWay(
         one=one,
         phases=phases,
         masked=tuple(masked),
         trips=trips,
         in_l1=in_l1,
-        instructions=round(float(times @ (issued * sizes + again))),
+        issued=places,
     )
     return [way, *others]
 

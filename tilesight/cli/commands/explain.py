@@ -1,6 +1,6 @@
-"""`tilesight explain`: where the cycles of one configuration go, from its machine code, without a GPU."""
+"""`tilesight explain`: where the cycles of one configuration, or of a user's kernels, go, without a GPU."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -8,27 +8,60 @@ import typer
 from ..compiled import compiler_for
 from ..configs import ConfigOptions
 from ..given import given as typed_options
+from ..given import refuse_unread
 from ..groups import spread
+from ..kernels import TARGET, TIME_LIMIT_S, TimeLimit, simulated
 from ..options import DEFAULT_SCHEDULE, MachineOptions, OneSchedule, problem_of
-from ..output import announce_compiler, bad_input, show, text_color, text_width
-from ..parse import flag
+from ..output import BadInput, announce_compiler, bad_input, show, text_color, text_width
+from ..parse import flag, one_of, option
 from ..shapes import ProblemOptions, refuse_unread_shape
+
+TARGET_OPTIONS = {"--device", "--set", "--l2", "--time-limit", "--sass", "--json"}
+"""Options that are read with FILE.py:FUNCTION."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainMachine(MachineOptions):
+    """The same, of a schedule or of a user's kernels."""
+
+    l2: Annotated[
+        str | None,
+        option(
+            "--l2",
+            "L2 cache before the first launch; of a function's launches as `predict` has it."
+            "  [default: cold; of a function pipeline]",
+            "cold|warm|pipeline",
+            one_of("cold", "warm", "pipeline"),
+        ),
+    ] = None  # type: ignore[assignment]
 
 
 @spread
 def explain(
     context: typer.Context,
     *,
+    target: Annotated[str | None, TARGET] = None,
     schedule: OneSchedule = DEFAULT_SCHEDULE,
     problem: ProblemOptions,
     config: ConfigOptions,
-    machine: MachineOptions,
+    machine: ExplainMachine,
+    time_limit: TimeLimit = TIME_LIMIT_S,
     sass: Annotated[
         bool, flag("--sass", "Show the machine code, with the cycles and stalls of each instruction.")
     ] = False,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
 ) -> None:
-    """Compile one configuration and show where its cycles go: per step, per loop of the code, per instruction."""
+    """Show where cycles go: of one configuration of a schedule, or of the kernels that a function of yours launches.
+
+    Of a schedule per step, per loop of the machine code, per instruction; of FILE.py:FUNCTION by line of its source.
+    """
+    if target is not None:
+        refuse_unread(typed_options(context), sorted(set(typed_options(context)) - TARGET_OPTIONS), f"with {target}")
+        _explain_function(target, machine, time_limit, sass, json)
+        return
+    refuse_unread(typed_options(context), ["--time-limit"], "without FILE.py:FUNCTION")
+    if machine.l2 == "pipeline":
+        raise BadInput("--l2 'pipeline': of a schedule must be one of cold, warm")
     asked, (name, device) = problem.build(problem_of([schedule])), machine.build()
     from ...simulator.schedules.registry import find_schedule
 
@@ -44,10 +77,31 @@ def explain(
     from ...simulator.display import render
     from ...simulator.report.explain import explain_dict, explain_text
 
-    found = door.explain_resolved(runs, device, l2=machine.l2, overhead=machine.overhead)
+    found = door.explain_resolved(runs, device, l2=machine.l2 or "cold", overhead=machine.overhead)
     notes = (*machine.notes(), remark, *found.prediction.notes)
     found = replace(found, prediction=replace(found.prediction, device=name, notes=notes))
     if json:
         show(render.to_json(explain_dict(found, sass)))
     else:
         show(explain_text(found, device, sass, text_width(), text_color()))
+
+
+def _explain_function(target: str, machine: ExplainMachine, time_limit_s: float, sass: bool, json: bool) -> None:
+    """The same of a user's kernels. Raises: typer.Exit: none was predicted."""
+    name, device = machine.build()
+    outcome = simulated(
+        target, name, device, machine.set_, l2=machine.l2 or "pipeline", time_limit_s=time_limit_s, command="explain"
+    )
+    from ...simulator.display import render
+    from ...simulator.explain_kernels import explain_kernels
+    from ...simulator.report.explain_kernels import kernels_explanation_dict, kernels_explanation_text
+
+    found = explain_kernels(outcome, device)
+    notes = (*machine.notes(), *found.prediction.notes)
+    found = replace(found, prediction=replace(found.prediction, notes=notes))
+    if json:
+        show(render.to_json(kernels_explanation_dict(found, sass)))
+    else:
+        show(kernels_explanation_text(found, sass, text_width(), text_color()))
+    if found.dominating is None:
+        raise typer.Exit(1)

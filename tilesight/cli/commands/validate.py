@@ -9,9 +9,11 @@ import typer
 
 from .. import bench
 from ..bench import Wanted
+from ..functions import Measuring, validate_function
 from ..given import Given, made, refuse_unread
 from ..given import given as typed_options
 from ..gpu import DOCTOR, Named, compiler, device_named, need_gpu
+from ..kernels import TARGET, TIME_LIMIT_S, TimeLimit
 from ..options import Workers, workers_given
 from ..output import (
     BadInput,
@@ -42,11 +44,16 @@ MODES = {
         *("--json", "--json-file", "--html", "--page", "--workers"),
     },
 }
+TARGET_OPTIONS = {
+    *("--device", "--set", "--l2", "--no-counters", "--results", "--read", "--time-limit", "--json", "--json-file"),
+}
+"""Options that are read with FILE.py:FUNCTION."""
 """What replaces the default work -> the other options that it reads."""
 
 
 def validate(
     context: typer.Context,
+    target: Annotated[str | None, TARGET] = None,
     *,
     schedule: Annotated[
         list[str] | None, option("--schedule", "Only this schedule; repeatable.  [default: all of attention]", "NAME")
@@ -101,15 +108,26 @@ def validate(
     html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
     page: Annotated[Path | None, option("--page", "Write the tables as a Markdown page.", "FILE.md")] = None,
     workers: Workers = None,
+    time_limit: TimeLimit = TIME_LIMIT_S,
 ) -> None:
     """Run the Triton kernels on this GPU and print predicted beside measured: bytes, cycles, clock, time.
 
+    With FILE.py:FUNCTION the kernels that it launches are run, each by itself, on tensors with data.
     The default set takes less than five minutes. Without ncu, or the permission to use it, only times are compared.
     """
     check_outputs(results=results, **{"json-file": json_file}, html=html, page=page)
     limits, processes = limits_given(fail_on), workers_given(workers)
-    check_modes(typed_options(context))
     wanted = Wanted(printed=json, file=json_file)
+    if target is not None:
+        typed = typed_options(context)
+        refuse_unread(typed, sorted(set(typed) - TARGET_OPTIONS), f"with {target}")
+        if read:
+            refuse_unread(typed, ["--l2", "--results", "--no-counters"], "with --read")
+        measuring = Measuring(time_limit_s=time_limit, counted=not no_counters, results=results, read=read)
+        validate_function(target, device, set_, l2, measuring, wanted)
+        return
+    check_modes(typed_options(context))
+    refuse_unread(typed_options(context), ["--time-limit"], "without FILE.py:FUNCTION")
     if checkpoint:
         named = device_named(device, set_, without_gpu=bench.WITHOUT_GPU)
         bench.checkpoint(problem or [], named, processes, wanted, html, made(context))

@@ -1,0 +1,106 @@
+"""The process that runs a user's function on a GPU, and measures its launches one by one.
+
+    python -m tilesight.validate.functions.worker --gpu 0     answers jobs on stdin, a line of JSON each
+    ... --gpu 0 --count FILE                                  runs the launches of a job once each, under ncu
+
+A job has: file, function, l2 (`cold` or `warm`), names (of all launches that were recorded), numbers (of those that are
+to be measured).
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...simulator.jobs.processes import serve
+from ..measure.worker import machine, track_and_tare
+
+if TYPE_CHECKING:
+    from ...kernels.capture.replay import Replay
+
+
+def answer(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Measure the launches of a job.
+
+    Returns:
+        launches: of each a `launch` and a `timing` as JSON has them; or `unusable` or `raised`, as
+        `kernels.capture.worker` has them.
+    """
+    from ...kernels.capture.user_function import Unusable, raised_by
+
+    if "machine" in job:
+        return machine().to_dict()
+    try:
+        return {"launches": [_measured(replay, job["l2"]) for replay in chosen(job)]}
+    except Unusable as error:
+        return {"unusable": str(error)}
+    except (Exception, SystemExit) as error:
+        return {"raised": raised_by(error, Path(job["file"]).resolve())}
+
+
+def chosen(job: Mapping[str, Any]) -> "list[Replay]":
+    """Run the function. Returns: its launches that are wanted. Raises: Unusable: it launches something else here."""
+    from ...kernels.capture.replay import replays
+    from ...kernels.capture.user_function import Unusable, user_function
+
+    path = Path(job["file"]).resolve()
+    with replays() as made:
+        user_function(path, job["function"])()
+    names = [replay.name for replay in made]
+    if names != list(job["names"]):
+        raise Unusable(
+            f"{path.name}: {job['function']}() launches {', '.join(names) or 'nothing'} on the GPU,"
+            f" and {', '.join(job['names'])} when it is recorded"
+        )
+    return [made[number] for number in job["numbers"]]
+
+
+def _measured(replay: "Replay", l2: Any) -> dict[str, Any]:
+    from ..measure.output_checks import ran
+    from ..timing.timing import time_run
+
+    track, tare = track_and_tare()
+    launch = ran(replay.name, replay.grid, replay.launch())
+    timing = time_run(track, replay.launch, l2=l2, tare=tare)
+    return {"launch": launch.to_dict(), "timing": timing.to_dict()}
+
+
+def run_counted(job: Mapping[str, Any]) -> None:
+    """Make each launch once between the profiler's marks, with L2 empty, or as itself left it."""
+    import torch
+
+    from ..timing.timing import WARM_UP_S
+
+    track, _ = track_and_tare()
+    for replay in chosen(job):
+        begin = time.monotonic()
+        while time.monotonic() - begin < WARM_UP_S:  # an idle clock would make memory look fast in cycles
+            replay.launch()
+            torch.cuda.synchronize()
+        if job["l2"] == "cold":
+            track.flush()
+        torch.cuda.synchronize()
+        torch.cuda.cudart().cudaProfilerStart()
+        replay.launch()
+        torch.cuda.synchronize()
+        torch.cuda.cudart().cudaProfilerStop()
+
+
+def main() -> None:
+    """Answer jobs, or run one of a file."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gpu", required=True)
+    parser.add_argument("--count", type=Path)
+    options = parser.parse_args()
+    os.environ["CUDA_VISIBLE_DEVICES"] = options.gpu  # before torch is imported
+    if options.count:
+        run_counted(json.loads(options.count.read_text("utf-8")))
+    else:
+        serve(answer)
+
+
+if __name__ == "__main__":
+    main()
