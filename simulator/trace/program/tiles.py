@@ -161,8 +161,7 @@ def listed_tile(
 
 def period_of(columns: Mapping[str, Array], items: int) -> int:
     """The fewest items after which columns repeat themselves; all where they do not."""
-    table = np.stack([*columns.values(), np.zeros(items, dtype=np.int64)], axis=1)
-    _, table = np.unique(table, axis=0, return_inverse=True)
-    numbers = table.reshape(-1)
     divisors = sorted({d for k in range(1, int(items**0.5) + 1) if items % k == 0 for d in (k, items // k)})
-    return next(d for d in divisors if d == items or np.array_equal(numbers[d:], numbers[:-d]))
+    return next(
+        d for d in divisors if d == items or all(np.array_equal(column[d:], column[:-d]) for column in columns.values())
+    )
