@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -29,6 +30,8 @@ from .operations import find_operation, is_try
 from .shared_accesses import STORES, load_of, store_of
 from .values import FALSE, TRUE, UNKNOWN, UNKNOWN_FLAG, UNSET, Array, Known, Value, both, merged, word
 
+STEPS_KEPT = 1 << 14
+"""Instructions whose steps are kept: the code of a launch is gone through for each class of its CTAs."""
 LOGIC = frozenset({"LOP3", "ULOP3"})
 FOLLOWED = frozenset(
     (
@@ -43,6 +46,7 @@ Results = Callable[[Threads, Array], list[Value]]
 """The values that an instruction writes, of threads that a mask selects."""
 
 
+@lru_cache(maxsize=STEPS_KEPT)
 def step_of(instruction: Instruction) -> Step:
     """What an instruction does to the threads that a mask selects."""
     family = instruction.family
