@@ -18,11 +18,17 @@ REACH = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """An access that goes through L1. Args: touched: bytes; iteration: in which it is made; load: or a store."""
+    """An access that goes through L1.
+
+    Args:
+        touched: bytes; iteration: in which it is made; load: or a store;
+        course: equal for accesses that lie equally far from each other in all CTAs of the class.
+    """
 
     touched: Touched
     iteration: object
     load: bool
+    course: int = 0
 
 
 def missed(passing: Sequence[Passing], room_bytes: float) -> list[Array]:
@@ -33,6 +39,7 @@ def missed(passing: Sequence[Passing], room_bytes: float) -> list[Array]:
     _, numbers = np.unique(np.concatenate(sectors), return_inverse=True)
     last = np.full(int(numbers.max()) + 1, -np.inf)
     by = np.full(len(last), -1, dtype=np.int64)
+    course = np.full(len(last), -1, dtype=np.int64)
     iterations: dict[object, int] = {}
     moved, at, found = 0.0, 0, []
     for one, own in zip(passing, sectors, strict=True):
@@ -42,8 +49,10 @@ def missed(passing: Sequence[Passing], room_bytes: float) -> list[Array]:
         # Loads of one iteration go out together, and are joined as such.
         iteration = iterations.setdefault(one.iteration, len(iterations))
         hit = near & (by[index] != iteration) if one.load and room_bytes > 0 else np.zeros(len(own), dtype=np.bool_)
+        # Where two accesses meet in this CTA alone (an element that a label picks, say), others find nothing.
+        hit = hit & (course[index] == one.course)
         found.append(own[~hit])
         moved += SECTOR_BYTES * float((~near).sum())
         # What was hit is still there for the next load of the iteration, which need not wait for a fill of its own.
-        last[index], by[index] = moved, np.where(hit, by[index], iteration)
+        last[index], by[index], course[index] = moved, np.where(hit, by[index], iteration), one.course
     return found

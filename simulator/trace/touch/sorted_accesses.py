@@ -12,6 +12,7 @@ import numpy as np
 from ...limits import SECTOR_BYTES
 from ...sass.decode import Instruction
 from ..accesses import COPY
+from ..cta.bases import Seen
 from ..cta.given import Subject
 from ..cta.kinds import STORES, is_atomic
 from ..cta.one_cta import Accessed, Box, Copied, OneCta, Position, children_of
@@ -73,17 +74,19 @@ def path_of(instruction: Instruction) -> str:
 
 
 def sorted_accesses(
-    subject: Subject, one: OneCta, phases: Phases, room_bytes: float
+    subject: Subject, one: OneCta, phases: Phases, seen: Mapping[int, Seen], rank: int, room_bytes: float
 ) -> tuple[dict[Sort, dict[tuple[int, ...], list[Made]]], dict[int, float]]:
     """All accesses of a CTA.
 
     Args:
+        seen: where accesses of all CTAs of the class begin; rank: of `one` among these;
         room_bytes: of L1, for each CTA of an SM.
 
     Returns:
         Iteration of the loops around -> accesses, for each sort; place of a load -> share of it that L1 serves.
     """
     code = subject.flow.instructions
+    courses = _courses(seen, rank)
     through_l1 = []
     accesses = [access for access in one.accesses if access.active.any()]
     for access in accesses:
@@ -91,7 +94,8 @@ def sorted_accesses(
         if path_of(code[access.place]) not in PAST_L1 and kind != "atomic":
             part = position.region, position.piece
             iteration = part, phases.of(part, access.place, kind != "load"), kind, position.trips
-            through_l1.append(Passing(_touched(access), iteration, kind == "load"))
+            course = courses.get(access.place, 0)
+            through_l1.append(Passing(_touched(access), iteration, kind == "load", course))
     fetched = iter(missed(through_l1, room_bytes))
     made: dict[Sort, dict[tuple[int, ...], list[Made]]] = defaultdict(lambda: defaultdict(list))
     hit: dict[int, list[int]] = defaultdict(lambda: [0, 0])
@@ -117,6 +121,17 @@ def sorted_accesses(
         made[key][position.trips].append(copied)
     shares = {place: max(0.0, 1.0 - kept / whole) for place, (kept, whole) in hit.items() if whole}
     return made, {place: share for place, share in shares.items() if share > 0}
+
+
+def _courses(seen: Mapping[int, Seen], rank: int) -> dict[int, int]:
+    """Place -> number that is equal for accesses that begin equally far from each other in all CTAs."""
+    numbers: dict[bytes, int] = {}
+    courses: dict[int, int] = {}
+    for place, access in seen.items():
+        if access.addresses:
+            addresses = access.addresses[min(access.addresses)]
+            courses[place] = numbers.setdefault((addresses - addresses[rank]).tobytes(), len(numbers))
+    return courses
 
 
 def _sort_of(instruction: Instruction, position: Position, phases: Phases, made: Copied) -> Sort:

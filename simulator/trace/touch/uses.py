@@ -110,7 +110,7 @@ def uses_of(
         trips: region -> iterations of a stay, in `one`; room_bytes: of L1, for each CTA of an SM;
         prologues: what runs ahead of itself; whole: regions of which all iterations were seen in all CTAs.
     """
-    made, in_l1 = sorted_accesses(subject, one, phases, room_bytes)
+    made, in_l1 = sorted_accesses(subject, one, phases, seen, rank, room_bytes)
     join_prologues(made, prologues)
     notes: list[str] = []
     found: list[Use] = []

@@ -66,6 +66,13 @@ def test_l1_serves_what_was_touched_a_moment_ago() -> None:
     assert [len(found) for found in missed(order, room_bytes=0)] == [8, 8, 8, 32, 8]
 
 
+def test_l1_serves_nothing_that_another_cta_would_not_find() -> None:
+    """An element that a label picks lies elsewhere in a row that others go through."""
+    row = touched(*range(0, 256, 32))
+    order = [Passing(touched(64), 0, True, course=1), Passing(row, 1, True), Passing(row, 2, True)]
+    assert [len(found) for found in missed(order, room_bytes=8192)] == [1, 8, 0]
+
+
 def lists_of(listing: Listing) -> list[list[int]]:
     """Where the pieces of each list begin, CTA by CTA and iteration by iteration."""
     return [
