@@ -3,9 +3,10 @@
 Heads are alike: what is loaded of one slab is loaded of every other, so one slab of each tensor is looked at.
 """
 
+from typing import Any
+
 import numpy as np
 
-from ..integers import cdiv
 from ..launch.lists import Lists
 from ..launch.program import Affine, Loop, Tile, TileProgram
 from ..launch.walk import ITEMS_AT_ONCE, steps
@@ -14,6 +15,8 @@ from .lower import LoweredTensors
 
 MOST_ITEMS = 1 << 22
 """Items among which those of a slab are looked for: the first so many hold all of at least one."""
+CELLS_AT_ONCE = 1 << 20
+"""Cells between edges of what is loaded that are weighed at a time, for the sake of memory."""
 
 
 def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
@@ -44,7 +47,7 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
                     if tile.lists is not None:
                         rows, cols = _listed(tile.lists, values, rows, cols, size)
                     covered[name].add(*rows, *cols)
-    return sum(slab.bytes * program.tensor(name).slabs for name, slab in covered.items())
+    return sum(slab.loaded_bytes() * program.tensor(name).slabs for name, slab in covered.items())
 
 
 def _names(tile: Tile, around: tuple[Loop, ...]) -> set[str]:
@@ -55,36 +58,59 @@ def _names(tile: Tile, around: tuple[Loop, ...]) -> set[str]:
 
 
 class _Slab:
-    """Granules of one slab, and which of them are loaded."""
+    """What is loaded of one slab, as rectangles of granules. Args: row: of the table of tensors."""
 
     def __init__(self, row: np.void) -> None:
         self.row = row
         self.high, self.wide = int(row["granule_rows"]), int(row["granule_row_bytes"])
-        shape = cdiv(int(row["rows"]), self.high), cdiv(int(row["row_bytes"]), self.wide)
-        self.edges = np.zeros((shape[0] + 1, shape[1] + 1), dtype=np.int32)
+        self._boxes: list[np.ndarray] = []
 
     def add(self, top: np.ndarray, bottom: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
         """Rectangles from (top, left) to before (bottom, right), rows and bytes of a row."""
-        boxes = np.stack((
-            np.clip(top, 0, self.row["rows"]) // self.high, -(-np.clip(bottom, 0, self.row["rows"]) // self.high),
-            np.clip(left, 0, self.row["row_bytes"]) // self.wide,
-            -(-np.clip(right, 0, self.row["row_bytes"]) // self.wide),
-        ))  # fmt: skip
-        boxes = np.unique(boxes[:, (boxes[0] < boxes[1]) & (boxes[2] < boxes[3])], axis=1)
-        for rows, cols, sign in ((0, 2, 1), (0, 3, -1), (1, 2, -1), (1, 3, 1)):
-            np.add.at(self.edges, (boxes[rows], boxes[cols]), sign)
+        bytes_of_row, rows = self.row["row_bytes"], self.row["rows"]
+        inside = np.stack((*np.clip((top, bottom), 0, rows), *np.clip((left, right), 0, bytes_of_row)))
+        top, bottom, left, right = inside[:, (inside[0] < inside[1]) & (inside[2] < inside[3])]
+        self._boxes.append(
+            np.stack((top // self.high, -(-bottom // self.high), left // self.wide, -(-right // self.wide)))
+        )
 
-    @property
-    def bytes(self) -> int:
-        """Of the granules that any rectangle covers [B]."""
-        loaded = self.edges.cumsum(axis=0).cumsum(axis=1)[:-1, :-1] > 0
-        rows = np.minimum(self.high, self.row["rows"] - self.high * np.arange(loaded.shape[0]))
-        wide = np.minimum(self.wide, self.row["row_bytes"] - self.wide * np.arange(loaded.shape[1]))
-        if self.row["packed"] == 1 and loaded.shape[1] == 1:
-            sizes = -(-rows[:, None] * wide // SECTOR_BYTES) * SECTOR_BYTES
-        else:
-            sizes = rows[:, None] * (-(-wide // SECTOR_BYTES) * SECTOR_BYTES)
-        return int(sizes[loaded].sum())
+    def loaded_bytes(self) -> int:
+        """Of the granules that any rectangle covers [B]; those between two neighbouring edges count as one."""
+        boxes = np.concatenate(self._boxes, axis=1)
+        rows, row_at = np.unique(boxes[:2], return_inverse=True)
+        cols, col_at = np.unique(boxes[2:], return_inverse=True)
+        row_at, col_at = row_at.reshape(2, -1), col_at.reshape(2, -1)
+        covers = np.zeros((len(rows), len(cols)), dtype=np.int32)
+        for row, col, sign in ((0, 0, 1), (0, 1, -1), (1, 0, -1), (1, 1, 1)):
+            np.add.at(covers, (row_at[row], col_at[col]), sign)
+        for axis in (0, 1):
+            np.cumsum(covers, axis=axis, out=covers)
+        heights, widths = self._sizes(rows, cols)
+        step = max(1, CELLS_AT_ONCE // max(1, len(cols)))
+        return sum(
+            int(heights[at : at + step] @ ((covers[:-1, :-1][at : at + step] > 0) @ widths))
+            for at in range(0, len(heights), step)
+        )
+
+    def _sizes(self, rows: np.ndarray, cols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and bytes between neighbouring edges, of granules in whole sectors; their products are bytes [B]."""
+        row_bytes = int(self.row["row_bytes"])
+        below, right = np.minimum(rows * self.high, self.row["rows"]), np.minimum(cols * self.wide, row_bytes)
+        if self.row["packed"] == 1 and self.wide >= row_bytes:
+            one = np.ones(max(0, len(cols) - 1), dtype=np.int64)
+            return np.diff(_in_granules(below * row_bytes, self.high * row_bytes)), one
+        return np.diff(below), np.diff(_in_granules(right, self.wide))
+
+
+def _in_granules(until: np.ndarray, size: int) -> np.ndarray:
+    """Bytes up to somewhere, in granules of that size, each of whole sectors [B]."""
+    found: np.ndarray = until // size * _in_sectors(size) + _in_sectors(until % size)
+    return found
+
+
+def _in_sectors(size_bytes: Any) -> Any:
+    """Whole sectors that hold so many bytes [B]; a number, or an array of them."""
+    return -(-size_bytes // SECTOR_BYTES) * SECTOR_BYTES
 
 
 Reach = tuple[np.ndarray, np.ndarray]

@@ -57,7 +57,7 @@ def listings_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> t
     made = column < done[:, None]
     at = np.arange(ctas, dtype=np.int64) * most
     rectangles = [(number, own) for number, runs in enumerate(kinds) for own in rectangles_of(runs)]
-    if len(rectangles) <= MOST_RECTANGLES:
+    if len(rectangles) <= MOST_RECTANGLES and made.sum() <= MOST_PIECES:
         return tuple(_of_rectangle(own, origins, made & (kind == number), at, done) for number, own in rectangles)
     width = 0
     cut: dict[tuple[int, int], tuple[Array, Array]] = {}
