@@ -1,4 +1,4 @@
-# ruff: noqa: E501, E731, B023
+# ruff: noqa: E501, E731
 """What atomics, small rows, mixed streams and spilled registers take on a GPU.
 
     python memory_paths.py > memory_paths.jsonl          (about 10 s; prints a JSON object a line)
