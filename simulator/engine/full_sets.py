@@ -11,7 +11,6 @@ import numpy as np
 from ..device.device import Device
 
 STEPS = 32
-"""Of the table; between them it is nearly straight."""
 
 
 def written_early(device: Device) -> np.ndarray:
@@ -25,7 +24,7 @@ def written_early(device: Device) -> np.ndarray:
 
 @cache
 def _beyond(most: float) -> np.ndarray:
-    """E[max(0, N - most)] / E[N] of a Poisson distribution, at means of 0 to `most` dirty lines of a set."""
+    """E[max(0, N - most)] / E[N] of a Poisson distribution, at means of 0 to `most`. Args: most: lines of a set."""
     shares = np.zeros(STEPS + 1)
     if np.isinf(most):
         return shares
