@@ -78,7 +78,7 @@ def test_what_a_step_reads_comes_back_where_it_has_left() -> None:
 
 
 def scattered(kib: int, set_lines: int) -> int:
-    """What two CTAs write to HBM from 64 KiB of L2, half of which may be dirty, with sets of so many lines [B]."""
+    """Bytes that two CTAs write to HBM from 64 KiB of L2, half of which may be dirty, with sets of so many lines [B]."""
     gpu = replace(ONE_PARTITION, l2_dirty_fraction=0.5, l2_set_spread=0.07, sm=replace(GPU.sm, l2_set_lines=set_lines))
     own = replace(cost(100.0), local_bytes=kib * KIB)
     body = (Loop(counter="i", trips=TRIPS, body=(Step(name="step"),)),)
