@@ -2,7 +2,7 @@
 
 import pytest
 from tilesight.simulator.device.device import Device, catalogue, load_device
-from tilesight.simulator.engine.clock import Activity, Clocks, burst_clocks, sustained_clock_hz
+from tilesight.simulator.engine.clock import Activity, sustained_clock_hz
 
 H200 = load_device("h200")
 BURST_HZ = H200.tensor_boost_clock_hz
@@ -57,20 +57,3 @@ def test_a_device_of_which_one_load_is_known_has_no_term_for_hbm(device: Device)
 def test_most_of_the_catalogue_knows_one_load() -> None:
     """The tests above would hold for nothing."""
     assert len(ONE_LOAD) > len(catalogue()) / 2
-
-
-def test_a_launch_by_itself_may_take_more_power_than_one_that_is_repeated() -> None:
-    """Matrix products of 8192 rows ran at 1.54 GHz under ncu, at 1.35 again and again; attention at 1.80 and 1.65."""
-    clocks = Clocks(BURST_HZ, BURST_HZ)
-    attention, product = Activity(0.52, 0.26, 0.01), Activity(0.72, 0.72, 0.22)
-    assert burst_clocks(clocks, attention, H200) == clocks
-    assert sustained(*attention) < BURST_HZ
-    lowered = burst_clocks(clocks, product, H200)
-    assert lowered.counted_hz == lowered.busy_hz == pytest.approx(1.535e9, rel=0.02)
-    assert sustained(*product) < lowered.counted_hz
-
-
-def test_what_has_no_products_keeps_its_clock_by_itself() -> None:
-    """Copies and row softmax at all that HBM gives ran at 1.93 to 1.97 GHz."""
-    clocks = Clocks(H200.boost_clock_hz, H200.boost_clock_hz)
-    assert burst_clocks(clocks, Activity(0.0, 1.0, 1.0), H200) == clocks
