@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .device.device import Device
-from .engine.clock import Clocks, burst_clocks, clocks_of
+from .engine.clock import clocks_of
 from .engine.engine import LaunchRun, run_launches
 from .launch.program import Launch
 from .launch.walk import tally
-from .prediction.activity import activity_of
 from .prediction.launch import predict_launch
 from .prediction.notes import WAY_OUT, l2_notes
 from .prediction.prediction import LaunchPrediction
@@ -25,9 +24,6 @@ from .sm.choose import COSTS, cost_notes, costs_of
 from .traffic import Traffic
 
 SETTINGS = {"l2": ("cold", "warm"), "resolution": ("chunk", "line"), "overhead": ("stream", "graph"), "cost": COSTS}
-
-CLOCK_ROUNDS, CLOCK_TOLERANCE = 3, 0.02
-"""How often the engine runs at most, until the clock and what power leaves of it agree, and how nearly they do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,49 +90,35 @@ def simulate_launches(
     if uncompiled:
         costed = [(costs, f"tiles: {uncompiled}") for costs, _ in costed]
     tallies = [tally(launch.program) for launch in pipeline]
-    started = [
+    clocks = [
         clocks_of(launch, costs, exact.executions, device)
         for launch, (costs, _), exact in zip(pipeline, costed, tallies, strict=True)
     ]
-
-    def predicted_at(clocks: list[Clocks]) -> tuple[LaunchPrediction, ...]:
-        return tuple(
-            predict_launch(
-                product_flop,
-                launch,
-                costed[number],
-                tallies[number],
-                started[number].counted_hz,
-                clocks[number].counted_hz,
-                runs[number],
-                residencies[number],
-                device,
-                overhead,
-            )
-            for number, launch in enumerate(pipeline)
-        )
-
-    clocks = started
-    for _ in range(CLOCK_ROUNDS):
-        runs = run_launches(
-            pipeline,
-            [costs for costs, _ in costed],
-            clocks,
-            residencies,
+    runs = run_launches(
+        pipeline,
+        [costs for costs, _ in costed],
+        clocks,
+        residencies,
+        device,
+        warm=l2 == "warm",
+        resolution=resolution,
+        steady_state=steady_state,
+        record=record,
+    )
+    predicted = tuple(
+        predict_launch(
+            product_flop,
+            launch,
+            costed[number],
+            tallies[number],
+            clocks[number].counted_hz,
+            runs[number],
+            residencies[number],
             device,
-            warm=l2 == "warm",
-            resolution=resolution,
-            steady_state=steady_state,
-            record=record,
+            overhead,
         )
-        before, predicted = clocks, predicted_at(clocks)
-        clocks = [
-            burst_clocks(clock, activity_of(found.traffic, launch, clock.counted_hz, device), device)
-            for clock, found, launch in zip(started, predicted, pipeline, strict=True)
-        ]
-        if all(abs(new.busy_hz / old.busy_hz - 1) < CLOCK_TOLERANCE for new, old in zip(clocks, before, strict=True)):
-            break
-    predicted = predicted_at(clocks)
+        for number, launch in enumerate(pipeline)
+    )
     crowded = l2_notes(predicted, device)
     return SimulatedLaunches(
         launches=predicted,

@@ -112,7 +112,6 @@ class SmNumbers:
     )
     clock_mixed_tensor_fraction: float = number(0.01, 1, part=CLOCK, doc="of the tensor cores, in the mixed load")
     clock_mixed_hbm_fraction: float = number(0.01, 1, part=CLOCK, doc="of the bandwidth of HBM, in the mixed load")
-    clock_burst_load: float = number(1, 100, part=CLOCK, doc="up to which one launch keeps its clock; repeated: 1")
     clock_cluster_ranks: tuple[int, ...] = number(
         0, 7, whole=True, count=8, part=CLOCK, doc="rank of each cluster of SMs by its clock"
     )
@@ -120,7 +119,6 @@ class SmNumbers:
     hbm_channel_bytes: int = number(32, 1 << 24, whole=True, part=HBM, doc="that lie in one channel")
     hbm_mixing_window_bytes: float = number(1, 1e12, part=HBM, doc="over which reads and writes count as mixed")
     hbm_mixing_full_fraction: float = number(0.001, 1, part=HBM, doc="of the rarer direction that costs all of mixing")
-    l2_set_lines: int = number(1, 1024, whole=True, part=HBM, doc="of L2 that one set holds")
     hbm_writing_window_cycles: float = number(1, 1e9, part=HBM, doc="over which the share of time spent writing fades")
 
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)

@@ -75,25 +75,8 @@ def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> f
 
     Source: 60 points of seeds 0 and 1 of `docs/validation/` that ran longer than 0.15 s (docs/decisions/0009).
     """
-    return clock_hz * _slower(activity, 1.0, device)
-
-
-def burst_clocks(clocks: Clocks, activity: Activity, device: Device) -> Clocks:
-    """What power leaves of the clocks of a launch by itself, which may take more for a while than one that is repeated.
-
-    Args:
-        clocks: as `clocks_of` has them; activity: HBM's per second at these.
-
-    Source: clocks under ncu of 1,100 launches of seeds 0 to 8 and of matrix products (docs/decisions/0009).
-    """
-    slower = _slower(activity, device.sm.clock_burst_load, device)
-    return Clocks(clocks.counted_hz * slower, clocks.busy_hz * slower)
-
-
-def _slower(activity: Activity, limit: float, device: Device) -> float:
-    """Share of the clock that is left. Args: limit: load up to which all of it is, over that of a repeated launch."""
     if not activity.tensor:
-        return 1.0
+        return clock_hz
     boost, sm = device.tensor_boost_clock_hz, device.sm
     exponent, fill_power = sm.clock_power_exponent, sm.clock_fill_power_fraction
     tensor_load = (boost / device.tensor_clock_hz) ** exponent
@@ -108,8 +91,8 @@ def _slower(activity: Activity, limit: float, device: Device) -> float:
     slower = 1.0
     for _ in range(ROUNDS):
         load = tensor_load * (activity.tensor + fill_power * activity.fill) + hbm_load * activity.hbm * slower
-        slower = min(1.0, max(least, (load / limit) ** (-1.0 / exponent)))
-    return slower
+        slower = min(1.0, max(least, load ** (-1.0 / exponent)))
+    return clock_hz * slower
 
 
 def clock_ratio_per_sm(clocks: Clocks, device: Device) -> np.ndarray:

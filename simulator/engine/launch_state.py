@@ -12,7 +12,6 @@ from ..launch.program import Launch
 from ..residency.l1_reuse import hit_curve
 from ..residency.residency import Residency
 from .clock import Clocks, clock_ratio_per_sm
-from .full_sets import written_early
 from .lower import LoweredLaunch, LoweredTensors
 
 ITEMS_AT_ONCE = 1 << 15
@@ -165,7 +164,6 @@ def _rates(
         spilled_first=tensors.granules,
         spilled_granules=lowered.spilled_granules,
         spilled_bytes=lowered.spilled_bytes,
-        spilled_early=written_early(device),
     )
 
 

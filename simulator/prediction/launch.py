@@ -21,7 +21,6 @@ def predict_launch(
     launch: Launch,
     costed: tuple[dict[str, StepCost], str],
     exact: Tally,
-    started_hz: float,
     clock_hz: float,
     run: LaunchRun,
     residency: Residency,
@@ -34,7 +33,6 @@ def predict_launch(
         product_flop: useful operations of one matmul of the problem [FLOP].
         costed: cost of its steps, and where it comes from.
         exact: what the launch executes and asks for.
-        started_hz: clock that counts its cycles before power lowers it [Hz].
         clock_hz: that counts its cycles [Hz].
         run: what the engine saw.
         residency: of the launch on the device.
@@ -80,7 +78,7 @@ def predict_launch(
         grid=launch.grid,
         traffic=traffic,
         clock_hz=clock_hz,
-        sustained_clock_hz=sustained_clock_hz(started_hz, activity_of(traffic, launch, started_hz, device), device),
+        sustained_clock_hz=sustained_clock_hz(clock_hz, activity_of(traffic, launch, clock_hz, device), device),
         overhead_s=time_s - kernel_s,
         causes=causes_of(spent_s, time_s),
         utilisation=utilisation,

@@ -56,7 +56,6 @@ class Rates(NamedTuple):
         spilled_first: granule of the first slot's spilled registers.
         spilled_granules: of each slot.
         spilled_bytes: of each granule [B].
-        spilled_early: share of dirty spilled registers that full sets have written back, by how much is dirty.
     """
 
     partitions: int
@@ -90,7 +89,6 @@ class Rates(NamedTuple):
     spilled_first: int
     spilled_granules: int
     spilled_bytes: int
-    spilled_early: np.ndarray
 
 
 @inlined

@@ -86,12 +86,6 @@ def is_present(lru: Lru, number: int) -> bool:
 
 
 @inlined
-def is_dirty(lru: Lru, number: int) -> bool:
-    """Whether an entry is cached, and has been written since it last was in device memory."""
-    return bool(lru.entries[number, STATE] == DIRTY)
-
-
-@inlined
 def touch(lru: Lru, which: int, number: int) -> None:
     """An entry of list `which` that is present has been used: it becomes the most recently used one."""
     entries, sentinel = lru.entries, _sentinel(lru, which)

@@ -3,31 +3,14 @@
 A step writes granules without fetching them; those that it reads before must be there.
 What the registers take of the links of L2 stands in the costs of the step; here they take room in it,
 drive out others, are driven out themselves, and come back from HBM.
-The stacks of CTAs lie far apart, so that their lines fall on the sets of L2 as if at random: some sets have more
-of them than may be dirty long before L2 as a whole has, and write the rest back before it is written again.
 """
-
-import numpy as np
 
 from ..jit import inlined
 from ..scatter import scatter
 from .copies import copy_of, keep_written, list_of
 from .links import Rates, read_hbm, write_hbm
-from .lru import DIRTY_BYTES, MOST_DIRTY_BYTES, insert, is_dirty, is_present, touch
+from .lru import insert, is_present, touch
 from .memory import Memory, near_partition
-
-
-@inlined
-def _early(group: np.ndarray, shares: np.ndarray) -> float:
-    """Share of what is dirty in a group of sets that the full ones among them have written back already.
-
-    Args:
-        group: a row of `Lru.lists`.
-        shares: of equal steps of the dirty bytes, from none to the most.
-    """
-    place = min(1.0, group[DIRTY_BYTES] / group[MOST_DIRTY_BYTES]) * (len(shares) - 1)
-    below = min(int(place), len(shares) - 2)
-    return float(shares[below] + (place - below) * (shares[below + 1] - shares[below]))
 
 
 @inlined
@@ -65,8 +48,6 @@ def pass_spilled(
             elif not writes:
                 touch(l2, group, own)
             if writes:
-                if is_dirty(l2, own):
-                    written += int(share * _early(l2.lists[group], rates.spilled_early))
                 written += keep_written(l2, parts, granule, near, home, share)
             if written > 0:
                 write_hbm(free, counter, rates, written, 1.0, time)
