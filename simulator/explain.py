@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from .device.device import Device
-from .engine.clock import clocks_of
 from .launch.program import Launch, Resources
 from .launch.walk import tally
 from .prediction.prediction import LaunchPrediction, Prediction
@@ -185,9 +184,6 @@ def _executed(flow: Flow, launch: Launch) -> np.ndarray | None:
 
 def _steps(launch: Launch, cost: CompiledCost, cycles: float, device: Device) -> tuple[StepShare, ...]:
     counts = tally(launch.program).executions
-    clocks = clocks_of(launch, cost.steps, counts, device)
-    # The launch's cycles are those of the fastest SM, which may be one that has nothing to do.
-    cycles *= clocks.busy_hz / clocks.counted_hz
     busy_sms = min(device.sms, launch.cta_count)
     beside = max(1.0, min(cost.resident, launch.cta_count / device.sms))
     found = []

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .device.device import Device
-from .engine.clock import clocks_of
+from .engine.clock import clock_hz_of
 from .engine.engine import LaunchRun, run_launches
 from .launch.program import Launch
 from .launch.walk import tally
@@ -90,14 +90,14 @@ def simulate_launches(
     if uncompiled:
         costed = [(costs, f"tiles: {uncompiled}") for costs, _ in costed]
     tallies = [tally(launch.program) for launch in pipeline]
-    clocks = [
-        clocks_of(launch, costs, exact.executions, device)
+    clocks_hz = [
+        clock_hz_of(launch, costs, exact.executions, device)
         for launch, (costs, _), exact in zip(pipeline, costed, tallies, strict=True)
     ]
     runs = run_launches(
         pipeline,
         [costs for costs, _ in costed],
-        clocks,
+        clocks_hz,
         residencies,
         device,
         warm=l2 == "warm",
@@ -111,7 +111,7 @@ def simulate_launches(
             launch,
             costed[number],
             tallies[number],
-            clocks[number].counted_hz,
+            clocks_hz[number],
             runs[number],
             residencies[number],
             device,

@@ -102,9 +102,6 @@ class SmNumbers:
     )
     l1_hit_fractions: tuple[float, ...] = number(0, 1, count=7, part=L1, doc="share of a load that then hits")
 
-    clock_free_clusters_ctas: int = number(
-        0, 1024, whole=True, part=CLOCK, doc="CTAs up to which some cluster of SMs is idle and keeps the boost clock"
-    )
     clock_lone_ctas: int = number(0, 1024, whole=True, part=CLOCK, doc="CTAs up to which each has a cluster of SMs")
     clock_power_exponent: float = number(1, 10, part=CLOCK, doc="power goes with this power of the clock")
     clock_fill_power_fraction: float = number(
@@ -118,7 +115,6 @@ class SmNumbers:
 
     hbm_channel_bytes: int = number(32, 1 << 24, whole=True, part=HBM, doc="that lie in one channel")
     hbm_mixing_window_bytes: float = number(1, 1e12, part=HBM, doc="over which reads and writes count as mixed")
-    hbm_mixing_full_fraction: float = number(0.001, 1, part=HBM, doc="of the rarer direction that costs all of mixing")
     hbm_writing_window_cycles: float = number(1, 1e9, part=HBM, doc="over which the share of time spent writing fades")
 
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)

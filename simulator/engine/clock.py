@@ -14,20 +14,8 @@ ROUNDS = 8
 """Until the clock and the traffic of HBM agree."""
 
 
-class Clocks(NamedTuple):
-    """SM clocks while a launch runs.
-
-    Args:
-        counted_hz: of the fastest SM, by which elapsed cycles count [Hz].
-        busy_hz: of those that run the launch [Hz].
-    """
-
-    counted_hz: float
-    busy_hz: float
-
-
-def clocks_of(launch: Launch, costs: Mapping[str, StepCost], executions: Mapping[str, int], device: Device) -> Clocks:
-    """Clocks of a launch: matmuls lower that of their cluster of SMs at once, whatever their share of the time.
+def clock_hz_of(launch: Launch, costs: Mapping[str, StepCost], executions: Mapping[str, int], device: Device) -> float:
+    """SM clock while a launch runs [Hz]: matmuls lower it at once, whatever their share of the time.
 
     Where its tensor cores rest for long enough, a cluster's clock rises, and the next matmuls begin slowly;
     CTAs of one cluster fill each other's pauses.
@@ -40,17 +28,15 @@ def clocks_of(launch: Launch, costs: Mapping[str, StepCost], executions: Mapping
     """
     boost, lowered = float(device.boost_clock_hz), float(device.tensor_boost_clock_hz)
     if not any(cost.executed_flop for cost in costs.values()):
-        return Clocks(boost, boost)
-    busy = lowered
+        return boost
     if launch.cta_count <= device.sm.clock_lone_ctas:
         cycles = sum(costs[name].critical_path_cycles * times for name, times in executions.items())
         rested = sum(costs[name].rested_cycles * times for name, times in executions.items())
         restarts = sum(costs[name].restarts * times for name, times in executions.items())
         if restarts and cycles:
             time_s = (cycles - rested) / lowered + rested / boost + restarts * device.tensor_restart_s
-            busy = cycles / time_s
-    # A cluster of SMs without work keeps the boost clock, and elapsed cycles are those of the fastest SM.
-    return Clocks(boost if launch.cta_count <= device.sm.clock_free_clusters_ctas else busy, busy)
+            return cycles / time_s
+    return lowered
 
 
 class Activity(NamedTuple):
@@ -95,13 +81,13 @@ def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> f
     return clock_hz * slower
 
 
-def clock_ratio_per_sm(clocks: Clocks, device: Device) -> np.ndarray:
-    """Cycles that are counted for one of each SM that runs a launch; float64 (SMs,).
+def clock_ratio_per_sm(clock_hz: float, device: Device) -> np.ndarray:
+    """Cycles that are counted, by the fastest SM, for one of each SM; float64 (SMs,).
 
     Every cluster of SMs has a clock of its own. At the boost clock all are equal; below it they part.
     """
-    spread = device.gpc_clock_spread if clocks.busy_hz < device.boost_clock_hz else 0.0
+    spread = device.gpc_clock_spread if clock_hz < device.boost_clock_hz else 0.0
     ranks = device.sm.clock_cluster_ranks
     ticks = np.array([1.0 + spread * NormalDist().inv_cdf((rank + 0.5) / len(ranks)) for rank in ranks])
     ratio: np.ndarray = ticks.max() / ticks[np.arange(device.sms) * len(ranks) // device.sms]
-    return clocks.counted_hz / clocks.busy_hz * ratio
+    return ratio

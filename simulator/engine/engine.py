@@ -21,7 +21,6 @@ from ..integers import cdiv
 from ..launch.program import Launch
 from ..residency.residency import Residency
 from ..sm.step_cost import StepCost
-from .clock import Clocks
 from .launch_state import LaunchState
 from .lower import lower_launch, lower_tensors
 from .steady_state import extrapolate_steady_state
@@ -71,7 +70,7 @@ def keeps_code() -> bool:
 def run_launches(
     launches: tuple[Launch, ...],
     costs: Sequence[dict[str, StepCost]],
-    clocks: Sequence[Clocks],
+    clocks_hz: Sequence[float],
     residencies: Sequence[Residency],
     device: Device,
     *,
@@ -84,7 +83,7 @@ def run_launches(
 
     Args:
         costs: per launch, step name -> cost.
-        clocks, residencies: per launch.
+        clocks_hz, residencies: per launch; SM clocks [Hz].
         warm: whether the L2 starts as the same pipeline left it (else empty).
         resolution: `chunk` or `line`.
         steady_state: whether large grids may be continued from a steady state.
@@ -111,7 +110,7 @@ def run_launches(
                 memory,
                 residencies[number],
                 device,
-                clocks[number],
+                clocks_hz[number],
                 interleaved=resolution == "chunk",
                 begin=begin,
                 record=record,

@@ -11,7 +11,7 @@ from ..jobs.stopping import check_wanted
 from ..launch.program import Launch
 from ..residency.l1_reuse import hit_curve
 from ..residency.residency import Residency
-from .clock import Clocks, clock_ratio_per_sm
+from .clock import clock_ratio_per_sm
 from .lower import LoweredLaunch, LoweredTensors
 
 ITEMS_AT_ONCE = 1 << 15
@@ -22,7 +22,8 @@ class LaunchState:
     """One launch: the arrays that the compiled loop changes, and how far it has come.
 
     Args:
-        launch, lowered, residency, clocks: of the same launch.
+        launch, lowered, residency: of the same launch.
+        clock_hz: of the SMs that run it [Hz].
         tensors: of the whole pipeline.
         memory: what the launch before has left, of which all but L2 is set back.
         interleaved: whether lines of a granule lie in all partitions.
@@ -38,7 +39,7 @@ class LaunchState:
         memory: Memory,
         residency: Residency,
         device: Device,
-        clocks: Clocks,
+        clock_hz: float,
         *,
         interleaved: bool,
         begin: float,
@@ -47,7 +48,7 @@ class LaunchState:
         self.launch, self.lowered, self.tensors, self.memory = launch, lowered, tensors, memory
         self.begin = self.now = begin
         self.slot_count = residency.concurrent_ctas
-        self.rates = _rates(lowered, tensors, residency, device, clocks, interleaved, begin)
+        self.rates = _rates(lowered, tensors, residency, device, clock_hz, interleaved, begin)
         self.program = Program(
             tensors=tensors.table,
             tiles=lowered.tiles,
@@ -61,7 +62,7 @@ class LaunchState:
         )
         self.ctas = _idle_ctas(lowered, self.slot_count, device)
         self.calendar = events.make_calendar(device.sms, residency.ctas_per_sm, self.slot_count, begin)
-        self.sharing = _sharing(lowered, residency.ctas_per_sm, device, clocks, begin, self.calendar.due)
+        self.sharing = _sharing(lowered, residency.ctas_per_sm, device, clock_hz, begin, self.calendar.due)
         self.next_cta = np.zeros(1, dtype=np.int64)
         self.record = np.zeros((launch.cta_count if record else 0, 4))
         memory.free[:] = np.maximum(memory.free, begin)
@@ -126,12 +127,11 @@ def _rates(
     tensors: LoweredTensors,
     residency: Residency,
     device: Device,
-    clocks: Clocks,
+    clock_hz: float,
     interleaved: bool,
     begin: float,
 ) -> Rates:
     """Cycles of the links at the launch's clock."""
-    clock_hz = clocks.counted_hz
     return Rates(
         partitions=device.l2_partitions,
         interleaved=interleaved,
@@ -145,11 +145,8 @@ def _rates(
         hbm_channels=device.hbm_channels,
         hbm_channel_bytes=device.sm.hbm_channel_bytes,
         hbm_mixing_bytes=float(device.sm.hbm_mixing_window_bytes),
-        hbm_mixing_full=float(device.sm.hbm_mixing_full_fraction),
         hbm_writing_cycles=float(device.sm.hbm_writing_window_cycles),
         hbm_mixing_cost=1.0 / device.hbm_mixed_fraction - 1.0,
-        hbm_part_line_cost=1.0 / device.hbm_part_line_fraction - 1.0,
-        hbm_piece_write_bytes=float(device.hbm_piece_write_bytes),
         sm_fill_cycles_per_byte=0.0 if lowered.covers_l2 else 1.0 / device.sm_fill_bytes_per_cycle,
         l1_bytes=float(residency.l1_bytes),
         l1_curve=hit_curve(device),
@@ -180,7 +177,7 @@ def _idle_ctas(lowered: LoweredLaunch, slots: int, device: Device) -> walk.Ctas:
 
 
 def _sharing(
-    lowered: LoweredLaunch, places: int, device: Device, clocks: Clocks, begin: float, due: np.ndarray
+    lowered: LoweredLaunch, places: int, device: Device, clock_hz: float, begin: float, due: np.ndarray
 ) -> sm_sharing.Sharing:
     """SMs on which nothing is computed. Args: places: CTAs that an SM holds."""
     lengths = lowered.costs.max(axis=1)
@@ -193,7 +190,7 @@ def _sharing(
         lengths=lengths,
         uses=lowered.costs[:, :-1] / np.where(lengths > 0.0, lengths, 1.0)[:, None],
         slowdown=slowdown,
-        clock_ratio=clock_ratio_per_sm(clocks, device),
+        clock_ratio=clock_ratio_per_sm(clock_hz, device),
         pending=np.full((device.sms, places), sm_sharing.NOTHING, dtype=np.int64),
         by_age=np.zeros((device.sms, places + 1), dtype=np.int64),
         progress=progress,

@@ -11,7 +11,6 @@ import numpy as np
 from support.strategies import TOY
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.dtypes import DTYPES
-from tilesight.simulator.engine.clock import Clocks
 from tilesight.simulator.engine.engine import LaunchRun, run_launches
 from tilesight.simulator.launch.program import Launch, Loop, Path, Resources, Step, Tensor, Tile, TileProgram, affine
 from tilesight.simulator.launch.walk import steps
@@ -156,7 +155,7 @@ def run_all(
     return run_launches(
         launches,
         [{name: (costs or {}).get(name, cost()) for name in of_kernel} for of_kernel in names],
-        [Clocks(clock_hz or gpu.boost_clock_hz, clock_hz or gpu.boost_clock_hz)] * len(launches),
+        [clock_hz or gpu.boost_clock_hz] * len(launches),
         [residency_of(kernel, gpu) for kernel in launches],
         gpu,
         warm=warm,

@@ -1,6 +1,6 @@
 """The links that all SMs share: servers that take requests in order of time; and device memory, which is more.
 
-Device memory takes longer with pieces of rows, and where reads and writes take turns; and it is several servers, its
+Device memory takes longer where reads and writes take turns; and it is several servers, its
 *channels*: what lies together comes from a few of them, behind what others want there.
 """
 
@@ -38,11 +38,8 @@ class Rates(NamedTuple):
         hbm_channels: servers that share the bandwidth of HBM.
         hbm_channel_bytes: that lie together in one of them [B].
         hbm_mixing_bytes: traffic within which reads and writes count as mixed [B].
-        hbm_mixing_full: share of the rarer direction from which mixing costs all that it can cost.
         hbm_writing_cycles: over which the share of the time spent writing fades.
-        hbm_mixing_cost: what mixing adds to a transfer's time at most, as a share of it.
-        hbm_part_line_cost: the same for reads of less than a line.
-        hbm_piece_write_bytes: bytes by which a piece of a row takes longer to write [B].
+        hbm_mixing_cost: what mixing as many reads as writes adds to a transfer's time, as a share of it.
         sm_fill_cycles_per_byte: of an SM's port.
         l1_bytes: room of L1 [B].
         l1_curve: share of loads that L1 serves (see `l1`).
@@ -70,11 +67,8 @@ class Rates(NamedTuple):
     hbm_channels: int
     hbm_channel_bytes: int
     hbm_mixing_bytes: float
-    hbm_mixing_full: float
     hbm_writing_cycles: float
     hbm_mixing_cost: float
-    hbm_part_line_cost: float
-    hbm_piece_write_bytes: float
     sm_fill_cycles_per_byte: float
     l1_bytes: float
     l1_curve: np.ndarray
@@ -116,21 +110,21 @@ def _mixed(number: int) -> int:
 
 
 @inlined
-def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool, cost: float) -> float:
-    """Cycles of all of HBM for `size` bytes, `cost` times as long as in one long row; they are counted."""
+def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool) -> float:
+    """Cycles of all of HBM for `size` bytes; they are counted."""
     kept = max(0.0, 1.0 - size / rates.hbm_mixing_bytes)
     reads, writes = counter[RECENT_READ_BYTES] * kept, counter[RECENT_WRITE_BYTES] * kept
     if write:
         counter[HBM_WRITE] += size
         writes += size
-        cost *= size * rates.hbm_write_cycles_per_byte
+        cycles = size * rates.hbm_write_cycles_per_byte
     else:
         counter[HBM_READ] += size
         reads += size
-        cost *= size * rates.hbm_read_cycles_per_byte
+        cycles = size * rates.hbm_read_cycles_per_byte
     counter[RECENT_READ_BYTES], counter[RECENT_WRITE_BYTES] = reads, writes
-    mixed = min(1.0, min(reads, writes) / ((reads + writes) * rates.hbm_mixing_full))
-    return cost * (1.0 + mixed * rates.hbm_mixing_cost)
+    mixed = 2.0 * min(reads, writes) / (reads + writes)
+    return cycles * (1.0 + mixed * rates.hbm_mixing_cost)
 
 
 @inlined
@@ -142,7 +136,7 @@ def _writing(counter: np.ndarray, rates: Rates, time: float) -> float:
 
 @inlined
 def read_hbm(
-    free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, apart: int, cost: float, time: float
+    free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, apart: int, time: float
 ) -> float:
     """HBM reads from channels that follow, as if at random, from the place of the data.
 
@@ -150,14 +144,13 @@ def read_hbm(
         place: a number that no other place has.
         size: bytes of all places [B].
         apart: places of equal size that lie apart; what lies together comes by `hbm_channel_bytes`.
-        cost: how many times as long as in one long row it takes.
 
     Returns:
         When it is done.
     """
     together = apart * rates.hbm_channel_bytes
     pieces = apart * ((size + together - 1) // together)
-    cycles = _hbm_cycles(counter, rates, size, False, cost) * rates.hbm_channels / pieces
+    cycles = _hbm_cycles(counter, rates, size, False) * rates.hbm_channels / pieces
     first, done = first_channel(rates.partitions, rates.sms), time
     for piece in range(pieces):
         channel = _mixed(place * MOST_PIECES + piece) * rates.hbm_channels >> 32
@@ -166,10 +159,10 @@ def read_hbm(
 
 
 @inlined
-def write_hbm(free: np.ndarray, counter: np.ndarray, rates: Rates, size: int, cost: float, time: float) -> None:
+def write_hbm(free: np.ndarray, counter: np.ndarray, rates: Rates, size: int, time: float) -> None:
     """HBM writes: data can wait in L2 for a channel that has time; reads wait while HBM writes many in a row."""
     pieces = (size + rates.hbm_channel_bytes - 1) // rates.hbm_channel_bytes
-    whole = _hbm_cycles(counter, rates, size, True, cost)
+    whole = _hbm_cycles(counter, rates, size, True)
     counter[WRITING] = _writing(counter, rates, time) + whole / rates.hbm_writing_cycles
     counter[WRITING_AT] = max(time, counter[WRITING_AT])
     cycles = whole * rates.hbm_channels / pieces

@@ -36,9 +36,9 @@ def pass_spilled(memory: Memory, rates: Rates, slot: int, sm: int, granules: int
         for home in range(first, last):
             own = copy_of(parts, granule, home, home)
             if i < kept and not is_present(l2, own) and memory.windows[granule] == 1:
-                done = max(done, read_hbm(free, counter, rates, own, share, 1, 1.0, time) + rates.hbm_latency)
+                done = max(done, read_hbm(free, counter, rates, own, share, 1, time) + rates.hbm_latency)
             written = keep_written(l2, parts, granule, near, home, share)
             if written > 0:
-                write_hbm(free, counter, rates, written, 1.0, time)
+                write_hbm(free, counter, rates, written, time)
         memory.windows[granule] = 1
     return done

@@ -110,14 +110,8 @@ def _access_at(
         memory.counter[L1_HIT] += total
         return time + rates.l1_latency
     done = time
-    cost, latency = 1.0, rates.hbm_latency
-    if width < tensor.row_bytes:
-        # HBM is slower with pieces of rows: their neighbours come at another time.
-        latency += rates.hbm_piece_latency
-        if store:
-            cost += rates.hbm_piece_write_bytes / width
-        elif width < LINE_BYTES:
-            cost += rates.hbm_part_line_cost
+    # Pieces of rows come later: their neighbours come at another time.
+    latency = rates.hbm_latency + (rates.hbm_piece_latency if width < tensor.row_bytes else 0.0)
     for i in range(first_row, last_row + 1):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)
         skipped = 0 if stride == 1 else (-(i + first_col)) % stride
@@ -134,11 +128,9 @@ def _access_at(
                 renew(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, time)
                 memory.windows[granule] = window
             if store:
-                _write_granule(
-                    memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, cost, sm, time
-                )
+                _write_granule(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, sm, time)
             else:
-                done = max(done, _read_granule(memory, rates, granule, size, stride, cost, latency, sm, time))
+                done = max(done, _read_granule(memory, rates, granule, size, stride, latency, sm, time))
     port = FIRST_L2 + rates.partitions + (sm if not store else rates.sms + sm)
     port_done = serve(memory.free, port, time, total * rates.sm_fill_cycles_per_byte)
     # The tile streams through the port behind its first bytes.
@@ -147,7 +139,7 @@ def _access_at(
 
 @inlined
 def _read_granule(
-    memory: Memory, rates: Rates, granule: int, size: int, stride: int, cost: float, latency: float, sm: int,
+    memory: Memory, rates: Rates, granule: int, size: int, stride: int, latency: float, sm: int,
     time: float,
 ) -> float:  # fmt: skip
     """An SM reads a granule through coalescer and L2. Args: as `_fetch`. Returns: when it is at the SM's port."""
@@ -170,7 +162,7 @@ def _read_granule(
             touch(l2, list_of(l2, parts, near, granule), copy)
         else:
             fetched = True
-            arrival = _fetch(l2, free, counter, rates, granule, near, home, share, stride, cost, latency, time)
+            arrival = _fetch(l2, free, counter, rates, granule, near, home, share, stride, latency, time)
             done = max(done, arrival)
     # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
     done = max(done, ready[granule])
@@ -189,7 +181,7 @@ def _read_granule(
 @compiled
 def _fetch(
     l2: Lru, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, near: int, home: int, share: int,
-    stride: int, cost: float, latency: float, time: float,
+    stride: int, latency: float, time: float,
 ) -> float:  # fmt: skip
     """Bring a share that the near partition lacks, over the fabric or from HBM.
 
@@ -197,7 +189,6 @@ def _fetch(
         near, home: partitions, of the SM and of the share.
         share: its bytes [B].
         stride: granules that this one stands for.
-        cost: how many times as long as in one long row HBM takes.
         latency: of HBM [cycles].
 
     Returns:
@@ -215,28 +206,25 @@ def _fetch(
     else:
         # Lines that lie together come from one channel, as a chunk's do.
         block = own if rates.interleaved else granule * LINE_BYTES // (parts * rates.hbm_channel_bytes) * parts + home
-        arrival = read_hbm(free, counter, rates, block, share, stride, cost, time) + latency
+        arrival = read_hbm(free, counter, rates, block, share, stride, time) + latency
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(l2, group, own, share)
     if home != near and l2.entries[own, STATE] != DIRTY:
         written += insert(l2, list_of(l2, parts, near, granule), copy_of(parts, granule, near, home), share)
     if written > 0:
-        write_hbm(free, counter, rates, written, 1.0, time)
+        write_hbm(free, counter, rates, written, time)
     return done
 
 
 @compiled
 def _write_granule(
     l2: Lru, ready: np.ndarray, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, size: int,
-    cost: float, sm: int, time: float,
+    sm: int, time: float,
 ) -> None:  # fmt: skip
     """An SM writes a granule to its home, and keeps a copy in its own partition; other copies are dropped.
 
-    What this drives out of L2 takes as long to write as this would: it comes from the same stream as a rule.
-
     Args:
         size: of the granule [B].
-        cost: how many times as long as in one long row HBM takes.
     """
     parts, near = rates.partitions, near_partition(rates, sm)
     ready[granule] = max(ready[granule], rates.after_begin)  # not for the launch to fetch
@@ -252,7 +240,7 @@ def _write_granule(
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
         written = keep_written(l2, parts, granule, near, home, share)
         if written > 0:
-            write_hbm(free, counter, rates, written, cost, time)
+            write_hbm(free, counter, rates, written, time)
 
 
 @inlined

@@ -293,7 +293,6 @@ def test_every_key_with_a_suffix_has_a_unit() -> None:
         "gpc_clock_spread",
         "hbm_channels",
         "hbm_mixed_fraction",
-        "hbm_part_line_fraction",
     }
 
 
