@@ -33,9 +33,6 @@ class SmNumbers:
 
     ldgsts_extra_cycles: float = number(0, 1e4, part=CODE, doc="LDGSTS beyond the latency of an L2 hit")
     tma_load_extra_cycles: float = number(0, 1e4, part=CODE, doc="a TMA load beyond the latency of an L2 hit")
-    tma_load_after_store_cycles: float = number(
-        0, 1e4, part=CODE, doc="a TMA load sets out so much later than stores before it have left"
-    )
     l2_read_cycles_per_line: float = number(0.1, 100, part=CODE, doc="each 128 B on the way from L2 into an SM")
     l2_write_cycles_per_line: float = number(0.1, 100, part=CODE, doc="each 128 B on the way to L2, all SMs writing")
     l2_write_lone_cycles_per_line: float = number(0.1, 100, part=CODE, doc="the same at least, however few SMs write")
@@ -43,17 +40,14 @@ class SmNumbers:
         1, 10, part=CODE, doc="a store of single elements of a sector, over one of all of it"
     )
     l2_write_queue_lines: float = number(1, 1e4, part=CODE, doc="lines behind L1 that wait to leave an SM")
-    l2_write_queue_narrow_lines: float = number(1, 1e4, part=CODE, doc="the same, of stores of single elements")
     lsu_interval_cycles: float = number(1, 100, part=CODE, doc="between two memory instructions of a sub-core")
     lsu_queue_instructions: int = number(
         1, 63, whole=True, part=CODE, doc="memory instructions of a sub-core that wait in front of L1"
     )
     memory_operand_read_cycles: float = number(0, 1000, part=CODE, doc="until a memory instruction has read registers")
-    smem_store_word_read_cycles: float = number(0, 1000, part=CODE, doc="more for each further word that STS reads")
     shfl_smem_passes: float = number(1, 10, part=CODE, doc="how often SHFL passes shared memory beside wgmma")
     ldgsts_smem_turn_fraction: float = number(0, 1, part=CODE, doc="LDGSTS's turn at L1, over the lines it writes")
     uniform_interval_cycles: float = number(0, 100, part=CODE, doc="between two instructions of the uniform datapath")
-    bsync_cycles: int = number(0, 1000, whole=True, part=CODE, doc="from the end of a divergent branch to what follows")
     barrier_arrival_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: for each warp that arrives")
     barrier_release_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: from the last arrival to the release")
     cta_replacement_cycles: float = number(
@@ -64,7 +58,6 @@ class SmNumbers:
     )
     wgmma_queue_products: int = number(1, 32, whole=True, part=CODE, doc="products of a warpgroup issued, not started")
     wgmma_registers_least_cycles: float = number(1, 1e4, part=CODE, doc="a product with A in registers, at least")
-    wgmma_length_jitter_fraction: float = number(0, 0.9, part=CODE, doc="by which part a product is longer or shorter")
     wgmma_port_instruction_cycles: float = number(
         1, 100, part=CODE, doc="beside wgmma, from instruction to instruction through the register port"
     )
@@ -80,12 +73,6 @@ class SmNumbers:
     wgmma_smem_from_reads_fraction: float = number(0, 0.999, part=CODE, doc="that it takes from reads, at least")
     wgmma_smem_all_fraction: float = number(0, 1, part=CODE, doc="from which on others wait for wgmma to end")
     wgmma_smem_line_hold_cycles: float = number(0, 100, part=CODE, doc="by which each of their lines delays the next")
-    spill_l1_kept_fraction: float = number(
-        0, 10, part=CODE, doc="L1 has spilled registers up to so much of its room later"
-    )
-    spill_l1_lost_fraction: float = number(0, 10, part=CODE, doc="and none of them from so much of its room on")
-    clock_restart_short_fraction: float = number(0, 1, part=CODE, doc="cost of a restart after the shortest pause")
-    clock_restart_full_cycles: float = number(1, 1e6, part=CODE, doc="pause beyond the rest that costs a whole one")
 
     tiles_mma_latency_cycles: float = number(0, 1e4, part=TILES, doc="from the last mma.sync to a use of its result")
     tiles_wgmma_latency_cycles: float = number(0, 1e4, part=TILES, doc="from the end of wgmma to a use of its result")
@@ -122,11 +109,6 @@ class SmNumbers:
     def __post_init__(self) -> None:
         for item in numbers_of(SmNumbers):
             check_number(item, getattr(self, item.name))
-        for small, large in _ORDERED:
-            if getattr(self, small) >= getattr(self, large):
-                raise ValueError(
-                    f"{small} = {getattr(self, small):g}: must be below {large} = {getattr(self, large):g}"
-                )
         if list(self.l1_reach_fractions) != sorted(set(self.l1_reach_fractions)):
             raise ValueError(f"l1_reach_fractions = {list(self.l1_reach_fractions)}: must rise")
 
@@ -137,9 +119,6 @@ class SmNumbers:
             for item in numbers_of(SmNumbers)
             if item.metadata["part"] in parts and getattr(self, item.name) != getattr(other, item.name)
         ]
-
-
-_ORDERED = (("spill_l1_kept_fraction", "spill_l1_lost_fraction"),)
 
 
 def sm_fields() -> dict[str, Field[Any]]:

@@ -139,9 +139,7 @@ def _follow_traced(
     assert launch.resources.code is not None
     paths = find_paths(flow, traced.paths)
     attributions = {
-        Part(phase.region, piece=number): Attribution(
-            steps=(phase.step,), times=1.0, remainder=0.0, portion=phase.share
-        )
+        Part(phase.region, piece=number): Attribution(steps=(phase.step,), times=1.0, portion=phase.share)
         for number, phase in enumerate(traced.phases)
     }
     constants = launch.resources.code.constants

@@ -24,7 +24,6 @@ from ..launch.program import Launch, Loop
 from ..launch.walk import steps
 from ..residency.residency import Residency
 from ..sass.flow import Flow
-from ..trace.paths import OUTSIDE, Region
 from .followed import FollowedCode, follow
 from .full_sm import FullSm, measure_full_sm
 from .l1_hits import Spilled, with_l1_hits
@@ -107,7 +106,7 @@ def compiled_costs(
         for step, _ in steps(launch.program.body)
         if not launch.traced or step.name in charged
     }
-    for name, attributed in _attributed(seen.paths.regions, attributions, alone, full.cycles).items():
+    for name, attributed in _attributed(attributions, alone, full.cycles).items():
         *pipes, reloaded, spilled, restarts, rested, shared, lone = attributed.tolist()
         slack, registers = slacks.get(name, LatencySlack()), seen.touched.get(name, Spilled())
         costs[name] = replace(
@@ -159,7 +158,6 @@ def _slowdown_of(name: str, attributions: Mapping[Part, Attribution], full: Full
 
 
 def _attributed(
-    regions: tuple[Region, ...],
     attributions: Mapping[Part, Attribution],
     alone: Mapping[int, RegionCost],
     full: Mapping[int, float],
@@ -169,24 +167,12 @@ def _attributed(
     Args:
         alone, full: region -> what it takes a lone CTA, and a full SM.
     """
-    figures: dict[Part, np.ndarray] = {}
+    by_step: dict[str, np.ndarray] = {}
     for part, attribution in attributions.items():
         cost = alone[part.region]
         before = cost.before / cost.cycles if cost.cycles > 0 else 1.0
         whole = np.array((*cost.figures, full[part.region], max(cost.cycles, full[part.region])))
         portion = (1.0 - before if part.after else before) if attribution.portion is None else attribution.portion
-        figures[part] = portion * whole
-    remainders: dict[Part, np.ndarray] = {}
-    for part, attribution in attributions.items():
-        if attribution.remainder and part.region != OUTSIDE:
-            # Iterations that are not a step's, or a step's that stand elsewhere, count for the code around the loop.
-            parent = regions[part.region].parent
-            times = regions[parent].count if parent != OUTSIDE else 1
-            around = Part(parent, after=True)
-            remainders[around] = remainders.get(around, 0.0) + attribution.remainder / times * figures[part]
-    by_step: dict[str, np.ndarray] = {}
-    for part, attribution in attributions.items():
         for name in attribution.steps:
-            whole = np.maximum(figures[part] + remainders.get(part, 0.0), 0.0)
-            by_step[name] = by_step.get(name, 0.0) + attribution.times * whole
+            by_step[name] = by_step.get(name, 0.0) + attribution.times * portion * whole
     return by_step

@@ -16,11 +16,8 @@ from .single_cta import SETTLED, RegionCost
 
 SHARED_TRIPS, SHORT_TRIPS = 24, 6
 """Iterations of a loop run by CTAs together; by CTAs that follow others."""
-LONGER = (1, 2, 4)
-"""Multiples of the iterations by CTAs together: where the youngest hardly gets on, the oldest would be done before it
-has settled."""
-ROUNDS, STRAIGHT_ROUNDS = 4, 10
-"""CTAs that a slot runs one after the other; of code without loops, where they are all there is."""
+ROUNDS = 4
+"""CTAs that a slot runs one after the other."""
 APART = (0.4, 1.0, 1.6)
 """Spans over which the starts of a full SM's CTAs are spread, in iterations of a lone CTA: between 0.2 and 0.8 of one
 from the first to the second of two. Two CTAs settle in step or out of step, at rates of their own, and where they
@@ -69,10 +66,10 @@ def measure_full_sm(
     inside = sum(counts[number] * cycles for number, cycles in in_loops.items())
     straight = sum(counts.get(number, 1) * cost.cycles for number, cost in alone.items() if number not in in_loops)
     expected = inside * resident + straight
-    rounds, delayed = (ROUNDS, machine) if leaves else (STRAIGHT_ROUNDS, machine.delayed(hbm_extra_latency_cycles))
-    run = delayed.run(trips, expected * np.arange(resident) / resident, rounds)
+    delayed = machine if leaves else machine.delayed(hbm_extra_latency_cycles)
+    run = delayed.run(trips, expected * np.arange(resident) / resident, ROUNDS)
     ends = [run.times(slot, EXIT) for slot in range(resident)]
-    between_ends = float(np.mean([(end[rounds - 1] - end[0]) / (rounds - 1) for end in ends]))
+    between_ends = float(np.mean([(end[ROUNDS - 1] - end[0]) / (ROUNDS - 1) for end in ends]))
     lone = delayed.run(trips, np.zeros(1))
     if leaves:
         mean = (between_ends - machine.latencies.replacement) / resident - inside
@@ -103,15 +100,12 @@ def _iteration_cycles(
     if resident == 1:
         return np.array([alone[number].cycles])
     trips = {other: SETTLED if region.leaf else 1 for other, region in enumerate(machine.paths.regions)}
-    for longer in LONGER:
-        trips[number] = longer * SHARED_TRIPS + resident
-        run = machine.run(trips, alone[number].cycles * apart * np.arange(resident) / resident)
-        begins = [run.times(slot, number)[: trips[number]] for slot in range(resident)]
-        start = max(times[SETTLED] for times in begins)
-        stop = min(times[-1] for times in begins)
-        done = [np.interp((start, stop), times, range(len(times))) for times in begins]
-        if stop > start and max(last - first for first, last in done) >= SETTLED:
-            break
+    trips[number] = SHARED_TRIPS + resident
+    run = machine.run(trips, alone[number].cycles * apart * np.arange(resident) / resident)
+    begins = [run.times(slot, number)[: trips[number]] for slot in range(resident)]
+    start = max(times[SETTLED] for times in begins)
+    stop = min(times[-1] for times in begins)
+    done = [np.interp((start, stop), times, range(len(times))) for times in begins]
     # One that the older ones leave nothing is on its way all the same.
     cycles: np.ndarray = max(stop - start, 1.0) / np.array([max(last - first, 1.0) for first, last in done])
     return cycles

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..core.sm import instruction as sm
 from ..core.sm.instruction import SmInstruction
 from ..device.sm_numbers import SmNumbers
-from ..limits import LINE_SECTORS, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
+from ..limits import SMEM_LINE_BYTES, WARP_THREADS
 from ..sass.decode import Instruction
 from ..sass.matrix import Product, product_of, tensor_cycles
 from ..sass.opcodes import Rule, find_rule, interval_cycles, rules, thread_bytes
@@ -31,9 +31,6 @@ PIPES = {
 """Pipes of a sub-core; others take an issue slot alone."""
 SHARED = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "MOVM", "SHFL"})
 SHARED_STORES = frozenset({"STS", "STSM"})
-FENCES = frozenset({"MEMBAR", "FENCE"})
-"""They wait until what was stored before has passed shared memory: a lone CTA 15 to 40 and 26 to 30 cycles, 59 to 107
-and 48 to 151 where others store as well (stall samples of eight kernels, one H200, 2026-11-22)."""
 STORES = frozenset({"STG", "ST", "RED", "ATOMG", "ATOM"})
 LOADS = frozenset({"LDG", "LD"})
 SPILL_LOAD, SPILL_STORE, ASYNC_COPY = "LDL", "STL", "LDGSTS"
@@ -42,12 +39,6 @@ NEVER = frozenset({"!PT", "!UPT"})
 ARRIVALS = frozenset({"ART0", "A1T0"})
 """Of an mbarrier: threads report, and announce no copy."""
 
-NARROW = {"U16": 16.0, "S16": 16.0, "U8": 8.0, "S8": 8.0}
-"""Sectors that a warp's load or store of less than a word a thread touches, where its addresses are not known.
-Triton gives a thread eight elements in a row, so lanes lie 8 elements apart; it moves one at a time where it cannot
-tell that rows are aligned.
-ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1's tags take 4.0
-cycles for such a load, one a line (docs/lab/data/store-queue-h200-2026-11-22.json.xz)."""
 BULK_KINDS = {"UTMALDG": sm.BULK_COPY, "UTMASTG": sm.BULK_STORE, "UTMACMDFLUSH": sm.BULK_COMMIT}
 
 
@@ -70,12 +61,9 @@ def lower_code(
         rule = find_rule(instruction, table)
         if rule is None:
             unknown[instruction.opcode] += 1
-        stall_cycles = instruction.stall_cycles
-        if instruction.family == "BSYNC":
-            stall_cycles = max(stall_cycles, sm_numbers.bsync_cycles)
         lowered.append(
             _describe(instruction, rule, sm_numbers)._replace(
-                stall_cycles=stall_cycles,
+                stall_cycles=instruction.stall_cycles,
                 write_scoreboard=instruction.write_barrier,
                 read_scoreboard=instruction.read_barrier,
                 wait_mask=instruction.wait_mask,
@@ -104,9 +92,6 @@ def _describe(instruction: Instruction, rule: Rule | None, its: SmNumbers) -> Sm
     if product and product.warps > 1:
         return _matmul(instruction, product, rule, its)
     latency = rule.latency_cycles if rule.scoreboard else 0.0
-    if family in FENCES:
-        waits = latency - 1.0
-        return SmInstruction(kind=sm.SHARED, stores=1, latency_cycles=waits, operand_cycles=waits, smem_passes=1.0)
     if family in SHARED or family in LOADS or family in STORES or family in (SPILL_LOAD, SPILL_STORE, ASYNC_COPY):
         return _memory(instruction, rule, latency, its)
     if rule.pipe in ("lsu", "tma"):
@@ -137,27 +122,15 @@ def _memory(instruction: Instruction, rule: Rule, latency: float, its: SmNumbers
         port_reads=_port_reads(rule, its),
         smem_passes=its.shfl_smem_passes if family == "SHFL" else max(1.0, lines),
     )
-    sectors = next((NARROW[word] for word in instruction.modifiers if word in NARROW), 0.0)
-    if family in STORES and sectors:
-        narrow = sectors / LINE_SECTORS * its.l2_write_part_sector_factor
-        return moving._replace(
-            kind=sm.STORE,
-            interval_cycles=max(least, narrow),
-            smem_lines=narrow,
-            queued_lines=its.l2_write_queue_narrow_lines,
-        )
     if family in STORES or family == SPILL_STORE:
-        return moving._replace(kind=sm.STORE, spills=int(family == SPILL_STORE), queued_lines=its.l2_write_queue_lines)
+        return moving._replace(kind=sm.STORE, spills=int(family == SPILL_STORE))
     if family in LOADS or family == SPILL_LOAD:
-        tag_lines = max(lines, sectors / LINE_SECTORS)
-        return moving._replace(kind=sm.LOAD, spills=int(family == SPILL_LOAD), tag_lines=tag_lines)
+        return moving._replace(kind=sm.LOAD, spills=int(family == SPILL_LOAD), tag_lines=lines)
     if family == ASYNC_COPY:
         return moving._replace(kind=sm.COPY, tag_lines=lines)
     if family not in SHARED_STORES:
         return moving._replace(kind=sm.SHARED)
-    further = max(0.0, thread_bytes(instruction) / WORD_BYTES - 1.0)
-    operand_cycles += its.smem_store_word_read_cycles * further
-    return moving._replace(kind=sm.SHARED, stores=1, operand_cycles=operand_cycles)
+    return moving._replace(kind=sm.SHARED, stores=1)
 
 
 def _port_reads(rule: Rule, its: SmNumbers) -> float:

@@ -16,7 +16,6 @@ import numpy as np
 
 from ..core.sm import instruction as sm
 from ..device.device import Device
-from ..device.sm_numbers import SmNumbers
 from ..launch.program import Launch
 from ..launch.walk import steps
 from ..limits import WARP_THREADS, WORD_BYTES
@@ -94,7 +93,7 @@ def with_l1_hits(
     """
     code = code.copy()
     loaders = _loaders(launch, attributions, served_by_l1(launch, residency, device, resident, item))
-    reloaded = _reloads_that_hit(launch, residency, device, resident, paths)
+    reloaded = _reloads_that_hit(launch, residency, resident, paths)
     region_of = paths.first_regions()
     loads = [int(place) for place in np.flatnonzero(code["kind"] == sm.LOAD) if place in region_of]
     plain: dict[int, list[int]] = defaultdict(list)
@@ -108,7 +107,7 @@ def with_l1_hits(
     for place in loads:
         spills = int(code["spills"][place])
         key = region_of[place], spills
-        share = reloaded.get(place, 0.0) if spills else hits[place]
+        share = float(place in reloaded) if spills else hits[place]
         due[key] = due.get(key, 0.5) + share
         if due[key] >= 1.0:
             due[key] -= 1.0
@@ -155,12 +154,10 @@ def _shares(places: list[int], loaders: list[Served], paths: CtaPaths) -> Iterat
         yield place, share
 
 
-def _reloads_that_hit(
-    launch: Launch, residency: Residency, device: Device, resident: int, paths: CtaPaths
-) -> dict[int, float]:
-    """Place of a reload of spilled registers -> share that hits, by what L1 has taken in since their last use."""
+def _reloads_that_hit(launch: Launch, residency: Residency, resident: int, paths: CtaPaths) -> set[int]:
+    """Places of reloads of spilled registers that hit: L1 has room for what it has taken in since their last use."""
     if not any(instruction.family == SPILL_LOAD for instruction in paths.flow.instructions):
-        return {}
+        return set()
     room = float(residency.l1_bytes)
     distances: dict[int, float] = {}
     threads: Counter[int] = Counter()
@@ -181,15 +178,7 @@ def _reloads_that_hit(
             times = 1 if region == OUTSIDE else 2
             distances |= _distances(inside[region] * times, launch.resources.spilled_bytes_per_thread)
         threads.update({place: WARP_THREADS * warps * resident for place, _ in inside[OUTSIDE]})
-    return {place: _kept(distance * threads[place], room, device.sm) for place, distance in distances.items()}
-
-
-def _kept(distance_bytes: float, room_bytes: float, sm_numbers: SmNumbers) -> float:
-    """Share of what was used so many bytes ago that an L1 of that room still has."""
-    kept, lost = sm_numbers.spill_l1_kept_fraction, sm_numbers.spill_l1_lost_fraction
-    if distance_bytes >= lost * room_bytes:
-        return 0.0
-    return min(1.0, (lost - distance_bytes / room_bytes) / (lost - kept))
+    return {place for place, distance in distances.items() if distance * threads[place] < room}
 
 
 def _distances(accesses: list[tuple[int, Instruction]], stack_bytes: int) -> dict[int, float]:

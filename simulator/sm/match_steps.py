@@ -23,8 +23,6 @@ from ..trace.paths import OUTSIDE, Region
 
 ENOUGH = 24
 """Executions of a step beyond which a CTA tells no more about it."""
-PEELED = 4
-"""Iterations that the compiler may have taken out of a loop."""
 SAME_STEPS_COST = 1e-4
 """What it costs a part to belong to the same steps as the one before: less than any difference of executions."""
 MORE_STEPS_COST = 1e-3
@@ -58,14 +56,11 @@ class Attribution:
     Args:
         steps: names.
         times: executions of the part for one of each of them.
-        remainder: executions of the part in the CTA beyond those of its steps; below 0 where steps have more, whose
-            code stands elsewhere.
         portion: of what the region takes that the part is, where that is known; None: as its inner regions divide it.
     """
 
     steps: tuple[str, ...]
     times: float
-    remainder: float
     portion: float | None = None
 
 
@@ -152,14 +147,8 @@ def match_steps(launch: Launch, regions: tuple[Region, ...], executed: Mapping[s
     for (part, count), number in zip(parts, chosen, strict=True):
         first, stop = runs[number]
         total = totals[stop] - totals[first]
-        times, remainder = count / total, 0.0
-        region = regions[part.region] if part.region != OUTSIDE else None
-        if region and region.leaf:
-            whole = 1.0 / max(1, round(total / count)) if total >= count else float(round(count / total))
-            if abs(count - whole * total) <= PEELED:
-                times, remainder = whole, count - whole * total
         names = tuple(name for name, _ in named[first:stop])
-        attributions[part] = Attribution(steps=names, times=times, remainder=remainder)
+        attributions[part] = Attribution(steps=names, times=count / total)
     return attributions
 
 

@@ -42,8 +42,7 @@ class StepCost:
         local_read_bytes, local_write_bytes: spilled registers that come from L2, and go there [B].
         local_bytes: different bytes of spilled registers that it touches [B].
         local_kept_bytes: those of them that it reads before it writes them [B].
-        restarts: of a lone CTA, how often its matmuls begin after a pause in which the clock of its SM has risen; short
-            pauses count in part.
+        restarts: of a lone CTA, how often its matmuls begin after a pause in which the clock of its SM has risen.
         rested_cycles: how long the clock had been risen by then, in all [cycles].
         covers_l2: whether the cycles include what loaded data take from L2: the latency of a hit, and the SM's port.
         slack_cycles: extra latency beyond an L2 hit that a pipelined loop hides; negative if it stalls even on L2

@@ -31,24 +31,6 @@ def test_matmuls_follow_each_other_without_a_gap(columns: int) -> None:
     assert seen.cycles == pytest.approx(16 * columns / 2 + WAITED)
 
 
-def test_matmuls_that_jitter_take_as_long_in_the_mean() -> None:
-    """Up to a tenth longer or shorter, evenly: a row of 64 is as long as without, and no other row of four is."""
-    code = Code()
-    for number in range(64):
-        code.matmul(commits=number % 4 == 3)
-        if number % 4 == 3:
-            code.add(**WAIT)  # type: ignore[arg-type]
-    paths = [[(5 * turn, 5 * turn + 5, turn) for turn in range(16)]] * 4
-    lengths = []
-    for jitter in (0.0, 0.1):
-        seen = walk(code, paths, latencies=LATENCIES._replace(matmul_jitter=jitter))
-        lengths.append([float(seen.times(turn + 1)[0] - seen.times(turn)[0]) for turn in range(15)])
-    even, uneven = lengths
-    assert max(even) - min(even) < 3
-    assert 4 < max(uneven) - min(uneven) < 4 * 64 * 0.2
-    assert sum(uneven) == pytest.approx(sum(even), rel=0.01)
-
-
 def test_a_matmul_begins_when_all_four_warps_have_issued_it() -> None:
     """One warp's rows could not be multiplied alone."""
     code = Code().add(stall=15, times=20).matmul(commits=True).add(**WAIT).add()  # type: ignore[arg-type]
@@ -152,7 +134,7 @@ def _beside(kind: int, times: int, turns: int, smem: float = 32.0, stores: int =
 @pytest.mark.parametrize("pause", [900, 1500, 3000])
 @pytest.mark.parametrize("warp", [False, True], ids=["warpgroup", "warp"])
 def test_pauses_between_matmuls_count_from_where_the_clock_rises(pause: int, warp: bool) -> None:
-    """After 1,000 cycles without matmuls; a restart costs 60 % of a late one at once, the rest after as many more."""
+    """After 1,000 cycles without matmuls; shorter pauses are none."""
     code = Code()
     if warp:
         code.add(pipe=op.TENSOR_PIPE, interval=16.0, stall=16)
@@ -165,7 +147,7 @@ def test_pauses_between_matmuls_count_from_where_the_clock_rises(pause: int, war
     used = walk(code, [turns] * warps, latencies=LATENCIES._replace(clock_rest=1000.0)).used
     rested = max(0.0, pause + (0.0 if warp else WAITED) - 1000.0)
     assert used[sm.RESTED] == pytest.approx(9 * rested)
-    assert used[sm.RESTARTS] == pytest.approx(9 * (0.6 + 0.4 * min(1.0, rested / 1000.0)) if rested else 0.0)
+    assert used[sm.RESTARTS] == (9 if rested else 0)
 
 
 @pytest.mark.parametrize("kind", [op.COPY, op.BULK_COPY])

@@ -53,9 +53,7 @@ def _mbarrier(
             return max(finish, state.phase_time[slot, channel, number % RING])
     elif leads and kind == BULK_COPY:
         channel = state.channel[slot]
-        sent, store_free = now, state.sm[0].store_free
-        if store_free > now:
-            sent = store_free + latencies.copy_after_store
+        sent = max(now, state.sm[0].store_free)
         lines = instruction.smem_lines
         arrival = fill(state, sent, latencies.bulk_copy, lines, latencies.fill_per_line, lines)
         number = state.announced[slot, channel] % RING

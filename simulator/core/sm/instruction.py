@@ -55,7 +55,6 @@ class SmInstruction(NamedTuple):
         operand_cycles: from issue until operands are read [cycles].
         smem_lines: lines of 128 B through shared memory, a cycle each; of a LOAD, lines that are fetched.
         tag_lines: (LOAD, COPY) lines looked up in L1's tags, a cycle each.
-        queued_lines: (STORE) lines that may wait ahead of it to leave the SM.
         tensor_cycles: (MATMUL) of the tensor cores [cycles].
         port_reads: turns at the register port; of a MATMUL, those of its accumulators.
         smem_passes: (SHARED) matmuls that it lets go first where these take all of shared memory.
@@ -84,7 +83,6 @@ class SmInstruction(NamedTuple):
     operand_cycles: float = 0.0
     smem_lines: float = 0.0
     tag_lines: float = 0.0
-    queued_lines: float = 0.0
     tensor_cycles: float = 0.0
     port_reads: float = 0.0
     smem_passes: float = 0.0

@@ -10,17 +10,16 @@ A warpgroup's matmul (wgmma) starts when its four warps have issued it and the t
 them: it reads operands from shared memory, and takes most of the register port of its sub-cores.
 What it leaves of the port is a token bucket (*port credit*): a few instructions issue back to back, more of them at the
 rate that is left. A long row of instructions without a gap delays the matmul instead.
-Of warps that could issue at the same time, the one that issued last goes on, else the oldest does; in front of a full
-queue of memory instructions they take turns.
+Of warps that could issue at the same time, the one that issued last goes on, else the oldest does.
 """
 
 import numpy as np
 
 from ..jit import compiled, inlined
 from .effects import take_effect
-from .instruction import LSU, MATMUL, NO_PIPE, TENSOR_PIPE, SmInstruction
+from .instruction import MATMUL, NO_PIPE, TENSOR_PIPE, SmInstruction
 from .latencies import Latencies
-from .memory_pipe import delay_for_matmul, lsu_queue_free_at
+from .memory_pipe import delay_for_matmul
 from .state import (
     BUSY_PIPE,
     FIXED,
@@ -47,16 +46,9 @@ def _count_rest(state: State, begin: float, end: float, latencies: Latencies) ->
     sm = state.sm[0]
     pause = begin - sm.tensor_end - latencies.clock_rest
     if pause > 0.0:
-        short = latencies.short_restart
-        state.used[RESTARTS] += short + (1.0 - short) * min(1.0, pause / latencies.full_restart)
+        state.used[RESTARTS] += 1.0
         state.used[RESTED] += pause
     sm.tensor_end = max(sm.tensor_end, end)
-
-
-@inlined
-def _evenly(number: int) -> float:
-    """A number between -1 and 1 for each: steps of a multiplicative hash, evenly spread, which balance."""
-    return ((number * 2654435761 >> 12) & 255) / 127.5 - 1.0
 
 
 @inlined
@@ -79,11 +71,10 @@ def _start_matmul(state: State, code: np.ndarray, latencies: Latencies, per_cta:
     head, clock = sm.queue_head % QUEUED, sm.clock
     group, number = state.matmul_queue[head, 0], state.matmul_queue[head, 1]
     instruction = code[state.matmul_queue[head, 2]]
-    mean = max(instruction.tensor_cycles, instruction.smem_lines)
-    length = mean * (1.0 + latencies.matmul_jitter * _evenly(sm.queue_head))
-    sm.matmul_smem_share = instruction.smem_lines / mean
+    length = max(instruction.tensor_cycles, instruction.smem_lines)
+    sm.matmul_smem_share = instruction.smem_lines / length
     sm.matmul_cycles = length
-    sm.port_left = 1.0 - latencies.port_share * instruction.port_reads / mean
+    sm.port_left = 1.0 - latencies.port_share * instruction.port_reads / length
     _save_port_credit(state, 1.0, latencies)
     for core in range(SUB_CORES):
         state.matmul_end[core] = clock + length
@@ -113,16 +104,8 @@ def _end_matmul(state: State, latencies: Latencies, per_cta: int) -> None:
 
 
 @inlined
-def _goes_first(state: State, warp: int, other: int, core: int, queues: bool) -> bool:
-    """Greedy, then oldest: on an H200, CTAs of one SM are the faster the older they are (decision 0010).
-
-    But in front of a full queue of memory instructions warps take turns: two of a sub-core store at the same pace.
-
-    Args:
-        queues: both wait for a place there.
-    """
-    if queues:
-        return state.last_issue[warp] < state.last_issue[other]
+def _goes_first(state: State, warp: int, other: int, core: int) -> bool:
+    """Greedy, then oldest: on an H200, CTAs of one SM are the faster the older they are (decision 0010)."""
     last = state.latest[core]
     return other != last and (warp == last or state.age[warp] < state.age[other])
 
@@ -131,10 +114,9 @@ def _goes_first(state: State, warp: int, other: int, core: int, queues: bool) ->
 def _choose(state: State, code: np.ndarray, latencies: Latencies, core: int) -> None:
     """Which warp of a sub-core issues next, and when."""
     sm = state.sm[0]
-    chosen, when, chosen_to_memory = -1, np.inf, False
+    chosen, when = -1, np.inf
     now, left = sm.clock, sm.port_left
     beside_matmul = sm.matmul_runs and state.matmul_end[core] > now
-    queue_free = lsu_queue_free_at(state, core, latencies)
     for k in range(state.members.shape[1]):
         warp = state.members[core, k]
         if warp < 0:
@@ -151,10 +133,8 @@ def _choose(state: State, code: np.ndarray, latencies: Latencies, core: int) -> 
                 lacks = reads - port_credit(state, core, time, left, latencies.port_credit)
                 if lacks > 0.0:
                     time = min(time + lacks / left, state.matmul_end[core])
-        to_memory = instruction.pipe == LSU
-        queues = to_memory and chosen_to_memory and time == queue_free
-        if time < when or (time == when and _goes_first(state, warp, chosen, core, queues)):
-            chosen, when, chosen_to_memory = warp, time, to_memory
+        if time < when or (time == when and _goes_first(state, warp, chosen, core)):
+            chosen, when = warp, time
     state.best_warp[core], state.best_time[core] = chosen, when
 
 

@@ -12,7 +12,7 @@ class Latencies(NamedTuple):
         bulk_copy: of a TMA load.
         fill_per_line: shared memory takes each line that arrives from L2 for a cycle; the line itself takes so long.
         store_per_line: each line takes so long on its way out to L2.
-        copy_after_store: a TMA load sets out so much later than the stores before it have left.
+        store_queue: lines that may wait behind L1 to leave; unlike the others, a number of lines.
         barrier_arrival: of each warp that arrives at a barrier, one after the other.
         barrier_release: from the last arrival to the release.
         matmul_release: from the end of a matmul to the release of a warp that waits for it.
@@ -23,9 +23,6 @@ class Latencies(NamedTuple):
         port_run_factor: ... so many times as long as they take.
         replacement: from a CTA's end to the start of the next one in its place.
         clock_rest: without a matmul after which the clock rises.
-        matmul_jitter: share of its length by which a matmul is longer or shorter at most, all between alike often.
-        short_restart: cost of a matmul after a pause in which the clock has only just risen, as a share of a whole one.
-        full_restart: pause beyond `clock_rest` after which it costs a whole one.
         lsu_queue: memory instructions of a sub-core that wait in front of L1, in order; less than `LSU_RING`.
         matmul_smem_most: share of shared memory that a matmul takes from others, at most.
         matmul_smem_from_reads: the same at least, where others read.
@@ -40,7 +37,7 @@ class Latencies(NamedTuple):
     bulk_copy: float
     fill_per_line: float
     store_per_line: float
-    copy_after_store: float
+    store_queue: float
     barrier_arrival: float
     barrier_release: float
     matmul_release: float
@@ -51,9 +48,6 @@ class Latencies(NamedTuple):
     port_run_factor: float
     replacement: float
     clock_rest: float
-    matmul_jitter: float
-    short_restart: float
-    full_restart: float
     lsu_queue: int
     matmul_smem_most: float
     matmul_smem_from_reads: float

@@ -141,10 +141,9 @@ def access_smem(
             wait = end_of_matmul(state) - now + (ends - 1.0) * sm.matmul_cycles
             for other in range(SUB_CORES):
                 state.matmul_end[other] += lines * latencies.line_hold
-    if cycles > 0.0:  # a fence waits, and holds up nobody
-        sm.smem_free = free + cycles
-        if stores:
-            sm.stores_done = free + cycles
+    sm.smem_free = free + cycles
+    if stores:
+        sm.stores_done = free + cycles
     state.used[SHARED_MEMORY] += lines
     finish = now + instruction.latency_cycles + max(begin + cycles - now, wait)
     if kind == REUSED_LOAD and state.loaded[warp] > begin:
@@ -156,7 +155,7 @@ def access_smem(
             state.used[SPILLED] += lines
         # L1 writes through. What finds no room among what waits on the link to L2 waits in front of L1.
         sm.store_free = max(now, sm.store_free) + lines * latencies.store_per_line
-        sm.store_room = instruction.queued_lines * latencies.store_per_line
+        sm.store_room = latencies.store_queue * latencies.store_per_line
         begin = max(begin, sm.store_free - sm.store_room)
     _leave_lsu_queue(state, core, begin, instruction.pipe, latencies)
     return finish, now + instruction.operand_cycles + max(begin - now, wait)

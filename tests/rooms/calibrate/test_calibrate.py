@@ -172,14 +172,14 @@ def test_a_device_file_has_the_catalogue_layout() -> None:
 @pytest.mark.parametrize("capability", ["9.0", "8.0", "10.3"])
 def test_a_file_of_any_architecture_loads_back_with_the_numbers_of_its_sm(capability: str) -> None:
     """Also of one that the catalogue has no device of: the file then names whose numbers it takes."""
-    device = override(replace(H200, compute_capability=capability), ["bsync_cycles=40"])
+    device = override(replace(H200, compute_capability=capability), ["clock_lone_ctas=40"])
     ranks = tuple(reversed(device.sm.clock_cluster_ranks))
-    ours = dict.fromkeys(("bsync_cycles", "clock_cluster_ranks"), Provenance("measured", "our card"))
+    ours = dict.fromkeys(("clock_lone_ctas", "clock_cluster_ranks"), Provenance("measured", "our card"))
     sm = replace(device.sm, clock_cluster_ranks=ranks, provenance=device.sm.provenance | ours)
     text = device_toml(replace(device, sm=sm))
     again = parse_device(text, "again.toml")
-    assert (again.sm, again.sm.bsync_cycles, again.sm.clock_cluster_ranks) == (sm, 40, ranks)
-    assert again.sm.provenance["bsync_cycles"] == Provenance("measured", "our card")
+    assert (again.sm, again.sm.clock_lone_ctas, again.sm.clock_cluster_ranks) == (sm, 40, ranks)
+    assert again.sm.provenance["clock_lone_ctas"] == Provenance("measured", "our card")
     assert ("base = " in text) == (capability == "10.3")
 
 

@@ -186,7 +186,7 @@ def test_numbers_of_the_sm_stand_in_a_table_of_the_file() -> None:
         "wgmma_registers_least_cycles",
         "wgmma_wait_release_cycles",
     }
-    assert sm.provenance["bsync_cycles"] == BASE.sm.provenance["bsync_cycles"]
+    assert sm.provenance["clock_lone_ctas"] == BASE.sm.provenance["clock_lone_ctas"]
 
 
 def test_a_stream_that_counted_twice_would_be_refused() -> None:

@@ -63,8 +63,8 @@ def test_an_architecture_may_have_some_numbers_of_its_own() -> None:
     sm = parse_sm(f'base = "sm_90"\n{QUEUE}\n', "sm_77.toml")
     assert sm.wgmma_queue_products == 6
     assert sm.provenance["wgmma_queue_products"] == Provenance("measured", "our card")
-    assert sm.bsync_cycles == load_sm("sm_90").bsync_cycles
-    assert sm.provenance["bsync_cycles"].kind == "carried over"
+    assert sm.clock_lone_ctas == load_sm("sm_90").clock_lone_ctas
+    assert sm.provenance["clock_lone_ctas"].kind == "carried over"
 
 
 def test_a_device_file_may_replace_single_numbers() -> None:
@@ -74,7 +74,7 @@ def test_a_device_file_may_replace_single_numbers() -> None:
     assert device.sm.changed(h200.sm, "machine code") == ["wgmma_queue_products"]
     assert device.sm.changed(h200.sm, "clock", "tiles") == []
     assert device.sm.provenance["wgmma_queue_products"] == Provenance("measured", "our card")
-    assert device.sm.provenance["bsync_cycles"] == h200.sm.provenance["bsync_cycles"]
+    assert device.sm.provenance["clock_lone_ctas"] == h200.sm.provenance["clock_lone_ctas"]
 
 
 def test_a_device_of_an_unknown_architecture_names_whose_numbers_it_takes() -> None:
@@ -85,8 +85,8 @@ def test_a_device_of_an_unknown_architecture_names_whose_numbers_it_takes() -> N
     expected = "my.toml: compute_capability = '10.3': no numbers of sm_103's SMs are known; name those"
     assert str(caught.value).startswith(expected)
     device = parse_device(f'{other}\n[sm]\nbase = "sm_100"\n{QUEUE}\n', "my.toml")
-    assert (device.sm.wgmma_queue_products, device.sm.bsync_cycles) == (6, 26)
-    assert device.sm.provenance["bsync_cycles"].kind == "carried over"
+    assert (device.sm.wgmma_queue_products, device.sm.clock_lone_ctas) == (6, 4)
+    assert device.sm.provenance["clock_lone_ctas"].kind == "carried over"
 
 
 def line(key: str, value: str, kind: str = "fitted") -> str:
@@ -99,15 +99,14 @@ def line(key: str, value: str, kind: str = "fitted") -> str:
         ("sm = 3", "sm = 3: must be a table [sm]"),
         ('[sm]\nbase = "sm_91"', "[sm] architecture 'sm_91' is unknown"),
         ("[sm]\nbase = 90", "[sm] architecture '90' is unknown"),
-        ("[sm]\nbsync_cycle = 3", "[sm] key 'bsync_cycle' is unknown: did you mean bsync_cycles"),
-        ("[sm]\nbsync_cycles = 3", "[sm] bsync_cycles: must be { value = ..., kind = ..., source = ... }"),
-        (line("bsync_cycles", "2.5"), "[sm] bsync_cycles = 2.5: must be a whole number from 0"),
-        (line("bsync_cycles", "26", "carried over"), "[sm] bsync_cycles: kind = 'carried over': must be one of"),
-        (line("bsync_cycles", "[26]"), "[sm] bsync_cycles = [26]: must be a number from 0"),
+        ("[sm]\nclock_lone_cta = 3", "[sm] key 'clock_lone_cta' is unknown: did you mean clock_lone_ctas"),
+        ("[sm]\nclock_lone_ctas = 3", "[sm] clock_lone_ctas: must be { value = ..., kind = ..., source = ... }"),
+        (line("clock_lone_ctas", "2.5"), "[sm] clock_lone_ctas = 2.5: must be a whole number from 0"),
+        (line("clock_lone_ctas", "4", "carried over"), "[sm] clock_lone_ctas: kind = 'carried over': must be one of"),
+        (line("clock_lone_ctas", "[4]"), "[sm] clock_lone_ctas = [4]: must be a number from 0"),
         (line("clock_cluster_ranks", "[0, 1]"), "[sm] clock_cluster_ranks = (0, 1): must be a list of 8 numbers"),
         (line("clock_cluster_ranks", "[0, 1, 2, 3, 4, 5, 6, 9]"), "[sm] clock_cluster_ranks[7] = 9: must be a number"),
         (line("l1_hit_fractions", "0.5"), "[sm] l1_hit_fractions = 0.5: must be a list of 7 numbers"),
-        (line("spill_l1_kept_fraction", "1.3"), "[sm] spill_l1_kept_fraction = 1.3: must be below spill_l1_lost_f"),
         (line("l1_reach_fractions", "[1, 2, 3, 3, 3.1, 3.2, 3.3]"), "[sm] l1_reach_fractions = [1, 2, 3, 3, 3.1, "),
     ],
 )
@@ -128,5 +127,5 @@ def test_a_setting_replaces_a_number_of_the_sm() -> None:
     assert h200.sm.wgmma_queue_products == 4
     with pytest.raises(ValueError, match=r"^--set clock_cluster_ranks: is a list of numbers"):
         override(h200, ["clock_cluster_ranks=3"])
-    with pytest.raises(ValueError, match=r"^--set bsync_cycles: bsync_cycles = 0\.5: must be a whole number"):
-        override(h200, ["bsync_cycles=0.5"])
+    with pytest.raises(ValueError, match=r"^--set clock_lone_ctas: clock_lone_ctas = 0\.5: must be a whole number"):
+        override(h200, ["clock_lone_ctas=0.5"])

@@ -84,8 +84,7 @@ def paths_of(*lines: tuple[str, str], trips: int = 4) -> CtaPaths:
 
 
 INNER = {
-    part: Attribution(steps=(name,), times=1.0, remainder=0.0)
-    for part, name in ((Part(OUTSIDE), "prologue"), (Part(0), "inner"))
+    part: Attribution(steps=(name,), times=1.0) for part, name in ((Part(OUTSIDE), "prologue"), (Part(0), "inner"))
 }
 
 
@@ -123,7 +122,7 @@ def fetches(words: int, first: int = 0) -> list[tuple[str, str]]:
     return [("LDL", f"R4,[R1+{4 * word + 16:#x}]") for word in range(first, first + words)]
 
 
-@pytest.mark.parametrize(("words", "share"), [(39, 1.0), (53, 0.5), (68, 0.0)])
+@pytest.mark.parametrize(("words", "share"), [(39, 1.0), (55, 1.0), (57, 0.0)])
 def test_spilled_registers_hit_by_how_many_come_in_between(words: int, share: float) -> None:
     """56 of them fill the 28 KiB: four warps take 512 B each."""
     assert np.mean(hits_of(paths_of(*fetches(words)))) == pytest.approx(share, abs=0.03)
@@ -156,21 +155,21 @@ def test_all_ctas_of_an_sm_spill_to_one_l1() -> None:
 
 def test_what_was_stored_leaves_after_the_cta_has_ended() -> None:
     """A CTA that stores for longer than it runs would hold up a full SM no longer than it runs."""
-    paths = paths_of(*[("STG.E.U16", "[R2.64],R4")] * 8)
+    paths = paths_of(*[("STG.E.128", "[R2.64],R4")] * 8)
     latencies = latencies_of(H200, H200.sms)
     seen = Machine(paths=paths, code=table_of(paths), latencies=latencies).run({0: 4}, np.zeros(1))
     stores = 4 * 4 * 8
-    assert seen.end + seen.drain == pytest.approx(stores * 4 * 1.22 * 6.26)
-    assert seen.drain > seen.end
+    assert seen.end + seen.drain == pytest.approx(stores * 4 * 6.26)
+    assert seen.drain > H200.sm.l2_write_queue_lines * 6.26
 
 
 def test_a_full_sm_finishes_no_cta_before_its_stores_have_left() -> None:
-    """Row kernels of unaligned rows, whose stores wait in hundreds, would be 40 % too fast."""
-    paths = paths_of(*[("STG.E.U16", "[R2.64],R4")] * 40, trips=1)
+    """Row kernels, whose stores wait behind L1 when their CTAs end, would be 30 % too fast."""
+    paths = paths_of(*[("STG.E.128", "[R2.64],R4")] * 40, trips=1)
     machine = Machine(paths=paths, code=table_of(paths), latencies=latencies_of(H200, H200.sms))
     alone = lone_costs(machine)
     full = measure_full_sm(machine, alone, 4, 0.0).cycles
-    assert full[OUTSIDE] == pytest.approx(4 * 40 * 4 * 1.22 * machine.latencies.store_per_line, rel=0.1)
+    assert full[OUTSIDE] == pytest.approx(4 * 40 * 4 * machine.latencies.store_per_line, rel=0.1)
     assert full[OUTSIDE] > 1.4 * alone[OUTSIDE].cycles
 
 
@@ -178,8 +177,7 @@ def test_what_a_step_loads_again_hits_where_its_code_belongs_to_another() -> Non
     """flash1 with one tile of queries, whose inner loop runs once: O, L and MAX would come from L2, 30 % too slow."""
     paths = paths_of(*[("LDG.E.128", "R4,[R2.64]")] * 8)
     outer = {
-        part: Attribution(steps=(name,), times=1.0, remainder=0.0)
-        for part, name in ((Part(OUTSIDE), "prologue"), (Part(0), "outer"))
+        part: Attribution(steps=(name,), times=1.0) for part, name in ((Part(OUTSIDE), "prologue"), (Part(0), "outer"))
     }
     code = served_table(paths, flash1(block_m=128), outer)
     # K and V are 8 of 25 KiB.
@@ -190,7 +188,7 @@ def test_steps_that_share_code_share_what_hits() -> None:
     """Tiles under a mask and others would each be served as the better of both."""
     paths = paths_of(*[("LDG.E.128", "R4,[R2.64]")] * 8)
     both = {
-        part: Attribution(steps=names, times=1.0, remainder=0.0)
+        part: Attribution(steps=names, times=1.0)
         for part, names in ((Part(OUTSIDE), ("prologue",)), (Part(0), ("outer", "inner")))
     }
     code = served_table(paths, flash1(block_m=128), both)

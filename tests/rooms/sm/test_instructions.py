@@ -40,19 +40,6 @@ def test_loads_from_l2_tell_spilled_registers_from_data(opcode: str) -> None:
     assert (code.kind, code.spills, code.smem_lines) == (op.LOAD, int(opcode[:3] == "LDL"), 4.0)
 
 
-def test_loads_of_single_elements_take_a_cycle_a_line() -> None:
-    """On an H200, 4.0 cycles of an SM for 32 elements of 2 B that lie 16 B apart."""
-    narrow, wide = lowered("LDG.E.U16", "R4", "[R2.64]"), lowered("LDG.E", "R4", "[R2.64]")
-    assert (narrow.tag_lines, wide.tag_lines) == (4.0, 1.0)
-    assert (narrow.interval_cycles, wide.interval_cycles) == (2.0, 2.0)
-
-
-def test_stores_to_shared_memory_hold_their_registers_by_their_number() -> None:
-    """On an H200, an address may change 21 cycles after STS.128, 13 after LDGSTS."""
-    wide, narrow = lowered("STS.128", "[R2]", "R4"), lowered("STS", "[R2]", "R4")
-    assert (wide.operand_cycles, narrow.operand_cycles) == (21.0, 12.0)
-
-
 @pytest.mark.parametrize(
     ("opcode", "operands", "port", "passes"),
     [
@@ -80,27 +67,7 @@ def test_copies_come_later_than_loads() -> None:
     assert (latencies.load, latencies.copy) == (TOY.l2_latency_cycles, TOY.l2_latency_cycles + 30.0)
 
 
-def test_the_end_of_a_divergent_branch_takes_as_long_as_sampled() -> None:
-    """Reductions between warps would be 20 cycles too fast, four times an iteration of HMMA kernels."""
-    assert lowered("BSYNC", "B0").stall_cycles == 26
-
-
-def test_stores_of_single_elements_take_the_way_of_whole_sectors() -> None:
-    """Row kernels whose rows are not aligned would be three times too fast; and far more such stores may wait."""
-    narrow, wide = lowered("STG.E.U16", "[R2.64]", "R4"), lowered("STG.E.128", "[R2.64]", "R4")
-    assert (narrow.smem_lines, wide.smem_lines) == (pytest.approx(4.0 * 1.22), 4.0)
-    assert (narrow.queued_lines, wide.queued_lines) == (146.0, 52.0)
-
-
 @pytest.mark.parametrize(("busy", "cycles"), [(132, 6.26), (99, 6.26 * 0.75), (66, 4.0), (1, 4.0)])
 def test_the_way_out_is_wider_where_few_sms_share_it(busy: int, cycles: float) -> None:
     """On an H200, 32 B a cycle leave an SM that writes alone, 31 each of 66, 20 each of all."""
     assert latencies_of(replace(TOY, sms=132), busy).store_per_line == pytest.approx(cycles)
-
-
-@pytest.mark.parametrize(("opcode", "cycles"), [("MEMBAR.ALL.CTA", 20), ("FENCE.VIEW.ASYNC.S", 29)])
-def test_fences_wait_at_shared_memory(opcode: str, cycles: int) -> None:
-    """They would cost the same however much was stored before: 14 and 22 cycles for 79 and 151."""
-    code = lowered(opcode)
-    assert (code.kind, code.stores, code.smem_lines) == (op.SHARED, 1, 0.0)
-    assert code.latency_cycles == code.operand_cycles == cycles - 1

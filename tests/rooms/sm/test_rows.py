@@ -66,7 +66,7 @@ def rows(tiles: int) -> tuple[Launch, str]:
 def waits_of(code: Sequence[Instruction], tiles: int = 4, times: int = 1) -> int:
     launch, name = rows(tiles)
     machine = machine_of(code)
-    attributions = {Part(OUTSIDE): Attribution(steps=(name,), times=1.0, remainder=0.0)}
+    attributions = {Part(OUTSIDE): Attribution(steps=(name,), times=1.0)}
     cycles = {OUTSIDE: lone_costs(machine)[OUTSIDE].cycles}
     return latency_slacks(launch, machine, attributions, {name: times}, cycles)[name].waits
 
@@ -102,7 +102,7 @@ def test_code_around_a_loop_waits_as_often_as_its_loads_need_each_other() -> Non
     ]
     machine = machine_on(find_paths(find_flow(code), [[0, *[1, *[2] * 4, 3] * 3, 4]] * 4))
     owners = {Part(OUTSIDE): "prologue", Part(0): "outer", Part(1): "inner", Part(0, after=True): "outer"}
-    attributions = {part: Attribution(steps=(name,), times=1.0, remainder=0.0) for part, name in owners.items()}
+    attributions = {part: Attribution(steps=(name,), times=1.0) for part, name in owners.items()}
     cycles = {region: cost.cycles for region, cost in lone_costs(machine).items()}
     slacks = latency_slacks(launch, machine, attributions, {"prologue": 1, "outer": 3, "inner": 12}, cycles)
     assert (slacks["outer"].waits, slacks["inner"].waits) == (2, 1)
