@@ -12,20 +12,31 @@ from dataclasses import dataclass
 from ..device.device import Device
 from ..launch.program import Launch, Matmul, Step
 from ..launch.walk import moved_bytes
+from ..limits import WARP_THREADS, WORD_BYTES
 from ..residency.registers_and_smem import tensor_instruction
 
 PIPES = ("tensor", "mufu", "fma", "alu", "issue", "smem")
 
 MMA_FLOP = 2 * 16 * 8 * 16
 """One mma.sync m16n8k16 [FLOP]."""
+WARP_ACCESS_BYTES = 16 * WARP_THREADS
+"""Of one access of a warp at most: 16 B a lane, for ldmatrix.x4 as for the widest load and store (PTX ISA)."""
+WARP_WORDS_BYTES = WORD_BYTES * WARP_THREADS
+"""Of an access of a word a lane, as spilled registers have it [B]."""
 LOAD_INSTRUCTIONS = 6.0
-"""Instructions per 512 B that a warp loads: the copy itself, 64-bit address, predicate."""
+"""Instructions for each `WARP_ACCESS_BYTES` that a warp loads: the copy itself, 64-bit address, predicate."""
 LOOP_INSTRUCTIONS = 20.0
 """Instructions a warp takes for a step besides its data: counter, waits, barriers, buffer index."""
 ROW_SHUFFLES = 2
 """The four lanes that share a row of an accumulator combine in two shuffles, one after the other."""
 ROW_LANES = 4
 """Lanes of a warp that hold a share of the same accumulator row, so that work per row is done so often."""
+ROW_INSTRUCTIONS = 5
+"""Instructions of each of these lanes for a row and a reduction: two shuffles, two that combine, one that rescales."""
+EXCHANGE_BARRIERS = 4
+"""Barriers of warps that share rows: before and after what is read of the others, for a row's reduction and for P."""
+WARP_ROWS, WARPGROUP_WARPS, WARPGROUP_ROWS = 16, 4, 64
+"""Rows of a matmul that a warp (mma.sync) has; warps of a warpgroup, and rows that it has (PTX ISA, mma and wgmma)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +91,9 @@ def operand_smem_bytes(matmul: Matmul, element_bytes: int, num_warps: int, instr
     a_bytes = matmul.m * matmul.k * element_bytes if matmul.a_source == "smem" else 0
     b_bytes = matmul.k * matmul.n * element_bytes
     if instruction == "mma":
-        workers, smallest_m, smallest_n = num_warps, 16, 8
+        workers, smallest_m, smallest_n = num_warps, WARP_ROWS, 8
     else:
-        workers, smallest_m, smallest_n = num_warps // 4, 64, 8
+        workers, smallest_m, smallest_n = num_warps // WARPGROUP_WARPS, WARPGROUP_ROWS, 8
     if warp_split == "q":
         along_m = max(1, min(workers, matmul.m // smallest_m))
         along_n = workers // along_m
@@ -121,26 +132,26 @@ def step_cost(step: Step, launch: Launch, device: Device) -> StepCost:
         smem_read += operand_bytes
         matmul_latency += getattr(sm, f"tiles_{instruction}_latency_cycles")
         if instruction == "mma":
-            # ldmatrix.x4 brings 512 B to a warp
-            mma_instructions += matmul.flop / MMA_FLOP + operand_bytes / 512
-            if warps * 16 > matmul.m:
+            mma_instructions += matmul.flop / MMA_FLOP + operand_bytes / WARP_ACCESS_BYTES
+            if warps * WARP_ROWS > matmul.m:
                 # Warps that share rows reduce over each other, and pass P, through shared memory.
-                barriers += 4
+                barriers += EXCHANGE_BARRIERS
                 smem_write += matmul.m * matmul.k * launch.element_bytes
-                smem_read += matmul.m * matmul.k * launch.element_bytes * warps * 16 // matmul.m
+                smem_read += matmul.m * matmul.k * launch.element_bytes * warps * WARP_ROWS // matmul.m
         else:
-            groups = warps // 4
+            groups = warps // WARPGROUP_WARPS
             # Warpgroups that find no 64 rows of their own repeat those of others.
-            redundancy = max(redundancy, warps * 16 / matmul.m)
+            redundancy = max(redundancy, warps * WARP_ROWS / matmul.m)
             extra_issue = sm.tiles_wgmma_extra_issue_slots
         tensor_cycles += redundancy * matmul.flop / device.tensor_flop_per_cycle(instruction, launch.dtype)
-    arithmetic = redundancy * (work.fma_count + work.alu_count) / 32
-    arithmetic += ROW_LANES * 10 * work.row_reductions * max((matmul.m for matmul in work.matmuls), default=0) / 64
-    other = redundancy * work.exp_count / 32 + mma_instructions + LOOP_INSTRUCTIONS * warps
-    other += LOAD_INSTRUCTIONS * loaded / 512 + (work.smem_write_bytes + work.smem_read_bytes) / 512
+    arithmetic = redundancy * (work.fma_count + work.alu_count) / WARP_THREADS
+    rows = max((matmul.m for matmul in work.matmuls), default=0)
+    arithmetic += ROW_LANES * ROW_INSTRUCTIONS * work.row_reductions * rows / WARP_THREADS
+    other = redundancy * work.exp_count / WARP_THREADS + mma_instructions + LOOP_INSTRUCTIONS * warps
+    other += (LOAD_INSTRUCTIONS * loaded + work.smem_write_bytes + work.smem_read_bytes) / WARP_ACCESS_BYTES
     # Every spilled register is stored and loaded once where the matmuls need the registers.
     spilled = 2 * launch.resources.spilled_bytes_per_thread * launch.threads_per_cta if work.matmuls else 0
-    other += spilled / 128
+    other += spilled / WARP_WORDS_BYTES
     slots = (1.0 + extra_issue) * arithmetic + other
     mufu = redundancy * work.exp_count / device.mufu_per_cycle
     fma = redundancy * work.fma_count / device.fma_per_cycle
