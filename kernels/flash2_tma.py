@@ -20,6 +20,7 @@ import triton.language as tl
 
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
+from ..simulator.schedules.config import Config
 from .launch.launch import Twin, check_runnable
 from .query_tile import finish, forward, key_tiles, online_softmax, place
 
@@ -132,6 +133,16 @@ def twin(launch: Launch, problem: AttentionProblem) -> Twin:
 
 
 TWINS = MappingProxyType({"flash2_tma": twin})
+_WIDE = Config(block_m=128, block_n=128, num_warps=4, num_stages=2, warp_specialize=1)
+RECOMMENDED = MappingProxyType(
+    {
+        (64, False): Config(block_m=64, block_n=128, num_warps=4, num_stages=2),
+        (64, True): Config(block_m=64, block_n=128, num_warps=4, num_stages=2, cta_order="m-reversed"),
+        (128, False): _WIDE,
+        (128, True): _WIDE.but(cta_order="m-reversed"),
+    }
+)
+"""(head dimension, causal) -> a configuration to begin with on Hopper (see `launch.registry.recommended`)."""
 
 
 def flash2_tma(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -20,7 +20,7 @@ from ..refusal import Refusal
 from ..resolve import Resolved, ResourcesOf, asked_config, resolve
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
-from ..schedules.registry import baseline_of
+from ..schedules.registry import DEFAULT_SCHEDULE, baseline_of
 from ..sm.choose import cost_notes
 from .candidate import Candidate, mark_like_best, mark_pareto
 from .crowded import crowded_notes
@@ -133,7 +133,7 @@ def _best_text(every: Sequence[Candidate], best: Candidate) -> str:
 def explore(
     problem: Problem,
     *,
-    schedule: str | Sequence[str] = "flash2",
+    schedule: str | Sequence[str] = DEFAULT_SCHEDULE,
     device: Device | str = "h200",
     l2: str = "cold",
     overhead: str = "stream",

@@ -25,8 +25,9 @@ def triton_configs_text(head: str, best: Sequence[Candidate], notes: Sequence[st
         f"# {head}",
         "# block_m, block_n are the names in the kernels of Tilesight; put those of yours (e.g. BLOCK_M, BLOCK_N).",
     ]
-    if "naive" in schedules or "unfused" in schedules:
-        lines.append("# naive, unfused: these are of the two matrix products; kernels between them have their own.")
+    pipelines = dict.fromkeys(item.schedule for item in best if item.prediction and len(item.prediction.launches) > 1)
+    if pipelines:
+        lines.append(f"# {', '.join(pipelines)}: these are of its matrix products; the kernels between have their own.")
     same = [f"{name} = {some[0]}" for name, some in values.items() if len(some) == 1]
     if same:
         lines.append(f"# Not in them, and predicted with: {', '.join(same)}.")

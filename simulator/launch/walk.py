@@ -6,6 +6,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -120,6 +121,17 @@ def steps(body: tuple[Step | Loop, ...], around: tuple[Loop, ...] = ()) -> Itera
             yield from steps(node.body, (*around, node))
         else:
             yield node, around
+
+
+def reads_again(program: TileProgram) -> bool:
+    """Whether a CTA walks the same tiles once more for every turn of a loop around, so that L1 may serve them again."""
+    for step, around in steps(program.body):
+        for tile in step.loads:
+            variables = dict(tile.row).keys() | dict(tile.col).keys()
+            moves = [loop.counter in variables for loop in around]
+            if any(later and not sooner for sooner, later in pairwise(moves)):
+                return True
+    return False
 
 
 def products_of(launch: Launch) -> int:

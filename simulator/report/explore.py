@@ -68,7 +68,7 @@ def band_lines(found: Exploration) -> list[str]:
 
 
 def why_lines(found: Exploration) -> list[str]:
-    """The best configuration, and why: against naive attention, the other configurations, and the roofline."""
+    """The best configuration, and why: against the baseline, the other configurations, and the roofline."""
     best = found.ranked[0]
     prediction = best.prediction
     assert prediction is not None
@@ -77,7 +77,7 @@ def why_lines(found: Exploration) -> list[str]:
     rate = units.rate(total.matmul_flop_per_s) if multiplies else units.bandwidth(total.hbm_bytes_per_s)
     lines = [f"Best: {short_text(found, best)}: {units.duration(total.time_s)} ({rate})"]
     if found.baseline and best.schedule != found.baseline.schedule:
-        lines.append(f"  - {_against_naive(prediction, found.baseline)}")
+        lines.append(f"  - {_against_baseline(prediction, found.baseline)}")
     lines += [f"  - {text}" for text in _against_others(found, best)]
     if launch.ctas_per_sm > 1:
         lines.append(
@@ -106,13 +106,13 @@ def legend_lines(found: Exploration) -> list[str]:
     return [text, *band_lines(found)]
 
 
-def _against_naive(best: Prediction, naive: Prediction) -> str:
-    ratio = naive.time_s / best.time_s
+def _against_baseline(best: Prediction, baseline: Prediction) -> str:
+    name, ratio = f"{baseline.schedule} {baseline.problem.KIND}", baseline.time_s / best.time_s
     if ratio < 1:
-        return f"naive attention is faster still: {units.duration(naive.time_s)}"
-    own, other = best.total.hbm_bytes, naive.total.hbm_bytes
-    text = f"{times(ratio)} as fast as naive attention"
-    if not naive.fits:
+        return f"{name} is faster still: {units.duration(baseline.time_s)}"
+    own, other = best.total.hbm_bytes, baseline.total.hbm_bytes
+    text = f"{times(ratio)} as fast as {name}"
+    if not baseline.fits:
         text += ", which does not fit into device memory"
     if other <= 1.1 * own:
         return f"{text}, though both move about {units.traffic(own)} at HBM"

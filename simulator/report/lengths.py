@@ -26,7 +26,8 @@ def compare_text(*found: Scaling, width: int = 120, color: bool = False) -> str:
         lines += ["", "The fastest schedule on each device, and its speedup over the slowest device"]
         lines.append(_devices_table(found, width, color))
     faster = any(one.speedup(point) for one in found for point in one.points)
-    time_title = "Time, and speedup over naive" if faster else "Time"
+    baselines = dict.fromkeys(name for one in found for name in one.chosen if find_schedule(name).baseline)
+    time_title = f"Time, and speedup over {', '.join(baselines)}" if faster else "Time"
     cells: tuple[tuple[str, Callable[[Scaling, Point], str]], ...] = (
         (time_title, _time),
         ("HBM traffic", lambda _, point: _figure(point, lambda total: units.traffic(total.hbm_bytes))),
@@ -90,7 +91,7 @@ def _time(found: Scaling, point: Point) -> str:
     if point.prediction is None:
         return "-" if _misfit(point) else "out of memory"
     speedup = found.speedup(point)
-    gain = f" {times(speedup):>6}" if speedup is not None and point.schedule != "naive" else " " * 7
+    gain = f" {times(speedup):>6}" if speedup is not None and not find_schedule(point.schedule).baseline else " " * 7
     return units.duration(point.prediction.time_s) + gain
 
 

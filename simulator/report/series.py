@@ -9,11 +9,12 @@ from ..closed_form.roofline import tensor_peak_flop_per_s
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
 from ..prediction.prediction import Prediction
+from ..schedules.registry import all_schedules
 from ..traffic import Traffic
 
-COLORS = {"naive": "#D55E00", "unfused": "#E69F00", "flash1": "#009E73", "flash2": "#0072B2"}
-MORE_COLORS = ("#CC79A7", "#56B4E9", "#7F7F7F", "#B8860B")
-"""Okabe and Ito's palette: told apart also by those who see fewer colours."""
+COLORS = ("#CC79A7", "#56B4E9", "#7F7F7F", "#B8860B")
+"""Of schedules that declare none; with those that are declared, the palette of Okabe and Ito, which is told apart also
+by those who see fewer colours."""
 LEVELS = (
     ("into the SMs", "smem_fill_bytes"),
     ("read from L2", "l2_read_bytes"),
@@ -26,7 +27,8 @@ LEVELS = (
 
 def color(schedule: str) -> str:
     """The colour of a schedule, the same in every picture."""
-    return COLORS.get(schedule) or MORE_COLORS[sum(map(ord, schedule)) % len(MORE_COLORS)]
+    declared = all_schedules()[schedule].color if schedule in all_schedules() else ""
+    return declared or COLORS[sum(map(ord, schedule)) % len(COLORS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import estimate_resources, exchanged_bytes, tensor_instruction
 from .config import Config
 from .contract import Schedule, frozen
+from .coverage import LONG_ROWS, SLOW, TILED, Coverage
 from .options import (
     BLOCK_M,
     BLOCK_N,
@@ -281,4 +282,7 @@ SCHEDULE = Schedule(
         WARP_SPLIT,
     ),
     launches=launches,
+    peer="sdpa",
+    color="#0072B2",
+    coverage=Coverage(points=TILED + LONG_ROWS + SLOW, weight=6),
 )

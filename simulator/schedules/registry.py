@@ -10,6 +10,9 @@ from ..problems.problem import Problem
 from .contract import Schedule
 from .options import Option
 
+DEFAULT_SCHEDULE = "flash2"
+"""Where the user names none."""
+
 
 @cache
 def all_schedules() -> dict[str, Schedule]:
@@ -40,6 +43,11 @@ def baseline_of(problem: type[Problem]) -> Schedule | None:
     """The schedule that the others of its problem are held against; None where there is none."""
     every = all_schedules().values()
     return next((schedule for schedule in every if schedule.baseline and schedule.problem is problem), None)
+
+
+def schedule_like(peer: str) -> Schedule:
+    """The attention schedule with the loop nest of PyTorch's kernels. Args: peer: `eager` or `sdpa`."""
+    return next(schedule for schedule in all_schedules().values() if schedule.peer == peer)
 
 
 def find_schedule(name: str) -> Schedule:

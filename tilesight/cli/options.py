@@ -10,6 +10,7 @@ from typing import Annotated
 
 from ..simulator.device.device import Device, catalogue, device_name, load_device, override
 from ..simulator.problems.problem import Problem
+from ..simulator.schedules.registry import DEFAULT_SCHEDULE as DEFAULT_SCHEDULE
 from .groups import Group
 from .output import BadInput, bad_input
 from .parse import flag, one_of, option
@@ -23,7 +24,6 @@ def schedule_names() -> list[str]:
 
 
 DEFAULT_DEVICE = "h200"
-DEFAULT_SCHEDULE = "flash2"
 DEVICE_DOC = "Name (see `tilesight devices`), or a path that ends in .toml."
 
 

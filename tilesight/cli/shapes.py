@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 from ..simulator.problems.problem import Field, Problem
 from ..simulator.schedules.contract import Schedule
-from ..simulator.schedules.registry import all_problems
+from ..simulator.schedules.registry import all_problems, all_schedules
 from .given import Given, refuse_unread
 from .groups import Group, parameter
 from .output import BadInput, bad_input
@@ -86,15 +86,25 @@ class ProblemOptions(ShapeOptions):
 
 def _annotation(item: Field) -> Any:
     """The option of a field, for typer."""
-    name = _dashed(item.name)
+    name, text = _dashed(item.name), _help(item)
     if isinstance(item.default, bool):
-        return Annotated[bool, flag(name, item.help)]
+        return Annotated[bool, flag(name, text)]
     if isinstance(item.default, float):
-        return Annotated[float, option(name, item.help, item.metavar, number)]
+        return Annotated[float, option(name, text, item.metavar, number)]
     if isinstance(item.default, str):
-        return Annotated[str, option(name, item.help, item.metavar, one_of(*item.choices))]
-    made = option(name, item.help, item.metavar, whole)
+        return Annotated[str, option(name, text, item.metavar, one_of(*item.choices))]
+    made = option(name, text, item.metavar, whole)
     return Annotated[int | None, made] if item.default is None else Annotated[int, made]
+
+
+def _help(item: Field) -> str:
+    """What a field is; and which schedule alone can do what it asks for, where there is one."""
+    takers = [
+        schedule.name
+        for schedule in all_schedules().values()
+        if item.name in schedule.problem.ASKS_NOTHING and item.name not in schedule.unread
+    ]
+    return f"{item.help.removesuffix('.')} ({takers[0]} only)." if len(takers) == 1 else item.help
 
 
 def _dashed(name: str) -> str:

@@ -6,9 +6,14 @@ from typing import Any
 from ...simulator.device.device import Device
 from ...simulator.prediction.bottleneck import largest
 from ...simulator.problems.attention import AttentionProblem
+from ...simulator.schedules.registry import all_schedules, schedule_like
 
 SCHEMA = "tilesight.checkpoint/1"
-STANDARD, TILED = "naive", "flash2"
+STANDARD = next(
+    schedule.name for schedule in all_schedules().values() if schedule.baseline and schedule.problem is AttentionProblem
+)
+TILED = schedule_like("sdpa").name
+"""What stands for standard attention, and for a fused kernel."""
 SPEEDUP_LENGTHS = (1024, 2048, 4096)
 
 

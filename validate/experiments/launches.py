@@ -1,7 +1,7 @@
 """Which kernels a way of computing attention launches, and how its time splits: predicted beside profiled.
 
 Our schedules are predicted as they are. Two others are held against the schedule that does the same:
-torch eager against `unfused` without the kernels that it has no need of, and SDPA against `flash2`.
+torch eager without the kernels that it has no need of, and SDPA (`Schedule.peer`).
 """
 
 from collections.abc import Mapping
@@ -13,29 +13,30 @@ from ...simulator.jobs.pool import Progress
 from ...simulator.prediction.prediction import LaunchPrediction, Prediction
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.refusal import Refusal
-from ...simulator.schedules.registry import find_schedule
+from ...simulator.schedules.registry import find_schedule, schedule_like
 from ..compare.campaign import Compiler
 from ..timing.kernel_runs import KernelRun, Pass, family_of, pass_of
 from .bench_process import Ask
+from .checkpoint_values import STANDARD
 from .predict_defaults import forecast
 
 SCHEMA = "tilesight.launches/1"
 WAYS = ("stream", "graph")
+PEER_SUBJECTS: Mapping[str, str] = {peer: schedule_like(peer).name for peer in ("eager", "sdpa")}
+"""PyTorch's ways -> the schedule that does the same."""
+UNFUSED, FUSED = PEER_SUBJECTS.values()
 SUBJECTS: Mapping[str, str] = {
-    "eager": "unfused",
-    "naive": "naive",
-    "unfused": "unfused",
-    "flash2": "flash2",
-    "sdpa": "flash2",
+    "eager": UNFUSED,
+    STANDARD: STANDARD,
+    UNFUSED: UNFUSED,
+    FUSED: FUSED,
+    "sdpa": FUSED,
 }
-"""What is profiled -> the schedule that predicts it; peers have names of their own."""
-PEER_SUBJECTS = ("eager", "sdpa")
+"""What is profiled -> the schedule that predicts it."""
 ELEMENTWISE = ("scale", "mask", "dropout")
-"""Launches of `unfused` that are elementwise operations in eager code."""
+"""Launches of the unfused schedule that are elementwise operations in eager code."""
 INDEXED = (1 << 31) - 1
 """Elements that one elementwise kernel of torch addresses: it halves larger tensors until they fit."""
-FUSED = ("flash1", "flash2", "flash2_tma")
-"""Launches that are a whole attention."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ class LaunchRow:
     """One way of computing attention, in a stream or in a CUDA graph.
 
     Args:
-        subject: eager, naive, unfused, flash2 or sdpa; way: `stream` or `graph`.
+        subject: one of `SUBJECTS`; way: `stream` or `graph`.
         predicted; profiled: None where it was not profiled; reason: why not.
         family: of the kernels that a peer ran.
     """
@@ -181,7 +182,7 @@ def profiled(row: LaunchRow, answer: Mapping[str, Any]) -> LaunchRow:
         one = pass_of(kernels, answer["passes"])
     except ValueError as error:
         return replace(row, reason=str(error))
-    fused = max((time_s for name, time_s in one.kernels if _is_fused(name)), default=0.0)
+    fused = max((time_s for name, time_s in one.kernels if _is_fused(name, row.predicted)), default=0.0)
     split = Split(kernels=one.kernels, gap_s=one.gap_s, fused_fraction=fused / one.busy_s)
     return replace(row, profiled=split, family=family_of([name for name, _ in one.kernels]))
 
@@ -191,7 +192,7 @@ def _predicted(subject: str, prediction: Prediction, problem: AttentionProblem) 
     parts = {one.name: eager_parts(one.name, problem) if subject == "eager" else 1 for one in launches}
     kernels = tuple((one.name, _kernel_s(one) / parts[one.name]) for one in launches for _ in range(parts[one.name]))
     busy_s = sum(time_s for _, time_s in kernels)
-    fused = max((time_s for name, time_s in kernels if name in FUSED), default=0.0)
+    fused = busy_s if len(prediction.launches) == 1 else 0.0
     # A gap follows each kernel; the last one's is not between kernels.
     gaps = [one.overhead_s for one in launches[:-1]]
     return Split(kernels=kernels, gap_s=sum(gaps), fused_fraction=fused / busy_s)
@@ -202,7 +203,7 @@ def _kernel_s(one: LaunchPrediction) -> float:
 
 
 def _eager_needs(name: str, problem: AttentionProblem) -> bool:
-    """Eager code leaves out a mask that hides nothing and a dropout that drops nothing; `unfused` runs them always."""
+    """Eager code leaves out a mask that hides nothing and a dropout that drops nothing; the schedule runs both."""
     return {"mask": problem.causal, "dropout": problem.dropout > 0}.get(name, True)
 
 
@@ -215,6 +216,7 @@ def eager_parts(name: str, problem: AttentionProblem) -> int:
     return parts
 
 
-def _is_fused(name: str) -> bool:
-    own = name.removesuffix("_kernel") in FUSED
-    return own or family_of([name]) not in ("math", "unknown")
+def _is_fused(name: str, predicted: Split) -> bool:
+    """Whether a kernel is a whole attention: the only one of a schedule, or one of a known family."""
+    alone = [kernel for kernel, _ in predicted.kernels] == [name.removesuffix("_kernel")]
+    return alone or family_of([name]) not in ("math", "unknown")

@@ -10,6 +10,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.schedules.registry import all_schedules
+
 HOUSE = Path(__file__).parents[2]
 PATTERNS = {
     "simulator": (
@@ -31,12 +34,10 @@ PATTERNS = {
     ),
     "kernels": (
         "compile/worker.py",
-        "flash*.py",
         "launch/launch.py",
-        "naive.py",
         "numbers.py",
         "query_tile.py",
-        "unfused.py",
+        *(f"{name}.py" for name, schedule in all_schedules().items() if schedule.problem is AttentionProblem),
     ),
 }
 

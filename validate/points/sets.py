@@ -22,8 +22,6 @@ GROUP = 11
 """Configurations of one shape, where a shape has a group."""
 GROUP_S = 3e-4
 """Shortest estimated run of a shape that gets a group: rankings of launch overheads say nothing [s]."""
-WEIGHTS = {"flash2": 6, "flash2_tma": 5, "flash1": 2, "naive": 3, "unfused": 3}
-OTHER_WEIGHT = 1
 PASS_S = 0.05
 """Longest estimated time of one run of all launches of a drawn point; measuring takes some tens of runs [s]."""
 TRIES = 200
@@ -59,57 +57,14 @@ SHAPES: dict[str, dict[str, Any]] = {
     "scores": {"batch": 4, "heads": 16, "seqlen_q": 4096, "seqlen_k": 4096, "head_dim": 128, "causal": True},
     "wide": {"batch": 1, "heads": 4, "seqlen_q": 4096, "seqlen_k": 20000, "head_dim": 64},
 }
-TILED: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("base", {}),
-    ("base", {"cta_order": "head-fast"}),
-    ("base", {"block_m": 64, "block_n": 32, "num_stages": 2}),
-    ("causal", {}),
-    ("causal", {"cta_order": "longest-first", "block_n": 128}),
-    ("grouped", {"num_warps": 8}),
-    ("small", {}),
-    ("short", {"block_m": 64}),
-    ("long", {"num_warps": 8, "block_n": 128, "num_stages": 2}),
-    ("long", {"num_warps": 8, "cta_order": "head-fast"}),
-    ("knee", {}),
-    ("huge", {"num_warps": 8}),
-    ("few", {"num_warps": 8}),
-)
-BAD: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("base", {"block_m": 32, "block_n": 32}),
-    ("base", {"num_stages": 1}),
-    ("middle", {"block_m": 256, "block_n": 64}),
-)
-PIPELINES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("middle", {}),
-    ("small", {}),
-    ("scores", {}),
-    ("scores", {"block_m": 64, "block_n": 128, "num_warps": 8}),
-    ("wide", {}),
-)
-OUTER: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("middle", {}),
-    ("short", {}),
-    ("middle", {"num_stages": 1}),
-    ("small", {"block_n": 64}),
-)
-SPECIALISED: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("base", {"warp_specialize": 1, "block_n": 128, "num_stages": 2}),
-    ("grouped", {"warp_specialize": 1, "block_n": 128, "num_stages": 2}),
-)
-LISTED = {
-    "flash2": TILED + BAD,
-    "flash2_tma": TILED[:10] + SPECIALISED,
-    "flash1": OUTER,
-    "naive": PIPELINES,
-    "unfused": PIPELINES[:4],
-}
+"""Shapes of the short list, by the names that schedules list them by (`schedules.coverage`)."""
 
 
 def default_points(schedules: Sequence[str], l2: str = "cold") -> list[Point]:
-    """The short list, of these schedules; one of other schedules gets its default configuration on three shapes."""
+    """The short list: what the `coverage` of each of these schedules says."""
     found = []
     for schedule in schedules:
-        for shape, options in LISTED.get(schedule, (("middle", {}), ("causal", {}), ("small", {}))):
+        for shape, options in find_schedule(schedule).coverage.points:
             problem = AttentionProblem(**SHAPES[shape])
             found.append(Point(schedule=schedule, problem=problem, config=runnable_config(schedule, **options), l2=l2))
     return list(dict.fromkeys(found))
@@ -119,11 +74,11 @@ def full_points(schedules: Sequence[str], device: Device, seed: int = 0, l2: str
     """The long list: the short one, and points drawn for a device.
 
     Args:
-        schedules: shares of `DRAWN_POINTS` go by `WEIGHTS`.
+        schedules: shares of `DRAWN_POINTS` go by the weights of their `coverage`.
         seed: of the generator; the same seed, schedules and device give the same list.
     """
     generator = random.Random(seed)
-    weights = {name: WEIGHTS.get(name, OTHER_WEIGHT) for name in schedules}
+    weights = {name: find_schedule(name).coverage.weight for name in schedules}
     found = dict.fromkeys(default_points(schedules, l2))
     for schedule, weight in weights.items():
         wanted = -(-DRAWN_POINTS * weight // sum(weights.values()))

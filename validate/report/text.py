@@ -5,6 +5,7 @@ from math import inf
 
 from ...simulator import units
 from ...simulator.display.render import Column, percent, table, wrapped
+from ...simulator.schedules.registry import all_options
 from ..compare.campaign import Validation
 from ..compare.compare import QUANTITIES, Comparison, Statistic
 from ..compare.verdict import GRADE_TEXTS, Verdict
@@ -123,8 +124,6 @@ def points_table(compared: Sequence[Comparison], width: int, color: bool = False
     return table(columns, width, color)
 
 
-USUAL = {"cta_order": "m-fast", "kv_order": "forward", "warp_split": "q", "persistent": 0, "warp_specialize": 0}
-"""Values of options that go without saying."""
 SHORT = {"num_warps": "w", "num_stages": "s"}
 
 
@@ -135,7 +134,7 @@ def short_problem(each: Comparison) -> str:
 
 def short_config(each: Comparison) -> str:
     """A configuration in a few characters, e.g. `128x64 w4 s3 head-fast`."""
-    config = {name: value for name, value in each.point.config_dict.items() if USUAL.get(name) != value}
+    config = {name: value for name, value in each.point.config_dict.items() if all_options()[name].usual != value}
     words = [f"{config.pop('block_m')}x{config.pop('block_n')}"]
     for name, value in config.items():
         words.append(value if isinstance(value, str) else f"{SHORT.get(name, name.replace('_', ' ') + ' ')}{value}")
