@@ -28,7 +28,7 @@ def crowded_notes(
         return ()
     why = l2_notes(first.prediction.launches, device)
     read_bytes = first.prediction.total.hbm_read_bytes
-    others = [*ranked, *(tried(one) for one in _other_orders(first, ranked))]
+    others = [*ranked, *(tried(order) for order in _other_orders(first, ranked))]
     ways = [
         (item.prediction.time_s, number, item.prediction.total.hbm_read_bytes, item)
         for number, item in enumerate(others)

@@ -127,7 +127,7 @@ class Exploration:
 
 
 def _best_text(every: Sequence[Candidate], best: Candidate) -> str:
-    return f"{short_text(every, best)}: {best.told}"
+    return f"{short_text(every, best)}: {best.summary}"
 
 
 def explore(
@@ -237,7 +237,9 @@ def plan(
 def _cost_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
     """How often compiled code was of no use, and why, by the first example; in one line."""
     predictions = [item.prediction for item in candidates if item.prediction]
-    noted = [note for each in predictions for note in cost_notes(launch.cost for launch in each.launches)[:1]]
+    noted = [
+        note for prediction in predictions for note in cost_notes(launch.cost for launch in prediction.launches)[:1]
+    ]
     if not noted:
         return ()
     return (f"{len(noted)} of {len(candidates)} configurations: {noted[0]}",)

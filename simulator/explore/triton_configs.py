@@ -37,8 +37,8 @@ def triton_configs_text(head: str, best: Sequence[Candidate], notes: Sequence[st
     lines += [f"# Note: {note}" for note in notes]
     lines.append("[")
     for item, options in zip(best, rest, strict=True):
-        told = [f"{name} = {options[name]}" for name in varying if name in options]
-        lines.append(f"    {_config(item)},  # {', '.join([*_told(item, len(schedules) > 1), *told])}")
+        differing = [f"{name} = {options[name]}" for name in varying if name in options]
+        lines.append(f"    {_config(item)},  # {', '.join([*_label(item, len(schedules) > 1), *differing])}")
     return "\n".join([*lines, "]"])
 
 
@@ -56,7 +56,7 @@ def _config(item: Candidate) -> str:
     return f"triton.Config({{{blocks}}}{launched})"
 
 
-def _told(item: Candidate, named: bool) -> list[str]:
+def _label(item: Candidate, named: bool) -> list[str]:
     """Its schedule, where there are several, and its predicted time."""
     time = [units.duration(item.prediction.time_s)] if item.prediction else []
     return [*([item.schedule] if named else []), *time]

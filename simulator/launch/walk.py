@@ -144,11 +144,11 @@ def tally(program: TileProgram) -> Tally:
     return scaled(tally_items(program, 0, program.period_items), program.item_count // program.period_items)
 
 
-def scaled(one: Tally, factor: int) -> Tally:
-    """A tally, that many times."""
+def scaled(totals: Tally, factor: int) -> Tally:
+    """Totals, that many times."""
     executions, loads, stores = (
         {name: count * factor for name, count in counts.items()}
-        for counts in (one.executions, one.load_bytes, one.store_bytes)
+        for counts in (totals.executions, totals.load_bytes, totals.store_bytes)
     )
     return Tally(executions=executions, load_bytes=loads, store_bytes=stores)
 
@@ -159,9 +159,9 @@ def tally_items(program: TileProgram, start: int, stop: int) -> Tally:
     loads: dict[str, int] = {}
     stores: dict[str, int] = {}
     for begin in range(start, stop, ITEMS_AT_ONCE):
-        each = item_totals(program, begin, min(begin + ITEMS_AT_ONCE, stop))
-        for totals, found in zip((executions, loads, stores), each, strict=True):
-            for name, counts in found.items():
+        totals_of_items = item_totals(program, begin, min(begin + ITEMS_AT_ONCE, stop))
+        for totals, counted in zip((executions, loads, stores), totals_of_items, strict=True):
+            for name, counts in counted.items():
                 totals[name] = totals.get(name, 0) + int(counts.sum())
     return Tally(executions=executions, load_bytes=loads, store_bytes=stores)
 

@@ -18,8 +18,8 @@ DEFAULT_SCHEDULE = "flash2"
 def all_schedules() -> dict[str, Schedule]:
     """All schedules by name, sorted by name."""
     modules = [import_module(f"{schedules.__name__}.{info.name}") for info in iter_modules(schedules.__path__)]
-    found = [module.SCHEDULE for module in modules if hasattr(module, "SCHEDULE")]
-    return {schedule.name: schedule for schedule in sorted(found, key=lambda schedule: schedule.name)}
+    declared = [module.SCHEDULE for module in modules if hasattr(module, "SCHEDULE")]
+    return {schedule.name: schedule for schedule in sorted(declared, key=lambda schedule: schedule.name)}
 
 
 @cache
