@@ -97,15 +97,15 @@ class _Slab:
         row_bytes = int(self.row["row_bytes"])
         below, right = np.minimum(rows * self.high, self.row["rows"]), np.minimum(cols * self.wide, row_bytes)
         if self.row["packed"] == 1 and self.wide >= row_bytes:
-            one = np.ones(max(0, len(cols) - 1), dtype=np.int64)
-            return np.diff(_in_granules(below * row_bytes, self.high * row_bytes)), one
+            whole_rows = np.ones(max(0, len(cols) - 1), dtype=np.int64)
+            return np.diff(_in_granules(below * row_bytes, self.high * row_bytes)), whole_rows
         return np.diff(below), np.diff(_in_granules(right, self.wide))
 
 
 def _in_granules(until: np.ndarray, size: int) -> np.ndarray:
     """Bytes up to somewhere, in granules of that size, each of whole sectors [B]."""
-    found: np.ndarray = until // size * _in_sectors(size) + _in_sectors(until % size)
-    return found
+    granule_bytes: np.ndarray = until // size * _in_sectors(size) + _in_sectors(until % size)
+    return granule_bytes
 
 
 def _in_sectors(size_bytes: Any) -> Any:

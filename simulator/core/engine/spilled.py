@@ -39,14 +39,14 @@ def pass_spilled(
             first = scatter(granule) % parts
             last, share = first + 1, rates.spilled_bytes
         for home in range(first, last):
-            own, group = copy_of(parts, granule, home, home), list_of(l2, parts, home, granule)
+            home_copy, group = copy_of(parts, granule, home, home), list_of(l2, parts, home, granule)
             written = 0
-            if reads and not is_present(l2, own) and memory.windows[granule] == 1:
-                done = max(done, read_hbm(free, counter, rates, own, share, 1, 1.0, time) + rates.hbm_latency)
+            if reads and not is_present(l2, home_copy) and memory.windows[granule] == 1:
+                done = max(done, read_hbm(free, counter, rates, home_copy, share, 1, 1.0, time) + rates.hbm_latency)
                 if not writes:
-                    written += insert(l2, group, own, share)
+                    written += insert(l2, group, home_copy, share)
             elif not writes:
-                touch(l2, group, own)
+                touch(l2, group, home_copy)
             if writes:
                 written += keep_written(l2, parts, granule, near, home, share)
             if written > 0:

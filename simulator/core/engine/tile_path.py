@@ -204,21 +204,23 @@ def _fetch(
         When it is there.
     """
     parts = rates.partitions
-    group, own = list_of(l2, parts, home, granule), copy_of(parts, granule, home, home)
+    group, home_copy = list_of(l2, parts, home, granule), copy_of(parts, granule, home, home)
     done = time
     written = 0
     if home != near:
         counter[FABRIC] += share
         done = serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte) + rates.fabric_latency
-    if home != near and is_present(l2, own):
-        touch(l2, group, own)
+    if home != near and is_present(l2, home_copy):
+        touch(l2, group, home_copy)
     else:
         # Lines that lie together come from one channel, as a chunk's do.
-        block = own if rates.interleaved else granule * LINE_BYTES // (parts * rates.hbm_channel_bytes) * parts + home
+        block = (
+            home_copy if rates.interleaved else granule * LINE_BYTES // (parts * rates.hbm_channel_bytes) * parts + home
+        )
         arrival = read_hbm(free, counter, rates, block, share, stride, cost, time) + latency
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
-        written += insert(l2, group, own, share)
-    if home != near and l2.entries[own, STATE] != DIRTY:
+        written += insert(l2, group, home_copy, share)
+    if home != near and l2.entries[home_copy, STATE] != DIRTY:
         written += insert(l2, list_of(l2, parts, near, granule), copy_of(parts, granule, near, home), share)
     if written > 0:
         write_hbm(free, counter, rates, written, 1.0, time)
