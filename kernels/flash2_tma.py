@@ -68,9 +68,9 @@ def _item(
         q_block = q.load([slab, row, 0]).reshape(block_m, padded_dim)
     else:
         shape = [seqlen_q - row, head_dim]
-        own = tl.make_tensor_descriptor(q + first_row * head_dim, shape, [head_dim, 1], [block_m, padded_dim])
+        q_desc = tl.make_tensor_descriptor(q + first_row * head_dim, shape, [head_dim, 1], [block_m, padded_dim])
         # Grids have one dimension, so this is 0; the compiler takes it for a number that nothing else uses.
-        q_block = own.load([tl.program_id(1), 0])
+        q_block = q_desc.load([tl.program_id(1), 0])
 
     _, _, step, first, unmasked, masked_first, masked = key_tiles(
         row, q_tile, seqlen_q, seqlen_k, block_m, block_n, kv_order, causal, whole_n, 0

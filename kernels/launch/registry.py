@@ -22,18 +22,18 @@ def twinned() -> tuple[str, ...]:
 @cache
 def _twins() -> dict[str, Any]:
     """Launch name -> function; launches of one name in several schedules are one kernel."""
-    found: dict[str, Any] = {}
+    twins: dict[str, Any] = {}
     for name in twinned():
         for launch_name, function in import_module(f"{kernels.__name__}.{name}").TWINS.items():
-            if found.setdefault(launch_name, function) is not function:
+            if twins.setdefault(launch_name, function) is not function:
                 raise ValueError(f"launch {launch_name!r} has two kernels, one of them in {name}")
-    return found
+    return twins
 
 
 def roundings_of(schedule: str) -> Roundings:
     """How often the kernels of a schedule round; once, at the end, where their module says nothing."""
-    found: Roundings = getattr(import_module(f"{kernels.__name__}.{schedule}"), "ROUNDINGS", Roundings())
-    return found
+    roundings: Roundings = getattr(import_module(f"{kernels.__name__}.{schedule}"), "ROUNDINGS", Roundings())
+    return roundings
 
 
 def recommended() -> dict[tuple[str, int, bool], Config]:
