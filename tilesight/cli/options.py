@@ -89,13 +89,13 @@ def devices_given(names: Sequence[str] | None, settings: Sequence[str] | None) -
     Raises:
         BadInput: as `device_given`, or one is named twice.
     """
-    found: dict[str, Device] = {}
+    devices: dict[str, Device] = {}
     for given in [part for text in names or [DEFAULT_DEVICE] for part in _devices_in(text)]:
         name, device = device_given(given, settings)
-        if name in found:
+        if name in devices:
             raise BadInput(f"--device {given}: is {name}, which is given already; give it once")
-        found[name] = device
-    return found
+        devices[name] = device
+    return devices
 
 
 def set_notes(settings: Sequence[str] | None) -> tuple[str, ...]:

@@ -52,9 +52,9 @@ class ShapeOptions(Group):
 
     def of_lengths(self, kind: type[Kind], seqlen_q: int, seqlen_k: int) -> Kind:
         """A problem of a type. Raises: BadInput: a value is not allowed."""
-        own = {item.name: self.values[item.name] for item in kind.FIELDS if item.name in self.values}
-        chosen = {name: value for name, value in own.items() if value is not None}
-        with bad_input(*own, *LENGTHS):
+        values = {item.name: self.values[item.name] for item in kind.FIELDS if item.name in self.values}
+        chosen = {name: value for name, value in values.items() if value is not None}
+        with bad_input(*values, *LENGTHS):
             for item in kind.FIELDS:
                 if item.default is None and chosen.get(item.name, 1) < 1:
                     raise ValueError(f"{item.name} = {chosen[item.name]}: must be an integer of 1 or more")
@@ -115,8 +115,8 @@ def refuse_unread_shape(typed: Given, schedules: Sequence[Schedule]) -> None:
     """See that what is computed depends on every option of the problem. Raises: BadInput: on one it does not."""
 
     def unread(schedule: Schedule) -> set[str]:
-        own = {item.name for item in schedule.problem.FIELDS}
-        return (declared_fields().keys() - own) | set(schedule.unread)
+        fields = {item.name for item in schedule.problem.FIELDS}
+        return (declared_fields().keys() - fields) | set(schedule.unread)
 
     nowhere = set.intersection(*(unread(schedule) for schedule in schedules))
     options = [_dashed(item.name) for item in _in_order() if item.name in nowhere]
