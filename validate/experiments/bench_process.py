@@ -112,7 +112,7 @@ def _peer(job: Mapping[str, Any]) -> dict[str, Any]:
     )
     timing = time_run(track, run, l2=job["l2"], launches=len(seen), tare=tare)
     fell_back = fallback(peer, family_of(names))
-    told = Measurement(
+    measurement = Measurement(
         key=job["key"],
         timing=timing,
         launches=tuple(map(_launch, seen)),
@@ -121,7 +121,7 @@ def _peer(job: Mapping[str, Any]) -> dict[str, Any]:
         doubts=(*([fell_back] if fell_back else []), *work_doubts(facts)),
         counters="peers are not counted",
     )
-    return {"measurement": told.to_dict(), "family": family_of(names)}
+    return {"measurement": measurement.to_dict(), "family": family_of(names)}
 
 
 def _time(job: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,16 +59,16 @@ class Split:
 
     def to_dict(self) -> dict[str, Any]:
         """The split's object in JSON."""
-        one = self.one_pass
-        name, share = one.dominating
+        whole = self.one_pass
+        name, share = whole.dominating
         return {
-            "count": one.count,
+            "count": whole.count,
             "dominating": name,
             "dominating_fraction": share,
             "fused_fraction": self.fused_fraction,
-            "busy_s": one.busy_s,
+            "busy_s": whole.busy_s,
             "gap_s": self.gap_s,
-            "gap_fraction": one.gap_fraction,
+            "gap_fraction": whole.gap_fraction,
             "kernels": [{"name": kernel, "time_s": time_s} for kernel, time_s in self.kernels],
         }
 
@@ -137,14 +137,14 @@ def predict_launches(
     """
     subjects = {name: schedule for name, schedule in SUBJECTS.items() if not find_schedule(schedule).why_not(problem)}
     wanted = [(name, problem, way) for way in WAYS for name in dict.fromkeys(subjects.values())]
-    found: dict[tuple[str, str], Prediction] = {}
-    told = forecast(wanted, device, compiler=compiler, workers=workers, progress=progress)
-    for (name, _, way), prediction in zip(wanted, told, strict=True):
+    by_schedule: dict[tuple[str, str], Prediction] = {}
+    outcomes = forecast(wanted, device, compiler=compiler, workers=workers, progress=progress)
+    for (name, _, way), prediction in zip(wanted, outcomes, strict=True):
         if isinstance(prediction, Refusal):
             raise ValueError(f"schedule {name}: {prediction.reason}")
-        found[name, way] = prediction
+        by_schedule[name, way] = prediction
     rows = tuple(
-        LaunchRow(subject=subject, way=way, predicted=_predicted(subject, found[schedule, way], problem))
+        LaunchRow(subject=subject, way=way, predicted=_predicted(subject, by_schedule[schedule, way], problem))
         for way in WAYS
         for subject, schedule in subjects.items()
     )
@@ -177,29 +177,31 @@ def profiled(row: LaunchRow, answer: Mapping[str, Any]) -> LaunchRow:
     """A row with what a profile says of it, or with the reason why there is none."""
     if "kernels" not in answer:
         return replace(row, reason="out of memory" if answer.get("out_of_memory") else answer["lost"])
-    kernels = [KernelRun.from_dict(each) for each in answer["kernels"]]
+    kernels = [KernelRun.from_dict(kernel) for kernel in answer["kernels"]]
     try:
-        one = pass_of(kernels, answer["passes"])
+        whole = pass_of(kernels, answer["passes"])
     except ValueError as error:
         return replace(row, reason=str(error))
-    fused = max((time_s for name, time_s in one.kernels if _is_fused(name, row.predicted)), default=0.0)
-    split = Split(kernels=one.kernels, gap_s=one.gap_s, fused_fraction=fused / one.busy_s)
-    return replace(row, profiled=split, family=family_of([name for name, _ in one.kernels]))
+    fused = max((time_s for name, time_s in whole.kernels if _is_fused(name, row.predicted)), default=0.0)
+    split = Split(kernels=whole.kernels, gap_s=whole.gap_s, fused_fraction=fused / whole.busy_s)
+    return replace(row, profiled=split, family=family_of([name for name, _ in whole.kernels]))
 
 
 def _predicted(subject: str, prediction: Prediction, problem: AttentionProblem) -> Split:
-    launches = [one for one in prediction.launches if subject != "eager" or _eager_needs(one.name, problem)]
-    parts = {one.name: eager_parts(one.name, problem) if subject == "eager" else 1 for one in launches}
-    kernels = tuple((one.name, _kernel_s(one) / parts[one.name]) for one in launches for _ in range(parts[one.name]))
+    launches = [launch for launch in prediction.launches if subject != "eager" or _eager_needs(launch.name, problem)]
+    parts = {launch.name: eager_parts(launch.name, problem) if subject == "eager" else 1 for launch in launches}
+    kernels = tuple(
+        (launch.name, _kernel_s(launch) / parts[launch.name]) for launch in launches for _ in range(parts[launch.name])
+    )
     busy_s = sum(time_s for _, time_s in kernels)
     fused = busy_s if len(prediction.launches) == 1 else 0.0
     # A gap follows each kernel; the last one's is not between kernels.
-    gaps = [one.overhead_s for one in launches[:-1]]
+    gaps = [launch.overhead_s for launch in launches[:-1]]
     return Split(kernels=kernels, gap_s=sum(gaps), fused_fraction=fused / busy_s)
 
 
-def _kernel_s(one: LaunchPrediction) -> float:
-    return one.traffic.time_s - one.overhead_s
+def _kernel_s(launch: LaunchPrediction) -> float:
+    return launch.traffic.time_s - launch.overhead_s
 
 
 def _eager_needs(name: str, problem: AttentionProblem) -> bool:

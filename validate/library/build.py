@@ -128,20 +128,20 @@ def groups(capability: int, folder: Path | None) -> tuple[tuple[tuple[str, str],
     Args:
         folder: of results files; their launches count where no other stands in for them.
     """
-    found: dict[tuple[str, str], list[Wanted]] = {}
+    kept: dict[tuple[str, str], list[Wanted]] = {}
     device = devices_of(capability)[0]
     for launch, problem in wanted(device):
         key = keys.file_of(launch, capability), next(keys.keys_of(launch))
-        found.setdefault(key, []).append((launch, problem))
+        kept.setdefault(key, []).append((launch, problem))
     for launch, problem in sorted(recorded(folder, device) if folder else (), key=_trips, reverse=True):
         names = [(keys.file_of(launch, capability), key) for key in keys.keys_of(launch)]
         if keys.by_length(launch):
             # The first half of its keys name the lengths, the second half stand for any.
             for name in (names[0], names[len(names) // 2]):
-                found.setdefault(name, [(launch, problem)])
-        elif not any(name in found for name in names):
-            found[names[0]] = [(launch, problem)]
-    return tuple((key, tuple(pairs)) for key, pairs in found.items())
+                kept.setdefault(name, [(launch, problem)])
+        elif not any(name in kept for name in names):
+            kept[names[0]] = [(launch, problem)]
+    return tuple((key, tuple(pairs)) for key, pairs in kept.items())
 
 
 def _trips(pair: Wanted) -> tuple[int, int]:
@@ -153,7 +153,7 @@ def _trips(pair: Wanted) -> tuple[int, int]:
 @cache
 def devices_of(capability: int) -> tuple[Device, ...]:
     """Devices of the catalogue of an architecture."""
-    return tuple(one for one in map(load_device, catalogue()) if lookup.capability_of(one) == capability)
+    return tuple(device for device in map(load_device, catalogue()) if lookup.capability_of(device) == capability)
 
 
 def build(capability: int, folder: Path | None, workers: int) -> None:
@@ -198,7 +198,7 @@ def check(capability: int, folder: Path | None, count: int, seed: int) -> list[s
     for file, key in sample:
         pairs = known[file, key]
         outcomes = compile_many(pairs, devices[0], code=True)
-        made = kept_kernel(devices, [(launch, one) for (launch, _), one in zip(pairs, outcomes, strict=True)])
+        made = kept_kernel(devices, [(launch, outcome) for (launch, _), outcome in zip(pairs, outcomes, strict=True)])
         if pack({key: made}, {}) != pack({key: contents[file][key]}, {}):
             others.append(f"{file}: {key}")
     if not others:
@@ -220,12 +220,12 @@ def kept_slice(job: tuple[int, Path | None, int]) -> dict[tuple[str, str], Kerne
     """Kernels of an architecture from one on. Args: job: capability, folder as in `groups`, number of the first."""
     capability, folder, first = job
     devices = devices_of(capability)
-    found = {}
+    kernels = {}
     for key, pairs in groups(capability, folder)[first : first + SLICE]:
         outcomes = compile_many(pairs, devices[0], code=True, workers=1)
         launches = [launch for launch, _ in pairs]
-        found[key] = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
-    return found
+        kernels[key] = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
+    return kernels
 
 
 def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome]]) -> Kernel:
@@ -237,7 +237,7 @@ def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome
     outcome = group[0][1]
     if not isinstance(outcome, Compiled):
         return Kernel(resources=_numbers(outcome.resources), reason=outcome.reason)
-    made = [replace(one, resources=each.resources) for one, each in group if isinstance(each, Compiled)]
+    made = [replace(launch, resources=outcome.resources) for launch, outcome in group if isinstance(outcome, Compiled)]
     try:
         figures = figures_on(made, devices)
     except ValueError as error:

@@ -44,7 +44,12 @@ PATTERNS = {
 
 def sources() -> list[Path]:
     """Files that decide what the library holds, in a stable order."""
-    return [path for room, some in PATTERNS.items() for one in some for path in sorted((HOUSE / room).glob(one))]
+    return [
+        path
+        for room, patterns in PATTERNS.items()
+        for pattern in patterns
+        for path in sorted((HOUSE / room).glob(pattern))
+    ]
 
 
 def digest() -> str:
@@ -59,7 +64,7 @@ def _meaning(text: str) -> str:
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(body := getattr(node, "body", None), list):
-            node.body = [one for one in body if not _means_nothing(one)] or [ast.Pass()]  # type: ignore[attr-defined]
+            node.body = [statement for statement in body if not _means_nothing(statement)] or [ast.Pass()]  # type: ignore[attr-defined]
     # Versions of Python quote f-strings differently.
     return ast.unparse(tree).translate(dict.fromkeys(map(ord, "'\"\\")))
 
