@@ -39,12 +39,12 @@ def crowded_notes(
     time_s, _, less_bytes, item = min(ways)
     return (
         *why,
-        f"{item.schedule} {config_text(_told(item))} reads {units.traffic(less_bytes)} from HBM"
+        f"{item.schedule} {config_text(_worth_naming(item))} reads {units.traffic(less_bytes)} from HBM"
         f" and takes {units.duration(time_s)}",
     )
 
 
-def _told(item: Candidate) -> dict[str, object]:
+def _worth_naming(item: Candidate) -> dict[str, object]:
     """The options that matter here, with their values."""
     return {name: value for name, value in item.config_dict().items() if name in TOLD}
 

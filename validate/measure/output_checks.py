@@ -62,11 +62,11 @@ def watch_streams(run: Callable[[], object]) -> tuple[float, float]:
             run()
         end.record()
         end.synchronize()
-        own = time.perf_counter()
+        stream_ended = time.perf_counter()
         torch.cuda.synchronize()
         done = time.perf_counter()
         if done - begin >= LEAST_WAIT_S:
-            return own - begin, done - own
+            return stream_ended - begin, done - stream_ended
         runs *= 2
 
 

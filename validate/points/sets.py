@@ -62,12 +62,12 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 def default_points(schedules: Sequence[str], l2: str = "cold") -> list[Point]:
     """The short list: what the `coverage` of each of these schedules says."""
-    found = []
+    points = []
     for schedule in schedules:
         for shape, options in find_schedule(schedule).coverage.points:
             problem = AttentionProblem(**SHAPES[shape])
-            found.append(Point(schedule=schedule, problem=problem, config=runnable_config(schedule, **options), l2=l2))
-    return list(dict.fromkeys(found))
+            points.append(Point(schedule=schedule, problem=problem, config=runnable_config(schedule, **options), l2=l2))
+    return list(dict.fromkeys(points))
 
 
 def full_points(schedules: Sequence[str], device: Device, seed: int = 0, l2: str = "cold") -> list[Point]:
@@ -79,20 +79,20 @@ def full_points(schedules: Sequence[str], device: Device, seed: int = 0, l2: str
     """
     generator = random.Random(seed)
     weights = {name: find_schedule(name).coverage.weight for name in schedules}
-    found = dict.fromkeys(default_points(schedules, l2))
+    points = dict.fromkeys(default_points(schedules, l2))
     for schedule, weight in weights.items():
         wanted = -(-DRAWN_POINTS * weight // sum(weights.values()))
-        own: dict[Point, None] = {}
+        drawn: dict[Point, None] = {}
         groups = max(1, wanted // (2 * GROUP))
         for number in range(wanted - groups * (GROUP - 1)):
             size = GROUP if number < groups else 1
-            if not any(_add(own, schedule, size, device, generator, l2) for _ in range(TRIES)):
+            if not any(_add(drawn, schedule, size, device, generator, l2) for _ in range(TRIES)):
                 break
-        found |= own
-    return list(found)
+        points |= drawn
+    return list(points)
 
 
-def _add(own: dict[Point, None], schedule: str, size: int, device: Device, generator: random.Random, l2: str) -> bool:
+def _add(taken: dict[Point, None], schedule: str, size: int, device: Device, generator: random.Random, l2: str) -> bool:
     """Draw a shape and so many configurations of it that fit; whether that could be done."""
     problem = _problem(schedule, device, generator, GROUP_S if size > 1 else 0.0)
     if problem is None:
@@ -101,10 +101,10 @@ def _add(own: dict[Point, None], schedule: str, size: int, device: Device, gener
     for _ in range(20 * size):
         config = _config(schedule, generator)
         point = Point(schedule=schedule, problem=problem, config=config, l2=l2) if config else None
-        if point and point not in own and measurable_pass_s(point, device) is not None:
+        if point and point not in taken and measurable_pass_s(point, device) is not None:
             drawn[point] = None
         if len(drawn) == size:
-            own |= drawn
+            taken |= drawn
             return True
     return False
 
@@ -136,11 +136,11 @@ def _problem(schedule: str, device: Device, generator: random.Random, least_s: f
 
 def _config(schedule: str, generator: random.Random) -> Config | None:
     """A configuration, from the whole space or the part that is good for most shapes; None where options clash."""
-    found = find_schedule(schedule)
+    declared = find_schedule(schedule)
     good = generator.random() < 0.6
     chosen: dict[str, Any] = {}
-    for name, values in {**ORDERS, **found.space}.items():
-        if name in found.options:
+    for name, values in {**ORDERS, **declared.space}.items():
+        if name in declared.options:
             kept = [value for value in values if not good or value in GOOD.get(name, values)]
             chosen[name] = generator.choice(kept or list(values))
     try:

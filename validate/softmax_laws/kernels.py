@@ -54,14 +54,14 @@ def kernel(name: str) -> Callable[..., Any]:
 
 def _row_kernels() -> dict[str, tuple[Schedule, dict[str, Any]]]:
     """Name -> the schedule of a row softmax and the options that choose it: one for each variant, where there are."""
-    found: dict[str, tuple[Schedule, dict[str, Any]]] = {}
+    kernels: dict[str, tuple[Schedule, dict[str, Any]]] = {}
     for name in import_module("tilesight.kernels.launch.registry").twinned():
         schedule = find_schedule(name)
         if schedule.problem is SoftmaxProblem:
             variants = schedule.options["softmax_variant"].values if "softmax_variant" in schedule.options else ()
-            found |= {f"{variant}_softmax": (schedule, {"softmax_variant": variant}) for variant in variants}
-            found |= {} if variants else {name: (schedule, {})}
-    return found
+            kernels |= {f"{variant}_softmax": (schedule, {"softmax_variant": variant}) for variant in variants}
+            kernels |= {} if variants else {name: (schedule, {})}
+    return kernels
 
 
 def _row_limits(schedule: Schedule, options: dict[str, Any]) -> dict[str, Any]:
