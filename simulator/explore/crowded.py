@@ -10,7 +10,7 @@ from ..prediction.notes import l2_notes
 from ..schedules.options import CTA_ORDER
 from .candidate import Candidate
 
-TOLD = ("block_m", "block_n", "num_warps", "num_stages", "cta_order")
+WORTH_NAMING = ("block_m", "block_n", "num_warps", "num_stages", "cta_order")
 FEWER = 0.5
 """A configuration avoids it where HBM reads at most this share of what it reads in the crowded one."""
 
@@ -46,7 +46,7 @@ def crowded_notes(
 
 def _worth_naming(item: Candidate) -> dict[str, object]:
     """The options that matter here, with their values."""
-    return {name: value for name, value in item.config_dict().items() if name in TOLD}
+    return {name: value for name, value in item.config_dict().items() if name in WORTH_NAMING}
 
 
 def _other_orders(first: Candidate, ranked: Sequence[Candidate]) -> list[Candidate]:

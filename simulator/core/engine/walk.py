@@ -16,7 +16,7 @@ IDLE, ADVANCE, LOADED, PREFETCH, PREFETCHED, BODY = range(6)
 has waited for. In an iteration of a pipelined loop: PREFETCH, it first asks for tiles of a later one; PREFETCHED, the
 tiles are there that it asked for so many iterations before; BODY, those are there that it loads itself."""
 
-STORES, LOADS, FILL, AHEAD, OWN, COMPUTE, SLEEP, EXIT = range(8)
+STORES, LOADS, FILL, AHEAD, NOT_PREFETCHED, COMPUTE, SLEEP, EXIT = range(8)
 """Moves: stores of the step before; all loads of a step; prefetches that a pipelined loop begins with, and the one of
 an iteration for a later one; loads of an iteration that are not prefetched. The last three move nothing, and end the
 event: the step is computed; the CTA waits until a time; the CTA has ended."""
@@ -101,8 +101,8 @@ def next_move(
         return _begin_iteration(program, ctas, slot, step, time)
     # A step that waits for its loads one after the other waits so many times as long.
     loaded = time + program.steps[step].waits * (there - time)
-    if move == OWN:
-        return _after_own_loads(program, ctas, slot, step, loaded, time)
+    if move == NOT_PREFETCHED:
+        return _after_last_loads(program, ctas, slot, step, loaded, time)
     return _after_loads(ctas, slot, step, loaded, time)
 
 
@@ -161,11 +161,11 @@ def _begin_iteration(program: Program, ctas: Ctas, slot: int, step: int, time: f
         return _compute_iteration(program, ctas, slot, step, time)
     state.phase = PREFETCHED
     until = ctas.arrivals[slot, trip % RING]
-    return Next(OWN if until <= time else SLEEP, step, 0, until)
+    return Next(NOT_PREFETCHED if until <= time else SLEEP, step, 0, until)
 
 
 @inlined
-def _after_own_loads(program: Program, ctas: Ctas, slot: int, step: int, loaded: float, time: float) -> Next:
+def _after_last_loads(program: Program, ctas: Ctas, slot: int, step: int, loaded: float, time: float) -> Next:
     """An iteration of a pipelined loop has asked for what it did not prefetch, and has it at `loaded`."""
     ctas.slots[slot].phase = BODY
     if loaded <= time:

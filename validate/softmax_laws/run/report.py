@@ -9,7 +9,7 @@ from ..declare.case import ARRAYS, Case
 from ..draw.arrays import FEW, FUNCTIONS, literal
 from .fit import FORMS
 from .hunt import LAWS, Result
-from .runner import Checked, Found, Job
+from .runner import Checked, Job, LawResult
 from .scope import not_tested
 from .target import importing
 
@@ -17,7 +17,7 @@ SCHEMA = "tilesight.check-softmax/1"
 STATEMENTS = {law.name: law.statement for law in LAWS}
 OUTCOMES = ("passed", "failed", "not applicable")
 UNLESS = "If your function does not promise this"
-FOUND = ("arrays", "dtype", "rank", "lse", "causal", "block", "gradient", "observes")
+FOUND_BY_TRYING = ("arrays", "dtype", "rank", "lse", "causal", "block", "gradient", "observes")
 """Declarations that are found by trying, and so worth showing."""
 
 
@@ -69,7 +69,7 @@ def failures_text(results: Sequence[Result], function: Callable[..., Any], given
     return "\n\n".join(parts)
 
 
-def _snippet(result: Found, job: Job) -> str | None:
+def _snippet(result: LawResult, job: Job) -> str | None:
     return snippet(result.law, *importing(job.target), job.given, result.inputs) if result.inputs else None
 
 
@@ -138,7 +138,7 @@ def _tested(checked: Checked, job: Job) -> str:
         return f"{job.target}"
     declaration = checked.declaration
     words = []
-    for name in FOUND:
+    for name in FOUND_BY_TRYING:
         value = declaration[name]
         if value not in (None, "", [], ()):
             shown = (

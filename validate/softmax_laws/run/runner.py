@@ -34,7 +34,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class LawResult:
     """What became of a law. Args: as `softmax_laws.Result`; inputs: the counter-example, name -> expression."""
 
     law: str
@@ -50,7 +50,7 @@ class Checked:
     """All results. Args: declaration: as completed by trying, None where nothing could be tried; results: in order."""
 
     declaration: dict[str, Any] | None
-    results: tuple[Found, ...]
+    results: tuple[LawResult, ...]
 
 
 def run(job: Job, progress: Callable[[int, int], None] | None = None) -> Checked:
@@ -68,7 +68,7 @@ def run(job: Job, progress: Callable[[int, int], None] | None = None) -> Checked
 
 
 def _run(job: Job, notes: str, progress: Callable[[int, int], None] | None) -> Checked:
-    results: list[Found] = []
+    results: list[LawResult] = []
     declaration: dict[str, Any] | None = None
     deadly: dict[str, str] = {}
     while len(results) < len(job.laws):
@@ -90,14 +90,14 @@ def _run(job: Job, notes: str, progress: Callable[[int, int], None] | None) -> C
                 elif kind == "at":
                     inputs = value
                 elif kind == "result":
-                    results.append(Found(**value))
+                    results.append(LawResult(**value))
                     law = ""
                     if progress:
                         progress(len(results), len(job.laws))
         except Died as death:
             if law:
                 results.append(
-                    Found(law=law, outcome="failed", reason=str(death), unless=find_law(law).unless, inputs=inputs)
+                    LawResult(law=law, outcome="failed", reason=str(death), unless=find_law(law).unless, inputs=inputs)
                 )
             elif declaration is None and trying:
                 deadly[trying] = str(death)
@@ -106,10 +106,10 @@ def _run(job: Job, notes: str, progress: Callable[[int, int], None] | None) -> C
     return Checked(declaration=declaration, results=tuple(results))
 
 
-def _all_dead(job: Job, deadly: dict[str, str], done: int) -> list[Found]:
+def _all_dead(job: Job, deadly: dict[str, str], done: int) -> list[LawResult]:
     """Every law failed, as no kind of arrays could be given without the process dying of it."""
     reason = "; ".join(f"{kind}: {why}, on a plain input" for kind, why in deadly.items())
-    return [Found(law=law, outcome="failed", reason=reason) for law in job.laws[done:]]
+    return [LawResult(law=law, outcome="failed", reason=reason) for law in job.laws[done:]]
 
 
 def _events(job: Job, laws: tuple[str, ...], skip: list[str], notes: str) -> Iterator[dict[str, Any]]:
