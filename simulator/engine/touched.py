@@ -1,6 +1,6 @@
-"""How much of its tensors a launch loads at all, each byte once, whatever is skipped of it: exact, by coverage.
+"""Distinct bytes that a launch loads of its tensors, each byte once: exact, from the area that its tiles cover.
 
-Heads are alike: what is loaded of one slab is loaded of every other, so one slab of each tensor is looked at.
+Heads are alike: every slab of a tensor is loaded in the same places, so one slab of each is looked at.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""One configuration of a ranked space: what became of it, how sure its time is, and what marks it out."""
+"""One configuration of a ranked space: its prediction, the band of its time, and its marks in the table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Which of several configurations keeps HBM from reading K and V again, where they crowd L2 in the best of them."""
+"""Where the best configuration reads K and V from HBM more than once: the fastest one that keeps them in L2."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ FEWER = 0.5
 def crowded_notes(
     ranked: Sequence[Candidate], device: Device, tried: Callable[[Candidate], Candidate]
 ) -> tuple[str, ...]:
-    """Why K and V crowd L2 in the first configuration that they do, and the fastest way out; nothing where in none.
+    """Why K and V overflow L2 in the first configuration where they do, and the fastest that avoids it; empty without.
 
     Args:
         ranked: those that fit, best first; tried: simulates another one.

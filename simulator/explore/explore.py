@@ -235,7 +235,7 @@ def plan(
 
 
 def _cost_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
-    """How often compiled code was of no use, and why, by the first example; in one line."""
+    """How many configurations have machine code that could not be used, and why in the first; in one line."""
     predictions = [item.prediction for item in candidates if item.prediction]
     noted = [
         note for prediction in predictions for note in cost_notes(launch.cost for launch in prediction.launches)[:1]

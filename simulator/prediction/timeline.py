@@ -1,4 +1,4 @@
-"""When each CTA ran, where, and on what; and how many bytes moved meanwhile. Made of what the engine records."""
+"""The timeline of a run, from the engine's record: when and where each CTA ran, what it computed, bytes moved."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What would make a launch faster, by what binds it: the figures that say so, and what a kernel's author can change."""
+"""What would make a launch faster. In: its bottleneck and figures. Out: lines that say what its author can change."""
 
 from math import prod
 
