@@ -26,7 +26,7 @@ from ..points.point import runnable_config
 from ..timing.timing import OVERHEAD
 from .bench_process import Ask
 from .checkpoint_values import STANDARD, TILED, Beside, Checkpoint, Grown
-from .predict_defaults import forecast
+from .predict_defaults import predict_defaults
 
 LENGTHS = tuple(1 << power for power in range(9, 17))
 """512 to 65,536: where memory and time are plotted."""
@@ -70,7 +70,7 @@ def predict(
     wanted = [
         (key[0], shape, OVERHEAD) for key, (shape, held) in posed.items() if not held.reason and not held.unpredicted
     ]
-    predictions = iter(forecast(wanted, device, compiler=compiler, workers=workers, progress=progress))
+    predictions = iter(predict_defaults(wanted, device, compiler=compiler, workers=workers, progress=progress))
     grown = {
         key: held if held.reason or held.unpredicted else _grown(held, next(predictions))
         for key, (_, held) in posed.items()

@@ -18,7 +18,7 @@ from ..compare.campaign import Compiler
 from ..timing.kernel_runs import KernelRun, Pass, family_of, pass_of
 from .bench_process import Ask
 from .checkpoint_values import STANDARD
-from .predict_defaults import forecast
+from .predict_defaults import predict_defaults
 
 SCHEMA = "tilesight.launches/1"
 WAYS = ("stream", "graph")
@@ -138,7 +138,7 @@ def predict_launches(
     subjects = {name: schedule for name, schedule in SUBJECTS.items() if not find_schedule(schedule).why_not(problem)}
     wanted = [(name, problem, way) for way in WAYS for name in dict.fromkeys(subjects.values())]
     by_schedule: dict[tuple[str, str], Prediction] = {}
-    outcomes = forecast(wanted, device, compiler=compiler, workers=workers, progress=progress)
+    outcomes = predict_defaults(wanted, device, compiler=compiler, workers=workers, progress=progress)
     for (name, _, way), prediction in zip(wanted, outcomes, strict=True):
         if isinstance(prediction, Refusal):
             raise ValueError(f"schedule {name}: {prediction.reason}")

@@ -1,6 +1,6 @@
 """What a worker looks at to know that kernels did their work: poisoned outputs, other inputs, quiet streams.
 
-Tensors come in, `trust.Facts` and `LaunchMeasurement`s go out. Needs torch and a GPU.
+Tensors come in, `doubts.Facts` and `LaunchMeasurement`s go out. Needs torch and a GPU.
 """
 
 import time

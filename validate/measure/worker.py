@@ -101,7 +101,7 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
     return {"measurement": measurement.to_dict(), "kernels": [kernel.metadata.name for kernel in kernels]}
 
 
-def run_counted(job: Mapping[str, Any]) -> None:
+def run_under_ncu(job: Mapping[str, Any]) -> None:
     """Run a point between the profiler's marks, with L2 as the point asks, after it ran once to be compiled."""
     import torch
 
@@ -212,7 +212,7 @@ def main() -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = options.gpu  # before torch is imported
     if options.count:
         for job in json.loads(options.count.read_text("utf-8")):
-            run_counted(job)
+            run_under_ncu(job)
             forget()
     else:
         serve(answer)
