@@ -39,19 +39,19 @@ def own_words(path: str) -> set[str]:
 
 def known_by_name(root: Path) -> dict[str, set[str]]:
     """Module -> the names of other schedules that it holds."""
-    found = {}
+    known = {}
     for path in sorted(path for room in ROOMS for path in (root / room).rglob("*.py")):
         place = path.relative_to(root).as_posix()
         held = set(names_in(path.read_text("utf-8"), list(all_schedules()), ALLOWED.get(place, "")))
-        found[place] = held - own_words(place)
-    return found
+        known[place] = held - own_words(place)
+    return known
 
 
 def test_no_module_knows_a_schedule_by_name() -> None:
     """But the schedule's own file, its kernel's, and the constant that holds the default."""
-    found = known_by_name(farm.ROOT)
-    assert {place: names for place, names in found.items() if names} == {}
-    assert len(found) > 200
+    known = known_by_name(farm.ROOT)
+    assert {place: names for place, names in known.items() if names} == {}
+    assert len(known) > 200
 
 
 def test_the_only_name_outside_is_the_default() -> None:
