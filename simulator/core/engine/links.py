@@ -144,7 +144,7 @@ def _writing(counter: np.ndarray, rates: Rates, time: float) -> float:
 def read_hbm(
     free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, apart: int, cost: float, time: float
 ) -> float:
-    """Read from HBM; which channels serve the request follows from the address by a hash.
+    """HBM reads from channels that follow, as if at random, from the place of the data.
 
     Args:
         place: a number that no other place has.

@@ -10,9 +10,9 @@ class Latencies(NamedTuple):
         load: of a load from beyond L1 to registers.
         copy: of LDGSTS.
         bulk_copy: of a TMA load.
-        fill_per_line: between two lines that arrive from L2; each takes shared memory for one cycle.
-        store_per_line: between two lines that leave for L2.
-        copy_after_store: from the end of the stores before it to the start of a TMA load.
+        fill_per_line: shared memory takes each line that arrives from L2 for a cycle; the line itself takes so long.
+        store_per_line: each line takes so long on its way out to L2.
+        copy_after_store: a TMA load sets out so much later than the stores before it have left.
         barrier_arrival: of each warp at a barrier; arrivals are serialised.
         barrier_release: from the last arrival to the release.
         matmul_release: from the end of a matmul to the release of a warp that waits for it.
