@@ -65,18 +65,20 @@ def predict_kernels(
     if l2 not in L2:
         raise ValueError(f"l2 = {l2!r}: must be one of {', '.join(L2)}")
     traced: list[tuple[KernelRow, Traced | None]] = []
-    for one in asked:
+    for launch in asked:
         earlier = [
-            way for other, (_, way) in zip(asked, traced, strict=False) if other.tuned < 0 or other.tuned != one.tuned
+            way
+            for other, (_, way) in zip(asked, traced, strict=False)
+            if other.tuned < 0 or other.tuned != launch.tuned
         ]
         stored = {number for way in earlier if way is not None for number in way.stored}
-        traced.append(_traced(one, device, stored))
+        traced.append(_traced(launch, device, stored))
     rows = [row for row, _ in traced]
     ways = [way for _, way in traced]
-    chosen, configurations = _choose(rows, ways, [one.tuned for one in asked], device)
+    chosen, configurations = _choose(rows, ways, [launch.tuned for launch in asked], device)
     kept = [number for number in chosen if ways[number] is not None]
     runs = _simulate([way for number in kept if (way := ways[number]) is not None], device, l2, record)
-    by_number = dict(zip(kept, runs.each, strict=True))
+    by_number = dict(zip(kept, runs.simulated, strict=True))
     places = {number: place for place, number in enumerate(chosen)}
     return SimulatedKernels(
         prediction=KernelsPrediction(
@@ -85,7 +87,7 @@ def predict_kernels(
             rows=tuple(_with(rows[number], by_number.get(number)) for number in chosen),
             configurations=tuple((places[best], every) for best, every in configurations),
         ),
-        asked=tuple(one.row.name for one in asked),
+        asked=tuple(launch.row.name for launch in asked),
         numbers=tuple(chosen),
         compiled=tuple(asked[number].called if number in by_number else None for number in chosen),
         launches=tuple(by_number[number].launch if number in by_number else None for number in chosen),
@@ -95,8 +97,8 @@ def predict_kernels(
 
 def room_of(resources: Resources, grid: tuple[int, int, int], device: Device) -> float:
     """What L1 has for each of the CTAs of a launch that share an SM [B]."""
-    one = residency_of_ctas(resources, resources.warps_per_cta, prod(grid), device)
-    return one.l1_bytes / one.ctas_per_busy_sm
+    residency = residency_of_ctas(resources, resources.warps_per_cta, prod(grid), device)
+    return residency.l1_bytes / residency.ctas_per_busy_sm
 
 
 def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[KernelRow, Traced | None]:
@@ -104,13 +106,15 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
     if asked.called is None:
         return asked.row, None
     try:
-        one = trace(asked.called, room_of(asked.called.resources, asked.row.grid, device))
+        followed = trace(asked.called, room_of(asked.called.resources, asked.row.grid, device))
     except ValueError as error:  # Refused, or a CTA that does not fit an SM
         text = str(error)
-        told = text if isinstance(error, Refused) or asked.row.name in text else f"kernel {asked.row.name}: {text}"
-        return replace(asked.row, refused=told), None
-    read = [f"kernel {asked.row.name}: values of {', '.join(one.read.values())} were used"] if one.read else []
-    stale = [name for number, name in one.read.items() if number in stored]
+        refusal = text if isinstance(error, Refused) or asked.row.name in text else f"kernel {asked.row.name}: {text}"
+        return replace(asked.row, refused=refusal), None
+    read = (
+        [f"kernel {asked.row.name}: values of {', '.join(followed.read.values())} were used"] if followed.read else []
+    )
+    stale = [name for number, name in followed.read.items() if number in stored]
     if stale:
         read.append(
             f"kernel {asked.row.name}: an earlier launch writes {', '.join(stale)}, but does not run: "
@@ -118,12 +122,12 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
         )
     row = replace(
         asked.row,
-        executed_instructions=one.instructions,
-        known_accesses=one.known,
-        accesses=one.accesses,
-        notes=(*one.notes, *read),
+        executed_instructions=followed.instructions,
+        known_accesses=followed.known,
+        accesses=followed.accesses,
+        notes=(*followed.notes, *read),
     )
-    return row, one
+    return row, followed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,34 +141,36 @@ class _Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Runs:
-    each: list[_Run]
+    simulated: list[_Run]
     timeline: Timeline | None
 
 
 def _simulate(traced: Sequence[Traced], device: Device, l2: str, record: bool = False) -> _Runs:
     """Launches with what those before left, or each by itself."""
-    groups = [list(traced)] if l2 == "pipeline" and traced else [[one] for one in traced]
-    each: list[_Run] = []
+    groups = [list(traced)] if l2 == "pipeline" and traced else [[single] for single in traced]
+    simulated: list[_Run] = []
     timelines: list[tuple[Timeline, float]] = []
     for group in groups:
         launches = launches_of(group)
-        found = simulate_launches(
+        outcome = simulate_launches(
             launches, device, l2="warm" if l2 == "warm" else "cold", overhead="graph", record=record
         )
-        each += [_Run(simulated=found, launch=one, number=number) for number, one in enumerate(launches)]
+        simulated += [_Run(simulated=outcome, launch=launch, number=number) for number, launch in enumerate(launches)]
         if record:
-            recorded = timeline_of(tuple(launches), found.launches, found.runs, device.sms, programs_of)
-            timelines.append((recorded, found.total.time_s))
-    return _Runs(each=each, timeline=joined(timelines) if timelines else None)
+            recorded = timeline_of(tuple(launches), outcome.launches, outcome.runs, device.sms, programs_of)
+            timelines.append((recorded, outcome.total.time_s))
+    return _Runs(simulated=simulated, timeline=joined(timelines) if timelines else None)
 
 
 def _with(row: KernelRow, run: _Run | None) -> KernelRow:
     if run is None:
         return row
-    one = run.simulated.launches[run.number]
-    estimated = one.cost.removeprefix("tiles: ")
-    doubt = (f"kernel {row.name}: cycles estimated from tile sizes: {estimated}",) if one.cost != "compiled" else ()
-    return replace(row, prediction=one, notes=(*row.notes, *doubt))
+    prediction = run.simulated.launches[run.number]
+    estimated = prediction.cost.removeprefix("tiles: ")
+    doubt = (
+        (f"kernel {row.name}: cycles estimated from tile sizes: {estimated}",) if prediction.cost != "compiled" else ()
+    )
+    return replace(row, prediction=prediction, notes=(*row.notes, *doubt))
 
 
 def _choose(
@@ -176,16 +182,16 @@ def _choose(
     for number, group in enumerate(groups):
         if group >= 0 and group in groups[:number]:
             continue
-        alike = [other for other, one in enumerate(groups) if one == group] if group >= 0 else [number]
+        alike = [other for other, other_group in enumerate(groups) if other_group == group] if group >= 0 else [number]
         if len(alike) == 1:
             chosen.append(number)
             continue
         ready = [other for other in alike if traced[other] is not None]
-        alone = _simulate([one for other in ready if (one := traced[other]) is not None], device, "cold")
-        tried = {other: _with(rows[other], run) for other, run in zip(ready, alone.each, strict=True)}
+        alone = _simulate([way for other in ready if (way := traced[other]) is not None], device, "cold")
+        tried = {other: _with(rows[other], run) for other, run in zip(ready, alone.simulated, strict=True)}
         best = min(ready, key=lambda other: tried[other].traffic.time_s, default=number)
         configurations.append((best, tuple(tried.get(other, rows[other]) for other in alike)))
-        told = f"kernel {rows[best].name}: fastest of {len(alike)} configurations: {rows[best].label}"
-        rows[best] = replace(rows[best], notes=(*rows[best].notes, told))
+        note = f"kernel {rows[best].name}: fastest of {len(alike)} configurations: {rows[best].label}"
+        rows[best] = replace(rows[best], notes=(*rows[best].notes, note))
         chosen.append(best)
     return chosen, configurations

@@ -62,7 +62,7 @@ def access_listed(
     memory: Memory, rates: Rates, program: Program, number: int, environment: np.ndarray, slot: int, sm: int,
     time: float, store: bool,
 ) -> float:  # fmt: skip
-    """The same for a tile in pieces, whose origins are listed; they bypass L1."""
+    """The same for a tile in pieces, whose origins are listed; nothing of them is looked for in L1."""
     tile = program.tiles[number]
     row = col = 0
     at = tile.lists_base + environment[slot, tile.lists_at]
