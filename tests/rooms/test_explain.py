@@ -52,11 +52,11 @@ def test_steps_of_few_ctas_are_held_against_the_cycles_of_their_own_sms() -> Non
     """Eight CTAs leave SMs idle that tick 10 % faster: a tenth of the launch would look as if nobody computed."""
     few = replace(CODE_PROBLEM, heads=1, kv_heads=1, seqlen_q=512)
     resources = (replace(CODE_RESOURCES, code=CODE),)
-    found = explain(few, schedule="flash2", config=CODE_CONFIG, device=H200, resources=resources).launches[0]
-    assert found.prediction.clock_hz == H200.boost_clock_hz
-    computed = sum(step.executions * step.alone_cycles for step in found.steps) / (few.seqlen_q // CODE_CONFIG.block_m)
-    share = computed * H200.boost_clock_hz / H200.tensor_boost_clock_hz / found.prediction.traffic.cycles
-    assert sum(step.cycles_fraction for step in found.steps) == pytest.approx(share, rel=0.02)
+    launch = explain(few, schedule="flash2", config=CODE_CONFIG, device=H200, resources=resources).launches[0]
+    assert launch.prediction.clock_hz == H200.boost_clock_hz
+    computed = sum(step.executions * step.alone_cycles for step in launch.steps) / (few.seqlen_q // CODE_CONFIG.block_m)
+    share = computed * H200.boost_clock_hz / H200.tensor_boost_clock_hz / launch.prediction.traffic.cycles
+    assert sum(step.cycles_fraction for step in launch.steps) == pytest.approx(share, rel=0.02)
 
 
 def test_a_pipe_is_never_busier_than_the_step_is_long() -> None:
@@ -98,11 +98,11 @@ def test_the_time_of_warps_fits_into_the_launch() -> None:
 
 def test_code_that_gives_no_cost_is_still_listed_with_the_reason() -> None:
     """A launch would vanish, or its table be that of an estimate."""
-    found = explained_with(replace(CODE, constants={}))
-    (launch,) = found.launches
+    explanation = explained_with(replace(CODE, constants={}))
+    (launch,) = explanation.launches
     assert launch.reason and not launch.counted
-    assert found.prediction.notes[0].endswith(launch.reason)
-    text = explain_text(found, H200, sass=True)
+    assert explanation.prediction.notes[0].endswith(launch.reason)
+    text = explain_text(explanation, H200, sass=True)
     assert "HGMMA" in text and "not known before the launch" in text
 
 
@@ -133,15 +133,15 @@ def test_the_listing_shows_every_instruction_and_marks_the_hottest() -> None:
     assert sum(line.startswith(">") for line in lines) == HOTTEST
     assert len([line for line in lines if " HGMMA." in line]) == CODE.sass.count("HGMMA.")
     hottest = max(only().lines, key=lambda line: line.warp_cycles)
-    (own,) = [line for line in lines if line[1:].strip().startswith(f"{hottest.instruction.address:04x} ")]
-    assert own.startswith(">") and hottest.instruction.opcode in own
+    (hottest_line,) = [line for line in lines if line[1:].strip().startswith(f"{hottest.instruction.address:04x} ")]
+    assert hottest_line.startswith(">") and hottest.instruction.opcode in hottest_line
 
 
 def test_json_holds_the_same_and_the_code_on_request() -> None:
     """Programs read what people read."""
-    told = json.loads(to_json(explain_dict(explained(), sass=False)))
-    (launch,) = told["launches"]
-    assert told["schema"] == "tilesight.explain/1"
+    document = json.loads(to_json(explain_dict(explained(), sass=False)))
+    (launch,) = document["launches"]
+    assert document["schema"] == "tilesight.explain/1"
     assert launch["executed_instructions"] == only().executed
     assert set(launch["loops"][0]["warp_cycles"]) == set(REASONS)
     assert "code" not in launch

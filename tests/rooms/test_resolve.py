@@ -37,19 +37,19 @@ def _commanded(capsys: pytest.CaptureFixture[str], schedule: str, head_dim: int,
     if find_schedule(schedule).problem is AttentionProblem:
         shape += ["--head-dim", str(head_dim)]
     code = main(["simulate", "--schedule", schedule, *shape, *options, "--json"])
-    told = capsys.readouterr()
-    assert code == 0, told.err
-    found: dict[str, Any] = json.loads(told.out)
-    return found
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    answer: dict[str, Any] = json.loads(printed.out)
+    return answer
 
 
 def _same(commanded: dict[str, Any], schedule: str, head_dim: int, **asked: Any) -> None:
     """All figures are equal, and every remark of Python is one of the command, which adds who compiled."""
-    own = json.loads(json.dumps(simulate(_problem(head_dim), schedule=schedule, **asked).to_dict()))
-    notes, others = own.pop("notes"), commanded.pop("notes")
+    answer = json.loads(json.dumps(simulate(_problem(head_dim), schedule=schedule, **asked).to_dict()))
+    notes, others = answer.pop("notes"), commanded.pop("notes")
     if find_schedule(schedule).problem is not AttentionProblem:
-        del own["problem"], commanded["problem"]
-    assert own == commanded
+        del answer["problem"], commanded["problem"]
+    assert answer == commanded
     assert set(notes) <= set(others)
 
 
@@ -119,7 +119,10 @@ def test_warps_share_rows_where_cycles_come_of_code() -> None:
     assert asked_config(flash1, Config(), "tiles").warp_split == "k"
     assert asked_config(flash1, Config(warp_split="k"), "compiled").warp_split == "k"
     kinds = {
-        cost: {one.config.warp_split for one in explore(SMALL, schedule="flash1", cost=cost, block_m=64).candidates}
+        cost: {
+            candidate.config.warp_split
+            for candidate in explore(SMALL, schedule="flash1", cost=cost, block_m=64).candidates
+        }
         for cost in ("compiled", "tiles")
     }
     assert kinds == {"compiled": {"q"}, "tiles": {"k"}}
@@ -138,8 +141,8 @@ def test_whoever_compiles_is_asked_first() -> None:
     def resources_of(answer: Any) -> Any:
         return lambda pipelines: [asked.extend(pipelines) or answer for _ in pipelines]
 
-    own = Resources(registers_per_thread=99, smem_bytes_per_cta=4096, origin="compiled")
-    seen = simulate(SMALL, resources_of=resources_of((own,)))
+    compiled = Resources(registers_per_thread=99, smem_bytes_per_cta=4096, origin="compiled")
+    seen = simulate(SMALL, resources_of=resources_of((compiled,)))
     assert (seen.launches[0].registers_per_thread, seen.launches[0].smem_bytes_per_cta) == (99, 4096)
     assert [launch.name for (launch,) in asked] == ["flash2"]
     assert simulate(SMALL, resources_of=resources_of(None)) == simulate(SMALL)
@@ -155,7 +158,7 @@ def test_the_first_that_fits_is_compiled_and_no_more() -> None:
     def resources_of(pipelines: Any) -> list[tuple[Resources, ...] | Refusal]:
         compiled.extend(pipelines)
         refused = Refusal("does not fit", "shared memory: too much")
-        return [refused if len(compiled) == 1 else tuple(one.resources for one in pipelines[0])]
+        return [refused if len(compiled) == 1 else tuple(launch.resources for launch in pipelines[0])]
 
     problem = _problem(256)
     resolved = resolve(problem, "flash2", Config(), H200, resources_of=resources_of, cost="tiles")

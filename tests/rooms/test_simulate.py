@@ -116,8 +116,8 @@ def test_peak_memory_is_that_of_the_closed_form(schedule: str, data: st.DataObje
         problem = replace(problem, causal=True, dropout=0.1)
     device = toys(schedule)[0]
     beside = allocated_bytes([launches_of(problem, schedule, config, device)[-1].workspace_bytes])
-    told = peak_memory_bytes(problem, schedule, config, device)
-    assert told == papers.peak_memory_bytes(problem, schedule) + beside
+    peak_bytes = peak_memory_bytes(problem, schedule, config, device)
+    assert peak_bytes == papers.peak_memory_bytes(problem, schedule) + beside
 
 
 def test_the_clock_lies_between_tensor_and_boost() -> None:
@@ -132,10 +132,10 @@ def test_the_clock_lies_between_tensor_and_boost() -> None:
 def test_few_ctas_leave_sms_at_the_boost_clock_that_count_the_cycles(heads: int, clock_hz: float) -> None:
     """As on an H200, where twelve do and sixteen do not; the time is as long, since those that compute are as slow."""
     problem = AttentionProblem(batch=1, heads=heads, seqlen_q=64, seqlen_k=8192, head_dim=64)
-    (one,) = simulate(problem, config=Config(block_m=64)).launches
+    (launch,) = simulate(problem, config=Config(block_m=64)).launches
     (more,) = simulate(replace(problem, heads=14, kv_heads=14), config=Config(block_m=64)).launches
-    assert one.clock_hz == clock_hz
-    assert one.traffic.time_s == pytest.approx(more.traffic.time_s, rel=0.05)
+    assert launch.clock_hz == clock_hz
+    assert launch.traffic.time_s == pytest.approx(more.traffic.time_s, rel=0.05)
 
 
 def test_power_lowers_the_clock_of_what_is_repeated() -> None:

@@ -46,21 +46,21 @@ def copy_of(source: str, target: str) -> Launch:
 def test_launches_of_a_schedule_come_out_as_by_the_first_door() -> None:
     """To the last bit, if what a product is worth is said."""
     launches = launches_of(PROBLEM, "naive", None, H200)
-    found = simulate_launches(launches, H200, cost="tiles", product_flop=PROBLEM.product_flop)
+    simulated = simulate_launches(launches, H200, cost="tiles", product_flop=PROBLEM.product_flop)
     predicted = simulate(PROBLEM, schedule="naive", device=H200, cost="tiles")
-    assert found.launches == predicted.launches
-    assert found.peak_memory_bytes == predicted.peak_memory_bytes
-    assert found.total == predicted.total
+    assert simulated.launches == predicted.launches
+    assert simulated.peak_memory_bytes == predicted.peak_memory_bytes
+    assert simulated.total == predicted.total
 
 
 def test_a_kernel_of_nobodys_schedule_moves_what_it_says() -> None:
     """A copy reads and stores its tensor once; it knows no useful products, and takes longer than HBM does."""
-    found = simulate_launches([copy_of("X", "Z")], H200, cost="tiles")
-    assert found.total.hbm_read_bytes == SIZE_BYTES
-    assert found.total.l2_write_bytes == SIZE_BYTES
-    assert found.total.matmul_flop == 0
-    assert found.total.time_s > SIZE_BYTES / H200.hbm_read_bytes_per_s
-    assert found.peak_memory_bytes == 2 * SIZE_BYTES
+    simulated = simulate_launches([copy_of("X", "Z")], H200, cost="tiles")
+    assert simulated.total.hbm_read_bytes == SIZE_BYTES
+    assert simulated.total.l2_write_bytes == SIZE_BYTES
+    assert simulated.total.matmul_flop == 0
+    assert simulated.total.time_s > SIZE_BYTES / H200.hbm_read_bytes_per_s
+    assert simulated.peak_memory_bytes == 2 * SIZE_BYTES
 
 
 def test_a_launch_finds_what_the_one_before_left() -> None:

@@ -16,17 +16,17 @@ amounts = st.builds(
 
 
 @given(amounts, amounts)
-def test_every_field_adds_up(one: Traffic, other: Traffic) -> None:
+def test_every_field_adds_up(first: Traffic, second: Traffic) -> None:
     """Times, cycles, bytes and operations alike."""
-    total = one + other
+    total = first + second
     for item in fields(Traffic):
-        assert getattr(total, item.name) == getattr(one, item.name) + getattr(other, item.name)
+        assert getattr(total, item.name) == getattr(first, item.name) + getattr(second, item.name)
 
 
 @given(amounts)
-def test_nothing_adds_nothing(one: Traffic) -> None:
+def test_nothing_adds_nothing(first: Traffic) -> None:
     """So a sum over no launches is a traffic of zeros."""
-    assert one + Traffic() == one == Traffic() + one
+    assert first + Traffic() == first == Traffic() + first
 
 
 def test_hits_are_a_share_of_what_the_sms_read() -> None:

@@ -49,30 +49,30 @@ LAUNCH = {
 
 
 def settled(records: dict[str, object] | None = None) -> calibrate.Calibration:
-    told = {"hbm": HBM, "launch": LAUNCH} if records is None else records
-    return calibrate.settle(told, FACTS, H200, calibrate.GROUPS, {"hbm": 1.0})
+    given = {"hbm": HBM, "launch": LAUNCH} if records is None else records
+    return calibrate.settle(given, FACTS, H200, calibrate.GROUPS, {"hbm": 1.0})
 
 
-def found(key: str) -> float:
+def value_of(key: str) -> float:
     (value,) = [finding.value for finding in settled().findings if finding.key == key]
     return value
 
 
 def test_streams_count_the_best_grid_by_its_median_launch() -> None:
     """One slow launch moves nothing, and a copy counts what it reads and what it writes."""
-    assert found("hbm_read_bytes_per_s") == pytest.approx(4.5e12)
-    assert found("hbm_write_bytes_per_s") == pytest.approx(4.2e12)
-    assert found("hbm_copy_bytes_per_s") == pytest.approx(4.2e12)
+    assert value_of("hbm_read_bytes_per_s") == pytest.approx(4.5e12)
+    assert value_of("hbm_write_bytes_per_s") == pytest.approx(4.2e12)
+    assert value_of("hbm_copy_bytes_per_s") == pytest.approx(4.2e12)
 
 
 def test_launches_are_counted_one_by_one() -> None:
     """CTAs come at the slope, so that what a launch costs at all does not count."""
-    assert found("launch_stream_s") == pytest.approx(6e-6)
-    assert found("launch_graph_s") == pytest.approx(0.9e-6)
-    assert found("launch_driver_s") == pytest.approx(2.5e-6)
-    assert found("launch_bare_graph_s") == pytest.approx(0.7e-6)
-    assert found("cta_dispatch_cycles") == pytest.approx(1.98e9 * 0.606e-9, rel=0.01)
-    assert found("cta_replacement_cycles") == 610
+    assert value_of("launch_stream_s") == pytest.approx(6e-6)
+    assert value_of("launch_graph_s") == pytest.approx(0.9e-6)
+    assert value_of("launch_driver_s") == pytest.approx(2.5e-6)
+    assert value_of("launch_bare_graph_s") == pytest.approx(0.7e-6)
+    assert value_of("cta_dispatch_cycles") == pytest.approx(1.98e9 * 0.606e-9, rel=0.01)
+    assert value_of("cta_replacement_cycles") == 610
 
 
 def test_without_triton_the_base_says_what_a_launch_costs() -> None:
@@ -215,8 +215,8 @@ def test_the_table_shows_both_and_their_ratio() -> None:
 
 def test_json_holds_records_to_derive_from_again() -> None:
     """The same findings come out of the records of the JSON object."""
-    told = report.calibration_dict(settled(), "h200")
-    again = calibrate.settle(told["records"], Facts(**told["facts"]), H200, calibrate.GROUPS, {})  # type: ignore[arg-type]
+    document = report.calibration_dict(settled(), "h200")
+    again = calibrate.settle(document["records"], Facts(**document["facts"]), H200, calibrate.GROUPS, {})  # type: ignore[arg-type]
     assert again.findings == settled().findings
 
 

@@ -41,10 +41,10 @@ Loops = dict[str, list[Counter[str]]]
 
 
 def _cuobjdump() -> str | None:
-    found = shutil.which("cuobjdump")
+    installed = shutil.which("cuobjdump")
     spec = find_spec("triton")
-    if found or spec is None or spec.origin is None:
-        return found
+    if installed or spec is None or spec.origin is None:
+        return installed
     bundled = Path(spec.origin).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
     return str(bundled) if bundled.exists() else None
 
@@ -96,13 +96,13 @@ def cubins(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def loops(cubins: list[Path]) -> Loops:
     """Kernel -> opcodes of each of its innermost loops, compiled for Hopper."""
-    found: Loops = {}
+    opcodes_by_kernel: Loops = {}
     for cubin in cubins:
         command = [str(_cuobjdump()), "-sass", str(cubin)]
         sass = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         for text in re.split(r"\n\s*Function : ", sass)[1:]:
-            found[text.split("\n")[0].strip()] = _loop_opcodes(text)
-    return found
+            opcodes_by_kernel[text.split("\n")[0].strip()] = _loop_opcodes(text)
+    return opcodes_by_kernel
 
 
 def _loop_opcodes(sass: str) -> list[Counter[str]]:
@@ -140,8 +140,8 @@ def test_every_kernel_has_registers_for_its_threads(cubins: list[Path]) -> None:
     registers: dict[str, int] = {}
     for cubin in cubins:
         command = [str(_cuobjdump()), "--dump-resource-usage", str(cubin)]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        registers |= {name: int(count) for name, count in re.findall(r"Function (\w+):\s+REG:(\d+)", told)}
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        registers |= {name: int(count) for name, count in re.findall(r"Function (\w+):\s+REG:(\d+)", printed)}
     assert set(MOST_THREADS) <= set(registers)
     taken = {
         name: -(-count // REGISTERS_A_TIME) * REGISTERS_A_TIME * MOST_THREADS.get(name, 256)

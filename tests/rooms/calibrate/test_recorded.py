@@ -18,7 +18,7 @@ TOLD: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
 RECORDS, FACTS = TOLD["records"], Facts(**TOLD["facts"])
 BASE = load_device(TOLD["base"])
 CALIBRATION = calibrate.settle(RECORDS, FACTS, BASE, calibrate.GROUPS, {})
-FOUND = {each.key: each.value for each in CALIBRATION.findings}
+VALUES = {finding.key: finding.value for finding in CALIBRATION.findings}
 needs_pipes = pytest.mark.skipif("pipes" not in RECORDS, reason="no pipes are recorded yet")
 needs_misses = pytest.mark.skipif("misses" not in RECORDS["latency"], reason="no misses are recorded yet")
 needs_beside = pytest.mark.skipif("beside" not in RECORDS, reason="nothing beside a tensor stream is recorded yet")
@@ -40,7 +40,7 @@ def test_the_two_sms_of_a_tpc_share_a_side() -> None:
 
 def test_a_crossing_is_what_steps_of_a_pointer_chase_allow() -> None:
     """80 to 210 cycles fit the steps that RRZE-HPC/gpu-benches saw on a GH200."""
-    assert 80 <= FOUND["fabric_latency_cycles"] <= 210
+    assert 80 <= VALUES["fabric_latency_cycles"] <= 210
 
 
 def test_lines_are_at_home_on_either_side_in_equal_parts() -> None:
@@ -52,48 +52,48 @@ def test_lines_are_at_home_on_either_side_in_equal_parts() -> None:
 
 def test_near_lines_and_near_copies_come_equally_fast() -> None:
     """A copy is as good as a home; RRZE-HPC/gpu-benches reads 9.5 to 9.9 TB/s, others less."""
-    assert FOUND["l2_near_bytes_per_s"] == pytest.approx(FOUND["l2_copied_bytes_per_s"], rel=0.03)
+    assert VALUES["l2_near_bytes_per_s"] == pytest.approx(VALUES["l2_copied_bytes_per_s"], rel=0.03)
     for key in ("l2_bytes_per_s", "l2_shared_bytes_per_s"):
-        assert 7.5e12 < FOUND[key] < 10.5e12
+        assert 7.5e12 < VALUES[key] < 10.5e12
 
 
 def test_latencies_are_those_of_the_literature() -> None:
     """Luo et al. 2024 and RRZE-HPC/gpu-benches: 30 to 40 cycles in L1, 200 to 290 in L2."""
-    assert 30 <= FOUND["l1_latency_cycles"] <= 40
-    assert 200 <= FOUND["l2_latency_cycles"] <= 290
-    assert FOUND["smem_latency_cycles"] < FOUND["l1_latency_cycles"]
+    assert 30 <= VALUES["l1_latency_cycles"] <= 40
+    assert 200 <= VALUES["l2_latency_cycles"] <= 290
+    assert VALUES["smem_latency_cycles"] < VALUES["l1_latency_cycles"]
 
 
 def test_l2_holds_what_reads_of_attention_kernels_say() -> None:
     """DRAM reads fit 57 to 59 MB, private data misses from 40 to 48 MB on; the file keeps the driver's 60 MiB."""
-    assert 56e6 < FOUND["l2_shared_held_bytes"] < 60e6
-    assert 40e6 < FOUND["l2_private_held_bytes"] < 48e6
+    assert 56e6 < VALUES["l2_shared_held_bytes"] < 60e6
+    assert 40e6 < VALUES["l2_private_held_bytes"] < 48e6
     assert CALIBRATION.device.l2_bytes == FACTS.l2_bytes == 62914560
 
 
 def test_streams_reach_nine_tenths_of_the_datasheet() -> None:
     """Other kernels on other H200s read 4.45 to 4.60 and wrote 4.24 to 4.29 TB/s."""
-    assert 4.4e12 < FOUND["hbm_read_bytes_per_s"] < 4.7e12
-    assert 4.2e12 < FOUND["hbm_write_bytes_per_s"] < 4.6e12
+    assert 4.4e12 < VALUES["hbm_read_bytes_per_s"] < 4.7e12
+    assert 4.2e12 < VALUES["hbm_write_bytes_per_s"] < 4.6e12
 
 
 @pytest.mark.parametrize("columns", [16, 32, 64, 128, 256])
 def test_products_from_shared_memory_take_what_their_operands_take(columns: int) -> None:
     """Luo et al. 2025: N / 2 cycles, and at least N / 4 + 16 since A, 2 KiB, comes at 128 B per cycle with B."""
     expected = max(columns / 2, columns / 4 + 16)
-    assert FOUND[f"wgmma_n{columns}_smem_cycles"] == pytest.approx(expected, rel=0.01)
+    assert VALUES[f"wgmma_n{columns}_smem_cycles"] == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize("columns", [32, 64, 128, 256])
 def test_products_from_registers_take_half_a_cycle_a_column(columns: int) -> None:
     """A costs nothing there."""
-    assert FOUND[f"wgmma_n{columns}_registers_cycles"] == pytest.approx(columns / 2, rel=0.01)
+    assert VALUES[f"wgmma_n{columns}_registers_cycles"] == pytest.approx(columns / 2, rel=0.01)
 
 
 def test_a_wait_is_the_same_whatever_was_waited_for() -> None:
     """From 64 columns on it does not depend on the product; a fit on Triton kernels gave 62 cycles."""
-    smem = [FOUND[f"wgmma_wait_4_n{columns}_smem_cycles"] for columns in (64, 128, 256)]
-    registers = [FOUND[f"wgmma_wait_4_n{columns}_registers_cycles"] for columns in (64, 128, 256)]
+    smem = [VALUES[f"wgmma_wait_4_n{columns}_smem_cycles"] for columns in (64, 128, 256)]
+    registers = [VALUES[f"wgmma_wait_4_n{columns}_registers_cycles"] for columns in (64, 128, 256)]
     assert max(smem) - min(smem) < 1
     assert max(registers) - min(registers) < 1
     assert smem[0] == pytest.approx(62, abs=5)
@@ -102,36 +102,36 @@ def test_a_wait_is_the_same_whatever_was_waited_for() -> None:
 
 def test_mma_sync_reaches_the_share_that_was_published() -> None:
     """Luo et al. 2025: 0.63 of the wgmma peak on average over types; fp16 and bf16 run alike, tf32 at half."""
-    assert 0.6 < FOUND["mma_fp16_flop_per_cycle"] / FOUND["wgmma_fp16_flop_per_cycle"] < 0.7
-    assert FOUND["mma_bf16_flop_per_cycle"] == pytest.approx(FOUND["mma_fp16_flop_per_cycle"], rel=0.01)
-    assert FOUND["mma_tf32_flop_per_cycle"] == pytest.approx(FOUND["mma_fp16_flop_per_cycle"] / 2, rel=0.01)
+    assert 0.6 < VALUES["mma_fp16_flop_per_cycle"] / VALUES["wgmma_fp16_flop_per_cycle"] < 0.7
+    assert VALUES["mma_bf16_flop_per_cycle"] == pytest.approx(VALUES["mma_fp16_flop_per_cycle"], rel=0.01)
+    assert VALUES["mma_tf32_flop_per_cycle"] == pytest.approx(VALUES["mma_fp16_flop_per_cycle"] / 2, rel=0.01)
 
 
 def test_the_clock_falls_with_the_load() -> None:
     """Reading leaves the boost clock, products at full rate bring it to 1.33 to 1.70 GHz, HBM beside them lower yet."""
-    assert 1.93e9 < FOUND["memory_clock_hz"] <= 1.981e9
-    assert 1.33e9 < FOUND["tensor_clock_hz"] < 1.70e9 < FOUND["tensor_half_clock_hz"]
-    assert FOUND["mixed_clock_hz"] < FOUND["tensor_clock_hz"] - 0.1e9
+    assert 1.93e9 < VALUES["memory_clock_hz"] <= 1.981e9
+    assert 1.33e9 < VALUES["tensor_clock_hz"] < 1.70e9 < VALUES["tensor_half_clock_hz"]
+    assert VALUES["mixed_clock_hz"] < VALUES["tensor_clock_hz"] - 0.1e9
 
 
 def test_launches_cost_what_an_earlier_day_said() -> None:
     """1.2 cycles from CTA to CTA; 0.87 us from kernel to kernel in a graph of kernels that do a little."""
-    assert FOUND["cta_dispatch_cycles"] == pytest.approx(1.2, rel=0.05)
-    assert 0.5e-6 < FOUND["launch_bare_graph_s"] < 0.9e-6
+    assert VALUES["cta_dispatch_cycles"] == pytest.approx(1.2, rel=0.05)
+    assert 0.5e-6 < VALUES["launch_bare_graph_s"] < 0.9e-6
 
 
 @needs_pipes
 def test_pipes_reach_the_rates_of_the_programming_guide() -> None:
     """Never more, and not a twentieth less."""
     for key in ("fma_per_cycle", "alu_per_cycle", "mufu_per_cycle", "smem_bytes_per_cycle"):
-        assert FOUND[key] == pytest.approx(getattr(BASE, key), rel=0.05)
+        assert VALUES[key] == pytest.approx(getattr(BASE, key), rel=0.05)
 
 
 @needs_misses
 def test_a_far_miss_takes_a_crossing_longer() -> None:
     """Two ways to the same number: near copies that are missing, and misses of lines at home across."""
-    assert FOUND["hbm_far_extra_cycles"] == pytest.approx(FOUND["fabric_latency_cycles"], abs=40)
-    assert 1.0e-7 < FOUND["hbm_latency_s"] < 1.85e-7
+    assert VALUES["hbm_far_extra_cycles"] == pytest.approx(VALUES["fabric_latency_cycles"], abs=40)
+    assert 1.0e-7 < VALUES["hbm_latency_s"] < 1.85e-7
 
 
 @needs_beside
@@ -150,7 +150,7 @@ def test_lines_that_should_cross_did() -> None:
 @needs_flush
 def test_a_flush_leaves_less_of_what_was_read_once() -> None:
     """Lines that were read often may stay; nothing is gained by being read less."""
-    assert FOUND["l2_left_by_read_after_1_fraction"] <= FOUND["l2_left_by_read_after_20_fraction"] + 0.05
+    assert VALUES["l2_left_by_read_after_1_fraction"] <= VALUES["l2_left_by_read_after_20_fraction"] + 0.05
 
 
 def test_the_device_file_holds_every_number_with_its_source() -> None:
@@ -159,13 +159,13 @@ def test_the_device_file_holds_every_number_with_its_source() -> None:
     device = parse_device(text, "h200.toml")
     assert device == CALIBRATION.device
     for key, origin in device.provenance.items():
-        if key in FOUND:
+        if key in VALUES:
             assert origin.source.startswith(f"one {FACTS.gpu}, driver {FACTS.driver}, CUDA {FACTS.cuda}, ")
         else:
             assert origin == BASE.provenance[key]
     comments = [line for line in text.splitlines() if line.startswith("# ") and " = " in line]
     assert [line.split()[1] for line in comments] == [
-        key for key in FOUND if key not in device.provenance | device.sm.provenance
+        key for key in VALUES if key not in device.provenance | device.sm.provenance
     ]
 
 
@@ -193,7 +193,7 @@ def test_a_stream_that_counted_twice_would_be_refused() -> None:
     """Were the buffer half as large as the record says, the bandwidth would exceed the datasheet's."""
     wrong = RECORDS["hbm"] | {"bytes": 2 * RECORDS["hbm"]["bytes"]}
     calibration = calibrate.settle(RECORDS | {"hbm": wrong}, FACTS, BASE, calibrate.GROUPS, {})
-    refused = {each.key for each, _ in calibration.refused}
+    refused = {finding.key for finding, _ in calibration.refused}
     assert refused == {"hbm_read_bytes_per_s", "hbm_write_bytes_per_s", "hbm_copy_bytes_per_s"}
     assert calibration.device.hbm_read_bytes_per_s == BASE.hbm_read_bytes_per_s
 
@@ -202,9 +202,15 @@ def test_an_idle_clock_would_show() -> None:
     """Cycles per byte at 345 MHz are not those at 1.98 GHz: without the group's clock the link would seem faster."""
     slow = replace(FACTS, clock_hz=345e6)
     records = {group: record for group, record in RECORDS.items() if group != "clocks"}
-    (true,) = [each.value for each in calibrate.derive(records, FACTS, ["launch"]) if each.key == "cta_dispatch_cycles"]
-    (wrong,) = [each.value for each in calibrate.derive(records, slow, ["launch"]) if each.key == "cta_dispatch_cycles"]
+    (true,) = [
+        finding.value
+        for finding in calibrate.derive(records, FACTS, ["launch"])
+        if finding.key == "cta_dispatch_cycles"
+    ]
+    (wrong,) = [
+        finding.value for finding in calibrate.derive(records, slow, ["launch"]) if finding.key == "cta_dispatch_cycles"
+    ]
     clocks = {"clocks": {"launch": [FACTS.clock_hz, FACTS.clock_hz]}}
     again = calibrate.derive(records | clocks, slow, ["launch"])
     assert wrong == pytest.approx(true * 345e6 / FACTS.clock_hz)
-    assert [each.value for each in again if each.key == "cta_dispatch_cycles"] == [true]
+    assert [finding.value for finding in again if finding.key == "cta_dispatch_cycles"] == [true]

@@ -72,9 +72,9 @@ def test_triton_gets_a_cache_until_the_process_ends(tmp_path: Path) -> None:
     code = "from tilesight.kernels.compile.cache import triton_cache; import os; (v,) = triton_cache().values();"
     code += "open(f'{v}/x', 'w').close(); print(v)"
     environment = os.environ | {"TRITON_CACHE_DIR": str(NOWHERE), "TMPDIR": str(tmp_path)}
-    told = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    folder = Path(told.stdout.strip())
+    folder = Path(finished.stdout.strip())
     assert folder.parent == tmp_path
     assert not folder.exists()

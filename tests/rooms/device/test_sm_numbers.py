@@ -54,8 +54,10 @@ def test_other_architectures_say_what_is_carried_over(name: str) -> None:
     sm, hopper = load_sm(name), load_sm("sm_90")
     assert sm == hopper
     for key, origin in sm.provenance.items():
-        own = hopper.provenance[key]
-        assert origin == Provenance("carried over", f"carried over from sm_90 ({own.kind}: {own.source})")
+        hopper_origin = hopper.provenance[key]
+        assert origin == Provenance(
+            "carried over", f"carried over from sm_90 ({hopper_origin.kind}: {hopper_origin.source})"
+        )
 
 
 def test_an_architecture_may_have_some_numbers_of_its_own() -> None:

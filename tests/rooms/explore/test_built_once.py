@@ -63,11 +63,11 @@ def _estimates(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources,
 @pytest.mark.parametrize("resources_of", [None, _estimates])
 def test_an_exploration_builds_each_candidate_once(resources_of: object, built: Built) -> None:
     """The baseline too, and whether a compiler sees them first or not."""
-    found = explore(PROBLEM, resources_of=resources_of, block_m=(64, 1024), num_warps=4)  # type: ignore[arg-type]
-    refused = [item for item in found.candidates if not item.fits]
-    assert refused and found.ranked and found.baseline
-    wanted = [(item.schedule, item.config) for item in found.candidates]
-    assert {(name, config) for name, _, config in built} == {*wanted, ("naive", found.baseline.config)}
+    exploration = explore(PROBLEM, resources_of=resources_of, block_m=(64, 1024), num_warps=4)  # type: ignore[arg-type]
+    refused = [item for item in exploration.candidates if not item.fits]
+    assert refused and exploration.ranked and exploration.baseline
+    wanted = [(item.schedule, item.config) for item in exploration.candidates]
+    assert {(name, config) for name, _, config in built} == {*wanted, ("naive", exploration.baseline.config)}
     assert set(built.values()) == {1}
 
 

@@ -34,9 +34,10 @@ costs = st.tuples(st.integers(1, 5).map(float), st.integers(1, 5), st.integers(1
 def test_a_mark_means_that_no_other_is_as_good_in_all_and_better_in_one(points: list[tuple[float, int, int]]) -> None:
     """Against the definition, spelt out."""
     marked = mark_pareto([_candidate(*point) for point in points])
-    for item, own in zip(marked, points, strict=True):
+    for item, figures in zip(marked, points, strict=True):
         beaten = any(
-            all(a <= b for a, b in zip(other, own, strict=True)) and any(a < b for a, b in zip(other, own, strict=True))
+            all(a <= b for a, b in zip(other, figures, strict=True))
+            and any(a < b for a, b in zip(other, figures, strict=True))
             for other in points
         )
         assert item.pareto is not beaten
@@ -50,43 +51,43 @@ def test_what_does_not_fit_neither_has_nor_takes_a_mark() -> None:
 
 def test_the_fastest_comes_first() -> None:
     """Among those that fit."""
-    found = explore(SMALL, device=TOY, **SPACE)
-    times = [item.costs[0] for item in found.ranked]
+    exploration = explore(SMALL, device=TOY, **SPACE)
+    times = [item.costs[0] for item in exploration.ranked]
     assert len(times) == 4
     assert all(a <= b for a, b in pairwise(times))
 
 
 def test_pinned_options_keep_their_values_and_the_rest_takes_all_of_its_own() -> None:
     """One value or several."""
-    found = explore(SMALL, device=TOY, block_m=64, block_n=(32, 64))
+    exploration = explore(SMALL, device=TOY, block_m=64, block_n=(32, 64))
     space = find_schedule("flash2").space
-    assert {item.config.block_m for item in found.candidates} == {64}
-    assert {item.config.block_n for item in found.candidates} == {32, 64}
-    assert {item.config.num_stages for item in found.candidates} == set(space["num_stages"])
-    assert len(found.candidates) == 2 * len(space["num_warps"]) * len(space["num_stages"])
+    assert {item.config.block_m for item in exploration.candidates} == {64}
+    assert {item.config.block_n for item in exploration.candidates} == {32, 64}
+    assert {item.config.num_stages for item in exploration.candidates} == set(space["num_stages"])
+    assert len(exploration.candidates) == 2 * len(space["num_warps"]) * len(space["num_stages"])
 
 
 def test_no_configuration_comes_twice() -> None:
     """Over all schedules."""
-    found = explore(SMALL, device=TOY, schedule="all", **SPACE)
-    seen = [(item.schedule, tuple(item.config_dict().items())) for item in found.candidates]
+    exploration = explore(SMALL, device=TOY, schedule="all", **SPACE)
+    seen = [(item.schedule, tuple(item.config_dict().items())) for item in exploration.candidates]
     assert len(set(seen)) == len(seen)
 
 
 def test_too_much_shared_memory_is_an_answer() -> None:
     """With a reason, and null for every figure."""
-    found = explore(SMALL, device=TOY, smem_bytes=TOY.smem_per_cta_bytes + 1, **SPACE)
-    assert found.ranked == ()
-    assert {item.reason.split(":")[0] for item in found.candidates} == {"shared memory"}
-    assert all(item.to_dict()["time_s"] is None for item in found.candidates)
+    exploration = explore(SMALL, device=TOY, smem_bytes=TOY.smem_per_cta_bytes + 1, **SPACE)
+    assert exploration.ranked == ()
+    assert {item.reason.split(":")[0] for item in exploration.candidates} == {"shared memory"}
+    assert all(item.to_dict()["time_s"] is None for item in exploration.candidates)
 
 
 def test_a_problem_larger_than_the_device_is_an_answer_with_a_time() -> None:
     """What it would take, if only it fitted."""
     small_memory = replace(TOY, hbm_bytes=1 << 28)
     big = replace(SMALL, batch=64, heads=32, seqlen_q=2048, seqlen_k=512)
-    found = explore(big, device=small_memory, block_m=128, block_n=64, num_warps=4, num_stages=2)
-    (only,) = found.candidates
+    exploration = explore(big, device=small_memory, block_m=128, block_n=64, num_warps=4, num_stages=2)
+    (only,) = exploration.candidates
     assert not only.fits
     assert only.reason.startswith("device memory: needs")
     assert only.prediction is not None and only.prediction.time_s > 0
@@ -94,9 +95,9 @@ def test_a_problem_larger_than_the_device_is_an_answer_with_a_time() -> None:
 
 def test_an_option_is_for_those_schedules_that_take_it() -> None:
     """The others are explored as they are."""
-    found = explore(SMALL, device=TOY, schedule=("naive", "flash2"), kv_order="sawtooth", **SPACE)
-    assert {item.config.kv_order for item in found.candidates if item.schedule == "flash2"} == {"sawtooth"}
-    assert any(item.schedule == "naive" for item in found.candidates)
+    exploration = explore(SMALL, device=TOY, schedule=("naive", "flash2"), kv_order="sawtooth", **SPACE)
+    assert {item.config.kv_order for item in exploration.candidates if item.schedule == "flash2"} == {"sawtooth"}
+    assert any(item.schedule == "naive" for item in exploration.candidates)
 
 
 @pytest.mark.parametrize("schedules", ["naive", ("naive", "unfused")])
@@ -114,9 +115,9 @@ def test_an_unknown_schedule_is_an_error() -> None:
 
 def test_all_means_every_schedule_that_can_do_the_problem() -> None:
     """The others are named with the reason; what does not compute attention is not meant."""
-    found = explore(SMALL, device=TOY, schedule="all", **SPACE)
+    exploration = explore(SMALL, device=TOY, schedule="all", **SPACE)
     attention = {name for name, item in all_schedules().items() if item.problem is AttentionProblem}
-    assert {item.schedule for item in found.candidates} | set(found.left_out) == attention
+    assert {item.schedule for item in exploration.candidates} | set(exploration.left_out) == attention
 
 
 def test_only_like_is_ranked() -> None:
@@ -130,8 +131,8 @@ def test_only_like_is_ranked() -> None:
 
 def test_naive_is_the_baseline() -> None:
     """So that every report can say what tiling gains."""
-    found = explore(SMALL, device=TOY, **SPACE)
-    assert found.baseline is not None and found.baseline.schedule == "naive"
+    exploration = explore(SMALL, device=TOY, **SPACE)
+    assert exploration.baseline is not None and exploration.baseline.schedule == "naive"
 
 
 def test_progress_counts_up_to_the_number_of_configurations() -> None:
@@ -150,18 +151,18 @@ def test_the_result_does_not_depend_on_the_worker_count() -> None:
 
 def test_every_object_has_the_same_keys() -> None:
     """Whether it fits or not, so that tables can be built from them."""
-    one = explore(SMALL, device=TOY, **SPACE)
+    exploration = explore(SMALL, device=TOY, **SPACE)
     other = explore(SMALL, device=TOY, smem_bytes=TOY.smem_per_cta_bytes + 1, **SPACE)
-    assert set(one.candidates[0].to_dict()) == set(other.candidates[0].to_dict())
+    assert set(exploration.candidates[0].to_dict()) == set(other.candidates[0].to_dict())
 
 
 def test_top_shortens_the_list_and_nothing_else() -> None:
     """The best come first, so the cut is at the end."""
-    found = explore(SMALL, device=TOY, **SPACE)
-    told, short = found.to_dict(), found.to_dict(top=2)
-    assert short["configs"] == told["configs"][:2]  # type: ignore[index]
+    exploration = explore(SMALL, device=TOY, **SPACE)
+    whole, short = exploration.to_dict(), exploration.to_dict(top=2)
+    assert short["configs"] == whole["configs"][:2]  # type: ignore[index]
     assert {key: value for key, value in short.items() if key != "configs"} == {
-        key: value for key, value in told.items() if key != "configs"
+        key: value for key, value in whole.items() if key != "configs"
     }
 
 
@@ -179,16 +180,16 @@ def _compiled(pipelines: Sequence[tuple[Launch, ...]]) -> list[tuple[Resources, 
 
 def test_resources_of_replaces_the_estimates() -> None:
     """Of all configurations and of the baseline; what has none is a row with its reason, and the search goes on."""
-    found = explore(SMALL, device=TOY, resources_of=_compiled, **SPACE)
-    assert {item.config.block_n for item in found.ranked} == {64}
-    assert len(found.ranked) == 2
-    for item in found.ranked:
+    exploration = explore(SMALL, device=TOY, resources_of=_compiled, **SPACE)
+    assert {item.config.block_n for item in exploration.ranked} == {64}
+    assert len(exploration.ranked) == 2
+    for item in exploration.ranked:
         assert (item.to_dict()["registers_per_thread"], item.to_dict()["resources"]) == (77, "compiled")
         assert item.to_dict()["spilled_bytes_per_thread"] == 8
-    refused = [item for item in found.candidates if not item.fits]
+    refused = [item for item in exploration.candidates if not item.fits]
     assert {(item.config.block_n, item.reason) for item in refused} == {(32, "compiler: refuses")}
-    assert found.baseline is not None
-    assert {launch.resources for launch in found.baseline.launches} == {"compiled"}
+    assert exploration.baseline is not None
+    assert {launch.resources for launch in exploration.baseline.launches} == {"compiled"}
 
 
 def test_resources_of_is_asked_once() -> None:
@@ -213,9 +214,9 @@ def test_what_the_device_cannot_do_is_not_compiled() -> None:
         asked.append(len(pipelines))
         return _compiled(pipelines)
 
-    found = explore(replace(SMALL, dtype="fp8"), device=TOY, resources_of=resources_of, **SPACE)
+    exploration = explore(replace(SMALL, dtype="fp8"), device=TOY, resources_of=resources_of, **SPACE)
     assert asked == [0]
-    assert {item.reason for item in found.candidates} == {f"dtype = 'fp8': {TOY.name} has no mma for it"}
+    assert {item.reason for item in exploration.candidates} == {f"dtype = 'fp8': {TOY.name} has no mma for it"}
 
 
 def _timed(time_s: float, cost: str) -> Candidate:
@@ -241,8 +242,8 @@ def test_an_estimate_from_tiles_has_the_wider_band() -> None:
 def test_launches_widen_a_band_by_their_share_of_the_time() -> None:
     """A short launch that is badly known would spoil, or a long one not touch, what is known of the whole."""
     launches = (replace(a_launch(time_s=3.0), cost="compiled"), replace(a_launch(time_s=1.0), cost="tiles: odd code"))
-    one = replace(_timed(1.0, "compiled"), prediction=a_prediction(*launches))
-    low, _ = one.band_s or (0.0, 0.0)
+    candidate = replace(_timed(1.0, "compiled"), prediction=a_prediction(*launches))
+    low, _ = candidate.band_s or (0.0, 0.0)
     assert 4.0 - low == pytest.approx(3 * ERROR_FRACTIONS["compiled"] + ERROR_FRACTIONS["tiles"])
 
 
@@ -267,8 +268,8 @@ def test_code_of_no_use_is_counted_in_one_note() -> None:
         code = Code(sass="no listing", constants={})
         return [tuple(replace(launch.resources, code=code) for launch in launches) for launches in pipelines]
 
-    found = explore(SMALL, device=TOY, resources_of=resources_of, **SPACE)
-    assert found.notes == (
+    exploration = explore(SMALL, device=TOY, resources_of=resources_of, **SPACE)
+    assert exploration.notes == (
         "4 of 4 configurations: cycles estimated from tile sizes, not from machine code:"
         " SASS text holds 0 functions: must be 1",
     )

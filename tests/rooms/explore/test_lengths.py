@@ -18,8 +18,8 @@ SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=64, seqlen_k=64, head_dim=32
 
 def test_there_is_a_point_for_every_schedule_and_length() -> None:
     """Sorted by length, repeats left out."""
-    found = compare(SMALL, (256, 128, 256), schedule=("flash2", "naive"), device=TOY)
-    assert [(point.schedule, point.seqlen) for point in found.points] == [
+    scaling = compare(SMALL, (256, 128, 256), schedule=("flash2", "naive"), device=TOY)
+    assert [(point.schedule, point.seqlen) for point in scaling.points] == [
         ("flash2", 128),
         ("flash2", 256),
         ("naive", 128),
@@ -29,35 +29,35 @@ def test_there_is_a_point_for_every_schedule_and_length() -> None:
 
 def test_speedup_is_over_naive_at_the_same_length() -> None:
     """Naive itself is 1."""
-    found = compare(SMALL, (128, 256), schedule=("flash2", "naive"), device=TOY)
-    by_place = {(point.schedule, point.seqlen): point for point in found.points}
+    scaling = compare(SMALL, (128, 256), schedule=("flash2", "naive"), device=TOY)
+    by_place = {(point.schedule, point.seqlen): point for point in scaling.points}
     fast, slow = by_place["flash2", 256].prediction, by_place["naive", 256].prediction
     assert fast is not None and slow is not None
-    assert found.speedup(by_place["flash2", 256]) == pytest.approx(slow.time_s / fast.time_s)
-    assert found.speedup(by_place["naive", 128]) == 1.0
+    assert scaling.speedup(by_place["flash2", 256]) == pytest.approx(slow.time_s / fast.time_s)
+    assert scaling.speedup(by_place["naive", 128]) == 1.0
 
 
 def test_without_naive_there_is_no_speedup() -> None:
     """Rather than one over something else."""
-    found = compare(SMALL, (128,), schedule="flash2", device=TOY)
-    assert found.speedup(found.points[0]) is None
+    scaling = compare(SMALL, (128,), schedule="flash2", device=TOY)
+    assert scaling.speedup(scaling.points[0]) is None
 
 
 def test_unlike_work_stands_side_by_side_only_where_asked_and_says_so() -> None:
     """A softmax is no faster way to compute attention."""
     assert "online_softmax" not in compare(SMALL, (64,), device=TOY).chosen
-    found = compare(SMALL, (64,), schedule=("naive", "online_softmax"), device=TOY)
-    assert found.notes[0] == "Not the same work: naive computes attention; online_softmax computes softmax"
-    assert [found.speedup(point) for point in found.points] == [1.0, None]
+    scaling = compare(SMALL, (64,), schedule=("naive", "online_softmax"), device=TOY)
+    assert scaling.notes[0] == "Not the same work: naive computes attention; online_softmax computes softmax"
+    assert [scaling.speedup(point) for point in scaling.points] == [1.0, None]
 
 
 def test_the_configuration_is_near_the_best_of_all_at_each_length() -> None:
     """Within 3 %, though most are tried at one short length alone."""
     lengths = (256, 1024)
     problem = replace(SMALL, head_dim=64)
-    found = compare(problem, lengths, schedule="flash2", device="h200", num_warps=4, kv_order="forward")
-    assert found.tried == {"flash2": 4 * 4 * 4}  # block sizes of queries, of keys, stages
-    for point in found.points:
+    scaling = compare(problem, lengths, schedule="flash2", device="h200", num_warps=4, kv_order="forward")
+    assert scaling.tried == {"flash2": 4 * 4 * 4}  # block sizes of queries, of keys, stages
+    for point in scaling.points:
         longer = replace(problem, seqlen_q=point.seqlen, seqlen_k=point.seqlen)
         best = explore(longer, schedule="flash2", device="h200", num_warps=4, kv_order="forward").ranked[0]
         assert best.prediction is not None
@@ -77,32 +77,32 @@ def test_what_all_are_tried_on_fills_a_gpu_and_is_quick(batch: int, heads: int) 
 
 def test_a_schedule_that_no_kernel_is_kept_of_is_said_to_be_from_tiles() -> None:
     """In one line, of those alone; and of none where tiles were asked for."""
-    one = {"block_m": 32, "block_n": 32, "num_warps": 8, "num_stages": 4}
+    config = {"block_m": 32, "block_n": 32, "num_warps": 8, "num_stages": 4}
     problem = replace(SMALL, head_dim=64)
-    found = compare(problem, (64,), schedule=("flash1", "flash2"), device="h200", **one)
-    assert [note.partition(":")[0] for note in found.notes] == ["flash1"]
-    assert "from tile sizes" in found.notes[0] and "not from machine code" in found.notes[0]
-    assert compare(problem, (64,), schedule=("flash1",), device="h200", cost="tiles", **one).notes == ()
+    scaling = compare(problem, (64,), schedule=("flash1", "flash2"), device="h200", **config)
+    assert [note.partition(":")[0] for note in scaling.notes] == ["flash1"]
+    assert "from tile sizes" in scaling.notes[0] and "not from machine code" in scaling.notes[0]
+    assert compare(problem, (64,), schedule=("flash1",), device="h200", cost="tiles", **config).notes == ()
 
 
 def test_devices_are_held_against_each_other() -> None:
     """Each with its own configurations; a table says which is faster, and a row names its device."""
     problem = replace(SMALL, head_dim=64)
-    one = {"block_m": 64, "block_n": 64, "num_warps": 4, "num_stages": 2}
-    found = [compare(problem, (64, 128), schedule="flash2", device=name, **one) for name in ("h200", "a100")]
-    text = compare_text(*found)
+    config = {"block_m": 64, "block_n": 64, "num_warps": 4, "num_stages": 2}
+    scalings = [compare(problem, (64, 128), schedule="flash2", device=name, **config) for name in ("h200", "a100")]
+    text = compare_text(*scalings)
     assert "The fastest schedule on each device" in text and "a100-sxm-80gb (" in text
-    rows = compare_rows(*found)
+    rows = compare_rows(*scalings)
     assert [(row["device"], row["seqlen"]) for row in rows] == [
         ("h200", 64),
         ("h200", 128),
         ("a100-sxm-80gb", 64),
         ("a100-sxm-80gb", 128),
     ]
-    told = compare_dict(*found)
-    assert told["schema"] == "tilesight.compare-devices/1"
-    assert [one["device"] for one in told["devices"]] == ["h200", "a100-sxm-80gb"]  # type: ignore[attr-defined]
-    assert compare_dict(found[0])["schema"] == "tilesight.compare/1"
+    document = compare_dict(*scalings)
+    assert document["schema"] == "tilesight.compare-devices/1"
+    assert [entry["device"] for entry in document["devices"]] == ["h200", "a100-sxm-80gb"]  # type: ignore[attr-defined]
+    assert compare_dict(scalings[0])["schema"] == "tilesight.compare/1"
 
 
 @pytest.mark.parametrize("name", ["naive", "flash2"])
@@ -128,16 +128,16 @@ def test_a_device_large_enough_never_runs_out() -> None:
 
 def test_doubling_the_length_quadruples_what_naive_holds_and_doubles_what_flash2_holds() -> None:
     """S and P against Q, K, V and O."""
-    found = compare(SMALL, (2048, 4096), schedule=("flash2", "naive"), device=TOY)
-    peaks = {(point.schedule, point.seqlen): point.peak_memory_bytes for point in found.points}
+    scaling = compare(SMALL, (2048, 4096), schedule=("flash2", "naive"), device=TOY)
+    peaks = {(point.schedule, point.seqlen): point.peak_memory_bytes for point in scaling.points}
     assert peaks["flash2", 4096] == 2 * peaks["flash2", 2048]
     assert 3.5 < peaks["naive", 4096] / peaks["naive", 2048] < 4
 
 
 def test_out_of_memory_is_an_answer_and_is_not_simulated() -> None:
     """There is no time for what cannot run."""
-    found = compare(SMALL, (1 << 20,), schedule="naive", device=TOY)
-    (point,) = found.points
+    scaling = compare(SMALL, (1 << 20,), schedule="naive", device=TOY)
+    (point,) = scaling.points
     assert point.prediction is None
     assert point.reason.startswith("device memory: needs")
     assert point.to_dict(None)["time_s"] is None

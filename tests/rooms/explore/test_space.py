@@ -49,7 +49,7 @@ def test_two_lists_give_their_product() -> None:
     """Every value of one with every value of the other."""
     flash2 = find_schedule("flash2")
     fixed = {"block_m": (64, 128), "block_n": (32, 64), "num_warps": 4, "num_stages": 2}
-    pairs = [(one.block_m, one.block_n) for one in configs_of(flash2, [flash2], fixed)]
+    pairs = [(config.block_m, config.block_n) for config in configs_of(flash2, [flash2], fixed)]
     assert sorted(set(pairs)) == [(64, 32), (64, 64), (128, 32), (128, 64)]
 
 
@@ -57,7 +57,7 @@ def test_what_does_not_go_together_is_left_out_of_lists() -> None:
     """64 rows with plain warps, 128 with both; 64 rows alone with specialised warps are refused."""
     tma = find_schedule("flash2_tma")
     fixed = {"block_m": (64, 128), "warp_specialize": (0, 1), "block_n": 64, "num_warps": 4, "num_stages": 2}
-    pairs = [(one.block_m, one.warp_specialize) for one in configs_of(tma, [tma], fixed)]
+    pairs = [(config.block_m, config.warp_specialize) for config in configs_of(tma, [tma], fixed)]
     assert pairs == [(64, 0), (128, 0), (128, 1)]
     with pytest.raises(ValueError, match="block_m = 64: must be 128 or 256"):
         list(configs_of(tma, [tma], fixed | {"block_m": 64, "warp_specialize": 1}))

@@ -55,18 +55,18 @@ def test_what_is_packed_comes_back_to_a_sixteenth_of_a_cycle():
         "c": refused,
         "d": Kernel(resources={"x": 1}, reason="r"),
     }
-    found, made = unpack(pack(given, {"triton": "3.6.0"}))
+    unpacked, made = unpack(pack(given, {"triton": "3.6.0"}))
     assert made == {"triton": "3.6.0"}
-    assert {key: (one.resources, one.reason) for key, one in found.items()} == {
-        key: (one.resources, one.reason) for key, one in given.items()
+    assert {key: (kernel.resources, kernel.reason) for key, kernel in unpacked.items()} == {
+        key: (kernel.resources, kernel.reason) for key, kernel in given.items()
     }
     for key in ("a", "b"):
-        own, other = given[key].figures, found[key].figures
-        assert own is not None and other is not None
-        assert own.steps == other.steps
-        assert np.array_equal(own.conditions, other.conditions)
-        assert np.abs(own.values - other.values).max() <= 0.5 / 16
-        assert np.abs(own.slowdown_by_age - other.slowdown_by_age).max() <= 0.5 / 4096
+        packed, other = given[key].figures, unpacked[key].figures
+        assert packed is not None and other is not None
+        assert packed.steps == other.steps
+        assert np.array_equal(packed.conditions, other.conditions)
+        assert np.abs(packed.values - other.values).max() <= 0.5 / 16
+        assert np.abs(packed.slowdown_by_age - other.slowdown_by_age).max() <= 0.5 / 4096
 
 
 def test_fp16_and_bf16_share_a_kernel_and_fp32_has_its_own():
@@ -86,8 +86,8 @@ def test_sizes_that_leave_tiles_whole_share_a_kernel(other):
 )
 def test_what_changes_the_code_changes_the_key(other):
     """Head dim is in the name of the file, all else in the key."""
-    own, changed = launch_of(), launch_of(replace(LLAMA, **other))
-    assert (file_of(own, 90), next(keys_of(own))) != (file_of(changed, 90), next(keys_of(changed)))
+    launch, changed = launch_of(), launch_of(replace(LLAMA, **other))
+    assert (file_of(launch, 90), next(keys_of(launch))) != (file_of(changed, 90), next(keys_of(changed)))
 
 
 def test_an_order_of_ctas_that_is_not_kept_is_stood_for_by_its_nearest():
@@ -118,34 +118,34 @@ def test_the_common_space_is_kept_whole(device, schedule):
 
 def test_an_answer_comes_from_machine_code_without_a_compiler():
     """The default of `simulate`: registers and cycles as compiled, and no note of doubt."""
-    found = simulate(LLAMA, config=Config(block_m=64, block_n=64, num_stages=3), device="h100-sxm")
-    (launch,) = found.launches
+    prediction = simulate(LLAMA, config=Config(block_m=64, block_n=64, num_stages=3), device="h100-sxm")
+    (launch,) = prediction.launches
     assert (launch.cost, launch.resources) == ("compiled", "compiled")
-    assert found.notes == ()
+    assert prediction.notes == ()
 
 
 def test_what_is_not_kept_is_estimated_and_says_so():
     """No kernel of head dim 72 is kept."""
-    found = simulate(replace(LLAMA, head_dim=72), device="h200")
-    assert found.launches[0].resources == "estimated"
-    assert "library of compiled kernels does not hold flash2" in found.notes[0]
+    prediction = simulate(replace(LLAMA, head_dim=72), device="h200")
+    assert prediction.launches[0].resources == "estimated"
+    assert "library of compiled kernels does not hold flash2" in prediction.notes[0]
 
 
 def test_an_l2_as_slow_as_none_that_is_kept_is_no_secret():
     """A what-if of the latency would else be ignored in silence."""
     slow = replace(load_device("h200"), l2_latency_cycles=500)
-    found = simulate(LLAMA, device=slow)
-    assert found.launches[0].resources == "compiled"
-    assert found.launches[0].cost.startswith("tiles: costs are kept for L2 latencies of")
-    assert "l2_latency_cycles is 500" in found.notes[0]
+    prediction = simulate(LLAMA, device=slow)
+    assert prediction.launches[0].resources == "compiled"
+    assert prediction.launches[0].cost.startswith("tiles: costs are kept for L2 latencies of")
+    assert "l2_latency_cycles is 500" in prediction.notes[0]
 
 
 def test_tiles_are_asked_for_by_name_or_by_resources():
     """What-ifs stay what they were."""
     for chosen in ({"cost": "tiles"}, {"registers": 128}):
-        found = simulate(LLAMA, device="h200", **chosen)
-        assert found.launches[0].cost == "tiles"
-        assert found.notes == ()
+        prediction = simulate(LLAMA, device="h200", **chosen)
+        assert prediction.launches[0].cost == "tiles"
+        assert prediction.notes == ()
 
 
 def test_a_kernel_that_takes_too_much_does_not_fit():
@@ -159,8 +159,8 @@ def test_costs_of_few_ctas_are_those_of_few_that_share_an_sm():
     few = replace(LLAMA, batch=1, heads=1, kv_heads=1, seqlen_q=128, seqlen_k=8192, causal=False)
     config = Config(block_m=64, block_n=64, num_stages=3)
     (launch,) = launches_of(few, "flash2", config, load_device("h200"))
-    own = resources_of(launch, load_device("h200"))
-    figures = own.figures
+    resources = resources_of(launch, load_device("h200"))
+    figures = resources.figures
     lone, full = figures.values[0, 0, 1, 6], figures.values[0, -1, 1, 6]
     assert lone > 1.2 * full, "the cycles of a full SM are shared by its CTAs"
 
@@ -170,7 +170,7 @@ def test_a_row_costs_by_how_much_of_its_tile_it_fills():
     device, cycles = load_device("h200"), {}
     for length in (577, 700, 769, 1000, 1023):
         problem = AttentionProblem(batch=2, heads=16, seqlen_q=length, seqlen_k=length, head_dim=64)
-        (launch,) = (one for one in launches_of(problem, "naive", None, device) if one.name == "softmax")
+        (launch,) = (kept for kept in launches_of(problem, "naive", None, device) if kept.name == "softmax")
         kernel = find_kernel(launch, device)
         known = replace(launch, resources=replace(launch.resources, figures=kernel.figures))
         (cost,) = kept_costs(known, residency_of(known, device), device).values()
@@ -181,27 +181,33 @@ def test_a_row_costs_by_how_much_of_its_tile_it_fills():
 
 def test_the_best_of_a_large_model_does_not_spill():
     """Llama-3-70B prefill on an H100: tiles alone would choose a tile whose scores alone fill all registers."""
-    found = explore(LLAMA, device="h100-sxm", num_warps=4, num_stages=(1, 3), block_m=(64, 128), block_n=(64, 256))
-    best = found.ranked[0]
+    exploration = explore(
+        LLAMA, device="h100-sxm", num_warps=4, num_stages=(1, 3), block_m=(64, 128), block_n=(64, 256)
+    )
+    best = exploration.ranked[0]
     assert (best.config.block_m, best.config.block_n, best.config.num_stages) == (64, 64, 3)
     assert best.prediction.longest_launch.spilled_bytes_per_thread == 0
-    spilling = next(one for one in found.ranked if (one.config.block_m, one.config.block_n) == (128, 256))
+    spilling = next(
+        candidate
+        for candidate in exploration.ranked
+        if (candidate.config.block_m, candidate.config.block_n) == (128, 256)
+    )
     assert spilling.prediction.time_s > 3 * best.prediction.time_s
 
 
 def test_what_spills_by_its_own_estimate_is_never_first():
     """Tiles do not know what a spill costs."""
-    found = explore(LLAMA, device="h100-sxm", cost="tiles", num_warps=4, num_stages=1, block_m=(64, 128))
-    spills = [one.prediction.longest_launch.spilled_bytes_per_thread > 0 for one in found.ranked]
+    exploration = explore(LLAMA, device="h100-sxm", cost="tiles", num_warps=4, num_stages=1, block_m=(64, 128))
+    spills = [candidate.prediction.longest_launch.spilled_bytes_per_thread > 0 for candidate in exploration.ranked]
     assert any(spills) and spills == sorted(spills)
 
 
 def test_the_library_is_made_by_these_sources_and_one_triton():
     """Else its numbers are not those of the simulator: `python -m tilesight.validate.library.build` makes it anew."""
-    found = {file.name: made_by(file) for file in kept_files()}
-    assert found
-    assert {made["sources"] for made in found.values()} == {digest()}
-    assert {made["triton"] for made in found.values()} == {"3.6.0"}
+    made_by_file = {file.name: made_by(file) for file in kept_files()}
+    assert made_by_file
+    assert {made["sources"] for made in made_by_file.values()} == {digest()}
+    assert {made["triton"] for made in made_by_file.values()} == {"3.6.0"}
 
 
 def test_the_digest_is_of_what_decides_the_numbers():
