@@ -16,7 +16,7 @@ from ..compute.lanes import EXCHANGES
 from ..deciding import jumps_of, loads_shared, reaching, slice_of
 from ..memory import copy_of_memory, load_of_memory
 from ..operands import Step, Threads
-from ..threads import step_of
+from ..threads import forgetting, step_of
 from ..tma.boxes import Boxes, BoxTouch, is_copy, unfollowed
 from ..tma.written import descriptor_writes, steps_of, take
 from ..values import Array
@@ -75,13 +75,16 @@ def find_slice(subject: Subject) -> Slice:
 def find_deciding_slice(subject: Subject) -> Slice:
     """What decides where a kernel goes."""
     code, jumps = subject.flow.instructions, jumps_of(subject.flow)
-    found = _slice(subject, jumps, {})
+    found = _slice(replace(subject, unknown=frozenset()), jumps, {})
     atomics = {place: Touch(_in_full(code[place])) for place in _chosen(found, code, ATOMICS)}
     if atomics:
         # Where they lie is of interest too: a branch that depends on them is refused by the name of a tensor.
-        found = _slice(subject, {place: touch.names for place, touch in atomics.items()} | jumps, {})
+        found = _slice(
+            replace(subject, unknown=frozenset()), {place: touch.names for place, touch in atomics.items()} | jumps, {}
+        )
     loads = {place: Touch(_in_full(code[place])) for place in _chosen(found, code, LOADS)}
-    return replace(found, touching=atomics | loads)
+    touching = atomics | loads
+    return _slice(subject, {place: touch.names for place, touch in touching.items()} | jumps, touching)
 
 
 def _chosen(found: Slice, code: Sequence[Instruction], families: frozenset[str]) -> list[int]:
@@ -91,10 +94,13 @@ def _chosen(found: Slice, code: Sequence[Instruction], families: frozenset[str])
 
 def _slice(subject: Subject, roots: Mapping[int, tuple[str, ...]], touching: Mapping[int, Touch]) -> Slice:
     flow, code = subject.flow, subject.flow.instructions
-    places = reaching(flow, roots)
-    shared = loads_shared(flow, places)
-    told = {place: read(code[place]) for block in places for place in block if code[place].family in EXCHANGES}
-    behind = slice_of(flow, told) if told and subject.memory.has_values else ()
+    places, unknown = reaching(flow, roots, subject.unknown), subject.unknown
+    shared = loads_shared(flow, places, unknown)
+    exchanges = [
+        place for block in places for place in block if code[place].family in EXCHANGES and place not in unknown
+    ]
+    told = {place: read(code[place]) for place in exchanges}
+    behind = slice_of(flow, told, unknown=unknown) if told and subject.memory.has_values else ()
     loaded = any(code[place].family in LOADS for block in behind for place in block)
     return Slice(places, touching, shared, shared or loaded)
 
@@ -116,7 +122,9 @@ def noting(subject: Subject, found: Slice, doubts: Doubts, note: Note) -> dict[i
     for place in found.writes:
         accesses[place] = _taking(subject.flow.instructions[place], found.touching[place], accesses[place])
     copies = {place: _copying(subject, place, touch, doubts, note) for place, touch in found.copying.items()}
-    return accesses | copies | steps_of(subject.flow, found.writes)
+    code, places = subject.flow.instructions, {place for block in found.places for place in block}
+    forgotten = {place: forgetting(code[place]) for place in places & subject.unknown}
+    return forgotten | accesses | copies | steps_of(subject.flow, found.writes)
 
 
 def _taking(instruction: Instruction, touch: Touch, noted: Step) -> Step:
