@@ -18,10 +18,10 @@ from ..cta.sites import Slice
 from ..paths import OUTSIDE
 from ..tma.boxes import KINDS
 from ..values import Array
-from .alike import number_rows
 from .bounds import check_bounds, farthest
 from .listed_boxes import listings_of_boxes
 from .listing import listings_of
+from .numbering import number_rows
 from .phases import Part, Phases, find_phases
 from .sorted_accesses import Prologue, Sort, find_prologues
 from .uses import Use, uses_of

@@ -85,9 +85,7 @@ def test_what_a_thread_knows_is_never_among_what_is_unknown(code: list[str]) -> 
 def test_what_is_computed_from_data_is_not_followed() -> None:
     """Each iteration would compute a softmax whose result nobody knows, because a branch depends on it."""
     compute = ("FADD R0, R0, R1", "FMUL R0, R0, R0", "MUFU.EX2 R0, R0", "SHFL.BFLY PT, R1, R0, 0x1, 0x1f") * 20
-    flow = flow_of(
-        *FROM_X, LOAD_X.format("R0"), *compute, "FSETP.LT.AND P0, PT, R0, R1, PT", "@P0 BRA 0x20", "EXIT"
-    )
+    flow = flow_of(*FROM_X, LOAD_X.format("R0"), *compute, "FSETP.LT.AND P0, PT, R0, R1, PT", "@P0 BRA 0x20", "EXIT")
     unknown = find_unknown(flow, CONSTANTS, MEMORY)
     sizes = [sum(map(len, reaching(flow, jumps_of(flow), places))) for places in (frozenset(), unknown)]
     assert sizes == [len(flow.instructions), 3], "FSETP, which makes P0 unknown, BRA and EXIT"
