@@ -70,7 +70,9 @@ def _with_stores(
     if not loads_shared(flow, found, unknown):
         return found
     barriers = {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BARRIERS}
-    return slice_of(flow, {**stores, **barriers, **roots}, unknown=unknown)
+    # A copy is both: what tells where it comes from, and where in shared memory it goes.
+    both = {place: (*stores.get(place, ()), *names) for place, names in roots.items()}
+    return slice_of(flow, {**stores, **barriers, **both}, unknown=unknown)
 
 
 def is_shared(instruction: Instruction) -> bool:

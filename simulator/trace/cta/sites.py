@@ -13,7 +13,7 @@ from ...sass.decode import Instruction
 from ...sass.registers import read
 from ..accesses import COPY, Touch
 from ..compute.lanes import EXCHANGES
-from ..deciding import jumps_of, loads_shared, reaching, slice_of
+from ..deciding import jumps_of, loads_shared, names_of, reaching, slice_of
 from ..memory import copy_of_memory, load_of_memory
 from ..operands import Step, Threads
 from ..threads import forgetting, step_of
@@ -66,7 +66,7 @@ def find_slice(subject: Subject) -> Slice:
         for place, one in enumerate(flow.instructions)
         if is_access(one) and place not in copying
     }
-    roots = jumps_of(flow) | {place: touch.names for place, touch in touching.items()}
+    roots = jumps_of(flow) | _roots(touching, flow.instructions)
     roots |= {place: box.names for place, box in copying.items()}
     roots |= {place: (*touching[place].names, *read(flow.instructions[place])) for place in writes}
     return replace(_slice(subject, roots, touching), copying=copying, writes=writes)
@@ -79,12 +79,20 @@ def find_deciding_slice(subject: Subject) -> Slice:
     atomics = {place: Touch(_in_full(code[place])) for place in _chosen(found, code, ATOMICS)}
     if atomics:
         # Where they lie is of interest too: a branch that depends on them is refused by the name of a tensor.
-        found = _slice(
-            replace(subject, unknown=frozenset()), {place: touch.names for place, touch in atomics.items()} | jumps, {}
-        )
+        found = _slice(replace(subject, unknown=frozenset()), _roots(atomics, code) | jumps, {})
     loads = {place: Touch(_in_full(code[place])) for place in _chosen(found, code, LOADS)}
     touching = atomics | loads
-    return _slice(subject, {place: touch.names for place, touch in touching.items()} | jumps, touching)
+    return _slice(subject, _roots(touching, code) | jumps, touching)
+
+
+def _roots(touching: Mapping[int, Touch], code: Sequence[Instruction]) -> dict[int, tuple[str, ...]]:
+    """Place of an access -> registers that tell where it lies in global memory, and who takes part."""
+    return {
+        place: touch.names
+        if code[place].family != COPY
+        else (*touch.names[: len(touch.guards)], *names_of(code[place].operands[1]))
+        for place, touch in touching.items()
+    }
 
 
 def _chosen(found: Slice, code: Sequence[Instruction], families: frozenset[str]) -> list[int]:
@@ -106,7 +114,12 @@ def _slice(subject: Subject, roots: Mapping[int, tuple[str, ...]], touching: Map
 
 
 def _in_full(one: Instruction) -> Instruction:
-    """An access whose address says that it is one of 64 bits, as that of a compare-and-swap does not."""
+    """An access whose address says that it is one of 64 bits, as that of a compare-and-swap does not.
+
+    A copy names an address of shared memory, too, which is one of 32 bits.
+    """
+    if one.family == COPY:
+        return one
     return replace(one, operands=tuple(SHORT_ADDRESS.sub(r"[\1.64", operand) for operand in one.operands))
 
 
