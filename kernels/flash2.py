@@ -132,6 +132,15 @@ def twin(launch: Launch, problem: AttentionProblem) -> Twin:
 
 
 TWINS = MappingProxyType({"flash2": twin})
+RECOMMENDED = MappingProxyType(
+    {
+        (64, False): Config(block_m=64, block_n=64, num_warps=4, num_stages=3),
+        (64, True): Config(block_m=64, block_n=64, num_warps=4, num_stages=3, cta_order="m-reversed"),
+        (128, False): Config(block_m=64, block_n=64, num_warps=4, num_stages=3),
+        (128, True): Config(block_m=64, block_n=64, num_warps=4, num_stages=3, cta_order="m-reversed"),
+    }
+)
+"""(head dimension, causal) -> a configuration to begin with on Hopper (see `launch.registry.recommended`)."""
 
 
 def flash2(

@@ -20,6 +20,7 @@ import triton.language as tl
 
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention import AttentionProblem
+from ..simulator.schedules.config import Config
 from .launch.launch import Twin, check_runnable
 from .query_tile import finish, forward, key_tiles, online_softmax, place
 
@@ -67,9 +68,9 @@ def _item(
         q_block = q.load([slab, row, 0]).reshape(block_m, padded_dim)
     else:
         shape = [seqlen_q - row, head_dim]
-        own = tl.make_tensor_descriptor(q + first_row * head_dim, shape, [head_dim, 1], [block_m, padded_dim])
+        q_desc = tl.make_tensor_descriptor(q + first_row * head_dim, shape, [head_dim, 1], [block_m, padded_dim])
         # Grids have one dimension, so this is 0; the compiler takes it for a number that nothing else uses.
-        q_block = own.load([tl.program_id(1), 0])
+        q_block = q_desc.load([tl.program_id(1), 0])
 
     _, _, step, first, unmasked, masked_first, masked = key_tiles(
         row, q_tile, seqlen_q, seqlen_k, block_m, block_n, kv_order, causal, whole_n, 0
@@ -132,6 +133,16 @@ def twin(launch: Launch, problem: AttentionProblem) -> Twin:
 
 
 TWINS = MappingProxyType({"flash2_tma": twin})
+_WIDE = Config(block_m=128, block_n=128, num_warps=4, num_stages=2, warp_specialize=1)
+RECOMMENDED = MappingProxyType(
+    {
+        (64, False): Config(block_m=64, block_n=128, num_warps=4, num_stages=2),
+        (64, True): Config(block_m=64, block_n=128, num_warps=4, num_stages=2, cta_order="m-reversed"),
+        (128, False): _WIDE,
+        (128, True): _WIDE.but(cta_order="m-reversed"),
+    }
+)
+"""(head dimension, causal) -> a configuration to begin with on Hopper (see `launch.registry.recommended`)."""
 
 
 def flash2_tma(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -198,6 +198,10 @@ def output_twin(launch: Launch, problem: AttentionProblem) -> Twin:
 ROUNDINGS = Roundings(scores=1)
 """S is stored."""
 TWINS = MappingProxyType({"scores": scores_twin, "softmax": softmax_twin, "output": output_twin})
+_NARROW = Config(block_m=128, block_n=128, num_warps=8, num_stages=3)
+_WIDE = Config(block_m=128, block_n=64, num_warps=4, num_stages=4)
+RECOMMENDED = MappingProxyType({(64, False): _NARROW, (64, True): _NARROW, (128, False): _WIDE, (128, True): _WIDE})
+"""(head dimension, causal) -> a configuration to begin with on Hopper (see `launch.registry.recommended`)."""
 
 
 def naive(

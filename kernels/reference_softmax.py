@@ -45,7 +45,7 @@ def judge_softmax(y: torch.Tensor, x: torch.Tensor, *, block_n: int, safe: bool 
         largest = x.double().masked_fill(torch.isinf(x), 0.0).abs().amax(dim=-1)
     # Rows stand where `judge` has heads.
     return judge(
-        *(one.flatten(0, 1) for one in (y, softmax(x), softmax(x, working=True))),
+        *(rows.flatten(0, 1) for rows in (y, softmax(x), softmax(x, working=True))),
         ulps=1,
         largest_score=(largest + roundings).flatten(0, 1),
     )

@@ -166,7 +166,7 @@ def explain_launch(launch: Launch, prediction: LaunchPrediction, device: Device)
     flow = costs[0].flow if costs else find_flow(decode(launch.resources.code.sass))
     executed = _executed(flow, launch)
     issued = executed or [cost.issues for cost in costs] or [np.zeros(len(flow.instructions), dtype=np.int64)]
-    step_costs = {name: one for cost in costs for name, one in cost.steps.items()}
+    step_costs = {name: step_cost for cost in costs for name, step_cost in cost.steps.items()}
     return LaunchExplanation(
         prediction=prediction,
         reason=reason,
@@ -182,7 +182,7 @@ def _executed(flow: Flow, launch: Launch) -> list[np.ndarray] | None:
     """How often each instruction runs in all CTAs of each class; None where nobody knows it before the launch."""
     assert launch.resources.code is not None
     if launch.traced:
-        return [one.issued for one in launch.traced]
+        return [code.issued for code in launch.traced]
     try:
         return [executions(flow, launch, launch.resources.code.constants).per_place(flow)]
     except ValueError:
@@ -198,23 +198,23 @@ def _steps(
     cycles *= clocks.busy_hz / clocks.counted_hz
     busy_sms = min(device.sms, launch.cta_count)
     beside = max(1.0, min(resident, launch.cta_count / device.sms))
-    found = []
-    for name, own in costs.items():
-        pipes = dict(zip(COMPILED_PIPES, own.pipe_cycles, strict=True))
-        full = max(own.pipe_cycles)
+    step_shares = []
+    for name, step_cost in costs.items():
+        pipes = dict(zip(COMPILED_PIPES, step_cost.pipe_cycles, strict=True))
+        full = max(step_cost.pipe_cycles)
         shares = {pipe: pipes[pipe] / full if full else 0.0 for pipe in PIPES}
-        found.append(
+        step_shares.append(
             StepShare(
                 name=name,
                 executions=counts[name],
-                alone_cycles=own.critical_path_cycles,
+                alone_cycles=step_cost.critical_path_cycles,
                 full_cycles=full,
                 pipes=shares,
                 # CTAs that do not fill their SM take no less than each of them takes alone.
-                cycles_fraction=max(full, own.critical_path_cycles / beside) * counts[name] / busy_sms / cycles,
+                cycles_fraction=max(full, step_cost.critical_path_cycles / beside) * counts[name] / busy_sms / cycles,
             )
         )
-    return tuple(found)
+    return tuple(step_shares)
 
 
 def _lines(flow: Flow, costs: Sequence[CompiledCost], executed: Sequence[np.ndarray]) -> tuple[Line, ...]:

@@ -13,8 +13,8 @@ def unknown(name: str, known: Collection[str], where: str = "") -> str:
     Args:
         known: names that exist; where: what lists them all, said where none is near and they are many.
     """
-    by_lower = {each.lower(): each for each in known}
-    near = [by_lower[each] for each in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    near = [by_lower[lowered] for lowered in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
     if near:
         return f"{name!r} is unknown: did you mean {', '.join(near)}?"
     if len(known) <= FEW or not where:

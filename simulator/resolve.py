@@ -96,7 +96,7 @@ def _with(launches: Launches, resources: Sequence[Resources] | None) -> Launches
     """The launches with resources of each."""
     if resources is None:
         return launches
-    return tuple(replace(launch, resources=own) for launch, own in zip(launches, resources, strict=True))
+    return tuple(replace(launch, resources=taken) for launch, taken in zip(launches, resources, strict=True))
 
 
 def _given(launches: Launches, registers: int | None, smem_bytes: int | None) -> Launches:
@@ -104,11 +104,11 @@ def _given(launches: Launches, registers: int | None, smem_bytes: int | None) ->
     if registers is None and smem_bytes is None:
         return launches
 
-    def given(own: Resources) -> Resources:
+    def given(taken: Resources) -> Resources:
         return replace(
-            own,
-            registers_per_thread=own.registers_per_thread if registers is None else registers,
-            smem_bytes_per_cta=own.smem_bytes_per_cta if smem_bytes is None else smem_bytes,
+            taken,
+            registers_per_thread=taken.registers_per_thread if registers is None else registers,
+            smem_bytes_per_cta=taken.smem_bytes_per_cta if smem_bytes is None else smem_bytes,
             origin="given",
         )
 

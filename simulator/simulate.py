@@ -19,6 +19,7 @@ from .refusal import DoesNotFit, granted
 from .residency.device_memory import peak_bytes
 from .resolve import Resolved, ResourcesOf, launches_of, resolve
 from .schedules.config import Config
+from .schedules.registry import DEFAULT_SCHEDULE
 from .simulate_launches import check_settings, simulate_launches
 
 __all__ = [
@@ -36,7 +37,7 @@ __all__ = [
 def simulate(
     problem: Problem,
     *,
-    schedule: str = "flash2",
+    schedule: str = DEFAULT_SCHEDULE,
     config: Config | None = None,
     device: Device | str = "h200",
     l2: str = "cold",
@@ -80,7 +81,7 @@ def simulate(
 def simulate_with_timeline(
     problem: Problem,
     *,
-    schedule: str = "flash2",
+    schedule: str = DEFAULT_SCHEDULE,
     config: Config | None = None,
     device: Device | str = "h200",
     l2: str = "cold",

@@ -77,8 +77,8 @@ def only_missing(compile_: ResourcesOf, device: Device) -> ResourcesOf:
         answers: Answers = [None] * len(pipelines)
         missing = [number for number, chain in enumerate(pipelines) if resources_of_all(chain, device) is None]
         if missing:
-            found = compile_([pipelines[number] for number in missing])
-            for number, answer in zip(missing, found, strict=True):
+            compiled = compile_([pipelines[number] for number in missing])
+            for number, answer in zip(missing, compiled, strict=True):
                 answers[number] = answer
         return answers
 

@@ -86,7 +86,7 @@ def simulate_calls(
     from .kernels.compile.call import KernelCall
     from .kernels.compile.calls import CompiledCall, compile_calls
 
-    outcomes = iter(compile_calls([one for one in calls if isinstance(one, KernelCall)], device, workers=workers))
+    outcomes = iter(compile_calls([call for call in calls if isinstance(call, KernelCall)], device, workers=workers))
     asked: list[CompiledLaunch] = []
     for call in calls:
         if not isinstance(call, KernelCall):

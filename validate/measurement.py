@@ -40,9 +40,9 @@ class Machine:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "Machine":
+    def from_dict(cls, entry: Mapping[str, Any]) -> "Machine":
         """The machine of a JSON object. Raises: TypeError: a field is missing or unknown."""
-        return cls(**told)
+        return cls(**entry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +76,9 @@ class Timing:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "Timing":
+    def from_dict(cls, entry: Mapping[str, Any]) -> "Timing":
         """The timing of a JSON object. Raises: TypeError: a field is missing or unknown."""
-        return cls(**told)
+        return cls(**entry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +104,9 @@ class LaunchMeasurement:
         return asdict(self) | {"grid": list(self.grid)}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "LaunchMeasurement":
+    def from_dict(cls, entry: Mapping[str, Any]) -> "LaunchMeasurement":
         """The launch of a JSON object. Raises: KeyError, TypeError: a field is missing or unknown."""
-        return cls(**{**told, "grid": tuple(told["grid"])})
+        return cls(**{**entry, "grid": tuple(entry["grid"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,15 +152,15 @@ class Measurement:
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "Measurement":
+    def from_dict(cls, entry: Mapping[str, Any]) -> "Measurement":
         """The measurement of a JSON object. Raises: KeyError, TypeError: a field is missing or unknown."""
         parts = {
-            "timing": told["timing"] and Timing.from_dict(told["timing"]),
-            "launches": tuple(LaunchMeasurement.from_dict(each) for each in told["launches"]),
-            "oracle_error": inf if told["oracle_error"] is None else told["oracle_error"],
-            "doubts": tuple(told["doubts"]),
+            "timing": entry["timing"] and Timing.from_dict(entry["timing"]),
+            "launches": tuple(LaunchMeasurement.from_dict(launch) for launch in entry["launches"]),
+            "oracle_error": inf if entry["oracle_error"] is None else entry["oracle_error"],
+            "doubts": tuple(entry["doubts"]),
         }
-        return cls(**{**told, **parts})
+        return cls(**{**entry, **parts})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,14 +175,14 @@ class Lost:
         return {"key": self.key, "lost": self.reason}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "Lost":
+    def from_dict(cls, entry: Mapping[str, Any]) -> "Lost":
         """The lost point of a JSON object. Raises: KeyError: a field is missing."""
-        return cls(key=told["key"], reason=told["lost"])
+        return cls(key=entry["key"], reason=entry["lost"])
 
 
 Outcome = Measurement | Lost
 
 
-def outcome_from_dict(told: Mapping[str, Any]) -> Outcome:
+def outcome_from_dict(entry: Mapping[str, Any]) -> Outcome:
     """The measurement, or lost point, of a JSON object. Raises: KeyError, TypeError: it is neither."""
-    return Lost.from_dict(told) if "lost" in told else Measurement.from_dict(told)
+    return Lost.from_dict(entry) if "lost" in entry else Measurement.from_dict(entry)

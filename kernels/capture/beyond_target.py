@@ -17,11 +17,11 @@ def refusal_of(name: str, ir: str, capability: int) -> str:
     Args:
         name: of the kernel; ir: Triton's first IR as text; capability: of the target, e.g. 90.
     """
-    found = GATHERS.search(ir)
-    if found is None or capability >= GATHER_CAPABILITY:
+    match = GATHERS.search(ir)
+    if match is None or capability >= GATHER_CAPABILITY:
         return ""
     return (
-        f"kernel {name}: line {_line(found[2], ir)}: {found[1]} through a tensor descriptor needs "
+        f"kernel {name}: line {_line(match[2], ir)}: {match[1]} through a tensor descriptor needs "
         f"sm_{GATHER_CAPABILITY} or newer, the target is sm_{capability}: take pointers"
     )
 
@@ -30,8 +30,8 @@ def _line(location: str, ir: str) -> int:
     """Line of the source that a location of the IR leads to; 0 where it leads nowhere."""
     places = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", ir, re.M))
     while (text := places.pop(location, None)) is not None:
-        if found := PLACE.search(text):
-            return int(found[1])
+        if match := PLACE.search(text):
+            return int(match[1])
         if inner := NAMED.search(text):
             location = inner[0]
     return 0

@@ -144,31 +144,31 @@ def address_of(tensor: RecordedTensor) -> int:
 
 def _run_time(capture: Capture, signature: Mapping[str, Any]) -> dict[str, int | float]:
     """Values of what the kernel is passed when it runs; behind a descriptor, of its shape and strides."""
-    found: dict[str, int | float] = {}
+    values: dict[str, int | float] = {}
     for name, kind in signature.items():
         if kind == "constexpr":
             continue
         if name in capture.tensors:
             tensor = capture.tensors[name]
-            found[name] = address_of(tensor)
+            values[name] = address_of(tensor)
             if name in capture.blocks:
-                found |= {f"{name}.shape[{axis}]": size for axis, size in enumerate(tensor.shape)}
-                found |= {f"{name}.stride[{axis}]": size for axis, size in enumerate(tensor.strides)}
+                values |= {f"{name}.shape[{axis}]": size for axis, size in enumerate(tensor.shape)}
+                values |= {f"{name}.stride[{axis}]": size for axis, size in enumerate(tensor.strides)}
         elif isinstance(capture.arguments[name], int | float):
-            found[name] = capture.arguments[name]
-    return found
+            values[name] = capture.arguments[name]
+    return values
 
 
 def _storages(capture: Capture) -> tuple[Storage, ...]:
-    found: dict[int, Storage] = {}
+    storages: dict[int, Storage] = {}
     for name, tensor in capture.tensors.items():
-        known = found.get(tensor.storage)
+        known = storages.get(tensor.storage)
         if known is None or known.values is None:
             number, size = tensor.storage, tensor.storage_bytes
             first = known.name if known else name
             whole = tensor.dtype in WHOLE
-            found[number] = Storage(number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor))
-    return tuple(found.values())
+            storages[number] = Storage(number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor))
+    return tuple(storages.values())
 
 
 def _values(tensor: RecordedTensor) -> bytes | None:

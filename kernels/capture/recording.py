@@ -77,10 +77,10 @@ class Recorder:
             try:
                 for config in configs:
                     self._label = str(config)
-                    own = config.all_kwargs()
+                    options = config.all_kwargs()
                     if config.pre_hook is not None:
-                        config.pre_hook({**tuner.nargs, **kwargs, **own})
-                    tuner.fn.run(*args, **{**kwargs, **own})
+                        config.pre_hook({**tuner.nargs, **kwargs, **options})
+                    tuner.fn.run(*args, **{**kwargs, **options})
             finally:
                 self._tuned, self._label = before
                 tuner.nargs = None
@@ -140,4 +140,8 @@ def needs_arguments(function: Any) -> str:
     """Names of the parameters that a call without arguments lacks, as a text; empty where there are none."""
     parameters = inspect.signature(function).parameters.values()
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return ", ".join(one.name for one in parameters if one.default is one.empty and one.kind not in variadic)
+    return ", ".join(
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in variadic
+    )

@@ -71,8 +71,8 @@ class ReplayRecorder(Recorder):
             def launch() -> Any:
                 return original(function, *moved, grid=grid, warmup=False, **named)
 
-            told = self.captured(function, moved, grid, named)
-            self.replays.append(Replay(name=told.name, grid=told.grid, launch=launch))
+            capture = self.captured(function, moved, grid, named)
+            self.replays.append(Replay(name=capture.name, grid=capture.grid, launch=launch))
             try:
                 return launch()
             except OutOfResources:  # a configuration of the autotuner that does not fit; the prediction refuses it too

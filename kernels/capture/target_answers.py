@@ -97,8 +97,8 @@ class _AsOnGpu(TorchFunctionMode):
             options["device"] = "meta"
         if function is torch.Tensor.cuda:
             return args[0]
-        if function is torch.Tensor.to and any(_is_cuda(one) for one in (*args[1:], options.get("device"))):
-            args = (args[0], *(one for one in args[1:] if not _is_cuda(one)))
+        if function is torch.Tensor.to and any(_is_cuda(argument) for argument in (*args[1:], options.get("device"))):
+            args = (args[0], *(argument for argument in args[1:] if not _is_cuda(argument)))
             options.pop("device", None)
             return function(*args, **options) if len(args) > 1 or options else args[0]
         return function(*(args if _is_registered(function) else _together(args)), **options)
@@ -159,7 +159,7 @@ def _is_cuda(device: Any) -> bool:
 
 def _driver(device: Device, capability: tuple[int, ...]) -> Any:
     """What Triton asks for its GPU."""
-    told = {
+    properties = {
         "max_shared_mem": device.smem_per_cta_bytes,
         "max_num_regs": device.registers_per_sm,
         "multiprocessor_count": device.sms,
@@ -176,5 +176,5 @@ def _driver(device: Device, capability: tuple[int, ...]) -> Any:
         set_current_device=lambda *_: None,
         get_active_torch_device=lambda: torch.device("meta"),
         get_device_interface=lambda: torch.cuda,
-        utils=SimpleNamespace(get_device_properties=lambda *_: told),
+        utils=SimpleNamespace(get_device_properties=lambda *_: properties),
     )

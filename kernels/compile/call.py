@@ -58,13 +58,13 @@ def to_plain(call: KernelCall | RefusedCall) -> dict[str, Any]:
     plain = {name: getattr(call, name) for name in KernelCall.__slots__}
     plain["storages"] = [
         {
-            "number": one.number,
-            "size_bytes": one.size_bytes,
-            "name": one.name,
-            "whole": one.whole,
-            "values": None if one.values is None else base64.b64encode(zlib.compress(one.values, 1)).decode(),
+            "number": storage.number,
+            "size_bytes": storage.size_bytes,
+            "name": storage.name,
+            "whole": storage.whole,
+            "values": None if storage.values is None else base64.b64encode(zlib.compress(storage.values, 1)).decode(),
         }
-        for one in call.storages
+        for storage in call.storages
     ]
     return plain | {"job": dict(call.job), "arguments": dict(call.arguments)}
 
@@ -75,8 +75,11 @@ def from_plain(plain: Mapping[str, Any]) -> KernelCall | RefusedCall:
         return RefusedCall(**{**plain, "grid": tuple(plain["grid"])})
     storages = tuple(
         Storage(
-            **{**one, "values": None if one["values"] is None else zlib.decompress(base64.b64decode(one["values"]))}
+            **{
+                **storage,
+                "values": None if storage["values"] is None else zlib.decompress(base64.b64decode(storage["values"])),
+            }
         )
-        for one in plain["storages"]
+        for storage in plain["storages"]
     )
     return KernelCall(**{**plain, "grid": tuple(plain["grid"]), "storages": storages})

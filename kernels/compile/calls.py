@@ -61,7 +61,10 @@ def compile_calls(
 
 def call_key(job: Mapping[str, Any]) -> str:
     """Name of a job's result in the cache: the IR holds all that the compiler sees of a launch."""
-    made_by = [triton.__version__, *(Path(str(one.__file__)).read_text(encoding="utf-8") for one in (worker, ttir))]
+    made_by = [
+        triton.__version__,
+        *(Path(str(module.__file__)).read_text(encoding="utf-8") for module in (worker, ttir)),
+    ]
     text = json.dumps([dict(job), made_by], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -74,7 +77,7 @@ def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Compil
     call = _with_workspace(call, int(answer["workspace_bytes"]))
     bank = constant_bank(
         int(call.job["capability"]),
-        [Parameter(**told) for told in code["parameters"]],
+        [Parameter(**parameter) for parameter in code["parameters"]],
         {**call.arguments, **_descriptors(call, answer["boxes"])},
         grid=call.grid,
         warps=outcome.resources.warps_per_cta,
@@ -98,12 +101,12 @@ def _with_workspace(call: KernelCall, bytes_per_cta: int) -> KernelCall:
 def _descriptors(call: KernelCall, boxes: Sequence[Sequence[int]]) -> dict[str, int]:
     """Parameter -> the descriptor that the host would make of it, as a number. Args: boxes: of each, in order."""
     types = {name: kind for name, kind in call.job["signature"] if kind.startswith(DESCRIPTOR)}
-    found = {}
+    descriptors = {}
     for (name, kind), box in zip(types.items(), boxes, strict=False):
         shape, strides = (
             [int(call.arguments[f"{name}.{what}[{axis}]"]) for axis in range(len(box))] for what in ("shape", "stride")
         )
         size = ELEMENT_BYTES[kind[len(DESCRIPTOR) : kind.index("[")]]
         image = image_of(int(call.arguments[name]), shape, strides, box, size)
-        found[name] = int.from_bytes(image, "little")
-    return found
+        descriptors[name] = int.from_bytes(image, "little")
+    return descriptors

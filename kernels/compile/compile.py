@@ -78,11 +78,11 @@ def compile_many(
             keys.append((key, launch, job))
     outcomes: list[Outcome] = []
     with answers_of(jobs, workers) as answer:
-        for found in keys:
-            if isinstance(found, Failure):
-                outcomes.append(found)
+        for keyed in keys:
+            if isinstance(keyed, Failure):
+                outcomes.append(keyed)
             else:
-                key, launch, job = found
+                key, launch, job = keyed
                 outcomes.append(_outcome(answer(key), launch, job, device))
             if progress:
                 progress(len(outcomes), len(keys))
@@ -133,7 +133,7 @@ def _code(answer: dict[str, Any], launch: Launch, job: dict[str, Any], resources
     """Launches share code, but not their arguments."""
     bank = constant_bank(
         job["capability"],
-        [Parameter(**told) for told in answer["parameters"]],
+        [Parameter(**parameter) for parameter in answer["parameters"]],
         job["arguments"],
         grid=launch.grid,
         warps=resources.warps_per_cta,

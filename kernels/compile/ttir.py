@@ -51,11 +51,11 @@ def source_lines(disassembly: str) -> list[list[Any]]:
     Args:
         disassembly: what `nvdisasm -g -c` prints of a cubin.
     """
-    found: list[list[Any]] = []
+    changes: list[list[Any]] = []
     now: list[Any] = []
     for line in disassembly.splitlines():
-        if told := LINE.match(line):
-            now = [told[1], int(told[2])]
-        elif (place := PLACE.match(line)) and now and (not found or found[-1][1:] != now):
-            found.append([int(place[1], 16), *now])
-    return found
+        if match := LINE.match(line):
+            now = [match[1], int(match[2])]
+        elif (place := PLACE.match(line)) and now and (not changes or changes[-1][1:] != now):
+            changes.append([int(place[1], 16), *now])
+    return changes

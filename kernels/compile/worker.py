@@ -90,9 +90,9 @@ def parameter_types(job: dict[str, Any]) -> list[tuple[str, str]]:
         if kind == "constexpr":
             continue
         flat.append((name, kind))
-        if found := DESCRIPTOR.match(kind):
+        if match := DESCRIPTOR.match(kind):
             # The compiler passes shape and strides beside a descriptor.
-            axes = range(len(found[1].split(",")))
+            axes = range(len(match[1].split(",")))
             flat += [(f"{name}.shape[{axis}]", "i32") for axis in axes]
             flat += [(f"{name}.stride[{axis}]", "i64") for axis in axes]
     return flat
@@ -138,7 +138,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     }
     if job.get("code"):
         result["workspace_bytes"] = metadata.global_scratch_size
-        result["boxes"] = [told["block_size"] for told in metadata.tensordesc_meta or ()]
+        result["boxes"] = [box["block_size"] for box in metadata.tensordesc_meta or ()]
         result["code"] = {
             "sass": RUNS.sub(" ", inspect(cubin, "-sass")),
             "parameters": parameters(job, inspect(cubin, "-elf")),

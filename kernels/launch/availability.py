@@ -20,13 +20,13 @@ def missing_package() -> str | None:
 def _other_triton() -> str | None:
     """Why the Triton that is here is none that is supported."""
     try:
-        found = version("triton")
+        installed = version("triton")
     except PackageNotFoundError:  # built from source: nobody knows of which version
         return None
     oldest, newest = TRITON
-    if _minor(oldest) <= _minor(found) <= _minor(newest):
+    if _minor(oldest) <= _minor(installed) <= _minor(newest):
         return None
-    return f"triton {found} is installed: must be {oldest} to {newest} (pip install 'tilesight[gpu]')"
+    return f"triton {installed} is installed: must be {oldest} to {newest} (pip install 'tilesight[gpu]')"
 
 
 def _minor(text: str) -> tuple[int, int]:

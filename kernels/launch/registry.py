@@ -8,6 +8,7 @@ from typing import Any
 from ... import kernels
 from ...simulator.launch.program import Launch
 from ...simulator.problems.problem import Problem
+from ...simulator.schedules.config import Config
 from ...simulator.schedules.registry import all_schedules
 from .launch import Roundings, Twin
 
@@ -21,18 +22,29 @@ def twinned() -> tuple[str, ...]:
 @cache
 def _twins() -> dict[str, Any]:
     """Launch name -> function; launches of one name in several schedules are one kernel."""
-    found: dict[str, Any] = {}
+    twins: dict[str, Any] = {}
     for name in twinned():
         for launch_name, function in import_module(f"{kernels.__name__}.{name}").TWINS.items():
-            if found.setdefault(launch_name, function) is not function:
+            if twins.setdefault(launch_name, function) is not function:
                 raise ValueError(f"launch {launch_name!r} has two kernels, one of them in {name}")
-    return found
+    return twins
 
 
 def roundings_of(schedule: str) -> Roundings:
     """How often the kernels of a schedule round; once, at the end, where their module says nothing."""
-    found: Roundings = getattr(import_module(f"{kernels.__name__}.{schedule}"), "ROUNDINGS", Roundings())
-    return found
+    roundings: Roundings = getattr(import_module(f"{kernels.__name__}.{schedule}"), "ROUNDINGS", Roundings())
+    return roundings
+
+
+def recommended() -> dict[tuple[str, int, bool], Config]:
+    """(schedule, head dimension, causal) -> a configuration to begin with on Hopper (sm_90), fp16 and bf16.
+
+    `RECOMMENDED` of the modules that have one: the fastest measured at long sequences (docs/kernel-speed.md); short
+    causal ones are faster `longest-first`. A test compiles each: no kernel spills, and every product runs on wgmma.
+    """
+    modules = {name: import_module(f"{kernels.__name__}.{name}") for name in twinned()}
+    tables = {name: getattr(module, "RECOMMENDED", {}) for name, module in modules.items()}
+    return {(name, *shape): config for name, table in tables.items() for shape, config in table.items()}
 
 
 def find_twin(launch: Launch, problem: Problem) -> Twin:

@@ -156,8 +156,8 @@ def launch_roofline(launch: Launch, device: Device, *, l2: Literal["cold", "warm
         dtype=launch.dtype,
         read_bytes=sum(min(sizes[name], asked) for name, asked in read.items()),
         write_bytes=sum(min(sizes[name], asked) for name, asked in totals.store_bytes.items()),
-        tensor_flop=sum(times * matmul.flop for one, times in work for matmul in one.matmuls),
-        exp_count=sum(times * one.exp_count for one, times in work),
+        tensor_flop=sum(times * matmul.flop for step_work, times in work for matmul in step_work.matmuls),
+        exp_count=sum(times * step_work.exp_count for step_work, times in work),
         smem_fill_bytes=0,
         l2=l2,
     )

@@ -1,1 +1,1 @@
-"""Compiled loops: plain arrays, numbers and named tuples; only `engine` and `cache` come in here."""
+"""Compiled loops: plain arrays, numbers and named tuples; only `engine`, `residency` and `sm` import them."""

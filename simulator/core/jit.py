@@ -100,10 +100,10 @@ class SharedCacheFile(IndexDataCacheFile):
 
     def _load_index(self) -> dict[Any, str]:
         try:
-            found: dict[Any, str] = super()._load_index()
+            index: dict[Any, str] = super()._load_index()
         except Exception:  # as above
             return {}
-        return found
+        return index
 
 
 def _cannot_keep(why: str) -> None:

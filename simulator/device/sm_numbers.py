@@ -195,14 +195,14 @@ def sm_of(compute_capability: str, table: Mapping[str, Any]) -> SmNumbers:
     """
     if not isinstance(table, Mapping):
         raise ValueError(f"{SM_TABLE} = {table!r}: must be a table [{SM_TABLE}] with numbers of the architecture")
-    own = architecture_of(compute_capability)
-    if BASE not in table and own not in architectures():
+    architecture = architecture_of(compute_capability)
+    if BASE not in table and architecture not in architectures():
         raise ValueError(
-            f"compute_capability = {compute_capability!r}: no numbers of {own}'s SMs are known; "
+            f"compute_capability = {compute_capability!r}: no numbers of {architecture}'s SMs are known; "
             f'name those to take in a table [{SM_TABLE}], such as base = "{architectures()[-1]}"'
         )
     try:
-        base = load_sm(own) if BASE not in table else _base(table[BASE])
+        base = load_sm(architecture) if BASE not in table else _base(table[BASE])
         return _numbers(table, base) if table else base
     except ValueError as error:
         raise ValueError(f"[{SM_TABLE}] {error}") from None

@@ -82,5 +82,5 @@ def html_table(head: str, columns: Sequence[Column], notes: Sequence[str] = ()) 
         for texts in zip(*(column.cells for column in columns), strict=True)
     )
     body = "".join(f"<tr>{row}</tr>" for row in rows)
-    told = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    return f"<p>{escape(head)}</p><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{told}"
+    remarks = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return f"<p>{escape(head)}</p><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{remarks}"

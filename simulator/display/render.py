@@ -87,9 +87,9 @@ class Bound(Protocol):
         """Its share of the time."""
 
 
-def bound_text(one: Bound) -> str:
+def bound_text(bound: Bound) -> str:
     """What binds a prediction, and its share of the time, e.g. `issue 95 %`."""
-    return f"{one.bottleneck} {percent(one.bottleneck_share)}"
+    return f"{bound.bottleneck} {percent(bound.bottleneck_share)}"
 
 
 def wrapped(lines: Sequence[str], width: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""How fast the SMs of a launch tick: by what it executes at once, and by power after a while."""
+"""The SM clock of a launch: what its instructions leave of it at once, and what the power limit leaves of it later."""
 
 from collections.abc import Mapping
 from statistics import NormalDist
@@ -11,7 +11,7 @@ from ..launch.program import Launch
 from ..sm.step_cost import StepCost
 
 ROUNDS = 8
-"""Until the clock and the traffic of HBM agree."""
+"""Rounds of the iteration in which clock and HBM traffic settle; each follows from the other."""
 
 
 class Clocks(NamedTuple):
@@ -27,10 +27,10 @@ class Clocks(NamedTuple):
 
 
 def clocks_of(launch: Launch, costs: Mapping[str, StepCost], executions: Mapping[str, int], device: Device) -> Clocks:
-    """Clocks of a launch: matmuls lower that of their cluster of SMs at once, whatever their share of the time.
+    """Clocks of a launch: matrix products lower that of their cluster of SMs at once, whatever their share of the time.
 
-    Where its tensor cores rest for long enough, a cluster's clock rises, and the next matmuls begin slowly;
-    CTAs of one cluster fill each other's pauses.
+    A cluster whose tensor cores idle for long enough raises its clock, and its next products begin slowly.
+    The pauses of one CTA are filled by the other CTAs of its cluster.
 
     Args:
         costs: step name -> cost.
@@ -68,7 +68,7 @@ class Activity(NamedTuple):
 
 
 def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> float:
-    """What power leaves of the clock of a launch that is repeated: all of it up to a limit, and then less and less.
+    """The clock of a launch that repeats until the power limit acts: unchanged below the limit, ever lower above it.
 
     Power goes with activity and with a power of the clock. What the tensor cores and HBM take follows from the two
     clocks under load that `tilesight calibrate` measures. What has no matmuls keeps its clock.
@@ -98,7 +98,7 @@ def sustained_clock_hz(clock_hz: float, activity: Activity, device: Device) -> f
 def clock_ratio_per_sm(clocks: Clocks, device: Device) -> np.ndarray:
     """Cycles that are counted for one of each SM that runs a launch; float64 (SMs,).
 
-    Every cluster of SMs has a clock of its own. At the boost clock all are equal; below it they part.
+    Every cluster of SMs has its own clock. At the boost clock all are equal; below it they differ.
     """
     spread = device.gpc_clock_spread if clocks.busy_hz < device.boost_clock_hz else 0.0
     ranks = device.sm.clock_cluster_ranks

@@ -1,9 +1,8 @@
-"""What the rest of a launch comes to, from windows of it: per step, per byte stored, and per byte touched first.
+"""Extrapolates a launch from windows of it. In: counters per window, and the exact work of the rest. Out: its counters.
 
-Each counter goes with what causes it.
-What HBM reads for the first time goes with what is touched for the first time, which is known exactly;
-what it reads again goes with the steps. What it writes goes with what is stored, which leaves L2 or stays.
-The fabric carries what is touched first, and else goes with the steps, as L2 reads, L1 hits and cycles do.
+Each counter scales with its cause. First reads of HBM scale with the bytes that are touched for the first time, which
+are known exactly; repeated reads scale with the steps executed. HBM writes scale with the bytes stored, less what stays
+in L2. Fabric traffic has both parts: first touches, and steps. L2 reads, L1 hits and cycles scale with the steps.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ L1 hits to all of it, since what one does not serve the other does."""
 LEAST_OF_HBM, LEAST_OF_ASKED = 0.1, 0.25
 """That tenth, and that quarter."""
 QUARTERS = 4
-"""Parts of the past that each continue the launch on their own: how far they disagree is the error."""
+"""Parts of the past that each extrapolate the launch by themselves; how far they disagree is the error."""
 AMPLIFIED = 4.0
 """A drift between the halves of the past counts for so many times their length at most."""
 
@@ -68,7 +67,7 @@ class Past:
 
     @property
     def windows(self) -> int:
-        """The largest power of two of them, from the newest back: they are what counts."""
+        """The newest windows, as many as the largest power of two; older ones no longer count."""
         return 1 << (len(self.deltas).bit_length() - 1) if self.deltas else 0
 
     @property
@@ -90,7 +89,7 @@ class Past:
 
 
 def first_touches(seen: np.ndarray, touched: float) -> np.ndarray:
-    """What touching so many bytes for the first time adds to the snapshot.
+    """What so many bytes touched for the first time add to the snapshot.
 
     Args:
         seen: sum of windows.
@@ -127,7 +126,7 @@ def rest_of(seen: np.ndarray, work: Work, touched: float, full: bool) -> np.ndar
 
 
 def errors_of(past: Past, work: Work, touched: float, full: bool, windows: float) -> np.ndarray:
-    """How far off the rest may be, by how much parts of the past differ in what they say of it.
+    """Error of an extrapolated rest: how far the extrapolations from parts of the past differ.
 
     Args:
         work, touched, full: as in `rest_of`.

@@ -5,9 +5,9 @@ A granule of a tensor is the largest rectangle that every tile of every launch c
 or one 128-byte line (`line`).
 Where these are too many and too small, one of a few, along diagonals, stands for its neighbours (decision 0004).
 Tensors of millions of granules are folded: granule numbers repeat after a window of many L2 capacities;
-what is touched again after so much else would not be found in L2 anyway.
-A number that comes to mean another granule leaves L2 first:
-CTAs that run together may lie windows apart, and find nothing of each other's.
+data that are touched again after so much other traffic would have been evicted from L2 anyway.
+Before a number is reused for another granule, its old granule is dropped from L2:
+CTAs that run at the same time may be whole windows apart, and must not hit each other's data.
 """
 
 from collections.abc import Collection

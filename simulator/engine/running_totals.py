@@ -1,4 +1,4 @@
-"""What any stretch of a program's items does, exactly: the difference of two running totals over one period."""
+"""Exact work of any range of items: the difference of two running totals, taken over one period of the program."""
 
 from dataclasses import dataclass
 

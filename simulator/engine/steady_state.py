@@ -1,9 +1,9 @@
-"""Large grids stay cheap by steady state: what repeats itself is stepped through for a while, and then continued.
+"""Large grids stay cheap: a launch in steady state is simulated for a while, and the rest of it is extrapolated.
 
-The grid is stepped through in windows of about a wave. Once the L2 has settled and holds nothing older than the launch,
-each quarter of the windows since then says what the rest would come to, and so do the older and the newer half.
-Where they differ by no more than the tolerances of `extrapolate`, over what would be skipped, it is skipped;
-else the grid is stepped on, and there is more to go by. The end is always stepped through.
+The grid is simulated in windows of about a wave. Once the L2 has settled and holds nothing older than the launch,
+each quarter of the windows since then gives an extrapolation of the rest, and so do the older and the newer half.
+Where these differ by no more than the tolerances of `extrapolate`, the rest is skipped. Otherwise the simulation goes
+on, and the next attempt has more windows. The end of the grid is always simulated.
 """
 
 from math import ceil
@@ -22,13 +22,13 @@ from .running_totals import running_totals
 from .touched import touched_bytes
 
 PAST_SHARE, MOST_PAST = 12, 16
-"""Windows that the past must have: this part of the grid, but no more than so many; a few may agree by chance."""
+"""Windows before the first attempt: a twelfth of the grid's, at most sixteen; fewer may agree by chance."""
 FEWEST_WINDOWS, MOST_WINDOWS = 8, 256
-"""Windows of a grid that is worth it; above the second number they get longer."""
+"""Fewest windows of a grid that is extrapolated; above the second number windows get longer."""
 LONGEST_WINDOW_WAVES = 16
-"""But no longer than this: a skip ends at a window."""
+"""Longest window, as a skip ends where a window ends."""
 MOST_ENDS = 1 << 16
-"""Ends of a skip that are looked at for one of whole waves."""
+"""Places that are tried as the end of a skip, to find one after whole waves."""
 ALMOST, TURNED_OVER = 0.9, 1.1
 """L2 counts as full when it is this full, since granules leave some room, and so many times as much has come as is
 there; and as never to become full where it will be no fuller than that at the end."""
@@ -37,14 +37,14 @@ MIXED, MIXING_WAVES = 0.03, 64
 that a wave renews, fall out of step sooner or later, and others into it.
 Where that may save more than this share of what they ask for, so many waves must have shown that they do not."""
 TAIL_TOLERANCE = 0.0025
-"""A skip may shift the tail wave by this share of the whole launch."""
+"""Largest shift of the tail wave by a skip, as a share of the launch."""
 PATIENCE_STEPS = 1 << 22
 """Steps in which a steady state should have shown: a grid that swings for longer is continued with what that leaves
 open, so that the time an answer takes does not grow with the grid."""
 LEAST_SKIP = 4
-"""Where not all can be skipped that is left, a half or a quarter of it may be."""
+"""Where the whole rest cannot be skipped, a half or a quarter of it is tried."""
 KEEP_WAVES, REFRESH_L2 = 2, 1.5
-"""Waves stepped through at the end: at least two, and as many as refill the L2 so often, for the launch after."""
+"""Waves that are simulated at the end: two at least, and as many as refill the L2 so often for the next launch."""
 
 
 def extrapolate_steady_state(run: LaunchState, refresh: bool) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""How much of its tensors a launch loads at all, each byte once, whatever is skipped of it: exact, by coverage.
+"""Distinct bytes that a launch loads of its tensors, each byte once: exact, from the area that its tiles cover.
 
-Heads are alike: what is loaded of one slab is loaded of every other, so one slab of each tensor is looked at.
+Heads are alike: every slab of a tensor is loaded in the same places, so one slab of each is looked at.
 """
 
 from typing import Any
@@ -97,15 +97,15 @@ class _Slab:
         row_bytes = int(self.row["row_bytes"])
         below, right = np.minimum(rows * self.high, self.row["rows"]), np.minimum(cols * self.wide, row_bytes)
         if self.row["packed"] == 1 and self.wide >= row_bytes:
-            one = np.ones(max(0, len(cols) - 1), dtype=np.int64)
-            return np.diff(_in_granules(below * row_bytes, self.high * row_bytes)), one
+            whole_rows = np.ones(max(0, len(cols) - 1), dtype=np.int64)
+            return np.diff(_in_granules(below * row_bytes, self.high * row_bytes)), whole_rows
         return np.diff(below), np.diff(_in_granules(right, self.wide))
 
 
 def _in_granules(until: np.ndarray, size: int) -> np.ndarray:
     """Bytes up to somewhere, in granules of that size, each of whole sectors [B]."""
-    found: np.ndarray = until // size * _in_sectors(size) + _in_sectors(until % size)
-    return found
+    granule_bytes: np.ndarray = until // size * _in_sectors(size) + _in_sectors(until % size)
+    return granule_bytes
 
 
 def _in_sectors(size_bytes: Any) -> Any:

@@ -1,4 +1,4 @@
-"""One configuration of a ranked space: what became of it, how sure its time is, and what marks it out."""
+"""One configuration of a ranked space: its prediction, the band of its time, and its marks in the table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -72,10 +72,10 @@ class Candidate:
 
     def __repr__(self) -> str:
         """One line: the configuration, and what became of it."""
-        return f"<Candidate: {self.schedule} {short_config(self.config)}: {self.told}>"
+        return f"<Candidate: {self.schedule} {short_config(self.config)}: {self.summary}>"
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What became of it, e.g. `1.02 ms, bound by issue 95 %`, or why it does not fit."""
         if self.reason:
             return f"does not fit: {self.reason}"
@@ -90,7 +90,7 @@ class Candidate:
     def may_spill(self) -> bool:
         """Whether it spills by the estimate from tiles, which does not know how much that costs."""
         launches = self.prediction.launches if self.prediction else ()
-        return any(one.resources == "estimated" and one.spilled_bytes_per_thread > 0 for one in launches)
+        return any(launch.resources == "estimated" and launch.spilled_bytes_per_thread > 0 for launch in launches)
 
     @property
     def costs(self) -> tuple[float, int, int]:
@@ -116,7 +116,7 @@ class Candidate:
 
     def to_dict(self) -> dict[str, object]:
         """The object in `explore --json`; figures are null where it cannot run."""
-        told: dict[str, object] = {
+        figures: dict[str, object] = {
             "schedule": self.schedule,
             "config": self.config_dict(),
             "fits": self.fits,
@@ -124,20 +124,20 @@ class Candidate:
             "pareto": self.pareto,
         }
         low_s, high_s = self.band_s or (None, None)
-        told |= {"time_low_s": low_s, "time_high_s": high_s, "like_best": self.like_best if self.band_s else None}
+        figures |= {"time_low_s": low_s, "time_high_s": high_s, "like_best": self.like_best if self.band_s else None}
         if self.prediction is None:
-            return told | dict.fromkeys((*TOTAL_KEYS, *LAUNCH_KEYS))
+            return figures | dict.fromkeys((*TOTAL_KEYS, *LAUNCH_KEYS))
         total = self.prediction.total_dict()
         launch = self.prediction.longest_launch.to_dict()
-        return told | {key: total[key] for key in TOTAL_KEYS} | {key: launch[key] for key in LAUNCH_KEYS}
+        return figures | {key: total[key] for key in TOTAL_KEYS} | {key: launch[key] for key in LAUNCH_KEYS}
 
 
 def mark_pareto(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The same candidates, with those marked that no other beats in time, SRAM fill and HBM bytes together."""
     fitting = [candidate.costs for candidate in candidates if candidate.fits]
 
-    def beaten(own: tuple[float, int, int]) -> bool:
-        return any(other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other in fitting)
+    def beaten(figures: tuple[float, int, int]) -> bool:
+        return any(other != figures and all(a <= b for a, b in zip(other, figures, strict=True)) for other in fitting)
 
     return [replace(candidate, pareto=candidate.fits and not beaten(candidate.costs)) for candidate in candidates]
 
@@ -150,7 +150,7 @@ def mark_like_best(candidates: Sequence[Candidate]) -> list[Candidate]:
     """
     best = next((candidate.band_s for candidate in candidates if candidate.fits), None)
 
-    def alike(own: tuple[float, float] | None) -> bool:
-        return best is not None and own is not None and own[0] <= best[1]
+    def alike(band: tuple[float, float] | None) -> bool:
+        return best is not None and band is not None and band[0] <= best[1]
 
     return [replace(candidate, like_best=candidate.fits and alike(candidate.band_s)) for candidate in candidates]

@@ -1,4 +1,4 @@
-"""Which of several configurations keeps HBM from reading K and V again, where they crowd L2 in the best of them."""
+"""Where the best configuration reads K and V from HBM more than once: the fastest one that keeps them in L2."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from ..prediction.notes import l2_notes
 from ..schedules.options import CTA_ORDER
 from .candidate import Candidate
 
-TOLD = ("block_m", "block_n", "num_warps", "num_stages", "cta_order")
+WORTH_NAMING = ("block_m", "block_n", "num_warps", "num_stages", "cta_order")
 FEWER = 0.5
 """A configuration avoids it where HBM reads at most this share of what it reads in the crowded one."""
 
@@ -18,7 +18,7 @@ FEWER = 0.5
 def crowded_notes(
     ranked: Sequence[Candidate], device: Device, tried: Callable[[Candidate], Candidate]
 ) -> tuple[str, ...]:
-    """Why K and V crowd L2 in the first configuration that they do, and the fastest way out; nothing where in none.
+    """Why K and V overflow L2 in the first configuration where they do, and the fastest that avoids it; empty without.
 
     Args:
         ranked: those that fit, best first; tried: simulates another one.
@@ -28,7 +28,7 @@ def crowded_notes(
         return ()
     why = l2_notes(first.prediction.launches, device)
     read_bytes = first.prediction.total.hbm_read_bytes
-    others = [*ranked, *(tried(one) for one in _other_orders(first, ranked))]
+    others = [*ranked, *(tried(order) for order in _other_orders(first, ranked))]
     ways = [
         (item.prediction.time_s, number, item.prediction.total.hbm_read_bytes, item)
         for number, item in enumerate(others)
@@ -39,14 +39,14 @@ def crowded_notes(
     time_s, _, less_bytes, item = min(ways)
     return (
         *why,
-        f"{item.schedule} {config_text(_told(item))} reads {units.traffic(less_bytes)} from HBM"
+        f"{item.schedule} {config_text(_worth_naming(item))} reads {units.traffic(less_bytes)} from HBM"
         f" and takes {units.duration(time_s)}",
     )
 
 
-def _told(item: Candidate) -> dict[str, object]:
+def _worth_naming(item: Candidate) -> dict[str, object]:
     """The options that matter here, with their values."""
-    return {name: value for name, value in item.config_dict().items() if name in TOLD}
+    return {name: value for name, value in item.config_dict().items() if name in WORTH_NAMING}
 
 
 def _other_orders(first: Candidate, ranked: Sequence[Candidate]) -> list[Candidate]:

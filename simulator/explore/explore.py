@@ -20,7 +20,7 @@ from ..refusal import Refusal
 from ..resolve import Resolved, ResourcesOf, asked_config, resolve
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
-from ..schedules.registry import baseline_of
+from ..schedules.registry import DEFAULT_SCHEDULE, baseline_of
 from ..sm.choose import cost_notes
 from .candidate import Candidate, mark_like_best, mark_pareto
 from .crowded import crowded_notes
@@ -127,13 +127,13 @@ class Exploration:
 
 
 def _best_text(every: Sequence[Candidate], best: Candidate) -> str:
-    return f"{short_text(every, best)}: {best.told}"
+    return f"{short_text(every, best)}: {best.summary}"
 
 
 def explore(
     problem: Problem,
     *,
-    schedule: str | Sequence[str] = "flash2",
+    schedule: str | Sequence[str] = DEFAULT_SCHEDULE,
     device: Device | str = "h200",
     l2: str = "cold",
     overhead: str = "stream",
@@ -235,9 +235,11 @@ def plan(
 
 
 def _cost_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
-    """How often compiled code was of no use, and why, by the first example; in one line."""
+    """How many configurations have machine code that could not be used, and why in the first; in one line."""
     predictions = [item.prediction for item in candidates if item.prediction]
-    noted = [note for each in predictions for note in cost_notes(launch.cost for launch in each.launches)[:1]]
+    noted = [
+        note for prediction in predictions for note in cost_notes(launch.cost for launch in prediction.launches)[:1]
+    ]
     if not noted:
         return ()
     return (f"{len(noted)} of {len(candidates)} configurations: {noted[0]}",)

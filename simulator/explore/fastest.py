@@ -69,7 +69,7 @@ class Point:
 
     def to_dict(self, speedup: float | None) -> dict[str, object]:
         """The object in `compare --json`. Args: speedup: over naive attention, None where one of them does not run."""
-        told: dict[str, object] = {
+        figures: dict[str, object] = {
             "schedule": self.schedule,
             "seqlen": self.seqlen,
             "fits": self.fits,
@@ -79,9 +79,9 @@ class Point:
             "speedup": speedup,
         }
         if self.prediction is None:
-            return told | dict.fromkeys(POINT_KEYS)
+            return figures | dict.fromkeys(POINT_KEYS)
         total = self.prediction.total_dict()
-        return told | {key: total[key] for key in POINT_KEYS}
+        return figures | {key: total[key] for key in POINT_KEYS}
 
 
 POINT_KEYS = (

@@ -69,13 +69,13 @@ class Scaling:
 
     def point(self, schedule: str, seqlen: int) -> Point | None:
         """A schedule at a length; None where it was left out."""
-        return next((one for one in self.points if (one.schedule, one.seqlen) == (schedule, seqlen)), None)
+        return next((point for point in self.points if (point.schedule, point.seqlen) == (schedule, seqlen)), None)
 
     def best(self, seqlen: int) -> Point | None:
         """The fastest at a length of those that solve the problem that most do, or of all where none does; or None."""
-        ran = [one for one in self.points if one.seqlen == seqlen and one.prediction]
-        alike = [one for one in ran if find_schedule(one.schedule).problem is all_problems()[0]] or ran
-        return min(alike, key=lambda one: one.time_s, default=None)
+        ran = [point for point in self.points if point.seqlen == seqlen and point.prediction]
+        alike = [point for point in ran if find_schedule(point.schedule).problem is all_problems()[0]] or ran
+        return min(alike, key=lambda point: point.time_s, default=None)
 
     def speedup(self, point: Point) -> float | None:
         """Time of the baseline of the same problem, at the same length, over this point's time.
@@ -154,8 +154,11 @@ def compare(
     done = run_all(
         partial(along, problems, gpu, settings), lists, workers, _part(progress, len(jobs), len(able), len(jobs))
     )
-    chosen = {item.name: {point.seqlen: point.config for point in own} for item, own in zip(able, done, strict=True)}
-    points = [point for own in done for point in own]
+    chosen = {
+        item.name: {point.seqlen: point.config for point in along_lengths}
+        for item, along_lengths in zip(able, done, strict=True)
+    }
+    points = [point for along_lengths in done for point in along_lengths]
     from_tiles = _from_tiles(points) if cost == "compiled" else ""
     return Scaling(
         problem=problems[0],
@@ -163,21 +166,21 @@ def compare(
         device_name=device_name(device) if isinstance(device, str) else device.name,
         chosen=chosen,
         tried={name: len(some) for name, some in space.items()},
-        seqlens=tuple(one.seqlen_q for one in problems),
+        seqlens=tuple(posed.seqlen_q for posed in problems),
         points=tuple(points),
         limits=tuple(
-            memory_limit(problem, item, own[-1].config, gpu)
-            for item, own in zip(able, done, strict=True)
-            if any(point.peak_memory_bytes for point in own)
+            memory_limit(problem, item, along_lengths[-1].config, gpu)
+            for item, along_lengths in zip(able, done, strict=True)
+            if any(point.peak_memory_bytes for point in along_lengths)
         ),
         left_out=left_out,
         notes=tuple(note for note in (difference.capitalize(), from_tiles) if note),
     )
 
 
-def _part(progress: Progress | None, before: int, own: int, others: int) -> Progress | None:
-    """Progress of a part of the work. Args: before: jobs of earlier parts; own: of this; others: of all other parts."""
-    return None if progress is None else lambda done, _: progress(before + done, own + others)
+def _part(progress: Progress | None, before: int, jobs: int, others: int) -> Progress | None:
+    """Progress of a part of the work. Args: before: jobs of earlier parts; jobs: of this; others: of all others."""
+    return None if progress is None else lambda done, _: progress(before + done, jobs + others)
 
 
 def _from_tiles(points: Sequence[Point]) -> str:
@@ -204,8 +207,8 @@ def memory_limit(problem: Problem, schedule: Schedule, config: Config, device: D
     """
 
     def fits(length: int) -> bool:
-        one = problem.but(seqlen_q=length, seqlen_k=length)
-        return peak_memory_bytes(one, schedule.name, config, device) <= device.hbm_bytes
+        posed = problem.but(seqlen_q=length, seqlen_k=length)
+        return peak_memory_bytes(posed, schedule.name, config, device) <= device.hbm_bytes
 
     low, high = 0, MAX_SEQLEN + 1  # low fits, high does not
     while high - low > 1:

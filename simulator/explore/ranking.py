@@ -18,9 +18,9 @@ def ranking_columns(shown: Sequence[Candidate], every: Sequence[Candidate]) -> l
     """
     rows = [
         # The worst of all launches, where the longest one would hide it.
-        item.to_dict() | {"spilled_bytes_per_thread": one.spilled_bytes_per_thread, "l2_fit": one.l2_fit}
+        item.to_dict() | {"spilled_bytes_per_thread": prediction.spilled_bytes_per_thread, "l2_fit": prediction.l2_fit}
         for item in shown
-        if (one := item.prediction)
+        if (prediction := item.prediction)
     ]
     times_s = [item.prediction.time_s for item in shown if item.prediction]
     columns = [Column(title="#", cells=[str(rank) for rank in range(1, len(shown) + 1)])]
@@ -72,8 +72,8 @@ def ranking_rows(device_name: str, every: Sequence[Candidate]) -> list[dict[str,
     names = [name for name in all_options() if any(name in item.options for item in every)]
     rows = []
     for rank, item in enumerate(every, 1):
-        told = item.to_dict()
-        del told["config"]
+        figures = item.to_dict()
+        del figures["config"]
         config: dict[str, object] = {name: item.config_dict().get(name) for name in names}
-        rows.append({"device": device_name, "rank": rank, "schedule": told.pop("schedule")} | config | told)
+        rows.append({"device": device_name, "rank": rank, "schedule": figures.pop("schedule")} | config | figures)
     return rows

@@ -25,8 +25,9 @@ def triton_configs_text(head: str, best: Sequence[Candidate], notes: Sequence[st
         f"# {head}",
         "# block_m, block_n are the names in the kernels of Tilesight; put those of yours (e.g. BLOCK_M, BLOCK_N).",
     ]
-    if "naive" in schedules or "unfused" in schedules:
-        lines.append("# naive, unfused: these are of the two matrix products; kernels between them have their own.")
+    pipelines = dict.fromkeys(item.schedule for item in best if item.prediction and len(item.prediction.launches) > 1)
+    if pipelines:
+        lines.append(f"# {', '.join(pipelines)}: these are of its matrix products; the kernels between have their own.")
     same = [f"{name} = {some[0]}" for name, some in values.items() if len(some) == 1]
     if same:
         lines.append(f"# Not in them, and predicted with: {', '.join(same)}.")
@@ -36,8 +37,8 @@ def triton_configs_text(head: str, best: Sequence[Candidate], notes: Sequence[st
     lines += [f"# Note: {note}" for note in notes]
     lines.append("[")
     for item, options in zip(best, rest, strict=True):
-        told = [f"{name} = {options[name]}" for name in varying if name in options]
-        lines.append(f"    {_config(item)},  # {', '.join([*_told(item, len(schedules) > 1), *told])}")
+        differing = [f"{name} = {options[name]}" for name in varying if name in options]
+        lines.append(f"    {_config(item)},  # {', '.join([*_label(item, len(schedules) > 1), *differing])}")
     return "\n".join([*lines, "]"])
 
 
@@ -55,7 +56,7 @@ def _config(item: Candidate) -> str:
     return f"triton.Config({{{blocks}}}{launched})"
 
 
-def _told(item: Candidate, named: bool) -> list[str]:
+def _label(item: Candidate, named: bool) -> list[str]:
     """Its schedule, where there are several, and its predicted time."""
     time = [units.duration(item.prediction.time_s)] if item.prediction else []
     return [*([item.schedule] if named else []), *time]

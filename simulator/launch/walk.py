@@ -6,6 +6,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -122,6 +123,17 @@ def steps(body: tuple[Step | Loop, ...], around: tuple[Loop, ...] = ()) -> Itera
             yield node, around
 
 
+def reads_again(program: TileProgram) -> bool:
+    """Whether a CTA walks the same tiles once more for every turn of a loop around, so that L1 may serve them again."""
+    for step, around in steps(program.body):
+        for tile in step.loads:
+            variables = dict(tile.row).keys() | dict(tile.col).keys()
+            moves = [loop.counter in variables for loop in around]
+            if any(later and not sooner for sooner, later in pairwise(moves)):
+                return True
+    return False
+
+
 def products_of(launch: Launch) -> int:
     """How many of the two matrix products of attention a launch computes: a step has one tile product of each."""
     return max(len(step.work.matmuls) for step, _ in steps(launch.program.body))
@@ -132,11 +144,11 @@ def tally(program: TileProgram) -> Tally:
     return scaled(tally_items(program, 0, program.period_items), program.item_count // program.period_items)
 
 
-def scaled(one: Tally, factor: int) -> Tally:
-    """A tally, that many times."""
+def scaled(totals: Tally, factor: int) -> Tally:
+    """Totals, that many times."""
     executions, loads, stores = (
         {name: count * factor for name, count in counts.items()}
-        for counts in (one.executions, one.load_bytes, one.store_bytes)
+        for counts in (totals.executions, totals.load_bytes, totals.store_bytes)
     )
     return Tally(executions=executions, load_bytes=loads, store_bytes=stores)
 
@@ -147,9 +159,9 @@ def tally_items(program: TileProgram, start: int, stop: int) -> Tally:
     loads: dict[str, int] = {}
     stores: dict[str, int] = {}
     for begin in range(start, stop, ITEMS_AT_ONCE):
-        each = item_totals(program, begin, min(begin + ITEMS_AT_ONCE, stop))
-        for totals, found in zip((executions, loads, stores), each, strict=True):
-            for name, counts in found.items():
+        totals_of_items = item_totals(program, begin, min(begin + ITEMS_AT_ONCE, stop))
+        for totals, counted in zip((executions, loads, stores), totals_of_items, strict=True):
+            for name, counts in counted.items():
                 totals[name] = totals.get(name, 0) + int(counts.sum())
     return Tally(executions=executions, load_bytes=loads, store_bytes=stores)
 

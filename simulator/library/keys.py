@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from ..launch.program import Launch
+from ..launch.walk import reads_again
 
 Constants = dict[str, int | float | bool | str]
 
@@ -27,9 +28,9 @@ ORDERS = {
 RAGGED: Constants = {"whole_m": False, "whole_n": False}
 ONE_ITEM: Constants = {"persistent": False}
 FORWARD: Constants = {"kv_order": "forward"}
-BY_LENGTH = frozenset({"flash1"})
 LENGTHS, ANY = ("seqlen_q", "seqlen_k"), "any"
-"""Kernels whose costs depend on lengths, as L1 serves a short Q again; one of great lengths stands in for others."""
+"""Named in keys of kernels that read tiles again: their costs depend on lengths, as L1 serves short tensors the second
+time. One of great lengths stands in for others."""
 ALIGNED = 16
 """Triton moves several scores at a time where it sees that rows of them are so many elements long, or a multiple."""
 
@@ -43,13 +44,19 @@ def keys_of(launch: Launch) -> Iterator[str]:
     masked = constants.get("causal") or not constants.get("whole_n", True)
     walks = ({}, FORWARD) if constants.get("kv_order") == "sawtooth" and not masked else ({},)
     tiles = ({}, RAGGED) if any(constants.get(name) for name in RAGGED) else ({},)
-    lengths: Constants = {name: launch.arguments[name] for name in LENGTHS}
-    known: Sequence[Constants] = (lengths, dict.fromkeys(LENGTHS, ANY)) if launch.name in BY_LENGTH else ({},)
-    for some in product(known, walks, grids, orders, tiles):
-        own: Constants = {}
-        for one in some:
-            own |= one
-        yield _key(launch, constants | own)
+    known: Sequence[Constants] = ({},)
+    if by_length(launch):
+        known = {name: launch.arguments[name] for name in LENGTHS}, dict.fromkeys(LENGTHS, ANY)
+    for replacements in product(known, walks, grids, orders, tiles):
+        replaced = dict(constants)
+        for values in replacements:
+            replaced |= values
+        yield _key(launch, replaced)
+
+
+def by_length(launch: Launch) -> bool:
+    """Whether the keys of a launch name its lengths: first so, then with `any` in their place."""
+    return reads_again(launch.program) and set(LENGTHS) <= set(launch.arguments)
 
 
 def file_of(launch: Launch, capability: int) -> str:
@@ -62,8 +69,8 @@ def _key(launch: Launch, constants: Constants) -> str:
     if "pitch" in launch.arguments:
         constants = {**constants, "aligned": launch.arguments["seqlen_k"] % ALIGNED == 0}
     dtype = "half" if launch.dtype in HALF else launch.dtype
-    told = " ".join(f"{name}={_text(value)}" for name, value in sorted(constants.items()) if name not in LEFT_OUT)
-    return f"{dtype} {launch.num_warps} {launch.num_stages} {told}"
+    named = " ".join(f"{name}={_text(value)}" for name, value in sorted(constants.items()) if name not in LEFT_OUT)
+    return f"{dtype} {launch.num_warps} {launch.num_stages} {named}"
 
 
 def _text(value: int | float | bool | str) -> str:

@@ -39,13 +39,13 @@ def resources_of(launch: Launch, device: Device) -> Resources | Refusal | None:
 
 def resources_of_all(launches: Sequence[Launch], device: Device) -> tuple[Resources, ...] | Refusal | None:
     """The same for launches that run one after the other; None where one of them is not known."""
-    found: list[Resources] = []
+    known: list[Resources] = []
     for launch in launches:
-        own = resources_of(launch, device)
-        if not isinstance(own, Resources):
-            return own
-        found.append(own)
-    return tuple(found)
+        answer = resources_of(launch, device)
+        if not isinstance(answer, Resources):
+            return answer
+        known.append(answer)
+    return tuple(known)
 
 
 def origin_text(device: Device) -> str:

@@ -1,4 +1,4 @@
-"""What a launch keeps busy, as shares of what a GPU can do: its resources, and what draws power."""
+"""How busy a launch keeps the GPU: utilisation of each resource, and the activity that draws power."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from ..traffic import Traffic
 
 
 def activity_of(traffic: Traffic, launch: Launch, clock_hz: float, device: Device) -> Activity:
-    """What draws power. A matmul counts by the operations that its tiles execute, however long they take."""
+    """The activity that draws power. A matrix product counts by the FLOP of its tiles, not by its time."""
     if not traffic.executed_flop:
         return Activity(0.0, 0.0, 0.0)
     time_s = traffic.cycles / clock_hz

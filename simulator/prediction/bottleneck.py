@@ -1,12 +1,12 @@
-"""What a launch's time goes to: the rule by which one cause is named as the one that binds it.
+"""What bounds a launch: each cause's share of its time, and the rule that names the largest as the bottleneck.
 
     resource    its busy time at full rate
-    tail        SMs that have run out of CTAs while others still compute, in the mean over SMs
+    tail        SMs that have no CTA left while others still compute, on average over SMs
     launch      launch overhead, and the ramps before the first CTA and after the last one
-    wait        the rest: CTAs are there and even the busiest resource rests, as warps wait for results and data
+    wait        the rest: CTAs are resident and even the busiest resource idles, as warps stall on results and data
 
-The busiest resource, tail, launch and wait add up to the time; where SMs without CTAs still leave L2 or HBM no rest,
-they add up to more. The largest of all causes binds.
+The busiest resource, tail, launch and wait add up to the time; to more where L2 or HBM stays busy in the tail.
+The bottleneck is the largest of them.
 """
 
 from collections.abc import Mapping

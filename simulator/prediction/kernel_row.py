@@ -38,23 +38,23 @@ class KernelRow:
 
     def to_dict(self) -> dict[str, Any]:
         """The launch's object in `predict --json`; figures of a launch that was refused are null."""
-        one = self.prediction
+        launch = self.prediction
         return {
             "name": self.name,
             "grid": list(self.grid),
-            "num_warps": one.num_warps if one else self.num_warps,
+            "num_warps": launch.num_warps if launch else self.num_warps,
             "num_stages": self.num_stages,
-            "registers_per_thread": one.registers_per_thread if one else None,
-            "spilled_bytes_per_thread": one.spilled_bytes_per_thread if one else None,
-            "smem_bytes_per_cta": one.smem_bytes_per_cta if one else None,
-            "executed_instructions": self.executed_instructions if one else None,
-            "traffic": traffic_dict(one.traffic) if one else None,
-            "clock_hz": one.clock_hz if one else None,
-            "sustained_clock_hz": one.sustained_clock_hz if one else None,
-            "bottleneck": one.bottleneck if one else None,
-            "ctas_per_sm": one.ctas_per_sm if one else None,
-            "known_accesses": self.known_accesses if one else None,
-            "accesses": self.accesses if one else None,
+            "registers_per_thread": launch.registers_per_thread if launch else None,
+            "spilled_bytes_per_thread": launch.spilled_bytes_per_thread if launch else None,
+            "smem_bytes_per_cta": launch.smem_bytes_per_cta if launch else None,
+            "executed_instructions": self.executed_instructions if launch else None,
+            "traffic": traffic_dict(launch.traffic) if launch else None,
+            "clock_hz": launch.clock_hz if launch else None,
+            "sustained_clock_hz": launch.sustained_clock_hz if launch else None,
+            "bottleneck": launch.bottleneck if launch else None,
+            "ctas_per_sm": launch.ctas_per_sm if launch else None,
+            "known_accesses": self.known_accesses if launch else None,
+            "accesses": self.accesses if launch else None,
             "notes": list(self.notes),
             "refused": self.refused,
         }

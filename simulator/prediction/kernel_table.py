@@ -14,26 +14,26 @@ NONE = "-"
 def launch_columns(rows: Sequence[KernelRow]) -> list[Column]:
     """The launches that were predicted, in order. Args: rows: those that were refused are left out."""
     shown = [(row, row.prediction) for row in rows if row.prediction]
-    total_s = sum(one.traffic.time_s for _, one in shown) or 1.0
+    total_s = sum(launch.traffic.time_s for _, launch in shown) or 1.0
 
     def column(title: str, cell: Callable[[LaunchPrediction], str], rank: int = 0, left: bool = False) -> Column:
-        return Column(title=title, cells=[cell(one) for _, one in shown], rank=rank, left=left)
+        return Column(title=title, cells=[cell(launch) for _, launch in shown], rank=rank, left=left)
 
     return [
-        column("launch", lambda one: one.name, left=True),
+        column("launch", lambda launch: launch.name, left=True),
         Column(title="grid", cells=[grid_text(row.grid) for row, _ in shown], rank=3),
-        column("regs", lambda one: str(one.registers_per_thread), 5),
-        column("smem", lambda one: units.capacity(one.smem_bytes_per_cta), 5),
-        column("spill", lambda one: f"{one.spilled_bytes_per_thread} B", 4),
-        column("CTAs/SM", lambda one: str(one.ctas_per_sm), 4),
-        column("HBM read", lambda one: units.traffic(one.traffic.hbm_read_bytes)),
-        column("written", lambda one: units.traffic(one.traffic.hbm_write_bytes), 1),
-        column("L2 read", lambda one: units.traffic(one.traffic.l2_read_bytes), 6),
-        column("L2 written", lambda one: units.traffic(one.traffic.l2_write_bytes), 7),
-        column("SRAM fill", lambda one: units.traffic(one.traffic.smem_fill_bytes), 2),
-        column("time", lambda one: units.duration(one.traffic.time_s)),
-        column("bound by", lambda one: f"{one.bottleneck} {percent(one.bottleneck_share)}", left=True),
-        column("share", lambda one: percent(one.traffic.time_s / total_s)),
+        column("regs", lambda launch: str(launch.registers_per_thread), 5),
+        column("smem", lambda launch: units.capacity(launch.smem_bytes_per_cta), 5),
+        column("spill", lambda launch: f"{launch.spilled_bytes_per_thread} B", 4),
+        column("CTAs/SM", lambda launch: str(launch.ctas_per_sm), 4),
+        column("HBM read", lambda launch: units.traffic(launch.traffic.hbm_read_bytes)),
+        column("written", lambda launch: units.traffic(launch.traffic.hbm_write_bytes), 1),
+        column("L2 read", lambda launch: units.traffic(launch.traffic.l2_read_bytes), 6),
+        column("L2 written", lambda launch: units.traffic(launch.traffic.l2_write_bytes), 7),
+        column("SRAM fill", lambda launch: units.traffic(launch.traffic.smem_fill_bytes), 2),
+        column("time", lambda launch: units.duration(launch.traffic.time_s)),
+        column("bound by", lambda launch: f"{launch.bottleneck} {percent(launch.bottleneck_share)}", left=True),
+        column("share", lambda launch: percent(launch.traffic.time_s / total_s)),
     ]
 
 
@@ -47,12 +47,12 @@ def configuration_columns(rows: Sequence[KernelRow]) -> list[Column]:
         )
 
     return [
-        Column(title="configuration", cells=told_apart([row.label for row in ordered]), left=True),
-        column("time", lambda one: units.duration(one.traffic.time_s)),
-        column("regs", lambda one: str(one.registers_per_thread), 2),
-        column("spill", lambda one: f"{one.spilled_bytes_per_thread} B", 3),
-        column("CTAs/SM", lambda one: str(one.ctas_per_sm), 2),
-        column("HBM read", lambda one: units.traffic(one.traffic.hbm_read_bytes), 1),
+        Column(title="configuration", cells=distinct_labels([row.label for row in ordered]), left=True),
+        column("time", lambda launch: units.duration(launch.traffic.time_s)),
+        column("regs", lambda launch: str(launch.registers_per_thread), 2),
+        column("spill", lambda launch: f"{launch.spilled_bytes_per_thread} B", 3),
+        column("CTAs/SM", lambda launch: str(launch.ctas_per_sm), 2),
+        column("HBM read", lambda launch: units.traffic(launch.traffic.hbm_read_bytes), 1),
         Column(title="bound by", cells=[_binds(row) for row in ordered], left=True),
     ]
 
@@ -71,9 +71,9 @@ def grid_text(grid: Sequence[int]) -> str:
     return " x ".join(map(str, axes))
 
 
-def told_apart(labels: Sequence[str]) -> list[str]:
+def distinct_labels(labels: Sequence[str]) -> list[str]:
     """Labels such as `BLOCK: 128, num_warps: 4`, without the parts that all have in common."""
     parts = [label.split(", ") for label in labels]
     shared = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set()
-    short = [", ".join(part for part in own if part not in shared) for own in parts]
+    short = [", ".join(part for part in label_parts if part not in shared) for label_parts in parts]
     return [text or label for text, label in zip(short, labels, strict=True)]

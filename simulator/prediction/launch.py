@@ -1,4 +1,4 @@
-"""One launch's figures from what was counted of it and what the engine saw: bytes, operations, time, what binds it."""
+"""One launch's prediction. In: its exact counts and the engine's cycles and bytes. Out: traffic, time, bottleneck."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""Remarks on a prediction that a reader would else take for a fault: empty tiles, idle SMs, an L2 that overflows.
+"""Remarks that explain a prediction which looks wrong: padded tiles, idle SMs, a working set beyond the L2.
 
-They follow from the launches and what was predicted of them; nothing is simulated here.
+In: launches and their predictions. Out: one line each; nothing is simulated here.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,8 @@ from ..launch.walk import Tally, products_of, steps
 from .prediction import LaunchPrediction
 
 NEAR, BEYOND = "near", "beyond"
-"""How K and V of the heads in flight fit into a partition of L2; nothing is said where they do, or are read once."""
+"""K and V of the heads in flight nearly fill a partition of L2, or exceed it; no remark where they fit or are read
+once."""
 NEAR_FRACTION = 0.75
 """Share of a partition from which on they count as near it: what else passes through L2 takes the rest."""
 LEAST_EXCESS = 1.1
@@ -67,7 +68,7 @@ def l2_fit_of(launch: Launch, exact: Tally, in_flight_bytes: int, hbm_read_bytes
 
 
 def tile_notes(launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
-    """Where a tile has more rows than there are queries, and where few queries make too few CTAs; one line each."""
+    """Tiles with more rows than there are queries, and too few CTAs because there are few queries; one line each."""
     notes: dict[str, None] = {}
     for launch in launches:
         rows, keys = (int(launch.constants.get(name, 0)) for name in ("block_m", "block_n"))
@@ -90,7 +91,7 @@ def tile_notes(launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
 
 
 def l2_notes(predicted: Sequence[LaunchPrediction], device: Device) -> tuple[str, ...]:
-    """Why HBM reads so much where K and V of the heads in flight do not stay in L2, and how sure that is.
+    """Why HBM reads are high: K and V of the heads in flight do not stay in L2; and how uncertain the figure is.
 
     Returns: a line for each launch where they do not, and one on how sure that is; nothing where they do.
     """

@@ -33,7 +33,7 @@ class LaunchPrediction:
         grid: CTAs along x, y, z.
         traffic: bytes, operations, cycles, time.
         clock_hz: SM clock that turned cycles into seconds [Hz].
-        sustained_clock_hz: what power leaves of it where the launch is repeated for longer than `BURST_S` [Hz].
+        sustained_clock_hz: the clock under the power limit, where the launch repeats for longer than `BURST_S` [Hz].
         overhead_s: launch overhead within `traffic.time_s` [s].
         causes: what the time goes to -> share of it, as `bottleneck.causes_of` divides it.
         kv_under_way_bytes: K and V of all heads that the CTAs which run at a time read [B].
@@ -50,8 +50,8 @@ class LaunchPrediction:
         registers_per_thread, spilled_bytes_per_thread, smem_bytes_per_cta, resources: see `Resources`;
             resources is its origin.
         cost: where the cycles of a step come from: `compiled` (machine code), `tiles` (estimated), or `tiles: reason`
-            where there was code that was of no use.
-        simulated_fraction: share of the work that was stepped through; the rest continued a steady state.
+            where there is machine code that could not be used.
+        simulated_fraction: share of the work that was simulated; the rest was extrapolated from a steady state.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""When each CTA ran, where, and on what; and how many bytes moved meanwhile. Made of what the engine records."""
+"""The timeline of a run, from the engine's record: when and where each CTA ran, what it computed, bytes moved."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -130,7 +130,9 @@ def programs_of(launch: Launch) -> tuple[str, ...]:
     sizes = launch.grid
     axes = max((axis + 1 for axis, size in enumerate(sizes) if size > 1), default=1)
     numbers = np.unravel_index(np.arange(launch.cta_count), sizes[::-1])[::-1][:axes]
-    return tuple(f"program {', '.join(map(str, cta))}" for cta in zip(*(one.tolist() for one in numbers), strict=True))
+    return tuple(
+        f"program {', '.join(map(str, cta))}" for cta in zip(*(axis.tolist() for axis in numbers), strict=True)
+    )
 
 
 def work_of_ctas(launch: Launch, part_text: PartText) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What would make a launch faster, by what binds it: the figures that say so, and what a kernel's author can change."""
+"""What would make a launch faster. In: its bottleneck and figures. Out: lines that say what its author can change."""
 
 from math import prod
 
@@ -28,33 +28,34 @@ HELP = {
 """What binds -> what would help, for a kernel's author."""
 
 
-def help_text(one: LaunchPrediction) -> str:
+def help_text(launch: LaunchPrediction) -> str:
     """Half a sentence: what would help against what binds a launch."""
-    ctas = prod(one.grid)
-    if one.bottleneck == TAIL:
-        where = f"{plural(ctas, 'CTA')} are {one.waves:.2f} waves of what the GPU holds"
+    ctas = prod(launch.grid)
+    if launch.bottleneck == TAIL:
+        where = f"{plural(ctas, 'CTA')} are {launch.waves:.2f} waves of what the GPU holds"
         return f"work that fills the SMs: {where}; smaller tiles, split loops, or CTAs that take several tiles each"
-    if one.bottleneck == LAUNCH:
-        spent = f"{units.duration(one.causes[LAUNCH] * one.traffic.time_s)} pass before its work and after it"
+    if launch.bottleneck == LAUNCH:
+        spent = f"{units.duration(launch.causes[LAUNCH] * launch.traffic.time_s)} pass before its work and after it"
         return f"fewer launches, or more work in each: {spent}; fuse it with its neighbours"
-    if one.bottleneck == WAIT:
-        limit = LIMITS.get(one.occupancy_limit)
-        beside = f" (now {one.ctas_per_sm} per SM{f', limited by {limit}' if limit else ''})"
+    if launch.bottleneck == WAIT:
+        limit = LIMITS.get(launch.occupancy_limit)
+        beside = f" (now {launch.ctas_per_sm} per SM{f', limited by {limit}' if limit else ''})"
         return f"more loads in flight: more num_stages or num_warps, or more CTAs{beside}"
-    return HELP[one.bottleneck]
+    return HELP[launch.bottleneck]
 
 
-def dominating_lines(one: LaunchPrediction, total_s: float) -> list[str]:
+def dominating_lines(launch: LaunchPrediction, total_s: float) -> list[str]:
     """What the longest launch is bound by, and what would help. Args: total_s: time of all launches [s]."""
-    others = sorted((share, name) for name, share in one.causes.items() if name != one.bottleneck)
+    others = sorted((share, name) for name, share in launch.causes.items() if name != launch.bottleneck)
     also = [f"{name} {percent(share)}" for share, name in reversed(others) if share >= LEAST_SHARE]
     lines = [
-        f"Longest  {one.name}: {units.duration(one.traffic.time_s)}, {percent(one.traffic.time_s / total_s)} of all;"
-        f" bound by {one.bottleneck} {percent(one.bottleneck_share)} ({RESOURCES[one.bottleneck]})"
+        f"Longest  {launch.name}: {units.duration(launch.traffic.time_s)},"
+        f" {percent(launch.traffic.time_s / total_s)} of all; bound by {launch.bottleneck}"
+        f" {percent(launch.bottleneck_share)} ({RESOURCES[launch.bottleneck]})"
         + (f"; then {', '.join(also)}" if also else ""),
-        f"Helps    {help_text(one)}",
+        f"Helps    {help_text(launch)}",
     ]
-    if one.spilled_bytes_per_thread:
-        spilled = f"{one.spilled_bytes_per_thread} B per thread"
+    if launch.spilled_bytes_per_thread:
+        spilled = f"{launch.spilled_bytes_per_thread} B per thread"
         lines.append(f"Helps    no spills: {spilled} go to local memory and back; smaller tiles, or more warps")
     return lines

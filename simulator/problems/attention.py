@@ -35,7 +35,7 @@ class AttentionProblem(Problem):
         dtype: element type of Q, K, V and O: fp32, fp16, bf16 or fp8 (e4m3, and then O is bf16).
         causal: whether the mask is causal.
         window: keys that a query sees at most, the last up to its own place; 0: all. The mask is then causal.
-        dropout: probability that an element of P is dropped (read by the unfused pipeline only).
+        dropout: probability that an element of P is dropped; most schedules have none.
 
     Raises:
         ValueError: a field is out of range; the text names field, value and what is allowed.
@@ -51,7 +51,7 @@ class AttentionProblem(Problem):
         Field(name="dtype", help="Element type.", default="fp16", metavar="|".join(OPERANDS), choices=OPERANDS),
         Field(name="causal", help="Causal mask, aligned to the last key (bottom right).", default=False),
         Field(name="window", help="Causal mask of the last W keys only (sliding window).", default=0, metavar="W"),
-        Field(name="dropout", help="Dropout probability (unfused only).", default=0.0, metavar="P"),
+        Field(name="dropout", help="Dropout probability.", default=0.0, metavar="P"),
     )
     ASKS_NOTHING: ClassVar[Mapping[str, Any]] = MappingProxyType({"window": 0, "causal": False, "dropout": 0.0})
 

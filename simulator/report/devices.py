@@ -113,8 +113,8 @@ def _origin(key: str, holder: Device | SmNumbers) -> Provenance:
 
 def _number(key: str, doc: str, holder: Device | SmNumbers) -> dict[str, object]:
     origin = _origin(key, holder)
-    told = {"value": getattr(holder, key), "unit": unit(key), "kind": origin.kind, "source": origin.source}
-    return told | {"meaning": doc}
+    entry = {"value": getattr(holder, key), "unit": unit(key), "kind": origin.kind, "source": origin.source}
+    return entry | {"meaning": doc}
 
 
 def device_text(name: str, device: Device, width: int) -> str:

@@ -75,17 +75,19 @@ def _inline(svg: bytes, name: str, tips: Tips) -> str:
     for metadata in root.findall(f"{SVG}metadata"):
         root.remove(metadata)
     for gid, texts in tips.items():
-        (group,) = (each for each in root.iter(f"{SVG}g") if each.get("id") == gid)
+        (group,) = (element for element in root.iter(f"{SVG}g") if element.get("id") == gid)
         marks = _marks(group)
         if len(marks) != len(texts):
             raise AssertionError(f"{name}: {len(marks)} marks of {gid}, {len(texts)} tips")
         for mark, text in zip(marks, texts, strict=True):
             mark.set("data-tip", text)
-    used = set(re.findall(r"#([\w-]+)", " ".join(value for each in root.iter() for value in each.attrib.values())))
-    for each in root.iter():
-        own = each.attrib.pop("id", None)
-        if own in used:
-            each.set("id", f"{name}-{own}")
+    used = set(
+        re.findall(r"#([\w-]+)", " ".join(value for element in root.iter() for value in element.attrib.values()))
+    )
+    for element in root.iter():
+        identifier = element.attrib.pop("id", None)
+        if identifier in used:
+            element.set("id", f"{name}-{identifier}")
     del root.attrib["width"], root.attrib["height"]
     root.set("role", "img")
     text = ElementTree.tostring(root, encoding="unicode")
@@ -95,13 +97,13 @@ def _inline(svg: bytes, name: str, tips: Tips) -> str:
 
 def _marks(group: ElementTree.Element) -> list[ElementTree.Element]:
     """What is drawn of a set of marks, in order; definitions of shapes left out."""
-    found = []
-    for each in group:
-        if each.tag in (f"{SVG}use", f"{SVG}path"):
-            found.append(each)
-        elif each.tag == f"{SVG}g":
-            found += _marks(each)
-    return found
+    marks = []
+    for element in group:
+        if element.tag in (f"{SVG}use", f"{SVG}path"):
+            marks.append(element)
+        elif element.tag == f"{SVG}g":
+            marks += _marks(element)
+    return marks
 
 
 def _page_color(color: str) -> str:

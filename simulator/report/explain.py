@@ -21,9 +21,9 @@ HOTTEST = 10
 MEANINGS = {ISSUE: "the warp issues"} | {stall.name: f"waits {stall.meaning}" for stall in STALLS}
 
 
-def explain_text(found: Explanation, device: Device, sass: bool, width: int = 110, color: bool = False) -> str:
+def explain_text(explanation: Explanation, device: Device, sass: bool, width: int = 110, color: bool = False) -> str:
     """What `tilesight explain` prints. Args: sass: with the code; width: characters; color: whether to use bold."""
-    prediction = found.prediction
+    prediction = explanation.prediction
     head = [
         f"{prediction.schedule} on {prediction.device} ({device.name}):"
         f" {units.duration(prediction.time_s)}, bound by {bound_text(prediction)}",
@@ -31,8 +31,8 @@ def explain_text(found: Explanation, device: Device, sass: bool, width: int = 11
         f"  Config       {config_text(prediction.config_dict())}",
         *(f"  Note         {note}" for note in prediction.notes),
     ]
-    lines, count = wrapped(head, width), len(found.launches)
-    for number, launch in enumerate(found.launches, 1):
+    lines, count = wrapped(head, width), len(explanation.launches)
+    for number, launch in enumerate(explanation.launches, 1):
         lines += ["", f"Launch {number} of {count}: {launch.prediction.name}", *wrapped(launch_lines(launch), width)]
         if launch.steps:
             lines += ["", *step_lines(launch, width, color), "", *stall_lines(launch, width, color)]
@@ -43,17 +43,17 @@ def explain_text(found: Explanation, device: Device, sass: bool, width: int = 11
 
 def launch_lines(launch: LaunchExplanation) -> list[str]:
     """Time, where its cycles come from, and what of the code could not be read."""
-    told = launch.prediction
+    prediction = launch.prediction
     lines = [
-        f"  Time         {units.duration(told.traffic.time_s)}: {units.count(told.traffic.cycles)} cycles"
-        f" at {units.clock(told.clock_hz)}, {units.duration(told.overhead_s)} launch overhead",
-        f"  Bound by     {bound_text(told)}: {RESOURCES[told.bottleneck]}",
-        f"  Cost         cycles {COSTS[told.cost.split(':')[0]]}",
+        f"  Time         {units.duration(prediction.traffic.time_s)}: {units.count(prediction.traffic.cycles)} cycles"
+        f" at {units.clock(prediction.clock_hz)}, {units.duration(prediction.overhead_s)} launch overhead",
+        f"  Bound by     {bound_text(prediction)}: {RESOURCES[prediction.bottleneck]}",
+        f"  Cost         cycles {COSTS[prediction.cost.split(':')[0]]}",
     ]
     if launch.resident:
         lines.append(
-            f"  Full SM      {plural(launch.resident, 'CTA')} of {plural(told.num_warps, 'warp')} each;"
-            f" {told.waves:.2f} waves"
+            f"  Full SM      {plural(launch.resident, 'CTA')} of {plural(prediction.num_warps, 'warp')} each;"
+            f" {prediction.waves:.2f} waves"
         )
     counts = {
         True: f"{units.count(launch.executed)} by all warps",
@@ -106,22 +106,22 @@ def stall_lines(launch: LaunchExplanation, width: int, color: bool = False) -> l
     times = {number: sum(line.warp_cycles for line in lines) for number, lines in launch.places().items()}
     longest = sorted((number for number in times if times[number]), key=lambda number: -times[number])[:MOST_PLACES]
     places = {number: lines for number, lines in launch.places().items() if number in longest}
-    own = {number: _reasons(lines) for number, lines in places.items()}
-    shown = [reason for reason in REASONS if any(cycles[reason] for cycles in own.values())]
+    cycles_by_place = {number: _reasons(lines) for number, lines in places.items()}
+    shown = [reason for reason in REASONS if any(cycles[reason] for cycles in cycles_by_place.values())]
     heads = ["of all warps' time", "executed", "code", "cycles an issue", *shown]
     columns = [Column(title="", cells=heads, left=True)]
     for number, lines in places.items():
-        cycles, executed = sum(own[number].values()), sum(line.executed for line in lines)
+        cycles, executed = sum(cycles_by_place[number].values()), sum(line.executed for line in lines)
         cells = [percent(cycles / launch.warp_cycles), units.count(executed), str(len(lines))]
-        cells += [f"{cycles / executed:.1f}", *(percent(own[number][reason] / cycles) for reason in shown)]
+        cells += [f"{cycles / executed:.1f}", *(percent(cycles_by_place[number][reason] / cycles) for reason in shown)]
         columns.append(Column(title=place_text(number, lines), cells=cells))
     meanings = ["", "instructions, all warps together", "instructions", "of a warp, with its waits"]
     columns.append(Column(title="", cells=[*meanings, *(MEANINGS[reason] for reason in shown)], rank=1, left=True))
-    told = ["Where warps of a full SM spend their time: by loop, and by reason", table(columns, width, color)]
+    text = ["Where warps of a full SM spend their time: by loop, and by reason", table(columns, width, color)]
     if left := len(times) - len(places):
         rest = 1.0 - sum(times[number] for number in places) / launch.warp_cycles
-        told.append(f"Not shown: {plural(left, 'loop')} with {percent(max(0.0, rest))} of the time.")
-    return told
+        text.append(f"Not shown: {plural(left, 'loop')} with {percent(max(0.0, rest))} of the time.")
+    return text
 
 
 def sass_lines(launch: LaunchExplanation, width: int, color: bool = False) -> list[str]:
@@ -161,14 +161,14 @@ def sass_lines(launch: LaunchExplanation, width: int, color: bool = False) -> li
 
 def instruction_text(line: Line) -> str:
     """An instruction as cuobjdump prints it."""
-    one = line.instruction
-    guard = f"@{one.predicate} " if one.predicate else ""
-    return f"{guard}{one.opcode} {', '.join(one.operands)}".rstrip()
+    instruction = line.instruction
+    guard = f"@{instruction.predicate} " if instruction.predicate else ""
+    return f"{guard}{instruction.opcode} {', '.join(instruction.operands)}".rstrip()
 
 
-def explain_dict(found: Explanation, sass: bool) -> dict[str, object]:
+def explain_dict(explanation: Explanation, sass: bool) -> dict[str, object]:
     """The object that `explain --json` prints. Args: sass: with the code."""
-    prediction = found.prediction
+    prediction = explanation.prediction
     return {
         "schema": SCHEMA,
         "device": prediction.device,
@@ -178,23 +178,23 @@ def explain_dict(found: Explanation, sass: bool) -> dict[str, object]:
         "time_s": prediction.time_s,
         "bottleneck": prediction.bottleneck,
         "bottleneck_share": prediction.bottleneck_share,
-        "launches": [launch_dict(launch, sass) for launch in found.launches],
+        "launches": [launch_dict(launch, sass) for launch in explanation.launches],
         "notes": list(prediction.notes),
     }
 
 
 def launch_dict(launch: LaunchExplanation, sass: bool) -> dict[str, object]:
     """A launch as `explain --json` has it. Args: sass: with the code."""
-    told = launch.prediction
-    own: dict[str, object] = {
-        "name": told.name,
-        "time_s": told.traffic.time_s,
-        "cycles": told.traffic.cycles,
-        "clock_hz": told.clock_hz,
-        "bottleneck": told.bottleneck,
-        "bottleneck_share": told.bottleneck_share,
-        "cost": told.cost,
-        "ctas_per_sm": told.ctas_per_sm,
+    prediction = launch.prediction
+    figures: dict[str, object] = {
+        "name": prediction.name,
+        "time_s": prediction.traffic.time_s,
+        "cycles": prediction.traffic.cycles,
+        "clock_hz": prediction.clock_hz,
+        "bottleneck": prediction.bottleneck,
+        "bottleneck_share": prediction.bottleneck_share,
+        "cost": prediction.cost,
+        "ctas_per_sm": prediction.ctas_per_sm,
         "executed_instructions": launch.executed if launch.counted else None,
         "unknown_opcodes": launch.unknown,
         "steps": [asdict(step) for step in launch.steps],
@@ -210,7 +210,7 @@ def launch_dict(launch: LaunchExplanation, sass: bool) -> dict[str, object]:
         ],
     }
     if sass:
-        own["code"] = [
+        figures["code"] = [
             {
                 "address": line.instruction.address,
                 "text": instruction_text(line),
@@ -221,4 +221,4 @@ def launch_dict(launch: LaunchExplanation, sass: bool) -> dict[str, object]:
             }
             for line in launch.lines
         ]
-    return own
+    return figures

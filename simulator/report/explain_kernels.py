@@ -21,23 +21,23 @@ SOURCE_WIDTH = 60
 """Characters of a source line that are shown."""
 
 
-def kernels_explanation_text(found: KernelsExplanation, sass: bool, width: int, color: bool = False) -> str:
+def kernels_explanation_text(explanation: KernelsExplanation, sass: bool, width: int, color: bool = False) -> str:
     """What `tilesight explain FILE.py:FUNCTION` prints. Args: sass: with the code of the launch that takes longest."""
-    prediction = found.prediction
+    prediction = explanation.prediction
     lines = [prediction.title]
-    kernel = found.dominating
+    kernel = explanation.dominating
     if kernel and kernel.launch:
-        heading = f"Launch {_number(found, kernel)} of {len(found.kernels)}: {kernel.row.name}"
-        if len(found.kernels) > 1:
+        heading = f"Launch {_number(explanation, kernel)} of {len(explanation.kernels)}: {kernel.row.name}"
+        if len(explanation.kernels) > 1:
             heading += f", the longest: {percent(kernel.row.traffic.time_s / prediction.total.time_s)} of all"
         lines += ["", heading, *wrapped(launch_lines(kernel.launch), width)]
         if kernel.launch.warp_cycles:
             lines += ["", *source_lines(kernel.sources, kernel.launch.warp_cycles, width, color)]
         if sass:
             lines += ["", *sass_lines(kernel.launch, width, color)]
-        if others := [one for one in found.kernels if one is not kernel and one.launch]:
+        if others := [other for other in explanation.kernels if other is not kernel and other.launch]:
             lines += ["", "Other launches, and the lines where their warps spend most time"]
-            lines += [table(_other_columns(found, others), width, color)]
+            lines += [table(_other_columns(explanation, others), width, color)]
     notes = dict.fromkeys([*prediction.notes, *(note for row in prediction.rows for note in row.notes)])
     remarks = [f"Refused  {row.refused}" for row in prediction.rows if row.refused]
     remarks += [f"Note     {note}" for note in notes]
@@ -46,32 +46,34 @@ def kernels_explanation_text(found: KernelsExplanation, sass: bool, width: int, 
 
 def source_lines(sources: Sequence[SourceLine], total_cycles: float, width: int, color: bool = False) -> list[str]:
     """Time and waits beside each line of the source. Args: total_cycles: time of all warps of the launch [cycles]."""
-    shown = [one for one in sources if max(one.total_cycles, one.blamed_cycles) >= LEAST_TIME * total_cycles]
-    reasons = [_reasons(one) for one in shown]
+    shown = [
+        source for source in sources if max(source.total_cycles, source.blamed_cycles) >= LEAST_TIME * total_cycles
+    ]
+    reasons = [_reasons(source) for source in shown]
     columns = [
-        Column(title="line", cells=[_place(one, sources) for one in shown]),
-        Column(title="time", cells=[percent(one.total_cycles / total_cycles) for one in shown]),
-        Column(title="waited for", cells=[_share(one.blamed_cycles, total_cycles) for one in shown]),
-        Column(title="executed", cells=[units.count(one.executed) for one in shown], rank=2),
+        Column(title="line", cells=[_place(source, sources) for source in shown]),
+        Column(title="time", cells=[percent(source.total_cycles / total_cycles) for source in shown]),
+        Column(title="waited for", cells=[_share(source.blamed_cycles, total_cycles) for source in shown]),
+        Column(title="executed", cells=[units.count(source.executed) for source in shown], rank=2),
         Column(
             title="mostly",
-            cells=[", ".join(f"{reason} {percent(share)}" for reason, share in each) for each in reasons],
+            cells=[", ".join(f"{reason} {percent(share)}" for reason, share in shares) for shares in reasons],
             rank=1,
             left=True,
         ),
-        Column(title="source", cells=_cut([one.text for one in shown]), left=True),
+        Column(title="source", cells=_cut([source.text for source in shown]), left=True),
     ]
-    files = sorted({Path(one.file).name for one in sources if one.file})
-    told = [
+    files = sorted({Path(source.file).name for source in sources if source.file})
+    text = [
         f"Where warps of a full SM spend their time, by line of {', '.join(files) or 'the source'}: time at the line,"
         " and time that warps wait for its results, of all warps' time",
         table(columns, width, color),
     ]
-    lines = [*wrapped(told[:1], width), told[1]]
+    lines = [*wrapped(text[:1], width), text[1]]
     if left := len(sources) - len(shown):
-        rest = sum(one.total_cycles for one in sources if one not in shown) / total_cycles
+        rest = sum(source.total_cycles for source in sources if source not in shown) / total_cycles
         lines.append(f"Not shown: {plural(left, 'line')} with {percent(rest)} of the time.")
-    named = dict.fromkeys(reason for each in reasons for reason, _ in each)
+    named = dict.fromkeys(reason for shares in reasons for reason, _ in shares)
     return [*lines, *wrapped([f"{reason}: {MEANINGS[reason]}" for reason in named], width)]
 
 
@@ -86,7 +88,7 @@ def _place(source: SourceLine, sources: Sequence[SourceLine]) -> str:
     """Number of a line; with its file where there are several."""
     if not source.file:
         return "none"
-    files = {one.file for one in sources if one.file}
+    files = {other.file for other in sources if other.file}
     return f"{Path(source.file).name}:{source.number}" if len(files) > 1 else str(source.number)
 
 
@@ -101,13 +103,13 @@ def _cut(texts: Sequence[str]) -> list[str]:
     return [text if len(text) <= SOURCE_WIDTH else f"{text[: SOURCE_WIDTH - 4]} ..." for text in inner]
 
 
-def _other_columns(found: KernelsExplanation, others: Sequence[KernelExplanation]) -> list[Column]:
+def _other_columns(explanation: KernelsExplanation, others: Sequence[KernelExplanation]) -> list[Column]:
     cells: list[tuple[str, ...]] = []
     for kernel in others:
         assert kernel.launch is not None
-        hottest = sorted(kernel.sources, key=lambda one: -one.total_cycles)[:MOST_LINES]
-        for place, source in enumerate(one for one in hottest if one.total_cycles):
-            head = (str(_number(found, kernel)), kernel.row.name, units.duration(kernel.row.traffic.time_s))
+        hottest = sorted(kernel.sources, key=lambda line: -line.total_cycles)[:MOST_LINES]
+        for place, source in enumerate(line for line in hottest if line.total_cycles):
+            head = (str(_number(explanation, kernel)), kernel.row.name, units.duration(kernel.row.traffic.time_s))
             share = percent(source.total_cycles / kernel.launch.warp_cycles)
             text = _cut([source.text])[0]
             cells.append((*(head if not place else ("", "", "")), _place(source, kernel.sources), share, text))
@@ -118,19 +120,19 @@ def _other_columns(found: KernelsExplanation, others: Sequence[KernelExplanation
     ]
 
 
-def _number(found: KernelsExplanation, kernel: KernelExplanation) -> int:
-    return next(number for number, one in enumerate(found.kernels, 1) if one is kernel)
+def _number(explanation: KernelsExplanation, kernel: KernelExplanation) -> int:
+    return next(number for number, other in enumerate(explanation.kernels, 1) if other is kernel)
 
 
-def kernels_explanation_dict(found: KernelsExplanation, sass: bool) -> dict[str, Any]:
+def kernels_explanation_dict(explanation: KernelsExplanation, sass: bool) -> dict[str, Any]:
     """The object that `explain FILE.py:FUNCTION --json` prints. Args: sass: with the code of every launch."""
-    prediction = found.prediction
+    prediction = explanation.prediction
     return {
         "schema": SCHEMA,
         "device": prediction.device,
         "l2": prediction.l2,
         "time_s": prediction.total.time_s,
-        "launches": [_kernel_dict(kernel, sass) for kernel in found.kernels],
+        "launches": [_kernel_dict(kernel, sass) for kernel in explanation.kernels],
         "notes": list(prediction.notes),
     }
 
@@ -143,13 +145,13 @@ def _kernel_dict(kernel: KernelExplanation, sass: bool) -> dict[str, Any]:
         return head | {"lines": []}
     lines = [
         {
-            "file": one.file or None,
-            "line": one.number or None,
-            "source": one.text,
-            "executed": one.executed,
-            "warp_cycles": one.warp_cycles,
-            "blamed_cycles": one.blamed_cycles,
+            "file": line.file or None,
+            "line": line.number or None,
+            "source": line.text,
+            "executed": line.executed,
+            "warp_cycles": line.warp_cycles,
+            "blamed_cycles": line.blamed_cycles,
         }
-        for one in kernel.sources
+        for line in kernel.sources
     ]
     return head | launch_dict(kernel.launch, sass) | {"lines": lines}

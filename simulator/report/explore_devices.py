@@ -14,52 +14,52 @@ Key = tuple[str, tuple[tuple[str, object], ...]]
 """Schedule and options: what is the same configuration on another device."""
 
 
-def devices_text(found: Sequence[Exploration], top: int = 5, width: int = 120, color: bool = False) -> str:
+def devices_text(explorations: Sequence[Exploration], top: int = 5, width: int = 120, color: bool = False) -> str:
     """What `tilesight explore` prints for several devices.
 
     Args:
-        found: one a device, of the same problem; top: rows of each device's ranking.
+        explorations: one a device, of the same problem; top: rows of each device's ranking.
     """
-    names = ", ".join(f"{one.device_name} ({one.device.name})" for one in found)
-    notes = [f"{one.device_name}: {note}" for one in found for note in one.notes]
-    shared = {note for note in found[0].notes if all(note in one.notes for one in found)}
-    head = [f"{found[0].problem.text} on {names}", *[note for note in found[0].notes if note in shared]]
+    names = ", ".join(f"{exploration.device_name} ({exploration.device.name})" for exploration in explorations)
+    notes = [f"{exploration.device_name}: {note}" for exploration in explorations for note in exploration.notes]
+    shared = {note for note in explorations[0].notes if all(note in exploration.notes for exploration in explorations)}
+    head = [f"{explorations[0].problem.text} on {names}", *[note for note in explorations[0].notes if note in shared]]
     head += [note for note in notes if note.partition(": ")[2] not in shared]
     lines = wrapped(head, width)
-    ran = [one for one in found if one.ranked]
+    ran = [exploration for exploration in explorations if exploration.ranked]
     if ran:
         lines += ["", "The best of each device", _best_table(ran, width, color)]
         lines += ["", "Ranked on each device", _ranking_table(ran, top, width, color)]
         lines += ["", "The same configuration on each device: time and rank", _side_by_side(ran, top, width, color)]
-    for one in found:
-        own = [*(why_lines(one) if one.ranked else ()), *left_out_lines(one)]
-        lines += wrapped(["", one.device_name, *own], width)
+    for exploration in explorations:
+        why = [*(why_lines(exploration) if exploration.ranked else ()), *left_out_lines(exploration)]
+        lines += wrapped(["", exploration.device_name, *why], width)
     return "\n".join(lines)
 
 
-def devices_rows(found: Sequence[Exploration]) -> list[dict[str, object]]:
+def devices_rows(explorations: Sequence[Exploration]) -> list[dict[str, object]]:
     """All candidates of all devices as rows for CSV."""
-    rows = [row for one in found for row in explore_rows(one)]
+    rows = [row for exploration in explorations for row in explore_rows(exploration)]
     keys = dict.fromkeys(key for row in rows for key in row)
     return [{key: row.get(key) for key in keys} for row in rows]
 
 
-def devices_dict(found: Sequence[Exploration], top: int | None = None) -> dict[str, object]:
+def devices_dict(explorations: Sequence[Exploration], top: int | None = None) -> dict[str, object]:
     """What `explore --json` prints for several devices: the object of each."""
-    return {"schema": SCHEMA, "devices": [one.to_dict(top) for one in found]}
+    return {"schema": SCHEMA, "devices": [exploration.to_dict(top) for exploration in explorations]}
 
 
-def _best_table(found: Sequence[Exploration], width: int, color: bool) -> str:
-    best = [one.ranked[0] for one in found]
+def _best_table(explorations: Sequence[Exploration], width: int, color: bool) -> str:
+    best = [exploration.ranked[0] for exploration in explorations]
     slowest_s = max(item.costs[0] for item in best)
-    rows = sorted(zip(found, best, strict=True), key=lambda pair: pair[1].costs[0])
+    rows = sorted(zip(explorations, best, strict=True), key=lambda pair: pair[1].costs[0])
 
     def column(title: str, cells: list[str], rank: int = 0, left: bool = False) -> Column:
         return Column(title=title, cells=cells, rank=rank, left=left)
 
     totals = [item.prediction.total for _, item in rows if item.prediction]
     columns = [
-        column("device", [one.device_name for one, _ in rows], left=True),
+        column("device", [exploration.device_name for exploration, _ in rows], left=True),
         column("time", [units.duration(item.costs[0]) for _, item in rows]),
         column("vs slowest", [times(slowest_s / item.costs[0]) for _, item in rows]),
     ]
@@ -68,35 +68,42 @@ def _best_table(found: Sequence[Exploration], width: int, color: bool) -> str:
     columns += [
         column("HBM", [units.traffic(total.hbm_bytes) for total in totals], 1),
         column("bound by", [item.prediction.bottleneck if item.prediction else "" for _, item in rows], left=True),
-        column("configuration", [short_text(one, item) for one, item in rows], left=True),
+        column("configuration", [short_text(exploration, item) for exploration, item in rows], left=True),
     ]
     return table(columns, width, color)
 
 
-def _options(found: Sequence[Exploration]) -> list[str]:
-    return [name for name in all_options() if any(name in varying_options(one) for one in found)]
+def _options(explorations: Sequence[Exploration]) -> list[str]:
+    return [name for name in all_options() if any(name in varying_options(exploration) for exploration in explorations)]
 
 
-def _option_columns(found: Sequence[Exploration], items: Sequence[Candidate]) -> list[Column]:
+def _option_columns(explorations: Sequence[Exploration], items: Sequence[Candidate]) -> list[Column]:
     columns = []
-    if len({item.schedule for one in found for item in one.candidates}) > 1:
+    if len({item.schedule for exploration in explorations for item in exploration.candidates}) > 1:
         columns.append(Column(title="schedule", cells=[item.schedule for item in items], left=True))
-    for name in _options(found):
+    for name in _options(explorations):
         cells = [str(item.config_dict().get(name, "-")) for item in items]
         columns.append(Column(title=all_options()[name].title, cells=cells, left=not all_options()[name].is_number))
     return columns
 
 
-def _ranking_table(found: Sequence[Exploration], top: int, width: int, color: bool) -> str:
-    rows = [(one, rank, item) for one in found for rank, item in enumerate(one.ranked[:top], 1)]
+def _ranking_table(explorations: Sequence[Exploration], top: int, width: int, color: bool) -> str:
+    rows = [
+        (exploration, rank, item)
+        for exploration in explorations
+        for rank, item in enumerate(exploration.ranked[:top], 1)
+    ]
     items = [item for _, _, item in rows]
     totals = [item.prediction.total for item in items if item.prediction]
     columns = [
-        Column(title="device", cells=[one.device_name for one, _, _ in rows], left=True),
+        Column(title="device", cells=[exploration.device_name for exploration, _, _ in rows], left=True),
         Column(title="#", cells=[str(rank) for _, rank, _ in rows]),
-        *_option_columns(found, items),
+        *_option_columns(explorations, items),
         Column(title="time", cells=[units.duration(item.costs[0]) for item in items]),
-        Column(title="vs best", cells=[times(item.costs[0] / one.ranked[0].costs[0]) for one, _, item in rows]),
+        Column(
+            title="vs best",
+            cells=[times(item.costs[0] / exploration.ranked[0].costs[0]) for exploration, _, item in rows],
+        ),
         Column(title="SRAM fill", cells=[units.traffic(total.smem_fill_bytes) for total in totals], rank=2),
         Column(title="HBM", cells=[units.traffic(total.hbm_bytes) for total in totals], rank=1),
     ]
@@ -108,19 +115,22 @@ def _key(item: Candidate) -> Key:
     return item.schedule, tuple(item.config_dict().items())
 
 
-def _side_by_side(found: Sequence[Exploration], top: int, width: int, color: bool) -> str:
+def _side_by_side(explorations: Sequence[Exploration], top: int, width: int, color: bool) -> str:
     """One row a configuration that is among the first of a device, one column a device."""
-    places = {one.device_name: {_key(item): (rank, item) for rank, item in enumerate(one.ranked, 1)} for one in found}
+    places = {
+        exploration.device_name: {_key(item): (rank, item) for rank, item in enumerate(exploration.ranked, 1)}
+        for exploration in explorations
+    }
     first: dict[Key, Candidate] = {}
     for rank in range(top):
-        for one in found:
-            for item in one.ranked[rank : rank + 1]:
+        for exploration in explorations:
+            for item in exploration.ranked[rank : rank + 1]:
                 first.setdefault(_key(item), item)
-    columns = _option_columns(found, list(first.values())) or [
+    columns = _option_columns(explorations, list(first.values())) or [
         Column(title="configuration", cells=[config_text(item.config_dict()) for item in first.values()], left=True)
     ]
-    for name, own in places.items():
-        columns.append(Column(title=name, cells=[_cell(own.get(key)) for key in first]))
+    for name, ranks in places.items():
+        columns.append(Column(title=name, cells=[_cell(ranks.get(key)) for key in first]))
     return table(columns, width, color)
 
 

@@ -29,25 +29,25 @@ DARK_SHARE = 0.5
 """The share of the colour scale, from its dark end, on which light text reads better."""
 
 
-def figures(found: Exploration) -> list[str]:
+def figures(exploration: Exploration) -> list[str]:
     """Sections of HTML, each with its pictures."""
-    maps = heat_maps(found)
+    maps = heat_maps(exploration)
     sections = []
     if maps:
-        spills = f"; {SPILL_MARK}: it spills registers" if any(one.any_spills for one in maps) else ""
+        spills = f"; {SPILL_MARK}: it spills registers" if any(heat_map.any_spills for heat_map in maps) else ""
         sections += [
             "<h2>Block sizes</h2><p>Best time for each pair of block sizes over all other options; dark is fast"
             f"{spills}.</p>",
             '<div class="row">',
-            *(panel(f"heat-{one.schedule}", partial(draw_heat_map, one=one)) for one in maps),
+            *(panel(f"heat-{heat_map.schedule}", partial(draw_heat_map, heat_map=heat_map)) for heat_map in maps),
             "</div>",
         ]
-    if not best_of_each(found):
+    if not best_of_each(exploration):
         return sections
-    roofline = multiplies(found)
+    roofline = multiplies(exploration)
     sections += [f"<h2>Where the bytes go{', and what limits the time' if roofline else ''}</h2>", '<div class="row">']
-    sections += [panel("levels", partial(draw_levels, found=found))]
-    sections += [panel("roofline", partial(draw_roofline, found=found))] if roofline else []
+    sections += [panel("levels", partial(draw_levels, exploration=exploration))]
+    sections += [panel("roofline", partial(draw_roofline, exploration=exploration))] if roofline else []
     return [*sections, "</div>"]
 
 
@@ -59,22 +59,22 @@ def story(item: Candidate | None) -> str:
     if item.prediction is None:
         return tip_text(name, {"does not fit": item.reason})
     total = item.prediction.total
-    told = {"time": units.duration(total.time_s), "bound by": bound_text(item.prediction)}
-    told |= {"into the SMs": units.traffic(total.smem_fill_bytes), "HBM": units.traffic(total.hbm_bytes)}
+    figures = {"time": units.duration(total.time_s), "bound by": bound_text(item.prediction)}
+    figures |= {"into the SMs": units.traffic(total.smem_fill_bytes), "HBM": units.traffic(total.hbm_bytes)}
     if total.matmul_flop:
-        told["rate"] = units.rate(total.matmul_flop_per_s)
+        figures["rate"] = units.rate(total.matmul_flop_per_s)
     if item.prediction.spilled_bytes_per_thread:
-        told["spills"] = f"{item.prediction.spilled_bytes_per_thread} B per thread"
-    return tip_text(name, told)
+        figures["spills"] = f"{item.prediction.spilled_bytes_per_thread} B per thread"
+    return tip_text(name, figures)
 
 
-def draw_heat_map(ax: Any, tips: Tips, one: HeatMap) -> None:
+def draw_heat_map(ax: Any, tips: Tips, heat_map: HeatMap) -> None:
     """Times over block sizes, the best in bold."""
-    times = one.times_s
+    times = heat_map.times_s
     known = [value for row in times for value in row if value is not None]
-    ax.set_title(one.schedule)
-    ax.set_xticks(range(len(one.block_n)), one.block_n)
-    ax.set_yticks(range(len(one.block_m)), one.block_m)
+    ax.set_title(heat_map.schedule)
+    ax.set_xticks(range(len(heat_map.block_n)), heat_map.block_n)
+    ax.set_yticks(range(len(heat_map.block_m)), heat_map.block_m)
     ax.set_xlabel("block_n (keys)")
     ax.set_ylabel("block_m (queries)")
     ax.tick_params(length=0)
@@ -89,11 +89,13 @@ def draw_heat_map(ax: Any, tips: Tips, one: HeatMap) -> None:
     for row, values in enumerate(times):
         for col, value in enumerate(values):
             dark = value is not None and norm(value) < DARK_SHARE
-            text = "no fit" if value is None else units.duration(value) + (SPILL_MARK if one.spills(row, col) else "")
+            text = (
+                "no fit" if value is None else units.duration(value) + (SPILL_MARK if heat_map.spills(row, col) else "")
+            )
             weight = "bold" if value == min(known) else "normal"
             tone = LIGHT if dark else MUTED if value is None else "#212121"
             ax.text(col, row, text, ha="center", va="center", color=tone, fontsize=9, fontweight=weight)
-    places = [(row, col) for row in range(len(one.block_m)) for col in range(len(one.block_n))]
+    places = [(row, col) for row in range(len(heat_map.block_m)) for col in range(len(heat_map.block_n))]
     cells = ax.bar(
         [col for _, col in places],
         1,
@@ -105,14 +107,14 @@ def draw_heat_map(ax: Any, tips: Tips, one: HeatMap) -> None:
     )
     for cell, (row, col) in zip(cells, places, strict=True):
         cell.set_gid(f"cell-{row}-{col}")
-        tips[f"cell-{row}-{col}"] = [story(one.cells[row][col])]
-    ax.set_xlim(-0.5, len(one.block_n) - 0.5)
-    ax.set_ylim(-0.5, len(one.block_m) - 0.5)
+        tips[f"cell-{row}-{col}"] = [story(heat_map.cells[row][col])]
+    ax.set_xlim(-0.5, len(heat_map.block_n) - 0.5)
+    ax.set_ylim(-0.5, len(heat_map.block_m) - 0.5)
 
 
-def draw_levels(ax: Any, tips: Tips, found: Exploration) -> None:
+def draw_levels(ax: Any, tips: Tips, exploration: Exploration) -> None:
     """Bytes per level of the best of each schedule, as bars."""
-    best = {name: bytes_per_level(prediction.total) for name, prediction in best_of_each(found).items()}
+    best = {name: bytes_per_level(prediction.total) for name, prediction in best_of_each(exploration).items()}
     least = decades(value for amounts in best.values() for value in amounts.values())[0]
     labels: list[str] = []
     for place, (name, amounts) in enumerate(best.items()):
@@ -141,12 +143,14 @@ def draw_levels(ax: Any, tips: Tips, found: Exploration) -> None:
     legend_below(ax)
 
 
-def draw_roofline(ax: Any, tips: Tips, found: Exploration) -> None:
+def draw_roofline(ax: Any, tips: Tips, exploration: Exploration) -> None:
     """Rate over intensity of all configurations under the roofs of the device; those that spill are crosses."""
-    lines = roofs(found)
-    best = best_of_each(found)
-    shown = [item for item in found.ranked if item.prediction]
-    totals = [item.prediction.total for item in shown if item.prediction] + [one.total for one in best.values()]
+    lines = roofs(exploration)
+    best = best_of_each(exploration)
+    shown = [item for item in exploration.ranked if item.prediction]
+    totals = [item.prediction.total for item in shown if item.prediction] + [
+        prediction.total for prediction in best.values()
+    ]
     xs = [intensity_flop_per_byte(total) for total in totals]
     ridge = lines.peak_flop_per_s / lines.hbm_bytes_per_s
     low, high = min([*xs, 10]) / 3, max([*xs, ridge]) * 3
@@ -167,12 +171,12 @@ def draw_roofline(ax: Any, tips: Tips, found: Exploration) -> None:
             style = {"s": 26, "lw": 1.1} if spills else {"s": 18, "linewidths": 0}
             ax.scatter(*at, color=color(name), marker=mark, alpha=0.4, gid=gid, **style)
             tips[gid] = [story(item) for item in some]
-    for name, one in best.items():
-        place = intensity_flop_per_byte(one.total), one.total.matmul_flop_per_s
-        text = f"{name}: {units.duration(one.time_s)}"
+    for name, prediction in best.items():
+        place = intensity_flop_per_byte(prediction.total), prediction.total.matmul_flop_per_s
+        text = f"{name}: {units.duration(prediction.time_s)}"
         gid = f"best-{name}"
         ax.scatter(*place, s=70, color=color(name), edgecolors=PAPER, zorder=3, label=text, gid=gid)
-        tips[gid] = [tip_text(f"best {text}", {"rate": units.rate(one.total.matmul_flop_per_s)})]
+        tips[gid] = [tip_text(f"best {text}", {"rate": units.rate(prediction.total.matmul_flop_per_s)})]
     if any(map(_spills, shown)):
         ax.scatter([], [], s=26, lw=1.1, color=MUTED, marker="x", label="spills registers")
     ax.set_title("Roofline: all configurations; large: the best of each")

@@ -38,41 +38,46 @@ COST_TEXTS = {"compiled": "machine code", "tiles": "estimates from tiles"}
 """Where the cycles of a step come from, in words."""
 
 
-def explore_html(found: Exploration, made: Made) -> str:
+def explore_html(exploration: Exploration, made: Made) -> str:
     """The page. Args: made: what its foot tells. Returns: the text of an HTML file."""
-    title = f"{found.problem.text} on {found.device.name}"
+    title = f"{exploration.problem.text} on {exploration.device.name}"
     sections = [
         f"<h1>{escape(title)}</h1>",
-        f'<p class="muted">{plural(len(found.candidates), "configuration")}, {len(found.ranked)} fit.'
+        f'<p class="muted">{plural(len(exploration.candidates), "configuration")}, {len(exploration.ranked)} fit.'
         " Predicted by Tilesight, without a GPU.</p>",
-        _why(found),
-        *figures(found),
-        _table(found),
-        _notes(found),
+        _why(exploration),
+        *figures(exploration),
+        _table(exploration),
+        _notes(exploration),
     ]
-    facts = [("device", f"{found.device_name} ({found.device.name})"), ("cycles from", _sources(found))]
+    facts = [
+        ("device", f"{exploration.device_name} ({exploration.device.name})"),
+        ("cycles from", _sources(exploration)),
+    ]
     return page(f"Tilesight: {title}", sections, made, facts)
 
 
-def _why(found: Exploration) -> str:
-    if not found.ranked:
-        return f"<h2>Nothing fits</h2>{items(left_out_lines(found))}"
-    first, *others = (line.strip() for line in why_lines(found) if line)
+def _why(exploration: Exploration) -> str:
+    if not exploration.ranked:
+        return f"<h2>Nothing fits</h2>{items(left_out_lines(exploration))}"
+    first, *others = (line.strip() for line in why_lines(exploration) if line)
     reasons = [line.removeprefix("- ").removeprefix("! ") for line in others]
     return f"<h2>{escape(first)}</h2>{items(reasons)}"
 
 
-def _notes(found: Exploration) -> str:
+def _notes(exploration: Exploration) -> str:
     """What the terminal tells under its table; what a page says of nothing that fits stands above."""
-    left_out = [line.strip() for line in left_out_lines(found)] if found.ranked else []
-    lines = [*band_lines(found), *left_out, *found.notes]
+    left_out = [line.strip() for line in left_out_lines(exploration)] if exploration.ranked else []
+    lines = [*band_lines(exploration), *left_out, *exploration.notes]
     return f"<h2>Notes</h2>{items(lines)}" if lines else ""
 
 
-def _sources(found: Exploration) -> str:
+def _sources(exploration: Exploration) -> str:
     """Of how many configurations the cycles come from machine code, and of how many from estimates."""
-    counted = Counter(text for item in found.ranked for text in _costs(item))
-    return "; ".join(f"{text} ({count} of {len(found.ranked)})" for text, count in counted.items()) or "nothing fits"
+    counted = Counter(text for item in exploration.ranked for text in _costs(item))
+    return (
+        "; ".join(f"{text} ({count} of {len(exploration.ranked)})" for text, count in counted.items()) or "nothing fits"
+    )
 
 
 def _costs(item: Candidate) -> list[str]:
@@ -81,23 +86,23 @@ def _costs(item: Candidate) -> list[str]:
     return list(dict.fromkeys(COST_TEXTS[launch.cost.split(":")[0]] for launch in launches))
 
 
-def _table(found: Exploration) -> str:
-    options = [name for name in all_options() if name in varying_options(found)]
-    misfits = len(found.ranked) < len(found.candidates)
+def _table(exploration: Exploration) -> str:
+    options = [name for name in all_options() if name in varying_options(exploration)]
+    misfits = len(exploration.ranked) < len(exploration.candidates)
     heads = ["#", "schedule", *(all_options()[name].title for name in options), *FIGURES]
     heads += [REASON] if misfits else []
     words = {option.title for option in all_options().values() if not option.is_number}
     left = {"schedule", FIT, "bound by", "cycles from", REASON, *words}
-    rows = [_row(found, rank, item, options, misfits) for rank, item in enumerate(found.candidates, 1)]
-    kinds = ["pareto" if item.pareto else "" if item.fits else "misfit" for item in found.candidates]
+    rows = [_row(exploration, rank, item, options, misfits) for rank, item in enumerate(exploration.candidates, 1)]
+    kinds = ["pareto" if item.pareto else "" if item.fits else "misfit" for item in exploration.candidates]
     return (
         "<h2>All configurations</h2><p>Click a heading to sort. A blue edge marks what is Pareto-optimal"
-        f" ({kinds.count('pareto')} of {len(found.ranked)}): no other configuration is better in time, SRAM fill and"
-        f" HBM bytes together.</p>{table(heads, rows, tuple(left), kinds)}"
+        f" ({kinds.count('pareto')} of {len(exploration.ranked)}): no other configuration is better in time, SRAM fill"
+        f" and HBM bytes together.</p>{table(heads, rows, tuple(left), kinds)}"
     )
 
 
-def _row(found: Exploration, rank: int, item: Candidate, options: list[str], misfits: bool) -> list[str]:
+def _row(exploration: Exploration, rank: int, item: Candidate, options: list[str], misfits: bool) -> list[str]:
     cells = [cell(str(rank)), cell(item.schedule, kind="left")]
     for name in options:
         cells.append(cell(str(item.config_dict().get(name, "")), kind="" if all_options()[name].is_number else "left"))
@@ -105,7 +110,7 @@ def _row(found: Exploration, rank: int, item: Candidate, options: list[str], mis
         cells += [cell("")] * len(FIGURES)
     else:
         total, launch = item.prediction.total, item.prediction.longest_launch
-        best_s = found.ranked[0].costs[0] if found.ranked else total.time_s
+        best_s = exploration.ranked[0].costs[0] if exploration.ranked else total.time_s
         rate = rate_text(total.matmul_flop_per_s) if total.matmul_flop else ""
         cells += [
             cell(units.duration(total.time_s), total.time_s),

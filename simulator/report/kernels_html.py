@@ -10,23 +10,23 @@ from .kernels import comparison, side_by_side
 from .page import Made, cell, items, page, table
 
 
-def kernels_html(found: Sequence[KernelsPrediction], target: str, made: Made) -> str:
-    """The page. Args: found: one a device; target: function that made the launches; made: what its foot tells."""
+def kernels_html(predictions: Sequence[KernelsPrediction], target: str, made: Made) -> str:
+    """The page. Args: predictions: one a device; target: function that made the launches; made: what its foot tells."""
     sections = [
         f"<h1>{escape(target)}</h1>",
         '<p class="muted">Predicted by Tilesight, without a GPU.</p>',
     ]
-    if len(found) > 1:
-        sections += [f"<h2>Each device</h2>{_table(columns)}" for columns in (comparison(found),) if columns]
-        sections += [f"<h2>Each launch</h2>{_table(columns)}" for columns in (side_by_side(found),) if columns]
-    for one in found:
-        sections.append(f"<h2>{escape(one.title)}</h2>")
-        if one.is_predicted:
-            sections.append(_table(launch_columns(one.rows)))
-        for name, rows in one.tuned:
+    if len(predictions) > 1:
+        sections += [f"<h2>Each device</h2>{_table(columns)}" for columns in (comparison(predictions),) if columns]
+        sections += [f"<h2>Each launch</h2>{_table(columns)}" for columns in (side_by_side(predictions),) if columns]
+    for prediction in predictions:
+        sections.append(f"<h2>{escape(prediction.title)}</h2>")
+        if prediction.is_predicted:
+            sections.append(_table(launch_columns(prediction.rows)))
+        for name, rows in prediction.tuned:
             sections += [f"<h3>Configurations of {escape(name)}</h3>", _table(configuration_columns(rows))]
-        sections.append(items([" ".join(line.split()) for line in one.remarks]))
-    return page(f"Tilesight: {target}", sections, made, [("device", one.device) for one in found])
+        sections.append(items([" ".join(line.split()) for line in prediction.remarks]))
+    return page(f"Tilesight: {target}", sections, made, [("device", prediction.device) for prediction in predictions])
 
 
 def _table(columns: Sequence[Column]) -> str:
@@ -35,4 +35,4 @@ def _table(columns: Sequence[Column]) -> str:
         [cell(text, kind=kind) for text, kind in zip(texts, kinds, strict=True)]
         for texts in zip(*(column.cells for column in columns), strict=True)
     ]
-    return table([column.title for column in columns], rows, tuple(one.title for one in columns if one.left))
+    return table([column.title for column in columns], rows, tuple(column.title for column in columns if column.left))

@@ -11,22 +11,28 @@ from ..schedules.registry import find_schedule
 DEVICES_SCHEMA = "tilesight.compare-devices/1"
 
 
-def compare_text(*found: Scaling, width: int = 120, color: bool = False) -> str:
+def compare_text(*scalings: Scaling, width: int = 120, color: bool = False) -> str:
     """What `tilesight compare` prints.
 
     Args:
-        found: of each device, the same problem, lengths and schedules.
+        scalings: of each device, the same problem, lengths and schedules.
         width: characters; color: whether to use bold.
     """
-    first = found[0]
+    first = scalings[0]
     shape = first.problem.text.replace(f"M=N={first.problem.seqlen_q} ", "")
-    named = "; ".join(f"{one.device_name} ({one.device.name}), {units.capacity(one.device.hbm_bytes)}" for one in found)
-    lines = wrapped([f"{shape} on {named}", *dict.fromkeys(note for one in found for note in one.notes)], width)
-    if len(found) > 1:
+    named = "; ".join(
+        f"{scaling.device_name} ({scaling.device.name}), {units.capacity(scaling.device.hbm_bytes)}"
+        for scaling in scalings
+    )
+    lines = wrapped(
+        [f"{shape} on {named}", *dict.fromkeys(note for scaling in scalings for note in scaling.notes)], width
+    )
+    if len(scalings) > 1:
         lines += ["", "The fastest schedule on each device, and its speedup over the slowest device"]
-        lines.append(_devices_table(found, width, color))
-    faster = any(one.speedup(point) for one in found for point in one.points)
-    time_title = "Time, and speedup over naive" if faster else "Time"
+        lines.append(_devices_table(scalings, width, color))
+    faster = any(scaling.speedup(point) for scaling in scalings for point in scaling.points)
+    baselines = dict.fromkeys(name for scaling in scalings for name in scaling.chosen if find_schedule(name).baseline)
+    time_title = f"Time, and speedup over {', '.join(baselines)}" if faster else "Time"
     cells: tuple[tuple[str, Callable[[Scaling, Point], str]], ...] = (
         (time_title, _time),
         ("HBM traffic", lambda _, point: _figure(point, lambda total: units.traffic(total.hbm_bytes))),
@@ -34,63 +40,69 @@ def compare_text(*found: Scaling, width: int = 120, color: bool = False) -> str:
         ("Peak device memory", _memory),
     )
     for title, cell in cells:
-        lines += ["", title, _by_length(found, cell, width, color)]
-    lines += ["", "Out of memory", *_by_device(found, limit_lines), "", *_by_device(found, config_lines, config_title)]
-    lines += _by_device(found, _left_out, indent="")
+        lines += ["", title, _by_length(scalings, cell, width, color)]
+    lines += [
+        "",
+        "Out of memory",
+        *_by_device(scalings, limit_lines),
+        "",
+        *_by_device(scalings, config_lines, config_title),
+    ]
+    lines += _by_device(scalings, _left_out, indent="")
     return "\n".join(lines)
 
 
-def config_title(found: Scaling) -> str:
+def config_title(scaling: Scaling) -> str:
     """How the configurations were chosen."""
-    if max(found.tried.values(), default=0) < 2:
+    if max(scaling.tried.values(), default=0) < 2:
         return "Configurations"
     return "Configurations: the fastest found at each N among those that your options allow"
 
 
-def config_lines(found: Scaling) -> list[str]:
+def config_lines(scaling: Scaling) -> list[str]:
     """The configurations of each schedule, the lengths that they hold for, and of how many they were chosen."""
     lines = []
-    for name, chosen in found.chosen.items():
+    for name, chosen in scaling.chosen.items():
         options = find_schedule(name).options
         starts = [now for now, before in zip(chosen, [0, *chosen], strict=False) if chosen[now] != chosen.get(before)]
         for start in starts:
             config = config_text({option: getattr(chosen[start], option) for option in options})
             where = "" if len(starts) == 1 else f"N from {start:,}: "
-            of = f" (of {found.tried[name]:,})" if found.tried[name] > 1 else ""
-            lines.append(f"{name:<{_names_width(found)}} {where}{config}{of}")
+            of = f" (of {scaling.tried[name]:,})" if scaling.tried[name] > 1 else ""
+            lines.append(f"{name:<{_names_width(scaling)}} {where}{config}{of}")
     return lines
 
 
 def _by_device(
-    found: tuple[Scaling, ...],
+    scalings: tuple[Scaling, ...],
     lines_of: Callable[[Scaling], list[str]],
     title_of: Callable[[Scaling], str] | None = None,
     indent: str = "  ",
 ) -> list[str]:
     """Lines of each device, under its name where there are several."""
-    lines = [title_of(found[0])] if title_of else []
-    for one in found:
-        own = lines_of(one)
-        if len(found) > 1 and own:
-            lines.append(f"{indent}{one.device_name}")
-        lines += [f"{indent if len(found) == 1 else indent + '  '}{line}" for line in own]
+    lines = [title_of(scalings[0])] if title_of else []
+    for scaling in scalings:
+        device_lines = lines_of(scaling)
+        if len(scalings) > 1 and device_lines:
+            lines.append(f"{indent}{scaling.device_name}")
+        lines += [f"{indent if len(scalings) == 1 else indent + '  '}{line}" for line in device_lines]
     return lines
 
 
-def _left_out(found: Scaling) -> list[str]:
-    lines = [f"Left out: schedule {name}: {reason}" for name, reason in found.left_out.items()]
-    return lines + sorted({f"Not run: {point.schedule}: {point.reason}" for point in found.points if _misfit(point)})
+def _left_out(scaling: Scaling) -> list[str]:
+    lines = [f"Left out: schedule {name}: {reason}" for name, reason in scaling.left_out.items()]
+    return lines + sorted({f"Not run: {point.schedule}: {point.reason}" for point in scaling.points if _misfit(point)})
 
 
 def _misfit(point: Point) -> bool:
     return not point.fits and not point.reason.startswith("device memory")
 
 
-def _time(found: Scaling, point: Point) -> str:
+def _time(scaling: Scaling, point: Point) -> str:
     if point.prediction is None:
         return "-" if _misfit(point) else "out of memory"
-    speedup = found.speedup(point)
-    gain = f" {times(speedup):>6}" if speedup is not None and point.schedule != "naive" else " " * 7
+    speedup = scaling.speedup(point)
+    gain = f" {times(speedup):>6}" if speedup is not None and not find_schedule(point.schedule).baseline else " " * 7
     return units.duration(point.prediction.time_s) + gain
 
 
@@ -102,22 +114,22 @@ def _memory(_: Scaling, point: Point) -> str:
     return units.capacity(point.peak_memory_bytes) if point.peak_memory_bytes else "-"
 
 
-def _by_length(found: tuple[Scaling, ...], cell: Callable[[Scaling, Point], str], width: int, color: bool) -> str:
+def _by_length(scalings: tuple[Scaling, ...], cell: Callable[[Scaling, Point], str], width: int, color: bool) -> str:
     """One row a length, of several devices one a length and device; one column a schedule."""
-    rows = [(one, length) for length in found[0].seqlens for one in found]
+    rows = [(scaling, length) for length in scalings[0].seqlens for scaling in scalings]
     columns = [Column(title="N", cells=[f"{length:,}" for _, length in rows])]
-    if len(found) > 1:
-        columns.append(Column(title="device", cells=[one.device_name for one, _ in rows], left=True))
-    for name in dict.fromkeys(name for one in found for name in one.chosen):
-        places = [(one, one.point(name, length)) for one, length in rows]
-        columns.append(Column(title=name, cells=[cell(one, point) if point else "-" for one, point in places]))
+    if len(scalings) > 1:
+        columns.append(Column(title="device", cells=[scaling.device_name for scaling, _ in rows], left=True))
+    for name in dict.fromkeys(name for scaling in scalings for name in scaling.chosen):
+        places = [(scaling, scaling.point(name, length)) for scaling, length in rows]
+        columns.append(Column(title=name, cells=[cell(scaling, point) if point else "-" for scaling, point in places]))
     return table(columns, width, color)
 
 
-def _devices_table(found: tuple[Scaling, ...], width: int, color: bool) -> str:
+def _devices_table(scalings: tuple[Scaling, ...], width: int, color: bool) -> str:
     """One row a length, one column a device: its fastest schedule, by how much it beats the slowest device."""
-    columns = [Column(title="N", cells=[f"{length:,}" for length in found[0].seqlens])]
-    best = {one.device_name: [one.best(length) for length in one.seqlens] for one in found}
+    columns = [Column(title="N", cells=[f"{length:,}" for length in scalings[0].seqlens])]
+    best = {scaling.device_name: [scaling.best(length) for length in scaling.seqlens] for scaling in scalings}
     slowest_s = [max((point.time_s for point in row if point), default=0.0) for row in zip(*best.values(), strict=True)]
     for name, points in best.items():
         cells = [
@@ -128,29 +140,33 @@ def _devices_table(found: tuple[Scaling, ...], width: int, color: bool) -> str:
     return table(columns, width, color)
 
 
-def limit_lines(found: Scaling) -> list[str]:
+def limit_lines(scaling: Scaling) -> list[str]:
     """How long sequences can get before device memory runs out, one line a schedule."""
     lines = []
-    for limit in found.limits:
+    for limit in scaling.limits:
         if limit.out_of_memory_seqlen is None:
             text = f"not up to N = {limit.longest_seqlen:,}, the longest allowed"
         else:
             text = f"from N = {limit.out_of_memory_seqlen:,} on"
-        lines.append(f"{limit.schedule:<{_names_width(found)}} {text}")
+        lines.append(f"{limit.schedule:<{_names_width(scaling)}} {text}")
     return lines
 
 
-def _names_width(found: Scaling) -> int:
-    return max(10, *map(len, found.chosen))
+def _names_width(scaling: Scaling) -> int:
+    return max(10, *map(len, scaling.chosen))
 
 
-def compare_rows(*found: Scaling) -> list[dict[str, object]]:
+def compare_rows(*scalings: Scaling) -> list[dict[str, object]]:
     """All points as rows for CSV."""
-    return [{"device": one.device_name} | point.to_dict(one.speedup(point)) for one in found for point in one.points]
+    return [
+        {"device": scaling.device_name} | point.to_dict(scaling.speedup(point))
+        for scaling in scalings
+        for point in scaling.points
+    ]
 
 
-def compare_dict(*found: Scaling) -> dict[str, object]:
+def compare_dict(*scalings: Scaling) -> dict[str, object]:
     """What `compare --json` prints: the object of the device; of several, an object that holds theirs."""
-    if len(found) == 1:
-        return found[0].to_dict()
-    return {"schema": DEVICES_SCHEMA, "devices": [one.to_dict() for one in found]}
+    if len(scalings) == 1:
+        return scalings[0].to_dict()
+    return {"schema": DEVICES_SCHEMA, "devices": [scaling.to_dict() for scaling in scalings]}

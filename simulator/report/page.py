@@ -101,8 +101,8 @@ class Made:
 
 def page(title: str, sections: Iterable[str], made: Made, facts: Sequence[tuple[str, str]]) -> str:
     """The page. Args: title: text; sections: HTML; facts: what to know of the figures, name and text, for the foot."""
-    told = [*facts, ("version", f"Tilesight {made.version}"), ("date", made.date)]
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in told)
+    foot = [*facts, ("version", f"Tilesight {made.version}"), ("date", made.date)]
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in foot)
     return "\n".join(
         (
             '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',

@@ -42,14 +42,14 @@ def trace_of(timeline: Timeline, sms: int | None = None) -> Trace:
     room = MOST_BYTES - sum(len(line) + 2 for line in lines) - 1000
     shown = 0
     for sm in busy[:sms]:
-        own = list(_sm(timeline, sm))
-        room -= sum(len(line) + 2 for line in own)
+        slices = list(_sm(timeline, sm))
+        room -= sum(len(line) + 2 for line in slices)
         if sms is None and shown and room < 0:
             break
-        lines += own
+        lines += slices
         shown += 1
-    told = {"displayTimeUnit": "ns", "otherData": {"SMs shown": f"{shown} of {len(busy)}"}}
-    text = json.dumps(told)[:-1] + ', "traceEvents": [\n' + ",\n".join(lines) + "\n]}\n"
+    head = {"displayTimeUnit": "ns", "otherData": {"SMs shown": f"{shown} of {len(busy)}"}}
+    text = json.dumps(head)[:-1] + ', "traceEvents": [\n' + ",\n".join(lines) + "\n]}\n"
     return Trace(text=text, sms=len(busy), shown=shown)
 
 

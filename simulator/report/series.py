@@ -9,11 +9,12 @@ from ..closed_form.roofline import tensor_peak_flop_per_s
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
 from ..prediction.prediction import Prediction
+from ..schedules.registry import all_schedules
 from ..traffic import Traffic
 
-COLORS = {"naive": "#D55E00", "unfused": "#E69F00", "flash1": "#009E73", "flash2": "#0072B2"}
-MORE_COLORS = ("#CC79A7", "#56B4E9", "#7F7F7F", "#B8860B")
-"""Okabe and Ito's palette: told apart also by those who see fewer colours."""
+COLORS = ("#CC79A7", "#56B4E9", "#7F7F7F", "#B8860B")
+"""Of schedules that declare none; with those that are declared, the palette of Okabe and Ito, which is told apart also
+by those who see fewer colours."""
 LEVELS = (
     ("into the SMs", "smem_fill_bytes"),
     ("read from L2", "l2_read_bytes"),
@@ -26,7 +27,8 @@ LEVELS = (
 
 def color(schedule: str) -> str:
     """The colour of a schedule, the same in every picture."""
-    return COLORS.get(schedule) or MORE_COLORS[sum(map(ord, schedule)) % len(MORE_COLORS)]
+    declared = all_schedules()[schedule].color if schedule in all_schedules() else ""
+    return declared or COLORS[sum(map(ord, schedule)) % len(COLORS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +61,10 @@ class HeatMap:
         return item is not None and item.prediction is not None and item.prediction.spilled_bytes_per_thread > 0
 
 
-def heat_maps(found: Exploration) -> list[HeatMap]:
+def heat_maps(exploration: Exploration) -> list[HeatMap]:
     """One map for each schedule that has both block sizes and more than one pair of them; the fastest first."""
     grouped: dict[str, dict[tuple[int, int], Candidate]] = {}
-    for item in found.candidates:  # ranked, so the first of a pair is its best
+    for item in exploration.candidates:  # ranked, so the first of a pair is its best
         if {"block_m", "block_n"} <= set(item.options):
             grouped.setdefault(item.schedule, {}).setdefault((item.config.block_m, item.config.block_n), item)
     maps = []
@@ -70,15 +72,15 @@ def heat_maps(found: Exploration) -> list[HeatMap]:
         rows, columns = sorted({m for m, _ in best}), sorted({n for _, n in best})
         cells = tuple(tuple(best.get((m, n)) for n in columns) for m in rows)
         maps.append(HeatMap(schedule=name, block_m=tuple(rows), block_n=tuple(columns), cells=cells))
-    return [one for one in maps if len(one.block_m) * len(one.block_n) > 1]
+    return [heat_map for heat_map in maps if len(heat_map.block_m) * len(heat_map.block_n) > 1]
 
 
-def best_of_each(found: Exploration) -> dict[str, Prediction]:
+def best_of_each(exploration: Exploration) -> dict[str, Prediction]:
     """Schedule -> its fastest prediction; naive attention as the baseline where it was not explored. Slowest first."""
     best: dict[str, Prediction] = {}
-    if found.baseline:
-        best[found.baseline.schedule] = found.baseline
-    for item in reversed(found.ranked):
+    if exploration.baseline:
+        best[exploration.baseline.schedule] = exploration.baseline
+    for item in reversed(exploration.ranked):
         if item.prediction:
             best[item.schedule] = item.prediction
     return dict(sorted(best.items(), key=lambda pair: -pair[1].time_s))
@@ -100,9 +102,9 @@ def axis_text(text: str) -> str:
     return re.sub(r"\.0+ ", " ", text)
 
 
-def multiplies(found: Exploration) -> bool:
+def multiplies(exploration: Exploration) -> bool:
     """Whether there is a matrix product to hold against a roofline of operations."""
-    return any(one.total.matmul_flop for one in best_of_each(found).values())
+    return any(prediction.total.matmul_flop for prediction in best_of_each(exploration).values())
 
 
 def intensity_flop_per_byte(total: Traffic) -> float:
@@ -119,9 +121,9 @@ class Roofs:
     sustained_flop_per_s: float
 
 
-def roofs(found: Exploration) -> Roofs:
+def roofs(exploration: Exploration) -> Roofs:
     """The roofs of the device for the problem's type."""
-    device, dtype = found.device, found.problem.dtype
+    device, dtype = exploration.device, exploration.problem.dtype
     return Roofs(
         hbm_bytes_per_s=device.hbm_read_bytes_per_s,
         peak_flop_per_s=tensor_peak_flop_per_s(device, dtype),

@@ -1,4 +1,4 @@
-"""What L1 serves: the share of a step's plain loads that it finds there.
+"""L1 hits: the share of a step's plain loads that L1 serves.
 
 Plain loads go through L1, asynchronous copies of 16 B a thread and TMA do not; stores are written through,
 and L1 keeps what is stored.
@@ -70,7 +70,7 @@ def served_by_l1(launch: Launch, residency: Residency, device: Device, resident:
 
 
 def _look_up(held: list[tuple[Access, int]], what: Access, size: int) -> tuple[float, int]:
-    """How far back an access lies.
+    """Reuse distance of an access.
 
     Returns:
         Bytes moved since, itself included [B], and its place; infinite and -1 where it is not held.
@@ -84,7 +84,7 @@ def _look_up(held: list[tuple[Access, int]], what: Access, size: int) -> tuple[f
 
 
 def _forget(held: list[tuple[Access, int]], reach_bytes: float) -> None:
-    """Drop what lies so far back that nothing of it would hit."""
+    """Drop accesses whose reuse distance is so large that none would hit."""
     while len(held) > 1 and sum(size for _, size in held[:-1]) > reach_bytes:
         held.pop()
 

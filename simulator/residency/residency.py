@@ -1,4 +1,4 @@
-"""How a launch shares the SMs of a device: worked out once for the two, and handed to all that ask."""
+"""How a launch shares the SMs of a device: computed once per launch and device, and handed on."""
 
 from dataclasses import dataclass
 

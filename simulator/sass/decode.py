@@ -82,16 +82,16 @@ def decode(text: str) -> tuple[Instruction, ...]:
     Raises:
         ValueError: the text holds no function, several, or an instruction without its second word.
     """
-    functions = [found[1] for line in text.splitlines() if (found := FUNCTION.match(line))]
+    functions = [match[1] for line in text.splitlines() if (match := FUNCTION.match(line))]
     if len(functions) != 1:
         raise ValueError(f"SASS text holds {len(functions)} functions: must be 1")
     instructions = []
     pending: tuple[int, str] | None = None
     for line in text.splitlines():
-        if found := LINE.match(line):
+        if match := LINE.match(line):
             if pending:
                 break
-            pending = int(found[1], 16), found[2]
+            pending = int(match[1], 16), match[2]
         elif pending and (high := HIGH_WORD.match(line)):
             instructions.append(_instruction(*pending, int(high[1], 16)))
             pending = None
@@ -104,14 +104,14 @@ def decode(text: str) -> tuple[Instruction, ...]:
 
 def function_name(text: str) -> str:
     """Name of the first function of a listing; empty where there is none."""
-    return next((found[1] for line in text.splitlines() if (found := FUNCTION.match(line))), "")
+    return next((match[1] for line in text.splitlines() if (match := FUNCTION.match(line))), "")
 
 
 def _instruction(address: int, text: str, high_word: int) -> Instruction:
     text = PRINTED_CONTROL.sub("", text)
     predicate = ""
-    if found := PREDICATE.match(text):
-        predicate, text = found[1], text[found.end() :]
+    if match := PREDICATE.match(text):
+        predicate, text = match[1], text[match.end() :]
     opcode, _, rest = text.partition(" ")
     operands = split_operands(rest)
     control = high_word >> CONTROL_SHIFT
@@ -150,5 +150,5 @@ def _target(opcode: str, operands: tuple[str, ...]) -> int | None:
     """Where a jump goes: its last operand."""
     if opcode.split(".", 1)[0] not in JUMPS or not operands:
         return None
-    found = ADDRESS.match(operands[-1].split()[-1])
-    return int(found[1], 16) if found else None
+    match = ADDRESS.match(operands[-1].split()[-1])
+    return int(match[1], 16) if match else None

@@ -13,24 +13,24 @@ def find_dominators(successors: Successors) -> tuple[int, ...]:
     order = _reverse_postorder(successors)
     rank = {block: place for place, block in enumerate(order)}
     above = predecessors(successors)
-    found = [-1] * len(successors)
-    found[0] = 0
+    dominators = [-1] * len(successors)
+    dominators[0] = 0
     changed = True
     while changed:
         changed = False
         for block in order[1:]:
-            known = [one for one in above[block] if found[one] >= 0]
+            known = [source for source in above[block] if dominators[source] >= 0]
             meeting = known[0]
             for other in known[1:]:
                 while meeting != other:
                     if rank[meeting] > rank[other]:
-                        meeting = found[meeting]
+                        meeting = dominators[meeting]
                     else:
-                        other = found[other]
-            if found[block] != meeting:
-                found[block] = meeting
+                        other = dominators[other]
+            if dominators[block] != meeting:
+                dominators[block] = meeting
                 changed = True
-    return tuple(found)
+    return tuple(dominators)
 
 
 def natural_loops(successors: Successors, dominators: Sequence[int]) -> dict[int, set[int]]:

@@ -58,10 +58,10 @@ def product_of(instruction: Instruction) -> Product | None:
     if family not in WARP | WARPGROUP:
         return None
     pattern = WARP_SHAPE if family in WARP else WARPGROUP_SHAPE
-    shape = next((found for one in modifiers if (found := pattern.match(one))), None)
+    shape = next((match for modifier in modifiers if (match := pattern.match(modifier))), None)
     if shape is None:
         return None
-    known = [BITS[one] for one in modifiers if one in BITS]
+    known = [BITS[modifier] for modifier in modifiers if modifier in BITS]
     return Product(
         m=int(shape[1]),
         n=int(shape[2]),

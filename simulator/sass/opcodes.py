@@ -58,7 +58,7 @@ def rules(capability: int) -> Mapping[str, Rule]:
         ValueError: an architecture without a table.
     """
     if capability not in ARCHITECTURES:
-        known = ", ".join(f"sm_{one}" for one in ARCHITECTURES)
+        known = ", ".join(f"sm_{known_capability}" for known_capability in ARCHITECTURES)
         raise ValueError(f"sm_{capability}: no table of opcodes; must be one of {known}")
     return _read(f"sm_{capability}")
 
@@ -84,36 +84,38 @@ def thread_bytes(instruction: Instruction) -> int:
     """Bytes that a thread moves, at least a word: shared memory takes no less time for a byte [B]."""
     modifiers = instruction.modifiers
     if instruction.family in ("LDSM", "STSM"):
-        return WORD_BYTES * max((MATRICES.get(one, 1) for one in modifiers), default=1)
+        return WORD_BYTES * max((MATRICES.get(modifier, 1) for modifier in modifiers), default=1)
     if instruction.family in ("LDTM", "STTM"):
-        return WORD_BYTES * max((int(one[1:]) for one in modifiers if one[1:].isdigit() and one[0] == "x"), default=1)
-    return WORD_BYTES * max((WIDTHS.get(one, 1) for one in modifiers), default=1)
+        return WORD_BYTES * max(
+            (int(modifier[1:]) for modifier in modifiers if modifier[1:].isdigit() and modifier[0] == "x"), default=1
+        )
+    return WORD_BYTES * max((WIDTHS.get(modifier, 1) for modifier in modifiers), default=1)
 
 
 def unknown_opcodes(instructions: Iterable[Instruction], table: Mapping[str, Rule]) -> Counter[str]:
     """Opcodes without a rule -> how often they stand in the code."""
-    return Counter(one.opcode for one in instructions if find_rule(one, table) is None)
+    return Counter(instruction.opcode for instruction in instructions if find_rule(instruction, table) is None)
 
 
 @cache
 def _read(name: str) -> Mapping[str, Rule]:
     text = (resources.files(__package__) / f"{name}.toml").read_text(encoding="utf-8")
-    told = tomllib.loads(text)
-    found = dict(_read(told["base"])) if "base" in told else {}
-    for one in told["rule"]:
-        found.update(dict.fromkeys(one["opcodes"], _rule(name, one)))
-    return MappingProxyType(found)
+    table = tomllib.loads(text)
+    rules_by_prefix = dict(_read(table["base"])) if "base" in table else {}
+    for entry in table["rule"]:
+        rules_by_prefix.update(dict.fromkeys(entry["opcodes"], _rule(name, entry)))
+    return MappingProxyType(rules_by_prefix)
 
 
-def _rule(name: str, told: Mapping[str, Any]) -> Rule:
-    if told["timing"] not in TIMINGS:
-        raise ValueError(f"{name}.toml: timing = {told['timing']!r}: must be one of {', '.join(TIMINGS)}")
+def _rule(name: str, entry: Mapping[str, Any]) -> Rule:
+    if entry["timing"] not in TIMINGS:
+        raise ValueError(f"{name}.toml: timing = {entry['timing']!r}: must be one of {', '.join(TIMINGS)}")
     return Rule(
-        pipe=told["pipe"],
-        per_sm=told.get("per") == "sm",
-        interval_cycles=float(told["interval"]),
-        latency_cycles=float(told["latency"]),
-        scoreboard=told["timing"] == "scoreboard",
-        scales=told.get("scales") == "bytes",
-        source=told["source"],
+        pipe=entry["pipe"],
+        per_sm=entry.get("per") == "sm",
+        interval_cycles=float(entry["interval"]),
+        latency_cycles=float(entry["latency"]),
+        scoreboard=entry["timing"] == "scoreboard",
+        scales=entry.get("scales") == "bytes",
+        source=entry["source"],
     )

@@ -57,10 +57,10 @@ def written(instruction: Instruction) -> tuple[str, ...]:
         return named_predicates(instruction)
     results = []
     for operand in operands[: result_operands(instruction)]:
-        found = ANY_NAME.match(operand)
-        if not found:
+        match = ANY_NAME.match(operand)
+        if not match:
             continue
-        kind, number = found[1], int(found[2])
+        kind, number = match[1], int(match[2])
         count = 1 if kind in ("P", "UP") else result_registers(instruction)
         results += [f"{kind}{number + extra}" for extra in range(count)]
     return tuple(results)
@@ -93,7 +93,7 @@ def result_registers(instruction: Instruction) -> int:
     """How many registers the result takes."""
     family, modifiers = instruction.family, instruction.modifiers
     if family in ("HGMMA", "QGMMA", "IGMMA", "BGMMA"):
-        shape = next((found for word in modifiers if (found := MATRIX_SHAPE.match(word))), None)
+        shape = next((match for word in modifiers if (match := MATRIX_SHAPE.match(word))), None)
         columns = int(shape[2]) if shape else 256
         return columns // 4 if "F16" in modifiers[1:2] else columns // 2
     if family in ("HMMA", "IMMA", "QMMA", "OMMA"):
@@ -115,10 +115,10 @@ def result_registers(instruction: Instruction) -> int:
 
 def spilled(instruction: Instruction, address: str) -> tuple[str, ...]:
     """The words on the stack that an instruction stores or loads; none where it is not for whole words."""
-    found = STACK.match(address)
-    if not found or set(instruction.modifiers) & PARTS_OF_WORDS:
+    match = STACK.match(address)
+    if not match or set(instruction.modifiers) & PARTS_OF_WORDS:
         return ()
-    first = int(found[1] or "0", 16)
+    first = int(match[1] or "0", 16)
     return tuple(f"L{first + 4 * place}" for place in range(result_registers(instruction)))
 
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import wraps
 from itertools import product
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ..device.device import Device
 from ..launch.program import Launch
 from ..problems.attention import AttentionProblem
 from ..problems.problem import Problem
 from .config import Config
+from .coverage import USUAL_COVERAGE, Coverage
 from .options import Option, Value
 
 
@@ -37,6 +38,10 @@ class Schedule:
         rewritten: tensors that it stores more than once.
         baseline: whether the other schedules of its problem are held against it.
         conflict: None where the options of a configuration go together, else which do not, in one line.
+        peer: how PyTorch computes the same by the same loop nest: `eager` (a kernel for every operation) or `sdpa` (one
+            fused kernel); empty where it has no such kernels, or another schedule is nearer to them.
+        color: in pictures, as `#rrggbb`; one of a palette where empty.
+        coverage: which points `validate` measures of it.
     """
 
     name: str
@@ -50,6 +55,9 @@ class Schedule:
     rewritten: frozenset[str] = frozenset()
     baseline: bool = False
     conflict: Callable[[Config], str | None] = lambda config: None
+    peer: Literal["", "eager", "sdpa"] = ""
+    color: str = ""
+    coverage: Coverage = USUAL_COVERAGE
 
     def __post_init__(self) -> None:
         build = self.launches

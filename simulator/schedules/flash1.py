@@ -38,6 +38,7 @@ from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import estimate_resources, exchanged_bytes, tensor_instruction
 from .config import Config
 from .contract import Schedule, frozen
+from .coverage import KEYS_OUTSIDE, Coverage
 from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, WARP_SPLIT, declared, tiled
 from .tiles import LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor
 
@@ -213,4 +214,6 @@ SCHEDULE = Schedule(
     supports=supports,
     unread=("window", "dropout"),
     rewritten=frozenset({"O", "L", "MAX"}),
+    color="#009E73",
+    coverage=Coverage(points=KEYS_OUTSIDE, weight=2),
 )

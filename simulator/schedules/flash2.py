@@ -36,6 +36,7 @@ from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import estimate_resources, exchanged_bytes, tensor_instruction
 from .config import Config
 from .contract import Schedule, frozen
+from .coverage import LONG_ROWS, SLOW, TILED, Coverage
 from .options import (
     BLOCK_M,
     BLOCK_N,
@@ -116,7 +117,8 @@ def launch_of(
     warps = consumer_warps or config.num_warps
     inner, masked = (_iteration(problem, config, device, key_path, warps, masked=masked) for masked in (False, True))
     keys_and_values = tuple(
-        Tile(tensor=one, slab="kv_slab", row=affine(j=block_n), rows=block_n, cols=dim, path=key_path) for one in "KV"
+        Tile(tensor=tensor, slab="kv_slab", row=affine(j=block_n), rows=block_n, cols=dim, path=key_path)
+        for tensor in "KV"
     )
     q_tile_bytes = block_m * dim * problem.element_bytes if query_path == "plain" else 0
     o_tile_bytes = block_m * dim * problem.output_bytes
@@ -281,4 +283,7 @@ SCHEDULE = Schedule(
         WARP_SPLIT,
     ),
     launches=launches,
+    peer="sdpa",
+    color="#0072B2",
+    coverage=Coverage(points=TILED + LONG_ROWS + SLOW, weight=6),
 )

@@ -33,6 +33,8 @@ from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import REGISTER_GRANULE, exchanged_bytes, tensor_instruction
 from .config import Config
 from .contract import Schedule
+from .coverage import SPECIALISED, TILED, Coverage
+from .flash2 import SCHEDULE as FLASH2
 from .flash2 import launch_of, resources_of
 from .options import BLOCK_M, BLOCK_N, CTA_ORDER, KV_ORDER, NUM_STAGES, NUM_WARPS, PERSISTENT, declared, number, tiled
 from .tiles import padded_head_dim
@@ -63,7 +65,7 @@ def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple
     if float(device.compute_capability) < TMA_CAPABILITY:
         raise ValueError(
             f"{device.name} has compute capability {device.compute_capability} and no TMA: "
-            f"flash2_tma needs {TMA_CAPABILITY} or newer; take flash2"
+            f"flash2_tma needs {TMA_CAPABILITY} or newer; take {FLASH2.name}"
         )
     # Triton splits queries among warps; flash2 can be told otherwise.
     config = config.but(warp_split="q")
@@ -161,4 +163,5 @@ SCHEDULE = Schedule(
     supports=supports,
     unread=("window", "dropout"),
     conflict=conflict,
+    coverage=Coverage(points=TILED + SPECIALISED, weight=5),
 )

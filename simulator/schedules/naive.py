@@ -50,6 +50,7 @@ from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import ROW_STATE_REGISTERS, estimate_resources, exchanged_bytes, tensor_instruction
 from .config import Config
 from .contract import Schedule
+from .coverage import PIPELINE, Coverage, listed
 from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, declared, tiled
 from .tiles import (
     STATISTIC_BYTES,
@@ -316,4 +317,6 @@ SCHEDULE = Schedule(
     supports=supports,
     unread=("window", "dropout"),
     baseline=True,
+    color="#D55E00",
+    coverage=Coverage(points=(*PIPELINE, listed("wide")), weight=3),
 )

@@ -10,13 +10,16 @@ from ..problems.problem import Problem
 from .contract import Schedule
 from .options import Option
 
+DEFAULT_SCHEDULE = "flash2"
+"""Where the user names none."""
+
 
 @cache
 def all_schedules() -> dict[str, Schedule]:
     """All schedules by name, sorted by name."""
     modules = [import_module(f"{schedules.__name__}.{info.name}") for info in iter_modules(schedules.__path__)]
-    found = [module.SCHEDULE for module in modules if hasattr(module, "SCHEDULE")]
-    return {schedule.name: schedule for schedule in sorted(found, key=lambda schedule: schedule.name)}
+    declared = [module.SCHEDULE for module in modules if hasattr(module, "SCHEDULE")]
+    return {schedule.name: schedule for schedule in sorted(declared, key=lambda schedule: schedule.name)}
 
 
 @cache
@@ -40,6 +43,11 @@ def baseline_of(problem: type[Problem]) -> Schedule | None:
     """The schedule that the others of its problem are held against; None where there is none."""
     every = all_schedules().values()
     return next((schedule for schedule in every if schedule.baseline and schedule.problem is problem), None)
+
+
+def schedule_like(peer: str) -> Schedule:
+    """The attention schedule with the loop nest of PyTorch's kernels. Args: peer: `eager` or `sdpa`."""
+    return next(schedule for schedule in all_schedules().values() if schedule.peer == peer)
 
 
 def find_schedule(name: str) -> Schedule:

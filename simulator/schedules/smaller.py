@@ -40,13 +40,13 @@ def _down(value: int, least: int, *, halved: bool) -> list[int]:
     return values
 
 
-def changes(asked: Config, found: Config) -> dict[str, tuple[Any, Any]]:
+def changes(asked: Config, taken: Config) -> dict[str, tuple[Any, Any]]:
     """Option -> its value in the one and in the other, where they differ."""
-    pairs = {name: (asked.named().get(name), found.named().get(name)) for name in SHRINKING}
+    pairs = {name: (asked.named().get(name), taken.named().get(name)) for name in SHRINKING}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def shrunk_note(asked: Config, found: Config, reason: str) -> str:
+def shrunk_note(asked: Config, taken: Config, reason: str) -> str:
     """A line for the user: what is smaller than the default, and why. Args: reason: why the default does not fit."""
-    told = ", ".join(f"{name} {new} in place of {old}" for name, (old, new) in changes(asked, found).items())
-    return f"{told}, the default: {reason}"
+    changed = ", ".join(f"{name} {new} in place of {old}" for name, (old, new) in changes(asked, taken).items())
+    return f"{changed}, the default: {reason}"

@@ -69,6 +69,7 @@ from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import exchanged_bytes
 from .config import Config
 from .contract import Schedule
+from .coverage import PIPELINE, Coverage
 from .naive import SCHEDULE as NAIVE
 from .naive import output_launch, row_resources, scores_launch, softmax_launch, supports
 from .tiles import row_tile, row_tiling, score_tensor, tile_launch
@@ -189,4 +190,7 @@ SCHEDULE = Schedule(
     launches=launches,
     supports=supports,
     unread=(),
+    peer="eager",
+    color="#E69F00",
+    coverage=Coverage(points=PIPELINE, weight=3),
 )

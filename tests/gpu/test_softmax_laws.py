@@ -52,7 +52,7 @@ def test_a_compiled_kernel_keeps_all_laws(name: str, dtype: str, jobs: Jobs) -> 
     checked = future.result()
     text = to_text(checked, job, 120)
     print(text)
-    assert [found.law for found in checked.found if found.outcome == "failed"] == [], text
-    passed = [found for found in checked.found if found.outcome == "passed"]
+    assert [result.law for result in checked.results if result.outcome == "failed"] == [], text
+    passed = [result for result in checked.results if result.outcome == "passed"]
     assert len(passed) >= 9
-    assert min(found.examples for found in passed) >= EXAMPLES, text
+    assert min(result.examples for result in passed) >= EXAMPLES, text

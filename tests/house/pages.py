@@ -42,14 +42,14 @@ class Section:
 
     def blocks(self) -> list[tuple[str, list[str]]]:
         """Commands that the reader is asked to type, each with the lines shown below it, but for empty ones."""
-        found: list[tuple[str, list[str]]] = []
+        blocks: list[tuple[str, list[str]]] = []
         for block in CONSOLE.findall(self.text):
             for line in block.splitlines():
                 if line.startswith("$ "):
-                    found.append((line[2:].strip(), []))
+                    blocks.append((line[2:].strip(), []))
                 elif line:
-                    found[-1][1].append(line)
-        return found
+                    blocks[-1][1].append(line)
+        return blocks
 
     def ours(self) -> list[tuple[str, list[str]]]:
         """The same of those that are run by the tests."""
@@ -62,11 +62,11 @@ class Section:
     def numbers(self) -> list[str]:
         """Numbers of the prose that have a unit or thousands, as commands print them, e.g. `138 MB`, `1.80x`."""
         prose = re.sub(r"`[^`]*`|\]\([^)]*\)", "", FENCE.sub("", self.text))
-        found = [match.group() for match in THOUSANDS.finditer(prose)]
+        numbers = [match.group() for match in THOUSANDS.finditer(prose)]
         for match in LISTED.finditer(" ".join(prose.split())):
             unit = match[2] or WORDS.get(match[3], match[3])
-            found += [f"{one}{'' if unit == 'x' else ' '}{unit}" for one in re.findall(NUMBER, match[1])]
-        return list(dict.fromkeys(found))
+            numbers += [f"{digits}{'' if unit == 'x' else ' '}{unit}" for digits in re.findall(NUMBER, match[1])]
+        return list(dict.fromkeys(numbers))
 
 
 def _runs(command: str, shown: list[str]) -> bool:
@@ -112,9 +112,9 @@ def missing(shown: list[str], printed: str) -> list[str]:
 
 def value(text: str) -> tuple[float, float]:
     """A printed number in base units, and half a unit of its last digit."""
-    found = re.fullmatch(rf"({NUMBER}) ?(\D*)", text)
-    assert found, text
-    digits, unit = found[1].replace(",", ""), UNITS[found[2]]
+    match = re.fullmatch(rf"({NUMBER}) ?(\D*)", text)
+    assert match, text
+    digits, unit = match[1].replace(",", ""), UNITS[match[2]]
     return float(digits) * unit, 0.5 * 10.0 ** -len(digits.partition(".")[2]) * unit
 
 
@@ -127,7 +127,7 @@ def is_printed(number: str, printed: str) -> bool:
 def pointed_to(section: Section) -> list[Section]:
     """Other sections of the page that the prose of one points to: `step 4` by number, `above` for the one before."""
     others, prose = sections(ROOT / section.page), FENCE.sub("", section.text)
-    place = [one.heading for one in others].index(section.heading)
-    found = others[place - 1 : place] if re.search(r"\babove\b", prose) else []
+    place = [other.heading for other in others].index(section.heading)
+    pointed = others[place - 1 : place] if re.search(r"\babove\b", prose) else []
     steps = set(re.findall(r"\bsteps? (\d+)\b", prose)) - {section.heading.partition(".")[0]}
-    return [*found, *(one for one in others if one.heading.partition(".")[0] in steps and one not in found)]
+    return [*pointed, *(other for other in others if other.heading.partition(".")[0] in steps and other not in pointed)]

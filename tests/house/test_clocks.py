@@ -30,14 +30,16 @@ REASONS = {
 
 
 def _depends_on_time(text: str) -> bool:
-    return bool(CLOCK.search(text)) or any(float(found) < LEAST_TIMEOUT_S for found in TIMEOUT.findall(text))
+    return bool(CLOCK.search(text)) or any(float(limit) < LEAST_TIMEOUT_S for limit in TIMEOUT.findall(text))
 
 
 def test_no_test_depends_on_time_without_a_reason() -> None:
     """Wait for an event, a file or a process's end instead: tests/support/waiting.py; and no reason is left over."""
     tests = farm.ROOT / "tests"
-    found = {str(path.relative_to(tests)) for path in tests.rglob("*.py") if _depends_on_time(path.read_text("utf-8"))}
-    assert found == set(REASONS)
+    depending = {
+        str(path.relative_to(tests)) for path in tests.rglob("*.py") if _depends_on_time(path.read_text("utf-8"))
+    }
+    assert depending == set(REASONS)
 
 
 def test_a_clock_and_a_short_timeout_are_seen() -> None:

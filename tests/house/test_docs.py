@@ -32,7 +32,7 @@ def _broken(page: Path) -> list[str]:
 
 def test_only_known_programs_are_shown() -> None:
     """A console block holds commands of ours, which are run here, or of the few that need a network or a fresh tree."""
-    programs = {program(command) for page in PAGES for one in sections(page) for command, _ in one.blocks()}
+    programs = {program(command) for page in PAGES for section in sections(page) for command, _ in section.blocks()}
     assert OURS in programs
     assert programs <= OTHERS | {OURS}
 

@@ -20,7 +20,7 @@ from tilesight.simulator.problems.attention import AttentionProblem
 
 from tilesight.cli.main import main
 
-TOLD = ("README.md", "docs/tutorial.md", "docs/lesson.md")
+WITH_FIGURES = ("README.md", "docs/tutorial.md", "docs/lesson.md")
 """Pages whose prose speaks of what is printed."""
 COMPUTED = {
     "docs/tutorial.md": {
@@ -42,7 +42,7 @@ COMPUTED = {
 problem's own, from the device `h200`, and from the paper's traffic of FlashAttention-1."""
 
 
-def _told() -> list[Section]:
+def _sections_with_numbers() -> list[Section]:
     return [section for page in PAGES for section in sections(page) if section.ours() and section.page != COMPILED]
 
 
@@ -66,7 +66,7 @@ def _run(command: str) -> str:
 
 def _printed(section: Section) -> str:
     """What the commands of a section print, and those of the sections that its prose points to."""
-    return "\n".join(_run(command) for one in (section, *pointed_to(section)) for command, _ in one.ours())
+    return "\n".join(_run(command) for shown in (section, *pointed_to(section)) for command, _ in shown.ours())
 
 
 def _unknown(section: Section, printed: str) -> list[str]:
@@ -82,9 +82,9 @@ def _unknown(section: Section, printed: str) -> list[str]:
 def _follows(number: str, expression: str, printed: str) -> bool:
     """Whether a number is what its expression gives, to the last of its digits."""
     shown = re.findall(r"\[([^]]+)\]", expression)
-    if not all(is_printed(one, printed) for one in shown):
+    if not all(is_printed(figure, printed) for figure in shown):
         return False
-    plain = re.sub(r"\[([^]]+)\]", lambda found: repr(value(found[1])[0]), expression)
+    plain = re.sub(r"\[([^]]+)\]", lambda match: repr(value(match[1])[0]), expression)
     expected, half = value(number)
     known = {"h200": load_device("h200"), "flash1_bytes": _flash1_bytes}
     return abs(eval(plain, known) - expected) <= half * (1 + 1e-9)
@@ -105,22 +105,24 @@ def plain_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     yield
 
 
-@pytest.mark.parametrize("section", _told(), ids=lambda one: f"{one.page.replace('/', '|')}: {one.heading}")
+@pytest.mark.parametrize(
+    "section", _sections_with_numbers(), ids=lambda section: f"{section.page.replace('/', '|')}: {section.heading}"
+)
 def test_a_section_shows_what_its_commands_print(section: Section) -> None:
     """Every line below a command, in order; and every number with a unit in the prose around it."""
     for file, text in section.files():
         Path(file).write_text(text, "utf-8")
     for command, shown in section.ours():
         assert missing(shown, _run(command)) == [], command
-    if section.page in TOLD:
+    if section.page in WITH_FIGURES:
         assert _unknown(section, _printed(section)) == []
 
 
 def test_every_computed_number_is_told() -> None:
     """What no page says any more needs no explanation."""
     for page, computed in COMPUTED.items():
-        told = [number for one in sections(ROOT / page) for number in one.numbers()]
-        assert set(computed) <= set(told)
+        numbers = [number for section in sections(ROOT / page) for number in section.numbers()]
+        assert set(computed) <= set(numbers)
 
 
 def test_lines_that_are_not_printed_are_seen() -> None:
@@ -161,8 +163,8 @@ def test_prose_points_to_steps_and_to_what_is_above() -> None:
     """By their numbers, and from the section below; numbers alone point nowhere."""
     page = ROOT / "docs/tutorial.md"
     head, first, second, *_ = sections(page)
-    for text, found in (("as in step 1", [first]), ("the 5 GB above", [first]), ("2 of 1", [])):
-        assert pointed_to(replace(second, text=text)) == found
+    for text, pointed in (("as in step 1", [first]), ("the 5 GB above", [first]), ("2 of 1", [])):
+        assert pointed_to(replace(second, text=text)) == pointed
     assert pointed_to(replace(head, text="above")) == []
 
 

@@ -65,5 +65,5 @@ def test_planted_imports_are_caught(planted: list[tuple[str, str, str, str]], tm
 
 def _complaint(report: str, contract: str) -> str:
     """What a report says of a contract that is broken; nothing of one that is kept."""
-    found = re.search(rf"^{re.escape(contract)}.*\n-+\n\n((?:.*\n)*?)(?=.*\n-+\n|\Z)", report, re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(rf"^{re.escape(contract)}.*\n-+\n\n((?:.*\n)*?)(?=.*\n-+\n|\Z)", report, re.MULTILINE)
+    return match[1] if match else ""

@@ -57,5 +57,5 @@ def test_the_list_of_floors_is_short() -> None:
 
 def test_the_top_of_the_tree_is_what_it_should_be() -> None:
     """Three parts, their face, tests and docs."""
-    found = {path.name for path in farm.ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
-    assert found - {"build"} == {"docs", "kernels", "simulator", "tests", "tilesight", "validate"}
+    folders_at_top = {path.name for path in farm.ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
+    assert folders_at_top - {"build"} == {"docs", "kernels", "simulator", "tests", "tilesight", "validate"}

@@ -86,13 +86,13 @@ def _python(code: str, path: Path | None = None) -> str:
 
 
 def _undocumented(body: list[ast.stmt], inside: str) -> list[str]:
-    found = []
+    missing = []
     for node in body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
             name = f"{inside}{node.name}"
-            found += [] if ast.get_docstring(node) else [name]
-            found += _undocumented(node.body, f"{name}.") if isinstance(node, ast.ClassDef) else []
-    return found
+            missing += [] if ast.get_docstring(node) else [name]
+            missing += _undocumented(node.body, f"{name}.") if isinstance(node, ast.ClassDef) else []
+    return missing
 
 
 @pytest.mark.parametrize("folder", farm.folders().values())
@@ -127,13 +127,13 @@ def test_no_python_file_is_long() -> None:
 @pytest.mark.parametrize("pattern", [MACHINE_PATH, REGISTRY_HOST], ids=["machine path", "registry host"])
 def test_no_text_names_a_machine_or_a_registry(pattern: re.Pattern[str]) -> None:
     """The project speaks of itself: no path of anybody's machine, no package index."""
-    found = [
+    lines = [
         f"{path.relative_to(farm.ROOT)}:{number}: {line.strip()}"
         for path in _files(TEXTS)
         for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1)
         if pattern.search(line)
     ]
-    assert found == []
+    assert lines == []
 
 
 @pytest.mark.parametrize(

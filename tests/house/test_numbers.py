@@ -64,9 +64,9 @@ def files() -> list[Path]:
 
 def test_every_number_of_the_model_has_a_source_or_a_reason() -> None:
     """A number of a GPU belongs into simulator/device/sm/; one of the method says below it why it is as it is."""
-    found = {str(path.relative_to(HOUSE)): list(bare_numbers(path.read_text("utf-8"))) for path in files()}
-    assert {path: names for path, names in found.items() if names} == {}
-    assert len(found) > 30
+    names_by_file = {str(path.relative_to(HOUSE)): list(bare_numbers(path.read_text("utf-8"))) for path in files()}
+    assert {path: names for path, names in names_by_file.items() if names} == {}
+    assert len(names_by_file) > 30
 
 
 @pytest.mark.parametrize(

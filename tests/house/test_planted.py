@@ -45,6 +45,20 @@ def test_a_planted_schedule_is_ranked_and_compared_with_the_others(house: Path) 
     assert [point["schedule"] for point in compared["points"]] == ["naive", "streamed"]
 
 
+def test_a_planted_schedule_is_drawn_and_measured_like_the_others(house: Path) -> None:
+    """A colour of the palette, three points of the short list, a share of the long one, unasked."""
+    code = (
+        "from tilesight.simulator.report.series import COLORS, color\n"
+        "from tilesight.validate.points.sets import default_points, full_points\n"
+        "from tilesight.simulator.device.device import load_device\n"
+        "drawn = full_points(['flash2', 'streamed'], load_device('h200'))\n"
+        "shares = [sum(point.schedule == name for point in drawn) for name in ('streamed', 'flash2')]\n"
+        "print(color('streamed') in COLORS, len(default_points(['streamed'])), 0 < 3 * shares[0] < shares[1])\n"
+    )
+    shown = run(house, "-c", code)
+    assert (shown.stderr, shown.stdout.split()) == ("", ["True", "3", "True"])
+
+
 def test_a_planted_gpu_is_listed_with_the_numbers_of_its_architecture(house: Path) -> None:
     """Those that its file does not have are those of the SM of its compute capability."""
     listed = run(house, "-m", "tilesight", "devices")

@@ -15,7 +15,7 @@ if missing_package():
 
 from tilesight.kernels.compile.compile import compile_many
 from tilesight.kernels.compile.outcomes import Failure
-from tilesight.kernels.recommended import RECOMMENDED
+from tilesight.kernels.launch.registry import recommended
 
 H200 = load_device("h200")
 
@@ -49,10 +49,10 @@ def faults(name: str, head_dim: int, causal: bool, config: Config) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("name", "head_dim", "causal"), RECOMMENDED)
+@pytest.mark.parametrize(("name", "head_dim", "causal"), recommended())
 def test_recommended_kernels_use_wgmma_and_do_not_spill(name: str, head_dim: int, causal: bool) -> None:
     """On sm_90, every launch of the schedule."""
-    assert faults(name, head_dim, causal, RECOMMENDED[name, head_dim, causal]) == []
+    assert faults(name, head_dim, causal, recommended()[name, head_dim, causal]) == []
 
 
 @pytest.mark.parametrize(

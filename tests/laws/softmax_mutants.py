@@ -65,7 +65,7 @@ DROPPED = "range(0, max(count // block_n, 1) * block_n, block_n)"
 PAST = "key = np.minimum(np.arange(first, first + block_n), count - 1)"
 HALF = ".astype(np.float16).astype(scores.dtype)"
 
-MUTANTS = tuple(_mutant(*one) for one in (
+MUTANTS = tuple(_mutant(*fields) for fields in (
     # Online softmax over a stream of blocks.
     ("Stream", "no rescale of the sum", SUM, "self.sum + p.sum(axis=1)"),
     ("Stream", "no rescale of the sum, seen by order", SUM, "self.sum + p.sum(axis=1)", "key order"),

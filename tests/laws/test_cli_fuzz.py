@@ -37,7 +37,7 @@ CONFIG = {
     for name, option in all_options().items()
 }
 SCHEDULE = {"--schedule": list(all_schedules())}
-OWN = {
+OPTIONS_OF_COMMANDS = {
     "simulate": PROBLEM | MACHINE | CONFIG | SCHEDULE | {"--registers": ["32", "255"], "--smem-bytes": ["0", "65536"]},
     "explore": PROBLEM | MACHINE | SCHEDULE | {"--top": ["1", "3"], "--workers": ["1"]},
     "compare": MACHINE | CONFIG | SCHEDULE | {"--seqlens": ["1", "64,100"], "--workers": ["1"], "--batch": ["1"]},
@@ -69,13 +69,13 @@ NONSENSE = st.one_of(
 @st.composite
 def commands(draw: st.DrawFn) -> list[str]:
     """A command with options of its own, most of them with a value that is allowed."""
-    command = draw(st.sampled_from(sorted(OWN)))
+    command = draw(st.sampled_from(sorted(OPTIONS_OF_COMMANDS)))
     arguments = [command, *(PINNED if command == "explore" else [])]
     if command == "check-softmax":
         arguments.append("tilesight.softmax_laws.examples:nothing")
-    names = draw(st.lists(st.sampled_from(sorted(OWN[command])), unique=True, max_size=5))
+    names = draw(st.lists(st.sampled_from(sorted(OPTIONS_OF_COMMANDS[command])), unique=True, max_size=5))
     for name in names + draw(st.lists(st.sampled_from(names), max_size=1) if names else st.just([])):
-        allowed = st.sampled_from(OWN[command][name]) if OWN[command][name] else None
+        allowed = st.sampled_from(OPTIONS_OF_COMMANDS[command][name]) if OPTIONS_OF_COMMANDS[command][name] else None
         arguments += [name] if allowed is None else [name, draw(st.one_of(allowed, allowed, allowed, NONSENSE))]
     arguments += draw(st.lists(st.sampled_from([*FLAGS.get(command, []), "--json"]), unique=True, max_size=2))
     if command in ("simulate", "explore") and "--seqlen" not in arguments:

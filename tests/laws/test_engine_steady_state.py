@@ -2,7 +2,7 @@
 
 What is continued is held to 0.5 % of the bytes and 2 % of the cycles, or the grid is stepped on.
 Bytes are relative to what moves there; where that is little, to a tenth of what device memory moves,
-or, of L2 and L1, to a quarter and all of what SMs ask for (`forecast.BYTES_TOLERANCE`).
+or, of L2 and L1, to a quarter and all of what SMs ask for (`extrapolate.BYTES_TOLERANCE`).
 """
 
 from dataclasses import dataclass, replace

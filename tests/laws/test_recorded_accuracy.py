@@ -42,9 +42,9 @@ def test_the_mean_error_of_time_and_of_bytes_is_no_larger_than_it_was() -> None:
     assert len(rows) == 40
     assert "estimated" not in note
     comparisons = compare_rows(rows, device, workers=1)
-    assert all(each.prediction is not None and not each.objections for each in comparisons)
-    assert {launch.cost for each in comparisons for launch in each.prediction.launches} == {"compiled"}
-    found = all_statistics(comparisons)
+    assert all(comparison.prediction is not None and not comparison.objections for comparison in comparisons)
+    assert {launch.cost for comparison in comparisons for launch in comparison.prediction.launches} == {"compiled"}
+    every = all_statistics(comparisons)
     for quantity, mean in MEAN_ERRORS.items():
-        assert found[quantity].points == len(rows)
-        assert found[quantity].mean < mean + UNTOLD, f"{quantity}: off by {found[quantity].mean:.2%} in the mean"
+        assert every[quantity].points == len(rows)
+        assert every[quantity].mean < mean + UNTOLD, f"{quantity}: off by {every[quantity].mean:.2%} in the mean"

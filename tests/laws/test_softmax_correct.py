@@ -84,8 +84,8 @@ def test_a_wrong_gradient_is_seen(fault: int) -> None:
     """The law of gradients kills every backward pass with a fault; else it could not fail."""
     from laws.softmax_torch_samples import FAULTS, flash
 
-    found = hunt(find_law("gradients"), fit(flash(FAULTS[fault]), dtype="fp32", arrays="torch"), shrink=False)
-    assert found.outcome == "failed", FAULTS[fault]
+    result = hunt(find_law("gradients"), fit(flash(FAULTS[fault]), dtype="fp32", arrays="torch"), shrink=False)
+    assert result.outcome == "failed", FAULTS[fault]
 
 
 def test_every_law_applies_to_an_example() -> None:

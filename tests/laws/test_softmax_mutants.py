@@ -15,19 +15,19 @@ SEEDS = range(int(os.environ.get("TILESIGHT_SOFTMAX_SEEDS", "1")))
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.where}: {mutant.name}")
 def test_a_mutant_is_killed(mutant: Mutant, seed: int) -> None:
     """By the law that it names; if it lives, that law would let the same mistake through in a user's kernel."""
-    found = hunt(find_law(mutant.law), fit(mutant.build(), dtype=mutant.dtype), seed=seed, shrink=False)
-    assert found.outcome == "failed", f"lives after {found.examples} inputs"
+    result = hunt(find_law(mutant.law), fit(mutant.build(), dtype=mutant.dtype), seed=seed, shrink=False)
+    assert result.outcome == "failed", f"lives after {result.examples} inputs"
 
 
 def test_there_are_mutants_enough_and_each_is_another() -> None:
     """Thirty at least, for all four adapters, and none twice against the same law."""
-    assert len({(one.where, one.old, one.new, one.law) for one in MUTANTS}) == len(MUTANTS) >= 30
-    assert {one.where for one in MUTANTS} == {"softmax", "attention", "merge", "Stream"}
+    assert len({(mutant.where, mutant.old, mutant.new, mutant.law) for mutant in MUTANTS}) == len(MUTANTS) >= 30
+    assert {mutant.where for mutant in MUTANTS} == {"softmax", "attention", "merge", "Stream"}
 
 
 def test_every_law_kills_a_mutant() -> None:
     """A law that kills none might be one that cannot fail; that of gradients has mutants in torch."""
-    assert {one.law for one in MUTANTS} == {law.name for law in LAWS} - {"gradients"}
+    assert {mutant.law for mutant in MUTANTS} == {law.name for law in LAWS} - {"gradients"}
 
 
 def test_a_mutant_that_changes_nothing_is_refused() -> None:

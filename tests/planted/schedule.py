@@ -34,9 +34,13 @@ WALK = word("walk", "Order of key tiles: each query tile the same, or every othe
 def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
     """The one launch."""
     path: Path = "async" if config.num_stages > 1 else "plain"
-    own = config.but(cta_order="m-fast", kv_order=ORDERS[config.walk], persistent=0, warp_split="q")
-    resources = resources_of(problem, own, device, num_warps=config.num_warps)
-    return (launch_of("streamed", problem, own, device, query_path="plain", key_path=path, resources=resources),)
+    with_all_options = config.but(cta_order="m-fast", kv_order=ORDERS[config.walk], persistent=0, warp_split="q")
+    resources = resources_of(problem, with_all_options, device, num_warps=config.num_warps)
+    return (
+        launch_of(
+            "streamed", problem, with_all_options, device, query_path="plain", key_path=path, resources=resources
+        ),
+    )
 
 
 SCHEDULE = Schedule(

@@ -107,14 +107,14 @@ def nothing_is_read_before_it_is_written(launches: Launches) -> None:
     for launch in launches:
         stored: list[Access] = []
         for item in items_of(launch):
-            own: list[Access] = []
+            stores: list[Access] = []
             for access in item:
                 if access.kind == "store":
-                    own.append(access)
+                    stores.append(access)
                 elif access.tensor in written:
-                    known = written[access.tensor][area(access)].all() or any(_holds(store, access) for store in own)
+                    known = written[access.tensor][area(access)].all() or any(_holds(store, access) for store in stores)
                     assert known, f"{launch.name}: {access} before it is written"
-            stored += own
+            stored += stores
         for access in stored:
             written[access.tensor][area(access)] = True
 
@@ -243,11 +243,11 @@ TABLE = re.compile(
 
 def tables(docstring: str) -> dict[str, dict[str, tuple[str, str]]]:
     """The tally tables of a schedule's docstring: launch (empty where there is one) -> tensor -> (read, written)."""
-    found: dict[str, dict[str, tuple[str, str]]] = {}
+    by_launch: dict[str, dict[str, tuple[str, str]]] = {}
     for match in TABLE.finditer(docstring):
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in match[2].splitlines()]
-        found[match[1] or ""] = {tensor: (read, written) for tensor, read, written in rows}
-    return found
+        by_launch[match[1] or ""] = {tensor: (read, written) for tensor, read, written in rows}
+    return by_launch
 
 
 def tally_matches_the_tables(launches: Launches, docstring: str, problem: AttentionProblem, config: Config) -> None:

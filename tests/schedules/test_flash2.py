@@ -20,11 +20,11 @@ def _launch(problem: AttentionProblem = PROBLEM, **chosen: int | str) -> Launch:
 
 def _first_rows(launch: Launch, tensor: str) -> list[tuple[int, int]]:
     """(slab, row) of the first access to a tensor, item by item."""
-    found = []
+    rows = []
     for item in range(launch.program.item_count):
         access = next(access for access in accesses(launch.program, item) if access.tensor == tensor)
-        found.append((access.slab, access.row))
-    return found
+        rows.append((access.slab, access.row))
+    return rows
 
 
 def test_one_cta_takes_a_query_tile_of_a_head() -> None:

@@ -30,8 +30,8 @@ TIMING = {
 def answer(job: dict[str, Any]) -> dict[str, Any]:
     if "machine" in job:
         return MACHINE
-    if told := os.environ.get("FAKE_ANSWER"):
-        answered: dict[str, Any] = json.loads(told)
+    if given := os.environ.get("FAKE_ANSWER"):
+        answered: dict[str, Any] = json.loads(given)
         return answered
     return {"launches": [{"launch": launch(job["names"][number]), "timing": TIMING} for number in job["numbers"]]}
 

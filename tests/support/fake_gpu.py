@@ -219,7 +219,7 @@ class FakeGpu:
         if name.startswith("beside"):
             products, others, window = values[3:6]
             pace = {(1, 0): (512, 0), (0, 1): (0, 600), (1, 1): (1024, 900)}[products, others]
-            rows = [[0, window, window // each if each else 0] for each in [pace[0]] * 4 + [pace[1]] * (warps - 4)]
+            rows = [[0, window, window // rate if rate else 0] for rate in [pace[0]] * 4 + [pace[1]] * (warps - 4)]
         else:
             turns = values[2] if name.startswith("wgmma") else values[-1]
             cycles = CYCLES_A_TURN.get(name, 100.0)

@@ -74,16 +74,16 @@ def command_of(program: Path) -> list[str]:
 def main(program: str) -> None:
     """Answer one call."""
     folder = Path(program).parent
-    told = json.loads((folder / "behaviour.json").read_text())
+    behaviour = json.loads((folder / "behaviour.json").read_text())
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
-        print(told.get("version", "Version 2025.3.1.0 (build 36398880) (public-release)"))
+        print(behaviour.get("version", "Version 2025.3.1.0 (build 36398880) (public-release)"))
         return
     if arguments == ["--query-metrics"]:
-        print(told.get("query", ""))
+        print(behaviour.get("query", ""))
         return
     (folder / "command.json").write_text(json.dumps(arguments))
-    time.sleep(told.get("sleep_s", 0))
-    Path(arguments[arguments.index("--log-file") + 1]).write_text(told.get("table", ""))
-    print(told.get("stderr", ""), file=sys.stderr)
-    sys.exit(told.get("status", 0))
+    time.sleep(behaviour.get("sleep_s", 0))
+    Path(arguments[arguments.index("--log-file") + 1]).write_text(behaviour.get("table", ""))
+    print(behaviour.get("stderr", ""), file=sys.stderr)
+    sys.exit(behaviour.get("status", 0))

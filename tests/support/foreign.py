@@ -17,14 +17,14 @@ import numpy as np
 import tilesight
 
 COLUMNS = {
-    "cycles": lambda one, row: (one.traffic.cycles, row["all"]["cycles"]),
-    "ncu time": lambda one, row: (one.traffic.time_s * 1e9, row["all"]["time_ns"]),
-    "do_bench": lambda one, row: (
-        one.traffic.time_s * one.clock_hz / one.sustained_clock_hz * 1e3,
+    "cycles": lambda prediction, row: (prediction.traffic.cycles, row["all"]["cycles"]),
+    "ncu time": lambda prediction, row: (prediction.traffic.time_s * 1e9, row["all"]["time_ns"]),
+    "do_bench": lambda prediction, row: (
+        prediction.traffic.time_s * prediction.clock_hz / prediction.sustained_clock_hz * 1e3,
         sorted(row["time_ms"])[1],
     ),
-    "HBM read": lambda one, row: (one.traffic.hbm_read_bytes, row["all"]["dram_read"]),
-    "L1 fill": lambda one, row: (one.traffic.smem_fill_bytes, row["all"]["l1_fill"]),
+    "HBM read": lambda prediction, row: (prediction.traffic.hbm_read_bytes, row["all"]["dram_read"]),
+    "L1 fill": lambda prediction, row: (prediction.traffic.smem_fill_bytes, row["all"]["l1_fill"]),
 }
 
 
@@ -51,21 +51,21 @@ def main(folder: Path, names: list[str], device: str = "h200") -> None:
             cases[name]("meta")()
         cold = tilesight.predict(launches, device, l2="cold").rows[0]
         warm = tilesight.predict(launches, device, l2="warm").rows[0].prediction
-        one = cold.prediction
-        if one is None or warm is None:
+        prediction = cold.prediction
+        if prediction is None or warm is None:
             print(f"| {name} | refused: {cold.refused} |")
             continue
-        own = {title: of(one, row) for title, of in COLUMNS.items()}
-        own["warm HBM read"] = warm.traffic.hbm_read_bytes, row["none"]["dram_read"]
-        own["warm cycles"] = warm.traffic.cycles, row["none"]["cycles"]
+        pairs = {title: of(prediction, row) for title, of in COLUMNS.items()}
+        pairs["warm HBM read"] = warm.traffic.hbm_read_bytes, row["none"]["dram_read"]
+        pairs["warm cycles"] = warm.traffic.cycles, row["none"]["cycles"]
         cells = []
-        for title, (predicted, counted) in own.items():
+        for title, (predicted, counted) in pairs.items():
             error = 100 * (predicted / counted - 1) if counted > 1e6 or "read" not in title else 0.0
             errors[title].append(error)
             cells.append(f"{error:+.1f}")
-        written = f"{row['all']['dram_write'] / 1e6:.0f} / {one.traffic.hbm_write_bytes / 1e6:.0f}"
-        told = f"{cold.executed_instructions - int(row['all']['inst']):+d}"
-        print(f"| {name} | {told} | {' | '.join(cells)} | {written} |", flush=True)
+        written = f"{row['all']['dram_write'] / 1e6:.0f} / {prediction.traffic.hbm_write_bytes / 1e6:.0f}"
+        extra_instructions = f"{cold.executed_instructions - int(row['all']['inst']):+d}"
+        print(f"| {name} | {extra_instructions} | {' | '.join(cells)} | {written} |", flush=True)
     for title, values in errors.items():
         size = np.abs(values)
         print(

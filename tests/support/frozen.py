@@ -72,25 +72,27 @@ def predicted(case: dict[str, Any]) -> dict[str, Any]:
     """One prediction: a digest of all its figures, and two of them to tell by; or why there is none."""
     try:
         config = Config(**case["config"]) if case["config"] else None
-        found = simulate(AttentionProblem(**case["problem"]), config=config, **case["given"])
+        prediction = simulate(AttentionProblem(**case["problem"]), config=config, **case["given"])
     except ValueError as error:
         return {"refused": str(error)}
-    figures = {name: value for name, value in found.to_dict().items() if name not in ("schema", "problem", "notes")}
+    figures = {
+        name: value for name, value in prediction.to_dict().items() if name not in ("schema", "problem", "notes")
+    }
     digest = sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest()[:16]
-    return {"digest": digest, "time_s": found.total.time_s, "hbm_read_bytes": found.total.hbm_read_bytes}
+    return {"digest": digest, "time_s": prediction.total.time_s, "hbm_read_bytes": prediction.total.hbm_read_bytes}
 
 
 def main(verb: str) -> int:
     """Freeze, or check. Returns: the exit code, 1 where a prediction differs."""
     every = list(cases())
     with Pool(2) as pool:
-        found = pool.map(predicted, every, chunksize=5)
+        today = pool.map(predicted, every, chunksize=5)
     if verb == "freeze":
-        FILE.write_text("[\n" + ",\n".join(json.dumps(one) for one in found) + "\n]\n", "utf-8")
-        print(f"{len(found)} predictions, {sum('refused' in one for one in found)} of them refusals")
+        FILE.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in today) + "\n]\n", "utf-8")
+        print(f"{len(today)} predictions, {sum('refused' in entry for entry in today)} of them refusals")
         return 0
     kept = json.loads(FILE.read_text("utf-8"))
-    moved = [(case, *pair) for case, *pair in zip(every, kept, found, strict=True) if pair[0] != pair[1]]
+    moved = [(case, *pair) for case, *pair in zip(every, kept, today, strict=True) if pair[0] != pair[1]]
     for case, old, new in moved[:SHOWN]:
         print(f"{json.dumps(case)}\n  was {old}\n  is  {new}")
     print(f"{len(moved)} of {len(kept)} predictions differ")

@@ -31,8 +31,8 @@ def plant(folder: Path) -> Path:
         link = packages / package.replace(".", "/")
         if package == "tilesight":
             link.mkdir(parents=True)
-            for own in (root / inside).iterdir():
-                (link / own.name).symlink_to(own)
+            for path in (root / inside).iterdir():
+                (link / path.name).symlink_to(path)
         elif not link.exists():
             link.symlink_to(root / inside)
     return root
@@ -53,5 +53,5 @@ def run(root: Path, *arguments: str, **environment: str) -> subprocess.Completed
 
 def run_tests(root: Path, *arguments: str, **environment: str) -> None:
     """Run tests of the copy, and see that some ran and all passed."""
-    found = run(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments, **environment)
-    assert found.returncode == 0, found.stdout + found.stderr
+    finished = run(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments, **environment)
+    assert finished.returncode == 0, finished.stdout + finished.stderr

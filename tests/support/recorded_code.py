@@ -76,13 +76,13 @@ def wanted() -> Iterator[Kernel]:
 
 def recorded() -> list[tuple[Kernel, Launch]]:
     """The kernels, each with a launch that has its code."""
-    found = []
-    for told in json.loads(lzma.decompress(FILE.read_bytes())):
-        code = Code(sass=told["sass"], constants={int(key): word for key, word in told["constants"].items()})
-        resources = Resources(**told["resources"], origin="compiled", code=code)
-        kernel = Kernel(**{**told["kernel"], "problem": AttentionProblem(**told["kernel"]["problem"])})
-        found.append((kernel, replace(kernel.launch, resources=resources)))
-    return found
+    pairs = []
+    for entry in json.loads(lzma.decompress(FILE.read_bytes())):
+        code = Code(sass=entry["sass"], constants={int(key): word for key, word in entry["constants"].items()})
+        resources = Resources(**entry["resources"], origin="compiled", code=code)
+        kernel = Kernel(**{**entry["kernel"], "problem": AttentionProblem(**entry["kernel"]["problem"])})
+        pairs.append((kernel, replace(kernel.launch, resources=resources)))
+    return pairs
 
 
 def main() -> None:
@@ -90,7 +90,7 @@ def main() -> None:
     from tilesight.kernels.compile.compile import compile_launch
     from tilesight.simulator.library.lookup import find_kernel
 
-    told = []
+    entries = []
     for kernel in wanted():
         launch = kernel.launch
         resources = compile_launch(launch, kernel.problem, kernel.gpu, code=True).resources
@@ -100,10 +100,10 @@ def main() -> None:
         if resources is None or resources.code is None or kept is None or kept.resources != numbers:
             raise SystemExit(f"{kernel}: compiles to {numbers}, and the library has {kept and kept.resources}")
         code = resources.code
-        told.append(
+        entries.append(
             {"kernel": asdict(kernel), "resources": numbers, "sass": code.sass, "constants": dict(code.constants)}
         )
-    FILE.write_bytes(lzma.compress(json.dumps(told).encode(), preset=9 | lzma.PRESET_EXTREME))
+    FILE.write_bytes(lzma.compress(json.dumps(entries).encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def peers_of(points: "Sequence[Point]", device: Named) -> "list[PeerRow]":
     from ..validate.experiments.peer_rows import measure_peers
 
     with asking() as ask, progress("peers") as tick:
-        return measure_peers(points, device.told, ask, progress=tick)
+        return measure_peers(points, device.job, ask, progress=tick)
 
 
 def checkpoint(
@@ -63,19 +63,19 @@ def checkpoint(
     asked, missing = problem_given(problem), gpu_missing()
     if missing:
         with progress("predictions") as tick:
-            found = room.predict(asked, device.device, workers=workers, progress=tick)
-        found = replace(found, unmeasured=f"{missing}; {DOCTOR}")
+            answers = room.predict(asked, device.device, workers=workers, progress=tick)
+        answers = replace(answers, unmeasured=f"{missing}; {DOCTOR}")
     else:
         compiled = compiler(device.device, workers, code=True)
         with asking() as ask:
             announce_compiler()
             with progress("predictions") as tick:
-                found = room.predict(asked, device.device, compiler=compiled, workers=workers, progress=tick)
+                answers = room.predict(asked, device.device, compiler=compiled, workers=workers, progress=tick)
             with progress("shapes") as tick:
-                found = room.measure(found, device.told, ask, progress=tick)
+                answers = room.measure(answers, device.job, ask, progress=tick)
     if html:
-        write_file(html, checkpoint_html(found, made))
-    tell(found.to_dict(), wanted, lambda: checkpoint_text(found, text_width(), text_color()))
+        write_file(html, checkpoint_html(answers, made))
+    tell(answers.to_dict(), wanted, lambda: checkpoint_text(answers, text_width(), text_color()))
 
 
 def launches(problem: Sequence[str], device: Named, workers: int, wanted: Wanted) -> None:
@@ -87,10 +87,10 @@ def launches(problem: Sequence[str], device: Named, workers: int, wanted: Wanted
     with asking() as ask:
         announce_compiler()
         with progress("predictions") as tick:
-            found = room.predict_launches(asked, device.device, compiler=compiled, workers=workers, progress=tick)
+            report = room.predict_launches(asked, device.device, compiler=compiled, workers=workers, progress=tick)
         with progress("profiles") as tick:
-            found = room.profile_launches(found, device.told, ask, progress=tick)
-    tell(found.to_dict(), wanted, lambda: launches_text(found, text_width(), text_color()))
+            report = room.profile_launches(report, device.job, ask, progress=tick)
+    tell(report.to_dict(), wanted, lambda: launches_text(report, text_width(), text_color()))
 
 
 def tell(value: Mapping[str, Any], wanted: Wanted, text: Callable[[], str]) -> None:

@@ -87,8 +87,8 @@ def _misfit(
     cause = reason.split(":")[0]
     if cause not in CAUSES:
         return BadInput(f"schedule {schedule.name}: cannot be compiled: {reason}")
-    own, deciding = CAUSES[cause]
-    named = [own] if own and own in typed else [name for name in deciding if name in typed]
+    cause_option, deciding = CAUSES[cause]
+    named = [cause_option] if cause_option and cause_option in typed else [name for name in deciding if name in typed]
     said = " ".join(f"--{name.replace('_', '-')} {typed[name]}" for name in named)
     advice = _advice(named, schedule, asked, fits)
     return BadInput(f"{said or f'schedule {schedule.name}'}: does not fit: {reason}; try {advice}")

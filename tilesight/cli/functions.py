@@ -55,11 +55,11 @@ def validate_function(
 
     notes = (*set_notes(settings), *outcome.prediction.notes)
     try:
-        found = compare_function(replace(outcome.prediction, notes=notes), measured)
+        comparison = compare_function(replace(outcome.prediction, notes=notes), measured)
     except ValueError as error:
         raise BadInput(f"--read {str(how.read)!r}: {error}" if how.read else str(error)) from None
-    tell(function_dict(found), wanted, lambda: function_text(found, text_width(), text_color()))
-    if not found.launches:
+    tell(function_dict(comparison), wanted, lambda: function_text(comparison, text_width(), text_color()))
+    if not comparison.launches:
         raise typer.Exit(1)
 
 

@@ -72,16 +72,16 @@ def _refuse_repeats(param: Any, texts: tuple[str, ...]) -> None:
 
 def given(context: typer.Context) -> Given:
     """The options that the user gave to this command, as typed, with their texts."""
-    found: Given = context.meta[GIVEN]
-    return found
+    typed: Given = context.meta[GIVEN]
+    return typed
 
 
 def made(context: typer.Context) -> "Made":
     """What makes a report: this command line, now; or at the time that SOURCE_DATE_EPOCH tells, as of builds [s]."""
     from ..simulator.report.page import Made
 
-    told = os.environ.get("SOURCE_DATE_EPOCH", "")
-    now = datetime.fromtimestamp(int(told) if told.isdecimal() else int(time()), UTC)
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.fromtimestamp(int(epoch) if epoch.isdecimal() else int(time()), UTC)
     command = shlex.join(("tilesight", context.info_name or "", *context.meta[ARGUMENTS]))
     return Made(command=command, version=__version__, date=now.isoformat())
 

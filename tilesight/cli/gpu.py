@@ -26,7 +26,7 @@ class Named:
     settings: tuple[str, ...] = ()
 
     @property
-    def told(self) -> dict[str, object]:
+    def job(self) -> dict[str, object]:
         """The device as jobs name it."""
         return {"name": self.name, "set": list(self.settings)}
 

@@ -37,14 +37,14 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     for item in inspect.signature(command).parameters.values():
         group = hints[item.name]
         if inspect.isclass(group) and issubclass(group, Group):
-            own = group.parameters()
-            groups[item.name] = group, [option.name for option in own]
-            parameters += own
+            parameters_of_group = group.parameters()
+            groups[item.name] = group, [option.name for option in parameters_of_group]
+            parameters += parameters_of_group
         else:
             parameters.append(item.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=group))
 
     def spread_command(**values: Any) -> None:
-        built = {name: group.taken({key: values.pop(key) for key in own}) for name, (group, own) in groups.items()}
+        built = {name: group.taken({key: values.pop(key) for key in names}) for name, (group, names) in groups.items()}
         command(**built, **values)
 
     spread_command.__name__, spread_command.__doc__ = command.__name__, command.__doc__

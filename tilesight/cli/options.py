@@ -10,6 +10,7 @@ from typing import Annotated
 
 from ..simulator.device.device import Device, catalogue, device_name, load_device, override
 from ..simulator.problems.problem import Problem
+from ..simulator.schedules.registry import DEFAULT_SCHEDULE as DEFAULT_SCHEDULE
 from .groups import Group
 from .output import BadInput, bad_input
 from .parse import flag, one_of, option
@@ -23,7 +24,6 @@ def schedule_names() -> list[str]:
 
 
 DEFAULT_DEVICE = "h200"
-DEFAULT_SCHEDULE = "flash2"
 DEVICE_DOC = "Name (see `tilesight devices`), or a path that ends in .toml."
 
 
@@ -89,13 +89,13 @@ def devices_given(names: Sequence[str] | None, settings: Sequence[str] | None) -
     Raises:
         BadInput: as `device_given`, or one is named twice.
     """
-    found: dict[str, Device] = {}
+    devices: dict[str, Device] = {}
     for given in [part for text in names or [DEFAULT_DEVICE] for part in _devices_in(text)]:
         name, device = device_given(given, settings)
-        if name in found:
+        if name in devices:
             raise BadInput(f"--device {given}: is {name}, which is given already; give it once")
-        found[name] = device
-    return found
+        devices[name] = device
+    return devices
 
 
 def set_notes(settings: Sequence[str] | None) -> tuple[str, ...]:

@@ -100,13 +100,13 @@ def write_file(path: Path, content: str | bytes, hint: str = "") -> None:
     Raises:
         OSError: it cannot be written; what was there before is still there.
     """
-    told = f"wrote {path}{f'; {hint}' if hint else ''}"
+    message = f"wrote {path}{f'; {hint}' if hint else ''}"
     data = content.encode() if isinstance(content, str) else content
     target = os.path.realpath(path)
     if os.path.exists(target) and not os.path.isfile(target):
         with open(target, "wb") as stream:
             stream.write(data)
-        say(told)
+        say(message)
         return
     temporary = _beside(target)
     try:
@@ -118,7 +118,7 @@ def write_file(path: Path, content: str | bytes, hint: str = "") -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    say(told)
+    say(message)
 
 
 def show(text: str) -> None:

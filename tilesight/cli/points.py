@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 def settings_given(name: str, given: Sequence[str] | None) -> dict[str, str]:
     """Options of the form KEY=VALUE. Raises: BadInput: one is not."""
-    found = {}
+    settings = {}
     for setting in given or []:
         key, sign, value = setting.partition("=")
         if not sign or not key.strip() or not value.strip():
             raise BadInput(f"--{name} {setting!r}: must be KEY=VALUE")
-        found[key.strip().replace("-", "_")] = value.strip()
-    return found
+        settings[key.strip().replace("-", "_")] = value.strip()
+    return settings
 
 
 def problem_given(given: Sequence[str]) -> AttentionProblem:
@@ -52,18 +52,18 @@ def problem_given(given: Sequence[str]) -> AttentionProblem:
 
 def options_given(given: Sequence[str] | None) -> dict[str, int | str]:
     """The options that `--config` pins. Raises: BadInput: a key or value is not allowed."""
-    found: dict[str, int | str] = {}
+    options: dict[str, int | str] = {}
     for key, value in settings_given("config", given).items():
         if key not in all_options():
             raise BadInput(f"--config {key}={value}: key {unknown(key, all_options())}")
         if all_options()[key].is_number:
             try:
-                found[key] = int(value)
+                options[key] = int(value)
             except ValueError:
                 raise BadInput(f"--config {key}={value}: must be a whole number") from None
         else:
-            found[key] = value
-    return found
+            options[key] = value
+    return options
 
 
 def asked_points(

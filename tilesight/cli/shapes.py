@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 from ..simulator.problems.problem import Field, Problem
 from ..simulator.schedules.contract import Schedule
-from ..simulator.schedules.registry import all_problems
+from ..simulator.schedules.registry import all_problems, all_schedules
 from .given import Given, refuse_unread
 from .groups import Group, parameter
 from .output import BadInput, bad_input
@@ -52,9 +52,9 @@ class ShapeOptions(Group):
 
     def of_lengths(self, kind: type[Kind], seqlen_q: int, seqlen_k: int) -> Kind:
         """A problem of a type. Raises: BadInput: a value is not allowed."""
-        own = {item.name: self.values[item.name] for item in kind.FIELDS if item.name in self.values}
-        chosen = {name: value for name, value in own.items() if value is not None}
-        with bad_input(*own, *LENGTHS):
+        values = {item.name: self.values[item.name] for item in kind.FIELDS if item.name in self.values}
+        chosen = {name: value for name, value in values.items() if value is not None}
+        with bad_input(*values, *LENGTHS):
             for item in kind.FIELDS:
                 if item.default is None and chosen.get(item.name, 1) < 1:
                     raise ValueError(f"{item.name} = {chosen[item.name]}: must be an integer of 1 or more")
@@ -86,15 +86,25 @@ class ProblemOptions(ShapeOptions):
 
 def _annotation(item: Field) -> Any:
     """The option of a field, for typer."""
-    name = _dashed(item.name)
+    name, text = _dashed(item.name), _help(item)
     if isinstance(item.default, bool):
-        return Annotated[bool, flag(name, item.help)]
+        return Annotated[bool, flag(name, text)]
     if isinstance(item.default, float):
-        return Annotated[float, option(name, item.help, item.metavar, number)]
+        return Annotated[float, option(name, text, item.metavar, number)]
     if isinstance(item.default, str):
-        return Annotated[str, option(name, item.help, item.metavar, one_of(*item.choices))]
-    made = option(name, item.help, item.metavar, whole)
+        return Annotated[str, option(name, text, item.metavar, one_of(*item.choices))]
+    made = option(name, text, item.metavar, whole)
     return Annotated[int | None, made] if item.default is None else Annotated[int, made]
+
+
+def _help(item: Field) -> str:
+    """What a field is; and which schedule alone can do what it asks for, where there is one."""
+    takers = [
+        schedule.name
+        for schedule in all_schedules().values()
+        if item.name in schedule.problem.ASKS_NOTHING and item.name not in schedule.unread
+    ]
+    return f"{item.help.removesuffix('.')} ({takers[0]} only)." if len(takers) == 1 else item.help
 
 
 def _dashed(name: str) -> str:
@@ -105,8 +115,8 @@ def refuse_unread_shape(typed: Given, schedules: Sequence[Schedule]) -> None:
     """See that what is computed depends on every option of the problem. Raises: BadInput: on one it does not."""
 
     def unread(schedule: Schedule) -> set[str]:
-        own = {item.name for item in schedule.problem.FIELDS}
-        return (declared_fields().keys() - own) | set(schedule.unread)
+        fields = {item.name for item in schedule.problem.FIELDS}
+        return (declared_fields().keys() - fields) | set(schedule.unread)
 
     nowhere = set.intersection(*(unread(schedule) for schedule in schedules))
     options = [_dashed(item.name) for item in _in_order() if item.name in nowhere]

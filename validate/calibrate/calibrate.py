@@ -132,13 +132,13 @@ SHARED_RECORDS = {"l2", "knees", "latency"}
 
 def derive(records: Records, facts: Facts, only: Sequence[str]) -> list[Finding]:
     """Findings of all groups that have a record, with the SM clock that there was while a group ran."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for name in only:
         if name in records:
             clocks = records.get("clocks", {}).get(name, [facts.clock_hz])
             then = replace(facts, clock_hz=sum(clocks) / len(clocks))
-            found += DERIVE[name](records if name in SHARED_RECORDS else records[name], then)
-    return found
+            findings += DERIVE[name](records if name in SHARED_RECORDS else records[name], then)
+    return findings
 
 
 def settle(records: Records, facts: Facts, base: Device, only: Sequence[str], seconds: dict[str, float]) -> Calibration:

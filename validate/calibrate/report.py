@@ -33,7 +33,7 @@ def toml_text(calibration: Calibration) -> str:
 def calibration_dict(calibration: Calibration, base_name: str) -> dict[str, object]:
     """The object that `calibrate --json` prints: findings, refusals, and the records to derive them from again."""
 
-    def told(finding: Finding) -> dict[str, object]:
+    def entry(finding: Finding) -> dict[str, object]:
         base = _value(calibration.base, finding.key) if finding.key in _keys() else None
         return {"key": finding.key, "value": finding.value, "base": base, "how": finding.how}
 
@@ -42,8 +42,8 @@ def calibration_dict(calibration: Calibration, base_name: str) -> dict[str, obje
         "base": base_name,
         "facts": calibration.facts.to_dict(),
         "seconds": calibration.seconds,
-        "findings": [told(finding) for finding in calibration.findings],
-        "refused": [told(finding) | {"reason": reason} for finding, reason in calibration.refused],
+        "findings": [entry(finding) for finding in calibration.findings],
+        "refused": [entry(finding) | {"reason": reason} for finding, reason in calibration.refused],
         "records": calibration.records,
     }
 

@@ -50,10 +50,14 @@ def device_toml(device: Device, constants: Sequence[Finding] = ()) -> str:
 
 def _sm_lines(device: Device) -> list[str]:
     """The table of what an SM has of its own: numbers that are not its architecture's, or not from there."""
-    own = architecture_of(device.compute_capability)
-    has_file = own in architectures()
+    architecture = architecture_of(device.compute_capability)
+    has_file = architecture in architectures()
     # Of a GPU whose architecture has no file, the one with most numbers in common is named.
-    base = own if has_file else min(architectures(), key=lambda name: len(device.sm.changed(load_sm(name), *PARTS)))
+    base = (
+        architecture
+        if has_file
+        else min(architectures(), key=lambda name: len(device.sm.changed(load_sm(name), *PARTS)))
+    )
     sm = load_sm(base)
     changed = device.sm.changed(sm, *PARTS)
     lines = [] if has_file else [f"base = {_text(base)}"]

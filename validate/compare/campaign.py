@@ -64,13 +64,15 @@ class Validation:
     @property
     def trusted(self) -> list[Comparison]:
         """Those that nothing speaks against."""
-        return [each for each in self.comparisons if not each.objections]
+        return [comparison for comparison in self.comparisons if not comparison.objections]
 
     def half(self, name: str = "all") -> Half:
         """Statistics and verdicts over all points, or those of a half."""
-        chosen = [each for each in self.trusted if name in ("all", each.point.half)]
-        found, ranked = all_statistics(chosen), rankings(chosen)
-        return Half(name=name, points=len(chosen), statistics=found, rankings=ranked, verdicts=verdicts(found, ranked))
+        chosen = [comparison for comparison in self.trusted if name in ("all", comparison.point.half)]
+        figures, ranked = all_statistics(chosen), rankings(chosen)
+        return Half(
+            name=name, points=len(chosen), statistics=figures, rankings=ranked, verdicts=verdicts(figures, ranked)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `validate --json` prints."""
@@ -79,15 +81,15 @@ class Validation:
             half = self.half(name)
             halves[name] = {
                 "points": half.points,
-                "statistics": [each.to_dict() for each in half.statistics.values()],
-                "rankings": [each.to_dict() for each in half.rankings],
-                "verdicts": [each.to_dict() for each in half.verdicts],
+                "statistics": [entry.to_dict() for entry in half.statistics.values()],
+                "rankings": [entry.to_dict() for entry in half.rankings],
+                "verdicts": [entry.to_dict() for entry in half.verdicts],
             }
         return {
             "schema": SCHEMA,
             "machine": self.header.machine.to_dict(),
             "device": self.header.device,
-            "points": [each.to_dict() for each in self.comparisons],
+            "points": [comparison.to_dict() for comparison in self.comparisons],
             "halves": halves,
             "notes": list(self.notes),
         }
@@ -116,7 +118,7 @@ def plan(points: Sequence[Point], device: Device, compiler: Compiler) -> tuple[l
         if isinstance(resources, Refusal):
             refused(point, resources)
             continue
-        launches = tuple(replace(launch, resources=own) for launch, own in zip(chain, resources, strict=True))
+        launches = tuple(replace(launch, resources=taken) for launch, taken in zip(chain, resources, strict=True))
         tasks.append(Task(point=point, resources=resources, launches=launches))
     return tasks, rows
 

@@ -52,8 +52,8 @@ class Pair:
     def to_dict(self) -> dict[str, float | None]:
         """The pair's object in JSON; an infinite error is null."""
         error = self.relative_error
-        told: dict[str, float | None] = {"predicted": self.predicted, "measured": self.measured}
-        return told | {"relative_error": None if error == inf else error}
+        pair: dict[str, float | None] = {"predicted": self.predicted, "measured": self.measured}
+        return pair | {"relative_error": None if error == inf else error}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +79,10 @@ class Comparison:
         """Why this point does not count in statistics, one line each; empty where it does."""
         if isinstance(self.outcome, Lost):
             return (self.outcome.reason,)
-        found = (*self.outcome.doubts, *((self.reason,) if self.reason else ()))
-        if not found and not self.outcome.oracle_error <= 1.0:
+        objections = (*self.outcome.doubts, *((self.reason,) if self.reason else ()))
+        if not objections and not self.outcome.oracle_error <= 1.0:
             return (f"outputs wrong: their error is {self.outcome.oracle_error:.3g} of what is allowed",)
-        return found
+        return objections
 
     def errors(self) -> dict[str, float]:
         """Quantity -> signed relative error, flows of next to nothing left out."""
@@ -131,10 +131,13 @@ def compare(row: Row, prediction: Prediction | Refusal | None) -> Comparison:
     )
     pairs = {
         name: Pair(
-            *(sum(each[name].predicted for _, each in launches), sum(each[name].measured for _, each in launches))
+            *(
+                sum(pairs_of_launch[name].predicted for _, pairs_of_launch in launches),
+                sum(pairs_of_launch[name].measured for _, pairs_of_launch in launches),
+            )
         )
         for name in COUNTED
-        if all(name in each for _, each in launches)
+        if all(name in pairs_of_launch for _, pairs_of_launch in launches)
     }
     timing = measured.timing
     if timing:
@@ -157,9 +160,9 @@ def _counted_clock_hz(measured: Measurement) -> float:
     The clock sampled beside the times holds the flushes between them as well, which run without products.
     """
     counters = [launch.counters for launch in measured.launches]
-    if not counters or not all(each.get("cycles") and each.get("time_s") for each in counters):
+    if not counters or not all(fields.get("cycles") and fields.get("time_s") for fields in counters):
         return 0.0
-    return sum(each["cycles"] for each in counters) / sum(each["time_s"] for each in counters)
+    return sum(fields["cycles"] for fields in counters) / sum(fields["time_s"] for fields in counters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +200,7 @@ def statistics(named_errors: Sequence[tuple[str, float]], quantity: str) -> Stat
     if not named_errors:
         return None
     sizes = [abs(error) for _, error in named_errors]
-    worst_key, worst_error = max(named_errors, key=lambda each: abs(each[1]))
+    worst_key, worst_error = max(named_errors, key=lambda named: abs(named[1]))
     return Statistic(
         quantity=quantity,
         points=len(sizes),
@@ -214,14 +217,18 @@ def statistics(named_errors: Sequence[tuple[str, float]], quantity: str) -> Stat
 
 def all_statistics(comparisons: Sequence[Comparison]) -> dict[str, Statistic]:
     """Quantity -> statistics over the points that count, for those quantities that were compared."""
-    trusted = [each for each in comparisons if not each.objections]
-    found = {}
+    trusted = [comparison for comparison in comparisons if not comparison.objections]
+    every = {}
     for quantity in QUANTITIES:
-        named = [(each.point.key, errors[quantity]) for each in trusted if quantity in (errors := each.errors())]
-        told = statistics(named, quantity)
-        if told:
-            found[quantity] = told
-    return found
+        named = [
+            (comparison.point.key, errors[quantity])
+            for comparison in trusted
+            if quantity in (errors := comparison.errors())
+        ]
+        statistic = statistics(named, quantity)
+        if statistic:
+            every[quantity] = statistic
+    return every
 
 
 LEAST_RANKED = 5
@@ -253,16 +260,16 @@ class Ranking:
 def rankings(comparisons: Sequence[Comparison]) -> list[Ranking]:
     """One for every schedule and shape with `LEAST_RANKED` configurations or more that count."""
     groups: dict[str, list[Pair]] = {}
-    for each in comparisons:
-        if not each.objections and "time_s" in each.pairs:
-            name = f"{each.point.schedule}/{each.point.shape}/{each.point.l2}"
-            groups.setdefault(name, []).append(each.pairs["time_s"])
-    found = []
+    for comparison in comparisons:
+        if not comparison.objections and "time_s" in comparison.pairs:
+            name = f"{comparison.point.schedule}/{comparison.point.shape}/{comparison.point.l2}"
+            groups.setdefault(name, []).append(comparison.pairs["time_s"])
+    ranked = []
     for name, pairs in groups.items():
         if len(pairs) < LEAST_RANKED:
             continue
         predicted, measured = np.array([(pair.predicted, pair.measured) for pair in pairs]).T
-        found.append(
+        ranked.append(
             Ranking(
                 name=name,
                 configs=len(pairs),
@@ -271,7 +278,7 @@ def rankings(comparisons: Sequence[Comparison]) -> list[Ranking]:
                 mean=float(np.abs(predicted / measured - 1).mean()),
             )
         )
-    return found
+    return ranked
 
 
 def spearman(first: np.ndarray, second: np.ndarray) -> float:

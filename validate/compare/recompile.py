@@ -34,30 +34,34 @@ def with_code(
     pipelines = [row.point.launches(device) if row.resources else () for row in rows]
     wanted = [(launch, row.point.problem) for row, chain in zip(rows, pipelines, strict=True) for launch in chain]
     outcomes = iter(compile_many(wanted, device, code=True, progress=progress))
-    found, other = [], 0
+    with_resources, other = [], 0
     for row, chain in zip(rows, pipelines, strict=True):
         made = [next(outcomes) for _ in chain]
-        resources = tuple(each.resources for each in made if isinstance(each, Compiled))
+        resources = tuple(outcome.resources for outcome in made if isinstance(outcome, Compiled))
         same = resources == row.resources
         other += not same
-        found.append(replace(row, resources=resources) if same else row)
+        with_resources.append(replace(row, resources=resources) if same else row)
     note = "cycles come from machine code"
-    return found, note + (f"; the compiler here builds another kernel for {plural(other, 'point')}" if other else "")
+    return with_resources, note + (
+        f"; the compiler here builds another kernel for {plural(other, 'point')}" if other else ""
+    )
 
 
 def with_figures(rows: Sequence[Row], device: Device, reason: str) -> tuple[list[Row], str]:
     """Attach what the library keeps of the code, to resources that stay as they were measured."""
-    found, estimated = [], 0
+    attached, estimated = [], 0
     for row in rows:
         kept = resources_of_all(row.point.launches(device), device) if row.resources else None
         if isinstance(kept, tuple):
             pairs = zip(row.resources, kept, strict=True)
-            row = replace(row, resources=tuple(replace(own, figures=other.figures) for own, other in pairs))
+            row = replace(row, resources=tuple(replace(taken, figures=other.figures) for taken, other in pairs))
         else:
             estimated += bool(row.resources)
-        found.append(row)
+        attached.append(row)
     note = f"cycles come from the library of compiled kernels ({reason})"
-    return found, note + (f"; those of {plural(estimated, 'point')} are estimated from tile sizes" if estimated else "")
+    return attached, note + (
+        f"; those of {plural(estimated, 'point')} are estimated from tile sizes" if estimated else ""
+    )
 
 
 def _hindrance(triton: str) -> str:

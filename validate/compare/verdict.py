@@ -107,19 +107,19 @@ class Verdict:
         }
 
 
-def verdicts(found: Mapping[str, Statistic], ranked: Sequence[Ranking]) -> list[Verdict]:
-    """One for each rule. Args: found: quantity -> statistic; ranked: shapes with several configurations."""
-    told = []
+def verdicts(statistics: Mapping[str, Statistic], ranked: Sequence[Ranking]) -> list[Verdict]:
+    """One for each rule. Args: statistics: quantity -> statistic; ranked: shapes with several configurations."""
+    reached = []
     for rule in RULES:
         if rule.figure in ("spearman", "regret"):
-            values = [(getattr(each, rule.figure), each.name) for each in ranked]
+            values = [(getattr(ranking, rule.figure), ranking.name) for ranking in ranked]
             value, worst = (min(values) if rule.least else max(values)) if values else (None, "")
-        elif rule.quantity in found:
-            value, worst = getattr(found[rule.quantity], rule.figure), found[rule.quantity].worst_key
+        elif rule.quantity in statistics:
+            value, worst = getattr(statistics[rule.quantity], rule.figure), statistics[rule.quantity].worst_key
         else:
             value, worst = None, ""
-        told.append(Verdict(rule=rule, value=value, worst=worst))
-    return told
+        reached.append(Verdict(rule=rule, value=value, worst=worst))
+    return reached
 
 
 def failures(comparisons: Sequence[Comparison], limits: Mapping[str, float]) -> list[str]:
@@ -131,15 +131,15 @@ def failures(comparisons: Sequence[Comparison], limits: Mapping[str, float]) -> 
     Returns:
         Errors above their limit; and points of which a limited quantity is not known, for they prove nothing.
     """
-    told = []
-    for each in comparisons:
-        if each.objections and limits:
-            told.append(f"{each.point.key}: {each.objections[0]}")
+    broken = []
+    for comparison in comparisons:
+        if comparison.objections and limits:
+            broken.append(f"{comparison.point.key}: {comparison.objections[0]}")
             continue
-        errors = each.errors()
+        errors = comparison.errors()
         for name, limit in limits.items():
             if name in errors and abs(errors[name]) > limit:
-                told.append(f"{each.point.key}: {name} is off by {errors[name]:+.1%}, allowed is {limit:.1%}")
-            elif name not in each.pairs:
-                told.append(f"{each.point.key}: {name} is not known")
-    return told
+                broken.append(f"{comparison.point.key}: {name} is off by {errors[name]:+.1%}, allowed is {limit:.1%}")
+            elif name not in comparison.pairs:
+                broken.append(f"{comparison.point.key}: {name} is not known")
+    return broken

@@ -86,8 +86,8 @@ def find_ncu() -> Ncu:
 
 def version_of(said: str) -> str | None:
     """The version in the output of `ncu --version`, e.g. `2025.3.1`; None where there is none."""
-    found = re.search(r"Version (\d+\.\d+(?:\.\d+)?)", said)
-    return found[1] if found else None
+    match = re.search(r"Version (\d+\.\d+(?:\.\d+)?)", said)
+    return match[1] if match else None
 
 
 def count(ncu: Ncu, program: Sequence[str], *, timeout_s: float) -> tuple[CountedLaunch, ...]:

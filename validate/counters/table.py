@@ -149,13 +149,13 @@ def resolve(names: Collection[str]) -> dict[str, Metrics]:
     def on_offer(metric: str) -> bool:
         return metric.startswith(ALWAYS_OFFERED) or metric.split(".")[0] in names
 
-    found = {}
+    metrics = {}
     for counter in COUNTERS:
         for alternative in counter.alternatives:
             if all(map(on_offer, alternative)):
-                found[counter.field] = alternative
+                metrics[counter.field] = alternative
                 break
-    return found
+    return metrics
 
 
 def fields_of(counted: CountedLaunch, metrics: Mapping[str, Metrics]) -> dict[str, float]:
@@ -195,4 +195,4 @@ def _converted(counter: Counter, metric: str, value: float, unit: str) -> float:
 
 
 def _units(dimension: str) -> str:
-    return ", ".join(unit for unit, (own, _) in UNITS.items() if own == dimension)
+    return ", ".join(unit for unit, (measure, _) in UNITS.items() if measure == dimension)

@@ -31,14 +31,14 @@ class Check:
     """One thing looked at.
 
     Args:
-        name: of the thing; found: what is here, in one line.
+        name: of the thing; seen: what is here, in one line.
         state: ok; note: works, with less; bad: `validate` cannot run.
         remedy: what helps, in one line; empty where nothing is wrong.
     """
 
     name: str
     state: State
-    found: str
+    seen: str
     remedy: str = ""
 
 
@@ -83,14 +83,14 @@ def examine(host: Host, problem: AttentionProblem) -> list[Check]:
     if works:
         checks.append(_counters(*host.counters()))
     else:
-        checks.append(Check(name="ncu", state="note", found="not tried: no GPU to count on", remedy="see what fails"))
+        checks.append(Check(name="ncu", state="note", seen="not tried: no GPU to count on", remedy="see what fails"))
     checks += [
         _extra("cuda.bindings", host.version("cuda-bindings"), "calibrate cannot run", "pip install cuda-bindings"),
         _extra("NVML", host.version("nvidia-ml-py"), "calibrate reads no power", "pip install nvidia-ml-py"),
         _extra("flash-attn", host.version("flash-attn"), "it has no row in --peers", "pip install flash-attn"),
     ]
     if works:
-        checks += [_backend(name, *told) for name, told in host.kernels(SDPA, problem).items()]
+        checks += [_backend(name, *answer) for name, answer in host.kernels(SDPA, problem).items()]
     if gpus:
         checks += [_memory(gpus[0], problem), _others(others or "")]
     return checks
@@ -122,7 +122,7 @@ class SmiGpu:
 
 def gpus_in(text: str) -> list[SmiGpu]:
     """GPUs in the output of `nvidia-smi --query-gpu=name,compute_cap,driver_version,memory.total,memory.free`."""
-    found = []
+    gpus = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
         if len(fields) != 5 or not re.fullmatch(r"\d+\.\d+", fields[1]):
@@ -130,7 +130,7 @@ def gpus_in(text: str) -> list[SmiGpu]:
         major, minor = fields[1].split(".")
         capability = (int(major), int(minor))
         total, free = (_mebibytes(field) for field in fields[3:])
-        found.append(
+        gpus.append(
             SmiGpu(
                 name=fields[0],
                 capability=capability,
@@ -139,7 +139,7 @@ def gpus_in(text: str) -> list[SmiGpu]:
                 free_bytes=free,
             )
         )
-    return found
+    return gpus
 
 
 def _mebibytes(text: str) -> int:
@@ -149,94 +149,94 @@ def _mebibytes(text: str) -> int:
 
 def _driver(smi: str | None, gpus: Sequence[SmiGpu], works: bool) -> Check:
     if gpus:
-        return Check(name="driver", state="ok", found=gpus[0].driver)
+        return Check(name="driver", state="ok", seen=gpus[0].driver)
     if smi is None:
-        found, remedy = "no nvidia-smi that answers", "install NVIDIA's driver, or run where there is a GPU"
+        text, remedy = "no nvidia-smi that answers", "install NVIDIA's driver, or run where there is a GPU"
     else:
-        found, remedy = f"nvidia-smi names no GPU: {' '.join(smi.split())[:100] or 'it says nothing'}", "see nvidia-smi"
-    return Check(name="driver", state="note" if works else "bad", found=found, remedy=remedy)
+        text, remedy = f"nvidia-smi names no GPU: {' '.join(smi.split())[:100] or 'it says nothing'}", "see nvidia-smi"
+    return Check(name="driver", state="note" if works else "bad", seen=text, remedy=remedy)
 
 
 def _gpu(gpus: Sequence[SmiGpu]) -> list[Check]:
     checks = []
     for number, gpu in enumerate(gpus):
         major, minor = gpu.capability
-        found = f"{gpu.name}, compute capability {major}.{minor}, {units.capacity(gpu.total_bytes)}"
+        text = f"{gpu.name}, compute capability {major}.{minor}, {units.capacity(gpu.total_bytes)}"
         good = gpu.capability >= OLDEST_CAPABILITY
         state: State = "ok" if good else "bad" if number == 0 else "note"
         remedy = "" if good else "the kernels need compute capability 8.0 or newer (CUDA_VISIBLE_DEVICES chooses)"
-        checks.append(Check(name=f"GPU {number}", state=state, found=found, remedy=remedy))
+        checks.append(Check(name=f"GPU {number}", state=state, seen=text, remedy=remedy))
     return checks
 
 
 def version_numbers(text: str) -> tuple[int, int]:
     """Major and minor of a version, e.g. (2, 11) of `2.11.0+cu130`; (0, 0) where it has none."""
-    found = re.match(r"(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _package(name: str, version: str | None) -> Check:
     if version is None:
-        return Check(name=name, state="bad", found="not installed", remedy=INSTALL)
+        return Check(name=name, state="bad", seen="not installed", remedy=INSTALL)
     oldest = ".".join(map(str, OLDEST[name]))
     if version_numbers(version) < OLDEST[name]:
-        return Check(name=name, state="bad", found=f"{version} is too old", remedy=f"install {name} {oldest} or newer")
+        return Check(name=name, state="bad", seen=f"{version} is too old", remedy=f"install {name} {oldest} or newer")
     if ".".join(map(str, version_numbers(version))) not in PROVEN[name]:
         proven = " and ".join(PROVEN[name])
-        return Check(name=name, state="note", found=f"{version}, which is untested", remedy=f"tested are {proven}")
-    return Check(name=name, state="ok", found=version)
+        return Check(name=name, state="note", seen=f"{version}, which is untested", remedy=f"tested are {proven}")
+    return Check(name=name, state="ok", seen=version)
 
 
-def _torch_gpu(told: Mapping[str, Any]) -> Check:
-    if told["cuda"] is None:
+def _torch_gpu(answer: Mapping[str, Any]) -> Check:
+    if answer["cuda"] is None:
         remedy = "install a build of torch for CUDA (pytorch.org names the index)"
-        return Check(name="torch on the GPU", state="bad", found="this torch is built without CUDA", remedy=remedy)
-    if not told["available"]:
+        return Check(name="torch on the GPU", state="bad", seen="this torch is built without CUDA", remedy=remedy)
+    if not answer["available"]:
         remedy = "see nvidia-smi and CUDA_VISIBLE_DEVICES; the driver may be older than torch's CUDA"
-        found = f"torch (CUDA {told['cuda']}) sees no GPU{': ' + told['why'] if told['why'] else ''}"
-        return Check(name="torch on the GPU", state="bad", found=found, remedy=remedy)
-    return Check(name="torch on the GPU", state="ok", found=f"CUDA {told['cuda']}")
+        text = f"torch (CUDA {answer['cuda']}) sees no GPU{': ' + answer['why'] if answer['why'] else ''}"
+        return Check(name="torch on the GPU", state="bad", seen=text, remedy=remedy)
+    return Check(name="torch on the GPU", state="ok", seen=f"CUDA {answer['cuda']}")
 
 
 def _counters(version: str, why: str) -> Check:
     if why:
-        found = f"{version + ': ' if version else ''}no counters, validate compares times only"
-        return Check(name="ncu", state="note", found=found, remedy=why)
-    return Check(name="ncu", state="ok", found=f"{version}, counts a copy of known size correctly")
+        text = f"{version + ': ' if version else ''}no counters, validate compares times only"
+        return Check(name="ncu", state="note", seen=text, remedy=why)
+    return Check(name="ncu", state="ok", seen=f"{version}, counts a copy of known size correctly")
 
 
 def _extra(name: str, version: str | None, without: str, remedy: str) -> Check:
     if version is None:
-        return Check(name=name, state="note", found=f"not installed: {without}", remedy=remedy)
-    return Check(name=name, state="ok", found=version)
+        return Check(name=name, state="note", seen=f"not installed: {without}", remedy=remedy)
+    return Check(name=name, state="ok", seen=version)
 
 
 def _backend(name: str, family: str, why: str) -> Check:
     if why:
-        return Check(name=name, state="note", found="does not take this shape", remedy=why)
+        return Check(name=name, state="note", seen="does not take this shape", remedy=why)
     fell_back = fallback(name, family)
     if fell_back:
-        return Check(name=name, state="note", found=fell_back, remedy="its row in --peers says so too")
-    return Check(name=name, state="ok", found=f"{family} kernels run")
+        return Check(name=name, state="note", seen=fell_back, remedy="its row in --peers says so too")
+    return Check(name=name, state="ok", seen=f"{family} kernels run")
 
 
 def _memory(gpu: SmiGpu, problem: AttentionProblem) -> Check:
     heads, kv_heads = problem.batch * problem.heads, problem.batch * problem.kv_heads
     rows = 2 * heads * problem.seqlen_q + 2 * kv_heads * problem.seqlen_k
     needed = rows * problem.head_dim * problem.element_bytes
-    found = f"{units.capacity(gpu.free_bytes)} free of {units.capacity(gpu.total_bytes)}"
+    text = f"{units.capacity(gpu.free_bytes)} free of {units.capacity(gpu.total_bytes)}"
     if gpu.free_bytes < needed:
         remedy = f"Q, K, V and O of this shape take {units.capacity(needed)}: stop what else uses the GPU"
-        return Check(name="memory", state="bad", found=found, remedy=remedy)
-    return Check(name="memory", state="ok", found=found)
+        return Check(name="memory", state="bad", seen=text, remedy=remedy)
+    return Check(name="memory", state="ok", seen=text)
 
 
 def _others(text: str) -> Check:
     others = [line.strip() for line in text.splitlines() if re.match(r"\d+,", line.strip())]
     if not others:
-        return Check(name="other processes", state="ok", found="none on the GPU")
-    found = f"{len(others)}: {'; '.join(others[:3])}"
-    return Check(name="other processes", state="note", found=found, remedy="they disturb times and clocks: stop them")
+        return Check(name="other processes", state="ok", seen="none on the GPU")
+    text = f"{len(others)}: {'; '.join(others[:3])}"
+    return Check(name="other processes", state="note", seen=text, remedy="they disturb times and clocks: stop them")
 
 
 def doctor_dict(checks: Sequence[Check], problem: AttentionProblem) -> dict[str, object]:
@@ -245,7 +245,9 @@ def doctor_dict(checks: Sequence[Check], problem: AttentionProblem) -> dict[str,
         "schema": SCHEMA,
         "can_validate": can_validate(checks),
         "problem": asdict(problem),
-        "checks": [asdict(check) for check in checks],
+        "checks": [
+            {"name": check.name, "state": check.state, "found": check.seen, "remedy": check.remedy} for check in checks
+        ],
     }
 
 
@@ -256,7 +258,7 @@ def doctor_text(checks: Sequence[Check], width: int) -> str:
     lines = []
     indent = " " * (name_width + 8)
     for check in checks:
-        lines.append(f"{marks[check.state]}  {check.name:<{name_width}}  {check.found}")
+        lines.append(f"{marks[check.state]}  {check.name:<{name_width}}  {check.seen}")
         if check.remedy:
             lines.append(f"{indent}-> {check.remedy}")
     bad = [check.name for check in checks if check.state == "bad"]

@@ -53,10 +53,10 @@ print(json.dumps({"cuda": torch.version.cuda, "available": there, "l2_bytes": l2
 
 
 def _torch_says() -> Mapping[str, Any]:
-    told = output_of([sys.executable, "-P", "-c", _TORCH])
-    if told is None:
+    printed = output_of([sys.executable, "-P", "-c", _TORCH])
+    if printed is None:
         return {"cuda": "unknown", "available": False, "l2_bytes": 0, "why": "import torch fails"}
-    answer: dict[str, Any] = json.loads(told.splitlines()[-1])
+    answer: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return answer
 
 
@@ -64,16 +64,16 @@ def _profiled(peers: Sequence[str], problem: AttentionProblem) -> Mapping[str, t
     from ..experiments.bench_process import asker
     from ..timing.kernel_runs import family_of
 
-    found = {}
+    profiles = {}
     ask, stop = asker("0", PROFILE_S)
     try:
         for peer in peers:
-            told = ask({"do": "profile", "way": "stream", "peer": peer, "problem": asdict(problem)})
-            names = [kernel["name"] for kernel in told.get("kernels", ())]
-            found[peer] = (family_of(names), "") if names else ("", told.get("lost", "out of memory"))
+            answer = ask({"do": "profile", "way": "stream", "peer": peer, "problem": asdict(problem)})
+            names = [kernel["name"] for kernel in answer.get("kernels", ())]
+            profiles[peer] = (family_of(names), "") if names else ("", answer.get("lost", "out of memory"))
     finally:
         stop()
-    return found
+    return profiles
 
 
 def _ncu_says() -> tuple[str, str]:

@@ -17,6 +17,7 @@ from ...kernels.compile.cache import triton_cache
 from ...simulator.device.device import Device, load_device, override
 from ...simulator.jobs.processes import Answerer, serve
 from ...simulator.problems.attention import AttentionProblem
+from ...simulator.schedules.registry import schedule_like
 from ...simulator.simulate import launches_of
 from ..measure.worker import forget, reason_of, track_and_tare
 from ..measurement import LaunchMeasurement, Measurement
@@ -111,7 +112,7 @@ def _peer(job: Mapping[str, Any]) -> dict[str, Any]:
     )
     timing = time_run(track, run, l2=job["l2"], launches=len(seen), tare=tare)
     fell_back = fallback(peer, family_of(names))
-    told = Measurement(
+    measurement = Measurement(
         key=job["key"],
         timing=timing,
         launches=tuple(map(_launch, seen)),
@@ -120,7 +121,7 @@ def _peer(job: Mapping[str, Any]) -> dict[str, Any]:
         doubts=(*([fell_back] if fell_back else []), *work_doubts(facts)),
         counters="peers are not counted",
     )
-    return {"measurement": told.to_dict(), "family": family_of(names)}
+    return {"measurement": measurement.to_dict(), "family": family_of(names)}
 
 
 def _time(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,7 +197,7 @@ def peer_error(job: Mapping[str, Any], problem: AttentionProblem, tensors: Mappi
     if problem.dropout:
         return 0.0
     # Unfused peers round scores as our unfused pipeline does, fused ones as our tiled kernel.
-    like = "unfused" if PEERS[job["peer"]] == UNFUSED else "flash2"
+    like = schedule_like("eager" if PEERS[job["peer"]] == UNFUSED else "sdpa").name
     *_, last = launches_of(problem, like, None, device_told(job["device"]))
     slabs = {name: tensor.contiguous().flatten(0, 1) for name, tensor in tensors.items()}
     return oracle_error(like, problem, last, slabs)

@@ -26,7 +26,7 @@ from ..points.point import runnable_config
 from ..timing.timing import OVERHEAD
 from .bench_process import Ask
 from .checkpoint_values import STANDARD, TILED, Beside, Checkpoint, Grown
-from .predict_defaults import forecast
+from .predict_defaults import predict_defaults
 
 LENGTHS = tuple(1 << power for power in range(9, 17))
 """512 to 65,536: where memory and time are plotted."""
@@ -62,15 +62,18 @@ def predict(
     """
     shapes = [(problem.batch, length) for length in LENGTHS]
     shapes += [(batch, length) for batch in MAP_BATCHES for length in MAP_LENGTHS if (batch, length) not in shapes]
-    found = {}
+    posed = {}
     for schedule in (STANDARD, TILED):
         for batch, length in shapes:
-            one = replace(problem, batch=batch, seqlen_q=length, seqlen_k=length)
-            found[schedule, batch, length] = one, _held(schedule, one, device)
-    wanted = [(key[0], one, OVERHEAD) for key, (one, held) in found.items() if not held.reason and not held.unpredicted]
-    told = iter(forecast(wanted, device, compiler=compiler, workers=workers, progress=progress))
+            shape = replace(problem, batch=batch, seqlen_q=length, seqlen_k=length)
+            posed[schedule, batch, length] = shape, _held(schedule, shape, device)
+    wanted = [
+        (key[0], shape, OVERHEAD) for key, (shape, held) in posed.items() if not held.reason and not held.unpredicted
+    ]
+    predictions = iter(predict_defaults(wanted, device, compiler=compiler, workers=workers, progress=progress))
     grown = {
-        key: held if held.reason or held.unpredicted else _grown(held, next(told)) for key, (_, held) in found.items()
+        key: held if held.reason or held.unpredicted else _grown(held, next(predictions))
+        for key, (_, held) in posed.items()
     }
     limits = {
         schedule: memory_limit(problem, find_schedule(schedule), runnable_config(schedule), device).longest_seqlen
@@ -89,8 +92,8 @@ def predict(
 
 
 def measure(
-    found: Checkpoint,
-    told: Mapping[str, Any],
+    checkpoint: Checkpoint,
+    named_device: Mapping[str, Any],
     ask: Ask,
     *,
     progress: Callable[[int, int], None] | None = None,
@@ -98,27 +101,27 @@ def measure(
     """Fill in what a GPU says.
 
     Args:
-        told: the device as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench_process`).
+        named_device: as in jobs: `name`, and `set`; ask: has a process on a GPU answer a job (see `bench_process`).
     """
     # Limits first: later the process holds a buffer that flushes L2.
     memory = ask({"do": "memory"})
-    longest, notes = {}, list(found.notes)
-    for name, value in found.longest.items():
-        longest[name], lost = _longest(name, value, found, told, ask)
+    longest, notes = {}, list(checkpoint.notes)
+    for name, value in checkpoint.longest.items():
+        longest[name], lost = _longest(name, value, checkpoint, named_device, ask)
         notes += [lost] if lost else []
-    wanted = {one.key: one for one in (*found.lengths, *found.cells)}
+    wanted = {cell.key: cell for cell in (*checkpoint.lengths, *checkpoint.cells)}
     measured: dict[tuple[str, int, int], Grown] = {}
-    for key, one in wanted.items():
-        measured[key] = _measured(one, found, told, ask)
+    for key, cell in wanted.items():
+        measured[key] = _measured(cell, checkpoint, named_device, ask)
         if progress:
             progress(len(measured), len(wanted))
     return replace(
-        found,
+        checkpoint,
         gpu=memory.get("gpu", ""),
-        memory_bytes=replace(found.memory_bytes, measured=memory.get("free_bytes")),
+        memory_bytes=replace(checkpoint.memory_bytes, measured=memory.get("free_bytes")),
         longest=longest,
-        lengths=tuple(measured[one.key] for one in found.lengths),
-        cells=tuple(measured[one.key] for one in found.cells),
+        lengths=tuple(measured[cell.key] for cell in checkpoint.lengths),
+        cells=tuple(measured[cell.key] for cell in checkpoint.cells),
         notes=tuple(notes),
     )
 
@@ -172,32 +175,32 @@ def _held(schedule: str, problem: AttentionProblem, device: Device) -> Grown:
 def _grown(held: Grown, prediction: Prediction | Refusal) -> Grown:
     if isinstance(prediction, Refusal):
         return replace(held, reason=prediction.reason)
-    one = replace(held, time_s=Beside(predicted=prediction.time_s))
+    grown = replace(held, time_s=Beside(predicted=prediction.time_s))
     if len(prediction.launches) > 1:
-        return one
-    return replace(one, causes=prediction.launches[0].causes)
+        return grown
+    return replace(grown, causes=prediction.launches[0].causes)
 
 
-def _measured(one: Grown, found: Checkpoint, told: Mapping[str, Any], ask: Ask) -> Grown:
-    if one.reason:
-        return one
-    predicted_s = one.time_s.predicted or 0.0
+def _measured(cell: Grown, checkpoint: Checkpoint, named_device: Mapping[str, Any], ask: Ask) -> Grown:
+    if cell.reason:
+        return cell
+    predicted_s = cell.time_s.predicted or 0.0
     if predicted_s > LONGEST_RUN_S:
-        return replace(one, reason=f"should take more than {LONGEST_RUN_S:g} s")
-    answer = ask({"do": "time", **_job(one.schedule, found.problem, one.batch, one.seqlen, told)})
+        return replace(cell, reason=f"should take more than {LONGEST_RUN_S:g} s")
+    answer = ask({"do": "time", **_job(cell.schedule, checkpoint.problem, cell.batch, cell.seqlen, named_device)})
     if "timing" not in answer:
-        return replace(one, reason=answer.get("lost", OUT_OF_MEMORY))
+        return replace(cell, reason=answer.get("lost", OUT_OF_MEMORY))
     measured_s = Timing.from_dict(answer["timing"]).median_s
-    one = replace(
-        one,
-        time_s=replace(one.time_s, measured=measured_s),
-        memory_bytes=replace(one.memory_bytes, measured=answer["peak_memory_bytes"]),
+    cell = replace(
+        cell,
+        time_s=replace(cell.time_s, measured=measured_s),
+        memory_bytes=replace(cell.memory_bytes, measured=answer["peak_memory_bytes"]),
     )
-    return replace(one, measured_causes=causes_in(measured_s, one.causes, predicted_s)) if one.causes else one
+    return replace(cell, measured_causes=causes_in(measured_s, cell.causes, predicted_s)) if cell.causes else cell
 
 
 def _longest(
-    schedule: str, predicted: Beside, found: Checkpoint, told: Mapping[str, Any], ask: Ask
+    schedule: str, predicted: Beside, checkpoint: Checkpoint, named_device: Mapping[str, Any], ask: Ask
 ) -> tuple[Beside, str | None]:
     """The longest length that really fits; and why it is unknown, where it is."""
     guess = int(predicted.predicted or 0)
@@ -205,8 +208,8 @@ def _longest(
     lost = []
 
     def fits(length: int) -> bool:
-        job = _job(schedule, found.problem, found.problem.batch, length, told)
-        answer = ask({"do": "fits", "ctas": FIRST_CTAS_PER_SM * found.device.sms, **job})
+        job = _job(schedule, checkpoint.problem, checkpoint.problem.batch, length, named_device)
+        answer = ask({"do": "fits", "ctas": FIRST_CTAS_PER_SM * checkpoint.device.sms, **job})
         if "lost" in answer:
             lost.append(f"{schedule} at N = {length:,}: {answer['lost']}")
         return "peak_memory_bytes" in answer
@@ -215,6 +218,8 @@ def _longest(
     return (predicted, lost[0]) if lost else (replace(predicted, measured=length), None)
 
 
-def _job(schedule: str, problem: AttentionProblem, batch: int, length: int, told: Mapping[str, Any]) -> dict[str, Any]:
-    one = replace(problem, batch=batch, seqlen_q=length, seqlen_k=length)
-    return {"schedule": schedule, "problem": asdict(one), "device": dict(told)}
+def _job(
+    schedule: str, problem: AttentionProblem, batch: int, length: int, named_device: Mapping[str, Any]
+) -> dict[str, Any]:
+    shape = replace(problem, batch=batch, seqlen_q=length, seqlen_k=length)
+    return {"schedule": schedule, "problem": asdict(shape), "device": dict(named_device)}

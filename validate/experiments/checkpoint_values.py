@@ -6,9 +6,14 @@ from typing import Any
 from ...simulator.device.device import Device
 from ...simulator.prediction.bottleneck import largest
 from ...simulator.problems.attention import AttentionProblem
+from ...simulator.schedules.registry import all_schedules, schedule_like
 
 SCHEMA = "tilesight.checkpoint/1"
-STANDARD, TILED = "naive", "flash2"
+STANDARD = next(
+    schedule.name for schedule in all_schedules().values() if schedule.baseline and schedule.problem is AttentionProblem
+)
+TILED = schedule_like("sdpa").name
+"""What stands for standard attention, and for a fused kernel."""
 SPEEDUP_LENGTHS = (1024, 2048, 4096)
 
 
@@ -71,12 +76,12 @@ class Grown:
 
     def to_dict(self) -> dict[str, Any]:
         """The object in JSON."""
-        own = {"schedule": self.schedule, "batch": self.batch, "seqlen": self.seqlen}
-        own |= {"time_s": self.time_s.to_dict(), "memory_bytes": self.memory_bytes.to_dict()}
-        own |= {"regime": self.regime, "regime_share": self.causes.get(self.regime)}
-        own |= {"measured_regime": self.measured_regime}
-        own |= {"measured_regime_share": self.measured_causes.get(self.measured_regime)}
-        return own | {"reason": self.reason}
+        entry = {"schedule": self.schedule, "batch": self.batch, "seqlen": self.seqlen}
+        entry |= {"time_s": self.time_s.to_dict(), "memory_bytes": self.memory_bytes.to_dict()}
+        entry |= {"regime": self.regime, "regime_share": self.causes.get(self.regime)}
+        entry |= {"measured_regime": self.measured_regime}
+        entry |= {"measured_regime_share": self.measured_causes.get(self.measured_regime)}
+        return entry | {"reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +115,12 @@ class Checkpoint:
 
     def speedup(self, batch: int, seqlen: int) -> Beside:
         """Time of standard attention over that of the tiled kernel."""
-        found = {
-            one.schedule: one.time_s
-            for one in (*self.lengths, *self.cells)
-            if (one.batch, one.seqlen) == (batch, seqlen)
+        times = {
+            cell.schedule: cell.time_s
+            for cell in (*self.lengths, *self.cells)
+            if (cell.batch, cell.seqlen) == (batch, seqlen)
         }
-        standard, tiled = found.get(STANDARD, Beside()), found.get(TILED, Beside())
+        standard, tiled = times.get(STANDARD, Beside()), times.get(TILED, Beside())
         return Beside(
             predicted=_ratio(standard.predicted, tiled.predicted), measured=_ratio(standard.measured, tiled.measured)
         )
@@ -123,7 +128,7 @@ class Checkpoint:
     @property
     def worst_memory_error(self) -> float | None:
         """Largest relative error of peak memory, without its sign; None where nothing was measured."""
-        errors = [one.memory_bytes.relative_error for one in (*self.lengths, *self.cells)]
+        errors = [cell.memory_bytes.relative_error for cell in (*self.lengths, *self.cells)]
         return max((abs(error) for error in errors if error is not None), default=None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,9 +146,10 @@ class Checkpoint:
             "speedup": [
                 {"seqlen": length, **self.speedup(self.problem.batch, length).to_dict()} for length in SPEEDUP_LENGTHS
             ],
-            "lengths": [one.to_dict() for one in self.lengths],
+            "lengths": [cell.to_dict() for cell in self.lengths],
             "map": [
-                one.to_dict() | {"speedup": self.speedup(one.batch, one.seqlen).to_dict()} for one in self.tiled_cells
+                cell.to_dict() | {"speedup": self.speedup(cell.batch, cell.seqlen).to_dict()}
+                for cell in self.tiled_cells
             ],
             "worst_memory_error": self.worst_memory_error,
             "notes": list(self.notes),
@@ -153,7 +159,7 @@ class Checkpoint:
     @property
     def tiled_cells(self) -> list[Grown]:
         """The cells of the map, of the tiled kernel."""
-        return [one for one in self.cells if one.schedule == TILED]
+        return [cell for cell in self.cells if cell.schedule == TILED]
 
 
 def _ratio(a: float | None, b: float | None) -> float | None:

@@ -1,7 +1,7 @@
 """Which kernels a way of computing attention launches, and how its time splits: predicted beside profiled.
 
 Our schedules are predicted as they are. Two others are held against the schedule that does the same:
-torch eager against `unfused` without the kernels that it has no need of, and SDPA against `flash2`.
+torch eager without the kernels that it has no need of, and SDPA (`Schedule.peer`).
 """
 
 from collections.abc import Mapping
@@ -13,29 +13,30 @@ from ...simulator.jobs.pool import Progress
 from ...simulator.prediction.prediction import LaunchPrediction, Prediction
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.refusal import Refusal
-from ...simulator.schedules.registry import find_schedule
+from ...simulator.schedules.registry import find_schedule, schedule_like
 from ..compare.campaign import Compiler
 from ..timing.kernel_runs import KernelRun, Pass, family_of, pass_of
 from .bench_process import Ask
-from .predict_defaults import forecast
+from .checkpoint_values import STANDARD
+from .predict_defaults import predict_defaults
 
 SCHEMA = "tilesight.launches/1"
 WAYS = ("stream", "graph")
+PEER_SUBJECTS: Mapping[str, str] = {peer: schedule_like(peer).name for peer in ("eager", "sdpa")}
+"""PyTorch's ways -> the schedule that does the same."""
+UNFUSED, FUSED = PEER_SUBJECTS.values()
 SUBJECTS: Mapping[str, str] = {
-    "eager": "unfused",
-    "naive": "naive",
-    "unfused": "unfused",
-    "flash2": "flash2",
-    "sdpa": "flash2",
+    "eager": UNFUSED,
+    STANDARD: STANDARD,
+    UNFUSED: UNFUSED,
+    FUSED: FUSED,
+    "sdpa": FUSED,
 }
-"""What is profiled -> the schedule that predicts it; peers have names of their own."""
-PEER_SUBJECTS = ("eager", "sdpa")
+"""What is profiled -> the schedule that predicts it."""
 ELEMENTWISE = ("scale", "mask", "dropout")
-"""Launches of `unfused` that are elementwise operations in eager code."""
+"""Launches of the unfused schedule that are elementwise operations in eager code."""
 INDEXED = (1 << 31) - 1
 """Elements that one elementwise kernel of torch addresses: it halves larger tensors until they fit."""
-FUSED = ("flash1", "flash2", "flash2_tma")
-"""Launches that are a whole attention."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +59,16 @@ class Split:
 
     def to_dict(self) -> dict[str, Any]:
         """The split's object in JSON."""
-        one = self.one_pass
-        name, share = one.dominating
+        whole = self.one_pass
+        name, share = whole.dominating
         return {
-            "count": one.count,
+            "count": whole.count,
             "dominating": name,
             "dominating_fraction": share,
             "fused_fraction": self.fused_fraction,
-            "busy_s": one.busy_s,
+            "busy_s": whole.busy_s,
             "gap_s": self.gap_s,
-            "gap_fraction": one.gap_fraction,
+            "gap_fraction": whole.gap_fraction,
             "kernels": [{"name": kernel, "time_s": time_s} for kernel, time_s in self.kernels],
         }
 
@@ -77,7 +78,7 @@ class LaunchRow:
     """One way of computing attention, in a stream or in a CUDA graph.
 
     Args:
-        subject: eager, naive, unfused, flash2 or sdpa; way: `stream` or `graph`.
+        subject: one of `SUBJECTS`; way: `stream` or `graph`.
         predicted; profiled: None where it was not profiled; reason: why not.
         family: of the kernels that a peer ran.
     """
@@ -136,14 +137,14 @@ def predict_launches(
     """
     subjects = {name: schedule for name, schedule in SUBJECTS.items() if not find_schedule(schedule).why_not(problem)}
     wanted = [(name, problem, way) for way in WAYS for name in dict.fromkeys(subjects.values())]
-    found: dict[tuple[str, str], Prediction] = {}
-    told = forecast(wanted, device, compiler=compiler, workers=workers, progress=progress)
-    for (name, _, way), prediction in zip(wanted, told, strict=True):
+    by_schedule: dict[tuple[str, str], Prediction] = {}
+    outcomes = predict_defaults(wanted, device, compiler=compiler, workers=workers, progress=progress)
+    for (name, _, way), prediction in zip(wanted, outcomes, strict=True):
         if isinstance(prediction, Refusal):
             raise ValueError(f"schedule {name}: {prediction.reason}")
-        found[name, way] = prediction
+        by_schedule[name, way] = prediction
     rows = tuple(
-        LaunchRow(subject=subject, way=way, predicted=_predicted(subject, found[schedule, way], problem))
+        LaunchRow(subject=subject, way=way, predicted=_predicted(subject, by_schedule[schedule, way], problem))
         for way in WAYS
         for subject, schedule in subjects.items()
     )
@@ -176,33 +177,35 @@ def profiled(row: LaunchRow, answer: Mapping[str, Any]) -> LaunchRow:
     """A row with what a profile says of it, or with the reason why there is none."""
     if "kernels" not in answer:
         return replace(row, reason="out of memory" if answer.get("out_of_memory") else answer["lost"])
-    kernels = [KernelRun.from_dict(each) for each in answer["kernels"]]
+    kernels = [KernelRun.from_dict(kernel) for kernel in answer["kernels"]]
     try:
-        one = pass_of(kernels, answer["passes"])
+        whole = pass_of(kernels, answer["passes"])
     except ValueError as error:
         return replace(row, reason=str(error))
-    fused = max((time_s for name, time_s in one.kernels if _is_fused(name)), default=0.0)
-    split = Split(kernels=one.kernels, gap_s=one.gap_s, fused_fraction=fused / one.busy_s)
-    return replace(row, profiled=split, family=family_of([name for name, _ in one.kernels]))
+    fused = max((time_s for name, time_s in whole.kernels if _is_fused(name, row.predicted)), default=0.0)
+    split = Split(kernels=whole.kernels, gap_s=whole.gap_s, fused_fraction=fused / whole.busy_s)
+    return replace(row, profiled=split, family=family_of([name for name, _ in whole.kernels]))
 
 
 def _predicted(subject: str, prediction: Prediction, problem: AttentionProblem) -> Split:
-    launches = [one for one in prediction.launches if subject != "eager" or _eager_needs(one.name, problem)]
-    parts = {one.name: eager_parts(one.name, problem) if subject == "eager" else 1 for one in launches}
-    kernels = tuple((one.name, _kernel_s(one) / parts[one.name]) for one in launches for _ in range(parts[one.name]))
+    launches = [launch for launch in prediction.launches if subject != "eager" or _eager_needs(launch.name, problem)]
+    parts = {launch.name: eager_parts(launch.name, problem) if subject == "eager" else 1 for launch in launches}
+    kernels = tuple(
+        (launch.name, _kernel_s(launch) / parts[launch.name]) for launch in launches for _ in range(parts[launch.name])
+    )
     busy_s = sum(time_s for _, time_s in kernels)
-    fused = max((time_s for name, time_s in kernels if name in FUSED), default=0.0)
+    fused = busy_s if len(prediction.launches) == 1 else 0.0
     # A gap follows each kernel; the last one's is not between kernels.
-    gaps = [one.overhead_s for one in launches[:-1]]
+    gaps = [launch.overhead_s for launch in launches[:-1]]
     return Split(kernels=kernels, gap_s=sum(gaps), fused_fraction=fused / busy_s)
 
 
-def _kernel_s(one: LaunchPrediction) -> float:
-    return one.traffic.time_s - one.overhead_s
+def _kernel_s(launch: LaunchPrediction) -> float:
+    return launch.traffic.time_s - launch.overhead_s
 
 
 def _eager_needs(name: str, problem: AttentionProblem) -> bool:
-    """Eager code leaves out a mask that hides nothing and a dropout that drops nothing; `unfused` runs them always."""
+    """Eager code leaves out a mask that hides nothing and a dropout that drops nothing; the schedule runs both."""
     return {"mask": problem.causal, "dropout": problem.dropout > 0}.get(name, True)
 
 
@@ -215,6 +218,7 @@ def eager_parts(name: str, problem: AttentionProblem) -> int:
     return parts
 
 
-def _is_fused(name: str) -> bool:
-    own = name.removesuffix("_kernel") in FUSED
-    return own or family_of([name]) not in ("math", "unknown")
+def _is_fused(name: str, predicted: Split) -> bool:
+    """Whether a kernel is a whole attention: the only one of a schedule, or one of a known family."""
+    alone = [kernel for kernel, _ in predicted.kernels] == [name.removesuffix("_kernel")]
+    return alone or family_of([name]) not in ("math", "unknown")

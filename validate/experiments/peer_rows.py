@@ -41,8 +41,8 @@ class PeerRow:
 
     def to_dict(self) -> dict[str, Any]:
         """The row's object in JSON."""
-        own = {"peer": self.peer, "problem": self.problem.to_dict(), "l2": self.l2, "family": self.family}
-        return own | {"outcome": self.outcome.to_dict()}
+        entry = {"peer": self.peer, "problem": self.problem.to_dict(), "l2": self.l2, "family": self.family}
+        return entry | {"outcome": self.outcome.to_dict()}
 
 
 def measure_peers(
@@ -91,13 +91,13 @@ def ours(rows: Iterable[Row]) -> list[PeerRow]:
     """Our fastest schedule and configuration of each problem and L2 state, right ones only."""
     best: dict[tuple[str, str], PeerRow] = {}
     for row in rows:
-        told, point = row.outcome, row.point
-        if not isinstance(told, Measurement) or told.timing is None or told.oracle_error > 1:
+        outcome, point = row.outcome, row.point
+        if not isinstance(outcome, Measurement) or outcome.timing is None or outcome.oracle_error > 1:
             continue
         other = best.get((point.shape, point.l2))
-        if other is None or told.timing.median_s < (other.time_s or 0.0):
-            one = PeerRow(peer=OURS, problem=point.problem, l2=point.l2, outcome=told, family=point.schedule)
-            best[point.shape, point.l2] = one
+        if other is None or outcome.timing.median_s < (other.time_s or 0.0):
+            fastest = PeerRow(peer=OURS, problem=point.problem, l2=point.l2, outcome=outcome, family=point.schedule)
+            best[point.shape, point.l2] = fastest
     return list(best.values())
 
 
@@ -126,8 +126,8 @@ def peers_text(rows: Sequence[PeerRow], width: int = 120, color: bool = False) -
 
 
 def _table(ran: Sequence[PeerRow], width: int, color: bool) -> str:
-    told = [row.outcome for row in ran if isinstance(row.outcome, Measurement)]
-    timings = [one.timing for one in told if one.timing]
+    outcomes = [row.outcome for row in ran if isinstance(row.outcome, Measurement)]
+    timings = [outcome.timing for outcome in outcomes if outcome.timing]
     fastest_s = timings[0].median_s
     rates = [row.problem.matmul_flop / timing.median_s for row, timing in zip(ran, timings, strict=True)]
     columns = [
@@ -138,8 +138,8 @@ def _table(ran: Sequence[PeerRow], width: int, color: bool) -> str:
         Column(title="rate", cells=[units.rate(rate) for rate in rates]),
         Column(title="clock", cells=[units.clock(timing.clock_hz) for timing in timings], rank=2),
         Column(title="noise", cells=[timing.noise for timing in timings], rank=3, left=True),
-        Column(title="launches", cells=[str(len(one.launches)) for one in told], rank=1),
-        Column(title="memory", cells=[units.capacity(one.peak_memory_bytes) for one in told], rank=1),
+        Column(title="launches", cells=[str(len(outcome.launches)) for outcome in outcomes], rank=1),
+        Column(title="memory", cells=[units.capacity(outcome.peak_memory_bytes) for outcome in outcomes], rank=1),
     ]
     return table(columns, width, color)
 

@@ -79,21 +79,21 @@ def runner(
     if reason:
         raise Unavailable(reason)
     run = _RUNNERS.get(peer, _sdpa)(peer, problem, q, k, v)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         try:
             run()
         except RuntimeError as error:
             if "out of memory" in str(error) or "CUDA error" in str(error):
                 raise  # no refusal: something broke
-            why = refusal([str(each.message) for each in told]) or str(error).splitlines()[0]
+            why = refusal([str(warning.message) for warning in raised]) or str(error).splitlines()[0]
             raise Unavailable(f"{peer}: {why[:200]}") from None
     return run
 
 
-def refusal(told: Sequence[str]) -> str | None:
+def refusal(messages: Sequence[str]) -> str | None:
     """Why torch refuses a backend, from its warnings: a heading, the reason, and that the others are turned off."""
-    texts = [text.split("(Triggered internally")[0].strip() for text in told]
+    texts = [text.split("(Triggered internally")[0].strip() for text in messages]
     reasons = [text for text in texts if not text.endswith("because:") and "disabled" not in text]
     return reasons[0] if reasons else None
 

@@ -18,7 +18,7 @@ Wanted = tuple[str, AttentionProblem, str]
 """Name of a schedule, what it is to compute, and whether launches follow each other in a `stream` or a `graph`."""
 
 
-def forecast(
+def predict_defaults(
     wanted: Sequence[Wanted],
     device: Device,
     *,

@@ -34,11 +34,11 @@ class Quantity:
 
 
 def _counter(field: str) -> Callable[[MeasuredLaunch], float | None]:
-    return lambda one: one.launch.counters.get(field)
+    return lambda measured: measured.launch.counters.get(field)
 
 
 def _resource(field: str) -> tuple[Callable[[KernelRow], float], Callable[[MeasuredLaunch], float | None]]:
-    return lambda row: float(getattr(row.prediction, field)), lambda one: float(getattr(one.launch, field))
+    return lambda row: float(getattr(row.prediction, field)), lambda measured: float(getattr(measured.launch, field))
 
 
 def _quantity(name: str, title: str, kind: str, limit: float, least: float = 0.0) -> Quantity:
@@ -82,7 +82,7 @@ QUANTITIES = (
         kind="time",
         limit=0.12,
         predicted=lambda row: row.traffic.time_s,
-        measured=lambda one: one.timing.median_s,
+        measured=lambda measured: measured.timing.median_s,
     ),
 )
 
@@ -149,7 +149,7 @@ def compare_function(prediction: KernelsPrediction, measured: MeasuredFunction) 
         ValueError: they are not; one line.
     """
     rows = [row for row in prediction.rows if row.prediction]
-    predicted, ran = ([(one.name, tuple(one.grid)) for one in every] for every in (rows, _ran(measured)))
+    predicted, ran = ([(launch.name, tuple(launch.grid)) for launch in every] for every in (rows, _ran(measured)))
     if predicted != ran:
         texts = (", ".join(f"{name} {'x'.join(map(str, grid))}" for name, grid in every) for every in (ran, predicted))
         raise ValueError("measured were {}; predicted are {}".format(*(text or "none" for text in texts)))
@@ -159,16 +159,16 @@ def compare_function(prediction: KernelsPrediction, measured: MeasuredFunction) 
         launches=tuple(
             ComparedLaunch(
                 row=row,
-                measured=one,
+                measured=launch,
                 values=tuple(
-                    Compared(quantity=each, predicted=each.predicted(row), measured=each.measured(one))
-                    for each in QUANTITIES
+                    Compared(quantity=quantity, predicted=quantity.predicted(row), measured=quantity.measured(launch))
+                    for quantity in QUANTITIES
                 ),
             )
-            for row, one in zip(rows, measured.launches, strict=True)
+            for row, launch in zip(rows, measured.launches, strict=True)
         ),
     )
 
 
 def _ran(measured: MeasuredFunction) -> list[Any]:
-    return [one.launch for one in measured.launches]
+    return [launch.launch for launch in measured.launches]

@@ -58,18 +58,20 @@ class MeasuredFunction:
             "device": self.device,
             "l2": self.l2,
             "counters": self.counters,
-            "launches": [{"launch": one.launch.to_dict(), "timing": one.timing.to_dict()} for one in self.launches],
+            "launches": [
+                {"launch": launch.launch.to_dict(), "timing": launch.timing.to_dict()} for launch in self.launches
+            ],
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "MeasuredFunction":
+    def from_dict(cls, entry: Mapping[str, Any]) -> "MeasuredFunction":
         """The object of a results file. Raises: KeyError, TypeError, ValueError: it is none."""
-        if told["schema"] != SCHEMA:
-            raise ValueError(f"schema = {told['schema']!r}: must be {SCHEMA!r}")
-        values = {name: told[name] for name in ("target", "device", "l2", "counters")}
+        if entry["schema"] != SCHEMA:
+            raise ValueError(f"schema = {entry['schema']!r}: must be {SCHEMA!r}")
+        values = {name: entry[name] for name in ("target", "device", "l2", "counters")}
         return cls(
-            machine=Machine.from_dict(told["machine"]),
-            launches=tuple(_launch(one) for one in told["launches"]),
+            machine=Machine.from_dict(entry["machine"]),
+            launches=tuple(_launch(launch) for launch in entry["launches"]),
             **values,
         )
 
@@ -121,7 +123,7 @@ def measure_function(
         raise CannotCapture(answer["unusable"])
     if "raised" in answer:
         raise UserCodeFailed(answer["raised"])
-    launches = tuple(_launch(one) for one in answer["launches"])
+    launches = tuple(_launch(launch) for launch in answer["launches"])
     counters, version = "not asked for (--no-counters)", ""
     if counted:
         try:
@@ -151,20 +153,23 @@ def _counted(
         file = Path(folder) / "job.json"
         file.write_text(json.dumps(dict(job)), "utf-8")
         program = [sys.executable, "-P", "-m", WORKER, "--gpu", gpu, "--count", str(file)]
-        found = count(ncu, program, timeout_s=timeout_s)
-    if len(found) != len(launches):
-        raise NcuFailed(f"{len(launches)} launches ran under ncu, {len(found)} were counted")
-    for one, counted in zip(launches, found, strict=True):
-        if counted.grid != one.launch.grid:
-            raise NcuFailed(f"kernel {one.launch.name}: ncu counted a grid of {counted.grid}, not {one.launch.grid}")
+        kernels = count(ncu, program, timeout_s=timeout_s)
+    if len(kernels) != len(launches):
+        raise NcuFailed(f"{len(launches)} launches ran under ncu, {len(kernels)} were counted")
+    for launch, counted in zip(launches, kernels, strict=True):
+        if counted.grid != launch.launch.grid:
+            raise NcuFailed(
+                f"kernel {launch.launch.name}: ncu counted a grid of {counted.grid}, not {launch.launch.grid}"
+            )
     try:
-        values = [fields_of(counted, ncu.metrics) for counted in found]
+        values = [fields_of(counted, ncu.metrics) for counted in kernels]
     except UnreadableCounters as error:
         raise NcuFailed(str(error)) from None
     return tuple(
-        replace(one, launch=replace(one.launch, counters=fields)) for one, fields in zip(launches, values, strict=True)
+        replace(launch, launch=replace(launch.launch, counters=fields))
+        for launch, fields in zip(launches, values, strict=True)
     )
 
 
-def _launch(told: Mapping[str, Any]) -> MeasuredLaunch:
-    return MeasuredLaunch(launch=LaunchMeasurement.from_dict(told["launch"]), timing=Timing.from_dict(told["timing"]))
+def _launch(entry: Mapping[str, Any]) -> MeasuredLaunch:
+    return MeasuredLaunch(launch=LaunchMeasurement.from_dict(entry["launch"]), timing=Timing.from_dict(entry["timing"]))

@@ -68,7 +68,7 @@ def _measured(replay: "Replay", l2: Any) -> dict[str, Any]:
     return {"launch": launch.to_dict(), "timing": timing.to_dict()}
 
 
-def run_counted(job: Mapping[str, Any]) -> None:
+def run_under_ncu(job: Mapping[str, Any]) -> None:
     """Make each launch once between the profiler's marks, with L2 empty, or as itself left it."""
     import torch
 
@@ -97,7 +97,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["CUDA_VISIBLE_DEVICES"] = options.gpu  # before torch is imported
     if options.count:
-        run_counted(json.loads(options.count.read_text("utf-8")))
+        run_under_ncu(json.loads(options.count.read_text("utf-8")))
     else:
         serve(answer)
 

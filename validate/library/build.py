@@ -25,13 +25,16 @@ from ...kernels.compile.outcomes import Compiled, Outcome
 from ...simulator.device.device import Device, catalogue, load_device
 from ...simulator.jobs.pool import cores, run_all
 from ...simulator.launch.program import Launch, Resources
+from ...simulator.launch.walk import products_of
 from ...simulator.library import keys, lookup
 from ...simulator.library.files import Kernel, pack, unpack
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.problem import Problem
 from ...simulator.schedules.config import Config
-from ...simulator.schedules.registry import find_schedule
+from ...simulator.schedules.contract import Schedule
+from ...simulator.schedules.registry import all_schedules
 from ..measure.results_file import read_results
+from ..points.point import runnable_schedules
 from .kept_figures import figures_on
 from .sources import digest
 
@@ -67,22 +70,31 @@ def _problem(seqlen_q: int, seqlen_k: int, head_dim: int, **others: Any) -> Atte
 
 
 def wanted(device: Device) -> Iterator[Wanted]:
-    """Launches of the common space on a device, those first that are asked for most."""
+    """Launches of the common space on a device, those first that are asked for most.
+
+    The whole space of schedules that let CTAs be ordered, the matrix products of the baseline's, and the kernels
+    between the products of every pipeline in its default configuration.
+    """
+    attention = [all_schedules()[name] for name in runnable_schedules()]
+    attention = [schedule for schedule in attention if schedule.problem is AttentionProblem]
     for head_dim in HEAD_DIMS:
-        for name in ("flash2", "flash2_tma"):
-            for problem, orders in attention_problems(head_dim):
-                for config, order in product(find_schedule(name).configs(), orders):
-                    yield from _launches(name, problem, config.but(cta_order=order), device)
+        for schedule in attention:
+            if "cta_order" in schedule.options:
+                for problem, orders in attention_problems(head_dim):
+                    for config, order in product(schedule.configs(), orders):
+                        yield from _launches(schedule, problem, config.but(cta_order=order), device)
         for length in (LONG, RAGGED, ALIGNED):
             problem = _problem(length, length, head_dim)
-            for config in find_schedule("naive").configs():
-                yield from (one for one in _launches("naive", problem, config, device) if one[0].name != "softmax")
+            for schedule in attention:
+                for config in schedule.configs() if schedule.baseline else ():
+                    launches = _launches(schedule, problem, config, device)
+                    yield from (pair for pair in launches if products_of(pair[0]))
     for length, elements, causal in product(_row_lengths(), ROW_ELEMENTS, (False, True)):
         rows = min(length, LONG, elements // length)
         problem = _problem(rows, length, 64, batch=max(1, elements // (rows * length)), heads=1, causal=causal)
-        for name in ("naive", "unfused"):
-            launches = _launches(name, problem, find_schedule(name).default, device)
-            yield from (one for one in launches if one[0].name not in ("scores", "output"))
+        for schedule in attention:
+            launches = _launches(schedule, problem, schedule.default, device)
+            yield from (pair for pair in launches if len(launches) > 1 and not products_of(pair[0]))
 
 
 def recorded(folder: Path, device: Device) -> Iterator[Wanted]:
@@ -102,8 +114,7 @@ def _row_lengths() -> Iterator[int]:
         yield from sorted({part + 1 for part in parts} | {length - 1})
 
 
-def _launches(name: str, problem: AttentionProblem, config: Config, device: Device) -> list[Wanted]:
-    schedule = find_schedule(name)
+def _launches(schedule: Schedule, problem: AttentionProblem, config: Config, device: Device) -> list[Wanted]:
     try:
         return [(launch, problem) for launch in schedule.launches(problem, config, device)]
     except ValueError:
@@ -117,20 +128,20 @@ def groups(capability: int, folder: Path | None) -> tuple[tuple[tuple[str, str],
     Args:
         folder: of results files; their launches count where no other stands in for them.
     """
-    found: dict[tuple[str, str], list[Wanted]] = {}
+    kept: dict[tuple[str, str], list[Wanted]] = {}
     device = devices_of(capability)[0]
     for launch, problem in wanted(device):
         key = keys.file_of(launch, capability), next(keys.keys_of(launch))
-        found.setdefault(key, []).append((launch, problem))
+        kept.setdefault(key, []).append((launch, problem))
     for launch, problem in sorted(recorded(folder, device) if folder else (), key=_trips, reverse=True):
         names = [(keys.file_of(launch, capability), key) for key in keys.keys_of(launch)]
-        if launch.name in keys.BY_LENGTH:
+        if keys.by_length(launch):
             # The first half of its keys name the lengths, the second half stand for any.
             for name in (names[0], names[len(names) // 2]):
-                found.setdefault(name, [(launch, problem)])
-        elif not any(name in found for name in names):
-            found[names[0]] = [(launch, problem)]
-    return tuple((key, tuple(pairs)) for key, pairs in found.items())
+                kept.setdefault(name, [(launch, problem)])
+        elif not any(name in kept for name in names):
+            kept[names[0]] = [(launch, problem)]
+    return tuple((key, tuple(pairs)) for key, pairs in kept.items())
 
 
 def _trips(pair: Wanted) -> tuple[int, int]:
@@ -142,7 +153,7 @@ def _trips(pair: Wanted) -> tuple[int, int]:
 @cache
 def devices_of(capability: int) -> tuple[Device, ...]:
     """Devices of the catalogue of an architecture."""
-    return tuple(one for one in map(load_device, catalogue()) if lookup.capability_of(one) == capability)
+    return tuple(device for device in map(load_device, catalogue()) if lookup.capability_of(device) == capability)
 
 
 def build(capability: int, folder: Path | None, workers: int) -> None:
@@ -187,7 +198,7 @@ def check(capability: int, folder: Path | None, count: int, seed: int) -> list[s
     for file, key in sample:
         pairs = known[file, key]
         outcomes = compile_many(pairs, devices[0], code=True)
-        made = kept_kernel(devices, [(launch, one) for (launch, _), one in zip(pairs, outcomes, strict=True)])
+        made = kept_kernel(devices, [(launch, outcome) for (launch, _), outcome in zip(pairs, outcomes, strict=True)])
         if pack({key: made}, {}) != pack({key: contents[file][key]}, {}):
             others.append(f"{file}: {key}")
     if not others:
@@ -209,12 +220,12 @@ def kept_slice(job: tuple[int, Path | None, int]) -> dict[tuple[str, str], Kerne
     """Kernels of an architecture from one on. Args: job: capability, folder as in `groups`, number of the first."""
     capability, folder, first = job
     devices = devices_of(capability)
-    found = {}
+    kernels = {}
     for key, pairs in groups(capability, folder)[first : first + SLICE]:
         outcomes = compile_many(pairs, devices[0], code=True, workers=1)
         launches = [launch for launch, _ in pairs]
-        found[key] = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
-    return found
+        kernels[key] = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
+    return kernels
 
 
 def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome]]) -> Kernel:
@@ -226,7 +237,7 @@ def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome
     outcome = group[0][1]
     if not isinstance(outcome, Compiled):
         return Kernel(resources=_numbers(outcome.resources), reason=outcome.reason)
-    made = [replace(one, resources=each.resources) for one, each in group if isinstance(each, Compiled)]
+    made = [replace(launch, resources=outcome.resources) for launch, outcome in group if isinstance(outcome, Compiled)]
     try:
         figures = figures_on(made, devices)
     except ValueError as error:

@@ -34,7 +34,7 @@ def figures_on(launches: Sequence[Launch], devices: Sequence[Device]) -> Figures
     Raises:
         ValueError: the code cannot be followed, in one line.
     """
-    conditions = [each for launch in launches for each in _conditions(launch, devices)]
+    conditions = [condition for launch in launches for condition in _conditions(launch, devices)]
     unique = {condition: costs for condition, costs in conditions if len(costs) == len(conditions[0][1])}
     return figures_of(list(unique), list(unique.values()))
 

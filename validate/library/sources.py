@@ -10,6 +10,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from ...simulator.problems.attention import AttentionProblem
+from ...simulator.schedules.registry import all_schedules
+
 HOUSE = Path(__file__).parents[2]
 PATTERNS = {
     "simulator": (
@@ -31,19 +34,22 @@ PATTERNS = {
     ),
     "kernels": (
         "compile/worker.py",
-        "flash*.py",
         "launch/launch.py",
-        "naive.py",
         "numbers.py",
         "query_tile.py",
-        "unfused.py",
+        *(f"{name}.py" for name, schedule in all_schedules().items() if schedule.problem is AttentionProblem),
     ),
 }
 
 
 def sources() -> list[Path]:
     """Files that decide what the library holds, in a stable order."""
-    return [path for room, some in PATTERNS.items() for one in some for path in sorted((HOUSE / room).glob(one))]
+    return [
+        path
+        for room, patterns in PATTERNS.items()
+        for pattern in patterns
+        for path in sorted((HOUSE / room).glob(pattern))
+    ]
 
 
 def digest() -> str:
@@ -58,7 +64,7 @@ def _meaning(text: str) -> str:
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(body := getattr(node, "body", None), list):
-            node.body = [one for one in body if not _means_nothing(one)] or [ast.Pass()]  # type: ignore[attr-defined]
+            node.body = [statement for statement in body if not _means_nothing(statement)] or [ast.Pass()]  # type: ignore[attr-defined]
     # Versions of Python quote f-strings differently.
     return ast.unparse(tree).translate(dict.fromkeys(map(ord, "'\"\\")))
 

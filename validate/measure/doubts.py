@@ -54,48 +54,48 @@ def doubts(
     Args:
         launches: what was asked for, with compiled resources where they are known; ran: what ran, in order.
     """
-    found = work_doubts(facts) + launch_doubts(launches, ran)
-    return tuple(found + rate_doubts(launches, device, timing) + clock_doubts(ran, device, timing))
+    objections = work_doubts(facts) + launch_doubts(launches, ran)
+    return tuple(objections + rate_doubts(launches, device, timing) + clock_doubts(ran, device, timing))
 
 
 def work_doubts(facts: Facts) -> list[str]:
     """Outputs that nobody wrote, that are old, or wrong; work where nobody looked."""
-    found = []
+    objections = []
     if facts.untouched_fraction > 0:
-        found.append(
+        objections.append(
             f"outputs unchanged: {facts.untouched_fraction:.2%} of them still hold what was there before the run"
         )
     if facts.stale:
-        found.append("outputs stale: they stayed the same when the inputs changed")
+        objections.append("outputs stale: they stayed the same when the inputs changed")
     if not facts.oracle_error <= 1.0:
-        found.append(f"outputs wrong: their error is {facts.oracle_error:.3g} of what is allowed")
+        objections.append(f"outputs wrong: their error is {facts.oracle_error:.3g} of what is allowed")
     if facts.lingered_s > LINGER_FRACTION * (facts.waited_s + facts.lingered_s):
         late = units.duration(facts.lingered_s)
-        found.append(f"work on another stream: the GPU was busy for {late} after the timed stream had ended")
-    return found
+        objections.append(f"work on another stream: the GPU was busy for {late} after the timed stream had ended")
+    return objections
 
 
 def launch_doubts(launches: Sequence[Launch], ran: Sequence[LaunchMeasurement]) -> list[str]:
     """Kernels that did not launch, or are not those that were asked for."""
     if len(ran) != len(launches):
-        names = ", ".join(one.name for one in ran) or "none"
+        names = ", ".join(measured.name for measured in ran) or "none"
         return [f"asked for {_launches(launches)}, {len(ran)} ran: {names}"]
-    found = []
-    for launch, one in zip(launches, ran, strict=True):
+    objections = []
+    for launch, measured in zip(launches, ran, strict=True):
         pairs: list[tuple[str, object, object]] = [
-            ("kernel", launch.name, one.name),
-            ("grid", launch.grid, one.grid),
-            ("warps", launch.warps_per_cta, one.num_warps),
+            ("kernel", launch.name, measured.name),
+            ("grid", launch.grid, measured.grid),
+            ("warps", launch.warps_per_cta, measured.num_warps),
         ]
         if launch.resources.origin == "compiled":
             wanted = launch.resources
             pairs += [
-                ("registers per thread", wanted.registers_per_thread, one.registers_per_thread),
-                ("spilled bytes per thread", wanted.spilled_bytes_per_thread, one.spilled_bytes_per_thread),
-                ("shared bytes per CTA", wanted.smem_bytes_per_cta, one.smem_bytes_per_cta),
+                ("registers per thread", wanted.registers_per_thread, measured.registers_per_thread),
+                ("spilled bytes per thread", wanted.spilled_bytes_per_thread, measured.spilled_bytes_per_thread),
+                ("shared bytes per CTA", wanted.smem_bytes_per_cta, measured.smem_bytes_per_cta),
             ]
-        found += [_differs(launch.name, what, asked, got) for what, asked, got in pairs if asked != got]
-    return found
+        objections += [_differs(launch.name, what, asked, got) for what, asked, got in pairs if asked != got]
+    return objections
 
 
 def counted_doubts(
@@ -107,84 +107,84 @@ def counted_doubts(
         ran: what Triton says it launched; kernels: the names of those functions; counted: what ncu saw; all in order.
     """
     if len(counted) != len(ran):
-        return [f"{_launches(ran)} ran, ncu counted {len(counted)}: {', '.join(one.kernel for one in counted)}"]
-    found = []
-    for one, kernel, seen in zip(ran, kernels, counted, strict=True):
+        return [f"{_launches(ran)} ran, ncu counted {len(counted)}: {', '.join(launch.kernel for launch in counted)}"]
+    objections = []
+    for measured, kernel, seen in zip(ran, kernels, counted, strict=True):
         pairs: list[tuple[str, object, object]] = [
             ("counted kernel", kernel, seen.kernel),
-            ("counted grid", one.grid, seen.grid),
-            ("counted warps", one.num_warps, seen.num_warps),
+            ("counted grid", measured.grid, seen.grid),
+            ("counted warps", measured.num_warps, seen.num_warps),
         ]
         if "launch__registers_per_thread" in seen.metrics:
             counted_registers = round(seen.metrics["launch__registers_per_thread"][0])
-            pairs.append(("counted registers", one.registers_per_thread, counted_registers))
-        found += [_differs(one.name, what, asked, got) for what, asked, got in pairs if asked != got]
-    return found
+            pairs.append(("counted registers", measured.registers_per_thread, counted_registers))
+        objections += [_differs(measured.name, what, asked, got) for what, asked, got in pairs if asked != got]
+    return objections
 
 
 def rate_doubts(launches: Sequence[Launch], device: Device, timing: Timing) -> list[str]:
     """Times that no GPU of this kind can reach."""
-    found = []
+    objections = []
     if timing.l2 == "cold":
         inputs: dict[str, int] = {}
         for launch in launches:
             outside = {tensor.name for tensor in launch.program.tensors if tensor.role == "input"}
             inputs |= {name: size for name, size in _loaded_bytes(launch).items() if name in outside}
-        found += _faster(
+        objections += _faster(
             "HBM reads inputs", sum(inputs.values()), timing.median_s, device.hbm_peak_bytes_per_s, units.bandwidth
         )
     instructions = ("mma", "wgmma", "tcgen05")
     per_cycle = max(device.tensor_flop_per_cycle(name, launch.dtype) for name in instructions for launch in launches)
     peak = per_cycle * device.sms * device.boost_clock_hz
     flop = sum(_executed_flop(launch) for launch in launches)
-    found += _faster("tensor cores run", flop, timing.median_s, peak, units.rate)
+    objections += _faster("tensor cores run", flop, timing.median_s, peak, units.rate)
     least_s = len(launches) * device.l2_latency_cycles / device.boost_clock_hz
     if timing.median_s < least_s:
         took = units.duration(timing.median_s)
         waits = "that waits for L2 takes" if len(launches) == 1 else "that each wait for L2 take"
-        found.append(f"took {took}: {_launches(launches)} {waits} {units.duration(least_s)}")
-    return found
+        objections.append(f"took {took}: {_launches(launches)} {waits} {units.duration(least_s)}")
+    return objections
 
 
 def clock_doubts(ran: Sequence[LaunchMeasurement], device: Device, timing: Timing) -> list[str]:
     """Clocks that the GPU does not have, and times that are shorter than the counted cycles allow."""
-    found = []
+    objections = []
     if timing.clock_hz > (1 + MARGIN) * device.boost_clock_hz:
-        found.append(
+        objections.append(
             f"SM clock {units.clock(timing.clock_hz)}: the GPU has {units.clock(device.boost_clock_hz)} at most"
         )
     if 0 < timing.clock_hz < SLOW_CLOCK * device.tensor_clock_hz:
-        found.append(
+        objections.append(
             f"SM clock {units.clock(timing.clock_hz)}: the GPU was idle or throttled, it sustains "
             f"{units.clock(device.tensor_clock_hz)} at full load"
         )
-    cycles = sum(one.counters.get("cycles", 0.0) for one in ran)
+    cycles = sum(measured.counters.get("cycles", 0.0) for measured in ran)
     least_s = cycles / device.boost_clock_hz
     if timing.slowest_s * (1 + MARGIN) < least_s:
-        found.append(
+        objections.append(
             f"timed at {units.duration(timing.slowest_s)} at most, but {units.count(cycles)} cycles were counted,"
             f" {units.duration(least_s)} at the highest clock"
         )
-    return found
+    return objections
 
 
-def counter_doubts(launch: Launch, one: LaunchMeasurement, device: Device) -> list[str]:
+def counter_doubts(launch: Launch, measured: LaunchMeasurement, device: Device) -> list[str]:
     """Counts that cannot be: more than HBM can move in the time, or less than the launch must load."""
-    counters, found = one.counters, []
+    counters, objections = measured.counters, []
     if "time_s" in counters:
         moved = counters.get("hbm_read_bytes", 0.0) + counters.get("hbm_write_bytes", 0.0)
         peak = device.hbm_peak_bytes_per_s
-        found += _faster(f"{launch.name}: HBM moves", moved, counters["time_s"], peak, units.bandwidth)
+        objections += _faster(f"{launch.name}: HBM moves", moved, counters["time_s"], peak, units.bandwidth)
     if "smem_fill_bytes" in counters:
         loaded = sum(_loaded_bytes(launch).values())
         if counters["smem_fill_bytes"] < (1 - MARGIN) * loaded:
             arrived = units.traffic(counters["smem_fill_bytes"])
-            found.append(
+            objections.append(
                 f"{launch.name}: {arrived} arrived at the SMs, the tensors it loads hold {units.traffic(loaded)}"
             )
     if counters.get("instructions") == 0:
-        found.append(f"{launch.name}: no instruction was executed")
-    return found
+        objections.append(f"{launch.name}: no instruction was executed")
+    return objections
 
 
 def _loaded_bytes(launch: Launch) -> dict[str, int]:

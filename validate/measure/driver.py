@@ -10,5 +10,5 @@ def driver_version() -> str:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except OSError:
         return ""
-    found = re.search(r"\b(\d{3}\.\d+(?:\.\d+)?)\b", text)
-    return found[1] if found else ""
+    match = re.search(r"\b(\d{3}\.\d+(?:\.\d+)?)\b", text)
+    return match[1] if match else ""

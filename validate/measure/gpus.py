@@ -41,11 +41,11 @@ class Bench:
     machine: Machine
 
 
-def open_bench(gpus: list[str], device: Device, told: Mapping[str, Any], counted: bool) -> Bench:
+def open_bench(gpus: list[str], device: Device, named_device: Mapping[str, Any], counted: bool) -> Bench:
     """Start what measures on these GPUs.
 
     Args:
-        device: that launches are built for; told: the same as jobs name it.
+        device: that launches are built for; named_device: the same as jobs name it.
         counted: whether hardware counters are wanted; where there are none, the lanes know why.
 
     Raises:
@@ -62,6 +62,6 @@ def open_bench(gpus: list[str], device: Device, told: Mapping[str, Any], counted
         else:
             version, counting = ncu.version, why or ""
             by = {} if why else {gpu: counting_by(ncu, gpu) for gpu in gpus}
-    lanes = [Lane(gpu, device, told, by.get(gpu) or counting) for gpu in gpus]
+    lanes = [Lane(gpu, device, named_device, by.get(gpu) or counting) for gpu in gpus]
     machine = Machine.from_dict(lanes[0].ask({"machine": True}))
     return Bench(lanes=lanes, machine=replace(machine, ncu=version))

@@ -81,13 +81,13 @@ class Lane:
         self,
         gpu: str,
         device: Device,
-        told: Mapping[str, Any],
+        named_device: Mapping[str, Any],
         counting: Counting | str,
         *,
         module: str = WORKER,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        self._device, self._told, self._counting, self._timeout_s = device, told, counting, timeout_s
+        self._device, self._named_device, self._counting, self._timeout_s = device, named_device, counting, timeout_s
         self._answerer = Answerer(module, "worker", ["--gpu", gpu], triton_cache())
         self._failed_counts = 0
         self._stopped = False
@@ -108,8 +108,8 @@ class Lane:
             measured.append(self._measured(task))
             if self._stopped:
                 return []
-        found = iter(self._counted([each for each in measured if isinstance(each, _Measured)]))
-        outcomes: list[Outcome] = [next(found) if isinstance(each, _Measured) else each for each in measured]
+        counted = iter(self._counted([outcome for outcome in measured if isinstance(outcome, _Measured)]))
+        outcomes: list[Outcome] = [next(counted) if isinstance(outcome, _Measured) else outcome for outcome in measured]
         return [
             Row(point=task.point, resources=task.resources, outcome=outcome)
             for task, outcome in zip(tasks, outcomes, strict=True)
@@ -126,25 +126,25 @@ class Lane:
 
     def _measured(self, task: Task) -> "_Measured | Lost":
         try:
-            answer = self.ask(job_of(task.point, self._told, task.resources))
+            answer = self.ask(job_of(task.point, self._named_device, task.resources))
         except Died as death:
             return Lost(key=task.point.key, reason=str(death))
         if "lost" in answer:
             # Whatever it was may have broken the process's GPU context.
             self._answerer.stop()
             return Lost.from_dict(answer)
-        told = Measurement.from_dict(answer["measurement"])
-        return _Measured(task, told, tuple(answer["kernels"]))
+        measurement = Measurement.from_dict(answer["measurement"])
+        return _Measured(task, measurement, tuple(answer["kernels"]))
 
     def _counted(self, measured: Sequence["_Measured"]) -> list[Measurement]:
         """The measurements with counters, or with the reason why they have none."""
         if not measured:
             return []
         if isinstance(self._counting, str):
-            return [replace(each.told, counters=self._counting) for each in measured]
+            return [replace(ran.measurement, counters=self._counting) for ran in measured]
         try:
-            launches, values = self._counting([self._job(each.task) for each in measured])
-            wanted = sum(len(each.task.launches) for each in measured)
+            launches, values = self._counting([self._job(ran.task) for ran in measured])
+            wanted = sum(len(ran.task.launches) for ran in measured)
             if len(launches) != wanted:
                 raise NcuFailed(f"{wanted} launches ran under ncu, {len(launches)} were counted")
         except NcuFailed as error:
@@ -154,30 +154,36 @@ class Lane:
             self._failed_counts += 1
             if self._failed_counts >= MOST_FAILED_COUNTS:
                 self._counting = str(error)
-            return [replace(measured[0].told, counters=str(error))]
-        told, first = [], 0
-        for each in measured:
-            last = first + len(each.task.launches)
-            told.append(self._with_counters(each, launches[first:last], values[first:last]))
+            return [replace(measured[0].measurement, counters=str(error))]
+        counted, first = [], 0
+        for ran in measured:
+            last = first + len(ran.task.launches)
+            counted.append(self._with_counters(ran, launches[first:last], values[first:last]))
             first = last
-        return told
+        return counted
 
     def _job(self, task: Task) -> dict[str, Any]:
-        return job_of(task.point, self._told, task.resources)
+        return job_of(task.point, self._named_device, task.resources)
 
     def _with_counters(
         self, measured: "_Measured", launches: Sequence[CountedLaunch], values: Sequence[dict[str, float]]
     ) -> Measurement:
-        told, task = measured.told, measured.task
+        measurement, task = measured.measurement, measured.task
         ran: tuple[LaunchMeasurement, ...] = tuple(
-            replace(one, counters=own) for one, own in zip(told.launches, values, strict=True)
+            replace(launch, counters=values_of_launch)
+            for launch, values_of_launch in zip(measurement.launches, values, strict=True)
         )
-        found = counted_doubts(told.launches, measured.kernels, launches)
-        for launch, one in zip(task.launches, ran, strict=True):
-            found += counter_doubts(launch, one, self._device)
-        if told.timing:
-            found += clock_doubts(ran, self._device, told.timing)
-        return replace(told, launches=ran, counters=MEASURED, doubts=tuple(dict.fromkeys((*told.doubts, *found))))
+        objections = counted_doubts(measurement.launches, measured.kernels, launches)
+        for launch, measured_launch in zip(task.launches, ran, strict=True):
+            objections += counter_doubts(launch, measured_launch, self._device)
+        if measurement.timing:
+            objections += clock_doubts(ran, self._device, measurement.timing)
+        return replace(
+            measurement,
+            launches=ran,
+            counters=MEASURED,
+            doubts=tuple(dict.fromkeys((*measurement.doubts, *objections))),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +191,7 @@ class _Measured:
     """What a worker said of a task, before it is counted. Args: kernels: names of the functions that ran."""
 
     task: Task
-    told: Measurement
+    measurement: Measurement
     kernels: tuple[str, ...]
 
 

@@ -69,13 +69,13 @@ def parts(
     a_head = cdiv(problem.seqlen_q, rows)
     count = problem.batch * problem.heads * a_head
     wanted = max(2, min(count, checked // (rows * problem.seqlen_k)))
-    numbers = [0] if count == 1 else [round(each * (count - 1) / (wanted - 1)) for each in range(wanted)]
-    found = []
+    numbers = [0] if count == 1 else [round(number * (count - 1) / (wanted - 1)) for number in range(wanted)]
+    chosen = []
     for number in dict.fromkeys(numbers):
         slab, place = divmod(number, a_head)
         batch, head = divmod(slab, problem.heads)
-        found.append((batch, head, place * rows, min(problem.seqlen_q, (place + 1) * rows)))
-    return found
+        chosen.append((batch, head, place * rows, min(problem.seqlen_q, (place + 1) * rows)))
+    return chosen
 
 
 def _part_error(

@@ -1,6 +1,6 @@
 """What a worker looks at to know that kernels did their work: poisoned outputs, other inputs, quiet streams.
 
-Tensors come in, `trust.Facts` and `LaunchMeasurement`s go out. Needs torch and a GPU.
+Tensors come in, `doubts.Facts` and `LaunchMeasurement`s go out. Needs torch and a GPU.
 """
 
 import time
@@ -62,11 +62,11 @@ def watch_streams(run: Callable[[], object]) -> tuple[float, float]:
             run()
         end.record()
         end.synchronize()
-        own = time.perf_counter()
+        stream_ended = time.perf_counter()
         torch.cuda.synchronize()
         done = time.perf_counter()
         if done - begin >= LEAST_WAIT_S:
-            return own - begin, done - own
+            return stream_ended - begin, done - stream_ended
         runs *= 2
 
 

@@ -32,7 +32,9 @@ class Pipeline:
     @property
     def outputs(self) -> list[torch.Tensor]:
         """What the pipeline is for."""
-        names = {each.name for launch in self.launches for each in launch.program.tensors if each.role == "output"}
+        names = {
+            tensor.name for launch in self.launches for tensor in launch.program.tensors if tensor.role == "output"
+        }
         return [tensor for name, tensor in self.tensors.items() if name in names]
 
     @property
@@ -71,7 +73,7 @@ def prepare(launches: Sequence[Launch], problem: Problem, place: torch.device) -
             if tensor.name not in tensors:
                 tensors[tensor.name] = allocate(tensor, place)
         run(twin, launch, tensors)
-        later = {tensor.name for each in launches[number + 1 :] for tensor in each.program.tensors}
+        later = {tensor.name for following in launches[number + 1 :] for tensor in following.program.tensors}
         for name in scratch:
             if name in tensors and name not in later:
                 del tensors[name]

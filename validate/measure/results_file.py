@@ -35,11 +35,11 @@ class Header:
         return {"schema": SCHEMA, "machine": self.machine.to_dict(), "device": self.device}
 
     @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> "Header":
+    def from_dict(cls, entry: dict[str, Any]) -> "Header":
         """The header of a JSON object. Raises: KeyError, TypeError, ValueError: it is none."""
-        if told["schema"] != SCHEMA:
-            raise ValueError(f"schema = {told['schema']!r}: must be {SCHEMA!r}")
-        return cls(machine=Machine.from_dict(told["machine"]), device=told["device"])
+        if entry["schema"] != SCHEMA:
+            raise ValueError(f"schema = {entry['schema']!r}: must be {SCHEMA!r}")
+        return cls(machine=Machine.from_dict(entry["machine"]), device=entry["device"])
 
     def same_setting(self, other: "Header") -> bool:
         """Whether rows under both headers may stand in one file: measured by the same means, on whatever day."""
@@ -61,16 +61,16 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         """The row's object in JSON."""
-        resources = [each.to_dict() for each in self.resources]
+        resources = [taken.to_dict() for taken in self.resources]
         return {"point": self.point.to_dict(), "resources": resources, "outcome": self.outcome.to_dict()}
 
     @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> "Row":
+    def from_dict(cls, entry: dict[str, Any]) -> "Row":
         """The row of a JSON object. Raises: KeyError, TypeError, ValueError: it is none."""
         return cls(
-            point=Point.from_dict(told["point"]),
-            resources=tuple(Resources(**each) for each in told["resources"]),
-            outcome=outcome_from_dict(told["outcome"]),
+            point=Point.from_dict(entry["point"]),
+            resources=tuple(Resources(**taken) for taken in entry["resources"]),
+            outcome=outcome_from_dict(entry["outcome"]),
         )
 
 
@@ -90,11 +90,11 @@ def read_results(path: Path) -> tuple[Header | None, list[Row]]:
     rows: list[Row] = []
     for number, line in enumerate(whole.splitlines(), 1):
         try:
-            told = json.loads(line)
+            entry = json.loads(line)
             if number == 1:
-                header = Header.from_dict(told)
+                header = Header.from_dict(entry)
             else:
-                rows.append(Row.from_dict(told))
+                rows.append(Row.from_dict(entry))
         except (KeyError, TypeError, ValueError) as error:
             # A KeyError's text is the key alone.
             what = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
@@ -122,11 +122,11 @@ def appending(path: Path, header: Header) -> Iterator[tuple[list[Row], Callable[
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(f"{path}: another run is writing to it") from None
-        found, rows = read_results(path)
-        if found and not header.same_setting(found):
-            raise ValueError(f"{path}: {_difference(found, header)}; name another file")
+        written, rows = read_results(path)
+        if written and not header.same_setting(written):
+            raise ValueError(f"{path}: {_difference(written, header)}; name another file")
         os.ftruncate(descriptor, _whole_bytes(path))
-        if not found:
+        if not written:
             _append(descriptor, header.to_dict())
             _sync_folder(path)
         yield rows, lambda row: _append(descriptor, row.to_dict())
@@ -155,7 +155,7 @@ def _sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-def _difference(found: Header, header: Header) -> str:
-    there, here = asdict(found.machine), asdict(header.machine)
+def _difference(written: Header, header: Header) -> str:
+    there, here = asdict(written.machine), asdict(header.machine)
     name = next(name for name in there if name != "date" and there[name] != here[name])
     return f"was measured with {name} {there[name] or 'unknown'}, this is {here[name] or 'unknown'}"

@@ -42,7 +42,7 @@ PHRASES = (
 
 def job_of(point: Point, device: Mapping[str, Any], resources: tuple[Resources, ...]) -> dict[str, Any]:
     """What a worker needs to know. Args: device: `name`, and `set` (a list of `key=value`)."""
-    promised = [each.to_dict() for each in resources]
+    promised = [taken.to_dict() for taken in resources]
     return {"key": point.key, "point": point.to_dict(), "device": dict(device), "resources": promised}
 
 
@@ -52,8 +52,8 @@ def read_job(job: Mapping[str, Any]) -> tuple[Point, Device, tuple[Launch, ...]]
     device = override(load_device(job["device"]["name"]), job["device"]["set"])
     launches = point.launches(device)
     if job["resources"]:
-        promised = [Resources(**each) for each in job["resources"]]
-        launches = tuple(replace(one, resources=own) for one, own in zip(launches, promised, strict=True))
+        promised = [Resources(**taken) for taken in job["resources"]]
+        launches = tuple(replace(launch, resources=taken) for launch, taken in zip(launches, promised, strict=True))
     return point, device, launches
 
 
@@ -88,7 +88,7 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
         track, pipeline.run, l2="cold" if point.l2 == "cold" else "warm", launches=len(launches), tare=tare
     )
     seen = tuple(ran(launch.name, launch.grid, kernel) for launch, kernel in zip(launches, kernels, strict=True))
-    told = Measurement(
+    measurement = Measurement(
         key=point.key,
         timing=timing,
         launches=seen,
@@ -98,10 +98,10 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
         counters=NO_COUNTERS,
         spent_s=time.monotonic() - begin,
     )
-    return {"measurement": told.to_dict(), "kernels": [kernel.metadata.name for kernel in kernels]}
+    return {"measurement": measurement.to_dict(), "kernels": [kernel.metadata.name for kernel in kernels]}
 
 
-def run_counted(job: Mapping[str, Any]) -> None:
+def run_under_ncu(job: Mapping[str, Any]) -> None:
     """Run a point between the profiler's marks, with L2 as the point asks, after it ran once to be compiled."""
     import torch
 
@@ -176,8 +176,8 @@ def track_and_tare() -> tuple["Track", float]:
     track = Track("cuda")
     # cuBLAS keeps a workspace for good. Now it gets a segment of its own; in the middle of a job it may share that of
     # the job's tensors, and leaves a part of it to later jobs, which then hold less than they would by themselves.
-    one = torch.ones((1, 1), device="cuda")
-    torch.mm(one, one)
+    ones = torch.ones((1, 1), device="cuda")
+    torch.mm(ones, ones)
     return track, tare_s(track)
 
 
@@ -212,7 +212,7 @@ def main() -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = options.gpu  # before torch is imported
     if options.count:
         for job in json.loads(options.count.read_text("utf-8")):
-            run_counted(job)
+            run_under_ncu(job)
             forget()
     else:
         serve(answer)

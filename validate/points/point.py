@@ -71,13 +71,13 @@ class Point:
         return {"schedule": self.schedule, "problem": problem, "config": self.config_dict, "l2": self.l2}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "Point":
+    def from_dict(cls, entry: Mapping[str, Any]) -> "Point":
         """The point of a JSON object. Raises: KeyError, TypeError, ValueError: it is none."""
         return cls(
-            schedule=told["schedule"],
-            problem=find_schedule(told["schedule"]).problem(**told["problem"]),
-            config=find_schedule(told["schedule"]).config(**told["config"]),
-            l2=told["l2"],
+            schedule=entry["schedule"],
+            problem=find_schedule(entry["schedule"]).problem(**entry["problem"]),
+            config=find_schedule(entry["schedule"]).config(**entry["config"]),
+            l2=entry["l2"],
         )
 
 
@@ -92,8 +92,8 @@ def runnable_config(schedule: str, **chosen: Any) -> Config:
     Raises:
         ValueError: an option that the schedule does not take, or a value that is not allowed.
     """
-    found = find_schedule(schedule)
-    return found.config(**{**found.in_triton, **chosen})
+    runnable = find_schedule(schedule)
+    return runnable.config(**{**runnable.in_triton, **chosen})
 
 
 def able(schedules: Sequence[str], device: Device) -> tuple[list[str], dict[str, str]]:

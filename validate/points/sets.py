@@ -22,8 +22,6 @@ GROUP = 11
 """Configurations of one shape, where a shape has a group."""
 GROUP_S = 3e-4
 """Shortest estimated run of a shape that gets a group: rankings of launch overheads say nothing [s]."""
-WEIGHTS = {"flash2": 6, "flash2_tma": 5, "flash1": 2, "naive": 3, "unfused": 3}
-OTHER_WEIGHT = 1
 PASS_S = 0.05
 """Longest estimated time of one run of all launches of a drawn point; measuring takes some tens of runs [s]."""
 TRIES = 200
@@ -59,85 +57,42 @@ SHAPES: dict[str, dict[str, Any]] = {
     "scores": {"batch": 4, "heads": 16, "seqlen_q": 4096, "seqlen_k": 4096, "head_dim": 128, "causal": True},
     "wide": {"batch": 1, "heads": 4, "seqlen_q": 4096, "seqlen_k": 20000, "head_dim": 64},
 }
-TILED: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("base", {}),
-    ("base", {"cta_order": "head-fast"}),
-    ("base", {"block_m": 64, "block_n": 32, "num_stages": 2}),
-    ("causal", {}),
-    ("causal", {"cta_order": "longest-first", "block_n": 128}),
-    ("grouped", {"num_warps": 8}),
-    ("small", {}),
-    ("short", {"block_m": 64}),
-    ("long", {"num_warps": 8, "block_n": 128, "num_stages": 2}),
-    ("long", {"num_warps": 8, "cta_order": "head-fast"}),
-    ("knee", {}),
-    ("huge", {"num_warps": 8}),
-    ("few", {"num_warps": 8}),
-)
-BAD: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("base", {"block_m": 32, "block_n": 32}),
-    ("base", {"num_stages": 1}),
-    ("middle", {"block_m": 256, "block_n": 64}),
-)
-PIPELINES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("middle", {}),
-    ("small", {}),
-    ("scores", {}),
-    ("scores", {"block_m": 64, "block_n": 128, "num_warps": 8}),
-    ("wide", {}),
-)
-OUTER: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("middle", {}),
-    ("short", {}),
-    ("middle", {"num_stages": 1}),
-    ("small", {"block_n": 64}),
-)
-SPECIALISED: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("base", {"warp_specialize": 1, "block_n": 128, "num_stages": 2}),
-    ("grouped", {"warp_specialize": 1, "block_n": 128, "num_stages": 2}),
-)
-LISTED = {
-    "flash2": TILED + BAD,
-    "flash2_tma": TILED[:10] + SPECIALISED,
-    "flash1": OUTER,
-    "naive": PIPELINES,
-    "unfused": PIPELINES[:4],
-}
+"""Shapes of the short list, by the names that schedules list them by (`schedules.coverage`)."""
 
 
 def default_points(schedules: Sequence[str], l2: str = "cold") -> list[Point]:
-    """The short list, of these schedules; one of other schedules gets its default configuration on three shapes."""
-    found = []
+    """The short list: what the `coverage` of each of these schedules says."""
+    points = []
     for schedule in schedules:
-        for shape, options in LISTED.get(schedule, (("middle", {}), ("causal", {}), ("small", {}))):
+        for shape, options in find_schedule(schedule).coverage.points:
             problem = AttentionProblem(**SHAPES[shape])
-            found.append(Point(schedule=schedule, problem=problem, config=runnable_config(schedule, **options), l2=l2))
-    return list(dict.fromkeys(found))
+            points.append(Point(schedule=schedule, problem=problem, config=runnable_config(schedule, **options), l2=l2))
+    return list(dict.fromkeys(points))
 
 
 def full_points(schedules: Sequence[str], device: Device, seed: int = 0, l2: str = "cold") -> list[Point]:
     """The long list: the short one, and points drawn for a device.
 
     Args:
-        schedules: shares of `DRAWN_POINTS` go by `WEIGHTS`.
+        schedules: shares of `DRAWN_POINTS` go by the weights of their `coverage`.
         seed: of the generator; the same seed, schedules and device give the same list.
     """
     generator = random.Random(seed)
-    weights = {name: WEIGHTS.get(name, OTHER_WEIGHT) for name in schedules}
-    found = dict.fromkeys(default_points(schedules, l2))
+    weights = {name: find_schedule(name).coverage.weight for name in schedules}
+    points = dict.fromkeys(default_points(schedules, l2))
     for schedule, weight in weights.items():
         wanted = -(-DRAWN_POINTS * weight // sum(weights.values()))
-        own: dict[Point, None] = {}
+        drawn: dict[Point, None] = {}
         groups = max(1, wanted // (2 * GROUP))
         for number in range(wanted - groups * (GROUP - 1)):
             size = GROUP if number < groups else 1
-            if not any(_add(own, schedule, size, device, generator, l2) for _ in range(TRIES)):
+            if not any(_add(drawn, schedule, size, device, generator, l2) for _ in range(TRIES)):
                 break
-        found |= own
-    return list(found)
+        points |= drawn
+    return list(points)
 
 
-def _add(own: dict[Point, None], schedule: str, size: int, device: Device, generator: random.Random, l2: str) -> bool:
+def _add(taken: dict[Point, None], schedule: str, size: int, device: Device, generator: random.Random, l2: str) -> bool:
     """Draw a shape and so many configurations of it that fit; whether that could be done."""
     problem = _problem(schedule, device, generator, GROUP_S if size > 1 else 0.0)
     if problem is None:
@@ -146,10 +101,10 @@ def _add(own: dict[Point, None], schedule: str, size: int, device: Device, gener
     for _ in range(20 * size):
         config = _config(schedule, generator)
         point = Point(schedule=schedule, problem=problem, config=config, l2=l2) if config else None
-        if point and point not in own and measurable_pass_s(point, device) is not None:
+        if point and point not in taken and measurable_pass_s(point, device) is not None:
             drawn[point] = None
         if len(drawn) == size:
-            own |= drawn
+            taken |= drawn
             return True
     return False
 
@@ -181,11 +136,11 @@ def _problem(schedule: str, device: Device, generator: random.Random, least_s: f
 
 def _config(schedule: str, generator: random.Random) -> Config | None:
     """A configuration, from the whole space or the part that is good for most shapes; None where options clash."""
-    found = find_schedule(schedule)
+    declared = find_schedule(schedule)
     good = generator.random() < 0.6
     chosen: dict[str, Any] = {}
-    for name, values in {**ORDERS, **found.space}.items():
-        if name in found.options:
+    for name, values in {**ORDERS, **declared.space}.items():
+        if name in declared.options:
             kept = [value for value in values if not good or value in GOOD.get(name, values)]
             chosen[name] = generator.choice(kept or list(values))
     try:

@@ -44,7 +44,7 @@ LEVEL_SCRIPT = """
 
 def figures(compared: Sequence[Comparison], device: Device) -> list[str]:
     """Sections of HTML. Args: compared: points that count."""
-    shown = [name for name in SCATTERED if any(name in each.errors() for each in compared)]
+    shown = [name for name in SCATTERED if any(name in comparison.errors() for comparison in compared)]
     sections = [
         "<h2>Predicted over measured</h2><p>At 1 they agree; the grey band is 10 % to either side. "
         f"The {WORST} worst of each picture have numbers and are named below it; point at any to see which it is.</p>",
@@ -52,37 +52,41 @@ def figures(compared: Sequence[Comparison], device: Device) -> list[str]:
         *(_scatter(name, compared) for name in shown),
         "</div>",
     ]
-    levels = [each for each in compared if any(field in each.pairs for _, field in LEVELS)]
-    moved = [each for each in compared if "time_s" in each.pairs and each.point.problem.matmul_flop]
+    levels = [comparison for comparison in compared if any(field in comparison.pairs for _, field in LEVELS)]
+    moved = [
+        comparison for comparison in compared if "time_s" in comparison.pairs and comparison.point.problem.matmul_flop
+    ]
     sections += ["<h2>Where the bytes go, and what bounds the time</h2>", '<div class="row">']
     sections += [_levels(levels)] if levels else []
     sections += [panel("roofline", lambda ax, tips: _draw_roofline(ax, moved, device, tips))] if moved else []
     return [*sections, "</div>"]
 
 
-def story(each: Comparison) -> str:
+def story(comparison: Comparison) -> str:
     """What a point tells when it is pointed at."""
-    told = {"configuration": f"{short_config(each)}, {each.point.l2} L2"}
+    shown = {"configuration": f"{short_config(comparison)}, {comparison.point.l2} L2"}
     for name in SCATTERED:
-        if name in each.pairs:
-            pair = each.pairs[name]
+        if name in comparison.pairs:
+            pair = comparison.pairs[name]
             both = f"{value_text(name, pair.predicted)} / {value_text(name, pair.measured)}"
-            told[NAMES[name]] = f"{both} ({error_text(pair.relative_error)})"
-    return tip_text(f"{each.point.schedule} {each.point.problem.text}", told)
+            shown[NAMES[name]] = f"{both} ({error_text(pair.relative_error)})"
+    return tip_text(f"{comparison.point.schedule} {comparison.point.problem.text}", shown)
 
 
-def one_line(each: Comparison) -> str:
+def one_line(comparison: Comparison) -> str:
     """A point in one line."""
-    return f"{each.point.schedule} {short_problem(each)}, {short_config(each)}, {each.point.l2}"
+    return f"{comparison.point.schedule} {short_problem(comparison)}, {short_config(comparison)}, {comparison.point.l2}"
 
 
 def _scatter(name: str, compared: Sequence[Comparison]) -> str:
     """Predicted over measured against measured, of one quantity, and the names of the worst."""
-    some = [each for each in compared if name in each.errors() and min(_ends(each, name)) > 0]
+    some = [comparison for comparison in compared if name in comparison.errors() and min(_ends(comparison, name)) > 0]
     if not some:
         return ""
-    worst = sorted(some, key=lambda each: -abs(log10(_ratio(each, name))))[:WORST]
-    names = "".join(f"<li>{escape(one_line(each))}: {error_text(each.errors()[name])}</li>" for each in worst)
+    worst = sorted(some, key=lambda comparison: -abs(log10(_ratio(comparison, name))))[:WORST]
+    names = "".join(
+        f"<li>{escape(one_line(comparison))}: {error_text(comparison.errors()[name])}</li>" for comparison in worst
+    )
     picture = panel(f"scatter-{name}", lambda ax, tips: _draw_scatter(ax, name, some, worst, tips), (6.6, 4.0))
     return f'<div>{picture}<ol class="muted">{names}</ol></div>'
 
@@ -93,18 +97,21 @@ def _draw_scatter(ax: Any, name: str, some: Sequence[Comparison], worst: Sequenc
     ax.set_yscale("log")
     ax.axhspan(1 - BAND, 1 + BAND, color=GRID, lw=0)
     ax.axhline(1, color=INK, lw=1)
-    for schedule in dict.fromkeys(each.point.schedule for each in some):
-        own = [each for each in some if each.point.schedule == schedule]
-        at = [each.pairs[name].measured for each in own], [_ratio(each, name) for each in own]
+    for schedule in dict.fromkeys(comparison.point.schedule for comparison in some):
+        of_schedule = [comparison for comparison in some if comparison.point.schedule == schedule]
+        at = (
+            [comparison.pairs[name].measured for comparison in of_schedule],
+            [_ratio(comparison, name) for comparison in of_schedule],
+        )
         style = {"s": 26, "alpha": 0.75, "linewidths": 0.4, "edgecolors": PAPER}
         ax.scatter(*at, color=color(schedule), label=schedule, gid=f"points-{schedule}", **style)
-        tips[f"points-{schedule}"] = [story(each) for each in own]
-    for number, each in enumerate(worst, 1):
-        place = each.pairs[name].measured, _ratio(each, name)
+        tips[f"points-{schedule}"] = [story(comparison) for comparison in of_schedule]
+    for number, comparison in enumerate(worst, 1):
+        place = comparison.pairs[name].measured, _ratio(comparison, name)
         ax.annotate(str(number), place, (5, 0), textcoords="offset points", va="center", fontsize=9, color=INK)
-    ends = [each.pairs[name].measured for each in some]
+    ends = [comparison.pairs[name].measured for comparison in some]
     ax.set_xlim(min(ends) / 1.3, max(ends) * 1.3)
-    reach = max(log10(1.3), *(abs(log10(_ratio(each, name))) for each in some)) * 1.15
+    reach = max(log10(1.3), *(abs(log10(_ratio(comparison, name))) for comparison in some)) * 1.15
     offered = sorted(RATIOS + NEAR_RATIOS) if reach <= log10(NEAR) else RATIOS
     ratios = [ratio for ratio in offered if abs(log10(ratio)) <= reach]
     ax.set_ylim(10**-reach, 10**reach)
@@ -118,35 +125,41 @@ def _draw_scatter(ax: Any, name: str, some: Sequence[Comparison], worst: Sequenc
     legend_below(ax)
 
 
-def _ends(each: Comparison, name: str) -> tuple[float, float]:
-    pair = each.pairs[name]
+def _ends(comparison: Comparison, name: str) -> tuple[float, float]:
+    pair = comparison.pairs[name]
     return pair.predicted, pair.measured
 
 
-def _ratio(each: Comparison, name: str) -> float:
-    predicted, measured = _ends(each, name)
+def _ratio(comparison: Comparison, name: str) -> float:
+    predicted, measured = _ends(comparison, name)
     return predicted / measured
 
 
 def _levels(compared: Sequence[Comparison]) -> str:
     """Bytes per level of one point, predicted beside measured; a list chooses which. The worst comes first."""
 
-    def worst(each: Comparison) -> float:
-        return max((abs(error) for name, error in each.errors().items() if name.startswith("hbm")), default=0.0)
+    def worst(comparison: Comparison) -> float:
+        return max((abs(error) for name, error in comparison.errors().items() if name.startswith("hbm")), default=0.0)
 
     ordered = sorted(compared, key=worst, reverse=True)
     values = [
-        [[getattr(each.pairs[field], side) if field in each.pairs else 0 for _, field in LEVELS] for each in ordered]
+        [
+            [getattr(comparison.pairs[field], side) if field in comparison.pairs else 0 for _, field in LEVELS]
+            for comparison in ordered
+        ]
         for side in SIDES
     ]
     texts = [
         [
-            [units.traffic(getattr(each.pairs[field], side)) if field in each.pairs else "-" for _, field in LEVELS]
-            for each in ordered
+            [
+                units.traffic(getattr(comparison.pairs[field], side)) if field in comparison.pairs else "-"
+                for _, field in LEVELS
+            ]
+            for comparison in ordered
         ]
         for side in SIDES
     ]
-    options = "".join(f"<option>{escape(one_line(each))}</option>" for each in ordered)
+    options = "".join(f"<option>{escape(one_line(comparison))}</option>" for comparison in ordered)
     legend = " ".join(f'<span style="color: {shade}">&#9632;</span> {side}' for side, shade in SIDES.items())
     rows = "".join(
         f"<dt>{escape(label)}</dt><dd>{''.join(_bar(side, level) for side in range(len(SIDES)))}</dd>"
@@ -170,22 +183,22 @@ def _bar(side: int, level: int) -> str:
 def _draw_roofline(ax: Any, compared: Sequence[Comparison], device: Device, tips: Tips) -> None:
     """Each point twice, joined: as predicted and as measured."""
     places = []
-    for each in compared:
-        assert each.prediction
-        flop, own = each.prediction.total.matmul_flop, []
+    for comparison in compared:
+        assert comparison.prediction
+        flop, ends = comparison.prediction.total.matmul_flop, []
         for side in SIDES:
-            pairs = [each.pairs.get(name) for name in ("hbm_read_bytes", "hbm_write_bytes")]
-            moved = sum(getattr(pair, side) for pair in pairs if pair) or each.prediction.total.hbm_bytes
-            own.append((flop / max(1.0, moved), flop / getattr(each.pairs["time_s"], side)))
-        places.append(own)
+            pairs = [comparison.pairs.get(name) for name in ("hbm_read_bytes", "hbm_write_bytes")]
+            moved = sum(getattr(pair, side) for pair in pairs if pair) or comparison.prediction.total.hbm_bytes
+            ends.append((flop / max(1.0, moved), flop / getattr(comparison.pairs["time_s"], side)))
+        places.append(ends)
     peak, bandwidth = tensor_peak_flop_per_s(device, compared[0].point.problem.dtype), device.hbm_read_bytes_per_s
-    xs = [x for own in places for x, _ in own]
-    for own in places:
-        ax.plot(*zip(*own, strict=True), color=EDGE, lw=0.6, zorder=1)
+    xs = [x for ends in places for x, _ in ends]
+    for ends in places:
+        ax.plot(*zip(*ends, strict=True), color=EDGE, lw=0.6, zorder=1)
     draw_roofs(ax, min(*xs, 10) / 3, max(*xs, peak / bandwidth) * 3, bandwidth, peak)
     for place, (side, shade) in enumerate(SIDES.items()):
-        at = [own[place][0] for own in places], [own[place][1] for own in places]
+        at = [ends[place][0] for ends in places], [ends[place][1] for ends in places]
         ax.scatter(*at, s=22, alpha=0.7, linewidths=0, color=shade, label=side, gid=side, zorder=2)
-        tips[side] = [story(each) for each in compared]
+        tips[side] = [story(comparison) for comparison in compared]
     ax.set_title("Roofline, each point as predicted and as measured")
     legend_below(ax)

@@ -10,22 +10,24 @@ from ..measurement import MEASURED
 SCHEMA = "tilesight.validate.function.compared/1"
 
 
-def function_text(found: ComparedFunction, width: int, color: bool = False) -> str:
+def function_text(compared: ComparedFunction, width: int, color: bool = False) -> str:
     """What `tilesight validate FILE.py:FUNCTION` prints. Args: width: characters; color: whether to use bold."""
-    measured = found.measured
+    measured = compared.measured
     lines = [
-        f"{measured.target} on {measured.machine.gpu}, predicted as {found.prediction.device}, L2 {measured.l2}:"
-        f" {len(found.launches)} of {len(found.prediction.rows)} launches compared",
+        f"{measured.target} on {measured.machine.gpu}, predicted as {compared.prediction.device}, L2 {measured.l2}:"
+        f" {len(compared.launches)} of {len(compared.prediction.rows)} launches compared",
     ]
-    for number, launch in enumerate(found.launches, 1):
+    for number, launch in enumerate(compared.launches, 1):
         grid = " x ".join(map(str, launch.row.grid))
         lines += ["", f"{number}. {launch.row.name}, grid {grid}", table(_columns(launch), width, color)]
-    judged = [one for launch in found.launches for one in launch.values if one.verdict in ("pass", "FAIL")]
-    passed = sum(one.verdict == "pass" for one in judged)
-    notes = dict.fromkeys([*found.prediction.notes, *(note for row in found.prediction.rows for note in row.notes)])
+    judged = [value for launch in compared.launches for value in launch.values if value.verdict in ("pass", "FAIL")]
+    passed = sum(value.verdict == "pass" for value in judged)
+    notes = dict.fromkeys(
+        [*compared.prediction.notes, *(note for row in compared.prediction.rows for note in row.notes)]
+    )
     remarks = [
         f"Verdict  {passed} of {len(judged)} figures pass",
-        *(f"Refused  {row.refused}" for row in found.prediction.rows if row.refused),
+        *(f"Refused  {row.refused}" for row in compared.prediction.rows if row.refused),
         *([] if measured.counters == MEASURED else [f"Note     no counters: {measured.counters}"]),
         *(f"Note     {note}" for note in notes),
     ]
@@ -35,32 +37,33 @@ def function_text(found: ComparedFunction, width: int, color: bool = False) -> s
 def _columns(launch: ComparedLaunch) -> list[Column]:
     values = launch.values
     return [
-        Column(title="", cells=[one.quantity.title for one in values], left=True),
-        Column(title="predicted", cells=[_text(one, one.predicted) for one in values]),
-        Column(title="measured", cells=[_text(one, one.measured) for one in values]),
-        Column(title="error", cells=["" if one.error is None else f"{one.error:+.1%}" for one in values]),
+        Column(title="", cells=[value.quantity.title for value in values], left=True),
+        Column(title="predicted", cells=[_text(value, value.predicted) for value in values]),
+        Column(title="measured", cells=[_text(value, value.measured) for value in values]),
+        Column(title="error", cells=["" if value.error is None else f"{value.error:+.1%}" for value in values]),
         Column(
-            title="allowed", cells=[f"{one.quantity.limit:.1%}" if one.quantity.limit else "equal" for one in values]
+            title="allowed",
+            cells=[f"{value.quantity.limit:.1%}" if value.quantity.limit else "equal" for value in values],
         ),
-        Column(title="verdict", cells=[one.verdict for one in values], left=True),
+        Column(title="verdict", cells=[value.verdict for value in values], left=True),
     ]
 
 
-def _text(one: Compared, value: float | None) -> str:
+def _text(compared: Compared, value: float | None) -> str:
     if value is None:
         return "-"
-    if one.quantity.kind == "time":
+    if compared.quantity.kind == "time":
         return units.duration(value)
-    return units.traffic(value) if one.quantity.kind == "bytes" else f"{value:,.0f}"
+    return units.traffic(value) if compared.quantity.kind == "bytes" else f"{value:,.0f}"
 
 
-def function_dict(found: ComparedFunction) -> dict[str, Any]:
+def function_dict(compared: ComparedFunction) -> dict[str, Any]:
     """The object that `validate FILE.py:FUNCTION --json` prints."""
-    measured = found.measured
+    measured = compared.measured
     return {
         "schema": SCHEMA,
         "target": measured.target,
-        "device": found.prediction.device,
+        "device": compared.prediction.device,
         "l2": measured.l2,
         "machine": measured.machine.to_dict(),
         "counters": measured.counters,
@@ -68,11 +71,11 @@ def function_dict(found: ComparedFunction) -> dict[str, Any]:
             {
                 "name": launch.row.name,
                 "grid": list(launch.row.grid),
-                "quantities": {one.quantity.name: one.to_dict() for one in launch.values},
+                "quantities": {value.quantity.name: value.to_dict() for value in launch.values},
                 "timing": launch.measured.timing.to_dict(),
             }
-            for launch in found.launches
+            for launch in compared.launches
         ],
-        "refused": [row.refused for row in found.prediction.rows if row.refused],
-        "notes": list(found.prediction.notes),
+        "refused": [row.refused for row in compared.prediction.rows if row.refused],
+        "notes": list(compared.prediction.notes),
     }

@@ -5,6 +5,7 @@ from math import inf
 
 from ...simulator import units
 from ...simulator.display.render import Column, percent, table, wrapped
+from ...simulator.schedules.registry import all_options
 from ..compare.campaign import Validation
 from ..compare.compare import QUANTITIES, Comparison, Statistic
 from ..compare.verdict import GRADE_TEXTS, Verdict
@@ -54,64 +55,66 @@ def machine_text(machine: Machine) -> str:
     return f"{machine.gpu}, {machine.date} ({', '.join(tools)})"
 
 
-def validate_text(found: Validation, width: int, color: bool = False) -> str:
+def validate_text(validation: Validation, width: int, color: bool = False) -> str:
     """All that `tilesight validate` prints."""
-    device = found.header.device
-    lines = [f"Measured on {machine_text(found.header.machine)}; predicted for {device}.", ""]
-    if found.trusted:
+    device = validation.header.device
+    lines = [f"Measured on {machine_text(validation.header.machine)}; predicted for {device}.", ""]
+    if validation.trusted:
         lines += ["p: predicted, m: measured, error: (p - m) / m; fp16, no mask and m-fast unless shown", ""]
-        lines += [points_table(found.trusted, width, color), ""]
-    left_out = [each for each in found.comparisons if each.objections]
-    half = found.half()
+        lines += [points_table(validation.trusted, width, color), ""]
+    left_out = [comparison for comparison in validation.comparisons if comparison.objections]
+    half = validation.half()
     if half.statistics:
         lines += [statistics_table(list(half.statistics.values()), width, color), ""]
         lines += [verdict_table(half.verdicts, width, color), ""]
     if left_out:
-        lines.append(f"Left out of the statistics, {len(left_out)} of {len(found.comparisons)} points:")
-        lines += wrapped([f"- {each.point.key}: {each.objections[0]}" for each in left_out], width)
+        lines.append(f"Left out of the statistics, {len(left_out)} of {len(validation.comparisons)} points:")
+        lines += wrapped([f"- {comparison.point.key}: {comparison.objections[0]}" for comparison in left_out], width)
         lines.append("")
-    lines += wrapped(remarks(found), width)
+    lines += wrapped(remarks(validation), width)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def remarks(found: Validation) -> list[str]:
+def remarks(validation: Validation) -> list[str]:
     """What the reader must know, one line each: missing counters, noise, and the notes of the run."""
-    told = []
-    measured = [each.outcome for each in found.comparisons if isinstance(each.outcome, Measurement)]
-    reasons = dict.fromkeys(one.counters for one in measured if not one.has_counters)
+    lines = []
+    measured = [
+        comparison.outcome for comparison in validation.comparisons if isinstance(comparison.outcome, Measurement)
+    ]
+    reasons = dict.fromkeys(measurement.counters for measurement in measured if not measurement.has_counters)
     for reason in reasons:
-        count = sum(one.counters == reason for one in measured)
-        told.append(f"No counters for {count} of {len(measured)} points, time only: {reason}")
-    loud = [one for one in measured if one.timing and one.timing.noise != "quiet"]
+        count = sum(measurement.counters == reason for measurement in measured)
+        lines.append(f"No counters for {count} of {len(measured)} points, time only: {reason}")
+    loud = [measurement for measurement in measured if measurement.timing and measurement.timing.noise != "quiet"]
     if loud:
-        told.append(f"{len(loud)} of {len(measured)} times are noisy; see the column `noise`.")
-    return [*told, *found.notes]
+        lines.append(f"{len(loud)} of {len(measured)} times are noisy; see the column `noise`.")
+    return [*lines, *validation.notes]
 
 
 def points_table(compared: Sequence[Comparison], width: int, color: bool = False) -> str:
     """One row a point: predicted (p), measured (m), and how far the prediction is off."""
 
     def errors(name: str) -> list[str]:
-        return [error_text(each.errors().get(name)) for each in compared]
+        return [error_text(comparison.errors().get(name)) for comparison in compared]
 
     def both(name: str) -> list[str]:
-        told = []
-        for each in compared:
-            pair = each.pairs.get(name)
-            told.append(f"{value_text(name, pair.predicted)} / {value_text(name, pair.measured)}" if pair else "")
-        return told
+        cells = []
+        for comparison in compared:
+            pair = comparison.pairs.get(name)
+            cells.append(f"{value_text(name, pair.predicted)} / {value_text(name, pair.measured)}" if pair else "")
+        return cells
 
     columns = [
-        Column(title="schedule", cells=[each.point.schedule for each in compared], left=True),
-        Column(title="problem", cells=[short_problem(each) for each in compared], left=True),
-        Column(title="config", cells=[short_config(each) for each in compared], left=True),
-        Column(title="L2", cells=[each.point.l2 for each in compared], left=True, rank=6),
+        Column(title="schedule", cells=[comparison.point.schedule for comparison in compared], left=True),
+        Column(title="problem", cells=[short_problem(comparison) for comparison in compared], left=True),
+        Column(title="config", cells=[short_config(comparison) for comparison in compared], left=True),
+        Column(title="L2", cells=[comparison.point.l2 for comparison in compared], left=True, rank=6),
         Column(title="time p / m", cells=both("time_s")),
         Column(title="error", cells=errors("time_s")),
-        Column(title="noise", cells=[_noise(each) for each in compared], left=True, rank=4),
+        Column(title="noise", cells=[_noise(comparison) for comparison in compared], left=True, rank=4),
         Column(title="clock error", cells=errors("clock_hz"), rank=5),
     ]
-    if any("hbm_read_bytes" in each.pairs for each in compared):
+    if any("hbm_read_bytes" in comparison.pairs for comparison in compared):
         columns += [
             Column(title="HBM read p / m", cells=both("hbm_read_bytes"), rank=2),
             Column(title="HBM read error", cells=errors("hbm_read_bytes")),
@@ -123,42 +126,40 @@ def points_table(compared: Sequence[Comparison], width: int, color: bool = False
     return table(columns, width, color)
 
 
-USUAL = {"cta_order": "m-fast", "kv_order": "forward", "warp_split": "q", "persistent": 0, "warp_specialize": 0}
-"""Values of options that go without saying."""
 SHORT = {"num_warps": "w", "num_stages": "s"}
 
 
-def short_problem(each: Comparison) -> str:
+def short_problem(comparison: Comparison) -> str:
     """A problem in one line, what most have left out."""
-    return each.point.problem.text.removesuffix(" no mask").replace(" fp16", "")
+    return comparison.point.problem.text.removesuffix(" no mask").replace(" fp16", "")
 
 
-def short_config(each: Comparison) -> str:
+def short_config(comparison: Comparison) -> str:
     """A configuration in a few characters, e.g. `128x64 w4 s3 head-fast`."""
-    config = {name: value for name, value in each.point.config_dict.items() if USUAL.get(name) != value}
+    config = {name: value for name, value in comparison.point.config_dict.items() if all_options()[name].usual != value}
     words = [f"{config.pop('block_m')}x{config.pop('block_n')}"]
     for name, value in config.items():
         words.append(value if isinstance(value, str) else f"{SHORT.get(name, name.replace('_', ' ') + ' ')}{value}")
     return " ".join(words)
 
 
-def _noise(each: Comparison) -> str:
-    timing = each.outcome.timing if isinstance(each.outcome, Measurement) else None
+def _noise(comparison: Comparison) -> str:
+    timing = comparison.outcome.timing if isinstance(comparison.outcome, Measurement) else None
     return timing.noise if timing else ""
 
 
-def statistics_table(found: Sequence[Statistic], width: int, color: bool = False) -> str:
+def statistics_table(statistics: Sequence[Statistic], width: int, color: bool = False) -> str:
     """One row a quantity: sizes of its relative errors over the points."""
-    ordered = sorted(found, key=lambda each: QUANTITIES.index(each.quantity))
+    ordered = sorted(statistics, key=lambda statistic: QUANTITIES.index(statistic.quantity))
     columns = [
-        Column(title="relative error of", cells=[NAMES[each.quantity] for each in ordered], left=True),
-        Column(title="points", cells=[str(each.points) for each in ordered]),
-        Column(title="median", cells=[size_text(each.median) for each in ordered]),
-        Column(title="mean", cells=[size_text(each.mean) for each in ordered]),
-        Column(title="95th percentile", cells=[size_text(each.p95) for each in ordered]),
-        Column(title="bias", cells=[error_text(each.bias) for each in ordered]),
-        Column(title="worst", cells=[error_text(each.worst_error) for each in ordered]),
-        Column(title="worst at", cells=[each.worst_key for each in ordered], left=True, rank=1),
+        Column(title="relative error of", cells=[NAMES[statistic.quantity] for statistic in ordered], left=True),
+        Column(title="points", cells=[str(statistic.points) for statistic in ordered]),
+        Column(title="median", cells=[size_text(statistic.median) for statistic in ordered]),
+        Column(title="mean", cells=[size_text(statistic.mean) for statistic in ordered]),
+        Column(title="95th percentile", cells=[size_text(statistic.p95) for statistic in ordered]),
+        Column(title="bias", cells=[error_text(statistic.bias) for statistic in ordered]),
+        Column(title="worst", cells=[error_text(statistic.worst_error) for statistic in ordered]),
+        Column(title="worst at", cells=[statistic.worst_key for statistic in ordered], left=True, rank=1),
     ]
     return table(columns, width, color)
 
@@ -168,14 +169,14 @@ def size_text(size: float) -> str:
     return error_text(size).removeprefix("+")
 
 
-def verdict_table(found: Sequence[Verdict], width: int, color: bool = False) -> str:
+def verdict_table(verdicts: Sequence[Verdict], width: int, color: bool = False) -> str:
     """One row a check: its limit, its target, its result."""
     columns = [
-        Column(title="check", cells=[each.rule.text for each in found], left=True),
-        Column(title="limit", cells=[limit_text(each, each.rule.must) for each in found]),
-        Column(title="target", cells=[limit_text(each, each.rule.aim) for each in found]),
-        Column(title="result", cells=[limit_text(each, each.value) for each in found]),
-        Column(title="", cells=[GRADE_TEXTS[each.grade] for each in found], left=True),
+        Column(title="check", cells=[verdict.rule.text for verdict in verdicts], left=True),
+        Column(title="limit", cells=[limit_text(verdict, verdict.rule.must) for verdict in verdicts]),
+        Column(title="target", cells=[limit_text(verdict, verdict.rule.aim) for verdict in verdicts]),
+        Column(title="result", cells=[limit_text(verdict, verdict.value) for verdict in verdicts]),
+        Column(title="", cells=[GRADE_TEXTS[verdict.grade] for verdict in verdicts], left=True),
     ]
     return table(columns, width, color)
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from ..kernels.launch.availability import missing_package
 from ..simulator.problems.attention import AttentionProblem
-from ..simulator.schedules.online_softmax import SOFTMAX_VARIANT
+from ..simulator.problems.softmax import SoftmaxProblem
+from ..simulator.schedules.contract import Schedule
 from ..simulator.schedules.registry import find_schedule
 
 SHAPES = ((5, 7), (64, 64), (64, 32), (64, 96), (33, 65), (70, 40), (1, 1), (1, 130), (130, 130))
@@ -25,8 +26,6 @@ ATTENTION = MappingProxyType(
     {"adapter": "attention", "rank": 4, "causal": "last", "shapes": SHAPES, "head_dims": [16], "products": "tf32"}
 )
 ROWS = MappingProxyType({"adapter": "softmax", "rank": 2, "lse": "none", "shapes": ROW_SHAPES})
-NAIVE_ROWS = MappingProxyType({"largest_score": 80.0})
-"""Without a maximum to subtract, exponentials of more than 88 overflow."""
 
 
 def names() -> tuple[str, ...]:
@@ -35,8 +34,7 @@ def names() -> tuple[str, ...]:
         return ()
     twinned = import_module("tilesight.kernels.launch.registry").twinned
     attention = [name for name in twinned() if find_schedule(name).problem is AttentionProblem]
-    rows = [f"{variant}_softmax" for variant in SOFTMAX_VARIANT.values if "online_softmax" in twinned()]
-    return (*attention, *rows)
+    return (*attention, *_row_kernels())
 
 
 def kernel(name: str) -> Callable[..., Any]:
@@ -44,16 +42,33 @@ def kernel(name: str) -> Callable[..., Any]:
     if name not in names():
         raise ValueError(f"kernel = {name!r}: must be one of {', '.join(names())}")
     arrays = "torch" if import_module("tilesight.kernels.launch.launch").interpreted() else "cuda"
-    if name.endswith("_softmax"):
-        function, declared = (
-            _rows(name.removesuffix("_softmax")),
-            ROWS | (NAIVE_ROWS if name == "naive_softmax" else {}),
-        )
+    if name in _row_kernels():
+        schedule, options = _row_kernels()[name]
+        function, declared = _rows(schedule, options), ROWS | _row_limits(schedule, options)
     else:
         function, declared = _attention(name), ATTENTION | _declared(name)
     function.softmax_laws = {**COMMON, **declared, "arrays": arrays}  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = name
     return function
+
+
+def _row_kernels() -> dict[str, tuple[Schedule, dict[str, Any]]]:
+    """Name -> the schedule of a row softmax and the options that choose it: one for each variant, where there are."""
+    kernels: dict[str, tuple[Schedule, dict[str, Any]]] = {}
+    for name in import_module("tilesight.kernels.launch.registry").twinned():
+        schedule = find_schedule(name)
+        if schedule.problem is SoftmaxProblem:
+            variants = schedule.options["softmax_variant"].values if "softmax_variant" in schedule.options else ()
+            kernels |= {f"{variant}_softmax": (schedule, {"softmax_variant": variant}) for variant in variants}
+            kernels |= {} if variants else {name: (schedule, {})}
+    return kernels
+
+
+def _row_limits(schedule: Schedule, options: dict[str, Any]) -> dict[str, Any]:
+    """The largest element that a kernel of a row softmax takes, where its module says that there is one."""
+    largest = getattr(import_module(f"tilesight.kernels.{schedule.name}"), "LARGEST_SCORES", {})
+    variant = options.get("softmax_variant")
+    return {"largest_score": largest[variant]} if variant in largest else {}
 
 
 def _declared(name: str) -> dict[str, Any]:
@@ -76,12 +91,11 @@ def _attention(name: str) -> Callable[..., Any]:
     return attention
 
 
-def _rows(variant: str) -> Callable[..., Any]:
-    run = import_module("tilesight.kernels.online_softmax").online_softmax
-    schedule = find_schedule("online_softmax")
+def _rows(schedule: Schedule, options: dict[str, Any]) -> Callable[..., Any]:
+    run = getattr(import_module(f"tilesight.kernels.{schedule.name}"), schedule.name)
 
     def softmax(x: Any, block_n: int = BLOCK_N) -> Any:
-        config = schedule.config(block_m=4, block_n=block_n, num_warps=4, softmax_variant=variant)
+        config = schedule.config(block_m=4, block_n=block_n, num_warps=4, **options)
         return run(x[None, None], config=config)[0, 0]
 
     return softmax

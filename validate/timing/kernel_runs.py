@@ -55,9 +55,9 @@ class KernelRun:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "KernelRun":
+    def from_dict(cls, entry: Mapping[str, Any]) -> "KernelRun":
         """The kernel of a JSON object. Raises: KeyError, TypeError: a field is missing or unknown."""
-        return cls(**{**told, "grid": tuple(told["grid"]), "block": tuple(told["block"])})
+        return cls(**{**entry, "grid": tuple(entry["grid"]), "block": tuple(entry["block"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +98,8 @@ def kernels_in(trace: Mapping[str, Any]) -> tuple[KernelRun, ...]:
     events = trace.get("traceEvents")
     if not isinstance(events, list):
         raise ValueError("trace: holds no traceEvents")
-    found = [_kernel(event) for event in events if event.get("cat") == KERNEL]
-    return tuple(sorted(found, key=lambda kernel: kernel.start_s))
+    runs = [_kernel(event) for event in events if event.get("cat") == KERNEL]
+    return tuple(sorted(runs, key=lambda kernel: kernel.start_s))
 
 
 def pass_of(kernels: Sequence[KernelRun], passes: int) -> Pass:
@@ -114,7 +114,10 @@ def pass_of(kernels: Sequence[KernelRun], passes: int) -> Pass:
     if rest or not length or any([kernel.name for kernel in row] != names for row in rows):
         raise ValueError(f"{len(kernels)} kernels are not {passes} equal passes")
     times = zip(*([kernel.time_s for kernel in row] for row in rows), strict=True)
-    gaps = [sum(max(0.0, later.start_s - (one.start_s + one.time_s)) for one, later in pairwise(row)) for row in rows]
+    gaps = [
+        sum(max(0.0, later.start_s - (sooner.start_s + sooner.time_s)) for sooner, later in pairwise(row))
+        for row in rows
+    ]
     return Pass(kernels=tuple(zip(names, map(median, times), strict=True)), gap_s=median(gaps))
 
 
@@ -135,14 +138,14 @@ def short_name(name: str) -> str:
 
 
 def _kernel(event: Mapping[str, Any]) -> KernelRun:
-    told = event["args"]
+    details = event["args"]
     return KernelRun(
         name=event["name"],
         start_s=event["ts"] * 1e-6,
         time_s=event["dur"] * 1e-6,
-        grid=tuple(told["grid"]),
-        block=tuple(told["block"]),
-        registers_per_thread=told["registers per thread"],
-        smem_bytes_per_cta=told["shared memory"],
-        stream=told["stream"],
+        grid=tuple(details["grid"]),
+        block=tuple(details["block"]),
+        registers_per_thread=details["registers per thread"],
+        smem_bytes_per_cta=details["shared memory"],
+        stream=details["stream"],
     )

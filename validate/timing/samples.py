@@ -69,11 +69,11 @@ def noise_of(samples_s: Sequence[float], confidence: float = CONFIDENCE) -> Nois
 
     Source: pyperf's warning (standard deviation of 10 % of the mean) and nvbench's convergence test (relative spread).
     """
-    found = median_of(samples_s, confidence)
-    scatter_s = NORMAL_PER_MAD * median(abs(sample - found.value_s) for sample in samples_s)
-    if scatter_s >= SCATTER_FRACTION * found.value_s:
+    middle = median_of(samples_s, confidence)
+    scatter_s = NORMAL_PER_MAD * median(abs(sample - middle.value_s) for sample in samples_s)
+    if scatter_s >= SCATTER_FRACTION * middle.value_s:
         return "unstable"
-    return "quiet" if found.width_fraction <= NARROW_FRACTION else "noisy"
+    return "quiet" if middle.width_fraction <= NARROW_FRACTION else "noisy"
 
 
 def sample_until_narrow(

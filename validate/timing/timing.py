@@ -68,10 +68,10 @@ def tare_s(track: Track, now: Callable[[], float] = time.monotonic) -> float:
     begin = now()
     while now() - begin < WARM_UP_S:
         track.lap(track.nothing, samples=1, repeats=1, cold=True)  # the flushes are the work that warms up
-    one = median(track.lap(track.nothing, samples=TARE_SAMPLES, repeats=1, cold=False).samples_s)
+    single = median(track.lap(track.nothing, samples=TARE_SAMPLES, repeats=1, cold=False).samples_s)
     samples = max(1, QUEUE_LAUNCHES // TARE_REPEATS)
     many = median(track.lap(track.nothing, samples=samples, repeats=TARE_REPEATS, cold=False).samples_s)
-    return max(0.0, one - (many - one) / (TARE_REPEATS - 1))
+    return max(0.0, single - (many - single) / (TARE_REPEATS - 1))
 
 
 def time_run(
@@ -107,19 +107,19 @@ def time_run(
         return [max(sample - tare, 0.0) / repeats for sample in laps[-1].samples_s]
 
     samples_s = sample_until_narrow(batch, most=MOST_SAMPLES, cap_s=cap_s, now=now)
-    found = median_of(samples_s)
+    middle = median_of(samples_s)
     span_s = sum(lap.span_s for lap in laps)
     clock_hz = sum(lap.cycles for lap in laps) / span_s if span_s else 0.0
     return Timing(
         l2=l2,
-        median_s=found.value_s,
-        low_s=found.low_s,
-        high_s=found.high_s,
+        median_s=middle.value_s,
+        low_s=middle.low_s,
+        high_s=middle.high_s,
         confidence=CONFIDENCE,
         samples=len(samples_s),
         fastest_s=min(samples_s),
         slowest_s=max(samples_s),
         clock_hz=clock_hz,
-        cycles=found.value_s * clock_hz,
+        cycles=middle.value_s * clock_hz,
         noise="unstable" if any(lap.host_late for lap in laps) else noise_of(samples_s),
     )

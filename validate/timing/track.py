@@ -56,7 +56,7 @@ class Track:
     @property
     def held_bytes(self) -> int:
         """Device memory that the track itself holds, to be left out of a peak [B]."""
-        return allocated_bytes(each.nbytes for each in (self._flushed, *self._reads))
+        return allocated_bytes(buffer.nbytes for buffer in (self._flushed, *self._reads))
 
     def nothing(self) -> None:
         """Launch a kernel that does nothing."""

@@ -17,7 +17,7 @@ from .program import Items, Program
 from .sm_sharing import Sharing, begin_step, end_step, enter, leave
 from .spilled import pass_spilled
 from .tile_path import access_listed, access_tile
-from .walk import ADVANCE, AHEAD, COMPUTE, EXIT, FILL, IDLE, OWN, STORES, Ctas, next_move, take_item
+from .walk import ADVANCE, AHEAD, COMPUTE, EXIT, FILL, IDLE, NOT_PREFETCHED, STORES, Ctas, next_move, take_item
 
 NEXT_CTA = 0
 """The only element of `next_cta`."""
@@ -123,7 +123,7 @@ def _move_tiles(
         first, last = tiles.store_from, tiles.store_to
     for tile in range(first, last):
         asynchronous = program.tiles[tile].asynchronous == 1
-        if (prefetches and not asynchronous) or (move == OWN and asynchronous):
+        if (prefetches and not asynchronous) or (move == NOT_PREFETCHED and asynchronous):
             continue
         if program.tiles[tile].lists_at < 0:
             arrival = access_tile(memory, rates, program, tile, ctas.environment, slot, sm, time, move == STORES)

@@ -1,7 +1,7 @@
-"""The links that all SMs share: servers that take requests in order of time; and device memory, which is more.
+"""The links that all SMs share, and device memory. A link is a server: requests queue, in order of time.
 
-Device memory takes longer with pieces of rows, and where reads and writes take turns; and it is several servers, its
-*channels*: what lies together comes from a few of them, behind what others want there.
+Device memory is several servers, its *channels*. Data that lie together come from a few channels and queue there
+behind other requests. Short pieces of rows cost more than whole ones, and so do reads mixed with writes.
 """
 
 from typing import NamedTuple
@@ -167,7 +167,7 @@ def read_hbm(
 
 @inlined
 def write_hbm(free: np.ndarray, counter: np.ndarray, rates: Rates, size: int, cost: float, time: float) -> None:
-    """HBM writes: data can wait in L2 for a channel that has time; reads wait while HBM writes many in a row."""
+    """Write to HBM. No CTA stalls on it: data leave L2 when a channel is idle; reads queue behind runs of writes."""
     pieces = (size + rates.hbm_channel_bytes - 1) // rates.hbm_channel_bytes
     whole = _hbm_cycles(counter, rates, size, True, cost)
     counter[WRITING] = _writing(counter, rates, time) + whole / rates.hbm_writing_cycles

@@ -1,12 +1,13 @@
-"""CTAs share an SM: how fast each goes on while others compute beside it.
+"""CTAs share an SM: how fast each one computes while others compute at the same time.
 
-A step takes a lone CTA its length, and keeps each pipe of the SM busy for a part of it.
-While the CTAs that compute want no pipe for more than all of the time, each goes at its own speed;
-where they want one for longer, they are slowed until their shares of it add up to one, the older ones less.
-So whenever a CTA begins a step, or waits for data, the others' ends move.
+In: for each step its length (cycles of a CTA that has the SM to itself) and the share of that time for which it uses
+each pipe. Out: the speed of every CTA that computes, and with it the time at which its step ends.
+As long as no pipe is asked for more than 100 % of its cycles, every CTA runs at full speed. Where a pipe is
+oversubscribed, CTAs slow down until their shares of it add up to 100 %; older CTAs slow down less.
+So the end of a step moves whenever another CTA of the SM begins a step or stalls.
 
-Speeds follow from which step each CTA computes, by age, and from nothing else: the same few cases return for as long as
-a launch runs, so that what was worked out once is kept, and looked up (`cases`, `speeds`).
+Speeds depend on which step each CTA computes, from the oldest CTA to the youngest, and on nothing else. The same few
+combinations return throughout a launch, so speeds are computed once for each and looked up (`cases`, `speeds`).
 """
 
 from typing import NamedTuple
@@ -18,11 +19,11 @@ from ..jit import compiled, inlined
 NOTHING = -1
 """Element of `pending` of a CTA that computes nothing, and of a place without CTA."""
 ENOUGH = 1.0 + 1e-9
-"""A pipe that is wanted for no longer in a cycle slows nobody down."""
+"""A pipe that is used up to this share of its cycles slows no CTA down; the rest is rounding."""
 UNKNOWN = -1.0
 """Oversubscription of an SM whose CTAs' speeds have to be looked at; all others are 1 or more."""
 CASE_BITS = 12
-"""Of the number of a case that is kept; each takes the place of an older one."""
+"""Bits of a case's place in the table of speeds; a new case replaces the one in its place."""
 CASES = 1 << CASE_BITS
 MULTIPLIER = 0x9E3779B97F4A7C15
 """Odd, so that no two cases of up to 20 CTAs are likely to meet in 64 bits."""
@@ -48,7 +49,7 @@ class Sharing(NamedTuple):
         pending: int64 (SMs, places), the step that a CTA computes, or NOTHING.
         by_age: int64 (SMs, places + 1), places of an SM's CTAs from the oldest on; last, how many there are.
         progress: records of `PROGRESS`, (SMs, places).
-        oversubscription: float64 (SMs,), how long in a cycle CTAs want the pipe that they want most, at least 1.
+        oversubscription: float64 (SMs,), demand for the busiest pipe over its capacity, at least 1.
         cases: uint64 (CASES,), steps by age whose speeds are known.
         speeds: float64 (CASES, places + 1), speeds by age; last, the oversubscription.
         due: float64 (SMs, places), when each CTA's next event is.
@@ -116,7 +117,7 @@ def end_step(sharing: Sharing, sm: int, place: int, time: float) -> None:
 
 @inlined
 def _share_out(sharing: Sharing, sm: int, time: float) -> None:
-    """A CTA has begun to compute beside others, or has stopped: all go on at new speeds."""
+    """A CTA of the SM has begun or ended a step: set the speeds and the ends of all that compute."""
     by_age, pending = sharing.by_age, sharing.pending
     count = by_age[sm, -1]
     key = np.uint64(count)
@@ -146,7 +147,7 @@ def _share_out(sharing: Sharing, sm: int, time: float) -> None:
 def _work_out_speeds(
     uses: np.ndarray, slowdown: np.ndarray, pending: np.ndarray, by_age: np.ndarray, speeds: np.ndarray
 ) -> None:
-    """Speeds of the CTAs of an SM that compute, so that no pipe gives more than all of its time.
+    """Speeds of the CTAs of an SM that compute, such that no pipe is used for more than 100 % of its cycles.
 
     Args:
         pending, by_age: of the SM.

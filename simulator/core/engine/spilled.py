@@ -1,8 +1,8 @@
-"""Spilled registers on their way through L2: a slot's own granules, behind those of all tensors.
+"""Spilled registers in L2: each slot has granules of its own, numbered behind those of all tensors.
 
-A step writes granules without fetching them; those that it reads before must be there.
-What the registers take of the links of L2 stands in the costs of the step; here they take room in it,
-drive out others, are driven out themselves, and come back from HBM.
+A step reloads granules, which must be present, and stores others, which it does not fetch first.
+The time that this traffic takes on the links of L2 is part of the step's cost; here it takes room in L2,
+evicts other data, is evicted itself, and is fetched again from HBM.
 """
 
 from ..jit import inlined
@@ -17,13 +17,13 @@ from .memory import Memory, near_partition
 def pass_spilled(
     memory: Memory, rates: Rates, slot: int, sm: int, spilled: int, reloaded: int, time: float
 ) -> float:  # fmt: skip
-    """Granules of a slot go to L2, and come from there.
+    """Store and reload the spilled registers of the step of a slot.
 
     Args:
         spilled, reloaded: a bit for each granule that the step writes, and that it reads before.
 
     Returns:
-        When those are there that it reads.
+        When the reloaded granules have arrived.
     """
     l2, free, counter = memory.l2, memory.free, memory.counter
     parts, near = rates.partitions, near_partition(rates, sm)
@@ -39,14 +39,14 @@ def pass_spilled(
             first = scatter(granule) % parts
             last, share = first + 1, rates.spilled_bytes
         for home in range(first, last):
-            own, group = copy_of(parts, granule, home, home), list_of(l2, parts, home, granule)
+            home_copy, group = copy_of(parts, granule, home, home), list_of(l2, parts, home, granule)
             written = 0
-            if reads and not is_present(l2, own) and memory.windows[granule] == 1:
-                done = max(done, read_hbm(free, counter, rates, own, share, 1, 1.0, time) + rates.hbm_latency)
+            if reads and not is_present(l2, home_copy) and memory.windows[granule] == 1:
+                done = max(done, read_hbm(free, counter, rates, home_copy, share, 1, 1.0, time) + rates.hbm_latency)
                 if not writes:
-                    written += insert(l2, group, own, share)
+                    written += insert(l2, group, home_copy, share)
             elif not writes:
-                touch(l2, group, own)
+                touch(l2, group, home_copy)
             if writes:
                 written += keep_written(l2, parts, granule, near, home, share)
             if written > 0:

@@ -1,8 +1,7 @@
 """The path of a tile: L1, coalescer, near L2 partition, fabric, far partition, HBM; and back.
 
 A *granule* is the unit of residency: a rectangle that all launches touch as a whole (chunks), or a 128-byte line.
-Of tensors with too many of them, one of `sampling_stride` along a row stands for all, the next one over in the next
-row.
+Of a tensor with too many granules, one in `sampling_stride` along a row stands for all, in each row another.
 A granule is homed in every partition by an equal share (chunks: lines interleave finely) or in one by hash (lines).
 An SM reads through its own partition; what is homed elsewhere comes over the fabric and leaves a copy in the near one.
 Every link is a server: it takes requests in order of time, one after the other, at its bandwidth.
@@ -63,7 +62,7 @@ def access_listed(
     memory: Memory, rates: Rates, program: Program, number: int, environment: np.ndarray, slot: int, sm: int,
     time: float, store: bool,
 ) -> float:  # fmt: skip
-    """The same for a tile in pieces, whose origins are listed; nothing of them is looked for in L1."""
+    """The same for a tile in pieces, whose origins are listed; they bypass L1."""
     tile = program.tiles[number]
     row = col = 0
     at = tile.lists_base + environment[slot, tile.lists_at]
@@ -150,7 +149,7 @@ def _read_granule(
     memory: Memory, rates: Rates, granule: int, size: int, stride: int, cost: float, latency: float, sm: int,
     time: float,
 ) -> float:  # fmt: skip
-    """An SM reads a granule through coalescer and L2. Args: as `_fetch`. Returns: when it is at the SM's port."""
+    """An SM reads a granule through coalescer and L2. Args: as `_fetch`. Returns: when it arrives at the SM's port."""
     l2, ready, free, asked, counter = memory.l2, memory.ready, memory.free, memory.asked, memory.counter
     unit = sm // rates.coalescer_sms
     slot = scatter(granule) & (len(asked) - 1)
@@ -204,21 +203,23 @@ def _fetch(
         When it is there.
     """
     parts = rates.partitions
-    group, own = list_of(l2, parts, home, granule), copy_of(parts, granule, home, home)
+    group, home_copy = list_of(l2, parts, home, granule), copy_of(parts, granule, home, home)
     done = time
     written = 0
     if home != near:
         counter[FABRIC] += share
         done = serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte) + rates.fabric_latency
-    if home != near and is_present(l2, own):
-        touch(l2, group, own)
+    if home != near and is_present(l2, home_copy):
+        touch(l2, group, home_copy)
     else:
         # Lines that lie together come from one channel, as a chunk's do.
-        block = own if rates.interleaved else granule * LINE_BYTES // (parts * rates.hbm_channel_bytes) * parts + home
+        block = (
+            home_copy if rates.interleaved else granule * LINE_BYTES // (parts * rates.hbm_channel_bytes) * parts + home
+        )
         arrival = read_hbm(free, counter, rates, block, share, stride, cost, time) + latency
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
-        written += insert(l2, group, own, share)
-    if home != near and l2.entries[own, STATE] != DIRTY:
+        written += insert(l2, group, home_copy, share)
+    if home != near and l2.entries[home_copy, STATE] != DIRTY:
         written += insert(l2, list_of(l2, parts, near, granule), copy_of(parts, granule, near, home), share)
     if written > 0:
         write_hbm(free, counter, rates, written, 1.0, time)
@@ -232,7 +233,7 @@ def _write_granule(
 ) -> None:  # fmt: skip
     """An SM writes a granule to its home, and keeps a copy in its own partition; other copies are dropped.
 
-    What this drives out of L2 takes as long to write as this would: it comes from the same stream as a rule.
+    What this evicts from L2 is written to HBM at the same cost, as it usually belongs to the same stream of stores.
 
     Args:
         size: of the granule [B].

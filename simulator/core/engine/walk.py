@@ -1,7 +1,8 @@
-"""How a CTA goes through its program: which tiles it moves next, when it computes, and when it waits.
+"""How a CTA goes through its program: which tiles it moves next, when it computes, and when it stalls.
 
-At each of its events a CTA makes one move after the other until it computes a step, waits, or ends.
-A move is a set of tiles that go between the SM and memory; what comes after it depends on when these are there.
+At an event of a CTA the event loop asks `next_move` again and again, until the CTA computes a step, stalls or ends.
+A move is a set of tiles to load or store. In: the move just made and the time at which its last tile arrives. Out: the
+next move, or how long the CTA stalls.
 """
 
 from typing import NamedTuple
@@ -12,17 +13,17 @@ from ..jit import inlined
 from .program import CONSTANT, END, LOOP, STEP, Items, Program
 
 IDLE, ADVANCE, LOADED, PREFETCH, PREFETCHED, BODY = range(6)
-"""Phases of a slot. IDLE: no CTA. ADVANCE: it goes on at its instruction. LOADED: the tiles of a step are there that it
-has waited for. In an iteration of a pipelined loop: PREFETCH, it first asks for tiles of a later one; PREFETCHED, the
-tiles are there that it asked for so many iterations before; BODY, those are there that it loads itself."""
+"""Phases of a slot. IDLE: it has no CTA. ADVANCE: the CTA goes on at its instruction. LOADED: the loads of the step for
+which it stalled have arrived. In an iteration of a pipelined loop: PREFETCH, it issues the loads of a later iteration;
+PREFETCHED, the loads that were issued for this iteration have arrived; BODY, so have those that are not prefetched."""
 
-STORES, LOADS, FILL, AHEAD, OWN, COMPUTE, SLEEP, EXIT = range(8)
-"""Moves: stores of the step before; all loads of a step; prefetches that a pipelined loop begins with, and the one of
-an iteration for a later one; loads of an iteration that are not prefetched. The last three move nothing, and end the
-event: the step is computed; the CTA waits until a time; the CTA has ended."""
+STORES, LOADS, FILL, AHEAD, NOT_PREFETCHED, COMPUTE, SLEEP, EXIT = range(8)
+"""Moves. STORES: of the step before. LOADS: all of a step. FILL: prefetches with which a pipelined loop begins. AHEAD:
+the prefetch of an iteration for a later one. NOT_PREFETCHED: the other loads of an iteration. The last three move no
+tiles and end the event. COMPUTE: the step is computed. SLEEP: the CTA stalls until a time. EXIT: it has ended."""
 
 RING = 16
-"""Arrivals that are kept of a pipelined loop: more than it has stages."""
+"""Iterations whose arrival times are kept for a pipelined loop; more than it has stages."""
 TRIP, TRIPS = 0, 1
 """Elements of `Ctas.trips`."""
 
@@ -84,7 +85,7 @@ def take_item(ctas: Ctas, items: Items, slot: int, item: int) -> None:
 def next_move(
     program: Program, ctas: Ctas, items: Items, slot: int, move: int, step: int, ahead: int, there: float, time: float
 ) -> Next:
-    """What a CTA does after a move whose tiles are there at a time.
+    """The next move of a CTA, once the time is known at which the tiles of its last move arrive.
 
     Args:
         move, step, ahead: as in `Next`.
@@ -101,14 +102,14 @@ def next_move(
         return _begin_iteration(program, ctas, slot, step, time)
     # A step that waits for its loads one after the other waits so many times as long.
     loaded = time + program.steps[step].waits * (there - time)
-    if move == OWN:
-        return _after_own_loads(program, ctas, slot, step, loaded, time)
+    if move == NOT_PREFETCHED:
+        return _after_last_loads(program, ctas, slot, step, loaded, time)
     return _after_loads(ctas, slot, step, loaded, time)
 
 
 @inlined
 def _after_stores(program: Program, ctas: Ctas, items: Items, slot: int, time: float) -> Next:
-    """What the step before has computed is stored: go on by the slot's phase."""
+    """The stores of the step before are issued: go on by the slot's phase."""
     state = ctas.slots[slot]
     if state.phase == LOADED:
         state.pc += 1
@@ -128,7 +129,7 @@ def _after_stores(program: Program, ctas: Ctas, items: Items, slot: int, time: f
 
 @inlined
 def _after_loads(ctas: Ctas, slot: int, step: int, loaded: float, time: float) -> Next:
-    """All tiles of a step have been asked for, and are there at `loaded`."""
+    """All loads of a step are issued; the last arrives at `loaded`."""
     state = ctas.slots[slot]
     if loaded > time:
         state.current = step
@@ -140,7 +141,7 @@ def _after_loads(ctas: Ctas, slot: int, step: int, loaded: float, time: float) -
 
 @inlined
 def _after_fill(program: Program, ctas: Ctas, slot: int, step: int, ahead: int, there: float, time: float) -> Next:
-    """A pipelined loop has prefetched for iteration `ahead`: on to the next, until all its stages are filled."""
+    """The prefetch of iteration `ahead` is issued: on to the next one, until every stage has its tiles in flight."""
     state = ctas.slots[slot]
     loop = state.current
     ctas.arrivals[slot, ahead] = there
@@ -153,7 +154,7 @@ def _after_fill(program: Program, ctas: Ctas, slot: int, step: int, ahead: int, 
 
 @inlined
 def _begin_iteration(program: Program, ctas: Ctas, slot: int, step: int, time: float) -> Next:
-    """An iteration of a pipelined loop, once it has asked for tiles of a later one."""
+    """An iteration of a pipelined loop, once its prefetch for a later one is issued."""
     state = ctas.slots[slot]
     trip = ctas.trips[slot, state.current, TRIP]
     _count_to(program, ctas, slot, state.current, trip)
@@ -161,12 +162,12 @@ def _begin_iteration(program: Program, ctas: Ctas, slot: int, step: int, time: f
         return _compute_iteration(program, ctas, slot, step, time)
     state.phase = PREFETCHED
     until = ctas.arrivals[slot, trip % RING]
-    return Next(OWN if until <= time else SLEEP, step, 0, until)
+    return Next(NOT_PREFETCHED if until <= time else SLEEP, step, 0, until)
 
 
 @inlined
-def _after_own_loads(program: Program, ctas: Ctas, slot: int, step: int, loaded: float, time: float) -> Next:
-    """An iteration of a pipelined loop has asked for what it did not prefetch, and has it at `loaded`."""
+def _after_last_loads(program: Program, ctas: Ctas, slot: int, step: int, loaded: float, time: float) -> Next:
+    """The loads of an iteration that are not prefetched are issued; the last arrives at `loaded`."""
     ctas.slots[slot].phase = BODY
     if loaded <= time:
         return _compute_iteration(program, ctas, slot, step, time)
@@ -175,7 +176,7 @@ def _after_own_loads(program: Program, ctas: Ctas, slot: int, step: int, loaded:
 
 @inlined
 def _compute_iteration(program: Program, ctas: Ctas, slot: int, step: int, time: float) -> Next:
-    """All tiles of an iteration of a pipelined loop are there."""
+    """All tiles of an iteration of a pipelined loop have arrived: compute it."""
     state = ctas.slots[slot]
     loop = state.current
     ctas.trips[slot, loop, TRIP] += 1

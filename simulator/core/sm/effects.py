@@ -1,4 +1,4 @@
-"""What an instruction does beside taking its pipe: memory (`memory_pipe`), bulk copies, matmuls, barriers."""
+"""What an instruction does beyond occupying its pipe: memory (`memory_pipe`), bulk copies, matmuls, barriers."""
 
 import numpy as np
 
@@ -39,10 +39,10 @@ def _mbarrier(
     state: State, instruction: SmInstruction, warp: int, slot: int, now: float, finish: float, latencies: Latencies,
     leads: bool,
 ) -> float:  # fmt: skip
-    """EXPECT, BULK_COPY, MBARRIER_WAIT, ARRIVE.
+    """Execute EXPECT, BULK_COPY, MBARRIER_WAIT or ARRIVE.
 
     Returns:
-        When it is done: for a wait that goes by what has been announced so far, when that is there.
+        When it is done; for a wait on the copies announced so far, when the last of them arrives.
     """
     kind = instruction.kind
     if kind == MBARRIER_WAIT:
@@ -79,7 +79,7 @@ def _mbarrier(
 def _arrive_at_barrier(
     state: State, instruction: SmInstruction, warp: int, slot: int, width: int, now: float, latencies: Latencies
 ) -> None:
-    """A warp arrives at a named barrier; the last one that it waits for releases all."""
+    """A warp arrives at a named barrier; the last arrival releases all warps that wait there."""
     barrier, expected = instruction.barrier, instruction.barrier_warps
     if expected == 0:
         expected = state.running[slot]
@@ -100,14 +100,14 @@ def _arrive_at_barrier(
 
 @inlined
 def _commit_copies(state: State, warp: int, time: float) -> None:
-    """A group of copies, or of bulk stores, ends; it is done at `time`."""
+    """Commit a group of copies or of bulk stores, which completes at `time`."""
     state.group_time[warp, state.groups[warp] % RING] = time
     state.groups[warp] += 1
 
 
 @inlined
 def _issue_matmul(state: State, commits: bool, i: int, warp: int, group: int, width: int) -> None:
-    """A warp issues a matmul of its warpgroup, which queues for the tensor cores once all its warps have."""
+    """A warp issues a wgmma; once all warps of the warpgroup have, it queues for the tensor cores."""
     number = state.issued[warp]
     state.issued[warp] += 1
     if commits:
@@ -125,7 +125,7 @@ def _issue_matmul(state: State, commits: bool, i: int, warp: int, group: int, wi
 
 @inlined
 def _hold_scoreboard(state: State, warp: int, board: int, until: float, i: int) -> None:
-    """A scoreboard of a warp is not free before `until`, because of instruction `i`."""
+    """Instruction `i` holds a scoreboard of a warp until `until`."""
     if board >= 0 and until > state.scoreboards[warp, board, 0]:
         state.scoreboards[warp, board, 0] = until
         state.scoreboards[warp, board, 1] = i
@@ -136,7 +136,7 @@ def take_effect(
     state: State, code: np.ndarray, i: int, warp: int, slot: int, group: int, width: int, now: float,
     latencies: Latencies,
 ) -> None:  # fmt: skip
-    """An instruction has issued: what it brings about, and when its scoreboards are free.
+    """An instruction has issued: apply its effects and set when its scoreboards are released.
 
     Args:
         i: its number in the code.

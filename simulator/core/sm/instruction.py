@@ -1,4 +1,4 @@
-"""What an instruction is to the simulation of an SM: its kind, its pipe, what it waits for and what it takes.
+"""An instruction as the SM simulation sees it: kind, pipe, scoreboards, latencies, and the resources that it takes.
 
 `sm.followed` makes a table of them from machine code.
 """
@@ -10,8 +10,8 @@ import numpy as np
 
 # Kinds. What needs no more than its pipe is PLAIN.
 PLAIN, SHARED, LOAD, REUSED_LOAD, STORE, COPY, COPY_COMMIT, COPY_WAIT = range(8)
-"""SHARED reads or writes shared memory. LOAD comes from beyond L1; REUSED_LOAD is of lines that its warp has loaded
-before, which L1 has or is about to get; STORE goes through L1 to L2. COPY is LDGSTS, from beyond L1 to shared memory;
+"""SHARED reads or writes shared memory. LOAD misses L1; REUSED_LOAD loads lines that its warp has loaded before, which
+hit L1 or are in flight; STORE goes through L1 to L2. COPY is LDGSTS, from beyond L1 to shared memory;
 COPY_COMMIT ends a group of copies or bulk stores, COPY_WAIT waits for groups."""
 MATMUL, MATMUL_WAIT, BARRIER = range(8, 11)
 """A warpgroup's asynchronous matmul (wgmma), the wait for groups of them, and a named barrier of the CTA."""

@@ -8,10 +8,10 @@ Time is a real number of cycles, and goes from issue to issue: nothing happens i
 Fixed latencies are the compiler's (stall counts). What has no fixed latency releases a scoreboard here.
 A warpgroup's matmul (wgmma) starts when its four warps have issued it and the tensor cores are free, and runs on beside
 them: it reads operands from shared memory, and takes most of the register port of its sub-cores.
-What it leaves of the port is a token bucket (*port credit*): a few instructions issue back to back, more of them at the
-rate that is left. A long row of instructions without a gap delays the matmul instead.
-Of warps that could issue at the same time, the one that issued last goes on, else the oldest does; in front of a full
-queue of memory instructions they take turns.
+Other instructions share the rest of the port through a token bucket (*port credit*): a few of them issue back to back,
+then one at a time at the remaining rate. A long run of instructions without a gap delays the matmul instead.
+Of warps that could issue at the same time, the one that issued last goes on, else the oldest does (greedy then oldest);
+in front of a full queue of memory instructions they take turns.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ from .warps import go_on, start_cta
 
 @inlined
 def _count_rest(state: State, begin: float, end: float, latencies: Latencies) -> None:
-    """Tensor cores work from `begin` to `end`: how long have they rested before?"""
+    """Record that the tensor cores are busy from `begin` to `end`, and how long they were idle before."""
     sm = state.sm[0]
     pause = begin - sm.tensor_end - latencies.clock_rest
     if pause > 0.0:
@@ -55,13 +55,13 @@ def _count_rest(state: State, begin: float, end: float, latencies: Latencies) ->
 
 @inlined
 def _evenly(number: int) -> float:
-    """A number between -1 and 1 for each: steps of a multiplicative hash, evenly spread, which balance."""
+    """A number between -1 and 1 for each argument: a multiplicative hash, evenly spread, with mean 0."""
     return ((number * 2654435761 >> 12) & 255) / 127.5 - 1.0
 
 
 @inlined
 def _save_port_credit(state: State, left: float, latencies: Latencies) -> None:
-    """What each sub-core may put through its register port is known now, before that port's share changes."""
+    """Bring each sub-core's port credit up to date, before the rate at which it grows changes."""
     clock = state.sm[0].clock
     for core in range(SUB_CORES):
         state.credit[core] = port_credit(state, core, clock, left, latencies.port_credit)
@@ -70,7 +70,7 @@ def _save_port_credit(state: State, left: float, latencies: Latencies) -> None:
 
 @inlined
 def _start_matmul(state: State, code: np.ndarray, latencies: Latencies, per_cta: int) -> None:
-    """The next matmul begins; it lasts longer where shared memory cannot bring its operands in time.
+    """Start the next matmul; it takes longer where shared memory cannot deliver its operands in time.
 
     Args:
         per_cta: warpgroups of a CTA.
@@ -99,7 +99,7 @@ def _start_matmul(state: State, code: np.ndarray, latencies: Latencies, per_cta:
 
 @inlined
 def _end_matmul(state: State, latencies: Latencies, per_cta: int) -> None:
-    """The matmul that runs ends, and its warpgroup may go on."""
+    """End the running matmul and release its warpgroup."""
     sm = state.sm[0]
     head = sm.queue_head % QUEUED
     _save_port_credit(state, sm.port_left, latencies)
@@ -114,9 +114,9 @@ def _end_matmul(state: State, latencies: Latencies, per_cta: int) -> None:
 
 @inlined
 def _goes_first(state: State, warp: int, other: int, core: int, queues: bool) -> bool:
-    """Greedy, then oldest: on an H200, CTAs of one SM are the faster the older they are (decision 0010).
+    """Whether one warp has priority over another: greedy, then oldest, as on an H200 (decision 0010).
 
-    But in front of a full queue of memory instructions warps take turns: two of a sub-core store at the same pace.
+    In front of a full queue of memory instructions warps take turns, so that two of a sub-core store at the same rate.
 
     Args:
         queues: both wait for a place there.
@@ -160,7 +160,7 @@ def _choose(state: State, code: np.ndarray, latencies: Latencies, core: int) -> 
 
 @inlined
 def _look_at_woken(state: State, code: np.ndarray, width: int, per_cta: int, latencies: Latencies) -> None:
-    """Where what a slot's warps wait for has changed: when may each of them issue?"""
+    """For slots whose barriers or copies have changed: work out anew when each of their warps may issue."""
     for slot in range(len(state.wake)):
         if state.wake[slot]:
             state.wake[slot] = 0
@@ -173,7 +173,7 @@ def _look_at_woken(state: State, code: np.ndarray, width: int, per_cta: int, lat
 
 @inlined
 def _count_stalls(state: State, pipe: int, i: int, warp: int, core: int, now: float) -> float:
-    """Why it took so long since the warp's last instruction. Returns: when its pipe was free for it."""
+    """Attribute the cycles since the warp's last issue to stall reasons. Returns: when its pipe was free for it."""
     state.issues[i] += 1
     fixed = min(state.earliest[warp], now)
     state.stalls[i, state.reasons[warp, 1]] += max(0.0, fixed - state.last_issue[warp] - 1.0)

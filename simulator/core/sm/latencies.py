@@ -1,10 +1,10 @@
-"""What an SM takes beyond single instructions, as the compiled simulation takes it (`sm.machine` fills it)."""
+"""Latencies and rates of an SM that belong to no single instruction; `sm.machine` fills them in for a device."""
 
 from typing import NamedTuple
 
 
 class Latencies(NamedTuple):
-    """What an SM takes beyond single instructions. Cycles, unless another unit is named.
+    """Latencies and rates of an SM that belong to no single instruction. In cycles, unless another unit is named.
 
     Args:
         load: of a load from beyond L1 to registers.
@@ -13,17 +13,17 @@ class Latencies(NamedTuple):
         fill_per_line: shared memory takes each line that arrives from L2 for a cycle; the line itself takes so long.
         store_per_line: each line takes so long on its way out to L2.
         copy_after_store: a TMA load sets out so much later than the stores before it have left.
-        barrier_arrival: of each warp that arrives at a barrier, one after the other.
+        barrier_arrival: of each warp at a barrier; arrivals are serialised.
         barrier_release: from the last arrival to the release.
         matmul_release: from the end of a matmul to the release of a warp that waits for it.
         matmul_queue: matmuls that a warpgroup may have issued and not started.
         port_share: share of its sub-core's register port that a tensor core takes under wgmma.
-        port_credit: instructions for which it can put off its own reads of that port.
+        port_credit: instructions that may issue back to back beside wgmma, before its reads of the port stall them.
         port_run: instructions of one warp without a gap after which it puts them off for all that follow, ...
         port_run_factor: ... so many times as long as they take.
         replacement: from a CTA's end to the start of the next one in its place.
-        clock_rest: without a matmul after which the clock rises.
-        matmul_jitter: share of its length by which a matmul is longer or shorter at most, all between alike often.
+        clock_rest: idle time of the tensor cores after which the clock rises.
+        matmul_jitter: largest deviation of a matmul from its length, as a share of it; uniformly distributed.
         short_restart: cost of a matmul after a pause in which the clock has only just risen, as a share of a whole one.
         full_restart: pause beyond `clock_rest` after which it costs a whole one.
         lsu_queue: memory instructions of a sub-core that wait in front of L1, in order; less than `LSU_RING`.

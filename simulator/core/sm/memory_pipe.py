@@ -1,4 +1,4 @@
-"""What memory instructions do on an SM: they come to L1 in order, sub-core by sub-core, and pass it beside matmuls."""
+"""Memory instructions of an SM: they reach L1 in order per sub-core, and share shared memory with matmuls."""
 
 import numpy as np
 
@@ -14,16 +14,16 @@ BEGUN_CYCLES = 1000.0
 
 @inlined
 def fill(state: State, sent: float, latency: float, lines: float, per_line: float, smem_cycles: float) -> float:
-    """Lines come from beyond L1, one after the other.
+    """Lines arrive from L2, one after the other.
 
     Args:
-        sent: when they are asked for.
+        sent: when they are requested.
         latency: until the first of them is there, if nothing else comes.
         per_line: cycles from one to the next.
         smem_cycles: that they take of shared memory.
 
     Returns:
-        When all are there.
+        When the last has arrived.
     """
     sm, arrival = state.sm[0], sent + latency
     if arrival > sm.fill_free:
@@ -36,7 +36,7 @@ def fill(state: State, sent: float, latency: float, lines: float, per_line: floa
 
 @inlined
 def _share_of_matmul(state: State, stores: bool, latencies: Latencies) -> float:
-    """Share of shared memory that the running matmul takes from others' stores, or from their reads."""
+    """Share of shared-memory bandwidth that the running matmul takes, seen by others' stores or by their reads."""
     share = state.sm[0].matmul_smem_share
     if not stores:
         share = max(share, latencies.matmul_smem_from_reads)
@@ -45,13 +45,13 @@ def _share_of_matmul(state: State, stores: bool, latencies: Latencies) -> float:
 
 @inlined
 def _beside_matmul(lines: float, beside: float, share: float) -> float:
-    """Cycles that lines take at shared memory where a matmul takes a share of it for `beside` cycles, and then none."""
+    """Cycles that lines take at shared memory while a matmul uses a share of it for `beside` cycles and then ends."""
     return min(lines / (1.0 - share), lines + beside * share)
 
 
 @inlined
 def delay_for_matmul(state: State, code: np.ndarray, width: int, latencies: Latencies) -> None:
-    """A matmul begins, and delays the lines that wait for shared memory.
+    """A matmul begins: delay the accesses that wait for shared memory.
 
     Args:
         width: warps of a CTA.
@@ -90,7 +90,7 @@ def delay_for_matmul(state: State, code: np.ndarray, width: int, latencies: Late
 
 @inlined
 def _last_at_l1(state: State, core: int) -> float:
-    """When the last memory instruction of a sub-core has come, or comes, to L1."""
+    """When the last memory instruction of a sub-core reaches L1."""
     last: float = state.lsu_done[core, (state.lsu_sent[core] - 1) & (LSU_RING - 1)]
     return last
 
@@ -104,9 +104,9 @@ def lsu_queue_free_at(state: State, core: int, latencies: Latencies) -> float:
 
 @inlined
 def _leave_lsu_queue(state: State, core: int, time: float, pipe: int, latencies: Latencies) -> None:
-    """An instruction comes to L1; as long as the queue in front of it is full, no other of its pipe issues.
+    """An instruction leaves the queue in front of L1; while that queue is full, nothing of its pipe can issue.
 
-    What goes elsewhere by that pipe (TMA, mbarriers) is held up with them, and does not wait in line.
+    Instructions of the pipe that go elsewhere (TMA, mbarriers) stall with it, but take no place in the queue.
     """
     if pipe == LSU:
         state.lsu_done[core, state.lsu_sent[core] & (LSU_RING - 1)] = time
@@ -118,7 +118,7 @@ def _leave_lsu_queue(state: State, core: int, time: float, pipe: int, latencies:
 def access_smem(
     state: State, instruction: SmInstruction, warp: int, now: float, latencies: Latencies
 ) -> tuple[float, float]:
-    """SHARED, STORE, REUSED_LOAD: what passes shared memory, or L1, which is the same memory.
+    """Execute SHARED, STORE or REUSED_LOAD: accesses of shared memory, or of L1, which is the same memory.
 
     Returns:
         When the result is there; when its operands are read.
@@ -166,13 +166,13 @@ def access_smem(
 def access_l2(
     state: State, instruction: SmInstruction, warp: int, now: float, latencies: Latencies
 ) -> tuple[float, float]:
-    """LOAD, COPY: what comes from beyond L1.
+    """Execute LOAD or COPY: accesses that miss L1.
 
-    They leave behind what is stored, but for spilled registers. What goes to registers passes shared memory line by
-    line, like what is there, and waits for its turn when it comes; copies are written beside matmuls.
+    Stores of the SM go first, those of spilled registers apart. Data for registers pass shared memory line by line,
+    like hits, and queue there when they arrive; copies are written beside matmuls.
 
     Returns:
-        When the data are there; when the operands are read.
+        When the data have arrived; when the operands are read.
     """
     sm, kind = state.sm[0], instruction.kind
     core, lines = warp % SUB_CORES, instruction.smem_lines

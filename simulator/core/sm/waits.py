@@ -1,4 +1,4 @@
-"""What a warp waits for before its next instruction may issue."""
+"""When a warp's next instruction may issue: stall counts, scoreboards, barriers, groups of copies and matmuls."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from .state import COPIES, MATMUL_END, MATMUL_QUEUE, RING, SCOREBOARD, SCOREBOAR
 
 @inlined
 def find_ready(state: State, code: np.ndarray, warp: int, slot: int, group: int, latencies: Latencies) -> None:
-    """When a warp's next instruction may issue as far as the warp itself goes; infinite while nobody knows."""
+    """When a warp's next instruction may issue, its pipe and issue slot apart; infinite while that is unknown."""
     instruction = code[state.pc[warp]]
     time = state.earliest[warp]
     reason, producer = state.reasons[warp, 1], -1
@@ -63,16 +63,16 @@ def find_ready(state: State, code: np.ndarray, warp: int, slot: int, group: int,
 
 @inlined
 def end_of_matmul(state: State) -> float:
-    """When the last sub-core is done with the matmul that runs."""
+    """When the last sub-core finishes the running matmul."""
     ends = state.matmul_end
     return max(ends[0], ends[1], ends[2], ends[3])
 
 
 @inlined
 def port_credit(state: State, core: int, time: float, left: float, most: float) -> float:
-    """Instructions that a sub-core may put through the register port at once beside its tensor core.
+    """Instructions that a sub-core may issue back to back beside its tensor core, which shares the register port.
 
-    A token bucket: what the tensor core leaves of the port adds up, to `most` instructions.
+    A token bucket: it fills at the rate that the tensor core leaves of the port, up to `most` instructions.
     """
     credit: float = min(most, state.credit[core] + (time - state.credit_time[core]) * left)
     return credit

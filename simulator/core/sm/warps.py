@@ -1,4 +1,4 @@
-"""CTAs start and end, and their warps go on along their traces."""
+"""CTAs start and end, and their warps advance along their traces."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from .state import EXIT, FIXED, GROUP, LOG_MARK, LOG_SLOT, LOG_TIME, START, Stat
 
 @inlined
 def _log(state: State, slot: int, mark: int, time: float) -> None:
-    """Enter a mark; entries beyond the log's room are counted, so that the caller can tell and give it more."""
+    """Log a mark; entries beyond the log's room are counted, so that the caller can run again with more."""
     sm = state.sm[0]
     entry = sm.logged
     sm.logged += 1
@@ -57,7 +57,7 @@ def start_cta(state: State, trace: np.ndarray, roles: np.ndarray, slot: int) -> 
 def go_on(
     state: State, trace: np.ndarray, roles: np.ndarray, latencies: Latencies, warp: int, slot: int, now: float
 ) -> bool:
-    """A warp comes to its next instruction. Returns: whether it was the last warp of its CTA, and has ended."""
+    """Advance a warp to its next instruction. Returns: whether it was the last warp of its CTA, and has exited."""
     member = warp - slot * len(roles)
     state.pc[warp] += 1
     if state.pc[warp] < trace[state.stretch[warp], 1]:

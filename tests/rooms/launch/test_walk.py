@@ -5,10 +5,22 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tilesight.simulator.device.device import load_device
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.launch import walk
 from tilesight.simulator.launch.program import Loop, Step, Tensor, Tile, TileProgram, affine
-from tilesight.simulator.launch.walk import Access, accesses, moved_bytes, scaled, steps, tally, tally_items
+from tilesight.simulator.launch.walk import (
+    Access,
+    accesses,
+    moved_bytes,
+    reads_again,
+    scaled,
+    steps,
+    tally,
+    tally_items,
+)
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.resolve import launches_of
 
 
 def _program(rows: int, cols: int, *, tile_rows: int = 4, tile_cols: int = 16, outer: int = 1, backwards: bool = False):  # type: ignore[no-untyped-def]
@@ -115,3 +127,15 @@ def test_many_items_are_counted_in_pieces(monkeypatch) -> None:  # type: ignore[
     whole = tally(program)
     monkeypatch.setattr(walk, "ITEMS_AT_ONCE", 3)
     assert tally(program) == whole
+
+
+def test_what_an_inner_loop_walks_is_read_again_in_every_turn_of_the_outer() -> None:
+    """Rows and columns are two loops, yet each tile is read once; flash1, keys outside, walks Q for every key tile."""
+    nested, (outer,) = _program(8, 32), _program(8, 32).body
+    assert isinstance(outer, Loop)
+    assert reads_again(nested)
+    assert not reads_again(replace(nested, body=outer.body))
+    problem = AttentionProblem(batch=1, heads=1, seqlen_q=256, seqlen_k=256, head_dim=64)
+    launches = {name: launches_of(problem, name, None, load_device("h200")) for name in ("flash1", "flash2", "naive")}
+    again = {name: [reads_again(launch.program) for launch in pipeline] for name, pipeline in launches.items()}
+    assert again == {"flash1": [True], "flash2": [False], "naive": [False] * 3}

@@ -77,10 +77,10 @@ def test_a_fault_costs_its_law_only(fault: str, tmp_path: Path) -> None:
     """The laws before and after it pass, and the input that did it is told."""
     line, reason = FAULTS[fault]
     checked = _checked(tmp_path, line)
-    assert [found.law for found in checked.found] == list(LAWS)
-    assert [found.outcome for found in checked.found] == ["passed", "failed", "passed"]
-    assert checked.found[1].reason.startswith(reason)
-    assert "x" in checked.found[1].inputs and "'nan'" in checked.found[1].inputs["knob"]
+    assert [result.law for result in checked.results] == list(LAWS)
+    assert [result.outcome for result in checked.results] == ["passed", "failed", "passed"]
+    assert checked.results[1].reason.startswith(reason)
+    assert "x" in checked.results[1].inputs and "'nan'" in checked.results[1].inputs["knob"]
 
 
 def test_after_a_fault_of_the_gpu_the_process_is_not_used_again(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_after_a_fault_of_the_gpu_the_process_is_not_used_again(tmp_path: Path) 
     calls = tmp_path / "calls"
     line = f"open({str(calls)!r}, 'a').write(f'{{os.getpid()}} {{has_nan(x)}}\\n')\n    "
     checked = _checked(tmp_path, line + FAULTS["breaks the GPU"][0])
-    assert [found.outcome for found in checked.found] == ["passed", "failed", "passed"]
+    assert [result.outcome for result in checked.results] == ["passed", "failed", "passed"]
     seen = [call.split() for call in calls.read_text("utf-8").splitlines()]
     broken = [pid for pid, nan in seen if nan == "True"]
     assert len(broken) == 1
@@ -100,15 +100,15 @@ def test_what_the_function_prints_and_reads_is_kept_apart(tmp_path: Path) -> Non
     """Events go another way than prints, and whoever waits for input is told that there is none."""
     line = "print('{\"result\": 1}' * 100, flush=True); sys.stderr.write('x' * 10000); assert sys.stdin.read() == ''"
     checked = _checked(tmp_path, line, LAWS[:1])
-    assert [found.outcome for found in checked.found] == ["passed"]
+    assert [result.outcome for result in checked.results] == ["passed"]
 
 
 def test_a_function_that_always_dies_fails_every_law(tmp_path: Path) -> None:
     """At once, and with the reason; nothing passes that was not tried."""
     checked = _checked(tmp_path, "os._exit(3)")
     assert checked.declaration is None
-    assert {found.outcome for found in checked.found} == {"failed"}
-    assert checked.found[0].reason == "numpy: the process ended (status 3), on a plain input"
+    assert {result.outcome for result in checked.results} == {"failed"}
+    assert checked.results[0].reason == "numpy: the process ended (status 3), on a plain input"
 
 
 @pytest.mark.parametrize(

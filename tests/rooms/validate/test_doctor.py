@@ -107,10 +107,10 @@ def test_a_bare_machine_names_all_that_is_missing() -> None:
 )
 def test_each_thing_that_is_wrong_is_found(name: str, machine: Host, state: str, found: str) -> None:
     """With its state, what was found, and a remedy."""
-    seen = check(name, machine)
-    assert seen.state == state
-    assert seen.found.startswith(found)
-    assert seen.remedy
+    looked = check(name, machine)
+    assert looked.state == state
+    assert looked.seen.startswith(found)
+    assert looked.remedy
 
 
 def test_a_backend_that_falls_back_or_refuses_is_named() -> None:
@@ -122,7 +122,7 @@ def test_a_backend_that_falls_back_or_refuses_is_named() -> None:
         return told | {"sdpa-flash": ("math", ""), "sdpa-cudnn": ("", "sdpa-cudnn: No available kernel")}
 
     machine = host(kernels=kernels)
-    assert check("sdpa-flash", machine).found == "sdpa-flash fell back: math kernels ran"
+    assert check("sdpa-flash", machine).seen == "sdpa-flash fell back: math kernels ran"
     assert check("sdpa-cudnn", machine).remedy == "sdpa-cudnn: No available kernel"
     assert doctor.can_validate(doctor.examine(machine, PROBLEM))
 

@@ -71,7 +71,7 @@ def check_softmax(
             checked = runner.run(job, tick)
     except ValueError as error:
         raise BadInput(f"TARGET: {error}") from None
-    told = report.to_dict(checked, job)
-    show(render.to_json(told) if json else report.to_text(checked, job, text_width(), text_color()))
-    if told["failed"]:
+    result = report.to_dict(checked, job)
+    show(render.to_json(result) if json else report.to_text(checked, job, text_width(), text_color()))
+    if result["failed"]:
         raise typer.Exit(1)

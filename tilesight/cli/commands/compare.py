@@ -64,10 +64,10 @@ def compare(
         refuse_unread_shape(typed_options(context), schedules_named(schedules))
         plan(asked, schedules, chosen)
     announce_compiler()
-    found = []
+    scalings = []
     for name, device in devices.items():
         with progress(f"simulations for {name}" if len(devices) > 1 else "simulations") as tick:
-            one = compare_schedules(
+            scaling = compare_schedules(
                 asked,
                 lengths,
                 schedule=schedules,
@@ -78,14 +78,18 @@ def compare(
                 progress=tick,
                 **chosen,
             )
-        found.append(replace(one, device_name=name, notes=(*machine.notes(), *one.notes)))
+        scalings.append(replace(scaling, device_name=name, notes=(*machine.notes(), *scaling.notes)))
     if csv:
-        write_file(csv, render.to_csv(compare_rows(*found)))
+        write_file(csv, render.to_csv(compare_rows(*scalings)))
     if plot:
         from ...simulator.report.png import compare_png
 
-        write_file(plot, compare_png(found[0]))
-    show(render.to_json(compare_dict(*found)) if json else compare_text(*found, width=text_width(), color=text_color()))
+        write_file(plot, compare_png(scalings[0]))
+    show(
+        render.to_json(compare_dict(*scalings))
+        if json
+        else compare_text(*scalings, width=text_width(), color=text_color())
+    )
 
 
 def _lengths(text: str) -> list[int]:

@@ -33,7 +33,7 @@ def devices(
     if name is None:
         if set_:
             raise BadInput(f"--set {set_[0]!r}: name the device that it changes, e.g. tilesight devices h200 --set ...")
-        known = {each: load_device(each) for each in catalogue()}
+        known = {known_name: load_device(known_name) for known_name in catalogue()}
         show(render.to_json(devices_dict(known)) if json else devices_text(known, text_width(), text_color()))
         return
     full_name, device = device_given(name, set_)

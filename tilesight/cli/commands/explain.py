@@ -77,13 +77,13 @@ def explain(
     from ...simulator.display import render
     from ...simulator.report.explain import explain_dict, explain_text
 
-    found = door.explain_resolved(runs, device, l2=machine.l2 or "cold", overhead=machine.overhead)
-    notes = (*machine.notes(), remark, *found.prediction.notes)
-    found = replace(found, prediction=replace(found.prediction, device=name, notes=notes))
+    explanation = door.explain_resolved(runs, device, l2=machine.l2 or "cold", overhead=machine.overhead)
+    notes = (*machine.notes(), remark, *explanation.prediction.notes)
+    explanation = replace(explanation, prediction=replace(explanation.prediction, device=name, notes=notes))
     if json:
-        show(render.to_json(explain_dict(found, sass)))
+        show(render.to_json(explain_dict(explanation, sass)))
     else:
-        show(explain_text(found, device, sass, text_width(), text_color()))
+        show(explain_text(explanation, device, sass, text_width(), text_color()))
 
 
 def _explain_function(target: str, machine: ExplainMachine, time_limit_s: float, sass: bool, json: bool) -> None:
@@ -96,12 +96,12 @@ def _explain_function(target: str, machine: ExplainMachine, time_limit_s: float,
     from ...simulator.explain_kernels import explain_kernels
     from ...simulator.report.explain_kernels import kernels_explanation_dict, kernels_explanation_text
 
-    found = explain_kernels(outcome, device)
-    notes = (*machine.notes(), *found.prediction.notes)
-    found = replace(found, prediction=replace(found.prediction, notes=notes))
+    explanation = explain_kernels(outcome, device)
+    notes = (*machine.notes(), *explanation.prediction.notes)
+    explanation = replace(explanation, prediction=replace(explanation.prediction, notes=notes))
     if json:
-        show(render.to_json(kernels_explanation_dict(found, sass)))
+        show(render.to_json(kernels_explanation_dict(explanation, sass)))
     else:
-        show(kernels_explanation_text(found, sass, text_width(), text_color()))
-    if found.dominating is None:
+        show(kernels_explanation_text(explanation, sass, text_width(), text_color()))
+    if explanation.dominating is None:
         raise typer.Exit(1)

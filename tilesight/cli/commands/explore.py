@@ -100,7 +100,7 @@ def explore(
         resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled, workers=processes)
         announce_compiler()
         with progress(f"configurations on {name}" if len(devices) > 1 else "configurations") as tick:
-            one = door.explore(
+            exploration = door.explore(
                 asked,
                 schedule=schedules,
                 device=device,
@@ -112,19 +112,21 @@ def explore(
                 progress=tick,
                 **settings,
             )
-        launches = [launch for item in one.ranked if item.prediction for launch in item.prediction.launches]
-        every.append(replace(one, device_name=name, notes=(*notes, *of_use(remarks, launches), *one.notes)))
-    found = every[0]
+        launches = [launch for item in exploration.ranked if item.prediction for launch in item.prediction.launches]
+        every.append(
+            replace(exploration, device_name=name, notes=(*notes, *of_use(remarks, launches), *exploration.notes))
+        )
+    first = every[0]
     if csv:
         write_file(csv, render.to_csv(devices_rows(every)))
     if html:
         from ...simulator.report.html import explore_html
 
-        write_file(html, explore_html(found, made(context)))
+        write_file(html, explore_html(first, made(context)))
     if plot:
         from ...simulator.report.png import explore_png
 
-        write_file(plot, explore_png(found))
+        write_file(plot, explore_png(first))
     if len(every) > 1:
         show(
             render.to_json(devices_dict(every, top))
@@ -132,11 +134,11 @@ def explore(
             else devices_text(every, top or 5, text_width(), text_color())
         )
     elif triton_configs:
-        show(found.to_triton_configs(triton_configs))
+        show(first.to_triton_configs(triton_configs))
     elif json:
-        show(render.to_json(found.to_dict(top)))
+        show(render.to_json(first.to_dict(top)))
     else:
-        show(explore_text(found, top or 15, text_width(), text_color()))
+        show(explore_text(first, top or 15, text_width(), text_color()))
 
 
 def _named(schedules: list[str] | None) -> list[str]:

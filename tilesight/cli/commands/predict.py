@@ -43,13 +43,13 @@ def predict(
     check_outputs(html=html, trace=trace)
     devices = devices_given(device, set_)
     one_device(devices, trace=trace)
-    found = []
+    predictions = []
     for name, gpu in devices.items():
         outcome = simulated(
             target, name, gpu, set_, l2=l2, time_limit_s=time_limit, command="predict", record=trace is not None
         )
         prediction = outcome.prediction
-        found.append(replace(prediction, notes=(*set_notes(set_), *prediction.notes)))
+        predictions.append(replace(prediction, notes=(*set_notes(set_), *prediction.notes)))
         if trace and outcome.timeline:
             from ...simulator.report.perfetto import trace_of
 
@@ -62,12 +62,12 @@ def predict(
     if html:
         from ...simulator.report.kernels_html import kernels_html
 
-        write_file(html, kernels_html(found, target, made(context)))
+        write_file(html, kernels_html(predictions, target, made(context)))
     if json:
-        show(render.to_json(kernels_json(found)))
+        show(render.to_json(kernels_json(predictions)))
     elif csv:
-        show(render.to_csv(kernels_rows(found)))
+        show(render.to_csv(kernels_rows(predictions)))
     else:
-        show(kernels_text(found, text_width(), text_color()))
-    if not any(one.is_predicted for one in found):
+        show(kernels_text(predictions, text_width(), text_color()))
+    if not any(prediction.is_predicted for prediction in predictions):
         raise typer.Exit(1)

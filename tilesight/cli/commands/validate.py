@@ -146,19 +146,19 @@ def validate(
         asked, notes = asked_points(schedule, problem, config, only, full, seed, l2, chosen.device)
         header, rows = measured(asked, chosen, gpus, not no_counters, results, processes)
     others = bench.peers_of([row.point for row in rows], chosen) if peers else []
-    found = compared(header, rows, chosen, processes, notes)
+    validation = compared(header, rows, chosen, processes, notes)
     if html:
         from ...validate.report.html import validate_html
 
-        write_file(html, validate_html(found, made(context)))
+        write_file(html, validate_html(validation, made(context)))
     if page:
         from ...validate.report.page import page_text
 
-        write_file(page, page_text(found, read or results))
-    tell_all(found, rows, others, wanted)
+        write_file(page, page_text(validation, read or results))
+    tell_all(validation, rows, others, wanted)
     if results:
         say(f"wrote {results}")
-    judge(found, limits)
+    judge(validation, limits)
 
 
 def check_modes(typed: Given) -> None:
@@ -181,7 +181,7 @@ def limits_given(text: str | None) -> dict[str, float]:
     short = {name.removesuffix("_bytes").removesuffix("_hz").removesuffix("_s"): name for name in QUANTITIES}
     limits = {}
     for part in (text or "").split(",") if text is not None else []:
-        key, _, value = (each.strip() for each in part.partition("="))
+        key, _, value = (side.strip() for side in part.partition("="))
         name = key if key in QUANTITIES else short.get(key)
         if name is None:
             raise BadInput(f"--fail-on {part!r}: must be NAME=SIZE with a name of {', '.join(QUANTITIES)}")
@@ -222,7 +222,7 @@ def measured(
     with bad_input("gpus"):
         chosen = chosen_gpus(gpus, visible_gpus())
     try:
-        machines = open_bench(chosen, device.device, device.told, counted)
+        machines = open_bench(chosen, device.device, device.job, counted)
     except Died as death:
         raise BadInput(f"{death}; {DOCTOR}") from None
     header = Header(machine=machines.machine, device=device.name)
@@ -262,27 +262,27 @@ def compared(
     return Validation(header=header, device=device.device, comparisons=comparisons, notes=notes)
 
 
-def tell_all(found: "Validation", rows: Sequence["Row"], others: "Sequence[PeerRow]", wanted: Wanted) -> None:
+def tell_all(validation: "Validation", rows: Sequence["Row"], others: "Sequence[PeerRow]", wanted: Wanted) -> None:
     """Print the tables, and where there are peers, ours among them; or JSON."""
     from ...validate.experiments.peer_rows import ours, peers_dict, peers_text
     from ...validate.report.text import validate_text
 
     beside = [*ours(rows), *others] if others else []
-    told = found.to_dict() | ({"peers": peers_dict(beside)} if others else {})
+    document = validation.to_dict() | ({"peers": peers_dict(beside)} if others else {})
 
     def text() -> str:
-        own = validate_text(found, text_width(), text_color())
-        return f"{own}\n{peers_text(beside, text_width(), text_color())}" if others else own
+        table = validate_text(validation, text_width(), text_color())
+        return f"{table}\n{peers_text(beside, text_width(), text_color())}" if others else table
 
-    bench.tell(told, wanted, text)
+    bench.tell(document, wanted, text)
 
 
-def judge(found: "Validation", limits: dict[str, float]) -> None:
+def judge(validation: "Validation", limits: dict[str, float]) -> None:
     """Exit code 1 where a limit is broken, or nothing could be compared."""
     from ...validate.compare.verdict import failures
 
-    told = failures(found.comparisons, limits)
-    for line in told:
+    broken = failures(validation.comparisons, limits)
+    for line in broken:
         say(f"--fail-on: {line}")
-    if told or not found.trusted:
+    if broken or not validation.trusted:
         raise typer.Exit(1)

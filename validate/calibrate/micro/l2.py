@@ -39,10 +39,10 @@ def measure_sides(gpu: Gpu) -> Record:
     lines = np.arange(per_sm * gpu.sms, dtype=np.uint32)
     data = gpu.buffer("lines", 4 * gpu.l2_bytes)
     np.random.default_rng(1).shuffle(lines)
-    own = {sm: lines[sm * per_sm : (sm + 1) * per_sm] for sm in range(gpu.sms)}
+    lines_of_sm = {sm: lines[sm * per_sm : (sm + 1) * per_sm] for sm in range(gpu.sms)}
     scatter(gpu, data, {0: lines})
     gather(gpu, data, {0: np.concatenate([lines, pages_of(lines) + len(lines)])})
-    seen = first_and_second(gpu, data, own, touch=len(lines))
+    seen = first_and_second(gpu, data, lines_of_sm, touch=len(lines))
     return {
         "first": [seen[sm][0].tolist() for sm in range(gpu.sms)],
         "second": [seen[sm][1].tolist() for sm in range(gpu.sms)],
@@ -116,13 +116,13 @@ def measure_l2(gpu: Gpu, sides: list[list[int]], threshold_cycles: float, homes:
     attempt(record, "fill", lambda: {str(sms): _fill(gpu, data, every[:sms]) for sms in several})
     if len(sides) < 2:
         return record
-    own = [np.flatnonzero(homes == side).astype(np.uint32) for side in (0, 1)]
-    size = min(map(len, own))
-    near = deal(own[0][:size], sides[0]) | deal(own[1][:size], sides[1])
-    copied = deal(own[1][:size], sides[0]) | deal(own[0][:size], sides[1])
+    lines_at_home = [np.flatnonzero(homes == side).astype(np.uint32) for side in (0, 1)]
+    size = min(map(len, lines_at_home))
+    near = deal(lines_at_home[0][:size], sides[0]) | deal(lines_at_home[1][:size], sides[1])
+    copied = deal(lines_at_home[1][:size], sides[0]) | deal(lines_at_home[0][:size], sides[1])
     attempt(record, "near", partial(resident, gpu, data, near))
     attempt(record, "copied", partial(resident, gpu, data, copied))
-    parts = {share: [lines[: int(share * size)] for lines in own] for share in (0.25, 0.5, 0.75, 1.0)}
+    parts = {share: [lines[: int(share * size)] for lines in lines_at_home] for share in (0.25, 0.5, 0.75, 1.0)}
     attempt(record, "across", partial(_crossings, gpu, data, sides, parts, (0, 1)))
     attempt(record, "one_way", partial(_crossings, gpu, data, sides, parts, (0,)))
     attempt(record, "far_fraction", partial(_far_fraction, gpu, data, sides, parts[1.0], threshold_cycles))

@@ -202,7 +202,7 @@ def measure_beside(gpu: Gpu) -> Record:
 
     def pace(kernel: str, warps: int, products: bool, others: bool, instructions: int) -> tuple[float, float]:
         """Cycles per product, and per instruction of a sub-core; 0 for a side that rests."""
-        arguments = [values, results, *(np.int32(each) for each in (products, others, WINDOW_CYCLES, 1))]
+        arguments = [values, results, *(np.int32(number) for number in (products, others, WINDOW_CYCLES, 1))]
         seen = _notes(gpu, "hopper", kernel, warps, arguments, TILES_BYTES, 3)
         # Where a side is starved its last turn may end long after the window: turns over its own time is its pace.
         turns_per_cycle = np.median(seen[:, :, 2] / (seen[:, :, 1] - seen[:, :, 0]), axis=0)

@@ -98,8 +98,12 @@ def takes_causal(function: Callable[..., Any]) -> tuple[bool, str | None]:
     for name in ("causal", "is_causal"):
         if any(parameter.name == name and parameter.kind != parameter.POSITIONAL_ONLY for parameter in parameters):
             return True, name
-    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    return sum(one.default is one.empty for one in positional) == 4, None
+    positional = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    return sum(parameter.default is parameter.empty for parameter in positional) == 4, None
 
 
 def output_of(
@@ -126,7 +130,9 @@ def output_of(
         eps = FORMATS[NAMES.get(str(getattr(returned[1], "dtype", "")).removeprefix("torch."), "fp64")].eps
     if weight is not None and given is not None:
         call(lambda: (first.double() * _like(first, weight)).sum().backward())
-        gradients = {name: plain(one.grad, tuple(one.shape), f"a gradient of {name}") for name, one in given.items()}
+        gradients = {
+            name: plain(tensor.grad, tuple(tensor.shape), f"a gradient of {name}") for name, tensor in given.items()
+        }
     return Output(o=o, lse=lse, lse_eps=eps, gradients=gradients)
 
 
@@ -143,8 +149,8 @@ def joined(parts: list[Output], shape: tuple[int, ...]) -> Output:
     gradients = None
     if first.gradients is not None:
         every = [part.gradients for part in parts if part.gradients is not None]
-        stacked = {name: np.stack([one[name] for one in every]) for name in first.gradients}
-        gradients = {name: one.reshape(-1, *one.shape[-2:]) for name, one in stacked.items()}
+        stacked = {name: np.stack([gradients_of_part[name] for gradients_of_part in every]) for name in first.gradients}
+        gradients = {name: stack.reshape(-1, *stack.shape[-2:]) for name, stack in stacked.items()}
     return Output(
         o=np.stack([part.o for part in parts]).reshape(shape),
         lse=None if lse is None else lse.reshape(shape[:-1]),

@@ -49,7 +49,7 @@ MOST_RUNS = 5
 
 @cache
 def _scores(largest: float, hidden: bool) -> st.SearchStrategy[float]:
-    numbers = [*SMALL, *(one for one in (*EXTREME, largest, -largest) if abs(one) <= largest)]
+    numbers = [*SMALL, *(number for number in (*EXTREME, largest, -largest) if abs(number) <= largest)]
     return st.sampled_from(numbers + [-np.inf] * (5 if hidden else 0))
 
 
@@ -75,14 +75,14 @@ def _of_runs(runs: list[tuple[float, int]], keys: int) -> Made:
 
 @cache
 def _by_seed(largest: float) -> st.SearchStrategy[tuple[str, int, float, float]]:
-    sizes = [one for one in SIZES if one * 8 <= largest] or [largest / 8]
-    offsets = [one for one in OFFSETS if abs(one) + 8 * sizes[0] <= largest]
+    sizes = [size for size in SIZES if size * 8 <= largest] or [largest / 8]
+    offsets = [offset for offset in OFFSETS if abs(offset) + 8 * sizes[0] <= largest]
     kinds = [
         ("normal", 0.0),
         ("rising", 0.0),
         ("falling", 0.0),
         ("outliers", 0.0),
-        *(("normal", one) for one in offsets),
+        *(("normal", offset) for offset in offsets),
     ]
     return st.tuples(st.sampled_from(kinds), st.integers(0, 999), st.sampled_from(sizes)).map(
         lambda drawn: (drawn[0][0], drawn[1], drawn[2], drawn[0][1])
@@ -92,7 +92,7 @@ def _by_seed(largest: float) -> st.SearchStrategy[tuple[str, int, float, float]]
 @cache
 def _lows(keys: int, largest: float, hidden: bool) -> st.SearchStrategy[Made]:
     """Rows whose scores are all one low number, but for those at -inf."""
-    numbers = [one for one in LOW if -one < largest]
+    numbers = [low for low in LOW if -low < largest]
     rows = st.sampled_from([*numbers, -largest]).map(lambda number: full(keys, number))
     if not hidden:
         return rows

@@ -112,14 +112,14 @@ def _parts(subject: Subject, case: Case, knob: int) -> None:
     shares = np.exp(every - top)
     lse = top + np.log(shares.sum(axis=0))
     shares /= shares.sum(axis=0)
-    errors = np.stack([np.expm1(lse_bound(one, out)) for one, out in zip(truths, outputs, strict=True)])
+    errors = np.stack([np.expm1(lse_bound(part, out)) for part, out in zip(truths, outputs, strict=True)])
     # By more than that the parts' shares are anybody's guess.
     errors = np.where(errors < 0.5, errors, np.inf)
     mean = (shares * errors).sum(axis=0)
     o = [share[..., None] * out.o for share, out in zip(shares, outputs, strict=True)]
     bound = [
-        share[..., None] * (one.o_bound + (error + mean)[..., None] * np.abs(out.o))
-        for share, error, one, out in zip(shares, errors, truths, outputs, strict=True)
+        share[..., None] * (part.o_bound + (error + mean)[..., None] * np.abs(out.o))
+        for share, error, part, out in zip(shares, errors, truths, outputs, strict=True)
     ]
     # The outputs of softmax are weights, a part has those of its own keys; else parts add up.
     join = (lambda parts: np.concatenate(parts, axis=-1)) if case.v is None else sum

@@ -41,12 +41,12 @@ def _draw_seed(_declaration: Declaration, _case: Case) -> st.SearchStrategy[Any]
 def _gradient(subject: Subject, case: Case, knob: int) -> None:
     true = truth(case, subject.declaration)
     g = rounded(normal(knob, true.o.shape), subject.declaration.dtype or "fp32")
-    found = forward(subject, case, gradient_of=g).gradients
-    assert found is not None
+    gradients = forward(subject, case, gradient_of=g).gradients
+    assert gradients is not None
     for name, (expected, bound) in _derivatives(case, subject.declaration, g).items():
-        if found[name].shape != expected.shape:
-            raise Violation(f"gradient of {name} has shape {found[name].shape}, must have {expected.shape}")
-        near(found[name], expected, bound, f"gradient of {name}")
+        if gradients[name].shape != expected.shape:
+            raise Violation(f"gradient of {name} has shape {gradients[name].shape}, must have {expected.shape}")
+        near(gradients[name], expected, bound, f"gradient of {name}")
 
 
 def _derivatives(case: Case, declaration: Declaration, g: Array) -> dict[str, tuple[Array, Array]]:

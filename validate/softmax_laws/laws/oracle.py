@@ -110,7 +110,7 @@ def _truth(case: Case, declaration: Declaration) -> Truth:
         low, high, reach = _hull(v, finite, o) if vague.any() else (o, o, np.zeros_like(o))
         # What a coarse row puts weight on, and rounds, may be its largest value.
         top = np.maximum(np.abs(low), np.abs(high))
-        size, length = (np.where(vague[..., None], top, each) for each in (size, np.abs(o)))
+        size, length = (np.where(vague[..., None], top, values) for values in (size, np.abs(o)))
         rounding = share * size + lost * finite.astype(float) @ absolute
     rounding += steps * (size + length) + 4 * e * length
     by_scores = spread + mean[..., None] * length

@@ -83,8 +83,8 @@ class Parts:
         part = self.parts.pop(number)
         if part.keys:
             rows, dims = self.x.shape[0], self.v.shape[1]
-            found = finish(self.subject, part.held, rows, dims) if self.streams else self._state(part.held)
-            compare(found, truth(self.case.take(part.keys), self.subject.declaration))
+            output = finish(self.subject, part.held, rows, dims) if self.streams else self._state(part.held)
+            compare(output, truth(self.case.take(part.keys), self.subject.declaration))
 
     def _state(self, state: State) -> Any:
         return finished(state, self.subject.declaration)

@@ -70,11 +70,10 @@ def _not_deterministic(declaration: Declaration) -> str | None:
 
 def _determinism(subject: Subject, case: Case, _knob: Any) -> None:
     first, second = forward(subject, case), forward(subject, case)
-    for name, one, other in (("output", first.o, second.o), ("LSE", first.lse, second.lse)):
-        if one is not None and other is not None and not np.array_equal(one, other, equal_nan=True):
-            raise Violation(
-                f"{name} differs between two calls with the same input, by up to {np.nanmax(np.abs(one - other)):.2g}"
-            )
+    for name, before, after in (("output", first.o, second.o), ("LSE", first.lse, second.lse)):
+        if before is not None and after is not None and not np.array_equal(before, after, equal_nan=True):
+            largest = np.nanmax(np.abs(before - after))
+            raise Violation(f"{name} differs between two calls with the same input, by up to {largest:.2g}")
 
 
 def _no_masked_rows(declaration: Declaration) -> str | None:

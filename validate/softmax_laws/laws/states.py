@@ -62,8 +62,8 @@ def _state_law(
 
     def check(subject: Subject, case: Case, knob: list[int]) -> None:
         assert case.x is not None and case.v is not None
-        one, other = sorted(knob)
-        parts = [slice(0, one), slice(one, other), slice(other, case.keys)]
+        low, high = sorted(knob)
+        parts = [slice(0, low), slice(low, high), slice(high, case.keys)]
         empty = empty_state(case.x.shape[0], case.v.shape[1])
         states = [
             state_of(case.x[:, part], case.v[part], subject.declaration) if part.stop > part.start else empty
@@ -91,9 +91,9 @@ def _identity(subject: Subject, case: Case, _knob: Any) -> None:
     empty, state = empty_state(case.x.shape[0], case.v.shape[1]), state_of(case.x, case.v, subject.declaration)
     true = truth(case, subject.declaration)
     for side, pair in (("right", (state, empty)), ("left", (empty, state))):
-        found = merged(subject, *pair)
-        near(found[0], state[0], 0.0, f"merged with the state of no keys on the {side}: maximum")
-        compare(finished(found, subject.declaration), true)
+        state_of_both = merged(subject, *pair)
+        near(state_of_both[0], state[0], 0.0, f"merged with the state of no keys on the {side}: maximum")
+        compare(finished(state_of_both, subject.declaration), true)
     nothing = merged(subject, empty, empty)
     for name, found_part, part in zip(("maximum", "sum", "output"), nothing, empty, strict=True):
         near(found_part, part, 0.0, f"two states of no keys, merged: {name}")
@@ -179,8 +179,8 @@ def run_machine(
         @rule(part=st.integers(0, MOST_PARTS - 1), other=st.integers(0, MOST_PARTS - 1))
         def join(self, part: int, other: int) -> None:
             count = len(self.parts.parts)
-            one, two = part % count, other % count
-            self.do(["join", one, two if two != one else (one + 1) % count])
+            left, right = part % count, other % count
+            self.do(["join", left, right if right != left else (left + 1) % count])
 
         @precondition(lambda self: self.parts.parts)
         @rule(part=st.integers(0, MOST_PARTS - 1))

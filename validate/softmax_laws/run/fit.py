@@ -88,11 +88,13 @@ def _adapter(function: Callable[..., Any]) -> str:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         raise ValueError(f"adapter: {_name(function)} has no signature to tell it by; name one") from None
-    needed = [one for one in parameters if one.default is one.empty and one.kind in (0, 1)]
-    found = {0: "streaming", 1: "softmax", 2: "merge", 3: "attention", 4: "attention"}.get(len(needed))
-    if found is None:
+    needed = [
+        parameter for parameter in parameters if parameter.default is parameter.empty and parameter.kind in (0, 1)
+    ]
+    adapter = {0: "streaming", 1: "softmax", 2: "merge", 3: "attention", 4: "attention"}.get(len(needed))
+    if adapter is None:
         raise ValueError(f"{_name(function)} needs {len(needed)} arguments: must be one of {', '.join(FORMS.values())}")
-    return found
+    return adapter
 
 
 def _candidates(declaration: Declaration) -> Iterator[Declaration]:

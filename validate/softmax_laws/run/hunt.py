@@ -134,7 +134,7 @@ def _search(
             law=law.name,
             outcome="failed",
             examples=failed_at,
-            reason=_told(error),
+            reason=_reason(error),
             case=last[0],
             knob=last[1],
             unless=waiver(law, subject.declaration, last[0]),
@@ -142,10 +142,11 @@ def _search(
     return Result(law=law.name, outcome="passed", examples=count)
 
 
-def _told(error: Violation | Flaky) -> str:
+def _reason(error: Violation | Flaky) -> str:
     if isinstance(error, Violation):
         return str(error)
     first = next(
-        (str(one) for one in getattr(error, "exceptions", ()) if isinstance(one, Violation)), "another result each time"
+        (str(exception) for exception in getattr(error, "exceptions", ()) if isinstance(exception, Violation)),
+        "another result each time",
     )
     return f"not every time: {first}"

@@ -9,7 +9,7 @@ from ..declare.case import ARRAYS, Case
 from ..draw.arrays import FEW, FUNCTIONS, literal
 from .fit import FORMS
 from .hunt import LAWS, Result
-from .runner import Checked, Found, Job
+from .runner import Checked, Job, LawResult
 from .scope import not_tested
 from .target import importing
 
@@ -17,24 +17,24 @@ SCHEMA = "tilesight.check-softmax/1"
 STATEMENTS = {law.name: law.statement for law in LAWS}
 OUTCOMES = ("passed", "failed", "not applicable")
 UNLESS = "If your function does not promise this"
-FOUND = ("arrays", "dtype", "rank", "lse", "causal", "block", "gradient", "observes")
+FOUND_BY_TRYING = ("arrays", "dtype", "rank", "lse", "causal", "block", "gradient", "observes")
 """Declarations that are found by trying, and so worth showing."""
 
 
 def arguments(case: Case, knob: Any, dtype: str = "fp64") -> dict[str, str]:
     """A counter-example as keywords of `reproduce` and the expressions for them. Args: dtype: under test."""
-    found = {}
+    keywords = {}
     for name in ARRAYS:
         array = getattr(case, name)
         if array is not None:
-            found[name] = literal(array, dtype) if array.size <= FEW or not case.code.get(name) else case.code[name]
+            keywords[name] = literal(array, dtype) if array.size <= FEW or not case.code.get(name) else case.code[name]
     if case.causal:
-        found["causal"] = "True"
+        keywords["causal"] = "True"
     if case.cuts:
-        found["cuts"] = repr(case.cuts)
+        keywords["cuts"] = repr(case.cuts)
     if knob is not None:
-        found["knob"] = repr(knob)
-    return found
+        keywords["knob"] = repr(knob)
+    return keywords
 
 
 def snippet(law: str, lines: str, name: str, given: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
@@ -44,7 +44,7 @@ def snippet(law: str, lines: str, name: str, given: Mapping[str, Any], inputs: M
         lines: that make `name` the implementation; given: declarations; inputs: as from `arguments`.
     """
     text = " ".join(inputs.values())
-    functions = [one for one in FUNCTIONS if re.search(rf"\b{one}\(", text)]
+    functions = [function for function in FUNCTIONS if re.search(rf"\b{function}\(", text)]
     begin = ["import numpy as np"] if "np." in text else []
     begin += [f"from tilesight.softmax_laws import {', '.join([*functions, 'reproduce'])}", lines, ""]
     begin += [f"{key} = {value}" for key, value in inputs.items()]
@@ -69,8 +69,8 @@ def failures_text(results: Sequence[Result], function: Callable[..., Any], given
     return "\n\n".join(parts)
 
 
-def _snippet(found: Found, job: Job) -> str | None:
-    return snippet(found.law, *importing(job.target), job.given, found.inputs) if found.inputs else None
+def _snippet(result: LawResult, job: Job) -> str | None:
+    return snippet(result.law, *importing(job.target), job.given, result.inputs) if result.inputs else None
 
 
 def to_dict(checked: Checked, job: Job) -> dict[str, Any]:
@@ -83,15 +83,15 @@ def to_dict(checked: Checked, job: Job) -> dict[str, Any]:
         "declaration": checked.declaration,
         "laws": [
             {
-                "law": found.law,
-                "statement": STATEMENTS[found.law],
-                "outcome": found.outcome,
-                "examples": found.examples,
-                "reason": found.reason or None,
-                "snippet": _snippet(found, job),
-                "unless": found.unless or None,
+                "law": result.law,
+                "statement": STATEMENTS[result.law],
+                "outcome": result.outcome,
+                "examples": result.examples,
+                "reason": result.reason or None,
+                "snippet": _snippet(result, job),
+                "unless": result.unless or None,
             }
-            for found in checked.found
+            for result in checked.results
         ],
         **{outcome.replace(" ", "_"): _count(checked, outcome) for outcome in OUTCOMES},
         "not_tested": _not_tested(checked),
@@ -99,36 +99,38 @@ def to_dict(checked: Checked, job: Job) -> dict[str, Any]:
 
 
 def _count(checked: Checked, outcome: str) -> int:
-    return sum(found.outcome == outcome for found in checked.found)
+    return sum(result.outcome == outcome for result in checked.results)
 
 
 def to_text(checked: Checked, job: Job, width: int, color: bool = False) -> str:
     """All results for people: what was tested, a table of laws, why some do not apply, and counter-examples."""
     lines = wrapped([_tested(checked, job)], width)
-    says = [found.reason if found.outcome == "not applicable" else STATEMENTS[found.law] for found in checked.found]
+    says = [
+        result.reason if result.outcome == "not applicable" else STATEMENTS[result.law] for result in checked.results
+    ]
     columns = [
-        Column(title="law", cells=[found.law for found in checked.found], left=True),
-        Column(title="outcome", cells=[found.outcome for found in checked.found], left=True),
-        Column(title="inputs", cells=[str(found.examples) if found.examples else "" for found in checked.found]),
+        Column(title="law", cells=[result.law for result in checked.results], left=True),
+        Column(title="outcome", cells=[result.outcome for result in checked.results], left=True),
+        Column(title="inputs", cells=[str(result.examples) if result.examples else "" for result in checked.results]),
         Column(title="what must hold, or why it does not apply", cells=says, left=True),
     ]
     lines.append(table(columns, width, color))
     if checked.declaration is None:
-        lines += ["", *wrapped([f"no law could be tried: {checked.found[0].reason}"], width)]
-    for found in checked.found:
-        if found.outcome == "failed" and checked.declaration is not None:
-            lines += ["", *wrapped([f"{found.law} failed: {found.reason}"], width)]
-            shown = _snippet(found, job)
+        lines += ["", *wrapped([f"no law could be tried: {checked.results[0].reason}"], width)]
+    for result in checked.results:
+        if result.outcome == "failed" and checked.declaration is not None:
+            lines += ["", *wrapped([f"{result.law} failed: {result.reason}"], width)]
+            shown = _snippet(result, job)
             # As it is, so that it can be pasted.
             lines += ["", *shown.splitlines()] if shown else []
-            lines += ["", f"{UNLESS}: --declare {found.unless}"] if found.unless else []
+            lines += ["", f"{UNLESS}: --declare {result.unless}"] if result.unless else []
     counts = ", ".join(f"{_count(checked, outcome)} {outcome}" for outcome in OUTCOMES)
     return "\n".join([*lines, "", f"{counts}.", *wrapped([f"Not tested: {'; '.join(_not_tested(checked))}."], width)])
 
 
 def _not_tested(checked: Checked) -> list[str]:
-    tried = {found.law: found.outcome != "not applicable" for found in checked.found}
-    return not_tested(checked.declaration, tried, len(LAWS) - len(checked.found))
+    tried = {result.law: result.outcome != "not applicable" for result in checked.results}
+    return not_tested(checked.declaration, tried, len(LAWS) - len(checked.results))
 
 
 def _tested(checked: Checked, job: Job) -> str:
@@ -136,7 +138,7 @@ def _tested(checked: Checked, job: Job) -> str:
         return f"{job.target}"
     declaration = checked.declaration
     words = []
-    for name in FOUND:
+    for name in FOUND_BY_TRYING:
         value = declaration[name]
         if value not in (None, "", [], ()):
             shown = (

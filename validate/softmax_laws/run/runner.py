@@ -34,7 +34,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class LawResult:
     """What became of a law. Args: as `softmax_laws.Result`; inputs: the counter-example, name -> expression."""
 
     law: str
@@ -47,10 +47,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """All results. Args: declaration: as completed by trying, None where nothing could be tried; found: in order."""
+    """All results. Args: declaration: as completed by trying, None where nothing could be tried; results: in order."""
 
     declaration: dict[str, Any] | None
-    found: tuple[Found, ...]
+    results: tuple[LawResult, ...]
 
 
 def run(job: Job, progress: Callable[[int, int], None] | None = None) -> Checked:
@@ -68,19 +68,19 @@ def run(job: Job, progress: Callable[[int, int], None] | None = None) -> Checked
 
 
 def _run(job: Job, notes: str, progress: Callable[[int, int], None] | None) -> Checked:
-    found: list[Found] = []
+    results: list[LawResult] = []
     declaration: dict[str, Any] | None = None
     deadly: dict[str, str] = {}
-    while len(found) < len(job.laws):
+    while len(results) < len(job.laws):
         law, trying = "", ""
         inputs: dict[str, str] = {}
         try:
-            for event in _events(job, job.laws[len(found) :], list(deadly), notes):
+            for event in _events(job, job.laws[len(results) :], list(deadly), notes):
                 kind, value = next(iter(event.items()))
                 if kind == "bad" and not deadly:
                     raise ValueError(value)
                 if kind == "bad":
-                    found += _all_dead(job, deadly, len(found))
+                    results += _all_dead(job, deadly, len(results))
                 elif kind == "trying":
                     trying = value
                 elif kind == "ready":
@@ -90,33 +90,33 @@ def _run(job: Job, notes: str, progress: Callable[[int, int], None] | None) -> C
                 elif kind == "at":
                     inputs = value
                 elif kind == "result":
-                    found.append(Found(**value))
+                    results.append(LawResult(**value))
                     law = ""
                     if progress:
-                        progress(len(found), len(job.laws))
+                        progress(len(results), len(job.laws))
         except Died as death:
             if law:
-                found.append(
-                    Found(law=law, outcome="failed", reason=str(death), unless=find_law(law).unless, inputs=inputs)
+                results.append(
+                    LawResult(law=law, outcome="failed", reason=str(death), unless=find_law(law).unless, inputs=inputs)
                 )
             elif declaration is None and trying:
                 deadly[trying] = str(death)
             else:
                 raise ValueError(f"{job.target!r}: importing it, {death}") from None
-    return Checked(declaration=declaration, found=tuple(found))
+    return Checked(declaration=declaration, results=tuple(results))
 
 
-def _all_dead(job: Job, deadly: dict[str, str], done: int) -> list[Found]:
+def _all_dead(job: Job, deadly: dict[str, str], done: int) -> list[LawResult]:
     """Every law failed, as no kind of arrays could be given without the process dying of it."""
     reason = "; ".join(f"{kind}: {why}, on a plain input" for kind, why in deadly.items())
-    return [Found(law=law, outcome="failed", reason=reason) for law in job.laws[done:]]
+    return [LawResult(law=law, outcome="failed", reason=reason) for law in job.laws[done:]]
 
 
 def _events(job: Job, laws: tuple[str, ...], skip: list[str], notes: str) -> Iterator[dict[str, Any]]:
     """What a new worker says. Raises: Died: it ended before it was done, or was silent for too long and was ended."""
-    told: dict[str, Any] = {"target": job.target, "given": job.given, "skip": skip, "laws": laws}
-    told |= {"examples": job.examples, "seed": job.seed}
-    worker = Process(WORKER, told, {"HYPOTHESIS_STORAGE_DIRECTORY": notes})
+    job_of_worker: dict[str, Any] = {"target": job.target, "given": job.given, "skip": skip, "laws": laws}
+    job_of_worker |= {"examples": job.examples, "seed": job.seed}
+    worker = Process(WORKER, job_of_worker, {"HYPOTHESIS_STORAGE_DIRECTORY": notes})
     try:
         worker.begin()
         limit_s = LOADING_S

@@ -67,9 +67,11 @@ def _untried(declaration: Declaration, tried: Mapping[str, bool]) -> Iterator[st
         yield "scores of -inf"
     if adapter != "softmax":
         yield "NaN or inf in V"
-    others = [one for one in declaration.dtypes if one != declaration.dtype and (one in NUMPY_DTYPES or not numpy)]
+    others = [
+        dtype for dtype in declaration.dtypes if dtype != declaration.dtype and (dtype in NUMPY_DTYPES or not numpy)
+    ]
     if adapter == "merge":
-        others = [one for one in others if one in ("fp32", "fp64")]
+        others = [dtype for dtype in others if dtype in ("fp32", "fp64")]
     if others:
         yield f"{', '.join(others)} (--dtype)"
     yield f"scores beyond {declaration.farthest_score:g}"

@@ -26,14 +26,14 @@ def load(target: str) -> Any:
     """
     place, name = split(target)
     module = _from_file(place) if place.endswith(".py") else _from_module(place)
-    found: Any = module
+    attribute: Any = module
     for part in name.split("."):
-        if not hasattr(found, part):
-            names = [one for one, value in vars(module).items() if callable(value) and _is_own(module, value)]
+        if not hasattr(attribute, part):
+            names = [name for name, value in vars(module).items() if callable(value) and _is_own(module, value)]
             there = f"it has {', '.join(names[:MOST_NAMES])}" if names else "it defines no function"
             raise ValueError(f"{target!r}: {place} has no {name}; {there}")
-        found = getattr(found, part)
-    return found
+        attribute = getattr(attribute, part)
+    return attribute
 
 
 def _is_own(module: ModuleType, value: Any) -> bool:

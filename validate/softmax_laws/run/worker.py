@@ -46,14 +46,14 @@ def work(job: dict[str, Any], tell: Tell) -> None:
         tell({"law": name})
         poison = ""
         try:
-            found = hunt(find_law(name), subject, examples=job["examples"], seed=job["seed"], watch=watch)
+            result = hunt(find_law(name), subject, examples=job["examples"], seed=job["seed"], watch=watch)
         except Poisoned as error:
             poison = str(error)
-            found = Result(law=name, outcome="failed", reason=poison, unless=find_law(name).unless)
-        inputs = last if poison else arguments(found.case, found.knob, dtype) if found.case else {}
-        told = {"law": name, "outcome": found.outcome, "examples": found.examples, "reason": found.reason}
-        told |= {"unless": found.unless}
-        tell({"result": told | {"inputs": inputs}})
+            result = Result(law=name, outcome="failed", reason=poison, unless=find_law(name).unless)
+        inputs = last if poison else arguments(result.case, result.knob, dtype) if result.case else {}
+        answer = {"law": name, "outcome": result.outcome, "examples": result.examples, "reason": result.reason}
+        answer |= {"unless": result.unless}
+        tell({"result": answer | {"inputs": inputs}})
         if poison:
             # Nothing that this process still computes can be trusted.
             return
