@@ -21,6 +21,7 @@ from ..values import Array
 from .bounds import check_bounds, farthest
 from .listed_boxes import listings_of_boxes
 from .listing import listings_of
+from .numbering import number_rows
 from .phases import Part, Phases, find_phases
 from .sorted_accesses import Prologue, Sort, find_prologues
 from .uses import Use, uses_of
@@ -77,9 +78,8 @@ def classes_of(
         counts: executions of each block, int64 (CTAs, blocks); room_bytes: of L1 for each CTA of an SM.
         notes: gets remarks, one line each.
     """
-    ran = np.packbits(counts > 0, axis=1)
-    _, way_of, sizes = np.unique(ran, axis=0, return_inverse=True, return_counts=True)
-    way_of = way_of.reshape(-1)
+    way_of = number_rows((column > 0 for column in counts.T), len(counts))
+    sizes = np.bincount(way_of)
     order = np.argsort(-sizes, kind="stable")
     if len(order) > MOST_WAYS:
         notes.append(
@@ -226,10 +226,7 @@ def _kinds(subject: Subject, seen: Mapping[int, Seen], count: int, listed: froze
         if each.active and not (subject.flow.instructions[place].family in ahead and min(each.active))
     ]
     clips = [each.clips[min(each.clips)] for place, each in seen.items() if each.clips and place not in listed]
-    if not flags and not clips:
-        return np.zeros(count, dtype=np.int64)
-    numbers = np.concatenate([*(flag.astype(np.int64) for flag in flags), *clips], axis=1)
-    return np.unique(numbers, axis=0, return_inverse=True)[1].reshape(-1)
+    return number_rows((column for table in (*flags, *clips) for column in table.T), count)
 
 
 def _told_apart(

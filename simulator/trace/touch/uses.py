@@ -146,8 +146,8 @@ def _uses(
     order = sorted(iterations)
     begin = order[0]
     ahead, strides, moves = course.ahead, course.strides, course.moves
-    line = subject.place_text(iterations[begin][0].place)
     if not course.even and not course.restarts and not listed:
+        line = subject.place_text(iterations[begin][0].place)
         notes.append(f"{line}: {key.kind} of {name} does not move on evenly; taken as if it did")
     layers: dict[int, dict[tuple[int, ...], Runs]] = defaultdict(dict)
     known: dict[bytes, list[Runs]] = {}
