@@ -51,7 +51,7 @@ def lower(capture: Capture, capability: int) -> KernelCall:
     options = {name: value for name, value in capture.options.items() if name not in NOT_FOR_THE_COMPILER}
     try:
         bind = create_function_from_signature(function.signature, function.params, backend)
-        bound, specialization, extra = bind(**given, **options)
+        bound, specialization, extra = bind(**{**options, **given})
         parsed, signature, constants, attributes = function._pack_args(backend, options, bound, specialization, extra)
         source = ASTSource(function, signature, constants, attributes)
         text = _first_ir(source, target, backend, parsed)

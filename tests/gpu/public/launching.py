@@ -49,7 +49,12 @@ class Case:
         return self.round > 1 or hashlib.sha256(self.name.encode()).digest()[0] % 2 == 0
 
 
-os.environ |= {"FLA_CACHE_MODE": "disabled", "UNSLOTH_IS_PRESENT": "1", "UNSLOTH_ALLOW_CPU": "1"}
+os.environ |= {
+    "FLA_CACHE_MODE": "disabled",
+    "UNSLOTH_IS_PRESENT": "1",
+    "UNSLOTH_ALLOW_CPU": "1",
+    "TORCHDYNAMO_DISABLE": "1",
+}
 
 CASES: dict[str, Case] = {}
 
