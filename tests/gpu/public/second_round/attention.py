@@ -172,13 +172,6 @@ def entmax(device: str) -> Body:
     return lambda: op(x, 1.5, 10)
 
 
-@case("flash_attn.triton_attention", "attention")
-def flash_attn_triton(device: str) -> Body:
-    op = library("flash_attn.flash_attn_triton", "flash_attn")
-    q, k, v = (bf16(device, 2, 4096, 16, 128) for _ in range(3))
-    return lambda: op._flash_attn_forward(q, k, v, causal=True)
-
-
 @case("tutorial.attention_128", "attention")
 def tutorial_128(device: str) -> Body:
     op = library(

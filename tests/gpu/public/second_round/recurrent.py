@@ -32,23 +32,6 @@ def rwkv7(device: str) -> Body:
     return lambda: op(r, w, k, v, a, b)
 
 
-@case("fla.chunk_comba", "linear attention")
-def comba(device: str) -> Body:
-    op = fla("ops.comba.chunk").chunk_comba
-    q, k, v, p = (bf16(device, 2, 4096, 16, 128) for _ in range(4))
-    g, beta = -fp32(device, 2, 4096, 16).abs(), bf16(device, 2, 4096, 16).sigmoid()
-    return lambda: op(q, k, v, p, g, beta)
-
-
-@case("fla.chunk_gated_delta_product", "linear attention")
-def delta_product(device: str) -> Body:
-    op = fla("ops.gated_delta_product.chunk").chunk_gated_delta_product
-    q = bf16(device, 2, 4096, 8, 128)
-    k, v, beta = bf16(device, 2, 8192, 8, 128), bf16(device, 2, 8192, 8, 128), bf16(device, 2, 8192, 8).sigmoid()
-    g = -fp32(device, 2, 4096, 8).abs()
-    return lambda: op(q, k, v, g, beta, 2)
-
-
 @case("fla.chunk_delta_rule_backward", "linear attention")
 def delta_backward(device: str) -> Body:
     op = fla("ops.delta_rule.chunk").chunk_delta_rule

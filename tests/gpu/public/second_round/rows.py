@@ -255,11 +255,11 @@ def sglang_dual_residual(device: str) -> Body:
     return lambda: op.fused_dual_residual_rmsnorm(x, r, w, v, 1e-5)
 
 
-@case("sglang.silu_and_mul_fp8", "activation")
-def sglang_silu_fp8(device: str) -> Body:
+@case("sglang.gelu_and_mul", "activation")
+def sglang_gelu(device: str) -> Body:
     op = sglang("elementwise")
-    x = bf16(device, 8192, 2 * 2048)
-    return lambda: op.silu_and_mul_triton(x, quantize=torch.float8_e4m3fn)
+    x = bf16(device, 8192, 2 * 4096)
+    return lambda: op.gelu_and_mul_triton(x)
 
 
 @case("sglang.experts_combine", "elementwise")
