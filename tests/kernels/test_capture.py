@@ -24,6 +24,16 @@ if missing_package() is None:
     def with_warps(X, num_warps: tl.constexpr):
         tl.store(X + tl.arange(0, 32 * num_warps), 1.0)
 
+    @triton.jit
+    def of_another_version(x):
+        return tl.dot(x, x, trans_b=True)
+
+    @triton.jit
+    def refused(X):
+        i = tl.arange(0, 16)
+        x = X + 16 * i[:, None] + i[None, :]
+        tl.store(x, of_another_version(tl.load(x)))
+
     def doubled(x: torch.Tensor) -> torch.Tensor:
         y = torch.empty_like(x)
         torch.library.wrap_triton(double)[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
@@ -106,3 +116,12 @@ def test_a_parameter_that_is_called_as_an_option_is_one() -> None:
         with_warps[(1,)](torch.empty(1024, device="meta"), num_warps=8)
         with_warps[(1,)](torch.empty(1024, device="meta"), 8)
     assert [row.num_warps for row in tilesight.predict(launches).rows] == [8, 4]
+
+
+def test_what_triton_refuses_is_told_by_the_line_that_it_stops_at() -> None:
+    """Of the function that the kernel calls, where that is where it stops."""
+    with tilesight.capture() as launches:
+        refused[(1,)](torch.empty(16, 16, device="meta"))
+    reason = tilesight.predict(launches).rows[0].refused or ""
+    assert reason.startswith("kernel refused: Triton refuses `return tl.dot(x, x, trans_b=True)`: TypeError: ")
+    assert "trans_b" in reason and "\n" not in reason
