@@ -19,9 +19,14 @@ from typing import Any
 
 from launching import Case, kept, pinned
 from rounds import ROUNDS, cases_of
+from tilesight.kernels.capture.lowering import lower_or_refuse
+from tilesight.kernels.compile.call import KernelCall
+from tilesight.kernels.compile.calls import compile_calls
+from tilesight.simulator.device.device import load_device
 
 import tilesight
 
+Recorded = tuple[dict[str, Any], Any]
 MOST_S, MOST_BYTES = 150, 9 << 30
 HALVES = {"blind": (True,), "open": (False,), "all": (True, False)}
 TRAFFIC = ("hbm_read_bytes", "hbm_write_bytes", "smem_fill_bytes", "l2_read_bytes", "fabric_bytes", "cycles", "time_s")
@@ -81,19 +86,26 @@ def write(file: Path, line: dict[str, Any]) -> None:
         out.write(json.dumps(line) + "\n")
 
 
-def of_case(file: Path, case: Case, device: str, limit_s: int, known: set[str]) -> None:
-    """Predict a case's launches; a case that cannot be recorded is one line that says why."""
+def recorded(file: Path, case: Case, device: str) -> list[Recorded]:
+    """A case's launches, each with what its line begins with; of a case that cannot be recorded a line says why."""
     about = {"case": case.name, "kind": case.kind, "round": case.round, "blind": case.blind, "device": device}
     try:
         with tilesight.capture(device) as launches, pinned():
             case.make("meta")()
     except Exception as error:
         write(file, {"name": case.name, **about, "failed": f"capture: {type(error).__name__}: {error}"[:500]})
-        return
-    for name, launch in kept(launches).items():
-        full = f"{case.name}/{name}"
-        if full not in known:
-            limited(file, {"name": full, **about, "grid": launch.grid}, launch, limit_s)
+        return []
+    return [
+        ({"name": f"{case.name}/{name}", **about, "grid": launch.grid}, launch)
+        for name, launch in kept(launches).items()
+    ]
+
+
+def compile_ahead(launches: list[Any], device: str) -> None:
+    """Fill the cache of compiled kernels: one compiler process for each core, instead of one for each launch."""
+    gpu = load_device(device)
+    calls = [lower_or_refuse(launch, int(gpu.compute_capability.replace(".", ""))) for launch in launches]
+    compile_calls([call for call in calls if isinstance(call, KernelCall)], gpu)
 
 
 def main() -> None:
@@ -106,15 +118,18 @@ def main() -> None:
     parser.add_argument("--device", default="h200")
     parser.add_argument("--limit", type=int, default=MOST_S)
     options = parser.parse_args()
+    lines = options.file.read_text().splitlines() if options.file.exists() else []
+    known = {line["name"] for line in map(json.loads, lines) if line["device"] == options.device}
+    cases = [case for case in cases_of(options.round, options.names).values() if case.blind in HALVES[options.half]]
+    cases = [case for case in sorted(cases, key=lambda case: not case.blind) if case.name not in known]
     with tilesight.capture(options.device) as launches:
         cases_of([1])["own.gemm_4k"].make("meta")()
     of_launch(launches[0], options.device)  # so that forks find compiled code
-    lines = options.file.read_text().splitlines() if options.file.exists() else []
-    known = {(line["name"], line["device"]) for line in map(json.loads, lines)}
-    names = {name for name, device in known if device == options.device}
-    cases = [case for case in cases_of(options.round, options.names).values() if case.blind in HALVES[options.half]]
-    for case in sorted(cases, key=lambda case: not case.blind):
-        of_case(options.file, case, options.device, options.limit, names)
+    left = [pair for case in cases for pair in recorded(options.file, case, options.device)]
+    left = [(line, launch) for line, launch in left if line["name"] not in known]
+    compile_ahead([launch for _, launch in left], options.device)
+    for line, launch in left:
+        limited(options.file, line, launch, options.limit)
 
 
 if __name__ == "__main__":
