@@ -102,15 +102,19 @@ def uses_of(
     room_bytes: float,
     prologues: Mapping[Sort, Prologue],
     whole: frozenset[int] = frozenset(),
+    scattered: frozenset[int] = frozenset(),
 ) -> Found:
     """All uses of a class of CTAs.
 
     Args:
         one: the CTA that was followed; seen: where accesses of all CTAs begin; rank: of `one` among these `ctas`;
         trips: region -> iterations of a stay, in `one`; room_bytes: of L1, for each CTA of an SM;
-        prologues: what runs ahead of itself; whole: regions of which all iterations were seen in all CTAs.
+        prologues: what runs ahead of itself; whole: regions of which all iterations were seen in all CTAs;
+        scattered: places whose uses are made elsewhere.
     """
     made, in_l1 = sorted_accesses(subject, one, phases, seen, rank, room_bytes)
+    if scattered:
+        made = _without(made, scattered)
     join_prologues(made, prologues)
     notes: list[str] = []
     found: list[Use] = []
@@ -128,6 +132,16 @@ def uses_of(
             listed |= {copy.place for copies in iterations.values() for copy in copies if copy.box is not None}
         found += _uses(subject, key, iterations, seen, rank, ctas, trips, course, key.part[0] in whole, notes)
     return Found(uses=found, in_l1=in_l1, notes=notes, uneven=frozenset(uneven), listed=frozenset(listed))
+
+
+def _without(made: Mapping[Sort, Mapping[At, list[Made]]], places: frozenset[int]) -> dict[Sort, dict[At, list[Made]]]:
+    """Accesses, but for those at some places."""
+    found: dict[Sort, dict[At, list[Made]]] = {}
+    for key, iterations in made.items():
+        kept = {at: [access for access in own if access.place not in places] for at, own in iterations.items()}
+        if any(kept.values()):
+            found[key] = {at: own for at, own in kept.items() if own}
+    return found
 
 
 def _uses(
