@@ -22,6 +22,8 @@ from .registers import WIDTHS
 
 ARCHITECTURES = (80, 86, 89, 90, 100, 120)
 MATRICES = {"2": 2, "4": 4}
+VECTORS = {"F32x2": 2, "F32x4": 4}
+"""Words of an atomic on several elements."""
 TIMINGS = ("fixed", "scoreboard")
 
 
@@ -87,7 +89,7 @@ def thread_bytes(instruction: Instruction) -> int:
         return WORD_BYTES * max((MATRICES.get(one, 1) for one in modifiers), default=1)
     if instruction.family in ("LDTM", "STTM"):
         return WORD_BYTES * max((int(one[1:]) for one in modifiers if one[1:].isdigit() and one[0] == "x"), default=1)
-    return WORD_BYTES * max((WIDTHS.get(one, 1) for one in modifiers), default=1)
+    return WORD_BYTES * max((WIDTHS.get(one, VECTORS.get(one, 1)) for one in modifiers), default=1)
 
 
 def unknown_opcodes(instructions: Iterable[Instruction], table: Mapping[str, Rule]) -> Counter[str]:

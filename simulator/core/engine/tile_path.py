@@ -135,6 +135,8 @@ def _access_at(
                 renew(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, time)
                 memory.windows[granule] = window
             if store:
+                if tile.adds == 1:
+                    _fetch_to_add(memory, rates, granule, size, stride, latency, time)
                 _write_granule(
                     memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, cost, sm, time
                 )
@@ -224,6 +226,23 @@ def _fetch(
     if written > 0:
         write_hbm(free, counter, rates, written, 1.0, time)
     return done
+
+
+@inlined
+def _fetch_to_add(
+    memory: Memory, rates: Rates, granule: int, size: int, stride: int, latency: float, time: float
+) -> None:
+    """Bring home what an SM adds to, where L2 lacks it; nobody waits for that."""
+    parts = rates.partitions
+    first, last, share = 0, parts, size if parts == 1 else size // 2
+    if not rates.interleaved:
+        first = scatter(granule) % parts
+        last, share = first + 1, size
+    for home in range(first, last):
+        if not is_present(memory.l2, copy_of(parts, granule, home, home)):
+            _fetch(
+                memory.l2, memory.free, memory.counter, rates, granule, home, home, share, stride, 1.0, latency, time
+            )
 
 
 @compiled
