@@ -55,7 +55,7 @@ def access_tile(
         row += environment[slot, by_row[VARIABLE]] * by_row[COEFFICIENT]
         col += environment[slot, by_col[VARIABLE]] * by_col[COEFFICIENT]
     through_l1 = program.tiles[number].through_l1 == 1
-    return _access_at(memory, rates, program, number, environment, slot, sm, time, store, row, col, through_l1, False)
+    return _access_at(memory, rates, program, number, environment, slot, sm, time, store, row, col, through_l1)
 
 
 @compiled
@@ -78,7 +78,7 @@ def access_listed(
     for piece in range(first, first + program.lists[at, 1]):
         arrival = _access_at(
             memory, rates, program, number, environment, slot, sm, time, store,
-            row + program.lists[piece, 0], col + program.lists[piece, 1], False, program.lists[at, 1] > 1,
+            row + program.lists[piece, 0], col + program.lists[piece, 1], False,
         )  # fmt: skip
         done = max(done, arrival)
     return done
@@ -87,9 +87,9 @@ def access_listed(
 @inlined
 def _access_at(
     memory: Memory, rates: Rates, program: Program, number: int, environment: np.ndarray, slot: int, sm: int,
-    time: float, store: bool, row: int, col: int, through_l1: bool, one_of_several: bool,
+    time: float, store: bool, row: int, col: int, through_l1: bool,
 ) -> float:  # fmt: skip
-    """Move a tile's extent from a row and a column [B] on. Args: one_of_several: extents that the tile consists of."""
+    """Move a tile's extent from a row and a column [B] on."""
     tile = program.tiles[number]
     tensor = program.tensors[tile.tensor]
     rows = min(tile.rows, tensor.rows - row)
@@ -112,9 +112,8 @@ def _access_at(
     done = time
     cost, latency = 1.0, rates.hbm_latency
     if width < tensor.row_bytes:
-        # HBM is slower with pieces of rows: their neighbours come at another time. The last of many comes late.
-        if rows > 1 or one_of_several:
-            latency += rates.hbm_piece_latency
+        # HBM is slower with pieces of rows: their neighbours come at another time.
+        latency += rates.hbm_piece_latency
         if store:
             cost += rates.hbm_piece_write_bytes / width
         elif width < LINE_BYTES:
