@@ -31,7 +31,7 @@ class Use:
     """What a phase of the code does to a storage.
 
     Args:
-        part, phase: where; storage: number; kind: load, store or atomic; path: as in `program.Tile`.
+        part, phase: where; storage: number; kind: load, store, atomic or reduction; path: as in `program.Tile`.
         runs: relative to the base; base: in each CTA of the class, where the first iteration has it, int64 (CTAs,) [B];
         strides: from iteration to iteration of each loop around, the outermost first [B].
         first, last: iterations of the innermost loop in which it is done; last: -1: to the end.
