@@ -51,14 +51,12 @@ def lower(capture: Capture, capability: int) -> KernelCall:
     options = {name: value for name, value in capture.options.items() if name not in NOT_FOR_THE_COMPILER}
     try:
         bind = create_function_from_signature(function.signature, function.params, backend)
-        bound, specialization, extra = bind(**given, **options)
+        bound, specialization, extra = bind(**{**options, **given})
         parsed, signature, constants, attributes = function._pack_args(backend, options, bound, specialization, extra)
         source = ASTSource(function, signature, constants, attributes)
         text = _first_ir(source, target, backend, parsed)
     except CompilationError as error:
-        raise LoweringError(
-            f"kernel {capture.name}: Triton refuses: {_one_line(error.error_message or str(error))}"
-        ) from None
+        raise LoweringError(f"kernel {capture.name}: Triton refuses {_refused(error)}") from None
     except (KeyError, TypeError, AssertionError, NotImplementedError) as error:
         raise LoweringError(f"kernel {capture.name}: {type(error).__name__}: {_one_line(str(error))}") from None
     if parsed.num_ctas != 1:
@@ -177,6 +175,16 @@ def _values(tensor: RecordedTensor) -> bytes | None:
         return None
     whole = torch.empty(0, dtype=torch.uint8).set_(tensor.values.untyped_storage())
     return whole.numpy().tobytes()
+
+
+def _refused(error: CompilationError) -> str:
+    """The innermost line of source that Triton stopped at, and why."""
+    while isinstance(error.__cause__, CompilationError):
+        error = error.__cause__
+    number, source = getattr(error.node, "lineno", 0), (error.src or "").splitlines()
+    line = f"`{source[number - 1].strip()}`: " if 0 < number <= len(source) else ""
+    kind = f"{type(error.__cause__).__name__}: " if error.__cause__ else ""
+    return line + kind + " ".join((error.error_message or "no reason given").split())[:300]
 
 
 def _one_line(text: str) -> str:

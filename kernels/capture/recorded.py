@@ -11,6 +11,27 @@ from typing import Any
 
 import torch
 
+from ...simulator.trace.memory import STORAGE_SHIFT
+
+
+class StorageNumbers:
+    """Numbers of storages, from 0 on, in the order in which they are asked for; views of one tensor share it."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._kept: list[Any] = []  # a storage that is freed would give its identity to another one
+
+    def number(self, tensor: torch.Tensor) -> int:
+        """Of a tensor's storage."""
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._numbers:
+            self._kept.append(storage)
+        return self._numbers.setdefault(storage._cdata, len(self._numbers))
+
+    def address(self, tensor: torch.Tensor) -> int:
+        """Where a tensor begins, in the address space of `trace.memory`."""
+        return (self.number(tensor) + 1 << STORAGE_SHIFT) + tensor.storage_offset() * tensor.element_size()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedTensor:

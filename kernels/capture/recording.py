@@ -16,15 +16,18 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ...simulator.device.device import Device, load_device
-from .recorded import Capture, RecordedTensor
+from .recorded import Capture, RecordedTensor, StorageNumbers
 from .target_answers import answered_for
 
 MAX_GRID = (1 << 31) - 1
+FOR_THE_COMPILER = frozenset(CUDAOptions.__dataclass_fields__)
+"""Keywords that Triton's compiler takes, though a kernel has parameters of the same names (num_warps)."""
 
 
 @contextmanager
@@ -44,17 +47,19 @@ def capture(device: Device | str = "h200") -> Iterator[list[Capture]]:
     with ExitStack() as stack:
         for kind, replacement in ((JITFunction, recorder.jit_run()), (Autotuner, recorder.autotuner_run())):
             stack.enter_context(patch.object(kind, "run", replacement))
-        stack.enter_context(answered_for(load_device(device) if isinstance(device, str) else device))
+        stack.enter_context(answered_for(load_device(device) if isinstance(device, str) else device, recorder.storages))
         yield recorder.launches
 
 
 class Recorder:
-    """What has been launched so far. `launches`: in order; configurations of an autotuned one follow each other."""
+    """What has been launched so far. `launches`: in order; configurations of an autotuned one follow each other.
+
+    `storages`: numbers of the storages that were launched with, or asked for their addresses.
+    """
 
     def __init__(self) -> None:
         self.launches: list[Capture] = []
-        self._storages: dict[int, int] = {}
-        self._kept: list[Any] = []  # a storage that is freed would give its identity to another one
+        self.storages = StorageNumbers()
         self._tuned, self._tuned_count, self._label = -1, 0, ""
 
     def jit_run(self) -> Any:
@@ -108,17 +113,17 @@ class Recorder:
             arguments=MappingProxyType(arguments),
             tensors=MappingProxyType(tensors),
             blocks=MappingProxyType(blocks),
-            options=MappingProxyType({name: value for name, value in kwargs.items() if name not in names}),
+            options=MappingProxyType(
+                {name: value for name, value in kwargs.items() if name not in names or name in FOR_THE_COMPILER}
+            ),
             tuned=self._tuned,
             label=self._label,
         )
 
     def _tensor(self, tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> RecordedTensor:
-        storage = tensor.untyped_storage()
-        self._kept.append(storage)
         return RecordedTensor(
-            storage=self._storages.setdefault(storage._cdata, len(self._storages)),
-            storage_bytes=storage.nbytes(),
+            storage=self.storages.number(tensor),
+            storage_bytes=tensor.untyped_storage().nbytes(),
             offset_bytes=tensor.storage_offset() * tensor.element_size(),
             shape=shape,
             strides=strides,

@@ -3,6 +3,7 @@
 Libraries choose kernels, grids and tile sizes by them, so the answers must be those of the device that is predicted.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from triton.runtime.driver import driver
 
 from ...simulator.device.device import Device
 from ...simulator.limits import WARP_THREADS
+from .recorded import StorageNumbers
 
 IS_CUDA = torch.Tensor.is_cuda.__get__
 DEVICE = torch.Tensor.device.__get__
@@ -29,8 +31,8 @@ CUDA = "13.0"
 
 
 @contextmanager
-def answered_for(device: Device) -> Iterator[None]:
-    """Have torch and Triton speak of a device as if it were there."""
+def answered_for(device: Device, storages: StorageNumbers) -> Iterator[None]:
+    """Have torch and Triton speak of a device as if it were there. Args: storages: what addresses are numbered by."""
     capability = tuple(int(digit) for digit in device.compute_capability.split("."))
     properties = SimpleNamespace(
         name=device.product or device.name,
@@ -65,9 +67,10 @@ def answered_for(device: Device) -> Iterator[None]:
             stack.enter_context(patch.object(torch.cuda, name, answer))
         stack.enter_context(patch.object(torch._C, "_cuda_getCurrentRawStream", lambda *_: 0, create=True))
         stack.enter_context(patch.object(torch.version, "cuda", torch.version.cuda or CUDA))
-        mode = _AsOnGpu()
+        mode = _AsOnGpu(storages)
         stack.enter_context(mode)
         stack.enter_context(set_wrap_triton_enabled(False))
+        _run_eagerly(stack)
         for kind, attribute, replacement in _entered_from_below(mode):
             stack.enter_context(patch.object(kind, attribute, replacement))
         driver.set_active(_driver(device, capability))
@@ -77,6 +80,26 @@ def answered_for(device: Device) -> Iterator[None]:
             driver._active = before
 
 
+def _run_eagerly(stack: ExitStack) -> None:
+    """Have functions of `torch.compile` run as they are written, for what its compiler makes of them is not recorded.
+
+    torch takes more than a second to load that compiler, so this waits until somebody has loaded it.
+    """
+
+    def eagerly() -> None:
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+
+    def compile_function(*args: Any, **kwargs: Any) -> Any:
+        eagerly()
+        return before(*args, **kwargs)
+
+    before = torch.compile
+    if "torch._dynamo" in sys.modules:
+        eagerly()
+    else:
+        stack.enter_context(patch.object(torch, "compile", compile_function))
+
+
 class _Device(nullcontext):
     """A `with` block on one of the GPUs, of which there is one."""
 
@@ -84,7 +107,14 @@ class _Device(nullcontext):
 
 
 class _AsOnGpu(TorchFunctionMode):
-    """Tensors that say they are on a GPU, and new ones for a GPU that are made without data."""
+    """Tensors that say they are on a GPU, and where; new ones for a GPU are made without data.
+
+    torch gives all tensors without data the same address, 0: they would be views of each other.
+    """
+
+    def __init__(self, storages: StorageNumbers) -> None:
+        super().__init__()
+        self._storages = storages
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
@@ -95,6 +125,8 @@ class _AsOnGpu(TorchFunctionMode):
                 return torch.device("cuda", 0)
         if "device" in options and _is_cuda(options["device"]):
             options["device"] = "meta"
+        if function is torch.Tensor.data_ptr and args[0].is_meta:
+            return self._storages.address(args[0])
         if function is torch.Tensor.cuda:
             return args[0]
         if function is torch.Tensor.to and any(_is_cuda(argument) for argument in (*args[1:], options.get("device"))):

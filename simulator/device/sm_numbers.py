@@ -54,6 +54,8 @@ class SmNumbers:
     ldgsts_smem_turn_fraction: float = number(0, 1, part=CODE, doc="LDGSTS's turn at L1, over the lines it writes")
     uniform_interval_cycles: float = number(0, 100, part=CODE, doc="between two instructions of the uniform datapath")
     bsync_cycles: int = number(0, 1000, whole=True, part=CODE, doc="from the end of a divergent branch to what follows")
+    membar_gpu_cycles: int = number(0, 1e5, whole=True, part=CODE, doc="MEMBAR for all SMs, behind a store: at least")
+    atomic_extra_cycles: float = number(0, 1e4, part=CODE, doc="what an atomic gives back, beyond an L2 hit")
     barrier_arrival_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: for each warp that arrives")
     barrier_release_cycles: float = number(0, 1000, part=CODE, doc="bar.sync: from the last arrival to the release")
     cta_replacement_cycles: float = number(

@@ -33,7 +33,7 @@ from ..core.engine.program import (
 )
 from ..device.device import Device
 from ..integers import cdiv
-from ..launch.program import THROUGH_L1, Affine, Launch, Loop, Step, Tensor, Tile
+from ..launch.program import ASYNCHRONOUS, THROUGH_L1, Affine, Launch, Loop, Step, Tensor, Tile
 from ..launch.walk import pipelined_stages, steps
 from ..limits import SECTOR_BYTES
 from ..sm.step_cost import StepCost
@@ -265,7 +265,7 @@ def _lower_tiles(
     for tile, origin in zip(tiles, origins, strict=True):
         element_bytes = launch.program.tensor(tile.tensor).element_bytes
         extent = tile.rows, tile.cols * element_bytes
-        flags = tile.path != "plain", tile.path in THROUGH_L1
+        flags = tile.path in ASYNCHRONOUS, tile.path in THROUGH_L1, tile.path == "atomic"
         lists = -1, 0
         terms_of_lists: Affine = ()
         if tile.lists is not None:

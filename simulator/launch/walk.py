@@ -12,7 +12,7 @@ import numpy as np
 
 from ..integers import cdiv
 from ..limits import SECTOR_BYTES
-from .program import Affine, Launch, Loop, Step, Tensor, Tile, TileProgram
+from .program import ASYNCHRONOUS, Affine, Launch, Loop, Step, Tensor, Tile, TileProgram
 
 ITEMS_AT_ONCE = 1 << 18
 
@@ -262,4 +262,4 @@ def pipelined_stages(loop: Loop, launch: Launch) -> int:
     if loop.stages < 2 or len(loop.body) > 1 or isinstance(node, Loop):
         return 0
     ahead = 1 if launch.consumer_warps else 0
-    return loop.stages + ahead if any(tile.path != "plain" for tile in node.loads) else 0
+    return loop.stages + ahead if any(tile.path in ASYNCHRONOUS for tile in node.loads) else 0

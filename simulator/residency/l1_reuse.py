@@ -2,10 +2,11 @@
 
 Plain loads go through L1, asynchronous copies of 16 B a thread and TMA do not; stores are written through,
 and L1 keeps what is stored.
-What a CTA loads again, all CTAs of its SM load in between as well.
+What a CTA loads again, all CTAs of its SM load in between as well. What the CTA before it on its SM has loaded, weights
+say, lies as far back as all that a CTA moves.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import islice
 from math import inf
 from typing import NamedTuple
@@ -55,6 +56,9 @@ def served_by_l1(launch: Launch, residency: Residency, device: Device, resident:
     room, curve = residency.l1_bytes, hit_curve(device)
     held: list[tuple[Access, int]] = []
     served: dict[str, Served] = {}
+    before, between = _of_the_cta_before(launch, device, item)
+    # Those of the first wave find nothing of others.
+    later = max(0.0, 1.0 - resident * device.sms / launch.program.item_count)
     for name, what, size in islice(_tiles(launch, item), MOST_TILES):
         distance, place = _look_up(held, what, size)
         if place >= 0:
@@ -64,9 +68,28 @@ def served_by_l1(launch: Launch, residency: Residency, device: Device, resident:
             _forget(held, curve[REACH, -1] * room / resident)
         if name == STORED:
             continue
-        hit = Served(size, size * hit_share(float(distance * resident), float(room), curve))
-        served[name] = served.get(name, Served()).beside(hit)
+        share = hit_share(float(distance * resident), float(room), curve)
+        if what in before:
+            share = max(share, later * hit_share(float(between), float(room), curve))
+        served[name] = served.get(name, Served()).beside(Served(size, size * share))
     return served
+
+
+def _of_the_cta_before(launch: Launch, device: Device, item: int) -> tuple[Set[Access], int]:
+    """What an item moves that runs on the same SM before or beside another.
+
+    Returns:
+        Its accesses, none where there is no such item or it moves too much to be followed; all that it moves [B].
+    """
+    program = launch.program
+    apart = min(launch.cta_count, device.sms)
+    other = item - apart if item >= apart else item + apart
+    if other >= program.item_count:
+        return frozenset(), 0
+    tiles = list(islice(_tiles(launch, other), MOST_TILES + 1))
+    if len(tiles) > MOST_TILES:
+        return frozenset(), 0
+    return {what for _, what, _ in tiles}, sum(size for _, _, size in tiles)
 
 
 def _look_up(held: list[tuple[Access, int]], what: Access, size: int) -> tuple[float, int]:

@@ -10,6 +10,7 @@ section 2.1; Huerta et al., "Analyzing Modern NVIDIA GPU cores" (2025), section 
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
 HIGH_WORD = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
@@ -57,12 +58,19 @@ class Instruction:
     @property
     def family(self) -> str:
         """The opcode without modifiers, e.g. `HGMMA`."""
-        return self.opcode.split(".", 1)[0]
+        return _words(self.opcode)[0]
 
     @property
     def modifiers(self) -> tuple[str, ...]:
         """What follows the family, e.g. `("64x64x16", "F32")`."""
-        return tuple(self.opcode.split(".")[1:])
+        return _words(self.opcode)[1]
+
+
+@lru_cache(maxsize=1 << 12)
+def _words(opcode: str) -> tuple[str, tuple[str, ...]]:
+    """Family and modifiers of an opcode; a kernel has some hundred opcodes, which are asked for all the time."""
+    family, *modifiers = opcode.split(".")
+    return family, tuple(modifiers)
 
 
 def decode(text: str) -> tuple[Instruction, ...]:

@@ -8,8 +8,9 @@ Reconvergence (BSSY, BSYNC, WARPSYNC) only joins threads that went apart, so for
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from .decode import Instruction
+from .decode import Instruction, decode
 from .graph import find_dominators, natural_loops, stands_over
 
 CALLS = frozenset({"CALL"})
@@ -19,6 +20,8 @@ BRANCHES = frozenset({"BRA", "JMP"})
 ENDS = frozenset({"EXIT", "KILL"})
 BLOCK_ENDS = CALLS | RETURNS | INDIRECT | BRANCHES | ENDS
 ALWAYS = frozenset({"PT", "UPT"})
+FLOWS_KEPT = 16
+"""Kernels whose code is kept decoded: it is traced, and then simulated once per class of CTAs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,12 @@ class Flow:
     def dominates(self, above: int, block: int) -> bool:
         """Whether every way from the entry to a block leads through another one (or they are the same)."""
         return stands_over(self.dominators, above, block)
+
+
+@lru_cache(maxsize=FLOWS_KEPT)
+def flow_of(text: str) -> Flow:
+    """Blocks and loops of the one function in a listing; Raises as `decode` and `find_flow`."""
+    return find_flow(decode(text))
 
 
 def find_flow(instructions: Sequence[Instruction]) -> Flow:

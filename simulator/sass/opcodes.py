@@ -22,6 +22,8 @@ from .registers import WIDTHS
 
 ARCHITECTURES = (80, 86, 89, 90, 100, 120)
 MATRICES = {"2": 2, "4": 4}
+VECTORS = {"F32x2": 2, "F32x4": 4}
+"""Words of an atomic on several elements."""
 TIMINGS = ("fixed", "scoreboard")
 
 
@@ -89,7 +91,7 @@ def thread_bytes(instruction: Instruction) -> int:
         return WORD_BYTES * max(
             (int(modifier[1:]) for modifier in modifiers if modifier[1:].isdigit() and modifier[0] == "x"), default=1
         )
-    return WORD_BYTES * max((WIDTHS.get(modifier, 1) for modifier in modifiers), default=1)
+    return WORD_BYTES * max((WIDTHS.get(modifier, VECTORS.get(modifier, 1)) for modifier in modifiers), default=1)
 
 
 def unknown_opcodes(instructions: Iterable[Instruction], table: Mapping[str, Rule]) -> Counter[str]:

@@ -7,6 +7,7 @@ Destinations stand first; wide results take the registers that follow the one th
 """
 
 import re
+from functools import lru_cache
 
 from .decode import Instruction
 
@@ -16,6 +17,8 @@ PLAIN_REGISTER = re.compile(r"^U?R(?:\d+|Z)$")
 STACK = re.compile(r"^\[R1(?:\+(0x[0-9a-f]+))?\]$")
 PARTS_OF_WORDS = frozenset({"U8", "S8", "U16", "S16"})
 PREDICATES = tuple(f"P{number}" for number in range(7))
+KEPT = 1 << 14
+"""Instructions whose registers are kept: every slice of a kernel's code asks for them again."""
 
 WITHOUT_RESULT = frozenset(
     (
@@ -41,6 +44,7 @@ WIDTHS = {"64": 2, "128": 4, "256": 8}
 MATRIX_SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
 
 
+@lru_cache(maxsize=KEPT)
 def written(instruction: Instruction) -> tuple[str, ...]:
     """Registers and predicates that an instruction writes."""
     family = instruction.family
@@ -132,6 +136,7 @@ def guard_of(instruction: Instruction) -> tuple[str, ...]:
     return (instruction.predicate.lstrip("!"),) if instruction.predicate else ()
 
 
+@lru_cache(maxsize=KEPT)
 def read(instruction: Instruction) -> tuple[str, ...]:
     """Registers and predicates that an instruction reads."""
     family = instruction.family

@@ -16,8 +16,7 @@ from ..core.sm.instruction import code_table
 from ..device.sm_numbers import SmNumbers
 from ..launch.program import Launch
 from ..launch.traced import TracedCode
-from ..sass.decode import decode
-from ..sass.flow import Flow, find_flow
+from ..sass.flow import Flow, flow_of
 from ..trace.executions import paths as followed_blocks
 from ..trace.paths import CtaPaths, find_paths
 from .instructions import lower_code
@@ -74,7 +73,7 @@ def follow(launch: Launch, capability: int, sm_numbers: SmNumbers) -> FollowedCo
     """
     if launch.resources.code is None:
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
-    flow = find_flow(decode(launch.resources.code.sass))
+    flow = flow_of(launch.resources.code.sass)
     if launch.traced:
         return _follow_traced(launch, launch.traced[0], flow, capability, sm_numbers)
     widened, constants = few_items(launch, launch.resources.code.constants, capability)

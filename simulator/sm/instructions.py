@@ -34,7 +34,9 @@ SHARED_STORES = frozenset({"STS", "STSM"})
 FENCES = frozenset({"MEMBAR", "FENCE"})
 """They wait until what was stored before has passed shared memory: a lone CTA 15 to 40 and 26 to 30 cycles, 59 to 107
 and 48 to 151 where others store as well (stall samples of eight kernels, one H200, 2026-11-22)."""
-STORES = frozenset({"STG", "ST", "RED", "ATOMG", "ATOM"})
+WIDE = frozenset({"GPU", "SYS"})
+"""Scopes of a MEMBAR that other SMs see: it holds up its warp until L2 has what was stored before."""
+STORES = frozenset({"STG", "ST", "RED", "REDG", "ATOMG", "ATOM"})
 LOADS = frozenset({"LDG", "LD"})
 SPILL_LOAD, SPILL_STORE, ASYNC_COPY = "LDL", "STL", "LDGSTS"
 READS_REGISTERS = frozenset({"fma", "fma_heavy", "half", "alu", "mufu", "fp64", "lsu"})
@@ -73,6 +75,8 @@ def lower_code(
         stall_cycles = instruction.stall_cycles
         if instruction.family == "BSYNC":
             stall_cycles = max(stall_cycles, sm_numbers.bsync_cycles)
+        if instruction.family == "MEMBAR" and WIDE & set(instruction.modifiers):
+            stall_cycles = max(stall_cycles, sm_numbers.membar_gpu_cycles)
         lowered.append(
             _describe(instruction, rule, sm_numbers)._replace(
                 stall_cycles=stall_cycles,

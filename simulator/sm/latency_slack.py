@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..device.device import Device
-from ..launch.program import Launch
+from ..launch.program import ASYNCHRONOUS, Launch
 from ..launch.walk import pipelined_stages, steps
 from ..trace.paths import OUTSIDE
 from .machine import Machine
@@ -71,7 +71,7 @@ def latency_slacks(
         times = attribution.times
         from_far, from_l2 = times * far[part.region].cycles, times * cycles[part.region]
         for step, loop in (looped[name] for name in attribution.steps if name in looped):
-            if any(tile.path == "plain" for tile in step.loads):
+            if any(tile.path not in ASYNCHRONOUS for tile in step.loads):
                 slacks[step.name] = _waiting(from_far - from_l2, len(step.loads))
             elif stages := pipelined_stages(loop, launch):
                 slack = from_l2 + FAR_CYCLES - (stages - 1) * from_far

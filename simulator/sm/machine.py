@@ -26,6 +26,7 @@ def latencies_of(device: Device, busy_sms: int) -> Latencies:
         load=l2,
         copy=l2 + sm.ldgsts_extra_cycles,
         bulk_copy=l2 + sm.tma_load_extra_cycles,
+        atomic=l2 + sm.atomic_extra_cycles,
         fill_per_line=float(sm.l2_read_cycles_per_line),
         store_per_line=float(max(sm.l2_write_lone_cycles_per_line, shared)),
         copy_after_store=float(sm.tma_load_after_store_cycles),
@@ -121,7 +122,12 @@ class Machine:
     def delayed(self, cycles: float) -> "Machine":
         """The same machine with data from beyond L1 so much later [cycles]."""
         now = self.latencies
-        later = now._replace(load=now.load + cycles, copy=now.copy + cycles, bulk_copy=now.bulk_copy + cycles)
+        later = now._replace(
+            load=now.load + cycles,
+            copy=now.copy + cycles,
+            bulk_copy=now.bulk_copy + cycles,
+            atomic=now.atomic + cycles,
+        )
         return replace(self, latencies=later)
 
     def run(self, trips: Mapping[int, int], offsets: np.ndarray, rounds: int = 1) -> Run:

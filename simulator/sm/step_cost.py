@@ -10,7 +10,7 @@ those of specialised warps keep no step.
 from dataclasses import dataclass
 
 from ..device.device import Device
-from ..launch.program import Launch, Matmul, Step
+from ..launch.program import ASYNCHRONOUS, Launch, Matmul, Step
 from ..launch.walk import moved_bytes
 from ..residency.registers_and_smem import tensor_instruction
 
@@ -117,7 +117,7 @@ def step_cost(step: Step, launch: Launch, device: Device) -> StepCost:
         moved = moved_bytes(launch.program.tensor(tile.tensor), tile.rows, tile.cols)
         # A thread starts a TMA copy, and no warp's instructions carry it.
         loaded += moved if tile.path != "tma" else 0
-        if tile.path != "plain":
+        if tile.path in ASYNCHRONOUS:
             smem_write += moved
     tensor_cycles = matmul_latency = mma_instructions = 0.0
     redundancy, extra_issue, groups, barriers = 1.0, 0.0, 1, work.barriers

@@ -32,18 +32,20 @@ def deciding(flow: Flow) -> tuple[tuple[int, ...], ...]:
     return _with_stores(flow, jumps_of(flow), stores)
 
 
-def reaching(flow: Flow, roots: Mapping[int, tuple[str, ...]]) -> tuple[tuple[int, ...], ...]:
+def reaching(
+    flow: Flow, roots: Mapping[int, tuple[str, ...]], unknown: frozenset[int] = frozenset()
+) -> tuple[tuple[int, ...], ...]:
     """As `slice_of`, and with all that threads leave in shared memory, where something is loaded from there.
 
     Args:
-        roots: as of `slice_of`.
+        roots, unknown: as of `slice_of`.
     """
     stores = {
         place: read(one) if is_followed(one) else guard_of(one) + addresses_of(one)
         for place, one in enumerate(flow.instructions)
         if one.family in STORES or one.family == COPY
     }
-    return _with_stores(flow, roots, stores)
+    return _with_stores(flow, roots, stores, unknown)
 
 
 def jumps_of(flow: Flow) -> dict[int, tuple[str, ...]]:
@@ -51,19 +53,26 @@ def jumps_of(flow: Flow) -> dict[int, tuple[str, ...]]:
     return {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BLOCK_ENDS}
 
 
-def loads_shared(flow: Flow, places: Sequence[Sequence[int]]) -> bool:
-    """Whether a slice loads from shared memory."""
-    return any(flow.instructions[place].family in SHARED_LOADS for block in places for place in block)
+def loads_shared(flow: Flow, places: Sequence[Sequence[int]], unknown: frozenset[int] = frozenset()) -> bool:
+    """Whether a slice loads from shared memory. Args: unknown: as of `slice_of`."""
+    return any(
+        flow.instructions[place].family in SHARED_LOADS and place not in unknown for block in places for place in block
+    )
 
 
 def _with_stores(
-    flow: Flow, roots: Mapping[int, tuple[str, ...]], stores: Mapping[int, tuple[str, ...]]
+    flow: Flow,
+    roots: Mapping[int, tuple[str, ...]],
+    stores: Mapping[int, tuple[str, ...]],
+    unknown: frozenset[int] = frozenset(),
 ) -> tuple[tuple[int, ...], ...]:
-    found = slice_of(flow, roots)
-    if not loads_shared(flow, found):
+    found = slice_of(flow, roots, unknown=unknown)
+    if not loads_shared(flow, found, unknown):
         return found
     barriers = {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BARRIERS}
-    return slice_of(flow, {**stores, **barriers, **roots})
+    # A copy is both: what tells where it comes from, and where in shared memory it goes.
+    both = {place: (*stores.get(place, ()), *names) for place, names in roots.items()}
+    return slice_of(flow, {**stores, **barriers, **both}, unknown=unknown)
 
 
 def is_shared(instruction: Instruction) -> bool:
@@ -83,7 +92,10 @@ def names_of(operand: str) -> list[str]:
 
 
 def slice_of(
-    flow: Flow, roots: Mapping[int, tuple[str, ...]], through_all: bool = False
+    flow: Flow,
+    roots: Mapping[int, tuple[str, ...]],
+    through_all: bool = False,
+    unknown: frozenset[int] = frozenset(),
 ) -> tuple[tuple[int, ...], ...]:
     """Block -> places of the instructions that some are for, and of these, in order.
 
@@ -91,7 +103,8 @@ def slice_of(
 
     Args:
         roots: place of what is wanted -> registers that it is wanted for.
-        through_all: whether what instructions read counts that have results which are never known, too.
+        through_all: whether what instructions read counts that have results which are never known, too;
+        unknown: places of more such instructions.
     """
     numbers: dict[str, int] = {}
 
@@ -101,12 +114,12 @@ def slice_of(
             value |= 1 << numbers.setdefault(name, len(numbers))
         return value
 
-    def reads(instruction: Instruction) -> bool:
-        return not is_try(instruction.opcode) and (through_all or is_followed(instruction))
+    def reads(place: int, instruction: Instruction) -> bool:
+        return place not in unknown and not is_try(instruction.opcode) and (through_all or is_followed(instruction))
 
     written_bits = [bits(written(one)) for one in flow.instructions]
     read_bits = [
-        bits(roots[place] if place in roots else read(one) if reads(one) else guard_of(one))
+        bits(roots[place] if place in roots else read(one) if reads(place, one) else guard_of(one))
         for place, one in enumerate(flow.instructions)
     ]
     wanted_at_start = [0] * len(flow.blocks)

@@ -6,6 +6,7 @@ All other instructions have results that are not known.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -70,11 +71,13 @@ TRIES = (
 """Waits for an mbarrier, for registers, for tensor memory."""
 
 
+@lru_cache(maxsize=1 << 12)
 def is_try(opcode: str) -> bool:
     """Whether an instruction is one that code repeats until it succeeds."""
     return any(pattern.match(opcode) for pattern in TRIES)
 
 
+@lru_cache(maxsize=1 << 12)
 def find_operation(opcode: str) -> Compute | None:
     """What computes an opcode's result; None where the result is not known."""
     if is_try(opcode):

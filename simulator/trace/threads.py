@@ -3,7 +3,7 @@
 `step_of` turns an instruction into a function of the threads, once, before it runs many times.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -53,14 +53,37 @@ def step_of(instruction: Instruction) -> Step:
     guard = predicate_of(instruction.predicate) if instruction.predicate else None
     if family in STORES and not written(instruction):
         return store_of(instruction, guard)
-    compute = _result(instruction)
+    step = _writing(instruction, guard, _result(instruction), () if guard else _moved(instruction))
+    if family in STORES:
+        store = store_of(instruction, guard)
+
+        def exchange(threads: Threads, mask: Array) -> None:
+            store(threads, mask)
+            step(threads, mask)
+
+        return exchange
+    return logic_of(instruction, guard, step) if family in LOGIC else step
+
+
+@lru_cache(maxsize=STEPS_KEPT)
+def forgetting(instruction: Instruction) -> Step:
+    """What an instruction does whose results are never known: its registers are not, either."""
+    guard = predicate_of(instruction.predicate) if instruction.predicate else None
+    return _writing(instruction, guard, lambda threads, mask: [], ())
+
+
+def _writing(
+    instruction: Instruction,
+    guard: Callable[[Threads], Value] | None,
+    compute: Results,
+    moved: Sequence[tuple[str, str]],
+) -> Step:
+    """A step that writes what is computed. Args: moved: registers that get words of others, of some known bits."""
     flags = [name.lstrip("U").startswith("P") for name in written(instruction)]
     names = [
         (name, UNKNOWN_FLAG if flag else UNKNOWN, FALSE if flag else UNSET)
         for name, flag in zip(written(instruction), flags, strict=True)
     ]
-
-    moved = () if guard else _moved(instruction)
 
     def step(threads: Threads, mask: Array) -> None:
         if guard:
@@ -78,15 +101,7 @@ def step_of(instruction: Instruction) -> Step:
             if source in threads.doubts:
                 threads.doubts[name] = threads.doubts[source]
 
-    if family in STORES:
-        store = store_of(instruction, guard)
-
-        def exchange(threads: Threads, mask: Array) -> None:
-            store(threads, mask)
-            step(threads, mask)
-
-        return exchange
-    return logic_of(instruction, guard, step) if family in LOGIC else step
+    return step
 
 
 def is_followed(instruction: Instruction) -> bool:
@@ -96,6 +111,13 @@ def is_followed(instruction: Instruction) -> bool:
         or instruction.family in EXCHANGES
         or find_operation(instruction.opcode) is not None
     )
+
+
+def of_half_pair(instruction: Instruction) -> bool:
+    """Whether it is HFMA2 of zeros and two numbers."""
+    sources = instruction.operands[result_operands(instruction) :]
+    zeros = len(sources) == 4 and sources[0].lstrip("-") == "RZ" and sources[1] == "RZ"
+    return instruction.family == "HFMA2" and zeros
 
 
 def _moved(instruction: Instruction) -> tuple[tuple[str, str], ...]:
@@ -149,7 +171,7 @@ def _result(instruction: Instruction) -> Results:
         return _packed(sources)
     if family == "R2P":
         return _unpacked(sources)
-    if family == "HFMA2" and len(sources) == 4 and sources[0].lstrip("-") == "RZ" and sources[1] == "RZ":
+    if of_half_pair(instruction):
         return _half_pair(sources[2], sources[3])
     if exchange := EXCHANGES.get(family):
         return _exchanged(instruction, exchange)

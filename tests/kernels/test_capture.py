@@ -20,6 +20,20 @@ if missing_package() is None:
         i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         tl.store(Y + i, 2 * tl.load(X + i, mask=i < n), mask=i < n)
 
+    @triton.jit
+    def with_warps(X, num_warps: tl.constexpr):
+        tl.store(X + tl.arange(0, 32 * num_warps), 1.0)
+
+    @triton.jit
+    def of_another_version(x):
+        return tl.dot(x, x, trans_b=True)
+
+    @triton.jit
+    def refused(X):
+        i = tl.arange(0, 16)
+        x = X + 16 * i[:, None] + i[None, :]
+        tl.store(x, of_another_version(tl.load(x)))
+
     def doubled(x: torch.Tensor) -> torch.Tensor:
         y = torch.empty_like(x)
         torch.library.wrap_triton(double)[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
@@ -38,6 +52,9 @@ if missing_package() is None:
     def _(x: torch.Tensor) -> torch.Tensor:
         return torch.empty_like(x)
 
+    def in_compiled(x: torch.Tensor) -> torch.Tensor:
+        return torch.compile(doubled)(x)
+
     class InBackward(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -53,9 +70,9 @@ if missing_package() is None:
         torch.autograd.grad(y, x, torch.empty_like(y))
 
 
-@pytest.mark.parametrize("name", ["doubled", "in_triton_op", "in_custom_op", "in_backward"])
+@pytest.mark.parametrize("name", ["doubled", "in_triton_op", "in_custom_op", "in_compiled", "in_backward"])
 def test_a_launch_is_recorded_wherever_it_is_made(name: str) -> None:
-    """In plain code, in operators that torch knows by their shapes alone, in backward passes."""
+    """In plain and in compiled code, in operators that torch knows by their shapes alone, in backward passes."""
     call: Callable[[Any], Any] = globals()[name]
     with tilesight.capture() as launches:
         call(torch.empty(1000, device="meta", requires_grad=name == "in_backward"))
@@ -81,3 +98,30 @@ def test_values_on_the_cpu_go_with_tensors_without() -> None:
         double[(1,)](labels, torch.empty(8, device="meta"), 8, BLOCK=8)
     values = launches[0].tensors["X"].values
     assert values is not None and values.tolist() == list(range(8))
+
+
+def test_addresses_tell_tensors_apart() -> None:
+    """Libraries choose tile sizes by whether keys and values lie in one place; a view lies where its tensor does."""
+    x, y = torch.empty(64, device="meta"), torch.empty(64, device="meta")
+    with tilesight.capture() as launches:
+        assert x.data_ptr() != y.data_ptr()
+        assert x.view(8, 8).data_ptr() == x.data_ptr() == x[4:].data_ptr() - 16
+        double[(1,)](y, x, 8, BLOCK=8)
+    assert launches[0].tensors["X"].storage == 1 and launches[0].tensors["Y"].storage == 0
+
+
+def test_a_parameter_that_is_called_as_an_option_is_one() -> None:
+    """Triton compiles for num_warps where it is given by its name, whether or not the kernel reads it too."""
+    with tilesight.capture() as launches:
+        with_warps[(1,)](torch.empty(1024, device="meta"), num_warps=8)
+        with_warps[(1,)](torch.empty(1024, device="meta"), 8)
+    assert [row.num_warps for row in tilesight.predict(launches).rows] == [8, 4]
+
+
+def test_what_triton_refuses_is_told_by_the_line_that_it_stops_at() -> None:
+    """Of the function that the kernel calls, where that is where it stops."""
+    with tilesight.capture() as launches:
+        refused[(1,)](torch.empty(16, 16, device="meta"))
+    reason = tilesight.predict(launches).rows[0].refused or ""
+    assert reason.startswith("kernel refused: Triton refuses `return tl.dot(x, x, trans_b=True)`: TypeError: ")
+    assert "trans_b" in reason and "\n" not in reason

@@ -13,6 +13,7 @@ from tilesight.kernels.launch.availability import missing_package
 
 if missing_package() is None:
     from tilesight.simulator.launch.program import Launch, Loop, Step, Tile
+    from tilesight.simulator.launch.walk import steps
     from zoo.cases import CASES
     from zoo.traced import sectors, traced
 else:
@@ -52,6 +53,14 @@ def test_a_traced_program_touches_what_the_interpreter_touches(name: str, record
     assert sectors(launch) == as_stores(recorded[name])
     assert one.known == one.accesses > 0
     assert one.notes == ()
+
+
+def test_what_an_atomic_gives_back_is_waited_for_where_the_code_waits() -> None:
+    """Both additions of a split product, each a step that brings the sums before and stores there."""
+    _, launch = traced(CASES["gemm_split"])
+    adding = [step for step, _ in steps(launch.program.body) if any(tile.path == "atomic" for tile in step.loads)]
+    assert len(adding) == 2
+    assert all(step.loads == step.stores for step in adding)
 
 
 def changed(launch: "Launch", how: Any) -> "Launch":

@@ -12,6 +12,7 @@ LATENCIES = Latencies(
     load=300.0,
     copy=300.0,
     bulk_copy=300.0,
+    atomic=400.0,
     fill_per_line=1.0,
     store_per_line=8.0,
     copy_after_store=100.0,

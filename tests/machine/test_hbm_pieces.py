@@ -13,13 +13,13 @@ PER_BYTE = 1 / 64
 """Cycles of device memory for a byte."""
 
 
-def walk(width: int, *, stores: bool = False, whole: bool = False, stages: int = 8) -> Launch:
-    """A CTA goes along 8 rows of 16-bit elements in pieces of `width`, or down a matrix that is no wider than that."""
+def walk(width: int, *, stores: bool = False, whole: bool = False, stages: int = 8, high: int = TILE_ROWS) -> Launch:
+    """A CTA goes along rows of 16-bit elements in pieces of `width`, or down a matrix that is no wider than that."""
     wide = width if whole else width * PIECES
-    rows = TILE_ROWS * PIECES if whole else TILE_ROWS
+    rows = TILE_ROWS * PIECES if whole else high
     held = Tensor(name="X", role="output" if stores else "input", slabs=1, rows=rows, cols=wide, dtype=DTYPES["fp16"])
     at = {"row": affine(i=TILE_ROWS)} if whole else {"col": affine(i=width), "row": affine()}
-    piece = Tile(tensor="X", slab="slab", rows=TILE_ROWS, cols=width, path="async", **at)
+    piece = Tile(tensor="X", slab="slab", rows=TILE_ROWS if whole else high, cols=width, path="async", **at)
     step = Step(name="move", stores=(piece,)) if stores else Step(name="move", loads=(piece,))
     return launch((Loop(counter="i", trips=PIECES, stages=stages, body=(step,)),), (held,), [(0,)])
 
@@ -66,6 +66,13 @@ def test_pieces_come_later_than_whole_rows() -> None:
     late, soon = (run(walk(64, stages=1), gpu=gpu).cycles for gpu in (slow, ONE_PARTITION))
     assert late - soon == pytest.approx(500 * PIECES, rel=0.01)
     assert run(walk(64, whole=True), gpu=slow).cycles == run(walk(64, whole=True), gpu=ONE_PARTITION).cycles
+
+
+def test_a_piece_by_itself_does_not_come_later() -> None:
+    """The next element of a scan would be 126 ns late in each step; 64 B come as soon as a pointer chase finds them."""
+    slow = replace(ONE_PARTITION, hbm_piece_latency_s=500e-9)
+    late, soon = (run(walk(64, stages=1, high=1), gpu=gpu).cycles for gpu in (slow, ONE_PARTITION))
+    assert late == soon
 
 
 def both_ways(share: int, fraction: float) -> LaunchRun:

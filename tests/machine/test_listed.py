@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from machine.toys import TILE_BYTES, TILE_ROWS, launch, run, tensor, tile
+from machine.toys import COLS, GPU, TILE_BYTES, TILE_ROWS, launch, run, tensor, tile
 from tilesight.simulator.launch.lists import Lists
 from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.launch.walk import accesses, tally
@@ -46,3 +46,15 @@ def test_what_is_listed_twice_is_read_once() -> None:
     one = listed([3, 3, 7, 3, 7, 7, 3, 3], 2)
     assert run(one).hbm_read_bytes == 2 * TILE_BYTES
     assert tally(one.program).load_bytes == {"X": 8 * TILE_BYTES}
+
+
+def test_pieces_that_are_listed_come_as_late_as_rows_of_a_matrix() -> None:
+    """Each from a page of its own, but for one alone."""
+    gpu = replace(GPU, hbm_piece_latency_s=500e-9)
+    for each, later in ((1, 0), (2, 500)):
+        pieces = np.array([(TILE_ROWS * number, 0) for number in range(each)], dtype=np.int64)
+        spans = np.array([(0, each)], dtype=np.int64)
+        lists = Lists(spans=spans, pieces=pieces, at="at", until="until")
+        half = replace(tile("X"), rows=1, cols=COLS // 2, lists=lists)
+        made = launch((Step(name="load", loads=(half,)),), (tensor("X", TILES),), [(0, 0, 1)], ("slab", "at", "until"))
+        assert run(made, gpu=gpu).cycles - run(made).cycles == later

@@ -183,6 +183,17 @@ def test_loads_pass_shared_memory_line_by_line(tags: int) -> None:
     assert straight(code, 4).cycles == pytest.approx(max(50 * 4 * tags, 50 * 2) + 4 * 4 + 22, abs=8)
 
 
+def test_what_an_atomic_gives_back_comes_from_l2_behind_what_is_stored() -> None:
+    """It would be there as soon as L1 has taken it; who does not wait for it goes on."""
+    store = {"kind": op.STORE, "pipe": op.LSU, "interval": 4.0, "smem": 4.0, "queued_lines": 52.0}
+    for stores in (0, 8):
+        code = Code().add(**store, times=stores)  # type: ignore[arg-type]
+        waited = straight(code.add(**store, writes=0).add(waits=1))  # type: ignore[arg-type]
+        left = 4 * (stores + 1) * LATENCIES.store_per_line
+        assert waited.cycles == pytest.approx(left + LATENCIES.atomic, abs=12)
+    assert straight(Code().add(**store).add()).cycles < 20  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("stores", [0, 8, 64])
 def test_a_fence_waits_for_what_was_stored_and_holds_up_nobody(stores: int) -> None:
     """On an H200 a lone CTA waits 15 to 40 cycles at one, 59 to 107 where others store as well."""

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from machine.toys import GPU, ONE_PARTITION, TILE_BYTES, run, run_all, sweeps, writes
+from machine.toys import GPU, ONE_PARTITION, TILE_BYTES, launch, run, run_all, sweeps, tensor, tile, writes
 from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.launch.program import Loop, Step
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
 
@@ -128,3 +129,14 @@ def test_an_output_that_fits_is_not_written_at_all() -> None:
     """A small launch ends before anything has left the L2."""
     problem = AttentionProblem(batch=1, heads=8, seqlen_q=2048, seqlen_k=2048, head_dim=64)
     assert simulate(problem, device=H200).total.hbm_write_bytes == 0
+
+
+@both
+def test_what_is_added_to_is_read_first(gpu: Device) -> None:
+    """Sums that L2 lacks come from HBM, though nobody waits; 16 KiB of them that it has do not."""
+    step = Step(name="add", stores=(tile("Y", path="atomic", i=1),))
+    adds = launch((Loop(counter="i", trips=16, body=(step,)),), (tensor("Y", 16, role="output"),), [(0,)])
+    first, again = run_all(adds, adds, gpu=gpu)
+    assert (first.hbm_read_bytes, again.hbm_read_bytes) == (16 * TILE_BYTES, 0)
+    assert first.l2_read_bytes == 0
+    assert run(writes(tiles=16, slabs=(0,)), gpu=gpu).hbm_read_bytes == 0

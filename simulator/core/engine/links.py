@@ -22,6 +22,10 @@ FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2
 """Elements of `free`: what all share, an L2 port per partition, a read and a write port per SM, the channels of HBM."""
 MOST_PIECES = 1 << 16
 """Pieces of something that is read, more than there are."""
+TURN_PLACES, PLACE_BYTES = 4, 1024
+"""Places of HBM, each of which may be writing, that a tile comes from at most; bytes of a place [B]. `hbm_turn` was
+fitted to tiles of 4 to 24 KiB, which wait alike (docs/lab/data/mixed-latency-h200-2026-11-22.json.xz). That 1 KiB comes
+from one of four places is an assumption: the last of four reads that seldom meet writes waits four times as long."""
 
 
 class Rates(NamedTuple):
@@ -141,9 +145,21 @@ def _writing(counter: np.ndarray, rates: Rates, time: float) -> float:
 
 
 @inlined
+def spread_of(size: int, apart: bool) -> float:
+    """Of the places that a tile may come from, the share that it does.
+
+    Args:
+        size: of the tile [B].
+        apart: whether it consists of pieces that lie apart.
+    """
+    return 1.0 if apart else min(1.0, max(1.0, size / PLACE_BYTES) / TURN_PLACES)
+
+
+@inlined
 def read_hbm(
-    free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, apart: int, cost: float, time: float
-) -> float:
+    free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, apart: int, cost: float, spread: float,
+    time: float,
+) -> float:  # fmt: skip
     """HBM reads from channels that follow, as if at random, from the place of the data.
 
     Args:
@@ -151,6 +167,7 @@ def read_hbm(
         size: bytes of all places [B].
         apart: places of equal size that lie apart; what lies together comes by `hbm_channel_bytes`.
         cost: how many times as long as in one long row it takes.
+        spread: as `spread_of`, of the whole tile.
 
     Returns:
         When it is done.
@@ -162,7 +179,7 @@ def read_hbm(
     for piece in range(pieces):
         channel = _mixed(place * MOST_PIECES + piece) * rates.hbm_channels >> 32
         done = max(done, serve(free, first + channel, time, cycles))
-    return done + rates.hbm_turn * min(1.0, _writing(counter, rates, time))
+    return done + rates.hbm_turn * spread * min(1.0, _writing(counter, rates, time))
 
 
 @inlined

@@ -42,7 +42,9 @@ def pass_spilled(
             home_copy, group = copy_of(parts, granule, home, home), list_of(l2, parts, home, granule)
             written = 0
             if reads and not is_present(l2, home_copy) and memory.windows[granule] == 1:
-                done = max(done, read_hbm(free, counter, rates, home_copy, share, 1, 1.0, time) + rates.hbm_latency)
+                done = max(
+                    done, read_hbm(free, counter, rates, home_copy, share, 1, 1.0, 1.0, time) + rates.hbm_latency
+                )
                 if not writes:
                     written += insert(l2, group, home_copy, share)
             elif not writes:

@@ -27,6 +27,7 @@ from .links import (
     Rates,
     read_hbm,
     serve,
+    spread_of,
     write_hbm,
 )
 from .lru import DIRTY, STATE, Lru, insert, is_present, touch
@@ -54,7 +55,7 @@ def access_tile(
         row += environment[slot, by_row[VARIABLE]] * by_row[COEFFICIENT]
         col += environment[slot, by_col[VARIABLE]] * by_col[COEFFICIENT]
     through_l1 = program.tiles[number].through_l1 == 1
-    return _access_at(memory, rates, program, number, environment, slot, sm, time, store, row, col, through_l1)
+    return _access_at(memory, rates, program, number, environment, slot, sm, time, store, row, col, through_l1, False)
 
 
 @compiled
@@ -77,7 +78,7 @@ def access_listed(
     for piece in range(first, first + program.lists[at, 1]):
         arrival = _access_at(
             memory, rates, program, number, environment, slot, sm, time, store,
-            row + program.lists[piece, 0], col + program.lists[piece, 1], False,
+            row + program.lists[piece, 0], col + program.lists[piece, 1], False, program.lists[at, 1] > 1,
         )  # fmt: skip
         done = max(done, arrival)
     return done
@@ -86,9 +87,9 @@ def access_listed(
 @inlined
 def _access_at(
     memory: Memory, rates: Rates, program: Program, number: int, environment: np.ndarray, slot: int, sm: int,
-    time: float, store: bool, row: int, col: int, through_l1: bool,
+    time: float, store: bool, row: int, col: int, through_l1: bool, one_of_several: bool,
 ) -> float:  # fmt: skip
-    """Move a tile's extent from a row and a column [B] on."""
+    """Move a tile's extent from a row and a column [B] on. Args: one_of_several: extents that the tile consists of."""
     tile = program.tiles[number]
     tensor = program.tensors[tile.tensor]
     rows = min(tile.rows, tensor.rows - row)
@@ -109,14 +110,17 @@ def _access_at(
         memory.counter[L1_HIT] += total
         return time + rates.l1_latency
     done = time
-    cost, latency = 1.0, rates.hbm_latency
+    cost, latency, apart = 1.0, rates.hbm_latency, False
     if width < tensor.row_bytes:
-        # HBM is slower with pieces of rows: their neighbours come at another time.
-        latency += rates.hbm_piece_latency
+        # HBM is slower with pieces of rows: their neighbours come at another time. The last of many comes late.
+        apart = rows > 1 or one_of_several
+        if apart:
+            latency += rates.hbm_piece_latency
         if store:
             cost += rates.hbm_piece_write_bytes / width
         elif width < LINE_BYTES:
             cost += rates.hbm_part_line_cost
+    spread = spread_of(total, apart)
     for i in range(first_row, last_row + 1):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)
         skipped = 0 if stride == 1 else (-(i + first_col)) % stride
@@ -133,11 +137,13 @@ def _access_at(
                 renew(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, time)
                 memory.windows[granule] = window
             if store:
+                if tile.adds == 1:
+                    _fetch_to_add(memory, rates, granule, size, stride, latency, spread, time)
                 _write_granule(
                     memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, cost, sm, time
                 )
             else:
-                done = max(done, _read_granule(memory, rates, granule, size, stride, cost, latency, sm, time))
+                done = max(done, _read_granule(memory, rates, granule, size, stride, cost, latency, spread, sm, time))
     port = FIRST_L2 + rates.partitions + (sm if not store else rates.sms + sm)
     port_done = serve(memory.free, port, time, total * rates.sm_fill_cycles_per_byte)
     # The tile streams through the port behind its first bytes.
@@ -146,8 +152,8 @@ def _access_at(
 
 @inlined
 def _read_granule(
-    memory: Memory, rates: Rates, granule: int, size: int, stride: int, cost: float, latency: float, sm: int,
-    time: float,
+    memory: Memory, rates: Rates, granule: int, size: int, stride: int, cost: float, latency: float, spread: float,
+    sm: int, time: float,
 ) -> float:  # fmt: skip
     """An SM reads a granule through coalescer and L2. Args: as `_fetch`. Returns: when it arrives at the SM's port."""
     l2, ready, free, asked, counter = memory.l2, memory.ready, memory.free, memory.asked, memory.counter
@@ -169,7 +175,7 @@ def _read_granule(
             touch(l2, list_of(l2, parts, near, granule), copy)
         else:
             fetched = True
-            arrival = _fetch(l2, free, counter, rates, granule, near, home, share, stride, cost, latency, time)
+            arrival = _fetch(l2, free, counter, rates, granule, near, home, share, stride, cost, latency, spread, time)
             done = max(done, arrival)
     # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
     done = max(done, ready[granule])
@@ -188,7 +194,7 @@ def _read_granule(
 @compiled
 def _fetch(
     l2: Lru, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, near: int, home: int, share: int,
-    stride: int, cost: float, latency: float, time: float,
+    stride: int, cost: float, latency: float, spread: float, time: float,
 ) -> float:  # fmt: skip
     """Bring a share that the near partition lacks, over the fabric or from HBM.
 
@@ -198,6 +204,7 @@ def _fetch(
         stride: granules that this one stands for.
         cost: how many times as long as in one long row HBM takes.
         latency: of HBM [cycles].
+        spread: as in `links.read_hbm`.
 
     Returns:
         When it is there.
@@ -216,7 +223,7 @@ def _fetch(
         block = (
             home_copy if rates.interleaved else granule * LINE_BYTES // (parts * rates.hbm_channel_bytes) * parts + home
         )
-        arrival = read_hbm(free, counter, rates, block, share, stride, cost, time) + latency
+        arrival = read_hbm(free, counter, rates, block, share, stride, cost, spread, time) + latency
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(l2, group, home_copy, share)
     if home != near and l2.entries[home_copy, STATE] != DIRTY:
@@ -224,6 +231,24 @@ def _fetch(
     if written > 0:
         write_hbm(free, counter, rates, written, 1.0, time)
     return done
+
+
+@inlined
+def _fetch_to_add(
+    memory: Memory, rates: Rates, granule: int, size: int, stride: int, latency: float, spread: float, time: float
+) -> None:
+    """Bring home what an SM adds to, where L2 lacks it; nobody waits for that."""
+    parts = rates.partitions
+    first, last, share = 0, parts, size if parts == 1 else size // 2
+    if not rates.interleaved:
+        first = scatter(granule) % parts
+        last, share = first + 1, size
+    for home in range(first, last):
+        if not is_present(memory.l2, copy_of(parts, granule, home, home)):
+            _fetch(
+                memory.l2, memory.free, memory.counter, rates, granule, home, home, share, stride, 1.0, latency, spread,
+                time,
+            )  # fmt: skip
 
 
 @compiled

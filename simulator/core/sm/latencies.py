@@ -10,6 +10,7 @@ class Latencies(NamedTuple):
         load: of a load from beyond L1 to registers.
         copy: of LDGSTS.
         bulk_copy: of a TMA load.
+        atomic: of what an atomic gives back, once it has left the SM.
         fill_per_line: shared memory takes each line that arrives from L2 for a cycle; the line itself takes so long.
         store_per_line: each line takes so long on its way out to L2.
         copy_after_store: a TMA load sets out so much later than the stores before it have left.
@@ -38,6 +39,7 @@ class Latencies(NamedTuple):
     load: float
     copy: float
     bulk_copy: float
+    atomic: float
     fill_per_line: float
     store_per_line: float
     copy_after_store: float

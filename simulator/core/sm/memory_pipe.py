@@ -157,6 +157,8 @@ def access_smem(
         # L1 writes through. What finds no room among what waits on the link to L2 waits in front of L1.
         sm.store_free = max(now, sm.store_free) + lines * latencies.store_per_line
         sm.store_room = instruction.queued_lines * latencies.store_per_line
+        # What an atomic gives back comes from L2, as a load does; nobody waits for a store.
+        finish = max(finish, sm.store_free + latencies.atomic)
         begin = max(begin, sm.store_free - sm.store_room)
     _leave_lsu_queue(state, core, begin, instruction.pipe, latencies)
     return finish, now + instruction.operand_cycles + max(begin - now, wait)

@@ -1,25 +1,21 @@
 """Where the accesses of all CTAs of a class begin, and whether they are alike: a run through the way of one of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...limits import WARP_THREADS
 from ..compute.lanes import LanesDiffer
-from ..executions import special_registers
-from ..paths import ControlPath
 from ..tma.boxes import Boxes
 from ..values import Array, Value
 from .doubts import Doubts
+from .every_thread import all_threads, chunks, warps_by_way
 from .given import Subject
 from .one_cta import OneCta
 from .sites import Slice
 from .survey import PROBES, probes
 from .walking import Trips, Walk
-
-THREADS_AT_ONCE = 1 << 17
-"""Threads that are followed at a time, for the sake of memory."""
 
 
 @dataclass(slots=True)
@@ -61,10 +57,8 @@ def bases(
             return _bases(subject, found, one, ctas, trips, doubts, whole, together=False)
         except LanesDiffer:
             pass
-    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS))
     parts = []
-    for begin in range(0, len(ctas), step):
-        chosen = slice(begin, begin + step)
+    for chosen in chunks(subject, len(ctas)):
         lengths = {region: each[chosen] for region, each in trips.items()}
         parts.append(_bases(subject, found, one, ctas[chosen], lengths, doubts, whole, together=True))
     return _joined(parts)
@@ -84,7 +78,7 @@ def _bases(
     if found.shared:
         whole = frozenset(range(len(one.ways.regions)))
     walk: Walk | None = None
-    for way, warps in _ways(one, together):
+    for way, warps in warps_by_way(one, together):
         threads = len(warps) if together else PROBES
         shape = (len(ctas), threads, WARP_THREADS if together else 1)
         edges = ([0, 0, -1, -1], [0, -1, 0, -1]) if together else (list(range(PROBES)), [0] * PROBES)
@@ -111,7 +105,7 @@ def _bases(
             own.clips[at] = _of_first_warp(boxes.clips(), active, shape)
             own.numbers[at] = _of_first_warp(boxes.numbers(), active, shape)
 
-        special = (_all_of if together else _probes)(subject, ctas, warps)
+        special = (all_threads if together else _probes)(subject, ctas, warps)
         region_of = one.ways.region_of[one.ways.warps.index(way)]
         walk = Walk(subject, found, doubts, trips, region_of, special, told, whole, together=together, before=walk)
         walk.along(way)
@@ -135,123 +129,10 @@ def _joined(parts: Sequence[Mapping[int, Seen]]) -> dict[int, Seen]:
     return joined
 
 
-def signatures(
-    subject: Subject,
-    found: Slice,
-    one: OneCta,
-    ctas: Array,
-    trips: Mapping[int, Array],
-    doubts: Doubts,
-    listed: frozenset[int] = frozenset(),
-) -> Array:
-    """Numbers that are equal for CTAs that touch alike: who takes part, and where each thread lies from the first.
-
-    All threads are followed, through the first two and the last iterations of every loop.
-
-    Args:
-        listed: places of copies by TMA that need not be alike.
-
-    Returns:
-        uint64 (CTAs,).
-    """
-    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS))
-    parts = []
-    for begin in range(0, len(ctas), step):
-        chosen = slice(begin, begin + step)
-        lengths = {region: each[chosen] for region, each in trips.items()}
-        parts.append(_signatures(subject, found, one, ctas[chosen], lengths, doubts, listed))
-    return np.concatenate(parts)
-
-
-def _signatures(
-    subject: Subject,
-    found: Slice,
-    one: OneCta,
-    ctas: Array,
-    trips: Mapping[int, Array],
-    doubts: Doubts,
-    listed: frozenset[int],
-) -> Array:
-    total = np.zeros(len(ctas), dtype=np.uint64)
-    whole = frozenset(range(len(one.ways.regions))) if found.shared else frozenset()
-    weights = np.random.default_rng(0).integers(1, 1 << 63, subject.called.warps * WARP_THREADS, dtype=np.uint64)
-
-    walk: Walk | None = None
-    for way, warps in _ways(one, found.together):
-        shape = (len(ctas), len(warps), WARP_THREADS)
-
-        def told(
-            place: int,
-            at: Trips,
-            addresses: Array,
-            active: Array,
-            boxes: Boxes | None,
-            shape: tuple[int, int, int] = shape,
-        ) -> None:
-            if place in listed:
-                return
-            if boxes is None:
-                where, taking = np.broadcast_to(addresses, shape), np.broadcast_to(active, shape)
-                apart = np.where(taking, where - where[:, :1, :1], -1)
-            else:
-                apart = _apart(boxes, np.broadcast_to(active, (*shape[:2], 1)))
-            apart = apart.reshape(len(ctas), -1).astype(np.uint64)
-            total[:] = total * np.uint64(0x9E3779B97F4A7C15) + (apart * weights[: apart.shape[1]]).sum(axis=1)
-
-        special = _all_of(subject, ctas, warps)
-        region_of = one.ways.region_of[one.ways.warps.index(way)]
-        tail = max(1, subject.called.num_stages)
-        walk = Walk(subject, found, doubts, trips, region_of, special, told, whole, tail=tail, before=walk)
-        walk.along(way)
-    return total
-
-
 def _of_first_warp(values: Array, active: Array, shape: Sequence[int]) -> Array:
     """What the first warp that copies has, int64 (CTAs, numbers). Args: values: (CTAs, warps, numbers)."""
     first = np.broadcast_to(active, (*shape[:2], 1)).argmax(axis=1)[:, None]
     return np.take_along_axis(np.broadcast_to(values, (*shape[:2], values.shape[2])), first, 1)[:, 0]
-
-
-def _apart(boxes: Boxes, active: Array) -> Array:
-    """How far boxes lie from that of the first warp that copies, and how they are clipped, int64 (CTAs, warps, ...).
-
-    Args:
-        active: which warps copy, bool (CTAs, warps, 1).
-    """
-    origin = np.broadcast_to(boxes.origin, active.shape)
-    first = np.take_along_axis(origin, active.argmax(axis=1)[:, None], 1)
-    clips = boxes.clips()
-    parts = [origin - first, np.broadcast_to(clips, (*active.shape[:2], clips.shape[2]))]
-    return np.where(active, np.concatenate(parts, axis=2), -1)
-
-
-def _ways(one: OneCta, together: bool) -> Iterator[tuple[ControlPath, Sequence[int]]]:
-    """Ways of the warps of a CTA, each with the warps that go it.
-
-    Args:
-        together: whether one way is to serve all warps, which is so where others only leave out parts of it.
-    """
-    groups: dict[ControlPath, list[int]] = {}
-    for warp, way in enumerate(one.ways.warps):
-        groups.setdefault(way, []).append(warp)
-    longest = max(range(len(one.paths)), key=lambda warp: len(one.paths[warp]))
-    if together and all(_is_part(one.paths[warps[0]], one.paths[longest]) for warps in groups.values()):
-        yield one.ways.warps[longest], range(len(one.paths))
-    else:
-        yield from groups.items()
-
-
-def _is_part(blocks: Sequence[int], of: Sequence[int]) -> bool:
-    """Whether blocks are run in an order that another way runs them in, with others between them."""
-    others = iter(of)
-    return all(block in others for block in blocks)
-
-
-def _all_of(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
-    """Special registers of all threads of some warps."""
-    special = special_registers(subject.called.grid, ctas, subject.called.warps)
-    special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
-    return special
 
 
 def _probes(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:

@@ -58,12 +58,18 @@ class Called:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A launch under the tracer. Args: called: the launch; flow: its code; constants: bank 0; memory: what it reads."""
+    """A launch under the tracer.
+
+    Args:
+        called: the launch; flow: its code; constants: bank 0; memory: what it reads;
+        unknown: places of instructions whose results are never known (see `knowable`).
+    """
 
     called: Called
     flow: Flow
     constants: Mapping[int, int]
     memory: Memory
+    unknown: frozenset[int] = frozenset()
 
     def place_text(self, place: int) -> str:
         """Where an instruction comes from: kernel and line, e.g. `kernel f: line 12`."""

@@ -6,6 +6,8 @@ from ..tma.boxes import is_copy
 
 ATOMICS = frozenset({"RED", "REDG", "ATOMG", "ATOM"})
 REDUCTION = "UTMAREDG"
+GIVE_BACK = frozenset({"ATOMG", "ATOM"})
+"""Those of them that bring a warp what was there before."""
 STORES = frozenset({"STG", "ST", "UTMASTG"})
 LOADS = frozenset({"LDG", "LD", COPY})
 TOUCHING = GLOBAL | {COPY} | ATOMICS

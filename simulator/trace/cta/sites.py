@@ -13,10 +13,10 @@ from ...sass.decode import Instruction
 from ...sass.registers import read
 from ..accesses import COPY, Touch
 from ..compute.lanes import EXCHANGES
-from ..deciding import jumps_of, loads_shared, reaching, slice_of
+from ..deciding import jumps_of, loads_shared, names_of, reaching, slice_of
 from ..memory import copy_of_memory, load_of_memory
 from ..operands import Step, Threads
-from ..threads import step_of
+from ..threads import forgetting, step_of
 from ..tma.boxes import Boxes, BoxTouch, is_copy, unfollowed
 from ..tma.written import descriptor_writes, steps_of, take
 from ..values import Array
@@ -66,7 +66,7 @@ def find_slice(subject: Subject) -> Slice:
         for place, one in enumerate(flow.instructions)
         if is_access(one) and place not in copying
     }
-    roots = jumps_of(flow) | {place: touch.names for place, touch in touching.items()}
+    roots = jumps_of(flow) | _roots(touching, flow.instructions)
     roots |= {place: box.names for place, box in copying.items()}
     roots |= {place: (*touching[place].names, *read(flow.instructions[place])) for place in writes}
     return replace(_slice(subject, roots, touching), copying=copying, writes=writes)
@@ -75,13 +75,24 @@ def find_slice(subject: Subject) -> Slice:
 def find_deciding_slice(subject: Subject) -> Slice:
     """What decides where a kernel goes."""
     code, jumps = subject.flow.instructions, jumps_of(subject.flow)
-    found = _slice(subject, jumps, {})
+    found = _slice(replace(subject, unknown=frozenset()), jumps, {})
     atomics = {place: Touch(_in_full(code[place])) for place in _chosen(found, code, ATOMICS)}
     if atomics:
         # Where they lie is of interest too: a branch that depends on them is refused by the name of a tensor.
-        found = _slice(subject, {place: touch.names for place, touch in atomics.items()} | jumps, {})
+        found = _slice(replace(subject, unknown=frozenset()), _roots(atomics, code) | jumps, {})
     loads = {place: Touch(_in_full(code[place])) for place in _chosen(found, code, LOADS)}
-    return replace(found, touching=atomics | loads)
+    touching = atomics | loads
+    return _slice(subject, _roots(touching, code) | jumps, touching)
+
+
+def _roots(touching: Mapping[int, Touch], code: Sequence[Instruction]) -> dict[int, tuple[str, ...]]:
+    """Place of an access -> registers that tell where it lies in global memory, and who takes part."""
+    return {
+        place: touch.names
+        if code[place].family != COPY
+        else (*touch.names[: len(touch.guards)], *names_of(code[place].operands[1]))
+        for place, touch in touching.items()
+    }
 
 
 def _chosen(found: Slice, code: Sequence[Instruction], families: frozenset[str]) -> list[int]:
@@ -91,16 +102,24 @@ def _chosen(found: Slice, code: Sequence[Instruction], families: frozenset[str])
 
 def _slice(subject: Subject, roots: Mapping[int, tuple[str, ...]], touching: Mapping[int, Touch]) -> Slice:
     flow, code = subject.flow, subject.flow.instructions
-    places = reaching(flow, roots)
-    shared = loads_shared(flow, places)
-    told = {place: read(code[place]) for block in places for place in block if code[place].family in EXCHANGES}
-    behind = slice_of(flow, told) if told and subject.memory.has_values else ()
+    places, unknown = reaching(flow, roots, subject.unknown), subject.unknown
+    shared = loads_shared(flow, places, unknown)
+    exchanges = [
+        place for block in places for place in block if code[place].family in EXCHANGES and place not in unknown
+    ]
+    told = {place: read(code[place]) for place in exchanges}
+    behind = slice_of(flow, told, unknown=unknown) if told and subject.memory.has_values else ()
     loaded = any(code[place].family in LOADS for block in behind for place in block)
     return Slice(places, touching, shared, shared or loaded)
 
 
 def _in_full(one: Instruction) -> Instruction:
-    """An access whose address says that it is one of 64 bits, as that of a compare-and-swap does not."""
+    """An access whose address says that it is one of 64 bits, as that of a compare-and-swap does not.
+
+    A copy names an address of shared memory, too, which is one of 32 bits.
+    """
+    if one.family == COPY:
+        return one
     return replace(one, operands=tuple(SHORT_ADDRESS.sub(r"[\1.64", operand) for operand in one.operands))
 
 
@@ -116,7 +135,9 @@ def noting(subject: Subject, found: Slice, doubts: Doubts, note: Note) -> dict[i
     for place in found.writes:
         accesses[place] = _taking(subject.flow.instructions[place], found.touching[place], accesses[place])
     copies = {place: _copying(subject, place, touch, doubts, note) for place, touch in found.copying.items()}
-    return accesses | copies | steps_of(subject.flow, found.writes)
+    code, places = subject.flow.instructions, {place for block in found.places for place in block}
+    forgotten = {place: forgetting(code[place]) for place in places & subject.unknown}
+    return forgotten | accesses | copies | steps_of(subject.flow, found.writes)
 
 
 def _taking(instruction: Instruction, touch: Touch, noted: Step) -> Step:

@@ -9,10 +9,10 @@ import numpy as np
 from ...launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
 from ...launch.traced import TracedCode
 from ...launch.walk import steps
-from ...sass.decode import decode
-from ...sass.flow import find_flow
+from ...sass.flow import flow_of
 from ..cta.doubts import Doubts
 from ..cta.given import Called, Refused, Subject
+from ..cta.knowable import find_unknown
 from ..cta.sites import find_slice
 from ..cta.survey import survey
 from ..memory import Memory, Storage
@@ -68,7 +68,9 @@ def trace(called: Called, room_bytes: float) -> Traced:
         raise Refused(f"kernel {called.name}: its machine code is not at hand")
     try:
         memory = Memory(called.storages)
-        subject = Subject(called=called, flow=find_flow(decode(code.sass)), constants=code.constants, memory=memory)
+        flow = flow_of(code.sass)
+        unknown = find_unknown(flow, code.constants, memory)
+        subject = Subject(called=called, flow=flow, constants=code.constants, memory=memory, unknown=unknown)
         doubts = Doubts(subject)
         found = find_slice(subject)
         counts = survey(subject, doubts)

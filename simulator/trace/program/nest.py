@@ -114,7 +114,7 @@ class _Body:
             made = {use_number: self._tiles(use, counters, self._kind.members) for use_number, use in enumerate(own)}
             yield Step(
                 name=name,
-                loads=tuple(tile for n, use in enumerate(own) if use.kind == "load" for tile in made[n]),
+                loads=tuple(tile for n, use in enumerate(own) if use.kind in ("load", "atomic") for tile in made[n]),
                 work=self._works.get(part, Work()) if number == 0 else Work(),
                 stores=tuple(tile for n, use in enumerate(own) if use.kind != "load" for tile in made[n]),
             )

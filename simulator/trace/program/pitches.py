@@ -49,7 +49,7 @@ def rows_of(size_bytes: int, pieces: Sequence[Piece]) -> Rows:
     pitches = [piece.rectangle.pitch for piece in pieces if piece.rectangle.rows > 1]
     common = reduce(gcd, pitches, 0)
     distances = [
-        *(int(value) for piece in pieces for value in _differences(piece.base)),
+        *(int(np.gcd.reduce(piece.base - piece.base[0])) for piece in pieces),
         *(abs(stride) for piece in pieces for stride in piece.strides),
         *(piece.rectangle.width for piece in pieces if piece.rectangle.rows == 1),
         *(int(piece.base[0] + piece.rectangle.offset - _first(pieces)) for piece in pieces),
@@ -70,10 +70,6 @@ def rows_of(size_bytes: int, pieces: Sequence[Piece]) -> Rows:
 
 def _first(pieces: Sequence[Piece]) -> int:
     return int(pieces[0].base[0] + pieces[0].rectangle.offset)
-
-
-def _differences(base: Array) -> Array:
-    return np.unique(np.abs(base - base[0]))
 
 
 def _fits(piece: Piece, rows: Rows) -> bool:

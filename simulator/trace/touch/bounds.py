@@ -39,7 +39,7 @@ def _reach(use: Use, trips: Mapping[int, Array]) -> tuple[Array, Array]:
 def _listed_reach(use: Use, trips: Mapping[int, Array]) -> tuple[Array, Array]:
     """The same of lists, in whole pieces; a CTA that touches nothing reaches from the last piece to the first."""
     stride = use.uneven.stride if use.uneven is not None else None
-    more = (stride or 0) * (trips[use.part[0]] - 1)
+    more = stride * (trips[use.part[0]] - 1) if stride else 0
     reaches = [_reach_of(listing) for listing in use.listings]
     low = np.min([low for low, _ in reaches], axis=0)
     high = np.max([high for _, high in reaches], axis=0)

@@ -9,26 +9,25 @@ from math import prod
 
 import numpy as np
 
-from ..accesses import COPY
-from ..cta.bases import Seen, bases, signatures
+from ..cta.bases import Seen, bases
 from ..cta.doubts import Doubts
 from ..cta.given import Subject
 from ..cta.one_cta import OneCta, blocks_of, follow_cta
 from ..cta.sites import Slice
 from ..paths import OUTSIDE
-from ..tma.boxes import KINDS
 from ..values import Array
+from .alike import told_apart
 from .bounds import check_bounds, farthest
 from .listed_boxes import listings_of_boxes
 from .listing import listings_of
+from .numbering import number_rows
 from .phases import Part, Phases, find_phases
+from .scattered import scattered_uses
 from .sorted_accesses import Prologue, Sort, find_prologues
 from .uses import Use, uses_of
 
-MOST_WAYS, MOST_MASKS = 8, 32
-"""CtaPaths that are told apart, and kinds of masks on one of them; the rest counts as the commonest."""
-SOME, MOST_WARPS = 16, 1 << 17
-"""CTAs that are looked at thread by thread; and warps, where these differ and all are."""
+MOST_WAYS = 8
+"""CtaPaths that are told apart; the rest counts as the commonest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +76,8 @@ def classes_of(
         counts: executions of each block, int64 (CTAs, blocks); room_bytes: of L1 for each CTA of an SM.
         notes: gets remarks, one line each.
     """
-    ran = np.packbits(counts > 0, axis=1)
-    _, way_of, sizes = np.unique(ran, axis=0, return_inverse=True, return_counts=True)
-    way_of = way_of.reshape(-1)
+    way_of = number_rows((column > 0 for column in counts.T), len(counts))
+    sizes = np.bincount(way_of)
     order = np.argsort(-sizes, kind="stable")
     if len(order) > MOST_WAYS:
         notes.append(
@@ -108,8 +106,7 @@ def _ways(
     phases = find_phases(one.ways, tuple(blocks_of(one.ways, 0)))
     prologues = find_prologues(subject, one, phases)
     listed = _listed_places(subject, found, one, phases, seen, rank, len(members), own, room_bytes, prologues)
-    kind_of = _kinds(subject, seen, len(members), listed)
-    kinds, kind_of = _told_apart(subject, found, one, members, own, kind_of, doubts, notes, listed)
+    kinds, kind_of, scattered = told_apart(subject, found, one, members, own, seen, doubts, notes, listed)
     masked: list[Masked] = []
     others: list[OneWay] = []
     in_l1: dict[int, float] = {}
@@ -126,14 +123,24 @@ def _ways(
         inside = {place: _only(each, alike) for place, each in seen.items()}
         lengths = {region: int(each[at]) for region, each in own.items()}
         place = int(np.flatnonzero(alike == at)[0])
-        done = uses_of(subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues)
         nearby = {region: each[alike] for region, each in own.items()}
+        lists = (
+            scattered_uses(subject, found, leader, phases, members[alike], nearby, doubts, prologues, scattered)
+            if scattered
+            else []
+        )
+        apart = scattered if lists is not None else frozenset()
+        if lists is None:
+            notes.append("accesses of CTAs lie apart in too many ways to be listed; one CTA stands for all")
+        done = uses_of(
+            subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues, scattered=apart
+        )
         if done.uneven:
             inside = bases(subject, found, leader, members[alike], nearby, doubts, done.uneven)
             done = uses_of(
-                subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues, done.uneven
+                subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues, done.uneven, apart
             )
-        uses = [_listed(use, leader, nearby, subject, notes) for use in done.uses]
+        uses = [*(_listed(use, leader, nearby, subject, notes) for use in done.uses), *(lists or ())]
         for other in sorted(farthest(uses, nearby, subject)):
             check_bounds(subject, follow_cta(subject, found, int(members[alike[other]]), doubts))
         notes += [line for line in done.notes if line not in notes]
@@ -211,75 +218,6 @@ def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
         around = totals[region.parent]
         found[number] = np.where(around > 0, -(-totals[number] // np.maximum(around, 1)), 0)
     return found
-
-
-def _kinds(subject: Subject, seen: Mapping[int, Seen], count: int, listed: frozenset[int]) -> Array:
-    """Of which kind of masks each CTA is, by the threads that were followed.
-
-    Whether copies in loops are made tells nothing: those that run ahead end before the loop does, in a short one at
-    once. How boxes are clipped does, but where they are listed anyway.
-    """
-    ahead = {COPY, *KINDS}
-    flags = [
-        each.active[min(each.active)]
-        for place, each in seen.items()
-        if each.active and not (subject.flow.instructions[place].family in ahead and min(each.active))
-    ]
-    clips = [each.clips[min(each.clips)] for place, each in seen.items() if each.clips and place not in listed]
-    if not flags and not clips:
-        return np.zeros(count, dtype=np.int64)
-    numbers = np.concatenate([*(flag.astype(np.int64) for flag in flags), *clips], axis=1)
-    return np.unique(numbers, axis=0, return_inverse=True)[1].reshape(-1)
-
-
-def _told_apart(
-    subject: Subject,
-    found: Slice,
-    one: OneCta,
-    members: Array,
-    trips: Mapping[int, Array],
-    kind_of: Array,
-    doubts: Doubts,
-    notes: list[str],
-    listed: frozenset[int],
-) -> tuple[list[int], Array]:
-    """The same by all threads: of some CTAs of each kind, and of all where these differ.
-
-    Returns:
-        Kinds, the commonest first; and of which each CTA is.
-    """
-    apart = kind_of.astype(np.uint64)
-    for kind in np.unique(kind_of):
-        alike = np.flatnonzero(kind_of == kind)
-        some = np.unique(alike[(np.arange(SOME) * 0.6180339887 % 1.0 * len(alike)).astype(np.int64)])
-        told = _signatures_of(subject, found, one, members, trips, some, doubts, listed)
-        if np.all(told == told[0]):
-            continue
-        if len(alike) * subject.called.warps > MOST_WARPS:
-            notes.append("CTAs mask their accesses differently: too many to look at each; one stands for all")
-            continue
-        apart[alike] = _signatures_of(subject, found, one, members, trips, alike, doubts, listed)
-    _, kinds, sizes = np.unique(apart, return_inverse=True, return_counts=True)
-    kinds = kinds.reshape(-1)
-    order = np.argsort(-sizes, kind="stable")
-    if len(order) > MOST_MASKS:
-        notes.append(f"CTAs mask their accesses in {len(order)} different ways; rare ones count as the commonest")
-        kinds = np.where(np.isin(kinds, order[:MOST_MASKS]), kinds, order[0])
-    return [int(kind) for kind in order[:MOST_MASKS]], kinds
-
-
-def _signatures_of(
-    subject: Subject,
-    found: Slice,
-    one: OneCta,
-    members: Array,
-    trips: Mapping[int, Array],
-    chosen: Array,
-    doubts: Doubts,
-    listed: frozenset[int],
-) -> Array:
-    lengths = {region: each[chosen] for region, each in trips.items()}
-    return signatures(subject, found, one, members[chosen], lengths, doubts, listed)
 
 
 def _only(seen: Seen, chosen: Array) -> Seen:

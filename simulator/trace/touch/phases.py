@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...sass.decode import Instruction
 from ..accesses import COPY
-from ..cta.kinds import is_access
+from ..cta.kinds import GIVE_BACK, is_access
 from ..cta.one_cta import Position
 from ..operations import is_try
 from ..paths import CtaPaths
@@ -21,7 +21,7 @@ from ..tma.boxes import BOX_LOAD, is_copy
 Part = tuple[int, int]
 """Region, and which piece of it, between the regions inside."""
 SCOREBOARDS = 6
-FETCHES = frozenset({"LDG", "LD"})
+FETCHES = frozenset({"LDG", "LD"}) | GIVE_BACK
 STACK = frozenset({"LDL", "STL"})
 """What moves spilled registers."""
 

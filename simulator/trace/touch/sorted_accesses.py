@@ -14,7 +14,7 @@ from ...sass.decode import Instruction
 from ..accesses import COPY
 from ..cta.bases import Seen
 from ..cta.given import Subject
-from ..cta.kinds import STORES, is_atomic
+from ..cta.kinds import GIVE_BACK, STORES, is_atomic
 from ..cta.one_cta import Accessed, Box, Copied, OneCta, Position, children_of
 from ..tma.boxes import is_copy
 from ..values import Array
@@ -22,7 +22,7 @@ from .footprints import Touched
 from .in_l1 import Passing, missed
 from .phases import Part, Phases
 
-PAST_L1 = frozenset({"async", "tma"})
+PAST_L1 = frozenset({"async", "tma", "atomic"})
 """Paths on which each access fetches its own, whatever others have fetched."""
 
 
@@ -31,7 +31,7 @@ class Sort:
     """What accesses have in common that make one use.
 
     Args:
-        part, phase: of the code; storage: number; kind: load, store or atomic; path: as in `program.Tile`.
+        part, phase: of the code; storage: number; kind: load, store, atomic or reduction; path: as in `program.Tile`.
     """
 
     part: Part
@@ -60,12 +60,16 @@ class Made:
 
 
 def kind_of(instruction: Instruction) -> str:
-    """load, store or atomic."""
-    return "atomic" if is_atomic(instruction) else "store" if instruction.family in STORES else "load"
+    """load, store, reduction, or an atomic that gives back what was there before."""
+    if is_atomic(instruction):
+        return "atomic" if instruction.family in GIVE_BACK else "reduction"
+    return "store" if instruction.family in STORES else "load"
 
 
 def path_of(instruction: Instruction) -> str:
     """How an access travels, as in `program.Tile`."""
+    if is_atomic(instruction):
+        return "atomic"
     if is_copy(instruction):
         return "tma"
     if instruction.family != COPY:
@@ -91,7 +95,7 @@ def sorted_accesses(
     accesses = [access for access in one.accesses if access.active.any()]
     for access in accesses:
         position, kind = one.positions[access.visit], kind_of(code[access.place])
-        if path_of(code[access.place]) not in PAST_L1 and kind != "atomic":
+        if path_of(code[access.place]) not in PAST_L1:
             part = position.region, position.piece
             iteration = part, phases.of(part, access.place, kind != "load"), kind, position.trips
             course = courses.get(access.place, 0)
@@ -104,7 +108,7 @@ def sorted_accesses(
         path, kind = path_of(instruction), kind_of(instruction)
         whole = _touched(access)
         sectors = None
-        if path not in PAST_L1 and kind != "atomic":
+        if path not in PAST_L1:
             sectors = next(fetched)
             if kind == "load":
                 hit[access.place][0] += len(sectors)
@@ -136,7 +140,9 @@ def _courses(seen: Mapping[int, Seen], rank: int) -> dict[int, int]:
 
 def _sort_of(instruction: Instruction, position: Position, phases: Phases, made: Copied) -> Sort:
     part, kind = (position.region, position.piece), kind_of(instruction)
-    return Sort(part, phases.of(part, made.place, kind != "load"), made.storage, kind, path_of(instruction))
+    return Sort(
+        part, phases.of(part, made.place, kind in ("store", "reduction")), made.storage, kind, path_of(instruction)
+    )
 
 
 def _touched(access: Accessed) -> Touched:

@@ -31,7 +31,7 @@ class Use:
     """What a phase of the code does to a storage.
 
     Args:
-        part, phase: where; storage: number; kind: load, store or atomic; path: as in `program.Tile`.
+        part, phase: where; storage: number; kind: load, store, atomic or reduction; path: as in `program.Tile`.
         runs: relative to the base; base: in each CTA of the class, where the first iteration has it, int64 (CTAs,) [B];
         strides: from iteration to iteration of each loop around, the outermost first [B].
         first, last: iterations of the innermost loop in which it is done; last: -1: to the end.
@@ -102,15 +102,19 @@ def uses_of(
     room_bytes: float,
     prologues: Mapping[Sort, Prologue],
     whole: frozenset[int] = frozenset(),
+    scattered: frozenset[int] = frozenset(),
 ) -> Found:
     """All uses of a class of CTAs.
 
     Args:
         one: the CTA that was followed; seen: where accesses of all CTAs begin; rank: of `one` among these `ctas`;
         trips: region -> iterations of a stay, in `one`; room_bytes: of L1, for each CTA of an SM;
-        prologues: what runs ahead of itself; whole: regions of which all iterations were seen in all CTAs.
+        prologues: what runs ahead of itself; whole: regions of which all iterations were seen in all CTAs;
+        scattered: places whose uses are made elsewhere.
     """
     made, in_l1 = sorted_accesses(subject, one, phases, seen, rank, room_bytes)
+    if scattered:
+        made = _without(made, scattered)
     join_prologues(made, prologues)
     notes: list[str] = []
     found: list[Use] = []
@@ -130,6 +134,16 @@ def uses_of(
     return Found(uses=found, in_l1=in_l1, notes=notes, uneven=frozenset(uneven), listed=frozenset(listed))
 
 
+def _without(made: Mapping[Sort, Mapping[At, list[Made]]], places: frozenset[int]) -> dict[Sort, dict[At, list[Made]]]:
+    """Accesses, but for those at some places."""
+    found: dict[Sort, dict[At, list[Made]]] = {}
+    for key, iterations in made.items():
+        kept = {at: [access for access in own if access.place not in places] for at, own in iterations.items()}
+        if any(kept.values()):
+            found[key] = {at: own for at, own in kept.items() if own}
+    return found
+
+
 def _uses(
     subject: Subject,
     key: Sort,
@@ -146,8 +160,8 @@ def _uses(
     order = sorted(iterations)
     begin = order[0]
     ahead, strides, moves = course.ahead, course.strides, course.moves
-    line = subject.place_text(iterations[begin][0].place)
     if not course.even and not course.restarts and not listed:
+        line = subject.place_text(iterations[begin][0].place)
         notes.append(f"{line}: {key.kind} of {name} does not move on evenly; taken as if it did")
     layers: dict[int, dict[tuple[int, ...], Runs]] = defaultdict(dict)
     known: dict[bytes, list[Runs]] = {}

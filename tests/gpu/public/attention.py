@@ -5,12 +5,7 @@ import math
 import torch
 from launching import Body, case, library
 from libraries import liger, lmdeploy, sglang
-from made import bf16, bounds, fp16, fp32, given, permuted
-
-
-def _backward(out: torch.Tensor, *inputs: torch.Tensor) -> object:
-    return torch.autograd.grad(out, inputs, torch.empty_like(out))
-
+from made import backward, bf16, bounds, fp16, fp32, given, permuted
 
 LENGTHS = [4096, 1024, 2560, 512, 3072, 8192, 128, 1000]
 
@@ -187,7 +182,7 @@ def tutorial(device: str) -> Body:
         "mlstm_kernels.baselines.flash_attention",
     ).attention
     q, k, v = (fp16(device, 4, 16, 4096, 64, grad=True) for _ in range(3))
-    return lambda: _backward(op(q, k, v, True, 0.5), q, k, v)
+    return lambda: backward(op(q, k, v, True, 0.5), q, k, v)
 
 
 @case("adasplash.forward", "attention")

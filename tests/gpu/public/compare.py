@@ -1,6 +1,7 @@
 """Hold predictions of the public cases against what a GPU did with them.
 
-    python tests/gpu/public/compare.py PREDICTED MEASURED [--half blind|open|all] [--rows] [--pack FILE]
+    python tests/gpu/public/compare.py PREDICTED MEASURED [--round 1] [--half blind|open|all] [--device h200] [--rows]
+        [--pack FILE]
 
 PREDICTED: what `foretell.py` wrote; MEASURED: the folder that `measure.py` wrote, or what --pack made of it, a line for
 each launch. Both may be packed, .xz. Prints the summary that docs/accuracy.md holds, by quantity and by kind, and with
@@ -155,7 +156,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("predicted", type=Path)
     parser.add_argument("measured", type=Path)
+    parser.add_argument("--round", type=int, nargs="+", default=[1, 2], help="lines that name none are of the first")
     parser.add_argument("--half", choices=("blind", "open", "all"), default="blind")
+    parser.add_argument("--device", default="h200", help="lines that name none are of an H200")
     parser.add_argument("--rows", action="store_true")
     parser.add_argument("--pack", type=Path)
     options = parser.parse_args()
@@ -164,6 +167,8 @@ def main() -> None:
         pack(seen, options.pack)
     wanted = {"blind": (True,), "open": (False,), "all": (True, False)}[options.half]
     told = [line for line in lines_of(options.predicted) if line.get("blind") in wanted and "grid" in line]
+    told = [line for line in told if line.get("round", 1) in options.round]
+    told = [line for line in told if line.get("device", "h200") == options.device]
     told = [line for line in told if key(line["name"], line["grid"]) in seen]
     every: dict[str, list[float]] = {title: [] for title in QUANTITIES}
     kinds: dict[str, list[float]] = {}

@@ -1,5 +1,6 @@
 """Where modules of libraries are found, and what they import that no case needs: the same for all cases of one."""
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,8 +23,11 @@ def xformers(name: str) -> Any:
 
 
 def fla(path: str) -> Any:
-    """A module of fla."""
-    return library(f"fla.{path}", "fla", "fla.ops", "fla.modules")
+    """A module of fla; its norms are known by their earlier names, too, as its `__init__` has it."""
+    bare = ("fla", "fla.ops", "fla.modules")
+    for name in ("l2norm", "layernorm"):
+        sys.modules[f"fla.modules.{name}"] = library(f"fla.modules.norm.{name}", *bare)
+    return library(f"fla.{path}", *bare)
 
 
 def mamba(name: str) -> Any:
@@ -35,10 +39,12 @@ def mamba(name: str) -> Any:
 
 def unsloth(name: str) -> Any:
     """A module of unsloth.kernels."""
-    absent("unsloth.kernels.fp8", "unsloth.kernels.nvfp4", "transformers", "transformers.models")
+    absent(*{"unsloth.kernels.fp8", "unsloth.kernels.nvfp4"} - {f"unsloth.kernels.{name}"})
+    absent("transformers", "transformers.models")
     absent("bitsandbytes", "bitsandbytes.functional", "bitsandbytes.functional.lib", "transformers.models.llama")
     absent("transformers.models.llama.modeling_llama", LlamaRMSNorm=object)
-    absent("unsloth_zoo.patching_utils", "unsloth_zoo.loss_utils")
+    absent("unsloth_zoo.patching_utils", "unsloth_zoo.loss_utils", "unsloth_zoo.temporary_patches")
+    absent("unsloth_zoo.temporary_patches.common", torch_compile=_as_is)
     return library(f"unsloth.kernels.{name}", "unsloth", "unsloth.kernels", "unsloth_zoo")
 
 
@@ -69,6 +75,7 @@ def sglang(path: str) -> Any:
     absent("sglang.srt.utils.custom_op", register_custom_op=_as_is)
     absent("sglang.srt.utils.patch_torch", register_fake_if_exists=_as_is)
     absent("sglang.srt.utils.common", "sglang.srt.layers.deep_gemm_wrapper", "sglang.srt.batch_invariant_ops")
+    absent("sglang.srt.layers.moe.topk")
     absent("sglang.jit_kernel", "sglang.jit_kernel.per_tensor_quant_fp8", "sgl_kernel")
     absent("sglang.jit_kernel.per_token_group_quant_8bit")
     root = "sglang.srt.layers"
@@ -76,10 +83,23 @@ def sglang(path: str) -> Any:
     return library(f"{root}.{path}", "sglang", "sglang.srt", root, *(f"{root}.{part}" for part in parts))
 
 
+def fskernels(name: str) -> Any:
+    """A module of fskernels.triton."""
+    absent("transformers", "transformers.models", "transformers.models.qwen3")
+    absent("transformers.models.qwen3.modeling_qwen3")
+    return library(f"fskernels.triton.{name}", "fskernels", "fskernels.triton")
+
+
 def torchao(name: str) -> Any:
     """A module of torchao.kernel."""
     absent("torchao.kernel.autotuner")
     return library(f"torchao.kernel.{name}", "torchao", "torchao.kernel")
+
+
+def torchao_prototype(path: str) -> Any:
+    """A module of torchao.prototype."""
+    root = f"torchao.prototype.{path.rpartition('.')[0]}"
+    return library(f"torchao.prototype.{path}", "torchao", "torchao.prototype", root)
 
 
 def _as_is(*functions: Any, **_: Any) -> Any:

@@ -53,3 +53,8 @@ def permuted(size: int, *shape: int, seed: int = 0, dtype: torch.dtype = torch.i
 def bounds(lengths: list[int], dtype: torch.dtype = torch.int32) -> torch.Tensor:
     """Where sequences of given lengths begin, and where the last ends."""
     return torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=dtype)
+
+
+def backward(out: torch.Tensor, *inputs: torch.Tensor) -> object:
+    """Gradients of the inputs of a function that gave `out`."""
+    return torch.autograd.grad(out, inputs, torch.empty_like(out))

@@ -1,6 +1,6 @@
 """Measure every launch of the public cases on the GPU of this machine: one command, what can be had in its time.
 
-    python tests/gpu/public/measure.py OUT [--seconds 280] [--cases NAME ...] [--seed 0]
+    python tests/gpu/public/measure.py OUT [--round 1 2] [--seconds 280] [--cases NAME ...] [--seed 0]
 
 Writes to the folder OUT, as it goes, a line for each launch: `launches.jsonl` (what was compiled), `cold.jsonl`
 (counted with caches flushed; the tables of Nsight Compute stand among the lines), `times.jsonl` (medians), `warm.jsonl`
@@ -11,7 +11,6 @@ Needs torch, triton, ncu, and the libraries on PYTHONPATH; nothing of Tilesight.
 """
 
 import argparse
-import importlib
 import json
 import os
 import random
@@ -27,7 +26,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-FILES = ("rows", "recurrent", "attention", "matrices", "calibration")
+from rounds import ROUNDS, cases_of
+
 ESSENTIAL = (
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
@@ -61,27 +61,18 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
+    parser.add_argument("--round", type=int, nargs="+", choices=sorted(ROUNDS), default=sorted(ROUNDS))
     parser.add_argument("--seconds", type=float, default=280.0)
     parser.add_argument("--cases", nargs="*", default=[])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--list", action="store_true", help="name the cases and end")
     options = parser.parse_args()
-    names = [name for name in load() if not options.cases or any(part in name for part in options.cases)]
+    names = list(cases_of(options.round, options.cases))
     if options.list:
         print("\n".join(names))
         return
     random.Random(options.seed).shuffle(names)
     Driver(options.out, time.monotonic() + options.seconds).run(names)
-
-
-def load() -> dict[str, Any]:
-    """All cases, by name."""
-    for name in FILES:
-        with suppress(ModuleNotFoundError):
-            importlib.import_module(name)
-    from launching import CASES
-
-    return CASES
 
 
 class Driver:
@@ -221,7 +212,7 @@ def work(role: str, out: Path, names: list[str]) -> None:
     import torch
     from launching import kept, ran
 
-    cases, file, begun = load(), out / f"{role}.jsonl", time.monotonic()
+    cases, file, begun = cases_of(sorted(ROUNDS)), out / f"{role}.jsonl", time.monotonic()
     stop_s = float(os.environ.get("STOP_S", "1e9"))
     for name in names:
         if time.monotonic() - begun > stop_s:

@@ -3,11 +3,7 @@
 import torch
 from launching import Body, case
 from libraries import fla, mamba
-from made import bf16, fp32, given, seeded
-
-
-def _backward(out: torch.Tensor, *inputs: torch.Tensor) -> object:
-    return torch.autograd.grad(out, inputs, torch.empty_like(out))
+from made import backward, bf16, fp32, given, seeded
 
 
 @case("fla.chunk_simple_gla", "linear attention")
@@ -23,7 +19,7 @@ def gla(device: str) -> Body:
     op = fla("ops.gla.chunk").chunk_gla
     q, k, v = (bf16(device, 2, 4096, 16, 128, grad=True) for _ in range(3))
     g = -fp32(device, 2, 4096, 16, 128).abs()
-    return lambda: _backward(op(q, k, v, g)[0], q, k, v)
+    return lambda: backward(op(q, k, v, g)[0], q, k, v)
 
 
 @case("fla.chunk_delta_rule", "linear attention")
@@ -76,7 +72,7 @@ def rwkv6(device: str) -> Body:
 def parallel_attn(device: str) -> Body:
     op = fla("ops.attn.parallel").parallel_attn
     q, k, v = (bf16(device, 2, 4096, 16, 128, grad=True) for _ in range(3))
-    return lambda: _backward(op(q, k, v), q, k, v)
+    return lambda: backward(op(q, k, v), q, k, v)
 
 
 @case("fla.parallel_forgetting_attn", "attention")

@@ -1,34 +1,30 @@
-"""Cases that go through rows: norms, losses, activations, rotary embeddings, gathers."""
+"""Cases that go through rows: norms, activations, rotary embeddings, gathers."""
 
 import torch
 from launching import Body, case, library
 from libraries import flash_attn, liger, lmdeploy, mamba, sglang, unsloth, xformers
-from made import bf16, fp16, fp32, given, seeded
-
-
-def _backward(out: torch.Tensor, *inputs: torch.Tensor) -> object:
-    return torch.autograd.grad(out, inputs, torch.empty_like(out))
+from made import backward, bf16, fp16, fp32, given, seeded
 
 
 @case("liger.rms_norm", "norm")
 def liger_rms_norm(device: str) -> Body:
     op = liger("rms_norm").LigerRMSNormFunction
     x, w = bf16(device, 16384, 4096, grad=True), bf16(device, 4096, grad=True)
-    return lambda: _backward(op.apply(x, w, 1e-6, 0.0, "llama", False), x, w)
+    return lambda: backward(op.apply(x, w, 1e-6, 0.0, "llama", False), x, w)
 
 
 @case("liger.layer_norm", "norm")
 def liger_layer_norm(device: str) -> Body:
     op = liger("layer_norm").LigerLayerNormFunction
     x, w, b = bf16(device, 8192, 8192, grad=True), bf16(device, 8192, grad=True), bf16(device, 8192, grad=True)
-    return lambda: _backward(op.apply(x, w, b, 1e-6), x, w, b)
+    return lambda: backward(op.apply(x, w, b, 1e-6), x, w, b)
 
 
 @case("liger.group_norm", "norm")
 def liger_group_norm(device: str) -> Body:
     op = liger("group_norm").LigerGroupNormFunction
     x, w, b = fp32(device, 64, 256, 4096, grad=True), fp32(device, 256, grad=True), fp32(device, 256, grad=True)
-    return lambda: _backward(op.apply(x, w, b, 256, 32, 1e-6), x, w, b)
+    return lambda: backward(op.apply(x, w, b, 256, 32, 1e-6), x, w, b)
 
 
 @case("liger.fused_add_rms_norm", "norm")
@@ -43,56 +39,28 @@ def liger_dyt(device: str) -> Body:
     op = liger("dyt").LigerDyTFunction
     x = bf16(device, 16384, 4096, grad=True)
     a, g, b = fp32(device, 1, grad=True), fp32(device, 4096, grad=True), fp32(device, 4096, grad=True)
-    return lambda: _backward(op.apply(x, a, g, b), x, a, g, b)
+    return lambda: backward(op.apply(x, a, g, b), x, a, g, b)
 
 
 @case("liger.poly_norm", "norm")
 def liger_poly_norm(device: str) -> Body:
     op = liger("poly_norm").LigerPolyNormFunction
     x, w, b = bf16(device, 16384, 2048, grad=True), bf16(device, 3, grad=True), bf16(device, 1)
-    return lambda: _backward(op.apply(x, w, b, 1e-6, False), x, w)
-
-
-@case("liger.cross_entropy", "loss")
-def liger_cross_entropy(device: str) -> Body:
-    op = liger("cross_entropy").LigerCrossEntropyFunction
-    x, y = bf16(device, 4096, 128256, grad=True), given(device, seeded(128256, 4096))
-    return lambda: op.apply(x, y, None, -100, 0.0, 0.0, "mean", None, False)
-
-
-@case("liger.kl_div", "loss")
-def liger_kl_div(device: str) -> Body:
-    op = liger("kl_div").LigerKLDivLossFunction
-    x, y = fp32(device, 4096, 32000, grad=True), fp32(device, 4096, 32000)
-    return lambda: op.apply(x, y, "batchmean", True, 1e-10)
-
-
-@case("liger.jsd", "loss")
-def liger_jsd(device: str) -> Body:
-    op = liger("jsd").LigerJSDFunction
-    x, y = fp32(device, 4096, 32000, grad=True), fp32(device, 4096, 32000)
-    return lambda: op.apply(x, y, None, 0.5, -100)
-
-
-@case("liger.tvd", "loss")
-def liger_tvd(device: str) -> Body:
-    op = liger("tvd").LigerTVDLossFunction
-    x, y = bf16(device, 4096, 32000, grad=True), bf16(device, 4096, 32000)
-    return lambda: op.apply(x, y, None, "batchmean", -100)
+    return lambda: backward(op.apply(x, w, b, 1e-6, False), x, w)
 
 
 @case("liger.geglu", "activation")
 def liger_geglu(device: str) -> Body:
     op = liger("geglu").LigerGELUMulFunction
     a, b = bf16(device, 8192, 11008, grad=True), bf16(device, 8192, 11008, grad=True)
-    return lambda: _backward(op.apply(a, b), a, b)
+    return lambda: backward(op.apply(a, b), a, b)
 
 
 @case("liger.swiglu", "activation")
 def liger_swiglu(device: str) -> Body:
     op = liger("swiglu").LigerSiLUMulFunction
     a, b = bf16(device, 8192, 14336, grad=True), bf16(device, 8192, 14336, grad=True)
-    return lambda: _backward(op.apply(a, b), a, b)
+    return lambda: backward(op.apply(a, b), a, b)
 
 
 @case("liger.relu_squared", "activation")
@@ -114,7 +82,7 @@ def liger_rope(device: str) -> Body:
 def liger_softmax(device: str) -> Body:
     op = liger("softmax").LigerSoftmaxFunction
     x = bf16(device, 16384, 4096, grad=True)
-    return lambda: _backward(op.apply(x), x)
+    return lambda: backward(op.apply(x), x)
 
 
 @case("liger.sparsemax", "softmax")
@@ -135,26 +103,14 @@ def liger_embedding(device: str) -> Body:
 def liger_embedding_backward(device: str) -> Body:
     op = liger("experimental.embedding").LigerEmbeddingFunction
     w, i = fp32(device, 32000, 1024, grad=True), given(device, seeded(32000, 16384))
-    return lambda: _backward(op.apply(w, i), w)
-
-
-@case("flash_attn.cross_entropy", "loss")
-def flash_attn_cross_entropy(device: str) -> Body:
-    op = flash_attn("cross_entropy")
-    x, y = bf16(device, 8192, 50304, grad=True), given(device, seeded(50304, 8192))
-
-    def run() -> object:
-        losses, _ = op.cross_entropy_loss(x, y)
-        return _backward(losses, x)
-
-    return run
+    return lambda: backward(op.apply(w, i), w)
 
 
 @case("flash_attn.layer_norm", "norm")
 def flash_attn_layer_norm(device: str) -> Body:
     op = flash_attn("layer_norm")
     x, w, b = bf16(device, 16384, 2560, grad=True), fp32(device, 2560, grad=True), fp32(device, 2560, grad=True)
-    return lambda: _backward(op.layer_norm_fn(x, w, b), x, w, b)
+    return lambda: backward(op.layer_norm_fn(x, w, b), x, w, b)
 
 
 @case("flash_attn.rms_norm_residual", "norm")
@@ -182,14 +138,7 @@ def flash_attn_rotary_interleaved(device: str) -> Body:
 def unsloth_rms(device: str) -> Body:
     op = unsloth("rms_layernorm").Fast_RMS_Layernorm
     x, w = bf16(device, 4, 4096, 4096, grad=True), bf16(device, 4096)
-    return lambda: _backward(op.apply(x, w, 1e-6, False), x)
-
-
-@case("unsloth.cross_entropy", "loss")
-def unsloth_cross_entropy(device: str) -> Body:
-    op = unsloth("cross_entropy_loss").Fast_CrossEntropyLoss
-    x, y = bf16(device, 2048, 151936, grad=True), given(device, seeded(151936, 2048))
-    return lambda: _backward(op.apply(x, y, 0, 0), x)
+    return lambda: backward(op.apply(x, w, 1e-6, False), x)
 
 
 @case("unsloth.geglu_exact", "activation")
@@ -224,7 +173,7 @@ def unsloth_rope(device: str) -> Body:
 def unsloth_layernorm(device: str) -> Body:
     op = unsloth("layernorm").Fast_Layernorm
     x, w, b = bf16(device, 4, 4096, 3072, grad=True), bf16(device, 3072), bf16(device, 3072)
-    return lambda: _backward(op.apply(x, w, b, 1e-6), x)
+    return lambda: backward(op.apply(x, w, b, 1e-6), x)
 
 
 @case("xformers.rms_norm_add", "norm")
@@ -271,20 +220,6 @@ def conch_gemma_rms_norm(device: str) -> Body:
     return lambda: op.gemma_rms_norm(x, w, 1e-6)
 
 
-@case("trl.logprob_entropy", "loss")
-def trl_logprob_entropy(device: str) -> Body:
-    op = library("trl.kernels.logprob_entropy", "trl", "trl.kernels")
-    x, i = bf16(device, 4, 1024, 128256, grad=True), given(device, seeded(128256, 4, 1024))
-    return lambda: op.selective_log_softmax_and_entropy(x, i, 0.7)
-
-
-@case("crossentropy_triton", "loss")
-def crossentropy_triton(device: str) -> Body:
-    op = library("crossentropy_triton.crossentropy_tl")
-    x, y = bf16(device, 8192, 32000), given(device, seeded(32000, 8192))
-    return lambda: op.cross_entropy_forward(x, y)
-
-
 @case("lmdeploy.rms_norm", "norm")
 def lmdeploy_rms_norm(device: str) -> Body:
     op = lmdeploy("rms_norm").rms_norm
@@ -311,7 +246,7 @@ def lmdeploy_rotary(device: str) -> Body:
 def mamba_layernorm_gated(device: str) -> Body:
     op = mamba("layernorm_gated")
     x, z, w = bf16(device, 8192, 4096, grad=True), bf16(device, 8192, 4096, grad=True), fp32(device, 4096, grad=True)
-    return lambda: _backward(op.rmsnorm_fn(x, w, None, z=z, group_size=1024), x, w, z)
+    return lambda: backward(op.rmsnorm_fn(x, w, None, z=z, group_size=1024), x, w, z)
 
 
 @case("sglang.softcap", "activation")

@@ -1,9 +1,11 @@
 """What traced programs of the zoo's kernels touch: sectors, by CTA, kind and tensor, from their tiles."""
 
+from dataclasses import replace
+
 import numpy as np
 from tilesight.kernels.capture.lowering import lower
 from tilesight.kernels.compile.calls import CompiledCall, compile_calls
-from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.launch.walk import accesses
 from tilesight.simulator.predict_kernels import room_of
 from tilesight.simulator.trace.cta.given import Called
@@ -38,11 +40,22 @@ def traced(case) -> tuple[Traced, Launch]:
     return one, launches_of([one])[0]
 
 
+def _without_returns(body: tuple[Step | Loop, ...]) -> tuple[Step | Loop, ...]:
+    return tuple(
+        replace(node, body=_without_returns(node.body))
+        if isinstance(node, Loop)
+        else replace(node, loads=tuple(tile for tile in node.loads if tile.path != "atomic"))
+        for node in body
+    )
+
+
 def sectors(launch: Launch) -> dict[str, dict[str, list[int]]]:
     """CTA, as `x,y,z` -> `load X`, `store X` -> sectors from the tensor's begin.
 
-    Descriptors that the compiler has kernels write to their workspace are left out: the interpreter writes none.
+    Descriptors that the compiler has kernels write to their workspace are left out: the interpreter writes none. So is
+    what atomics give back, which counts as stored.
     """
+    launch = replace(launch, program=replace(launch.program, body=_without_returns(launch.program.body)))
     found: dict[str, dict[str, list[int]]] = {}
     x, y, _ = launch.grid
     for cta in range(launch.cta_count):

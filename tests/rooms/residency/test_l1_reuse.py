@@ -7,7 +7,8 @@ import pytest
 from support.made_code import made_instruction
 from tilesight.simulator.core.sm import instruction as op
 from tilesight.simulator.device.device import load_device
-from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.dtypes import DTYPES
+from tilesight.simulator.launch.program import Launch, Step, Tensor, Tile, TileProgram
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.l1_reuse import Served, served_by_l1
 from tilesight.simulator.residency.residency import residency_of
@@ -66,6 +67,42 @@ def test_all_ctas_of_an_sm_load_in_between() -> None:
     alone, eight = (served(flash1(), resident)["inner"].share for resident in (1, 8))
     assert alone == 1.0
     assert eight == pytest.approx(0.075, abs=0.03)
+
+
+def rows_and_weights(weights: int, ctas: int = 20 * 132) -> Launch:
+    """CTA c loads row c of 4 KiB, and the same weights as all others [B]."""
+    tensors = tuple(
+        Tensor(name=name, role="input", slabs=1, rows=rows, cols=cols, dtype=DTYPES["u8"])
+        for name, rows, cols in (("X", ctas, 4 * KIB), ("W", 1, weights))
+    )
+    own = Tile(tensor="X", slab="zero", row=(("row", 1),), rows=1, cols=4 * KIB)
+    program = TileProgram(
+        tensors=tensors,
+        variables=("zero", "row"),
+        items=lambda items: np.stack((0 * items, items), axis=1),
+        item_count=ctas,
+        period_items=1,
+        body=(
+            Step(name="row", loads=(own,)),
+            Step(name="weights", loads=(Tile(tensor="W", slab="zero", rows=1, cols=weights),)),
+        ),
+    )
+    launch = flash1(smem_kib=24)
+    return replace(launch, grid=(ctas, 1, 1), program=program)
+
+
+@pytest.mark.parametrize(("weights_kib", "share"), [(20, 0.95), (800, 0.0)])
+def test_what_the_cta_before_has_loaded_is_still_there(weights_kib: int, share: float) -> None:
+    """The weights of a norm would come from L2 for every row, and be waited for; those of the first wave do."""
+    by_step = served(rows_and_weights(weights_kib * KIB), 1)
+    assert by_step["weights"].share == pytest.approx(share)
+    assert by_step["row"].share == 0.0
+
+
+def test_ctas_that_start_together_find_nothing_of_each_other() -> None:
+    """A grid of one wave, one CTA an SM or three."""
+    for each in (1, 3):
+        assert served(rows_and_weights(20 * KIB, each * 132), each)["weights"].share == 0.0
 
 
 def flow_of(*lines: tuple[str, str]) -> Flow:

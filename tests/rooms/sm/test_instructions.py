@@ -98,6 +98,19 @@ def test_the_way_out_is_wider_where_few_sms_share_it(busy: int, cycles: float) -
     assert latencies_of(replace(TOY, sms=132), busy).store_per_line == pytest.approx(cycles)
 
 
+def test_a_fence_for_all_sms_holds_up_its_warp_until_l2_has_answered() -> None:
+    """Triton puts one before each atomic, and no scoreboard waits for it."""
+    assert lowered("MEMBAR.ALL.GPU").stall_cycles == lowered("MEMBAR.SC.SYS").stall_cycles == 516
+    assert lowered("MEMBAR.ALL.CTA").stall_cycles < 20
+
+
+def test_what_an_atomic_gives_back_is_later_than_what_a_load_brings() -> None:
+    """By 72 cycles on an H200; a vector of four floats is four words on the way out."""
+    latencies = latencies_of(TOY, 1)
+    assert latencies.atomic - latencies.load == pytest.approx(72)
+    assert lowered("ATOMG.E.ADD.F32x4.FTZ.RN.STRONG.GPU").smem_lines == 4 * lowered("RED.E.ADD.F32").smem_lines == 4
+
+
 @pytest.mark.parametrize(("opcode", "cycles"), [("MEMBAR.ALL.CTA", 20), ("FENCE.VIEW.ASYNC.S", 29)])
 def test_fences_wait_at_shared_memory(opcode: str, cycles: int) -> None:
     """They would cost the same however much was stored before: 14 and 22 cycles for 79 and 151."""

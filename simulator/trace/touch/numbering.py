@@ -1,0 +1,50 @@
+"""Rows of tables that are equal, numbered in the order of their values: `numpy.unique` of rows, but not by sorting."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..values import Array
+
+MOST_NUMBERS = 1 << 62
+"""Numbers that a row can be told by while columns are added to it: what an int64 holds."""
+FEW_NUMBERS = 1 << 20
+"""Numbers that are counted, and not sorted, to find which of them there are."""
+
+
+def number_rows(columns: Iterable[Array], count: int) -> Array:
+    """Numbers from 0 on that are equal for equal rows, and greater for greater ones; the first column counts most.
+
+    Args:
+        columns: int64, uint8 or bool (rows,) each; count: of rows.
+
+    Returns:
+        int64 (rows,).
+    """
+    numbers, most = np.zeros(count, dtype=np.int64), 1
+    for column in columns:
+        low, high = (int(column.min()), int(column.max())) if count else (0, 0)
+        if low == high:
+            continue
+        if high - low < FEW_NUMBERS:
+            values, span = column.astype(np.int64) - low, high - low + 1
+        else:
+            values, span = _sorted(column)
+        if most * span > MOST_NUMBERS:
+            numbers, most = _dense(numbers, most)
+        numbers, most = numbers * span + values, most * span
+    return _dense(numbers, most)[0]
+
+
+def _dense(numbers: Array, most: int) -> tuple[Array, int]:
+    """The same order in numbers without gaps, and how many there are. Args: most: numbers are less than this."""
+    if most > FEW_NUMBERS:
+        return _sorted(numbers)
+    ranks = np.cumsum(np.bincount(numbers, minlength=most) > 0) - 1
+    return ranks[numbers], int(ranks[-1]) + 1
+
+
+def _sorted(numbers: Array) -> tuple[Array, int]:
+    """The same of any numbers."""
+    values, dense = np.unique(numbers, return_inverse=True)
+    return dense.reshape(-1), len(values)
