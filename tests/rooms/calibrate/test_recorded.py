@@ -14,9 +14,9 @@ from tilesight.validate.calibrate import calibrate, fit, report
 from tilesight.validate.calibrate.micro.gpu import Facts
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "calibration-h200.json"
-TOLD: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
-RECORDS, FACTS = TOLD["records"], Facts(**TOLD["facts"])
-BASE = load_device(TOLD["base"])
+CALIBRATED: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
+RECORDS, FACTS = CALIBRATED["records"], Facts(**CALIBRATED["facts"])
+BASE = load_device(CALIBRATED["base"])
 CALIBRATION = calibrate.settle(RECORDS, FACTS, BASE, calibrate.GROUPS, {})
 VALUES = {finding.key: finding.value for finding in CALIBRATION.findings}
 needs_pipes = pytest.mark.skipif("pipes" not in RECORDS, reason="no pipes are recorded yet")

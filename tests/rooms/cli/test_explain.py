@@ -29,7 +29,7 @@ def _recorded_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilesight.simulator.engine.engine.is_compiled", lambda: True)
 
 
-def _told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+def _printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     assert main([*arguments, *CHOSEN, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -52,17 +52,17 @@ def test_the_code_is_shown_on_request(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_explain_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     """With the device as the user named it, and what was changed of it."""
-    told = _told(capsys, "explain", "--set", "boost_clock_hz=1.9e9")
-    assert (told["schema"], told["device"]) == ("tilesight.explain/1", "h200")
-    assert told["notes"][0] == "device changed by --set boost_clock_hz=1.9e9"
+    document = _printed(capsys, "explain", "--set", "boost_clock_hz=1.9e9")
+    assert (document["schema"], document["device"]) == ("tilesight.explain/1", "h200")
+    assert document["notes"][0] == "device changed by --set boost_clock_hz=1.9e9"
 
 
 def test_code_gives_the_cycles_unless_tiles_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     """`--compiled` would bring code along and not use it, or nobody could see the estimate."""
     times = {}
     for options in (("--compiled",), ("--cost", "compiled"), ("--cost", "tiles"), ()):
-        told = _told(capsys, "simulate", *options)
-        times[options] = told["launches"][0]["cost"], told["total"]["time_s"]
+        document = _printed(capsys, "simulate", *options)
+        times[options] = document["launches"][0]["cost"], document["total"]["time_s"]
     assert [cost for cost, _ in times.values()] == ["compiled", "compiled", "tiles", "compiled"]
     recorded, kept, tiles, default = (time_s for _, time_s in times.values())
     assert kept == default
@@ -79,28 +79,28 @@ def test_simulate_says_in_words_where_cycles_come_from(capsys: pytest.CaptureFix
 
 def test_explore_shows_a_band_where_cycles_come_from_code(capsys: pytest.CaptureFixture[str]) -> None:
     """Times would look surer than they are."""
-    (one,) = _told(capsys, "explore", "--compiled", "--workers", "1", "--cta-order", "m-fast", "--kv-order", "forward")[
-        "configs"
-    ]
-    assert one["cost"] == "compiled"
-    assert one["time_low_s"] < one["time_s"] < one["time_high_s"]
-    assert one["like_best"] is True
+    (entry,) = _printed(
+        capsys, "explore", "--compiled", "--workers", "1", "--cta-order", "m-fast", "--kv-order", "forward"
+    )["configs"]
+    assert entry["cost"] == "compiled"
+    assert entry["time_low_s"] < entry["time_s"] < entry["time_high_s"]
+    assert entry["like_best"] is True
 
 
 def test_explore_shows_a_wider_band_for_estimates(capsys: pytest.CaptureFixture[str]) -> None:
     """The error of the other cost would be told of this one."""
     widths = []
     for cost in ("tiles", "compiled"):
-        (one, *_) = _told(capsys, "explore", "--cost", cost, "--workers", "1")["configs"]
-        assert one["cost"] == cost
-        widths.append((one["time_high_s"] - one["time_low_s"]) / one["time_s"])
+        (entry, *_) = _printed(capsys, "explore", "--cost", cost, "--workers", "1")["configs"]
+        assert entry["cost"] == cost
+        widths.append((entry["time_high_s"] - entry["time_low_s"]) / entry["time_s"])
     assert widths[0] > 2 * widths[1]
 
 
 def test_processes_pass_code_on(capsys: pytest.CaptureFixture[str]) -> None:
     """More than one process would estimate what one simulates."""
-    told = [
-        _told(capsys, "explore", "--compiled", "--workers", workers, "--cta-order", "m-fast,head-fast")
+    documents = [
+        _printed(capsys, "explore", "--compiled", "--workers", workers, "--cta-order", "m-fast,head-fast")
         for workers in ("1", "2")
     ]
-    assert told[0] == told[1]
+    assert documents[0] == documents[1]

@@ -34,10 +34,10 @@ def test_a_timeline_shows_as_many_sms_as_asked_for(capsys: pytest.CaptureFixture
     """The first ones; and as many as fit says a line, where nobody asked."""
     file = tmp_path / "trace.json"
     assert main(["simulate", *SMALL, "--trace", str(file), "--trace-sms", "2"]) == 0
-    told = json.loads(file.read_text("utf-8"))
-    names = [event["args"]["name"] for event in told["traceEvents"] if event["name"] == "process_name"]
+    document = json.loads(file.read_text("utf-8"))
+    names = [event["args"]["name"] for event in document["traceEvents"] if event["name"] == "process_name"]
     assert names[1:] == ["SM 0", "SM 1"]
-    assert told["otherData"] == {"SMs shown": "2 of 4"}
+    assert document["otherData"] == {"SMs shown": "2 of 4"}
     assert main(["simulate", *SMALL, "--trace", str(file), "--trace-sms", "133"]) == 2
     assert "--trace-sms = 133: must be from 1 to the 132 SMs of h200" in capsys.readouterr().err
 
@@ -48,8 +48,8 @@ def test_a_large_timeline_says_what_it_leaves_out(
     """How many SMs it shows, why, and what shows more."""
     monkeypatch.setattr("tilesight.simulator.report.perfetto.MOST_BYTES", 3500)
     assert main(["simulate", *SMALL, "--trace", str(tmp_path / "trace.json")]) == 0
-    told = re.search(r"the trace shows CTAs of (\d) of 4 SMs, .*; --trace-sms asks for more", capsys.readouterr().err)
-    assert told and 1 <= int(told[1]) < 4
+    match = re.search(r"the trace shows CTAs of (\d) of 4 SMs, .*; --trace-sms asks for more", capsys.readouterr().err)
+    assert match and 1 <= int(match[1]) < 4
 
 
 def test_explore_writes_its_files(tmp_path: Path) -> None:

@@ -88,6 +88,6 @@ def test_what_changes_something_for_one_schedule_is_taken(capsys: pytest.Capture
     asked = "compare --batch 1 --heads 1 --head-dim 64 --seqlens 64 --schedule unfused --schedule flash2 --dropout 0.1"
     assert main([*asked.split(), "--block-m", "64", "--block-n", "64", "--num-warps", "4", "--num-stages", "2",
                  "--cta-order", "m-fast", "--kv-order", "forward", "--warp-split", "q", "--json"]) == 0  # fmt: skip
-    told = json.loads(capsys.readouterr().out)
-    assert [point["schedule"] for point in told["points"]] == ["unfused"]
-    assert told["left_out"] == {"flash2": "dropout = 0.1: this schedule has none"}
+    document = json.loads(capsys.readouterr().out)
+    assert [point["schedule"] for point in document["points"]] == ["unfused"]
+    assert document["left_out"] == {"flash2": "dropout = 0.1: this schedule has none"}

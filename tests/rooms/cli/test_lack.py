@@ -24,8 +24,8 @@ import pytest
 def test_a_package_that_is_missing_or_another_is_named_in_one_line(state: str, command: str, said: str) -> None:
     """With what to install; no command but the one that needs it asks for it."""
     text = f"import sys; {state}; from tilesight.cli.main import main; sys.exit(main({command.split()}))"
-    found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
-    assert (found.returncode, found.stdout, found.stderr) == (2, "", f"tilesight: {said}\n")
+    finished = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (2, "", f"tilesight: {said}\n")
 
 
 def test_commands_need_no_extra() -> None:
@@ -35,5 +35,5 @@ def test_commands_need_no_extra() -> None:
     shape = ["--batch", "1", "--heads", "1", "--seqlen", "256"]
     for command in (["simulate"], ["explore", "--block-m", "64", "--block-n", "64"], ["compare", "--seqlens", "256"]):
         wanted = [*command, *(shape if command[0] != "compare" else shape[:4])]
-        found = subprocess.run([sys.executable, "-c", text, *wanted], capture_output=True, text=True, check=False)
-        assert (found.returncode, found.stderr) == (0, ""), found.stderr
+        finished = subprocess.run([sys.executable, "-c", text, *wanted], capture_output=True, text=True, check=False)
+        assert (finished.returncode, finished.stderr) == (0, ""), finished.stderr

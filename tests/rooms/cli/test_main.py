@@ -84,9 +84,13 @@ def test_simulate_prints_words(capsys: pytest.CaptureFixture[str]) -> None:
 def test_simulate_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     """With the device as the user named it."""
     assert main(["simulate", *SMALL, "--json", "--schedule", "naive", "--device", "a100-sxm-80gb"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["schema"], told["device"], told["schedule"]) == ("tilesight.simulate/1", "a100-sxm-80gb", "naive")
-    assert len(told["launches"]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert (document["schema"], document["device"], document["schedule"]) == (
+        "tilesight.simulate/1",
+        "a100-sxm-80gb",
+        "naive",
+    )
+    assert len(document["launches"]) == 3
 
 
 def test_the_same_call_prints_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,9 +118,9 @@ def test_given_resources_replace_the_estimates(capsys: pytest.CaptureFixture[str
 def test_what_if_changes_the_device_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """A result must not pass for one of the real device."""
     main(["simulate", *SMALL, "--set", "sms=1", "--set", "l2_bytes=1MiB", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["notes"][:2] == ["device changed by --set sms=1", "device changed by --set l2_bytes=1MiB"]
-    assert told["launches"][0]["waves"] > 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["notes"][:2] == ["device changed by --set sms=1", "device changed by --set l2_bytes=1MiB"]
+    assert document["launches"][0]["waves"] > 1
 
 
 def test_a_device_can_be_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -145,11 +149,11 @@ def test_explore_prints_a_ranking(capsys: pytest.CaptureFixture[str]) -> None:
 def test_explore_prints_ranked_objects(capsys: pytest.CaptureFixture[str]) -> None:
     """Of all schedules, where all are asked for."""
     assert main(["explore", *SMALL, *PINNED, "--json", "--schedule", "all"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["schema"] == "tilesight.explore/1"
-    assert {"rank", "schedule", "config", "time_s", "fits", "reason", "pareto"} <= set(told["configs"][0])
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "tilesight.explore/1"
+    assert {"rank", "schedule", "config", "time_s", "fits", "reason", "pareto"} <= set(document["configs"][0])
     attention = {name for name, item in all_schedules().items() if item.problem is AttentionProblem}
-    assert {one["schedule"] for one in told["configs"]} | set(told["left_out"]) == attention
+    assert {entry["schedule"] for entry in document["configs"]} | set(document["left_out"]) == attention
 
 
 def test_explore_holds_devices_against_each_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -157,18 +161,18 @@ def test_explore_holds_devices_against_each_other(capsys: pytest.CaptureFixture[
     file = tmp_path / "out.csv"
     devices = ["--device", "h200", "--device", "a100"]
     assert main(["explore", *SMALL, *PINNED, *devices, "--csv", str(file)]) == 0
-    told = capsys.readouterr().out
-    assert "h200" in told and "a100-sxm-80gb" in told
+    printed = capsys.readouterr().out
+    assert "h200" in printed and "a100-sxm-80gb" in printed
     rows = list(csv.DictReader(io.StringIO(file.read_text("utf-8"))))
     assert [row["device"] for row in rows] == ["h200", "h200", "a100-sxm-80gb", "a100-sxm-80gb"]
     assert main(["explore", *SMALL, *PINNED, *devices, "--json"]) == 0
     both = json.loads(capsys.readouterr().out)
-    assert [one["device"] for one in both["devices"]] == ["h200", "a100-sxm-80gb"]
+    assert [entry["device"] for entry in both["devices"]] == ["h200", "a100-sxm-80gb"]
     assert main(["explore", *SMALL, *PINNED, "--device", "h200, a100", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == both
-    for one in both["devices"]:
-        assert main(["explore", *SMALL, *PINNED, "--device", one["device"], "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["configs"] == one["configs"]
+    for entry in both["devices"]:
+        assert main(["explore", *SMALL, *PINNED, "--device", entry["device"], "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["configs"] == entry["configs"]
 
 
 def test_a_softmax_is_told_without_products_and_held_against_its_own_bounds(
@@ -179,15 +183,15 @@ def test_a_softmax_is_told_without_products_and_held_against_its_own_bounds(
     rows = ("--batch", "1", "--heads", "2", "--seqlen", "200")
     chosen = [*rows, "--schedule", "online_softmax", "--block-n", "256", "--num-warps", "4"]
     assert main(["explore", *chosen, "--html", str(html), "--plot", str(plot)]) == 0
-    told = capsys.readouterr().out
-    assert "B/s)" in told and "another loads" in told
-    assert not any(word in told for word in ("FLOP", "tensor cores", "naive"))
+    printed = capsys.readouterr().out
+    assert "B/s)" in printed and "another loads" in printed
+    assert not any(word in printed for word in ("FLOP", "tensor cores", "naive"))
     assert 'id="levels"' in html.read_text("utf-8") and 'id="roofline"' not in html.read_text("utf-8")
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert main(["simulate", *chosen, "--softmax-variant", "safe"]) == 0
-    told = capsys.readouterr().out
-    assert "320 kB at HBM (X read once, Y written once)" in told
-    assert re.search(r"Roofline +\S+ \S+ \(HBM bandwidth\); this takes", told)
+    printed = capsys.readouterr().out
+    assert "320 kB at HBM (X read once, Y written once)" in printed
+    assert re.search(r"Roofline +\S+ \S+ \(HBM bandwidth\); this takes", printed)
 
 
 def test_compare_prints_lengths_and_limits(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -195,9 +199,9 @@ def test_compare_prints_lengths_and_limits(capsys: pytest.CaptureFixture[str], t
     plot = tmp_path / "out.png"
     options = ["--batch", "1", "--heads", "2", "--seqlens", "64,128", "--schedule", "flash2", "--schedule", "naive"]
     assert main(["compare", *options, "--plot", str(plot), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["seqlens"] == [64, 128]
-    assert {limit["schedule"] for limit in told["limits"]} == {"flash2", "naive"}
+    document = json.loads(capsys.readouterr().out)
+    assert document["seqlens"] == [64, 128]
+    assert {limit["schedule"] for limit in document["limits"]} == {"flash2", "naive"}
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
@@ -338,8 +342,8 @@ def test_compiling_without_a_compiler_says_what_to_install(
 
 def test_who_compiled_is_named_only_where_code_is_used(capsys):
     """The library holds head dim 64, not 72."""
-    for head_dim, told in ((64, True), (72, False)):
+    for head_dim, named in ((64, True), (72, False)):
         shape = ["--batch", "1", "--heads", "4", "--seqlen", "256", "--head-dim", str(head_dim)]
         for command in (["simulate"], ["explore", "--block-m", "64", "--block-n", "64"]):
             assert main([*command, *shape]) == 0
-            assert ("compiled by Triton 3.6.0 for sm_90" in capsys.readouterr().out) == told
+            assert ("compiled by Triton 3.6.0 for sm_90" in capsys.readouterr().out) == named

@@ -158,7 +158,7 @@ def test_every_file_is_announced_once(capsys: pytest.CaptureFixture[str], tmp_pa
     files = {name: tmp_path / f"x.{name}" for name in ("csv", "html", "plot", "trace")}
     explored = [part for name in ("csv", "html", "plot") for part in (f"--{name}", str(files[name]))]
     assert main(["explore", *SMALL, *PINNED, *explored]) == 0
-    told = [f"tilesight: wrote {files[name]}" for name in ("csv", "html", "plot")]
-    assert capsys.readouterr().err.splitlines() == told
+    announced = [f"tilesight: wrote {files[name]}" for name in ("csv", "html", "plot")]
+    assert capsys.readouterr().err.splitlines() == announced
     assert main(["simulate", *SMALL, "--trace", str(files["trace"])]) == 0
     assert capsys.readouterr().err == f"tilesight: wrote {files['trace']}; open it at https://ui.perfetto.dev\n"

@@ -27,7 +27,7 @@ TRAP = "<script>alert(1)</script> & co"
 
 
 @pytest.fixture(scope="module")
-def found() -> Exploration:
+def exploration() -> Exploration:
     """A small space, a part of which does not fit."""
     return explore(PROBLEM, schedule=("flash2", "naive"), block_m=(64, 256), num_warps=4, block_n=(64, 256))
 
@@ -53,24 +53,32 @@ class _Cells(HTMLParser):
             self.rows[-1][-1] += data
 
 
-def test_results_are_one_line(found: Exploration) -> None:
+def test_results_are_one_line(exploration: Exploration) -> None:
     """With what matters, and no more: schedule, configuration, time, what binds."""
     prediction, timeline = simulate_with_timeline(PROBLEM, config=Config(block_m=64))
     scaling = compare(PROBLEM, [128], schedule="flash2", num_warps=4, block_m=64, block_n=64, num_stages=2)
-    several = (found, *found.candidates, prediction, *prediction.launches, found.device, timeline, scaling)
-    for one in (*several, *timeline.launches, find_schedule("flash2")):
-        assert "\n" not in repr(one) and len(repr(one)) < 260, repr(one)
+    several = (
+        exploration,
+        *exploration.candidates,
+        prediction,
+        *prediction.launches,
+        exploration.device,
+        timeline,
+        scaling,
+    )
+    for result in (*several, *timeline.launches, find_schedule("flash2")):
+        assert "\n" not in repr(result) and len(repr(result)) < 260, repr(result)
     assert repr(a_prediction()) == (
         "<Prediction: flash2 128 x 64, 4 warps, 2 stages, B=2 H=4 M=N=1024 D=64 fp16 no mask on h200:"
         " 1.00 ms, bound by tensor 60 %>"
     )
     assert repr(a_launch()) == "<LaunchPrediction: kernel, grid 64 x 1 x 1: 1.00 ms, bound by tensor 60 %>"
     assert repr(load_device("h200")) == "<Device: NVIDIA H200 SXM 141 GB, compute capability 9.0, 132 SMs>"
-    best = found.ranked[0]
+    best = exploration.ranked[0]
     assert best.prediction is not None
     assert repr(best.prediction.config) in f"{best.config!r}"
-    assert f"best: {best.schedule} " in repr(found) and best.prediction.summary in repr(found)
-    misfit = next(item for item in found.candidates if not item.fits)
+    assert f"best: {best.schedule} " in repr(exploration) and best.prediction.summary in repr(exploration)
+    misfit = next(item for item in exploration.candidates if not item.fits)
     assert f"does not fit: {misfit.reason}" in repr(misfit)
 
 
@@ -80,23 +88,23 @@ def test_options_as_usual_are_left_out_of_a_line() -> None:
     assert "cta order m-reversed" in repr(simulate(PROBLEM, config=Config(cta_order="m-reversed")))
 
 
-def test_printed_it_is_the_table_of_the_command(found: Exploration) -> None:
+def test_printed_it_is_the_table_of_the_command(exploration: Exploration) -> None:
     """The same best 15 rows in the same columns, and the line above."""
-    told = explore_text(found)
-    for line in str(found).splitlines()[1:]:
-        assert line in told.splitlines()
-    assert str(found).splitlines()[0] == found.title
-    assert len(str(found).splitlines()) == 3 + 15
+    printed = explore_text(exploration)
+    for line in str(exploration).splitlines()[1:]:
+        assert line in printed.splitlines()
+    assert str(exploration).splitlines()[0] == exploration.title
+    assert len(str(exploration).splitlines()) == 3 + 15
 
 
-def test_a_notebook_shows_the_columns_of_the_table(found: Exploration) -> None:
+def test_a_notebook_shows_the_columns_of_the_table(exploration: Exploration) -> None:
     """A row each of the best 15, all columns in order, no script."""
-    page = _Cells(found._repr_html_())
+    page = _Cells(exploration._repr_html_())
     head, *rows = page.rows
-    printed = explore_text(found, width=400).splitlines()
+    printed = explore_text(exploration, width=400).splitlines()
     titles = next(line for line in printed if line.lstrip().startswith("#"))
     assert " ".join(titles.split()) == " ".join(head)
-    assert len(rows) == 15 < len(found.ranked)
+    assert len(rows) == 15 < len(exploration.ranked)
     first = next(line for line in printed if line.lstrip().startswith("1 "))
     assert " ".join(first.split()) == " ".join(" ".join(rows[0]).split())
     assert page.tags == {"p", "table", "thead", "tbody", "tr", "th", "td"}
@@ -111,13 +119,13 @@ def test_a_notebook_shows_a_row_per_launch() -> None:
     assert rows[1][head.index("bound by")].startswith(seen.launches[1].bottleneck)
 
 
-def test_nothing_of_a_result_is_markup(found: Exploration) -> None:
+def test_nothing_of_a_result_is_markup(exploration: Exploration) -> None:
     """Names and remarks are text, whatever they hold."""
-    for one in (
-        replace(found, device_name=TRAP, notes=(TRAP,)),
+    for result in (
+        replace(exploration, device_name=TRAP, notes=(TRAP,)),
         replace(a_prediction(replace(a_launch(), name=TRAP)), device=TRAP, notes=(TRAP,)),
     ):
-        page = one._repr_html_()
+        page = result._repr_html_()
         assert "<script" not in page
         assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co" in page
 
@@ -131,14 +139,14 @@ def test_where_nothing_fits_the_line_above_is_all() -> None:
     assert none.to_triton_configs().splitlines()[-2:] == ["[", "]"]
 
 
-def test_a_data_frame_has_the_columns_of_the_csv(found: Exploration) -> None:
+def test_a_data_frame_has_the_columns_of_the_csv(exploration: Exploration) -> None:
     """And its rows, in order."""
-    table = found.to_pandas()
-    rows = list(csv.DictReader(StringIO(to_csv(explore_rows(found)))))
+    table = exploration.to_pandas()
+    rows = list(csv.DictReader(StringIO(to_csv(explore_rows(exploration)))))
     assert list(table.columns) == list(rows[0])
-    assert len(table) == len(rows) == len(found.candidates)
-    assert [str(one) for one in table["schedule"]] == [row["schedule"] for row in rows]
-    times_s = [item.prediction.time_s for item in found.ranked if item.prediction]
+    assert len(table) == len(rows) == len(exploration.candidates)
+    assert [str(name) for name in table["schedule"]] == [row["schedule"] for row in rows]
+    times_s = [item.prediction.time_s for item in exploration.ranked if item.prediction]
     assert table["time_s"].dropna().tolist() == times_s
     assert table["time_s"].dtype == float
 
@@ -154,7 +162,7 @@ def test_a_data_frame_of_a_prediction_has_a_row_per_launch() -> None:
     assert isinstance(table, pandas.DataFrame)
 
 
-def test_without_pandas_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch, found: Exploration) -> None:
+def test_without_pandas_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch, exploration: Exploration) -> None:
     """And nothing else needs it."""
     real = builtins.__import__
 
@@ -164,9 +172,9 @@ def test_without_pandas_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPa
         return real(name, *rest, **others)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    for one in (found, a_prediction()):
+    for result in (exploration, a_prediction()):
         with pytest.raises(ImportError, match=r"^to_pandas needs pandas, which is not installed: pip install pandas$"):
-            one.to_pandas()  # type: ignore[attr-defined]
+            result.to_pandas()  # type: ignore[attr-defined]
 
 
 class _Config:
@@ -179,18 +187,18 @@ class _Config:
 def _evaluated(text: str) -> list[dict[str, int]]:
     """What Python makes of pasted lines."""
     names = {"triton": type("triton", (), {"Config": _Config})}
-    return [one.all for one in eval(text, names)]
+    return [config.all for config in eval(text, names)]
 
 
-def test_pasted_lines_are_the_best_configurations(found: Exploration) -> None:
+def test_pasted_lines_are_the_best_configurations(exploration: Exploration) -> None:
     """In order, with their predicted times, as Python."""
-    text = found.to_triton_configs(3)
+    text = exploration.to_triton_configs(3)
     names = ("block_m", "block_n", "num_warps", "num_stages")
-    best = found.ranked[:3]
+    best = exploration.ranked[:3]
     assert _evaluated(text) == [{name: getattr(item.config, name) for name in names} for item in best]
-    assert len(_evaluated(found.to_triton_configs(999))) == len(found.ranked)
+    assert len(_evaluated(exploration.to_triton_configs(999))) == len(exploration.ranked)
     with pytest.raises(ValueError, match=r"^top = 0: must be an integer of 1 or more$"):
-        found.to_triton_configs(0)
+        exploration.to_triton_configs(0)
 
 
 def test_what_pasted_lines_leave_out_is_said_beside_them() -> None:
@@ -214,9 +222,9 @@ def test_the_command_prints_the_same_lines(capsys: pytest.CaptureFixture[str], t
     shape = ("--batch", "1", "--heads", "4", "--seqlen", "512", "--num-warps", "4", "--cost", "tiles")
     file = tmp_path / "all.csv"
     assert main(["explore", *shape, "--triton-configs", "2", "--csv", str(file)]) == 0
-    told = explore(PROBLEM, num_warps=4, cost="tiles")
-    assert capsys.readouterr().out == told.to_triton_configs(2) + "\n"
-    assert len(file.read_text().splitlines()) == 1 + len(told.candidates)
+    exploration = explore(PROBLEM, num_warps=4, cost="tiles")
+    assert capsys.readouterr().out == exploration.to_triton_configs(2) + "\n"
+    assert len(file.read_text().splitlines()) == 1 + len(exploration.candidates)
 
 
 @pytest.mark.parametrize(
@@ -233,6 +241,6 @@ def test_pasted_lines_refuse_what_changes_nothing(
 ) -> None:
     """In one line that names both."""
     assert main(["explore", "--triton-configs", *options]) == 2
-    told = capsys.readouterr()
-    assert told.out == "" and told.err.count("\n") == 1
-    assert said in told.err
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.count("\n") == 1
+    assert said in printed.err

@@ -57,8 +57,8 @@ def test_what_is_packed_comes_back_to_a_sixteenth_of_a_cycle():
     }
     unpacked, made = unpack(pack(given, {"triton": "3.6.0"}))
     assert made == {"triton": "3.6.0"}
-    assert {key: (kernel.resources, kernel.reason) for key, kernel in unpacked.items()} == {
-        key: (kernel.resources, kernel.reason) for key, kernel in given.items()
+    assert {key: (entry.resources, entry.reason) for key, entry in unpacked.items()} == {
+        key: (entry.resources, entry.reason) for key, entry in given.items()
     }
     for key in ("a", "b"):
         packed, other = given[key].figures, unpacked[key].figures

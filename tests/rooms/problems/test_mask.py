@@ -16,9 +16,9 @@ def visible(mask: Mask, m: int, n: int) -> np.ndarray:
     """Row i stands at key i + N - M, sees none behind it, and as many before as the window says: bool (M, N)."""
     seen = np.zeros((m, n), bool)
     for row in range(m):
-        own = row + n - m
+        diagonal = row + n - m
         for key in range(n):
-            seen[row, key] = not mask.causal or (key <= own and (not mask.window or key > own - mask.window))
+            seen[row, key] = not mask.causal or (key <= diagonal and (not mask.window or key > diagonal - mask.window))
     return seen
 
 

@@ -40,13 +40,13 @@ def page(explored: Exploration) -> str:
 
 def test_a_heat_map_shows_the_best_over_all_other_options() -> None:
     """The fastest of each pair of block sizes."""
-    found = explore(SMALL, device=TOY, block_m=(32, 64), block_n=(32, 64), num_warps=4)
-    (one,) = heat_maps(found)
-    for row, block_m in zip(one.times_s, one.block_m, strict=True):
-        for shown, block_n in zip(row, one.block_n, strict=True):
+    exploration = explore(SMALL, device=TOY, block_m=(32, 64), block_n=(32, 64), num_warps=4)
+    (heat_map,) = heat_maps(exploration)
+    for row, block_m in zip(heat_map.times_s, heat_map.block_m, strict=True):
+        for shown, block_n in zip(row, heat_map.block_n, strict=True):
             times = [
                 item.costs[0]
-                for item in found.ranked
+                for item in exploration.ranked
                 if (item.config.block_m, item.config.block_n) == (block_m, block_n)
             ]
             assert shown == (min(times) if times else None)
@@ -64,22 +64,22 @@ def test_cells_whose_best_spills_are_marked() -> None:
         )
         for block_n, spilled in ((64, 0), (128, 64))
     ]
-    found = Exploration(
+    exploration = Exploration(
         problem=A_PROBLEM, device=TOY, device_name="toy", candidates=tuple(candidates), baseline=None, left_out={}
     )
-    (one,) = heat_maps(found)
-    assert [one.spills(0, column) for column in range(2)] == [False, True]
-    assert one.any_spills
-    assert explore_png(found) != explore_png(
-        replace(found, candidates=(candidates[0], replace(candidates[0], config=candidates[1].config)))
+    (heat_map,) = heat_maps(exploration)
+    assert [heat_map.spills(0, column) for column in range(2)] == [False, True]
+    assert heat_map.any_spills
+    assert explore_png(exploration) != explore_png(
+        replace(exploration, candidates=(candidates[0], replace(candidates[0], config=candidates[1].config)))
     )
-    assert ">spill<" in explore_html(found, MADE)
-    assert ">64 B<" in explore_html(found, MADE)
+    assert ">spill<" in explore_html(exploration, MADE)
+    assert ">64 B<" in explore_html(exploration, MADE)
 
 
 def test_a_pair_that_does_not_fit_has_no_time(explored: Exploration) -> None:
     """Though it has a cell."""
-    flash2 = next(one for one in heat_maps(explored) if one.schedule == "flash2")
+    flash2 = next(heat_map for heat_map in heat_maps(explored) if heat_map.schedule == "flash2")
     assert flash2.times_s[-1][-1] is None
     assert flash2.times_s[0][0] is not None
 
@@ -91,8 +91,8 @@ def test_one_pair_of_block_sizes_is_no_map() -> None:
 
 def test_naive_stands_beside_the_explored_schedules() -> None:
     """As the baseline, where it was not explored itself."""
-    found = explore(SMALL, device=TOY, block_m=32, block_n=32)
-    assert set(best_of_each(found)) == {"naive", "flash2"}
+    exploration = explore(SMALL, device=TOY, block_m=32, block_n=32)
+    assert set(best_of_each(exploration)) == {"naive", "flash2"}
 
 
 def test_bars_hold_the_bytes_of_each_level(explored: Exploration) -> None:
@@ -130,16 +130,16 @@ def test_a_picture_of_nothing_that_fits_is_still_one() -> None:
 
 def test_a_picture_of_lengths_survives_out_of_memory() -> None:
     """Points without a time are left out."""
-    found = compare(SMALL, (128, 1 << 20), schedule="naive", device=TOY)
-    assert compare_png(found).startswith(PNG)
+    scaling = compare(SMALL, (128, 1 << 20), schedule="naive", device=TOY)
+    assert compare_png(scaling).startswith(PNG)
 
 
 def test_a_type_that_the_device_cannot_compute_still_has_page_and_picture() -> None:
     """Though there is no roof to draw."""
-    found = explore(replace(SMALL, dtype="fp8"), device=TOY)
-    assert not found.ranked
-    assert "Nothing fits" in explore_html(found, MADE)
-    assert explore_png(found).startswith(PNG)
+    exploration = explore(replace(SMALL, dtype="fp8"), device=TOY)
+    assert not exploration.ranked
+    assert "Nothing fits" in explore_html(exploration, MADE)
+    assert explore_png(exploration).startswith(PNG)
 
 
 class _Links(HTMLParser):
@@ -220,7 +220,7 @@ def test_every_mark_of_a_picture_tells_what_it_is(explored: Exploration, page: s
     roofline = page[page.index('<div class="picture" id="roofline">') :]
     points = re.findall(r'data-tip="([^"]*)"', roofline)
     assert len(points) == len(explored.ranked) + len(best_of_each(explored))
-    cells = sum(len(one.block_m) * len(one.block_n) for one in heat_maps(explored))
+    cells = sum(len(heat_map.block_m) * len(heat_map.block_n) for heat_map in heat_maps(explored))
     bars = len(best_of_each(explored)) * 5
     assert len(tips) == cells + bars + len(points)
     best = explored.ranked[0]

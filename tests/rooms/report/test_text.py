@@ -140,11 +140,11 @@ def test_what_does_not_fit_into_memory_says_so() -> None:
 def test_a_clock_that_power_lowers_is_told() -> None:
     """Where repeating the launch makes a difference, and nowhere else."""
     launch = a_launch()
-    told = [
-        "clock when repeated: 1.40 GHz" in simulate_text(a_prediction(each), load_device("h200"))
-        for each in (launch, replace(launch, sustained_clock_hz=launch.clock_hz))
+    shown = [
+        "clock when repeated: 1.40 GHz" in simulate_text(a_prediction(repeated), load_device("h200"))
+        for repeated in (launch, replace(launch, sustained_clock_hz=launch.clock_hz))
     ]
-    assert told == [True, False]
+    assert shown == [True, False]
 
 
 def test_spills_are_told() -> None:
@@ -161,9 +161,11 @@ def test_the_ranking_fits_120_columns_and_names_the_best(explored: Exploration) 
     assert f"Best: {best.schedule} {best.config.block_m} x {best.config.block_n}" in "\n".join(lines)
 
 
-def headings(found: Exploration, width: int) -> str:
+def headings(exploration: Exploration, width: int) -> str:
     """The line of the table that names its columns."""
-    return next(line for line in explore_text(found, top=5, width=width).splitlines() if line.lstrip().startswith("#"))
+    return next(
+        line for line in explore_text(exploration, top=5, width=width).splitlines() if line.lstrip().startswith("#")
+    )
 
 
 def test_a_narrow_ranking_keeps_rates_and_loses_bytes_inside_the_gpu_first(explored: Exploration) -> None:
@@ -179,17 +181,18 @@ def test_a_narrow_ranking_keeps_rates_and_loses_bytes_inside_the_gpu_first(explo
 
 def ranking_of(*launches: LaunchPrediction) -> str:
     """A table of configurations that were made up."""
-    found = Exploration(
+    exploration = Exploration(
         problem=A_PROBLEM,
         device=load_device("h200"),
         device_name="h200",
         candidates=tuple(
-            Candidate(schedule="flash2", config=Config(), options=(), prediction=a_prediction(one)) for one in launches
+            Candidate(schedule="flash2", config=Config(), options=(), prediction=a_prediction(launch))
+            for launch in launches
         ),
         baseline=None,
         left_out={},
     )
-    return ranking_table(found, found.candidates, 50)
+    return ranking_table(exploration, exploration.candidates, 50)
 
 
 def test_spills_are_shown_wherever_a_row_has_some() -> None:
@@ -230,8 +233,8 @@ def test_what_does_not_fit_is_counted_with_its_reason(explored: Exploration) -> 
 
 def test_nothing_fits_is_a_text_too() -> None:
     """No table, no best, no error."""
-    found = explore(SMALL, smem_bytes=1 << 30, block_m=64, block_n=64)
-    assert "0 fit" in explore_text(found)
+    exploration = explore(SMALL, smem_bytes=1 << 30, block_m=64, block_n=64)
+    assert "0 fit" in explore_text(exploration)
 
 
 def test_csv_holds_every_candidate(explored: Exploration) -> None:
@@ -244,31 +247,31 @@ def test_csv_holds_every_candidate(explored: Exploration) -> None:
 
 def test_lengths_are_rows_and_schedules_are_columns() -> None:
     """And below, where memory runs out."""
-    found = compare(SMALL, (128, 256), schedule=("flash2", "naive"))
-    text = compare_text(found)
+    scaling = compare(SMALL, (128, 256), schedule=("flash2", "naive"))
+    text = compare_text(scaling)
     assert next(line.split() for line in text.splitlines() if line.split()[:1] == ["N"]) == ["N", "flash2", "naive"]
     assert "naive      from N = " in text
-    assert len(compare_rows(found)) == 4
+    assert len(compare_rows(scaling)) == 4
 
 
 def test_out_of_memory_shows_in_place_of_the_time() -> None:
     """Not as an empty cell."""
-    found = compare(replace(SMALL, batch=64), (32768,), schedule=("naive",))
-    assert "out of memory" in compare_text(found)
+    scaling = compare(replace(SMALL, batch=64), (32768,), schedule=("naive",))
+    assert "out of memory" in compare_text(scaling)
 
 
 def test_every_number_of_a_device_is_shown_with_kind_and_source() -> None:
     """As text and as JSON."""
     device = load_device("h200")
-    text, told = device_text("h200", device, 120), device_dict("h200", device)
+    text, document = device_text("h200", device, 120), device_dict("h200", device)
     for key, origin in device.provenance.items():
         assert f"\n{key} " in text
-        assert told["numbers"][key]["kind"] == origin.kind  # type: ignore[index]
-        assert told["numbers"][key]["source"] == origin.source  # type: ignore[index]
+        assert document["numbers"][key]["kind"] == origin.kind  # type: ignore[index]
+        assert document["numbers"][key]["source"] == origin.source  # type: ignore[index]
     for key, origin in device.sm.provenance.items():
         assert f"\n{key} " in text
-        assert told["sm"][key]["source"] == origin.source  # type: ignore[index]
-        assert told["sm"][key]["value"] == getattr(device.sm, key)  # type: ignore[index]
+        assert document["sm"][key]["source"] == origin.source  # type: ignore[index]
+        assert document["sm"][key]["value"] == getattr(device.sm, key)  # type: ignore[index]
     assert "Its SM, machine code:" in text.splitlines()
 
 
@@ -301,7 +304,7 @@ def test_the_catalogue_fits_120_columns() -> None:
     """One row a device."""
     devices = {name: load_device(name) for name in ("h200", "rtx-4090")}
     assert all(len(line) <= 120 for line in devices_text(devices, 120).splitlines())
-    assert [one["device"] for one in devices_dict(devices)["devices"]] == ["h200", "rtx-4090"]  # type: ignore[index,union-attr]
+    assert [entry["device"] for entry in devices_dict(devices)["devices"]] == ["h200", "rtx-4090"]  # type: ignore[index,union-attr]
 
 
 def test_a_launch_without_reads_still_has_a_text() -> None:

@@ -50,8 +50,8 @@ def simulated(request: pytest.FixtureRequest) -> tuple[Prediction, Timeline]:
 
 def counted(events: list[dict[str, Any]], name: str) -> tuple[np.ndarray, np.ndarray]:
     """Times [us] and values of a counter."""
-    own = [event for event in events if event["ph"] == "C" and event["name"] == name]
-    return np.array([event["ts"] for event in own]), np.array([event["args"]["value"] for event in own])
+    counters = [event for event in events if event["ph"] == "C" and event["name"] == name]
+    return np.array([event["ts"] for event in counters]), np.array([event["args"]["value"] for event in counters])
 
 
 def test_processes_are_sms_and_threads_are_slots() -> None:
@@ -153,22 +153,22 @@ def test_residents_never_exceed_the_slots(simulated: tuple[Prediction, Timeline]
 
 def test_a_recorded_run_predicts_what_an_unrecorded_one_does(simulated: tuple[Prediction, Timeline]) -> None:
     """Stopping for samples changes nothing."""
-    told = simulated[0]
-    alone = simulate(told.problem, schedule=told.schedule, steady_state=False)
-    assert alone.total == told.total
+    recorded = simulated[0]
+    alone = simulate(recorded.problem, schedule=recorded.schedule, steady_state=False)
+    assert alone.total == recorded.total
 
 
 def test_a_cta_is_told_by_its_head_and_queries() -> None:
     """The last tile ends where the tensor ends; a batch is named where there are several."""
-    one, two = replace(PROBLEM, batch=1), PROBLEM
+    single, several = replace(PROBLEM, batch=1), PROBLEM
     gpu = load_device("h200")
     config = Config(block_m=128)
-    (launch,) = launches_of(one, "flash2", config, gpu)
-    work = work_of_ctas(launch, one.part_text)
+    (launch,) = launches_of(single, "flash2", config, gpu)
+    work = work_of_ctas(launch, single.part_text)
     assert (work[1], work[31]) == ("head 0, queries 128-255", "head 3, queries 896-999")
-    (launch,) = launches_of(two, "flash2", config, gpu)
-    assert work_of_ctas(launch, two.part_text)[8 * 8 + 9] == "batch 1, head 1, queries 128-255"
-    assert len(set(work_of_ctas(launch, two.part_text))) == launch.cta_count
+    (launch,) = launches_of(several, "flash2", config, gpu)
+    assert work_of_ctas(launch, several.part_text)[8 * 8 + 9] == "batch 1, head 1, queries 128-255"
+    assert len(set(work_of_ctas(launch, several.part_text))) == launch.cta_count
 
 
 def test_a_cta_that_sweeps_all_queries_says_so() -> None:
@@ -214,10 +214,10 @@ def test_a_trace_stays_below_its_size_by_showing_fewer_sms(monkeypatch: pytest.M
     part = trace_of(timeline)
     assert len(part.text) < limit
     assert 1 < part.shown < 132
-    told = json.loads(part.text)
-    assert told["otherData"] == {"SMs shown": f"{part.shown} of 132"}
-    ctas = [event for event in told["traceEvents"] if "CTA" in event["args"]]
+    document = json.loads(part.text)
+    assert document["otherData"] == {"SMs shown": f"{part.shown} of 132"}
+    ctas = [event for event in document["traceEvents"] if "CTA" in event["args"]]
     assert len(ctas) == int(np.sum(timeline.launches[0].sm < part.shown))
     counters = [event for event in events_of(timeline, 132) if event["ph"] == "C"]
-    assert [event for event in told["traceEvents"] if event["ph"] == "C"] == counters
+    assert [event for event in document["traceEvents"] if event["ph"] == "C"] == counters
     assert trace_of(timeline, 132).text == whole.text

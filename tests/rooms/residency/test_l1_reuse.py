@@ -75,7 +75,7 @@ def rows_and_weights(weights: int, ctas: int = 20 * 132) -> Launch:
         Tensor(name=name, role="input", slabs=1, rows=rows, cols=cols, dtype=DTYPES["u8"])
         for name, rows, cols in (("X", ctas, 4 * KIB), ("W", 1, weights))
     )
-    own = Tile(tensor="X", slab="zero", row=(("row", 1),), rows=1, cols=4 * KIB)
+    row = Tile(tensor="X", slab="zero", row=(("row", 1),), rows=1, cols=4 * KIB)
     program = TileProgram(
         tensors=tensors,
         variables=("zero", "row"),
@@ -83,7 +83,7 @@ def rows_and_weights(weights: int, ctas: int = 20 * 132) -> Launch:
         item_count=ctas,
         period_items=1,
         body=(
-            Step(name="row", loads=(own,)),
+            Step(name="row", loads=(row,)),
             Step(name="weights", loads=(Tile(tensor="W", slab="zero", rows=1, cols=weights),)),
         ),
     )
@@ -101,8 +101,8 @@ def test_what_the_cta_before_has_loaded_is_still_there(weights_kib: int, share: 
 
 def test_ctas_that_start_together_find_nothing_of_each_other() -> None:
     """A grid of one wave, one CTA an SM or three."""
-    for each in (1, 3):
-        assert served(rows_and_weights(20 * KIB, each * 132), each)["weights"].share == 0.0
+    for per_sm in (1, 3):
+        assert served(rows_and_weights(20 * KIB, per_sm * 132), per_sm)["weights"].share == 0.0
 
 
 def flow_of(*lines: tuple[str, str]) -> Flow:

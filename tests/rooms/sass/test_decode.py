@@ -33,22 +33,27 @@ def test_control_bits_stand_above_bit_41_of_the_high_word(
     high_word: int, stall: int, yields: bool, write: int, read: int, waits: int, reuse: int
 ) -> None:
     """A field would be shifted, or one of the two bits that are stored inverted taken as it is."""
-    (one,) = decode(listing("NOP", control=high_word))
-    assert (one.stall_cycles, one.yields, one.write_barrier, one.read_barrier) == (stall, yields, write, read)
-    assert (one.wait_mask, one.reuse) == (waits, reuse)
+    (instruction,) = decode(listing("NOP", control=high_word))
+    assert (instruction.stall_cycles, instruction.yields, instruction.write_barrier, instruction.read_barrier) == (
+        stall,
+        yields,
+        write,
+        read,
+    )
+    assert (instruction.wait_mask, instruction.reuse) == (waits, reuse)
 
 
 @pytest.mark.parametrize("predicate", ["PT", "UPT"])
 def test_what_always_runs_has_no_predicate(predicate: str) -> None:
     """Both kinds of registers have one that is always true."""
-    (one,) = decode(listing(f"@{predicate} MOV R1, R2"))
-    assert one.predicate == ""
+    (instruction,) = decode(listing(f"@{predicate} MOV R1, R2"))
+    assert instruction.predicate == ""
 
 
 def test_control_bits_that_are_printed_are_no_operands() -> None:
     """On sm_120 the last operand would carry the text of the control bits."""
-    (one,) = decode(listing("LDC.64 R4, c[0x0][0x380]     &req={1,0} &wr=0x2     ?trans8"))
-    assert one.operands == ("R4", "c[0x0][0x380]")
+    (instruction,) = decode(listing("LDC.64 R4, c[0x0][0x380]     &req={1,0} &wr=0x2     ?trans8"))
+    assert instruction.operands == ("R4", "c[0x0][0x380]")
 
 
 def test_operands_are_split_outside_brackets() -> None:

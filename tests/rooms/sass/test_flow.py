@@ -26,12 +26,12 @@ def reached(successors: list[list[int]], without: int = -1) -> set[int]:
 @given(GRAPHS)
 def test_a_block_dominates_what_is_not_reached_without_it(successors: list[list[int]]) -> None:
     """The definition of dominance, by deleting one block at a time."""
-    found = find_dominators(successors)
+    dominators = find_dominators(successors)
     here = reached(successors)
-    assert {block for block, above in enumerate(found) if above >= 0} == here
+    assert {block for block, above in enumerate(dominators) if above >= 0} == here
     for above in here:
         cut_off = here - reached(successors, above)
-        assert {block for block in here if stands_over(found, above, block)} == cut_off
+        assert {block for block in here if stands_over(dominators, above, block)} == cut_off
 
 
 @given(GRAPHS)
@@ -43,13 +43,13 @@ def test_a_loop_is_entered_by_its_header_alone(successors: list[list[int]]) -> N
         for block in here - blocks:
             assert not (set(successors[block]) & blocks) - {header}
         for block in blocks:
-            inside = [[one for one in targets if one in blocks] for targets in successors]
+            inside = [[target for target in targets if target in blocks] for targets in successors]
             seen, waiting = set(), list(inside[block])
             while waiting:
-                one = waiting.pop()
-                if one not in seen:
-                    seen.add(one)
-                    waiting += inside[one]
+                led_to = waiting.pop()
+                if led_to not in seen:
+                    seen.add(led_to)
+                    waiting += inside[led_to]
             assert header in seen
 
 

@@ -15,16 +15,16 @@ SUB_CORES = 4
 
 def instruction(line: str) -> Instruction:
     """One instruction."""
-    (one,) = decode(listing(line))
-    return one
+    (decoded,) = decode(listing(line))
+    return decoded
 
 
 def interval(line: str, capability: int) -> float:
     """How long an instruction keeps its pipe."""
-    one = instruction(line)
-    rule = find_rule(one, rules(capability))
+    decoded = instruction(line)
+    rule = find_rule(decoded, rules(capability))
     assert rule
-    return interval_cycles(one, rule)
+    return interval_cycles(decoded, rule)
 
 
 @pytest.mark.parametrize("capability", ARCHITECTURES)

@@ -17,18 +17,18 @@ TINY = ("--batch", "1", "--heads", "1", "--seqlen", "64")
 def test_the_nearest_comes_first_and_all_are_smaller() -> None:
     """What was asked for, then what differs in one step."""
     asked = FLASH2.config(block_m=64, block_n=32, num_stages=2)
-    found = list(smaller(FLASH2, asked))
-    assert found[0] == asked
-    assert {tuple(changes(asked, each)) for each in found[1:4]} == {("num_stages",), ("block_n",), ("block_m",)}
-    for each in found[1:]:
-        assert all(new < old for old, new in changes(asked, each).values())
-    assert len(found) == len(set(found)) == 2 * 2 * 3
+    configs = list(smaller(FLASH2, asked))
+    assert configs[0] == asked
+    assert {tuple(changes(asked, config)) for config in configs[1:4]} == {("num_stages",), ("block_n",), ("block_m",)}
+    for config in configs[1:]:
+        assert all(new < old for old, new in changes(asked, config).values())
+    assert len(configs) == len(set(configs)) == 2 * 2 * 3
 
 
 def test_what_is_kept_does_not_change() -> None:
     """A user's option is the user's."""
     asked = FLASH2.config(block_m=128, block_n=64)
-    assert {each.block_m for each in smaller(FLASH2, asked, kept=["block_m"])} == {128}
+    assert {config.block_m for config in smaller(FLASH2, asked, kept=["block_m"])} == {128}
 
 
 def test_the_note_says_what_and_why() -> None:

@@ -15,10 +15,10 @@ QUICK = ("--examples", "20")
 
 
 def _mutant(name: str, where: str) -> Mutant:
-    return next(one for one in MUTANTS if (one.name, one.where) == (name, where))
+    return next(mutant for mutant in MUTANTS if (mutant.name, mutant.where) == (name, where))
 
 
-def _told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict]:
+def _printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict]:
     code = main(["check-softmax", *arguments, "--json"])
     output = capsys.readouterr()
     assert output.err == ""
@@ -40,14 +40,18 @@ def test_a_correct_function_passes(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_json_has_every_law_once(capsys: pytest.CaptureFixture[str]) -> None:
     """With outcome and reason, and the declaration that was found."""
-    code, told = _told(capsys, f"{EXAMPLES}:softmax", *QUICK, "--dtype", "fp16", "--seed", "3")
+    code, document = _printed(capsys, f"{EXAMPLES}:softmax", *QUICK, "--dtype", "fp16", "--seed", "3")
     assert code == 0
-    assert told["schema"] == "tilesight.check-softmax/1"
-    assert (told["declaration"]["adapter"], told["declaration"]["dtype"], told["seed"]) == ("softmax", "fp16", 3)
-    names = [law["law"] for law in told["laws"]]
-    assert len(names) == len(set(names)) == told["passed"] + told["failed"] + told["not_applicable"] == 22
-    assert all(law["reason"] for law in told["laws"] if law["outcome"] == "not applicable")
-    assert {law["examples"] for law in told["laws"] if law["outcome"] == "passed"} == {20}
+    assert document["schema"] == "tilesight.check-softmax/1"
+    assert (document["declaration"]["adapter"], document["declaration"]["dtype"], document["seed"]) == (
+        "softmax",
+        "fp16",
+        3,
+    )
+    names = [law["law"] for law in document["laws"]]
+    assert len(names) == len(set(names)) == document["passed"] + document["failed"] + document["not_applicable"] == 22
+    assert all(law["reason"] for law in document["laws"] if law["outcome"] == "not applicable")
+    assert {law["examples"] for law in document["laws"] if law["outcome"] == "passed"} == {20}
 
 
 SHOWN = [
@@ -66,15 +70,15 @@ def test_a_snippet_shows_the_failure_again(
     """Run as it is printed, it ends with the very words of the table; and its input is a small one."""
     file = tmp_path / "mine.py"
     file.write_text(_mutant(name, where).source(), "utf-8")
-    code, told = _told(capsys, f"{file}:{where}", "--law", law)
-    (found,) = told["laws"]
-    assert (code, found["outcome"]) == (1, "failed")
+    code, document = _printed(capsys, f"{file}:{where}", "--law", law)
+    (entry,) = document["laws"]
+    assert (code, entry["outcome"]) == (1, "failed")
     finished = subprocess.run(
-        [sys.executable, "-P", "-c", found["snippet"]], capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-c", entry["snippet"]], capture_output=True, text=True, check=False
     )
     assert finished.returncode == 1
-    assert finished.stderr.rstrip().endswith(f"Violation: {found['reason']}"), finished.stderr
-    assert len(found["snippet"]) < 700, found["snippet"]
+    assert finished.stderr.rstrip().endswith(f"Violation: {entry['reason']}"), finished.stderr
+    assert len(entry["snippet"]) < 700, entry["snippet"]
 
 
 def test_a_failure_is_shown_with_its_snippet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,13 +144,13 @@ def test_what_a_function_does_not_promise_can_be_declared(
     file = tmp_path / "mine.py"
     file.write_text(MINE, "utf-8")
     given = [f"{file}:{name}", "--dtype", dtype]
-    code, told = _told(capsys, *given, "--law", "masked rows", "--law", "low scores")
-    found = {law["law"]: law["unless"] for law in told["laws"] if law["outcome"] == "failed"}
-    assert (code, found) == (1 if failed else 0, failed)
+    code, document = _printed(capsys, *given, "--law", "masked rows", "--law", "low scores")
+    unless = {law["law"]: law["unless"] for law in document["laws"] if law["outcome"] == "failed"}
+    assert (code, unless) == (1 if failed else 0, failed)
     declared = [part for word in failed.values() for part in ("--declare", word)]
-    code, told = _told(capsys, *given, *declared, "--examples", "60")
-    assert code == 0, told
-    assert ("rows without keys" in told["not_tested"]) == (name != "safe" or bool(failed))
+    code, document = _printed(capsys, *given, *declared, "--examples", "60")
+    assert code == 0, document
+    assert ("rows without keys" in document["not_tested"]) == (name != "safe" or bool(failed))
 
 
 def test_what_was_not_tested_comes_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,8 +179,8 @@ def test_the_lesson_shows_what_its_function_does(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(code, "utf-8")
     assert main(["check-softmax", "mine.py:attention", "--law", "low scores"]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert [line for line in shown.splitlines() if line not in told] == []
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in shown.splitlines() if line not in lines] == []
     (tmp_path / "mine.py").write_text(code.replace("np.float32(-1e6)", "-np.inf"), "utf-8")
     assert main(["check-softmax", "mine.py:attention", "--law", "low scores"]) == 0
 
@@ -210,10 +214,12 @@ def test_bad_input_is_one_line(arguments: tuple[str, ...], text: str, capsys: py
 
 def test_a_law_that_does_not_apply_is_not_passed(capsys: pytest.CaptureFixture[str]) -> None:
     """What an implementation declares not to support is said, not counted."""
-    code, told = _told(capsys, f"{EXAMPLES}:softmax", "--declare", "masking=none", "--law", "masked rows", *QUICK)
+    code, document = _printed(
+        capsys, f"{EXAMPLES}:softmax", "--declare", "masking=none", "--law", "masked rows", *QUICK
+    )
     assert code == 0
-    assert (told["passed"], told["not_applicable"]) == (0, 1)
-    assert told["laws"][0]["reason"] == "it declares masking=none"
+    assert (document["passed"], document["not_applicable"]) == (0, 1)
+    assert document["laws"][0]["reason"] == "it declares masking=none"
 
 
 def test_the_help_says_that_code_is_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,8 +40,13 @@ def test_a_function_carries_its_declaration_and_others_go_above_it() -> None:
 
     carried = {"masking": "entries", "dtypes": ["fp16", "bf16"], "shapes": [[1, 2]]}
     function.softmax_laws = carried  # type: ignore[attr-defined]
-    found = declared(function, dtype="bf16", adapter=None)
-    assert (found.masking, found.dtypes, found.dtype, found.shapes) == ("entries", ("fp16", "bf16"), "bf16", ((1, 2),))
+    declaration = declared(function, dtype="bf16", adapter=None)
+    assert (declaration.masking, declaration.dtypes, declaration.dtype, declaration.shapes) == (
+        "entries",
+        ("fp16", "bf16"),
+        "bf16",
+        ((1, 2),),
+    )
     function.softmax_laws = ["masking"]  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="must be a dict"):
         declared(function)

@@ -28,14 +28,19 @@ def _positional(q: Any, k: Any, v: Any, masked: bool) -> Any:
 
 def test_the_examples_are_recognised() -> None:
     """By their arguments, with what they return and show."""
-    found = {function: fit(function) for function in (softmax, attention, merge, Stream)}
-    assert [one.declaration.adapter for one in found.values()] == ["softmax", "attention", "merge", "streaming"]
-    assert {one.declaration.arrays for one in found.values()} == {"numpy"}
-    assert {one.declaration.lse for one in found.values()} == {"natural"}
-    assert (found[softmax].declaration.rank, found[attention].declaration.rank) == (2, 4)
-    assert (found[softmax].declaration.block, found[attention].declaration.block) == ("block", "block_n")
-    assert (found[attention].declaration.causal, found[attention].causal_name) == ("last", "causal")
-    assert found[Stream].declaration.observes == ("max", "sum")
+    subjects = {function: fit(function) for function in (softmax, attention, merge, Stream)}
+    assert [subject.declaration.adapter for subject in subjects.values()] == [
+        "softmax",
+        "attention",
+        "merge",
+        "streaming",
+    ]
+    assert {subject.declaration.arrays for subject in subjects.values()} == {"numpy"}
+    assert {subject.declaration.lse for subject in subjects.values()} == {"natural"}
+    assert (subjects[softmax].declaration.rank, subjects[attention].declaration.rank) == (2, 4)
+    assert (subjects[softmax].declaration.block, subjects[attention].declaration.block) == ("block", "block_n")
+    assert (subjects[attention].declaration.causal, subjects[attention].causal_name) == ("last", "causal")
+    assert subjects[Stream].declaration.observes == ("max", "sum")
 
 
 def test_axes_are_found_by_what_is_right() -> None:
@@ -79,8 +84,8 @@ def test_torch_functions_are_given_tensors() -> None:
     """And gradients are found where there are any."""
     from laws import softmax_torch_samples
 
-    found = fit(softmax_torch_samples.softmax).declaration
-    assert (found.arrays, found.gradient) == ("torch", True)
+    declaration = fit(softmax_torch_samples.softmax).declaration
+    assert (declaration.arrays, declaration.gradient) == ("torch", True)
 
 
 def _five(a: Any, b: Any, c: Any, d: Any, e: Any) -> None:

@@ -12,9 +12,9 @@ BF16 = [(1.0 + 2**-8, 1.0), (1.0 + 3 * 2**-8, 1.0 + 2**-6), (3.4e38, np.inf), (2
 @pytest.mark.parametrize(("number", "nearest"), BF16)
 def test_bf16_rounds_to_nearest_even(number: float, nearest: float) -> None:
     """Ties go to the even neighbour, what is beyond the largest to infinity, the rest of subnormals to 0."""
-    found = rounded(np.array([number]), "bf16")[0]
-    assert found == nearest
-    assert np.signbit(found) == np.signbit(nearest)
+    result = rounded(np.array([number]), "bf16")[0]
+    assert result == nearest
+    assert np.signbit(result) == np.signbit(nearest)
 
 
 @given(st.floats(width=32), st.sampled_from(["fp32", "fp16", "bf16", "tf32"]))
@@ -27,8 +27,8 @@ def test_rounding_twice_is_rounding_once(number: float, name: str) -> None:
 @given(st.floats(-60000, 60000), st.sampled_from(["fp32", "fp16", "bf16", "tf32"]))
 def test_rounding_costs_half_an_eps(number: float, name: str) -> None:
     """The bounds take half an eps for a rounding, and the smallest number near 0."""
-    found = float(rounded(np.array([number]), name)[0])
-    assert abs(found - number) <= 0.5 * FORMATS[name].eps * abs(number) + FORMATS[name].smallest
+    result = float(rounded(np.array([number]), name)[0])
+    assert abs(result - number) <= 0.5 * FORMATS[name].eps * abs(number) + FORMATS[name].smallest
 
 
 @given(st.floats(-1e5, 1e5), st.sampled_from(["fp32", "fp16"]))

@@ -79,8 +79,8 @@ HARD = {
 @pytest.mark.parametrize("what", HARD)
 def test_hard_inputs_are_drawn(what: str) -> None:
     """Each kind that breaks kernels is within reach of a search; one that is not would be no test."""
-    found = find(cases(_declaration("streaming"), Wanted()), HARD[what], settings=QUICK)
-    assert HARD[what](found)
+    case = find(cases(_declaration("streaming"), Wanted()), HARD[what], settings=QUICK)
+    assert HARD[what](case)
 
 
 def test_masks_and_shapes_of_attention_are_drawn() -> None:
@@ -112,13 +112,13 @@ def test_shapes_can_be_pinned() -> None:
 
 def test_counter_examples_shrink_to_few_keys_and_round_numbers() -> None:
     """Of all rows with two scores a thousand apart, the shortest has two keys."""
-    found = find(
+    case = find(
         cases(_declaration("softmax"), Wanted(ease=Ease.FEW)),
         lambda case: np.ptp(case.scores()[0, 0][case.scores()[0, 0] > -np.inf]) >= 1000.0,
         settings=settings(database=None, max_examples=5000),
     )
-    assert found.x is not None and found.x.shape == (1, 2)
-    assert sorted(np.abs(found.x[0])) == [0.0, 1000.0]
+    assert case.x is not None and case.x.shape == (1, 2)
+    assert sorted(np.abs(case.x[0])) == [0.0, 1000.0]
 
 
 @pytest.mark.parametrize(("ease", "keys"), [(Ease.FEW, 8), (Ease.PLAIN, 257)])
@@ -138,12 +138,12 @@ def test_plain_inputs_are_of_round_numbers(ease: Ease, keys: int) -> None:
 @pytest.mark.parametrize("adapter", ["softmax", "attention", "streaming"])
 def test_low_rows_end_at_plain_ones_where_those_will_do(adapter: str) -> None:
     """A counter-example of a low score would accuse a mask that has nothing to do with it."""
-    found = find(
+    case = find(
         cases(_declaration(adapter), Wanted(ease=Ease.FEW)),
         lambda case: case.keys > 1,
         settings=settings(database=None, max_examples=2000),
     )
-    assert np.abs(_some(found)).max() == 0.0
+    assert np.abs(_some(case)).max() == 0.0
 
 
 @pytest.mark.parametrize(("dtype", "farthest"), [("fp32", 1e7), ("fp16", 65504.0 * 64)])

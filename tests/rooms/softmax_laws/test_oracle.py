@@ -95,7 +95,7 @@ def test_a_declaration_of_coarser_arithmetic_widens_the_bound(
         Declaration(**{"adapter": "attention", "dtype": "fp16", **declared})  # type: ignore[arg-type]
         for declared in (coarser, finer)
     )
-    bounds = [truth(case_of(one, **arrays), one).o_bound for one in (wide, narrow)]
+    bounds = [truth(case_of(declaration, **arrays), declaration).o_bound for declaration in (wide, narrow)]
     assert (bounds[0] > bounds[1]).all()
 
 

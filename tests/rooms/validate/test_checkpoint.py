@@ -65,16 +65,16 @@ class MadeUpGpu:
         return answer
 
 
-def one(found: Checkpoint, schedule: str, seqlen: int) -> Grown:
+def point_of(checkpoint: Checkpoint, schedule: str, seqlen: int) -> Grown:
     """One point of the plot."""
-    (point,) = (point for point in found.lengths if (point.schedule, point.seqlen) == (schedule, seqlen))
+    (point,) = (point for point in checkpoint.lengths if (point.schedule, point.seqlen) == (schedule, seqlen))
     return point
 
 
 def test_memory_of_standard_attention_is_quadratic_and_of_tiled_linear(predicted: Checkpoint) -> None:
     """Twice the length: four times the score matrices, twice everything else."""
     standard, tiled = (
-        [one(predicted, schedule, length).memory_bytes.predicted or 0.0 for length in LENGTHS]
+        [point_of(predicted, schedule, length).memory_bytes.predicted or 0.0 for length in LENGTHS]
         for schedule in (STANDARD, TILED)
     )
     assert tiled[1] == 2 * tiled[0]
@@ -99,11 +99,11 @@ def test_what_does_not_fit_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(room, "MAP_BATCHES", (1,))
     monkeypatch.setattr(room, "MAP_LENGTHS", (512,))
     small = replace(H200, hbm_bytes=1 << 28)
-    found = predict(replace(PROBLEM, heads=512), small)
-    point = one(found, STANDARD, 512)
+    checkpoint = predict(replace(PROBLEM, heads=512), small)
+    point = point_of(checkpoint, STANDARD, 512)
     assert (point.reason, point.time_s.predicted) == ("out of memory", None)
     assert point.memory_bytes.predicted
-    assert found.speedup(1, 512) == Beside()
+    assert checkpoint.speedup(1, 512) == Beside()
 
 
 def test_a_run_that_takes_minutes_to_simulate_is_measured_all_the_same(
@@ -114,7 +114,7 @@ def test_a_run_that_takes_minutes_to_simulate_is_measured_all_the_same(
     monkeypatch.setattr(room, "MAP_BATCHES", (1,))
     monkeypatch.setattr(room, "MAP_LENGTHS", (512,))
     monkeypatch.setattr(room, "SIMULATED_BYTES", 1e6)
-    point = one(measure(predict(PROBLEM, H200), DEVICE, MadeUpGpu().ask), STANDARD, 512)
+    point = point_of(measure(predict(PROBLEM, H200), DEVICE, MadeUpGpu().ask), STANDARD, 512)
     assert point.time_s.predicted is None
     assert point.time_s.measured
     assert point.reason == ""
@@ -122,19 +122,19 @@ def test_a_run_that_takes_minutes_to_simulate_is_measured_all_the_same(
 
 def test_the_speed_up_is_time_over_time(predicted: Checkpoint) -> None:
     """Of the same batch and length, predicted over predicted and measured over measured."""
-    found = measure(predicted, DEVICE, MadeUpGpu().ask)
-    standard, tiled = one(found, STANDARD, 1024).time_s, one(found, TILED, 1024).time_s
-    gain = found.speedup(1, 1024)
+    checkpoint = measure(predicted, DEVICE, MadeUpGpu().ask)
+    standard, tiled = point_of(checkpoint, STANDARD, 1024).time_s, point_of(checkpoint, TILED, 1024).time_s
+    gain = checkpoint.speedup(1, 1024)
     assert gain.predicted == (standard.predicted or 0) / (tiled.predicted or inf)
     assert gain.measured == (standard.measured or 0) / (tiled.measured or inf)
 
 
 def test_measuring_fills_in_memory_and_time(predicted: Checkpoint) -> None:
     """And leaves what was predicted as it was."""
-    found = measure(predicted, DEVICE, MadeUpGpu().ask)
-    assert found.gpu == "a GPU that is none"
-    assert found.worst_memory_error == 0.0
-    for before, after in zip(predicted.lengths, found.lengths, strict=True):
+    checkpoint = measure(predicted, DEVICE, MadeUpGpu().ask)
+    assert checkpoint.gpu == "a GPU that is none"
+    assert checkpoint.worst_memory_error == 0.0
+    for before, after in zip(predicted.lengths, checkpoint.lengths, strict=True):
         assert after.time_s.predicted == before.time_s.predicted
         assert after.time_s.measured == pytest.approx(2e-9 * (after.memory_bytes.measured or 0))
 
@@ -163,8 +163,8 @@ def test_limits_are_measured_before_anything_else_holds_memory(predicted: Checkp
 @pytest.mark.parametrize("free_bytes", [140e9, 149e9, 1e12])
 def test_where_memory_really_runs_out_is_found(predicted: Checkpoint, free_bytes: float) -> None:
     """To one part in two thousand, whatever the device file promised."""
-    found = measure(predicted, DEVICE, MadeUpGpu(free_bytes).ask)
-    longest = int(found.longest[STANDARD].measured or 0)
+    checkpoint = measure(predicted, DEVICE, MadeUpGpu(free_bytes).ask)
+    longest = int(checkpoint.longest[STANDARD].measured or 0)
     held = [
         peak_memory_bytes(replace(PROBLEM, seqlen_q=length, seqlen_k=length), STANDARD, None, H200)
         for length in (longest, longest + longest // 1000)
@@ -174,22 +174,22 @@ def test_where_memory_really_runs_out_is_found(predicted: Checkpoint, free_bytes
 
 def test_a_wrong_memory_prediction_shows(predicted: Checkpoint) -> None:
     """Two percent too little is the worst error, and the text says so."""
-    held = one(predicted, TILED, 512).memory_bytes.predicted or 0.0
+    held = point_of(predicted, TILED, 512).memory_bytes.predicted or 0.0
     ends = dict.fromkeys(("median_s", "low_s", "high_s", "fastest_s", "slowest_s"), 1e-5)
     rest = {"l2": "warm", "confidence": 0.95, "samples": 6, "clock_hz": 0.0, "cycles": 0.0, "noise": "quiet"}
     fault = {"timing": ends | rest, "peak_memory_bytes": held / 0.98}
-    found = measure(predicted, DEVICE, MadeUpGpu(faults={(TILED, 1, 512): fault}).ask)
-    assert found.worst_memory_error == pytest.approx(0.02)
-    assert "2.00%" in checkpoint_text(found)
+    checkpoint = measure(predicted, DEVICE, MadeUpGpu(faults={(TILED, 1, 512): fault}).ask)
+    assert checkpoint.worst_memory_error == pytest.approx(0.02)
+    assert "2.00%" in checkpoint_text(checkpoint)
 
 
 def test_a_point_that_is_lost_says_why_and_costs_no_other(predicted: Checkpoint) -> None:
     """A process that dies takes its point with it, and nothing else."""
     faults = {(TILED, 1, 1024): {"lost": "illegal address: CUDA error"}}
-    found = measure(predicted, DEVICE, MadeUpGpu(faults=faults).ask)
-    assert one(found, TILED, 1024).reason == "illegal address: CUDA error"
-    assert one(found, TILED, 2048).time_s.measured
-    assert "flash2 at B=1 N=1024: illegal address: CUDA error" in checkpoint_text(found)
+    checkpoint = measure(predicted, DEVICE, MadeUpGpu(faults=faults).ask)
+    assert point_of(checkpoint, TILED, 1024).reason == "illegal address: CUDA error"
+    assert point_of(checkpoint, TILED, 2048).time_s.measured
+    assert "flash2 at B=1 N=1024: illegal address: CUDA error" in checkpoint_text(checkpoint)
 
 
 def test_a_limit_that_could_not_be_found_is_noted(predicted: Checkpoint) -> None:
@@ -198,20 +198,20 @@ def test_a_limit_that_could_not_be_found_is_noted(predicted: Checkpoint) -> None
     def ask(job: Mapping[str, Any]) -> dict[str, Any]:
         return {"lost": "hang: no answer"} if job["do"] == "fits" else MadeUpGpu().ask(job)
 
-    found = measure(predicted, DEVICE, ask)
-    assert found.longest[TILED].measured is None
-    assert any("hang: no answer" in note for note in found.notes)
+    checkpoint = measure(predicted, DEVICE, ask)
+    assert checkpoint.longest[TILED].measured is None
+    assert any("hang: no answer" in note for note in checkpoint.notes)
 
 
 def test_a_slower_kernel_keeps_its_resources_less_busy(predicted: Checkpoint) -> None:
     """The measured regime is judged by the same work in the measured time."""
-    found = measure(predicted, DEVICE, MadeUpGpu().ask)
-    cell = one(found, TILED, 2048)
+    checkpoint = measure(predicted, DEVICE, MadeUpGpu().ask)
+    cell = point_of(checkpoint, TILED, 2048)
     factor = (cell.time_s.measured or 0.0) / (cell.time_s.predicted or inf)
     assert factor > 3
     assert cell.measured_causes["issue"] == pytest.approx(cell.causes["issue"] / factor)
     assert cell.measured_regime == "wait"
-    assert f"wait {100 * cell.measured_causes['wait']:.0f} %" in checkpoint_text(found)
+    assert f"wait {100 * cell.measured_causes['wait']:.0f} %" in checkpoint_text(checkpoint)
 
 
 @given(
@@ -281,10 +281,10 @@ def test_both_sides_are_shown_once_something_was_measured(predicted: Checkpoint)
 
 def test_the_json_holds_every_figure(predicted: Checkpoint) -> None:
     """Predicted, measured and the error between them."""
-    told = measure(predicted, DEVICE, MadeUpGpu().ask).to_dict()
-    assert [cell["batch"] for cell in told["map"]] == [1, 1, 4, 4]
-    assert all(point["memory_bytes"]["relative_error"] == 0.0 for point in told["lengths"])
-    assert told["longest_seqlen"][STANDARD]["predicted"] == predicted.longest[STANDARD].predicted
+    document = measure(predicted, DEVICE, MadeUpGpu().ask).to_dict()
+    assert [cell["batch"] for cell in document["map"]] == [1, 1, 4, 4]
+    assert all(point["memory_bytes"]["relative_error"] == 0.0 for point in document["lengths"])
+    assert document["longest_seqlen"][STANDARD]["predicted"] == predicted.longest[STANDARD].predicted
 
 
 def test_the_picture_shows_what_was_measured(predicted: Checkpoint) -> None:

@@ -19,16 +19,16 @@ def test_the_checkpoint_is_predicted_where_there_is_no_gpu(
     monkeypatch.setattr("tilesight.kernels.launch.availability.missing_gpu", lambda: NO_GPU)
     for name, value in (("LENGTHS", (512, 1024)), ("MAP_BATCHES", (1,)), ("MAP_LENGTHS", (512,))):
         monkeypatch.setattr(f"tilesight.validate.experiments.checkpoint.{name}", value)
-    page, told = tmp_path / "out.html", tmp_path / "out.json"
+    page, file = tmp_path / "out.html", tmp_path / "out.json"
     arguments = ["validate", "--checkpoint", "--problem", "heads=2", "--problem", "batch=1", "--workers", "1", *device]
-    assert main([*arguments, "--html", str(page), "--json-file", str(told)]) == 0
+    assert main([*arguments, "--html", str(page), "--json-file", str(file)]) == 0
     text = capsys.readouterr().out
     product = "NVIDIA A100" if device else "NVIDIA H200"
     assert product in text.splitlines()[0]
     assert NO_GPU in " ".join(text.split())
-    found = json.loads(told.read_text("utf-8"))
-    assert found["unmeasured"].startswith(NO_GPU)
-    assert found["device"].startswith(product)
-    assert {point["time_s"]["measured"] for point in found["lengths"]} == {None}
-    assert all(point["time_s"]["predicted"] > 0 for point in found["lengths"])
+    document = json.loads(file.read_text("utf-8"))
+    assert document["unmeasured"].startswith(NO_GPU)
+    assert document["device"].startswith(product)
+    assert {point["time_s"]["measured"] for point in document["lengths"]} == {None}
+    assert all(point["time_s"]["predicted"] > 0 for point in document["lengths"])
     assert "Predictions only" in page.read_text("utf-8")

@@ -97,19 +97,19 @@ def test_the_clock_of_a_short_run_is_that_of_its_counted_launches(samples: int, 
     assert isinstance(row.outcome, Measurement)
     (launch,) = row.outcome.launches
     launch = replace(launch, counters=launch.counters | {"time_s": launch.counters["cycles"] / 1.7e9})
-    found = compare(replace(row, outcome=replace(row.outcome, launches=(launch,))), prediction)
-    assert found.pairs["clock_hz"].measured == pytest.approx(clock_hz)
+    comparison = compare(replace(row, outcome=replace(row.outcome, launches=(launch,))), prediction)
+    assert comparison.pairs["clock_hz"].measured == pytest.approx(clock_hz)
 
 
 def test_counters_add_up_over_launches() -> None:
     """And each launch keeps its own pair."""
     point = a_point("naive", LARGE)
-    found = compared(point)
-    assert [name for name, _ in found.launches] == ["scores", "softmax", "output"]
+    comparison = compared(point)
+    assert [name for name, _ in comparison.launches] == ["scores", "softmax", "output"]
     for quantity in ("hbm_read_bytes", "smem_fill_bytes", "cycles"):
-        parts = [pairs[quantity] for _, pairs in found.launches]
-        assert found.pairs[quantity].predicted == pytest.approx(sum(part.predicted for part in parts))
-        assert found.pairs[quantity].measured == pytest.approx(sum(part.measured for part in parts))
+        parts = [pairs[quantity] for _, pairs in comparison.launches]
+        assert comparison.pairs[quantity].predicted == pytest.approx(sum(part.predicted for part in parts))
+        assert comparison.pairs[quantity].measured == pytest.approx(sum(part.measured for part in parts))
 
 
 def test_a_counter_that_one_launch_lacks_is_not_added_up() -> None:
@@ -120,16 +120,16 @@ def test_a_counter_that_one_launch_lacks_is_not_added_up() -> None:
     assert isinstance(row.outcome, Measurement)
     first, *others = row.outcome.launches
     poor = replace(first, counters={name: value for name, value in first.counters.items() if name != "hbm_read_bytes"})
-    found = compare(replace(row, outcome=replace(row.outcome, launches=(poor, *others))), prediction)
-    assert "hbm_read_bytes" not in found.pairs
-    assert "hbm_write_bytes" in found.pairs
+    comparison = compare(replace(row, outcome=replace(row.outcome, launches=(poor, *others))), prediction)
+    assert "hbm_read_bytes" not in comparison.pairs
+    assert "hbm_write_bytes" in comparison.pairs
 
 
 def test_without_counters_time_cycles_and_memory_are_compared() -> None:
     """Cycles then come from the time and the sampled clock."""
-    found = compared(large_point(), counted=False)
-    assert set(found.pairs) == {"cycles", "time_s", "clock_hz", "peak_memory_bytes"}
-    assert found.pairs["cycles"].measured == pytest.approx(1.5e9 * found.pairs["time_s"].measured)
+    comparison = compared(large_point(), counted=False)
+    assert set(comparison.pairs) == {"cycles", "time_s", "clock_hz", "peak_memory_bytes"}
+    assert comparison.pairs["cycles"].measured == pytest.approx(1.5e9 * comparison.pairs["time_s"].measured)
 
 
 def test_next_to_nothing_is_no_error_to_speak_of() -> None:
@@ -153,33 +153,35 @@ def test_launches_that_do_not_match_are_an_error() -> None:
 @given(named=ERRORS)
 def test_statistics_are_those_of_the_sizes(named: list[tuple[str, float]]) -> None:
     """Against the same figures written out; the worst keeps its sign and its key."""
-    found = statistics(named, "time_s")
-    assert found
+    statistic = statistics(named, "time_s")
+    assert statistic
     sizes = sorted(abs(error) for _, error in named)
-    assert found.points == len(named)
-    assert found.median == median(sizes)
-    assert isclose(found.mean, sum(sizes) / len(sizes), rel_tol=1e-9)
-    assert isclose(found.bias, sum(error for _, error in named) / len(named), rel_tol=1e-9, abs_tol=1e-9)
-    assert found.worst == sizes[-1]
-    assert (found.worst_key, found.worst_error) in named
-    assert sum(size <= found.p95 for size in sizes) >= 0.95 * len(sizes)
-    assert found.p95 in sizes
-    assert found.within == sum(size <= 0.10 for size in sizes) / len(sizes)
+    assert statistic.points == len(named)
+    assert statistic.median == median(sizes)
+    assert isclose(statistic.mean, sum(sizes) / len(sizes), rel_tol=1e-9)
+    assert isclose(statistic.bias, sum(error for _, error in named) / len(named), rel_tol=1e-9, abs_tol=1e-9)
+    assert statistic.worst == sizes[-1]
+    assert (statistic.worst_key, statistic.worst_error) in named
+    assert sum(size <= statistic.p95 for size in sizes) >= 0.95 * len(sizes)
+    assert statistic.p95 in sizes
+    assert statistic.within == sum(size <= 0.10 for size in sizes) / len(sizes)
 
 
 def test_an_infinite_error_is_the_worst_and_no_json_number() -> None:
     """Predicted something where nothing was measured."""
-    found = statistics([("a", 0.1), ("b", inf)], "hbm_read_bytes")
-    assert found
-    assert (found.worst_key, found.p95) == ("b", inf)
-    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["worst_error"] is None
+    statistic = statistics([("a", 0.1), ("b", inf)], "hbm_read_bytes")
+    assert statistic
+    assert (statistic.worst_key, statistic.p95) == ("b", inf)
+    assert json.loads(json.dumps(statistic.to_dict(), allow_nan=False))["worst_error"] is None
 
 
 @given(values=st.lists(st.integers(0, 5), min_size=2, max_size=12), other=st.permutations(range(12)))
 def test_rank_correlation_is_that_of_mean_ranks(values: list[int], other: list[int]) -> None:
     """Against ranks counted one by one; equal values share theirs."""
     first, second = np.array(values, float), np.array(other[: len(values)], float)
-    ranks = [[sum(y < x for y in each) + sum(y == x for y in each) / 2 for x in each] for each in (first, second)]
+    ranks = [
+        [sum(y < x for y in numbers) + sum(y == x for y in numbers) / 2 for x in numbers] for numbers in (first, second)
+    ]
     expected = 0.0 if len(set(values)) == 1 else float(np.corrcoef(ranks)[0, 1])
     assert spearman(first, second) == pytest.approx(expected, abs=1e-9)
 
@@ -200,7 +202,7 @@ def test_what_is_doubted_does_not_count() -> None:
     gone = lost(large_point(num_stages=4), "hang")
     every = [good, wrong, doubted, misfit, gone]
     assert all_statistics(every)["time_s"].points == 1
-    assert [each.objections for each in every] == [
+    assert [comparison.objections for comparison in every] == [
         (),
         ("outputs wrong: their error is 1.5 of what is allowed",),
         ("outputs stale: ...",),
@@ -221,19 +223,19 @@ def test_configurations_of_a_shape_are_ranked() -> None:
     times = sorted((predicted(point).time_s, point) for point in points)
     fastest = times[0][1]
     comparisons = [compared(point, {"time_s": -0.5 if point == fastest else 0.0}) for point in points]
-    (found,) = rankings(comparisons)
-    assert found.configs == 6
-    measured_times = [each.pairs["time_s"].measured for each in comparisons]
-    assert found.regret == pytest.approx(2 * times[0][0] / min(measured_times))
-    assert found.regret > 1
+    (ranking,) = rankings(comparisons)
+    assert ranking.configs == 6
+    measured_times = [comparison.pairs["time_s"].measured for comparison in comparisons]
+    assert ranking.regret == pytest.approx(2 * times[0][0] / min(measured_times))
+    assert ranking.regret > 1
     assert rankings(comparisons[: LEAST_RANKED - 1]) == []
 
 
 def test_every_rule_gets_a_verdict() -> None:
     """Also those for which nothing was compared, and they say so."""
-    told = verdicts({}, [])
-    assert [each.rule for each in told] == list(RULES)
-    assert {each.grade for each in told} == {"not compared"}
+    reached = verdicts({}, [])
+    assert [verdict.rule for verdict in reached] == list(RULES)
+    assert {verdict.grade for verdict in reached} == {"not compared"}
 
 
 @pytest.mark.parametrize(
@@ -256,10 +258,14 @@ def test_every_rule_gets_a_verdict() -> None:
 )
 def test_verdicts_follow_the_limits(quantity: str, error: float, grades: dict[str, str]) -> None:
     """On one point with one error."""
-    found = statistics([("a", error)], quantity)
-    assert found
-    told = {each.rule.figure: each.grade for each in verdicts({quantity: found}, []) if each.rule.quantity == quantity}
-    assert told == grades
+    statistic = statistics([("a", error)], quantity)
+    assert statistic
+    reached = {
+        verdict.rule.figure: verdict.grade
+        for verdict in verdicts({quantity: statistic}, [])
+        if verdict.rule.quantity == quantity
+    }
+    assert reached == grades
 
 
 def test_limits_name_what_breaks_them() -> None:
@@ -276,9 +282,17 @@ def test_the_worst_shape_decides_about_an_order() -> None:
     """The least rank correlation, which may be its limit, and the largest regret, each with its shape."""
     ranked = [Ranking(name=name, configs=6, spearman=rank, regret=regret, mean=0.0)
               for name, rank, regret in (("good", 0.99, 1.04), ("bad", 0.95, 1.06))]  # fmt: skip
-    told = {each.rule.figure: each for each in verdicts({}, ranked)}
-    assert (told["spearman"].value, told["spearman"].worst, told["spearman"].grade) == (0.95, "bad", "must")
-    assert (told["regret"].value, told["regret"].worst, told["regret"].grade) == (1.06, "bad", "short of aim")
+    by_figure = {verdict.rule.figure: verdict for verdict in verdicts({}, ranked)}
+    assert (by_figure["spearman"].value, by_figure["spearman"].worst, by_figure["spearman"].grade) == (
+        0.95,
+        "bad",
+        "must",
+    )
+    assert (by_figure["regret"].value, by_figure["regret"].worst, by_figure["regret"].grade) == (
+        1.06,
+        "bad",
+        "short of aim",
+    )
 
 
 def test_what_is_not_known_breaks_a_limit() -> None:
@@ -299,36 +313,36 @@ def test_predictions_use_what_the_compiler_promised() -> None:
     rows[0], rows[1] = replace(rows[0], resources=(tight,)), replace(rows[1], resources=(huge,))
     gone = lost(points[2], "hang")
     rows[2] = replace(rows[2], outcome=gone.outcome)
-    found = compare_rows(rows, H200)
-    assert found[0].prediction
-    assert found[0].prediction.launches[0].registers_per_thread == 255
-    assert found[0].prediction.launches[0].resources == "compiled"
-    assert found[1].objections[0].startswith("cannot be predicted: shared memory")
-    assert found[2].prediction is None
+    comparisons = compare_rows(rows, H200)
+    assert comparisons[0].prediction
+    assert comparisons[0].prediction.launches[0].registers_per_thread == 255
+    assert comparisons[0].prediction.launches[0].resources == "compiled"
+    assert comparisons[1].objections[0].startswith("cannot be predicted: shared memory")
+    assert comparisons[2].prediction is None
 
 
 def test_both_sides_start_with_the_same_l2() -> None:
     """A warm point is predicted warm, and launches as in a replayed graph, as they are timed."""
     point = a_point("naive", PROBLEM, l2="warm")
     row = measured(point, predicted(point))
-    (found,) = compare_rows([row], H200)
-    assert found.prediction
+    (comparison,) = compare_rows([row], H200)
+    assert comparison.prediction
     cold = predicted(replace(point, l2="cold"))
-    assert found.prediction.total.hbm_read_bytes < cold.total.hbm_read_bytes
+    assert comparison.prediction.total.hbm_read_bytes < cold.total.hbm_read_bytes
     alike = simulate(
         PROBLEM, schedule="naive", config=point.config, l2="warm", overhead="graph", resources=row.resources
     )
-    assert found.prediction.time_s == alike.time_s
+    assert comparison.prediction.time_s == alike.time_s
 
 
 def test_halves_share_the_points_and_leave_none_out() -> None:
     """JSON holds every point, also those that do not count, and all statistics are numbers or null."""
     comparisons = [compared(point) for point in some_points(12)]
-    found = a_validation(*comparisons, lost(large_point(), "hang"))
-    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert len(told["points"]) == 13
-    halves = told["halves"]
+    validation = a_validation(*comparisons, lost(large_point(), "hang"))
+    document = json.loads(json.dumps(validation.to_dict(), allow_nan=False))
+    assert len(document["points"]) == 13
+    halves = document["halves"]
     assert halves["all"]["points"] == 12 == halves["fitting"]["points"] + halves["test"]["points"]
     assert min(halves["fitting"]["points"], halves["test"]["points"]) > 0
-    assert told["points"][12]["objections"] == ["hang"]
-    assert told["points"][0]["compared"]["time_s"]["relative_error"] == pytest.approx(0, abs=1e-9)
+    assert document["points"][12]["objections"] == ["hang"]
+    assert document["points"][0]["compared"]["time_s"]["relative_error"] == pytest.approx(0, abs=1e-9)

@@ -49,17 +49,17 @@ def host(smi: str | None = H200, apps: str = "", versions: dict[str, str] | None
 
 def check(name: str, machine: Host) -> Check:
     """One check of a machine."""
-    (found,) = [each for each in doctor.examine(machine, PROBLEM) if each.name == name]
-    return found
+    (named,) = [checked for checked in doctor.examine(machine, PROBLEM) if checked.name == name]
+    return named
 
 
 def test_a_whole_machine_passes() -> None:
     """Nothing is bad, nothing has a remedy, and every SDPA backend is named with what runs."""
     checks = doctor.examine(host(), PROBLEM)
-    assert {each.state for each in checks} == {"ok"}
+    assert {checked.state for checked in checks} == {"ok"}
     assert doctor.can_validate(checks)
-    assert not [each for each in checks if each.remedy]
-    assert [each.name for each in checks] == [
+    assert not [checked for checked in checks if checked.remedy]
+    assert [checked.name for checked in checks] == [
         *["driver", "GPU 0", "torch", "triton", "torch on the GPU", "ncu", "cuda.bindings", "NVML", "flash-attn"],
         *["sdpa", "sdpa-flash", "sdpa-efficient", "sdpa-cudnn", "sdpa-math", "memory", "other processes"],
     ]
@@ -73,13 +73,13 @@ def test_a_bare_machine_names_all_that_is_missing() -> None:
 
     bare = host(smi=None, versions={}, torch_gpu=never, counters=never, kernels=never)
     checks = doctor.examine(bare, PROBLEM)
-    assert [each.name for each in checks if each.state == "bad"] == ["driver", "torch", "triton"]
-    assert all(each.remedy for each in checks)
+    assert [checked.name for checked in checks if checked.state == "bad"] == ["driver", "torch", "triton"]
+    assert all(checked.remedy for checked in checks)
     assert not doctor.can_validate(checks)
 
 
 @pytest.mark.parametrize(
-    ("name", "machine", "state", "found"),
+    ("name", "machine", "state", "seen"),
     [
         ("driver", host(smi="No devices were found\n"), "note", "nvidia-smi names no GPU: No devices were found"),
         ("GPU 0", host(smi="Tesla T4, 7.5, 580.1, 15360 MiB, 15000 MiB"), "bad", "Tesla T4, compute capability 7.5"),
@@ -105,11 +105,11 @@ def test_a_bare_machine_names_all_that_is_missing() -> None:
         ("other processes", host(apps="4242, python3, 1024 MiB\n"), "note", "1: 4242, python3, 1024 MiB"),
     ],
 )
-def test_each_thing_that_is_wrong_is_found(name: str, machine: Host, state: str, found: str) -> None:
+def test_each_thing_that_is_wrong_is_found(name: str, machine: Host, state: str, seen: str) -> None:
     """With its state, what was found, and a remedy."""
     looked = check(name, machine)
     assert looked.state == state
-    assert looked.seen.startswith(found)
+    assert looked.seen.startswith(seen)
     assert looked.remedy
 
 
@@ -118,8 +118,8 @@ def test_a_backend_that_falls_back_or_refuses_is_named() -> None:
 
     def kernels(peers: Sequence[str], problem: AttentionProblem) -> dict[str, tuple[str, str]]:
         assert problem == PROBLEM
-        told = {peer: (FAMILIES[peer], "") for peer in peers}
-        return told | {"sdpa-flash": ("math", ""), "sdpa-cudnn": ("", "sdpa-cudnn: No available kernel")}
+        answers = {peer: (FAMILIES[peer], "") for peer in peers}
+        return answers | {"sdpa-flash": ("math", ""), "sdpa-cudnn": ("", "sdpa-cudnn: No available kernel")}
 
     machine = host(kernels=kernels)
     assert check("sdpa-flash", machine).seen == "sdpa-flash fell back: math kernels ran"
@@ -160,9 +160,9 @@ def test_the_command_exits_with_the_verdict(
     monkeypatch.setattr(host_room, "this_host", lambda: machine)
     can = doctor.can_validate(doctor.examine(machine, PROBLEM))
     assert main(["doctor", "--json"]) == (0 if can else 1)
-    told = json.loads(capsys.readouterr().out)
-    assert told["can_validate"] == can
-    assert told["schema"] == "tilesight.doctor/1"
+    document = json.loads(capsys.readouterr().out)
+    assert document["can_validate"] == can
+    assert document["schema"] == "tilesight.doctor/1"
     assert main(["doctor"]) == (0 if can else 1)
 
 
@@ -170,4 +170,4 @@ def test_this_machine_can_be_asked() -> None:
     """Whatever is or is not here, the doctor answers and never raises."""
     here = replace(host_room.this_host(), kernels=lambda peers, problem: {}, counters=lambda: ("", "not asked"))
     checks = doctor.examine(here, PROBLEM)
-    assert {"driver", "torch", "triton", "ncu"} <= {each.name for each in checks}
+    assert {"driver", "torch", "triton", "ncu"} <= {checked.name for checked in checks}

@@ -35,21 +35,21 @@ def report() -> LaunchReport:
 
 def row(report: LaunchReport, subject: str, way: str = "stream") -> LaunchRow:
     """One row."""
-    (one,) = (one for one in report.rows if (one.subject, one.way) == (subject, way))
-    return one
+    (match,) = (match for match in report.rows if (match.subject, match.way) == (subject, way))
+    return match
 
 
 def kernels(names: list[str], gap_us: float = 2.0) -> list[dict[str, Any]]:
     """Two passes of kernels, of 10, 20, 30, ... microseconds."""
-    found, start_us = [], 0.0
+    runs, start_us = [], 0.0
     for _ in range(PASSES):
         for place, name in enumerate(names):
             time_us = 10.0 * (place + 1)
-            told = {"registers_per_thread": 64, "smem_bytes_per_cta": 0, "stream": 7}
+            resources = {"registers_per_thread": 64, "smem_bytes_per_cta": 0, "stream": 7}
             extents = {"grid": [1, 1, 1], "block": [128, 1, 1]}
-            found.append({"name": name, "start_s": start_us * 1e-6, "time_s": time_us * 1e-6, **told, **extents})
+            runs.append({"name": name, "start_s": start_us * 1e-6, "time_s": time_us * 1e-6, **resources, **extents})
             start_us += time_us + gap_us
-    return found
+    return runs
 
 
 NAMES = {
@@ -87,8 +87,8 @@ def test_our_schedules_launch_as_many_kernels_as_they_have(report: LaunchReport,
 )
 def test_eager_attention_leaves_out_what_it_does_not_need(changes: dict[str, Any], count: int) -> None:
     """Product, scale, softmax and product always; a mask and dropout where the problem has them."""
-    found = predict_launches(replace(PROBLEM, seqlen_q=64, seqlen_k=64, **changes), H200)
-    assert row(found, "eager").predicted.one_pass.count == count
+    predicted = predict_launches(replace(PROBLEM, seqlen_q=64, seqlen_k=64, **changes), H200)
+    assert row(predicted, "eager").predicted.one_pass.count == count
 
 
 @pytest.mark.parametrize(
@@ -125,31 +125,31 @@ def test_every_subject_is_profiled_in_both_ways(report: LaunchReport) -> None:
 
 def test_a_profile_stands_beside_its_prediction(report: LaunchReport) -> None:
     """Count, dominating kernel and its share, gaps."""
-    found = row(profile_launches(report, DEVICE, MadeUpGpu().ask), "naive")
-    assert found.predicted == row(report, "naive").predicted
-    assert found.profiled is not None
-    one = found.profiled.one_pass
-    assert (one.count, one.dominating[0]) == (3, "output_kernel")
-    assert one.dominating[1] == pytest.approx(0.5)
-    assert one.gap_s == pytest.approx(4e-6)
+    compared = row(profile_launches(report, DEVICE, MadeUpGpu().ask), "naive")
+    assert compared.predicted == row(report, "naive").predicted
+    assert compared.profiled is not None
+    whole = compared.profiled.one_pass
+    assert (whole.count, whole.dominating[0]) == (3, "output_kernel")
+    assert whole.dominating[1] == pytest.approx(0.5)
+    assert whole.gap_s == pytest.approx(4e-6)
 
 
 @pytest.mark.parametrize(("subject", "share"), [("flash2", 1.0), ("sdpa", 1.0), ("naive", 0.0), ("eager", 0.0)])
 def test_a_fused_kernel_is_recognised_by_its_name(report: LaunchReport, subject: str, share: float) -> None:
     """Ours, and those behind SDPA; a softmax kernel is no fused attention."""
-    found = row(profile_launches(report, DEVICE, MadeUpGpu().ask), subject)
-    assert found.profiled is not None
-    assert found.profiled.fused_fraction == share
+    compared = row(profile_launches(report, DEVICE, MadeUpGpu().ask), subject)
+    assert compared.profiled is not None
+    assert compared.profiled.fused_fraction == share
 
 
 def test_what_cannot_be_profiled_keeps_its_prediction_and_says_why(report: LaunchReport) -> None:
     """A pipeline that runs out of memory, kernels that differ from pass to pass, a process that died."""
-    one = row(report, "unfused")
-    assert profiled(one, {"out_of_memory": True}).reason == "out of memory"
-    assert profiled(one, {"lost": "hang: no answer in 60 s"}).reason == "hang: no answer in 60 s"
+    predicted = row(report, "unfused")
+    assert profiled(predicted, {"out_of_memory": True}).reason == "out of memory"
+    assert profiled(predicted, {"lost": "hang: no answer in 60 s"}).reason == "hang: no answer in 60 s"
     uneven = {"passes": 2, "kernels": kernels(["a", "b"])[:3]}
-    assert profiled(one, uneven).reason == "3 kernels are not 2 equal passes"
-    assert profiled(one, uneven).profiled is None
+    assert profiled(predicted, uneven).reason == "3 kernels are not 2 equal passes"
+    assert profiled(predicted, uneven).profiled is None
 
 
 def test_the_text_names_what_dominates(report: LaunchReport) -> None:
@@ -167,8 +167,8 @@ def test_the_text_works_without_a_gpu(report: LaunchReport) -> None:
 
 def test_the_json_holds_both_sides(report: LaunchReport) -> None:
     """And null where there is no profile."""
-    told = profile_launches(report, DEVICE, MadeUpGpu().ask).to_dict()
-    rows = {(one["subject"], one["way"]): one for one in told["rows"]}
+    document = profile_launches(report, DEVICE, MadeUpGpu().ask).to_dict()
+    rows = {(entry["subject"], entry["way"]): entry for entry in document["rows"]}
     assert rows["naive", "graph"]["profiled"]["gap_s"] == pytest.approx(2e-6)
     assert rows["unfused", "graph"]["profiled"] is None
     assert rows["eager", "stream"]["predicted"]["count"] == 4

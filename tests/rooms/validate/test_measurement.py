@@ -63,7 +63,7 @@ def test_a_machine_survives_json() -> None:
 @pytest.mark.parametrize("change", [{"median_s": None}, {"unheard": 1}])
 def test_a_field_too_many_or_too_few_is_refused(change: dict[str, int | None]) -> None:
     """A file of another version does not pass for one of this."""
-    told = a_timing().to_dict() | change
-    told = {name: value for name, value in told.items() if value is not None}
+    entry = a_timing().to_dict() | change
+    entry = {name: value for name, value in entry.items() if value is not None}
     with pytest.raises(TypeError):
-        Timing.from_dict(told)
+        Timing.from_dict(entry)

@@ -41,7 +41,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return installed
 
 
-def found(program: Path) -> Ncu:
+def ncu_of(program: Path) -> Ncu:
     """The stand-in, as `find_ncu` finds it."""
     return Ncu(path=str(program), version="2025.3.1", metrics={"hbm_read_bytes": ("dram__bytes_read.sum",)})
 
@@ -94,14 +94,14 @@ def test_a_version_is_read_from_what_ncu_says() -> None:
 
 def test_counting_returns_the_launches_of_the_table(install: Install) -> None:
     """In order, as the table has them."""
-    (launch,) = count(found(install(table=printed(*VALUES))), ["true"], timeout_s=HANG_S)
+    (launch,) = count(ncu_of(install(table=printed(*VALUES))), ["true"], timeout_s=HANG_S)
     assert launch.kernel == "flash2_kernel"
 
 
 def test_the_call_leaves_clocks_and_caches_alone_and_repeats_the_program(install: Install) -> None:
     """Caches are flushed by the program where a point is cold, and every set of counters sees the whole pipeline."""
     program = install(table=printed(*VALUES))
-    count(found(program), ["python", "work.py"], timeout_s=HANG_S)
+    count(ncu_of(program), ["python", "work.py"], timeout_s=HANG_S)
     words = fake_ncu.command_of(program)
     pairs = set(pairwise(words))
     assert {("--clock-control", "none"), ("--cache-control", "none"), ("--replay-mode", "application")} <= pairs
@@ -113,25 +113,25 @@ def test_the_call_leaves_clocks_and_caches_alone_and_repeats_the_program(install
 def test_missing_permission_is_told_with_the_remedy(install: Install) -> None:
     """The reason names the error and what the administrator can do; nobody asks for more rights."""
     with pytest.raises(NcuFailed, match=r"ERR_NVGPUCTRPERM.*NVreg_RestrictProfilingToAdminUsers=0"):
-        count(found(install(table=DENIED, status=9)), ["true"], timeout_s=HANG_S)
+        count(ncu_of(install(table=DENIED, status=9)), ["true"], timeout_s=HANG_S)
 
 
 def test_an_ncu_that_hangs_is_ended(install: Install) -> None:
     """The reason says how long it was waited for."""
     with pytest.raises(NcuFailed, match=r"ncu did not end within 0.5 s"):
-        count(found(install(sleep_s=HANG_S)), ["true"], timeout_s=0.5)
+        count(ncu_of(install(sleep_s=HANG_S)), ["true"], timeout_s=0.5)
 
 
 def test_a_program_that_dies_under_ncu_is_told(install: Install) -> None:
     """The status, and the last thing that was said."""
     with pytest.raises(NcuFailed, match="ncu ended with status 1: RuntimeError: illegal address"):
-        count(found(install(status=1, stderr="Traceback\nRuntimeError: illegal address")), ["true"], timeout_s=HANG_S)
+        count(ncu_of(install(status=1, stderr="Traceback\nRuntimeError: illegal address")), ["true"], timeout_s=HANG_S)
 
 
 def test_a_run_without_a_table_is_told(install: Install) -> None:
     """A program that launched nothing gives no counters."""
     with pytest.raises(NcuFailed, match="ncu printed no table of counters"):
-        count(found(install(table="==WARNING== No kernels were profiled.\n")), ["true"], timeout_s=HANG_S)
+        count(ncu_of(install(table="==WARNING== No kernels were profiled.\n")), ["true"], timeout_s=HANG_S)
 
 
 def test_an_unforeseen_error_is_told_in_its_own_words() -> None:
@@ -150,14 +150,14 @@ def test_a_copy_that_is_counted_right_raises_no_doubt(read: float, written: floa
 
 
 @pytest.mark.parametrize(
-    ("read", "written", "told"), [(1.03, 1.0, "+3.0% of bytes read"), (1.0, 0.5, "-50.0% of bytes written")]
+    ("read", "written", "said"), [(1.03, 1.0, "+3.0% of bytes read"), (1.0, 0.5, "-50.0% of bytes written")]
 )
 def test_a_copy_that_is_counted_wrong_by_more_than_two_percent_is_doubted(
-    read: float, written: float, told: str
+    read: float, written: float, said: str
 ) -> None:
     """Counters that miss bytes of a known copy would miss bytes of everything else."""
     found_doubt = copy_doubt([{"hbm_read_bytes": read * SIZE, "hbm_write_bytes": written * SIZE}], SIZE)
-    assert found_doubt == f"counters are not trusted: a copy of {SIZE} B is counted with {told}"
+    assert found_doubt == f"counters are not trusted: a copy of {SIZE} B is counted with {said}"
 
 
 def test_the_launches_of_one_copy_are_added_up() -> None:
@@ -176,12 +176,12 @@ def test_a_copy_without_a_count_is_doubted() -> None:
 def test_the_copy_is_large_beside_the_l2(install: Install) -> None:
     """Dirty lines that stay behind in L2 are at most a sixty-fourth of it, below the two percent."""
     program = install(table=printed(*VALUES))
-    told = doubt(found(program), l2_bytes=62_914_560)
+    said = doubt(ncu_of(program), l2_bytes=62_914_560)
     assert int(fake_ncu.command_of(program)[-1]) == SIZE
-    assert told is not None  # the table is of something else
+    assert said is not None  # the table is of something else
 
 
 def test_a_copy_that_cannot_be_counted_is_told(install: Install) -> None:
     """The probe for permission and the check are one run."""
-    told = doubt(found(install(table=DENIED, status=9)), l2_bytes=1 << 20)
-    assert "ERR_NVGPUCTRPERM" in str(told)
+    said = doubt(ncu_of(install(table=DENIED, status=9)), l2_bytes=1 << 20)
+    assert "ERR_NVGPUCTRPERM" in str(said)

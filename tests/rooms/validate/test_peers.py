@@ -47,9 +47,9 @@ class MadeUpGpu:
             return {"out_of_memory": True}
         if peer not in TIMES_S:
             return {"lost": f"{peer}: No available kernel. Aborting execution."}
-        told = fallback(peer, "math") if peer == "sdpa-efficient" else None
-        one = measurement(job["key"], TIMES_S[peer], doubts=(told,) if told else ())
-        return {"measurement": one.to_dict(), "family": "math" if told else PEERS[peer]}
+        doubt = fallback(peer, "math") if peer == "sdpa-efficient" else None
+        measured = measurement(job["key"], TIMES_S[peer], doubts=(doubt,) if doubt else ())
+        return {"measurement": measured.to_dict(), "family": "math" if doubt else PEERS[peer]}
 
 
 def a_point(problem: AttentionProblem = PROBLEM, schedule: str = "flash2", **options: Any) -> Point:
@@ -112,7 +112,7 @@ def test_an_unknown_peer_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("peer", "changes", "told"),
+    ("peer", "changes", "expected"),
     [
         ("sdpa-flash", {}, None),
         ("eager", {"causal": True, "seqlen_q": 128}, None),
@@ -120,22 +120,22 @@ def test_an_unknown_peer_is_refused() -> None:
         ("sdpa-cudnn", {"dtype": "fp8"}, "sdpa-cudnn does not take fp8"),
     ],
 )
-def test_what_a_peer_cannot_do_is_known_beforehand(peer: str, changes: dict[str, Any], told: str | None) -> None:
+def test_what_a_peer_cannot_do_is_known_beforehand(peer: str, changes: dict[str, Any], expected: str | None) -> None:
     """And what it can do is not refused."""
     reason = why_not(peer, replace(PROBLEM, **changes))
-    assert reason is None if told is None else told in str(reason)
+    assert reason is None if expected is None else expected in str(reason)
 
 
 def test_the_reason_of_a_refusal_is_found_among_torchs_warnings() -> None:
     """Torch warns with a heading, the reason, and that the other backends are turned off."""
-    told = [
+    messages = [
         "Memory efficient kernel not used because: (Triggered internally at sdp_utils.cpp:898.)",
         "Memory Efficient attention has been runtime disabled. (Triggered internally at sdp_utils_cpp.h:551.)",
         "Flash attention kernel not used because: (Triggered internally at sdp_utils.cpp:900.)",
         "Expected query, key and value to all be of dtype: {Half, BFloat16}. (Triggered internally at sdp_utils.h:9.)",
     ]
-    assert refusal(told) == "Expected query, key and value to all be of dtype: {Half, BFloat16}."
-    assert refusal(told[:3]) is None
+    assert refusal(messages) == "Expected query, key and value to all be of dtype: {Half, BFloat16}."
+    assert refusal(messages[:3]) is None
 
 
 @pytest.mark.skipif(find_spec("flash_attn") is not None, reason="flash-attn is installed")
@@ -169,9 +169,9 @@ def test_ours_is_the_fastest_right_one() -> None:
 
 def test_the_table_is_sorted_by_time_and_holds_ours() -> None:
     """The fastest first, each with its factor to the fastest."""
-    own = ours([Row(point=a_point(), resources=(), outcome=measurement("a", 1.3e-3))])
+    fastest = ours([Row(point=a_point(), resources=(), outcome=measurement("a", 1.3e-3))])
     rows = measure_peers([a_point()], DEVICE, MadeUpGpu().ask, peers=("eager", "sdpa-flash", "sdpa-cudnn"))
-    lines = peers_text([*own, *rows]).splitlines()
+    lines = peers_text([*fastest, *rows]).splitlines()
     names = [line.split()[0] for line in lines if line.split() and line.split()[0] in (*PEERS, "tilesight")]
     assert names == ["sdpa-cudnn", "tilesight", "sdpa-flash", "eager"]
     assert any("eager" in line and "21.8x" in line for line in lines)
@@ -180,6 +180,6 @@ def test_the_table_is_sorted_by_time_and_holds_ours() -> None:
 def test_the_json_holds_every_row() -> None:
     """Lost ones too, with their reasons."""
     rows = measure_peers([a_point()], DEVICE, MadeUpGpu().ask, peers=("sdpa-math", "sdpa-flash"))
-    told = peers_dict(rows)
-    assert [row["peer"] for row in told["rows"]] == ["sdpa-math", "sdpa-flash"]
-    assert "lost" in told["rows"][0]["outcome"]
+    document = peers_dict(rows)
+    assert [row["peer"] for row in document["rows"]] == ["sdpa-math", "sdpa-flash"]
+    assert "lost" in document["rows"][0]["outcome"]

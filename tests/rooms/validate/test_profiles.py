@@ -17,9 +17,9 @@ PRODUCT = "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT"
 
 def event(name: str, start_us: float, time_us: float, **others: Any) -> dict[str, Any]:
     """A kernel as the profiler exports it."""
-    told = {"device": 0, "stream": 7, "registers per thread": 128, "shared memory": 49152}
-    told |= {"grid": [4096, 1, 1], "block": [128, 1, 1]}
-    return {"ph": "X", "cat": "kernel", "name": name, "ts": start_us, "dur": time_us, "args": told} | others
+    details = {"device": 0, "stream": 7, "registers per thread": 128, "shared memory": 49152}
+    details |= {"grid": [4096, 1, 1], "block": [128, 1, 1]}
+    return {"ph": "X", "cat": "kernel", "name": name, "ts": start_us, "dur": time_us, "args": details} | others
 
 
 def trace(*events: dict[str, Any]) -> dict[str, Any]:
@@ -30,28 +30,28 @@ def trace(*events: dict[str, Any]) -> dict[str, Any]:
 
 def kernel(name: str, start_us: float, time_us: float) -> KernelRun:
     """A kernel as read from a trace."""
-    (one,) = kernels_in(trace(event(name, start_us, time_us)))
-    return one
+    (run,) = kernels_in(trace(event(name, start_us, time_us)))
+    return run
 
 
 def test_a_kernel_is_read_with_all_that_the_trace_knows() -> None:
     """Times in seconds, extents, registers, shared memory and stream."""
-    (one,) = kernels_in(trace(event("scores_kernel", 1_000_000.5, 12.5)))
-    assert (one.name, one.start_s, one.time_s) == ("scores_kernel", pytest.approx(1.0000005), pytest.approx(12.5e-6))
-    assert (one.grid, one.num_warps, one.registers_per_thread) == ((4096, 1, 1), 4, 128)
-    assert (one.smem_bytes_per_cta, one.stream) == (49152, 7)
+    (run,) = kernels_in(trace(event("scores_kernel", 1_000_000.5, 12.5)))
+    assert (run.name, run.start_s, run.time_s) == ("scores_kernel", pytest.approx(1.0000005), pytest.approx(12.5e-6))
+    assert (run.grid, run.num_warps, run.registers_per_thread) == ((4096, 1, 1), 4, 128)
+    assert (run.smem_bytes_per_cta, run.stream) == (49152, 7)
 
 
 def test_kernels_come_in_the_order_in_which_they_ran() -> None:
     """Traces are not sorted."""
-    found = kernels_in(trace(event("b", 20, 1), event("a", 10, 1)))
-    assert [one.name for one in found] == ["a", "b"]
+    runs = kernels_in(trace(event("b", 20, 1), event("a", 10, 1)))
+    assert [run.name for run in runs] == ["a", "b"]
 
 
 def test_a_kernel_survives_json() -> None:
     """What a process on a GPU reads, the one that asked gets whole."""
-    one = kernel("a", 1, 2)
-    assert KernelRun.from_dict({**one.to_dict(), "grid": [4096, 1, 1], "block": [128, 1, 1]}) == one
+    run = kernel("a", 1, 2)
+    assert KernelRun.from_dict({**run.to_dict(), "grid": [4096, 1, 1], "block": [128, 1, 1]}) == run
 
 
 def test_what_is_no_trace_is_refused() -> None:
@@ -68,26 +68,26 @@ def two_passes() -> list[KernelRun]:
 
 def test_a_pass_has_the_median_of_each_kernel() -> None:
     """In the order of the launches."""
-    one = pass_of(two_passes(), 2)
-    assert one.kernels == (
+    whole = pass_of(two_passes(), 2)
+    assert whole.kernels == (
         ("a", pytest.approx(11e-6)),
         ("b", pytest.approx(21e-6)),
         ("c", pytest.approx(32e-6)),
     )
-    assert one.count == 3
+    assert whole.count == 3
 
 
 def test_gaps_are_between_kernels_of_a_pass_and_not_between_passes() -> None:
     """Two and three microseconds in the first pass, two and five in the second; the pause does not count."""
-    one = pass_of(two_passes(), 2)
-    assert one.gap_s == pytest.approx(6e-6)
-    assert one.gap_fraction == pytest.approx(6 / 70)
+    whole = pass_of(two_passes(), 2)
+    assert whole.gap_s == pytest.approx(6e-6)
+    assert whole.gap_fraction == pytest.approx(6 / 70)
 
 
 def test_kernels_that_overlap_leave_no_negative_gap() -> None:
     """A kernel that starts before the last has ended fills no other gap."""
-    one = pass_of([kernel("a", 0, 10), kernel("b", 8, 10), kernel("c", 20, 10)], 1)
-    assert one.gap_s == pytest.approx(2e-6)
+    whole = pass_of([kernel("a", 0, 10), kernel("b", 8, 10), kernel("c", 20, 10)], 1)
+    assert whole.gap_s == pytest.approx(2e-6)
 
 
 def test_the_dominating_kernel_is_the_one_that_takes_longest() -> None:

@@ -70,7 +70,7 @@ def test_every_launch_was_counted_in_order() -> None:
 def test_honest_counters_raise_no_doubt() -> None:
     """What an H200 really counted passes the checks for what cannot be."""
     for _, launch, row, fields in counted():
-        one = LaunchMeasurement(
+        measured = LaunchMeasurement(
             name=launch.name,
             grid=row.grid,
             num_warps=row.num_warps,
@@ -79,7 +79,7 @@ def test_honest_counters_raise_no_doubt() -> None:
             smem_bytes_per_cta=int(fields["smem_bytes_per_cta"]),
             counters=fields,
         )
-        assert counter_doubts(launch, one, H200) == []
+        assert counter_doubts(launch, measured, H200) == []
 
 
 @needs_counters
@@ -118,8 +118,8 @@ def test_the_clock_lies_between_idle_and_boost() -> None:
 
 def profiles() -> dict[str, Any]:
     """`what-way` -> trace."""
-    told: dict[str, Any] = json.loads(PROFILES.read_text("utf-8"))
-    return told
+    recorded: dict[str, Any] = json.loads(PROFILES.read_text("utf-8"))
+    return recorded
 
 
 @needs_profiles
@@ -127,8 +127,8 @@ def profiles() -> dict[str, Any]:
 @pytest.mark.parametrize(("what", "names"), [("naive", "scores softmax output"), ("flash2", "flash2")])
 def test_our_pipelines_launch_their_kernels_in_order(what: str, names: str, way: str) -> None:
     """As often as they have launches, and nothing else."""
-    one = pass_of(kernels_in(profiles()[f"{what}-{way}"]), PASSES)
-    assert [name for name, _ in one.kernels] == [f"{name}_kernel" for name in names.split()]
+    whole = pass_of(kernels_in(profiles()[f"{what}-{way}"]), PASSES)
+    assert [name for name, _ in whole.kernels] == [f"{name}_kernel" for name in names.split()]
 
 
 @needs_profiles

@@ -32,7 +32,7 @@ LOST_REASON = "hang: the worker gave no answer in 120 s"
 
 
 @pytest.fixture(scope="module")
-def found() -> Validation:
+def validation() -> Validation:
     """Points of three schedules; one far off in time, one in HBM reads, one without counters, one lost."""
     far, loud = a_point("naive", PROBLEM, block_m=64), a_point(cta_order="head-fast")
     points = [
@@ -45,9 +45,9 @@ def found() -> Validation:
     return a_validation(*points, lost(a_point(block_n=128), LOST_REASON), notes=("a note <b>&",))
 
 
-def test_the_text_has_every_point_once(found: Validation) -> None:
+def test_the_text_has_every_point_once(validation: Validation) -> None:
     """Those that count in a table, the others in a list with their reason."""
-    text = validate_text(found, 160)
+    text = validate_text(validation, 160)
     table = text.split("relative error of")[0]
     assert [line.split()[0] for line in table.splitlines()[6:-1] if line] == [
         "flash2",
@@ -60,21 +60,21 @@ def test_the_text_has_every_point_once(found: Validation) -> None:
     assert f"{a_point(block_n=128).key}: {LOST_REASON}" in " ".join(text.split())
 
 
-def test_the_text_says_what_the_reader_must_know(found: Validation) -> None:
+def test_the_text_says_what_the_reader_must_know(validation: Validation) -> None:
     """Machine, missing counters with their reason, noise, notes."""
-    text = validate_text(found, 160)
+    text = validate_text(validation, 160)
     assert text.startswith("Measured on NVIDIA H200, 2026-11-21 (driver 580.1, torch 2.11, triton 3.6.0, ncu 2025.3.1)")
     assert "No counters for 1 of 5 points, time only: ncu is not installed" in text
     assert "1 of 5 times are noisy" in text
     assert "a note <b>&" in text
 
 
-def test_the_text_fits_the_terminal(found: Validation) -> None:
+def test_the_text_fits_the_terminal(validation: Validation) -> None:
     """Less important columns go first; those that identify a point and its errors stay, and keys are never cut."""
     for width in (120, 160):
-        lines = [line for line in validate_text(found, width).splitlines() if "block_m=" not in line]
+        lines = [line for line in validate_text(validation, width).splitlines() if "block_m=" not in line]
         assert max(map(len, lines)) <= width
-    assert "head-fast" in validate_text(found, 60)
+    assert "head-fast" in validate_text(validation, 60)
 
 
 def test_a_validation_without_a_good_point_is_a_text() -> None:
@@ -103,8 +103,8 @@ def test_errors_as_text(error: float | None, text: str) -> None:
 
 def test_values_as_text() -> None:
     """Each with the unit that its quantity has."""
-    told = [value_text(name, 1.5e9) for name in ("hbm_read_bytes", "clock_hz", "cycles", "peak_memory_bytes")]
-    assert told == ["1.50 GB", "1.50 GHz", "1.50 G", "1.40 GiB"]
+    texts = [value_text(name, 1.5e9) for name in ("hbm_read_bytes", "clock_hz", "cycles", "peak_memory_bytes")]
+    assert texts == ["1.50 GB", "1.50 GHz", "1.50 G", "1.40 GiB"]
     assert value_text("time_s", 1.5e-3) == "1.50 ms"
 
 
@@ -114,10 +114,10 @@ def test_configurations_in_short_leave_out_the_usual() -> None:
     assert short_config(compared(a_point(cta_order="head-fast", persistent=2))) == "128x64 w4 s3 head-fast persistent 2"
 
 
-def test_the_page_marks_the_worst(found: Validation) -> None:
+def test_the_page_marks_the_worst(validation: Validation) -> None:
     """In bold in the statistics of its half, and where the point itself stands."""
-    page = page_text(found, Path("results/h200.jsonl"))
-    half = found.comparisons[2].point.half
+    page = page_text(validation, Path("results/h200.jsonl"))
+    half = validation.comparisons[2].point.half
     statistics = page.split(f"## The {half} half")[1].split("##")[0]
     assert re.search(r"\| time \| .*\*\*\+77\.0 %\*\* \| `naive/", statistics)
     points = page.split("## Every point")[1]
@@ -126,11 +126,11 @@ def test_the_page_marks_the_worst(found: Validation) -> None:
     assert "**+50.0 %**" in row
 
 
-def test_the_page_hides_nothing(found: Validation) -> None:
+def test_the_page_hides_nothing(validation: Validation) -> None:
     """Every point is on it, also the lost one, with both halves and the verdicts that were missed."""
-    page = page_text(found, Path("results/h200.jsonl"))
-    for each in found.comparisons:
-        assert each.point.key in page
+    page = page_text(validation, Path("results/h200.jsonl"))
+    for comparison in validation.comparisons:
+        assert comparison.point.key in page
     assert LOST_REASON in page
     assert "## The test half" in page
     assert "## The fitting half" in page
@@ -140,15 +140,15 @@ def test_the_page_hides_nothing(found: Validation) -> None:
     assert all(line.endswith(" |") for line in rows)
 
 
-def test_the_page_has_rectangular_tables(found: Validation) -> None:
+def test_the_page_has_rectangular_tables(validation: Validation) -> None:
     """As many cells in each row as in the head."""
-    for block in re.findall(r"(?:^\|.*\n)+", page_text(found, None), re.MULTILINE):
+    for block in re.findall(r"(?:^\|.*\n)+", page_text(validation, None), re.MULTILINE):
         assert len({line.count("|") for line in block.splitlines()}) == 1, block
 
 
-def test_the_html_is_whole(found: Validation) -> None:
+def test_the_html_is_whole(validation: Validation) -> None:
     """Every tag is closed, text is escaped, every point is in the table or the list."""
-    page = validate_html(found, MADE)
+    page = validate_html(validation, MADE)
     body = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     open_tags: list[str] = []
 
@@ -167,9 +167,9 @@ def test_the_html_is_whole(found: Validation) -> None:
     assert len(re.findall(r"<tr><td class=\"left\">(?:flash|naive)", body.split("All points")[1])) == 5
 
 
-def test_the_html_needs_no_network(found: Validation) -> None:
+def test_the_html_needs_no_network(validation: Validation) -> None:
     """Nothing is loaded from elsewhere."""
-    assert re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", validate_html(found, MADE)) == []
+    assert re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", validate_html(validation, MADE)) == []
 
 
 def test_a_html_without_a_good_point_is_a_page() -> None:
@@ -180,7 +180,7 @@ def test_a_html_without_a_good_point_is_a_page() -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to open the page with")
-def test_the_html_opens(found: Validation, tmp_path: Path) -> None:
+def test_the_html_opens(validation: Validation, tmp_path: Path) -> None:
     """A browser draws every picture, sorts a table at a click, and reports no error."""
     file = tmp_path / "page.html"
     click = (
@@ -189,7 +189,7 @@ def test_the_html_opens(found: Validation, tmp_path: Path) -> None:
         "const list = document.getElementById('levels-point'); list.selectedIndex = 1; list.onchange({target: list});"
         "</script></body>"
     )
-    file.write_text(validate_html(found, MADE).replace("</body>", click), "utf-8")
+    file.write_text(validate_html(validation, MADE).replace("</body>", click), "utf-8")
     command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     command += ["--virtual-time-budget=10000", "--dump-dom", file.as_uri()]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=True).stdout

@@ -21,8 +21,8 @@ RANKS = {6: 1, 8: 1, 9: 2, 10: 2, 15: 4, 20: 6, 25: 8, 30: 10, 50: 18, 100: 40}
 @pytest.mark.parametrize(("size", "rank"), RANKS.items())
 def test_the_interval_ends_at_the_ranks_of_the_sign_test(size: int, rank: int) -> None:
     """The ends are the innermost order statistics that still miss the median with 5 % or less."""
-    found = median_of([float(value) for value in range(1, size + 1)])
-    assert (found.low_s, found.high_s) == (rank, size + 1 - rank)
+    middle = median_of([float(value) for value in range(1, size + 1)])
+    assert (middle.low_s, middle.high_s) == (rank, size + 1 - rank)
 
 
 def test_the_interval_holds_the_true_median_as_often_as_promised() -> None:
@@ -31,8 +31,8 @@ def test_the_interval_holds_the_true_median_as_often_as_promised() -> None:
     true_median = 2.0**0.5
     hits = 0
     for _ in range(2000):
-        found = median_of([draw.paretovariate(2.0) for _ in range(25)])
-        hits += found.low_s <= true_median <= found.high_s
+        middle = median_of([draw.paretovariate(2.0) for _ in range(25)])
+        hits += middle.low_s <= true_median <= middle.high_s
     assert hits / 2000 >= 0.95
 
 
@@ -44,8 +44,8 @@ def test_five_samples_give_no_interval() -> None:
 
 def test_six_samples_give_their_extremes() -> None:
     """The interval of the smallest sample that has one runs from the fastest to the slowest."""
-    found = median_of([3.0, 1.0, 2.0, 6.0, 4.0, 5.0])
-    assert (found.low_s, found.value_s, found.high_s) == (1.0, 3.5, 6.0)
+    middle = median_of([3.0, 1.0, 2.0, 6.0, 4.0, 5.0])
+    assert (middle.low_s, middle.value_s, middle.high_s) == (1.0, 3.5, 6.0)
 
 
 def test_equal_samples_are_quiet() -> None:

@@ -174,13 +174,13 @@ def test_json_replaces_the_tables_or_goes_beside_them(
     """The same object on stdout and in a file; all five points in it."""
     arguments = ["validate", "--read", str(results), "--workers", "1"]
     assert main([*arguments, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["schema"], len(told["points"])) == ("tilesight.validation/1", 5)
+    document = json.loads(capsys.readouterr().out)
+    assert (document["schema"], len(document["points"])) == ("tilesight.validation/1", 5)
     files = [tmp_path / name for name in ("out.json", "out.html", "out.md")]
     pairs = zip(("--json-file", "--html", "--page"), files, strict=True)
     assert main([*arguments, *(word for pair in pairs for word in map(str, pair))]) == 0
     assert capsys.readouterr().out.startswith("Measured on")
-    assert json.loads(files[0].read_text("utf-8")) == told
+    assert json.loads(files[0].read_text("utf-8")) == document
     assert files[1].read_text("utf-8").startswith("<!DOCTYPE html>")
     assert files[2].read_text("utf-8").startswith("# Validated on NVIDIA H200")
 
@@ -189,14 +189,14 @@ def test_json_replaces_the_tables_or_goes_beside_them(
 def test_what_if_changes_predictions_alone(capsys: pytest.CaptureFixture[str], results: Path) -> None:
     """The measurement stays, and the output says what was changed."""
     arguments = ["validate", "--read", str(results), "--workers", "1", "--json", "--only", "flash2/B1-*"]
-    told = []
+    documents = []
     for more in ([], ["--set", "launch_graph_s=3e-6"]):
         main([*arguments, *more])
-        told.append(json.loads(capsys.readouterr().out))
-    before, after = (one["points"][0]["compared"]["time_s"] for one in told)
+        documents.append(json.loads(capsys.readouterr().out))
+    before, after = (document["points"][0]["compared"]["time_s"] for document in documents)
     assert before["measured"] == after["measured"]
     assert before["predicted"] != after["predicted"]
-    assert told[1]["notes"][0] == "device changed by --set launch_graph_s=3e-6"
+    assert documents[1]["notes"][0] == "device changed by --set launch_graph_s=3e-6"
 
 
 @pytest.mark.usefixtures("gpus")
@@ -204,11 +204,11 @@ def test_a_run_measures_and_compares(capsys: pytest.CaptureFixture[str]) -> None
     """All schedules at one problem, each with one row; no counters, and the rows say why."""
     arguments = ["validate", *SMALL, "--schedule", "flash2", "--schedule", "naive", "--no-counters", "--workers", "1"]
     assert main([*arguments, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [point["schedule"] for point in told["points"]] == ["flash2", "naive"]
-    assert {point["measured"]["counters"] for point in told["points"]} == {"not asked for (--no-counters)"}
-    assert told["machine"]["gpu"] == "a GPU that is none"
-    registers = [launch["registers_per_thread"] for launch in told["points"][1]["predicted"]["launches"]]
+    document = json.loads(capsys.readouterr().out)
+    assert [point["schedule"] for point in document["points"]] == ["flash2", "naive"]
+    assert {point["measured"]["counters"] for point in document["points"]} == {"not asked for (--no-counters)"}
+    assert document["machine"]["gpu"] == "a GPU that is none"
+    registers = [launch["registers_per_thread"] for launch in document["points"][1]["predicted"]["launches"]]
     assert registers == [96, 96, 96]
 
 
@@ -305,8 +305,8 @@ def test_peers_stand_beside_our_points(capsys: pytest.CaptureFixture[str], asked
     assert "sdpa-flash: nobody is here" in text
     assert asked[-1] == "stop"
     assert main([*arguments, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {row["peer"] for row in told["peers"]["rows"]} >= {"tilesight", "sdpa-flash", "sdpa-math", "eager"}
+    document = json.loads(capsys.readouterr().out)
+    assert {row["peer"] for row in document["peers"]["rows"]} >= {"tilesight", "sdpa-flash", "sdpa-math", "eager"}
 
 
 def test_launches_are_told_without_points(capsys: pytest.CaptureFixture[str], asked: list[str]) -> None:
@@ -326,10 +326,10 @@ def test_the_checkpoint_is_told_without_points(
     """As text, JSON and a page, over fewer lengths here."""
     for name, value in (("LENGTHS", (512, 1024, 2048, 4096)), ("MAP_BATCHES", (1,))):
         monkeypatch.setattr(f"tilesight.validate.experiments.checkpoint.{name}", value)
-    page, told = tmp_path / "out.html", tmp_path / "out.json"
-    arguments = ["validate", "--checkpoint", *SMALL, "--workers", "1", "--html", str(page), "--json-file", str(told)]
+    page, file = tmp_path / "out.html", tmp_path / "out.json"
+    arguments = ["validate", "--checkpoint", *SMALL, "--workers", "1", "--html", str(page), "--json-file", str(file)]
     assert main(arguments) == 0
     assert "runs out of memory beyond" in capsys.readouterr().out
-    assert json.loads(told.read_text("utf-8"))["schema"] == "tilesight.checkpoint/1"
+    assert json.loads(file.read_text("utf-8"))["schema"] == "tilesight.checkpoint/1"
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
     assert {"memory", "stop"} <= set(asked)

@@ -68,7 +68,7 @@ COUNTED = CountedLaunch(
 )
 
 
-def found(
+def doubts_of(
     *,
     launches: tuple[Launch, ...] = (LAUNCH,),
     ran: tuple[LaunchMeasurement, ...] = (RAN,),
@@ -79,11 +79,15 @@ def found(
     """All doubts about the honest measurement with something changed."""
     seen = replace(FACTS, **(facts or {}))
     timed = replace(TIMING, **(timing or {}))
-    told = list(doubts(launches, H200, ran=ran, facts=seen, timing=timed))
-    told += counted_doubts(ran, ["flash2_kernel"] * len(ran), counted)
+    reasons = list(doubts(launches, H200, ran=ran, facts=seen, timing=timed))
+    reasons += counted_doubts(ran, ["flash2_kernel"] * len(ran), counted)
     if len(ran) == len(launches):
-        told += [text for launch, one in zip(launches, ran, strict=True) for text in counter_doubts(launch, one, H200)]
-    return told
+        reasons += [
+            text
+            for launch, measured in zip(launches, ran, strict=True)
+            for text in counter_doubts(launch, measured, H200)
+        ]
+    return reasons
 
 
 def changed(**fields: Any) -> tuple[LaunchMeasurement]:
@@ -98,7 +102,7 @@ def counting(**fields: float) -> tuple[LaunchMeasurement]:
 
 def test_an_honest_measurement_raises_no_doubt() -> None:
     """The figures of a real cold launch pass every check."""
-    assert found() == []
+    assert doubts_of() == []
 
 
 PLANTED: dict[str, tuple[dict[str, Any], str]] = {
@@ -156,14 +160,14 @@ PLANTED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("case", PLANTED)
 def test_a_planted_fault_is_named(case: str) -> None:
     """The doubts name what is wrong, in the words that a reader can act on."""
-    planted, told = PLANTED[case]
-    assert any(told in doubt for doubt in found(**planted)), found(**planted)
+    planted, expected = PLANTED[case]
+    assert any(expected in doubt for doubt in doubts_of(**planted)), doubts_of(**planted)
 
 
 @pytest.mark.parametrize("case", PLANTED)
 def test_a_doubt_is_one_line(case: str) -> None:
     """Reports print one line a doubt."""
-    assert not any("\n" in doubt for doubt in found(**PLANTED[case][0]))
+    assert not any("\n" in doubt for doubt in doubts_of(**PLANTED[case][0]))
 
 
 def test_a_launch_that_is_too_fast_for_its_latency_is_doubted() -> None:
@@ -171,28 +175,28 @@ def test_a_launch_that_is_too_fast_for_its_latency_is_doubted() -> None:
     small = AttentionProblem(batch=1, heads=1, seqlen_q=16, seqlen_k=16, head_dim=16)
     launches = launches_of(small, "flash2", None, H200)
     timing = replace(TIMING, l2="warm", median_s=1e-7)
-    told = doubts(launches, H200, ran=changed(grid=launches[0].grid), facts=FACTS, timing=timing)
-    assert any(text.startswith("took 100 ns: 1 launch that waits for L2 takes") for text in told)
+    reasons = doubts(launches, H200, ran=changed(grid=launches[0].grid), facts=FACTS, timing=timing)
+    assert any(text.startswith("took 100 ns: 1 launch that waits for L2 takes") for text in reasons)
 
 
 def test_launches_that_follow_each_other_wait_for_l2_each() -> None:
     """Three of them take three latencies at least: 425 ns."""
     small = AttentionProblem(batch=1, heads=1, seqlen_q=16, seqlen_k=16, head_dim=16)
     launches = launches_of(small, "naive", None, H200)
-    told = {
+    reasons = {
         time_s: [text for text in rate_doubts(launches, H200, replace(TIMING, l2="warm", median_s=time_s))]
         for time_s in (400e-9, 430e-9)
     }
-    assert told[430e-9] == []
-    assert [text.split(":")[0] for text in told[400e-9]] == ["took 400 ns"]
+    assert reasons[430e-9] == []
+    assert [text.split(":")[0] for text in reasons[400e-9]] == ["took 400 ns"]
 
 
 def test_what_clocks_and_counters_leave_open_is_no_doubt() -> None:
     """Five percent: of the time that counted cycles allow, and of the bytes that a launch must load."""
     least_s = COUNTERS["cycles"] / 1.98e9
-    assert found(timing={"slowest_s": 0.96 * least_s}) == []
+    assert doubts_of(timing={"slowest_s": 0.96 * least_s}) == []
     tensors = sum(tensor.size_bytes for tensor in LAUNCH.program.tensors if tensor.role == "input")
-    assert found(ran=counting(smem_fill_bytes=0.96 * tensors)) == []
+    assert doubts_of(ran=counting(smem_fill_bytes=0.96 * tensors)) == []
 
 
 def test_warm_inputs_may_come_faster_than_hbm_gives_them() -> None:
@@ -201,9 +205,9 @@ def test_warm_inputs_may_come_faster_than_hbm_gives_them() -> None:
     launches = launches_of(small, "flash2", None, H200)
     warm = replace(TIMING, l2="warm", median_s=1.5e-6)
     assert clock_doubts((), H200, warm) == []
-    told = {l2: doubts(launches, H200, ran=(), facts=FACTS, timing=replace(warm, l2=l2)) for l2 in ("cold", "warm")}
-    assert any("HBM reads inputs" in text for text in told["cold"])
-    assert not any("HBM reads inputs" in text for text in told["warm"])
+    reasons = {l2: doubts(launches, H200, ran=(), facts=FACTS, timing=replace(warm, l2=l2)) for l2 in ("cold", "warm")}
+    assert any("HBM reads inputs" in text for text in reasons["cold"])
+    assert not any("HBM reads inputs" in text for text in reasons["warm"])
 
 
 def test_estimated_resources_are_not_held_against_the_kernel() -> None:
@@ -222,11 +226,11 @@ def test_specialised_warps_are_those_of_the_compiler() -> None:
 def test_registers_are_counted_as_they_are_compiled() -> None:
     """Not as they are handed out, in eights: ncu gives 130 for a kernel of 130."""
     ran = changed(registers_per_thread=130)
-    for seen, told in ((130.0, []), (136.0, ["flash2: counted registers 136, not 130"])):
+    for seen, expected in ((130.0, []), (136.0, ["flash2: counted registers 136, not 130"])):
         counted = replace(COUNTED, metrics={"launch__registers_per_thread": (seen, "register/thread")})
-        assert counted_doubts(ran, ["flash2_kernel"], [counted]) == told
+        assert counted_doubts(ran, ["flash2_kernel"], [counted]) == expected
 
 
 def test_an_unknown_clock_is_no_doubt() -> None:
     """Zero says that nobody looked."""
-    assert found(timing={"clock_hz": 0.0, "cycles": 0.0}) == []
+    assert doubts_of(timing={"clock_hz": 0.0, "cycles": 0.0}) == []

@@ -56,8 +56,8 @@ def lane(monkeypatch: pytest.MonkeyPatch, hanging: Path) -> Iterator[Make]:
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for started in made:
+        started.close()
 
 
 def tasks_of(points: Sequence[Point]) -> list[Task]:
@@ -185,11 +185,11 @@ def counted(jobs: Sequence[Mapping[str, Any]]) -> tuple[list[CountedLaunch], lis
 
 
 def counts_of(rows: Sequence[Row]) -> list[list[float]]:
-    told = []
+    counts = []
     for row in rows:
         assert isinstance(row.outcome, Measurement)
-        told.append([launch.counters.get("hbm_read_bytes", -1) for launch in row.outcome.launches])
-    return told
+        counts.append([launch.counters.get("hbm_read_bytes", -1) for launch in row.outcome.launches])
+    return counts
 
 
 def test_counters_reach_the_launches_that_they_belong_to(lane: Make) -> None:
@@ -276,7 +276,7 @@ def test_known_points_are_not_measured_again(lane: Make) -> None:
         lambda wanted: [RESOURCES for _ in wanted],
         known=known,
         keep=kept.append,
-        progress=lambda *told: seen.append(told),
+        progress=lambda *counts: seen.append(counts),
     )
     assert [row.point for row in rows] == points
     assert rows[1:3] == known
