@@ -21,7 +21,7 @@ from ..values import Array
 from .footprints import Rectangle
 from .listing import MOST_PIECES, MOST_RECTANGLES, Listing
 from .phases import Part, Phases
-from .sorted_accesses import PAST_L1, Prologue, Sort, kind_of, path_of
+from .sorted_accesses import PAST_L1, Prologue, Sort, sort_of
 from .uses import Uneven, Use
 
 At = tuple[int, ...]
@@ -60,12 +60,10 @@ def scattered_uses(
         if place not in places or total > MOST_PIECES or not active.any():
             return
         instruction = subject.flow.instructions[place]
-        kind, path = kind_of(instruction), path_of(instruction)
         storage = subject.memory.number_of(int(addresses[active].flat[0]))
-        part = parts[place]
-        key = Sort(part, phases.of(part, place, kind != "load"), storage, kind, path)
+        key = sort_of(instruction, parts[place], phases, place, storage)
         where = addresses - _begin(subject, storage)
-        touched = _touched(where, active, width_of(instruction), path in PAST_L1) + (first << SECTOR_BITS)
+        touched = _touched(where, active, width_of(instruction), key.path == "async") + (first << SECTOR_BITS)
         total += len(touched)
         key, at = _joined(key, place, at, prologues)
         made[key][at].append(touched)
@@ -133,7 +131,7 @@ def _use(subject: Subject, key: Sort, keys: Keys, ctas: int, prologues: Mapping[
     every = np.sort(np.concatenate(parts))
     new = np.r_[True, every[1:] != every[:-1]]
     layers = [every[new]]
-    if key.path in PAST_L1 or key.kind == "atomic":
+    if key.path in PAST_L1:
         # Whoever fetches what others have fetched fetches it again.
         place = np.arange(len(every))
         again = place - np.maximum.accumulate(np.where(new, place, 0))
