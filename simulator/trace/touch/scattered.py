@@ -111,10 +111,16 @@ def _touched(addresses: Array, active: Array, size_bytes: int, by_warp: bool) ->
     where = addresses[ctas, warps, lanes]
     owners = (ctas << SECTOR_BITS) if not by_warp else ctas * active.shape[1] + warps << SECTOR_BITS
     steps = (*range(0, size_bytes, SECTOR_BYTES), size_bytes - 1)
-    keys = np.unique(np.concatenate([owners + (where + step) // SECTOR_BYTES for step in steps]))
+    # Neighbouring lanes touch the same sectors as a rule: those fall away before anything is sorted.
+    keys = np.unique(np.concatenate([_changes(owners + (where + step) // SECTOR_BYTES) for step in steps]))
     if by_warp:
         keys = (keys >> SECTOR_BITS) // active.shape[1] << SECTOR_BITS | keys & _SECTOR
     return keys
+
+
+def _changes(keys: Array) -> Array:
+    """Keys without those that equal the one before."""
+    return keys[np.r_[True, keys[1:] != keys[:-1]]]
 
 
 _SECTOR = (1 << SECTOR_BITS) - 1
@@ -129,11 +135,11 @@ def _use(subject: Subject, key: Sort, keys: Keys, ctas: int, prologues: Mapping[
         number = int(np.ravel_multi_index(at, sizes)) if sizes else 0
         parts += [((part >> SECTOR_BITS) * lists + number << SECTOR_BITS) + (part & _SECTOR) for part in touched]
     every = np.sort(np.concatenate(parts))
-    new = np.r_[True, every[1:] != every[:-1]]
-    layers = [every[new]]
+    layers = [_changes(every)]
     if key.path in PAST_L1:
         # Whoever fetches what others have fetched fetches it again.
         place = np.arange(len(every))
+        new = np.r_[True, every[1:] != every[:-1]]
         again = place - np.maximum.accumulate(np.where(new, place, 0))
         layers += [every[again == layer] for layer in range(1, int(again.max()) + 1)]
     runs = [_runs(layer) for layer in layers]
