@@ -120,7 +120,8 @@ def _touched(addresses: Array, active: Array, size_bytes: int, by_warp: bool) ->
 
 def _changes(keys: Array) -> Array:
     """Keys without those that equal the one before."""
-    return keys[np.r_[True, keys[1:] != keys[:-1]]]
+    kept: Array = keys[np.r_[True, keys[1:] != keys[:-1]]]
+    return kept
 
 
 _SECTOR = (1 << SECTOR_BITS) - 1
