@@ -21,7 +21,7 @@ from ..values import Array
 from .footprints import Rectangle
 from .listing import MOST_PIECES, MOST_RECTANGLES, Listing
 from .phases import Part, Phases
-from .sorted_accesses import PAST_L1, Prologue, Sort, kind_of, path_of
+from .sorted_accesses import PAST_L1, Prologue, Sort, sort_of
 from .uses import Uneven, Use
 
 At = tuple[int, ...]
@@ -60,12 +60,10 @@ def scattered_uses(
         if place not in places or total > MOST_PIECES or not active.any():
             return
         instruction = subject.flow.instructions[place]
-        kind, path = kind_of(instruction), path_of(instruction)
         storage = subject.memory.number_of(int(addresses[active].flat[0]))
-        part = parts[place]
-        key = Sort(part, phases.of(part, place, kind != "load"), storage, kind, path)
+        key = sort_of(instruction, parts[place], phases, place, storage)
         where = addresses - _begin(subject, storage)
-        touched = _touched(where, active, width_of(instruction), path in PAST_L1) + (first << SECTOR_BITS)
+        touched = _touched(where, active, width_of(instruction), key.path == "async") + (first << SECTOR_BITS)
         total += len(touched)
         key, at = _joined(key, place, at, prologues)
         made[key][at].append(touched)
@@ -113,10 +111,17 @@ def _touched(addresses: Array, active: Array, size_bytes: int, by_warp: bool) ->
     where = addresses[ctas, warps, lanes]
     owners = (ctas << SECTOR_BITS) if not by_warp else ctas * active.shape[1] + warps << SECTOR_BITS
     steps = (*range(0, size_bytes, SECTOR_BYTES), size_bytes - 1)
-    keys = np.unique(np.concatenate([owners + (where + step) // SECTOR_BYTES for step in steps]))
+    # Neighbouring lanes touch the same sectors as a rule: those fall away before anything is sorted.
+    keys = np.unique(np.concatenate([_changes(owners + (where + step) // SECTOR_BYTES) for step in steps]))
     if by_warp:
         keys = (keys >> SECTOR_BITS) // active.shape[1] << SECTOR_BITS | keys & _SECTOR
     return keys
+
+
+def _changes(keys: Array) -> Array:
+    """Keys without those that equal the one before."""
+    kept: Array = keys[np.r_[True, keys[1:] != keys[:-1]]]
+    return kept
 
 
 _SECTOR = (1 << SECTOR_BITS) - 1
@@ -131,11 +136,11 @@ def _use(subject: Subject, key: Sort, keys: Keys, ctas: int, prologues: Mapping[
         number = int(np.ravel_multi_index(at, sizes)) if sizes else 0
         parts += [((part >> SECTOR_BITS) * lists + number << SECTOR_BITS) + (part & _SECTOR) for part in touched]
     every = np.sort(np.concatenate(parts))
-    new = np.r_[True, every[1:] != every[:-1]]
-    layers = [every[new]]
-    if key.path in PAST_L1 or key.kind == "atomic":
+    layers = [_changes(every)]
+    if key.path in PAST_L1:
         # Whoever fetches what others have fetched fetches it again.
         place = np.arange(len(every))
+        new = np.r_[True, every[1:] != every[:-1]]
         again = place - np.maximum.accumulate(np.where(new, place, 0))
         layers += [every[again == layer] for layer in range(1, int(again.max()) + 1)]
     runs = [_runs(layer) for layer in layers]

@@ -138,11 +138,14 @@ def _courses(seen: Mapping[int, Seen], rank: int) -> dict[int, int]:
     return courses
 
 
+def sort_of(instruction: Instruction, part: Part, phases: Phases, place: int, storage: int) -> Sort:
+    """The sort of an access. Args: part: of the code that it is in; place: in the code; storage: that it touches."""
+    kind = kind_of(instruction)
+    return Sort(part, phases.of(part, place, kind in ("store", "reduction")), storage, kind, path_of(instruction))
+
+
 def _sort_of(instruction: Instruction, position: Position, phases: Phases, made: Copied) -> Sort:
-    part, kind = (position.region, position.piece), kind_of(instruction)
-    return Sort(
-        part, phases.of(part, made.place, kind in ("store", "reduction")), made.storage, kind, path_of(instruction)
-    )
+    return sort_of(instruction, (position.region, position.piece), phases, made.place, made.storage)
 
 
 def _touched(access: Accessed) -> Touched:

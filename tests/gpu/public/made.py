@@ -56,5 +56,5 @@ def bounds(lengths: list[int], dtype: torch.dtype = torch.int32) -> torch.Tensor
 
 
 def backward(out: torch.Tensor, *inputs: torch.Tensor) -> object:
-    """Gradients of the inputs of a function that gave `out`."""
-    return torch.autograd.grad(out, inputs, torch.empty_like(out))
+    """Gradients of the inputs of a function that gave `out`; that of `out` has values, which kernels may branch on."""
+    return torch.autograd.grad(out, inputs, torch.randn_like(out))
