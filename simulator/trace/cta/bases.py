@@ -84,7 +84,7 @@ def _bases(
     if found.shared:
         whole = frozenset(range(len(one.ways.regions)))
     walk: Walk | None = None
-    for way, warps in _ways(one, together):
+    for way, warps in warps_by_way(one, together):
         threads = len(warps) if together else PROBES
         shape = (len(ctas), threads, WARP_THREADS if together else 1)
         edges = ([0, 0, -1, -1], [0, -1, 0, -1]) if together else (list(range(PROBES)), [0] * PROBES)
@@ -111,7 +111,7 @@ def _bases(
             own.clips[at] = _of_first_warp(boxes.clips(), active, shape)
             own.numbers[at] = _of_first_warp(boxes.numbers(), active, shape)
 
-        special = (_all_of if together else _probes)(subject, ctas, warps)
+        special = (_all_of if together else probed)(subject, ctas, warps)
         region_of = one.ways.region_of[one.ways.warps.index(way)]
         walk = Walk(subject, found, doubts, trips, region_of, special, told, whole, together=together, before=walk)
         walk.along(way)
@@ -177,7 +177,7 @@ def _signatures(
     weights = np.random.default_rng(0).integers(1, 1 << 63, subject.called.warps * WARP_THREADS, dtype=np.uint64)
 
     walk: Walk | None = None
-    for way, warps in _ways(one, found.together):
+    for way, warps in warps_by_way(one, found.together):
         shape = (len(ctas), len(warps), WARP_THREADS)
 
         def told(
@@ -225,7 +225,7 @@ def _apart(boxes: Boxes, active: Array) -> Array:
     return np.where(active, np.concatenate(parts, axis=2), -1)
 
 
-def _ways(one: OneCta, together: bool) -> Iterator[tuple[ControlPath, Sequence[int]]]:
+def warps_by_way(one: OneCta, together: bool) -> Iterator[tuple[ControlPath, Sequence[int]]]:
     """Ways of the warps of a CTA, each with the warps that go it.
 
     Args:
@@ -254,7 +254,7 @@ def _all_of(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Va
     return special
 
 
-def _probes(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
+def probed(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
     """Special registers of `survey.probes`, of some warps alone."""
     special = probes(subject.called.grid, ctas, subject.called.warps)
     first, last = min(warps), max(warps)

@@ -15,6 +15,7 @@ from ..cta.doubts import Doubts
 from ..cta.given import Subject
 from ..cta.one_cta import OneCta, blocks_of, follow_cta
 from ..cta.sites import Slice
+from ..cta.stand_ins import stand_ins
 from ..paths import OUTSIDE
 from ..tma.boxes import KINDS
 from ..values import Array
@@ -276,7 +277,9 @@ def _signatures_of(
     listed: frozenset[int],
 ) -> Array:
     lengths = {region: each[chosen] for region, each in trips.items()}
-    return signatures(subject, found, one, members[chosen], lengths, doubts, listed)
+    first, which = stand_ins(subject, found, one, members[chosen], lengths, doubts)
+    lengths = {region: each[first] for region, each in lengths.items()}
+    return signatures(subject, found, one, members[chosen[first]], lengths, doubts, listed)[which]
 
 
 def _only(seen: Seen, chosen: Array) -> Seen:
