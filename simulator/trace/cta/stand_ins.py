@@ -17,7 +17,7 @@ from ..values import UNSET, Array, Value
 from .bases import probed, warps_by_way
 from .doubts import Doubts
 from .given import Subject
-from .kinds import LOADS
+from .knowing import GLOBAL_LOADS
 from .one_cta import OneCta
 from .sites import Slice
 from .walking import Walk
@@ -27,6 +27,7 @@ FEWEST = 64
 SUMS = frozenset({"IADD", "IADD3", "VIADD", "LEA", "MOV", "LDL", "STL"})
 """Families of instructions whose results are sums of their sources, and carries of these."""
 PRODUCT, SHIFT = "IMAD", "SHF"
+SIGN_MODIFIERS, SIGN_SHIFT = ("R", "S32", "HI"), "0x1f"
 FIRST_NUMBERS = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -72,7 +73,7 @@ class _Marks:
 
     def __init__(self, subject: Subject, found: Slice, ctas: int) -> None:
         self._code, self._unknown, self._touching = subject.flow.instructions, subject.unknown, found.touching
-        self._loads = LOADS if subject.memory.has_values else frozenset()
+        self._loads = GLOBAL_LOADS if subject.memory.has_values else frozenset()
         self.numbers = np.full(ctas, FIRST_NUMBERS)
         self._mask: Array | None = None
 
@@ -123,7 +124,11 @@ def _is_sum(instruction: Instruction, threads: Threads) -> bool:
     operands = instruction.operands[result_operands(instruction) :]
     if family == PRODUCT:
         return any(_is_constant(operand, threads) for operand in operands[:2])
-    return family == SHIFT and instruction.modifiers[:1] == ("L",) and _is_constant(operands[1], threads)
+    if family != SHIFT:
+        return False
+    if instruction.modifiers == SIGN_MODIFIERS and operands[1] == SIGN_SHIFT:
+        return True  # the upper half of an index, which wraps in no thread
+    return instruction.modifiers[:1] == ("L",) and _is_constant(operands[1], threads)
 
 
 def _is_constant(operand: str, threads: Threads) -> bool:
