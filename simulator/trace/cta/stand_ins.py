@@ -12,7 +12,7 @@ import numpy as np
 from ...sass.decode import Instruction
 from ...sass.registers import guard_of, read, result_operands, written
 from ..compute.lanes import LanesDiffer
-from ..operands import CONSTANT, NUMBER, REGISTER, Threads
+from ..operands import REGISTER, Threads
 from ..values import UNSET, Array, Value
 from .bases import probed, warps_by_way
 from .doubts import Doubts
@@ -26,7 +26,7 @@ FEWEST = 64
 """CTAs of which it is worth it to look for some that stand for all."""
 SUMS = frozenset({"IADD", "IADD3", "VIADD", "LEA", "MOV", "LDL", "STL"})
 """Families of instructions whose results are sums of their sources, and carries of these."""
-PRODUCT, SHIFT = "IMAD", "SHF"
+PRODUCT, LEA, SHIFT = "IMAD", "LEA", "SHF"
 SIGN_MODIFIERS, SIGN_SHIFT = ("R", "S32", "HI"), "0x1f"
 FIRST_NUMBERS = np.uint64(0x9E3779B97F4A7C15)
 
@@ -117,24 +117,25 @@ def _by_thread(array: Array) -> bool:
 
 
 def _is_sum(instruction: Instruction, threads: Threads) -> bool:
-    """Whether results are sums of the sources, each of them times what is the same for all threads of all CTAs."""
+    """Whether what depends on the CTA and what depends on the thread add up in the results as in the sources."""
     family = instruction.family.removeprefix("U")
+    if family in (LEA, PRODUCT) and {"HI", "X"}.intersection(instruction.modifiers) == {"HI"}:
+        return False  # a quotient, and not the upper half of a sum of two words
     if family in SUMS:
         return True
     operands = instruction.operands[result_operands(instruction) :]
     if family == PRODUCT:
-        return any(_is_constant(operand, threads) for operand in operands[:2])
+        factors = [_word(operand, threads) for operand in operands[:2]]
+        of_cta, of_thread = (not any(_by_thread(word) for word in factors), all(len(word) == 1 for word in factors))
+        return of_cta or of_thread or any(word.size == 1 for word in factors)
     if family != SHIFT:
         return False
     if instruction.modifiers == SIGN_MODIFIERS and operands[1] == SIGN_SHIFT:
         return True  # the upper half of an index, which wraps in no thread
-    return instruction.modifiers[:1] == ("L",) and _is_constant(operands[1], threads)
+    return instruction.modifiers[:1] == ("L",) and _word(operands[1], threads).size == 1
 
 
-def _is_constant(operand: str, threads: Threads) -> bool:
-    if NUMBER.match(operand) or CONSTANT.match(operand):
-        return True
+def _word(operand: str, threads: Threads) -> Array:
+    """A register as it is, or something that is the same for all threads of all CTAs."""
     register = REGISTER.match(operand)
-    if not register:
-        return False
-    return register[3] == "Z" or threads.registers.get(register[2] + register[3], UNSET)[0].size == 1
+    return threads.registers.get(register[2] + register[3], UNSET)[0] if register else UNSET[0]
