@@ -113,7 +113,7 @@ class _Marks:
 
 
 def _by_thread(array: Array) -> bool:
-    return array.shape[1] > 1 or array.shape[2] > 1
+    return bool(array.shape[1] > 1 or array.shape[2] > 1)
 
 
 def _is_sum(instruction: Instruction, threads: Threads) -> bool:

@@ -279,7 +279,8 @@ def _signatures_of(
     lengths = {region: each[chosen] for region, each in trips.items()}
     first, which = stand_ins(subject, found, one, members[chosen], lengths, doubts)
     lengths = {region: each[first] for region, each in lengths.items()}
-    return signatures(subject, found, one, members[chosen[first]], lengths, doubts, listed)[which]
+    told: Array = signatures(subject, found, one, members[chosen[first]], lengths, doubts, listed)[which]
+    return told
 
 
 def _only(seen: Seen, chosen: Array) -> Seen:
