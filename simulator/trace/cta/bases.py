@@ -58,16 +58,30 @@ def bases(
     """
     if not found.together:
         try:
-            return _bases(subject, found, one, ctas, trips, doubts, whole, together=False)
+            return _in_parts(subject, found, one, ctas, trips, doubts, whole, together=False)
         except LanesDiffer:
             pass
-    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS))
+    return _in_parts(subject, found, one, ctas, trips, doubts, whole, together=True)
+
+
+def _in_parts(
+    subject: Subject,
+    found: Slice,
+    one: OneCta,
+    ctas: Array,
+    trips: Mapping[int, Array],
+    doubts: Doubts,
+    whole: frozenset[int],
+    together: bool,
+) -> dict[int, Seen]:
+    """The same of some CTAs at a time. Args: together: whether all threads are followed, and not some of each CTA."""
+    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS if together else 1))
     parts = []
     for begin in range(0, len(ctas), step):
         chosen = slice(begin, begin + step)
         lengths = {region: each[chosen] for region, each in trips.items()}
-        parts.append(_bases(subject, found, one, ctas[chosen], lengths, doubts, whole, together=True))
-    return _joined(parts)
+        parts.append(_bases(subject, found, one, ctas[chosen], lengths, doubts, whole, together))
+    return _joined(parts) if len(parts) > 1 else parts[0]
 
 
 def _bases(
