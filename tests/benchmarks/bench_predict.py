@@ -80,10 +80,10 @@ def paged(sequences: int) -> None:
     )
 
 
-def causal(rows: int, heads: int) -> None:
-    """Attention below the diagonal."""
+def causal(rows: int, heads: int, block: int) -> None:
+    """Attention below the diagonal, in square blocks."""
     tensors = (half(heads, rows, 64) for _ in range(4))
-    tiled.attention[rows // 128, heads](*tensors, rows, 0.1, D=64, BM=128, BN=64, CAUSAL=True)
+    tiled.attention[rows // block, heads](*tensors, rows, 0.1, D=64, BM=block, BN=block, CAUSAL=True)
 
 
 def elementwise() -> None:
@@ -112,8 +112,8 @@ CASES: Mapping[str, Callable[[], None]] = {
     "grouped 8192": lambda: grouped(8192),
     "ragged 64 sequences": lambda: ragged(64),
     "paged 256 sequences": lambda: paged(256),
-    "causal 4 x 32 x 4096": lambda: causal(4096, 128),
-    "causal, 10^6 CTAs": lambda: causal(2048, 65536),
+    "causal 4 x 32 x 4096": lambda: causal(4096, 128, 128),
+    "causal, 10^6 CTAs": lambda: causal(2048, 16384, 32),
     "elementwise, 10^6 CTAs": elementwise,
     "softmax 8192 x 65536": lambda: softmax_rows(8192, 65536),
     "cross entropy 8192 x 128256": lambda: cross_entropy(8192, 128256, 32768),

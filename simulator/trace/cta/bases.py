@@ -54,14 +54,28 @@ def bases(
     """
     if not found.together:
         try:
-            return _bases(subject, found, one, ctas, trips, doubts, whole, together=False)
+            return _in_parts(subject, found, one, ctas, trips, doubts, whole, together=False)
         except LanesDiffer:
             pass
+    return _in_parts(subject, found, one, ctas, trips, doubts, whole, together=True)
+
+
+def _in_parts(
+    subject: Subject,
+    found: Slice,
+    one: OneCta,
+    ctas: Array,
+    trips: Mapping[int, Array],
+    doubts: Doubts,
+    whole: frozenset[int],
+    together: bool,
+) -> dict[int, Seen]:
+    """The same of some CTAs at a time. Args: together: whether all threads are followed, and not some of each CTA."""
     parts = []
-    for chosen in chunks(subject, len(ctas)):
+    for chosen in chunks(subject, len(ctas), together):
         lengths = {region: each[chosen] for region, each in trips.items()}
-        parts.append(_bases(subject, found, one, ctas[chosen], lengths, doubts, whole, together=True))
-    return _joined(parts)
+        parts.append(_bases(subject, found, one, ctas[chosen], lengths, doubts, whole, together))
+    return _joined(parts) if len(parts) > 1 else parts[0]
 
 
 def _bases(
@@ -105,7 +119,7 @@ def _bases(
             own.clips[at] = _of_first_warp(boxes.clips(), active, shape)
             own.numbers[at] = _of_first_warp(boxes.numbers(), active, shape)
 
-        special = (all_threads if together else _probes)(subject, ctas, warps)
+        special = (all_threads if together else probed)(subject, ctas, warps)
         region_of = one.ways.region_of[one.ways.warps.index(way)]
         walk = Walk(subject, found, doubts, trips, region_of, special, told, whole, together=together, before=walk)
         walk.along(way)
@@ -135,7 +149,7 @@ def _of_first_warp(values: Array, active: Array, shape: Sequence[int]) -> Array:
     return np.take_along_axis(np.broadcast_to(values, (*shape[:2], values.shape[2])), first, 1)[:, 0]
 
 
-def _probes(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
+def probed(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
     """Special registers of `survey.probes`, of some warps alone."""
     special = probes(subject.called.grid, ctas, subject.called.warps)
     first, last = min(warps), max(warps)

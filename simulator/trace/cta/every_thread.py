@@ -136,9 +136,9 @@ def every_access(
             walk.along(way)
 
 
-def chunks(subject: Subject, ctas: int) -> Iterator[slice]:
-    """Ranks of CTAs whose threads are followed at a time."""
-    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS))
+def chunks(subject: Subject, ctas: int, together: bool = True) -> Iterator[slice]:
+    """Ranks of CTAs that are followed at a time. Args: together: with all of their threads, and not some of each."""
+    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS if together else 1))
     return (slice(begin, begin + step) for begin in range(0, ctas, step))
 
 

@@ -10,10 +10,12 @@ Source: a forward data-flow analysis like constant propagation, without the cons
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from ...sass.flow import Flow
 from ...sass.graph import predecessors
 from ..deciding import SHARED_LOADS
-from ..memory import Memory
+from ..memory import Memory, Storage
 from ..shared_accesses import STORES
 from ..tma.written import descriptor_writes
 from .knowing import NOTHING, Knowing, Rule, State
@@ -29,7 +31,8 @@ def find_unknown(flow: Flow, constants: Mapping[int, int], memory: Memory) -> fr
     """
     if descriptor_writes(flow):
         return frozenset()  # the words of a descriptor are looked at in shared memory, known or not
-    reader = Knowing(_pointers(constants, memory))
+    valued = [storage for storage in memory.storages.values() if storage.values is not None]
+    reader = Knowing(_pointers(constants, valued), any(_holds_pointers(storage, valued) for storage in valued))
     rules = [reader.rule_of(instruction) for instruction in flow.instructions]
     states = _before_each(flow, rules, reader.every)
     if any(
@@ -49,9 +52,15 @@ def find_unknown(flow: Flow, constants: Mapping[int, int], memory: Memory) -> fr
     )
 
 
-def _pointers(constants: Mapping[int, int], memory: Memory) -> frozenset[int]:
+def _holds_pointers(storage: Storage, valued: Sequence[Storage]) -> bool:
+    """Whether any values in memory may be addresses of memory with values."""
+    data = storage.values or b""
+    words = np.frombuffer(data[: len(data) // POINTER_BYTES * POINTER_BYTES], dtype=np.int64)
+    return any(bool(np.any((words >= to.address) & (words <= to.address + to.size_bytes))) for to in valued)
+
+
+def _pointers(constants: Mapping[int, int], valued: Sequence[Storage]) -> frozenset[int]:
     """Addresses in the bank of both words of the pointers to memory with values."""
-    valued = [storage for storage in memory.storages.values() if storage.values is not None]
     places: set[int] = set()
     for low in constants if valued else ():
         high = low + WORD_BYTES

@@ -72,10 +72,12 @@ class Knowing:
 
     Args:
         pointers: addresses in constant bank 0 of the words of pointers to memory with values;
+        pointing: whether any values there may be such pointers;
         shared: whether anything that may be known is stored to shared memory; bits: register -> its bit.
     """
 
     pointers: frozenset[int]
+    pointing: bool
     shared: bool = False
     bits: dict[str, int] = field(default_factory=dict)
 
@@ -117,7 +119,7 @@ class Knowing:
             return self._of_moves(names, following(instruction.operands[-1], len(names)))
         leads = self._leads(instruction)
         if family in GLOBAL_LOADS:
-            known = State(known=results, leading=results)
+            known = State(known=results, leading=results if self.pointing else 0)
             return lambda before: known if leads or reads & before.leading else NOTHING
         always, sources = self._computed(instruction, results, flags)
 
@@ -159,10 +161,14 @@ class Knowing:
         """Whether an instruction reads a part of an address of memory with values from the launch's arguments."""
         if not self.pointers:
             return False
+        constants = [found for operand in instruction.operands if (found := CONSTANT.match(operand))]
+        count = 1
         if instruction.family in ("LDC", "LDCU", "ULDC"):
-            return True  # several words at a time, or from an address that is computed
-        constants = [CONSTANT.match(operand) for operand in instruction.operands]
-        return any(constant and int(constant[2], 16) in self.pointers for constant in constants)
+            if not constants:
+                return True  # from an address that is computed
+            count = len(written(instruction))
+        firsts = [int(found[2], 16) for found in constants]
+        return any(first + WORD_BYTES * place in self.pointers for first in firsts for place in range(count))
 
     def _of_moves(self, names: Sequence[str], sources: Sequence[str]) -> Made:
         """Registers that get the words of others, in the same order."""

@@ -24,6 +24,8 @@ Trips = tuple[int, ...]
 Told = Callable[[int, Trips, Array, Array, Boxes | None], None]
 """Gets the place of an access, iterations of the loops around it (the last one: -1, the one before: -2), and what
 `sites.Note` gets."""
+Watch = Callable[[int, Threads, Array], None]
+"""Gets the place of an instruction that is about to be run, the threads, and who of them runs it."""
 
 
 class Walk:
@@ -34,7 +36,8 @@ class Walk:
         special: what the threads know of themselves, as in `Threads`; told: gets every access.
         whole: regions of which all iterations are run; tail: iterations at the end of the others.
         together: whether all lanes of the warps are there, as in `Threads`.
-        before: other warps of the same CTAs that have gone their way, for what they left in memory.
+        before: other warps of the same CTAs that have gone their way, for what they left in memory;
+        watch: gets every instruction.
     """
 
     def __init__(
@@ -50,9 +53,10 @@ class Walk:
         tail: int = 1,
         together: bool = True,
         before: "Walk | None" = None,
+        watch: Watch | None = None,
     ) -> None:
         self._places, self._trips, self._region_of, self._told = found.places, trips, region_of, told
-        self._whole, self._tail = whole, tail
+        self._whole, self._tail, self._watch = whole, tail, watch
         self._threads = Threads(constants=subject.constants, special=special, whole=together)
         if before:
             self._threads.shared, self._threads.descriptors = before._threads.shared, before._threads.descriptors
@@ -87,6 +91,8 @@ class Walk:
         """Run a block, by the threads that come there."""
         self._at, mask = at, self._arrived(block)
         for place in self._places[block]:
+            if self._watch:
+                self._watch(place, self._threads, mask)
             if place in self._steps:
                 self._steps[place](self._threads, mask)
         left: Array = FALSE[0]

@@ -16,6 +16,7 @@ from ..cta.every_thread import signatures
 from ..cta.given import Subject
 from ..cta.one_cta import OneCta
 from ..cta.sites import Slice
+from ..cta.stand_ins import stand_ins
 from ..tma.boxes import KINDS
 from ..values import Array
 from .numbering import number_rows
@@ -118,7 +119,10 @@ def _marks(
 
     def of(chosen: Array) -> dict[int, Array]:
         lengths = {region: each[chosen] for region, each in trips.items()}
-        return signatures(subject, found, one, members[chosen], lengths, doubts, listed)
+        first, which = stand_ins(subject, found, one, members[chosen], lengths, doubts)
+        lengths = {region: each[first] for region, each in lengths.items()}
+        marks = signatures(subject, found, one, members[chosen[first]], lengths, doubts, listed)
+        return {place: numbers[which] for place, numbers in marks.items()}
 
     kinds, first = np.unique(probed, return_index=True)
     few = len(kinds) <= MOST_MASKS
