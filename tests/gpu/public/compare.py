@@ -26,6 +26,9 @@ COUNTED = (".sum", "cycles_elapsed.max")
 """What ncu reports besides, of the device and of the launch, is left out."""
 SMALL_BYTES, SMALL_WRITE_BYTES = 1e6, 20e6
 """Below, an error in percent says nothing: read; written."""
+DO_BENCH_MORE_MS = 6.4e-3
+"""What `do_bench` shows more than ncu counts [ms]: the median over 179 launches of the first round on an H200, about the
+same for kernels of 30 us to 5 ms, and 2.3 us below. On the second round 5.7 us, on an H100 6.9 us."""
 
 
 def lines_of(path: Path) -> Iterator[Row]:
@@ -97,7 +100,8 @@ def _counted(role: str, metric: str, predicted: str, least: float = 0.0) -> Quan
 def _time_ms(told: Row, seen: Row) -> Pair:
     if "median_ms" not in seen or "cold" not in told:
         return None
-    return told["cold"]["time_s"] * told["clock_hz"] / told["sustained_clock_hz"] * 1e3, seen["median_ms"]
+    sustained_ms = told["cold"]["time_s"] * told["clock_hz"] / told["sustained_clock_hz"] * 1e3
+    return sustained_ms + DO_BENCH_MORE_MS, seen["median_ms"]
 
 
 def _time_ns(told: Row, seen: Row) -> Pair:
