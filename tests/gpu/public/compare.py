@@ -27,7 +27,7 @@ COUNTED = (".sum", "cycles_elapsed.max")
 SMALL_BYTES, SMALL_WRITE_BYTES = 1e6, 20e6
 """Below, an error in percent says nothing: read; written."""
 DO_BENCH_MORE_MS = 6.4e-3
-"""What `do_bench` shows more than ncu counts [ms]: the median over 179 launches of the first round on an H200, about the
+"""What `do_bench` shows more than ncu counts [ms]: the median over 179 launches of the first round on an H200, the
 same for kernels of 30 us to 5 ms, and 2.3 us below. On the second round 5.7 us, on an H100 6.9 us."""
 
 
