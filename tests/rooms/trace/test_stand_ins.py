@@ -7,8 +7,8 @@ import pytest
 from support.listings import listing, words
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.sass.flow import flow_of
-from tilesight.simulator.trace.cta.bases import signatures
 from tilesight.simulator.trace.cta.doubts import Doubts
+from tilesight.simulator.trace.cta.every_thread import signatures
 from tilesight.simulator.trace.cta.given import Called, Subject
 from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.one_cta import follow_cta
@@ -43,13 +43,14 @@ def subject_of(*code: str) -> Subject:
 
 
 def followed(*code: str) -> tuple[int, np.ndarray, np.ndarray]:
-    """How many CTAs stand for all of them; signatures by these, and of all CTAs."""
+    """How many CTAs stand for all of them; signatures of the one load by these, and of all CTAs."""
     subject = subject_of(*code)
     doubts, found = Doubts(subject), find_slice(subject)
     cta, every = follow_cta(subject, found, 0, doubts), np.arange(prod(GRID))
     first, which = stand_ins(subject, found, cta, every, {}, doubts)
-    told = signatures(subject, found, cta, every[first], {}, doubts)[which]
-    return len(first), told, signatures(subject, found, cta, every, {}, doubts)
+    (few,) = signatures(subject, found, cta, every[first], {}, doubts).values()
+    (all_of_them,) = signatures(subject, found, cta, every, {}, doubts).values()
+    return len(first), few[which], all_of_them
 
 
 def test_rows_alone_tell_nothing_apart() -> None:
