@@ -1,13 +1,15 @@
 """Kinds of instructions that touch global memory."""
 
 from ...sass.decode import Instruction
+from ...sass.registers import result_operands
 from ..accesses import COPY, GLOBAL, bytes_of
 from ..tma.boxes import is_copy
 
 ATOMICS = frozenset({"RED", "REDG", "ATOMG", "ATOM"})
 REDUCTION = "UTMAREDG"
 GIVE_BACK = frozenset({"ATOMG", "ATOM"})
-"""Those of them that bring a warp what was there before."""
+"""Those of them that can bring a warp what was there before."""
+EXCHANGE, NOWHERE = "EXCH", "RZ"
 STORES = frozenset({"STG", "ST", "UTMASTG"})
 LOADS = frozenset({"LDG", "LD", COPY})
 TOUCHING = GLOBAL | {COPY} | ATOMICS
@@ -21,6 +23,16 @@ def is_access(one: Instruction) -> bool:
 def is_atomic(one: Instruction) -> bool:
     """Whether it adds to what is there, at L2."""
     return one.family in ATOMICS or one.family == REDUCTION
+
+
+def gives_back(one: Instruction) -> bool:
+    """Whether a warp gets what was there before."""
+    return one.family in GIVE_BACK and NOWHERE not in one.operands[: result_operands(one)]
+
+
+def is_read_at_l2(one: Instruction) -> bool:
+    """Whether L2 needs what was there before: not of an exchange that gives nothing back, which is a store."""
+    return is_atomic(one) and (EXCHANGE not in one.modifiers or gives_back(one))
 
 
 def width_of(instruction: Instruction) -> int:

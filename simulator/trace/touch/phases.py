@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...sass.decode import Instruction
 from ..accesses import COPY
-from ..cta.kinds import GIVE_BACK, is_access
+from ..cta.kinds import gives_back, is_access
 from ..cta.one_cta import Position
 from ..operations import is_try
 from ..paths import CtaPaths
@@ -21,7 +21,7 @@ from ..tma.boxes import BOX_LOAD, is_copy
 Part = tuple[int, int]
 """Region, and which piece of it, between the regions inside."""
 SCOREBOARDS = 6
-FETCHES = frozenset({"LDG", "LD"}) | GIVE_BACK
+FETCHES = frozenset({"LDG", "LD"})
 STACK = frozenset({"LDL", "STL"})
 """What moves spilled registers."""
 
@@ -91,7 +91,7 @@ def _cut(
             if issued:
                 sizes.append(0)
                 issued = False
-        if one.family in FETCHES and one.write_barrier >= 0:
+        if (one.family in FETCHES or gives_back(one)) and one.write_barrier >= 0:
             pending.add(one.write_barrier)
             issued = True
         if one.family == COPY and not looped:

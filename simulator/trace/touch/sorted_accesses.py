@@ -14,7 +14,7 @@ from ...sass.decode import Instruction
 from ..accesses import COPY
 from ..cta.bases import Seen
 from ..cta.given import Subject
-from ..cta.kinds import GIVE_BACK, STORES, is_atomic
+from ..cta.kinds import STORES, gives_back, is_atomic, is_read_at_l2
 from ..cta.one_cta import Accessed, Box, Copied, OneCta, Position, children_of
 from ..tma.boxes import is_copy
 from ..values import Array
@@ -61,14 +61,14 @@ class Made:
 
 def kind_of(instruction: Instruction) -> str:
     """load, store, reduction, or an atomic that gives back what was there before."""
-    if is_atomic(instruction):
-        return "atomic" if instruction.family in GIVE_BACK else "reduction"
-    return "store" if instruction.family in STORES else "load"
+    if is_read_at_l2(instruction):
+        return "atomic" if gives_back(instruction) else "reduction"
+    return "store" if instruction.family in STORES or is_atomic(instruction) else "load"
 
 
 def path_of(instruction: Instruction) -> str:
     """How an access travels, as in `program.Tile`."""
-    if is_atomic(instruction):
+    if is_read_at_l2(instruction):
         return "atomic"
     if is_copy(instruction):
         return "tma"
