@@ -182,15 +182,20 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _plain_progress(what: str) -> Callable[[int, int], None]:
-    begin = last = monotonic()
+    """Lines now and then. The first thing to end may have compiled code for all: the others' pace says what is left."""
+    last = monotonic()
+    first_s, first_done = last, 0
 
     def tick(done: int, total: int) -> None:
-        nonlocal last
+        nonlocal last, first_s, first_done
         now = monotonic()
-        left_s = (now - begin) / done * (total - done) if done else float("inf")
+        if not first_done:
+            first_s, first_done = now, done
+        since = done - first_done
+        left_s = (now - first_s) / since * (total - done) if since else float("inf")
         if now - last >= SAY_PROGRESS_EVERY_S and left_s > WORTH_SAYING_S and done < total:
             last = now
-            say(f"{done} of {total} {what}" + (f", about {_minutes(left_s)} left" if done else ""))
+            say(f"{done} of {total} {what}" + (f", about {_minutes(left_s)} left" if since else ""))
 
     return tick
 

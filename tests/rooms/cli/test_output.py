@@ -148,8 +148,23 @@ def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str], mon
         for done in (1, 10, 20, 90, 99):
             tick(done, 100)
     assert capsys.readouterr().err.splitlines() == [
-        "tilesight: 10 of 100 points, about 2 min left",
-        "tilesight: 90 of 100 points, about 11 s left",
+        "tilesight: 10 of 100 points, about 20 s left",
+        "tilesight: 90 of 100 points, about 9 s left",
+    ]
+
+
+def test_what_the_first_one_takes_says_nothing_of_the_others(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It compiles the engine: 129 configurations that take 17 s would be announced with 75 min."""
+    times_s = iter([0.0, 35.0, 51.0])
+    monkeypatch.setattr("tilesight.cli.output.monotonic", lambda: next(times_s))
+    with progress("configurations") as tick:
+        for done in (1, 65):
+            tick(done, 129)
+    assert capsys.readouterr().err.splitlines() == [
+        "tilesight: 1 of 129 configurations",
+        "tilesight: 65 of 129 configurations, about 16 s left",
     ]
 
 
