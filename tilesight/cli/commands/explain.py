@@ -94,7 +94,7 @@ def _explain_function(target: str, machine: ExplainMachine, time_limit_s: float,
     )
     from ...simulator.display import render
     from ...simulator.explain_kernels import explain_kernels
-    from ...simulator.report.explain_kernels import kernels_explanation_dict, kernels_explanation_text
+    from ...simulator.report.kernels.explain import kernels_explanation_dict, kernels_explanation_text
 
     explanation = explain_kernels(outcome, device)
     notes = (*machine.notes(), *explanation.prediction.notes)

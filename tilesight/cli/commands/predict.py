@@ -57,10 +57,10 @@ def predict(
             packed = gzip.compress(text, mtime=0) if trace.suffix == ".gz" else text
             write_file(trace, packed, "open it at https://ui.perfetto.dev")
     from ...simulator.display import render
-    from ...simulator.report.kernels import kernels_json, kernels_rows, kernels_text
+    from ...simulator.report.kernels.text import kernels_json, kernels_rows, kernels_text
 
     if html:
-        from ...simulator.report.kernels_html import kernels_html
+        from ...simulator.report.kernels.html import kernels_html
 
         write_file(html, kernels_html(predictions, target, made(context)))
     if json:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from html import escape
 
-from ..display.columns import Column
-from ..prediction.kernel_table import configuration_columns, launch_columns
-from ..prediction.kernels import KernelsPrediction
-from .kernels import comparison, side_by_side
-from .page import Made, cell, items, page, table
+from ...display.columns import Column
+from ...prediction.kernel_table import configuration_columns, launch_columns
+from ...prediction.kernels import KernelsPrediction
+from ..page import Made, cell, items, page, table
+from .text import comparison, side_by_side
 
 
 def kernels_html(predictions: Sequence[KernelsPrediction], target: str, made: Made) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .. import units
-from ..display.render import Column, bound_text, table, times
-from ..prediction.kernels import KernelsPrediction
+from ... import units
+from ...display.render import Column, bound_text, table, times
+from ...prediction.kernels import KernelsPrediction
 
 
 def kernels_text(predictions: Sequence[KernelsPrediction], width: int, color: bool = False) -> str:

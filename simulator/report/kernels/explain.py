@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import units
-from ..display.render import Column, percent, plural, table, wrapped
-from ..explain_kernels import KernelExplanation, KernelsExplanation, SourceLine
-from .explain import MEANINGS, launch_dict, launch_lines, sass_lines
+from ... import units
+from ...display.render import Column, percent, plural, table, wrapped
+from ...explain_kernels import KernelExplanation, KernelsExplanation, SourceLine
+from ..explain import MEANINGS, launch_dict, launch_lines, sass_lines
 
 SCHEMA = "tilesight.explain.kernels/1"
 LEAST_TIME = 0.005
