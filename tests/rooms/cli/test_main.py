@@ -304,8 +304,8 @@ def test_heavy_libraries_wait_until_they_are_needed(arguments: list[str]) -> Non
         "import sys; from tilesight.cli.main import main; main(sys.argv[1:]);"
         "print(*{'numba', 'matplotlib'} & set(sys.modules), file=sys.stderr)"
     )
-    command = [sys.executable, "-c", code, *arguments]
-    process = subprocess.run(command, capture_output=True, text=True, cwd=ROOT.parent, check=True)
+    command = [sys.executable, "-P", "-c", code, *arguments]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
     assert process.stderr == "\n"
 
 
@@ -316,7 +316,7 @@ def test_the_public_names_exist_and_load_on_first_use() -> None:
         "from tilesight import AttentionProblem, load_device, simulate, explore;"
         "print(light, *(callable(getattr(tilesight, name)) for name in tilesight._ROOMS))"
     )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent, check=True)
+    process = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert set(process.stdout.split()) == {"True"}
     assert {"simulate", "explore", "AttentionProblem", "load_device"} <= set(dir(tilesight))
 

@@ -12,7 +12,6 @@ from tilesight.cli.output import progress, text_width
 
 SMALL = ("--batch", "1", "--heads", "2", "--seqlen", "200", "--head-dim", "32")
 PINNED = ("--block-m", "32,64", "--block-n", "32", "--num-warps", "4", "--num-stages", "2")
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -112,10 +111,10 @@ def test_the_first_call_tells_that_it_compiles(
 
 def test_a_reader_that_leaves_is_no_traceback() -> None:
     """As when piped into head."""
-    command = [sys.executable, "-m", "tilesight", "devices", "h200", "--json"]
+    command = [sys.executable, "-P", "-m", "tilesight", "devices", "h200", "--json"]
     reader, writer = os.pipe()
     os.close(reader)
-    process = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, cwd=ROOT.parent, check=False)
+    process = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (process.returncode, process.stderr) == (1, b"")
 
@@ -134,8 +133,8 @@ def test_redirected_output_is_as_wide_as_columns_says(
 def test_a_full_disk_is_one_line() -> None:
     """Exit code 1."""
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "tilesight", "devices", "h200"]
-        process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT.parent, check=False)
+        command = [sys.executable, "-P", "-m", "tilesight", "devices", "h200"]
+        process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert process.returncode == 1
     assert process.stderr.count("\n") == 1
 
