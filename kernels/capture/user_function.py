@@ -3,10 +3,12 @@
 import sys
 import traceback
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ...simulator.names import unknown
 from .recording import needs_arguments
 
 
@@ -34,7 +36,10 @@ def _module(path: Path) -> ModuleType:
 def _function(module: ModuleType, name: str, file: str) -> Any:
     function = getattr(module, name, None)
     if function is None:
-        raise Unusable(f"{file}: has no function {name}")
+        functions = [
+            known for known, value in vars(module).items() if isfunction(value) and value.__module__ == module.__name__
+        ]
+        raise Unusable(f"{file}: function {unknown(name, functions, where='the file')}")
     if not callable(function):
         raise Unusable(f"{file}: {name} is no function")
     if needed := needs_arguments(function):

@@ -109,7 +109,7 @@ def test_the_longest_launch_is_shown_with_its_source(file: Path, capsys: pytest.
     ("arguments", "line"),
     [
         (["FILE:run", "--schedule", "flash2"], "--schedule flash2: changes nothing with FILE:run; leave it out"),
-        (["FILE:absent"], "mine.py: has no function absent"),
+        (["FILE:absent"], "mine.py: function 'absent' is unknown; known are run, unknown"),
         (["--time-limit", "3"], "--time-limit 3: changes nothing without FILE.py:FUNCTION; leave it out"),
         (["--l2", "pipeline"], "--l2 'pipeline': of a schedule must be one of cold, warm"),
     ],

@@ -60,7 +60,7 @@ def test_configurations_of_an_autotuned_kernel_are_compared(file: Path, capsys: 
 @pytest.mark.parametrize(
     ("function", "code", "line"),
     [
-        ("absent", 2, "mine.py: has no function absent"),
+        ("rum", 2, "mine.py: function 'rum' is unknown: did you mean run?"),
         ("nothing", 2, "mine.py: nothing() launches no Triton kernel"),
         ("needs", 2, "mine.py: needs needs arguments (something): name a function that takes none"),
         ("raises", 1, "KeyError: 'of my own' (mine.py:101)"),

@@ -29,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Predict where every byte and cycle of a GPU attention kernel goes, without a GPU.",
+    help="Predict where every byte and cycle of a GPU kernel goes, without a GPU.",
     epilog="Data goes to stdout, remarks to stderr. Exit codes: 0 success, 1 failure, 2 bad input.",
 )
 for command, summary in (
