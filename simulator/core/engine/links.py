@@ -25,7 +25,8 @@ MOST_PIECES = 1 << 16
 TURN_PLACES, PLACE_BYTES = 4, 1024
 """Places of HBM, each of which may be writing, that a tile comes from at most; bytes of a place [B]. `hbm_turn` was
 fitted to tiles of 4 to 24 KiB, which wait alike (docs/lab/data/mixed-latency-h200-2026-11-22.json.xz). That 1 KiB comes
-from one of four places is an assumption: the last of four reads that seldom meet writes waits four times as long."""
+from one of four places is an assumption; pieces of 32 to 512 B wait 30 to 350 cycles longer where their warps write as
+much, at 0.1 to 2.2 TB/s (docs/lab/data/piece-latency-h200-2026-11-24.ndjson.xz), and not the whole turn of 2,000."""
 
 
 class Rates(NamedTuple):
