@@ -25,14 +25,19 @@ def is_atomic(one: Instruction) -> bool:
     return one.family in ATOMICS or one.family == REDUCTION
 
 
+def is_plain_exchange(one: Instruction) -> bool:
+    """Whether it writes without a look at what was there, as a store does: an exchange whose result nobody wants."""
+    return one.family in GIVE_BACK and EXCHANGE in one.modifiers and NOWHERE in one.operands[: result_operands(one)]
+
+
 def gives_back(one: Instruction) -> bool:
-    """Whether a warp gets what was there before."""
-    return one.family in GIVE_BACK and NOWHERE not in one.operands[: result_operands(one)]
+    """Whether L2 answers a warp with what was there before; an addition answers even where nobody wants the result."""
+    return one.family in GIVE_BACK and not is_plain_exchange(one)
 
 
 def is_read_at_l2(one: Instruction) -> bool:
-    """Whether L2 needs what was there before: not of an exchange that gives nothing back, which is a store."""
-    return is_atomic(one) and (EXCHANGE not in one.modifiers or gives_back(one))
+    """Whether L2 needs what was there before."""
+    return is_atomic(one) and not is_plain_exchange(one)
 
 
 def width_of(instruction: Instruction) -> int:
