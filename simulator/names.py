@@ -17,6 +17,8 @@ def unknown(name: str, known: Collection[str], where: str = "") -> str:
     near = [by_lower[lowered] for lowered in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
     if near:
         return f"{name!r} is unknown: did you mean {', '.join(near)}?"
+    if not known:
+        return f"{name!r} is unknown; there are none"
     if len(known) <= FEW or not where:
         return f"{name!r} is unknown; known are {', '.join(known)}"
     return f"{name!r} is unknown; {where} lists all"

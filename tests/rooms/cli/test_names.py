@@ -26,6 +26,11 @@ def test_a_far_name_lists_few_and_points_at_many() -> None:
     assert unknown("zz", many, "`devices`") == "'zz' is unknown; `devices` lists all"
 
 
+def test_where_there_is_no_name_that_is_said() -> None:
+    """Not a list without an end."""
+    assert unknown("zz", [], "`devices`") == "'zz' is unknown; there are none"
+
+
 def _completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     """What bash is told, with the script that `--install-completion` installs, after these words."""
     monkeypatch.setenv("_TILESIGHT_COMPLETE", "complete_bash")
