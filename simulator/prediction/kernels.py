@@ -114,8 +114,13 @@ class KernelsPrediction:
             *(f"Note     {note}" for note in notes),
         ]
 
+    @property
+    def labelled_remarks(self) -> list[str]:
+        """The remarks for HTML, which keeps no columns: a colon stands behind the label of each."""
+        return [": ".join(remark.split(maxsplit=1)) for remark in self.remarks]
+
     def _repr_html_(self) -> str:
-        return html_table(self.title, launch_columns(self.rows), self.remarks)
+        return html_table(self.title, launch_columns(self.rows), self.labelled_remarks)
 
     @property
     def title(self) -> str:

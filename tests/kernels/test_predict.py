@@ -160,6 +160,7 @@ def test_several_devices_stand_beside_each_other(
     assert text.index("2 launches on h200") < text.index("2 launches on a100-sxm-80gb") < text.index("Each device")
     assert "Each launch: time on each device" in text
     assert page.read_text("utf-8").count("<table") == 4
+    assert page.read_text("utf-8").count("<li>Longest: ") == 2
     assert main(["predict", f"{file}:by_device", *devices]) == 0
     text = capsys.readouterr().out
     assert "2 launches on h200" in text and "1 launch on a100-sxm-80gb" in text

@@ -25,7 +25,7 @@ def kernels_html(predictions: Sequence[KernelsPrediction], target: str, made: Ma
             sections.append(_table(launch_columns(prediction.rows)))
         for name, rows in prediction.tuned:
             sections += [f"<h3>Configurations of {escape(name)}</h3>", _table(configuration_columns(rows))]
-        sections.append(items([" ".join(line.split()) for line in prediction.remarks]))
+        sections.append(items(prediction.labelled_remarks))
     return page(f"Tilesight: {target}", sections, made, [("device", prediction.device) for prediction in predictions])
 
 
