@@ -11,6 +11,7 @@ from support import fake_ncu
 from support.fake_ncu import QUERY, VALUES, printed
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.validate.counters.ncu import VARIABLE
+from users_file import DOUBLE
 
 from tilesight.cli.main import main
 
@@ -25,17 +26,9 @@ from tilesight.validate.functions import worker as gpu_process
 from tilesight.validate.functions.compare import QUANTITIES, Compared
 from tilesight.validate.functions.measured import read_measured
 
-FILE = """
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def double(X, Y, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(Y + i, tl.load(X + i, mask=i < n) * 2, mask=i < n)
-
+FILE = (
+    DOUBLE
+    + """
 
 @triton.autotune([triton.Config({"BLOCK": size}) for size in (256, 1024)], key=["n"])
 @triton.jit
@@ -55,6 +48,7 @@ def several():
     tuned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel())
     double[(4,)](y, torch.zeros(4096), x.numel(), BLOCK=1024)
 """
+)
 Run = Callable[..., Any]
 
 

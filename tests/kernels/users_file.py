@@ -1,6 +1,6 @@
 """A file as a user of `predict` might write: launches that are predicted, refused, or never made."""
 
-FILE = """
+DOUBLE = """
 import torch
 import triton
 import triton.language as tl
@@ -10,7 +10,11 @@ import triton.language as tl
 def double(X, Y, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(Y + i, tl.load(X + i, mask=i < n) * 2, mask=i < n)
-
+"""
+"""What each user's file begins with: imports, and a kernel."""
+FILE = (
+    DOUBLE
+    + """
 
 @triton.autotune([triton.Config({"BLOCK": size}) for size in (256, 1024)], key=["n"])
 @triton.heuristics({"EVEN": lambda given: given["n"] % given["BLOCK"] == 0})
@@ -116,3 +120,4 @@ def gathers():
     boxes = TensorDescriptor.from_tensor(x, [1, 64])
     rows_by_descriptor[(1,)](boxes, torch.arange(32, dtype=torch.int32), y, BLOCK=64)
 """
+)
