@@ -12,6 +12,7 @@ import numpy as np
 
 from ..integers import cdiv
 from ..limits import SECTOR_BYTES
+from .lists import Lists
 from .program import ASYNCHRONOUS, Affine, Launch, Loop, Step, Tensor, Tile, TileProgram
 
 ITEMS_AT_ONCE = 1 << 18
@@ -208,11 +209,7 @@ def _tile_bytes(
     """
     zero_bytes = tile.zero_bytes if boxes else 0
     if tile.lists is not None:
-        lists = tile.lists
-        at, until = _value(lists.at, columns, items), _value(lists.until, columns, items)
-        again = _trips(tuple(loop for loop in around if loop.counter not in dict(lists.per)), columns, items)
-        present = _trips(around, columns, items) > 0
-        pieces = np.where(present, again * lists.counts(at, until), 0)
+        pieces = _listed_pieces(tile.lists, around, columns, items)
         return pieces * moved_bytes(tensor, tile.rows, tile.cols) + np.rint(pieces * zero_bytes).astype(np.int64)
     used = {name for name, _ in tile.row} | {name for name, _ in tile.col}
     others = _trips(tuple(loop for loop in around if loop.counter not in used), columns, items)
@@ -226,6 +223,32 @@ def _tile_bytes(
             whole = (cols == tensor.cols) & (tensor.pitch_bytes == tensor.row_bytes)
             total += others * row_count * col_count * np.where(whole, packed, rows * per_row)
     return total
+
+
+def _listed_pieces(lists: Lists, around: tuple[Loop, ...], columns: dict[str, np.ndarray], items: int) -> np.ndarray:
+    """Pieces of a tile over all executions of its step, per item: those of the lists that the loops around come to.
+
+    They need not come to all lists of an item: a loop that is cut in two leaves the rest to the other half.
+    """
+    per = dict(lists.per)
+    moving = tuple(loop for loop in around if loop.counter in per)
+    again = _trips(tuple(loop for loop in around if loop.counter not in per), columns, items)
+
+    def pieces_from(place: np.ndarray, present: np.ndarray, loops: tuple[Loop, ...]) -> np.ndarray:
+        trips, step = np.ones(items, dtype=np.int64), np.ones(items, dtype=np.int64)
+        if loops:
+            loop = loops[0]
+            trips = _value(loop.trips, columns, items)
+            step = per[loop.counter] * _value(loop.step, columns, items)
+            place = place + per[loop.counter] * _value(loop.first, columns, items)
+        if len(loops) < 2 and (step == 1).all():
+            return lists.counts(np.where(present, place, 0), np.where(present, place + np.maximum(trips, 0), 0))
+        total = np.zeros(items, dtype=np.int64)
+        for trip in range(int(trips.max(initial=0))):
+            total += pieces_from(place + step * trip, present & (trip < trips), loops[1:])
+        return total
+
+    return again * pieces_from(_value(lists.at, columns, items), again > 0, moving)
 
 
 def _extents(

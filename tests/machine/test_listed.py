@@ -5,19 +5,19 @@ from dataclasses import replace
 import numpy as np
 from machine.toys import COLS, GPU, TILE_BYTES, TILE_ROWS, launch, run, tensor, tile
 from tilesight.simulator.launch.lists import Lists
-from tilesight.simulator.launch.program import Launch, Loop, Step
+from tilesight.simulator.launch.program import Launch, Loop, Path, Step
 from tilesight.simulator.launch.walk import accesses, tally
 
 TILES = 40
 
 
-def listed(order: list[int], ctas: int) -> Launch:
+def listed(order: list[int], ctas: int, path: Path = "async") -> Launch:
     """CTA c loads tile order[c * n + i] in iteration i, each of them listed."""
     each = len(order) // ctas
     pieces = np.array([(TILE_ROWS * number, 0) for number in order], dtype=np.int64)
     spans = np.array([(place, 1) for place in range(len(order))], dtype=np.int64)
     lists = Lists(spans=spans, pieces=pieces, at="at", until="until", per=(("i", 1),))
-    step = Step(name="load", loads=(replace(tile("X"), lists=lists),))
+    step = Step(name="load", loads=(replace(tile("X", path=path), lists=lists),))
     items = [(0, cta * each, (cta + 1) * each) for cta in range(ctas)]
     body = (Loop(counter="i", trips=each, body=(step,)),)
     return launch(body, (tensor("X", TILES),), items, ("slab", "at", "until"))
@@ -39,6 +39,13 @@ def test_a_list_in_order_is_a_loop() -> None:
     ran, expected = run(one), run(other)
     assert (ran.cycles, ran.fabric_bytes) == (expected.cycles, expected.fabric_bytes)
     assert ran.hbm_read_bytes == expected.hbm_read_bytes == TILES * TILE_BYTES
+
+
+def test_pieces_are_looked_for_in_l1() -> None:
+    """What the SM has just loaded is found there on a path through L1, and on no other."""
+    order = [3, 3, 7, 3, 7, 7, 3, 3]
+    assert run(listed(order, 1, "plain")).l1_hit_bytes == 6 * TILE_BYTES
+    assert run(listed(order, 1)).l1_hit_bytes == 0
 
 
 def test_what_is_listed_twice_is_read_once() -> None:

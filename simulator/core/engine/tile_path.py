@@ -63,8 +63,9 @@ def access_listed(
     memory: Memory, rates: Rates, program: Program, number: int, environment: np.ndarray, slot: int, sm: int,
     time: float, store: bool,
 ) -> float:  # fmt: skip
-    """The same for a tile in pieces, whose origins are listed; nothing of them is looked for in L1."""
+    """The same for a tile in pieces, whose origins are listed."""
     tile = program.tiles[number]
+    through_l1 = tile.through_l1 == 1
     row = col = 0
     at = tile.lists_base + environment[slot, tile.lists_at]
     for term in range(TERMS):
@@ -78,7 +79,7 @@ def access_listed(
     for piece in range(first, first + program.lists[at, 1]):
         arrival = _access_at(
             memory, rates, program, number, environment, slot, sm, time, store,
-            row + program.lists[piece, 0], col + program.lists[piece, 1], False, program.lists[at, 1] > 1,
+            row + program.lists[piece, 0], col + program.lists[piece, 1], through_l1, program.lists[at, 1] > 1,
         )  # fmt: skip
         done = max(done, arrival)
     return done
@@ -105,7 +106,10 @@ def _access_at(
     last_row = first_row if row + rows <= (first_row + 1) * high else (row + rows - 1) // high
     if wide < tensor.row_bytes:
         first_col, last_col = col // wide, (col + width - 1) // wide
-    tag = (slab + first_row * per_row + first_col) * len(program.tensors) + tile.tensor
+    # L1 tells extents apart by where they begin, also those of one granule.
+    slab_row = environment[slot, tile.slab] * tensor.rows + row
+    start = slab_row * (_in_sectors(tensor.row_bytes) // SECTOR_BYTES) + col // SECTOR_BYTES
+    tag = start * len(program.tensors) + tile.tensor
     if through_l1 and look_up(memory.l1, rates.l1_curve, rates.l1_bytes, tag, total, sm, store):
         memory.counter[L1_HIT] += total
         return time + rates.l1_latency

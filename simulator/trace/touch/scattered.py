@@ -27,6 +27,9 @@ from .uses import Uneven, Use
 At = tuple[int, ...]
 Keys = dict[At, list[Array]]
 """What one sort of accesses touches, by iteration: for each CTA and sector one int64, sectors in the lower bits."""
+MOST_SECTORS = 1 << 24
+"""Sectors of all accesses that are sorted at most: 128 MiB of keys, and a few times that while they are; of rows that
+are gathered many make one piece."""
 SECTOR_BITS = 33
 """Twice the sectors of 128 GiB, half of them for what would lie in front of a tensor; the bits above number lists."""
 
@@ -57,7 +60,7 @@ def scattered_uses(
 
     def note(place: int, at: At, first: int, addresses: Array, active: Array) -> None:
         nonlocal total
-        if place not in places or total > MOST_PIECES or not active.any():
+        if place not in places or total > MOST_SECTORS or not active.any():
             return
         instruction = subject.flow.instructions[place]
         storage = subject.memory.number_of(int(addresses[active].flat[0]))
@@ -69,9 +72,11 @@ def scattered_uses(
         made[key][at].append(touched)
 
     every_access(subject, found, one, members, trips, doubts, note)
-    if total > MOST_PIECES or any(len(members) * prod(_sizes(keys)) >> 63 - SECTOR_BITS for keys in made.values()):
+    if total > MOST_SECTORS or any(len(members) * prod(_sizes(keys)) >> 63 - SECTOR_BITS for keys in made.values()):
         return None
-    return [_use(subject, key, keys, len(members), prologues) for key, keys in made.items()]
+    uses = [_use(subject, key, keys, len(members), prologues) for key, keys in made.items()]
+    pieces = sum(len(listing.starts) for use in uses for listing in use.listings)
+    return uses if pieces <= MOST_PIECES else None
 
 
 def _begin(subject: Subject, storage: int) -> int:
