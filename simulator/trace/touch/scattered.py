@@ -17,6 +17,7 @@ from ..cta.given import Subject
 from ..cta.kinds import width_of
 from ..cta.one_cta import OneCta, Position, blocks_of
 from ..cta.sites import Slice
+from ..paths import OUTSIDE
 from ..values import Array
 from .footprints import Rectangle
 from .listing import MOST_PIECES, MOST_RECTANGLES, Listing
@@ -72,9 +73,10 @@ def scattered_uses(
         made[key][at].append(touched)
 
     every_access(subject, found, one, members, trips, doubts, note)
-    if total > MOST_SECTORS or any(len(members) * prod(_sizes(keys)) >> 63 - SECTOR_BITS for keys in made.values()):
+    sizes = {key: _sizes(keys, key.part, one, trips) for key, keys in made.items()}
+    if total > MOST_SECTORS or any(len(members) * prod(each) >> 63 - SECTOR_BITS for each in sizes.values()):
         return None
-    uses = [_use(subject, key, keys, len(members), prologues) for key, keys in made.items()]
+    uses = [_use(subject, key, keys, sizes[key], len(members), prologues) for key, keys in made.items()]
     pieces = sum(len(listing.starts) for use in uses for listing in use.listings)
     return uses if pieces <= MOST_PIECES else None
 
@@ -86,9 +88,14 @@ def _begin(subject: Subject, storage: int) -> int:
     return (first - (1 << SECTOR_BITS - 1)) * SECTOR_BYTES
 
 
-def _sizes(keys: Keys) -> At:
-    """Iterations of each loop around."""
-    return tuple(max(along) + 1 for along in zip(*keys, strict=True))
+def _sizes(keys: Keys, part: Part, one: OneCta, trips: Mapping[int, Array]) -> At:
+    """Iterations of each loop around: of the CTA that makes most, also those in which nothing is touched."""
+    region, lengths = part[0], []
+    while region != OUTSIDE:
+        lengths.insert(0, int(trips[region].max()) if region in trips else 0)
+        region = one.ways.regions[region].parent
+    seen = (max(along) + 1 for along in zip(*keys, strict=True))
+    return tuple(max(pair) for pair in zip(seen, lengths, strict=True))
 
 
 def _parts_of(found: Slice, one: OneCta) -> dict[int, Part]:
@@ -132,9 +139,8 @@ def _changes(keys: Array) -> Array:
 _SECTOR = (1 << SECTOR_BITS) - 1
 
 
-def _use(subject: Subject, key: Sort, keys: Keys, ctas: int, prologues: Mapping[Sort, Prologue]) -> Use:
-    """The use of a sort: lists of what each CTA touches in each iteration."""
-    sizes = _sizes(keys)
+def _use(subject: Subject, key: Sort, keys: Keys, sizes: At, ctas: int, prologues: Mapping[Sort, Prologue]) -> Use:
+    """The use of a sort: lists of what each CTA touches in each iteration. Args: sizes: iterations of each loop."""
     lists = prod(sizes)
     parts = []
     for at, touched in keys.items():
