@@ -48,6 +48,42 @@ def test_pieces_are_looked_for_in_l1() -> None:
     assert run(listed(order, 1)).l1_hit_bytes == 0
 
 
+def test_pieces_of_one_granule_are_told_apart_in_l1() -> None:
+    """Two halves of a row are one granule: the first is not found where the second is looked for."""
+    pieces = np.array([(0, 0), (0, COLS // 2), (0, 0), (0, COLS // 2)], dtype=np.int64)
+    spans = np.array([(number, 1) for number in range(4)], dtype=np.int64)
+    lists = Lists(spans=spans, pieces=pieces, at="at", until="until", per=(("i", 1),))
+    half = replace(tile("X", path="plain"), rows=1, cols=COLS // 2, lists=lists)
+    body = (Loop(counter="i", trips=4, body=(Step(name="load", loads=(half,)),)),)
+    made = launch(body, (tensor("X", TILES),), [(0, 0, 4)], ("slab", "at", "until"))
+    assert run(made).l1_hit_bytes == 2 * COLS
+
+
+def test_a_loop_that_is_cut_goes_through_each_list_once() -> None:
+    """Twice three iterations of a round, the second three in a loop of their own: six lists, as accesses say."""
+    order = [3, 1, 7, 4, 2, 6]
+    whole = listed([*order, *order], 2)
+    (loop,) = whole.program.body
+    assert isinstance(loop, Loop)
+    halves = (replace(loop, trips=2), replace(loop, trips=4, first=2))
+    cut = replace(whole, program=replace(whole.program, body=halves))
+    read = sum(access.rows for item in range(2) for access in accesses(cut.program, item))
+    assert read == 12 * TILE_ROWS
+    assert tally(cut.program).load_bytes == tally(whole.program).load_bytes == {"X": 12 * TILE_BYTES}
+
+
+def test_a_loop_that_is_cut_goes_through_each_list_once_in_every_round() -> None:
+    """Lists of two loops, one in the other: 2 rounds of 3, of which each half of the inner loop takes its own."""
+    pieces = np.array([(TILE_ROWS * number, 0) for number in range(9)], dtype=np.int64)
+    spans = np.array([(0, 1), (1, 2), (3, 1), (4, 1), (5, 3), (8, 1)], dtype=np.int64)
+    lists = Lists(spans=spans, pieces=pieces, at="at", until="until", per=(("o", 3), ("i", 1)))
+    step = Step(name="load", loads=(replace(tile("X"), lists=lists),))
+    halves = tuple(Loop(counter="i", trips=trips, first=first, body=(step,)) for first, trips in ((0, 1), (1, 2)))
+    body = (Loop(counter="o", trips=2, body=halves),)
+    made = launch(body, (tensor("X", TILES),), [(0, 0, 6)], ("slab", "at", "until"))
+    assert tally(made.program).load_bytes == {"X": 9 * TILE_BYTES}
+
+
 def test_what_is_listed_twice_is_read_once() -> None:
     """From HBM; into the SM both times."""
     one = listed([3, 3, 7, 3, 7, 7, 3, 3], 2)

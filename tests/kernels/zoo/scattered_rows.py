@@ -29,6 +29,18 @@ def gathered_masks(IDS, X, Z, count, D: tl.constexpr, R: tl.constexpr):
     tl.store(Z + row[:, None] * D + c[None, :], total, mask=(row > 8)[:, None])
 
 
+@triton.jit
+def gathered_pairs(IDS, X, Y, Q, Z, length, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    r, c, d = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, D)
+    q = tl.load(Q + r[:, None] * D + d[None, :])
+    total = tl.zeros((BM, D), tl.float32)
+    for first in range(0, length, BN):
+        row = tl.load(IDS + tl.program_id(0) * length + first + c)
+        p = tl.dot(q, tl.trans(tl.load(X + row[:, None] * D + d[None, :])))
+        total = tl.dot(p.to(tl.float16), tl.load(Y + row[:, None] * D + d[None, :]), total)
+    tl.store(Z + (tl.program_id(0) * BM + r[:, None]) * D + d[None, :], total)
+
+
 CASES = {
     "embedding_rows_of_many_ctas": case_of(
         embedding_rows, (CTAS,), whole(drawn(300, 190, seed=10)), half(300, 64), half(190, 64), 190, D=64, R=4
@@ -40,6 +52,10 @@ CASES = {
     "gathered_product_of_many_ctas": case_of(
         gathered_product, (CTAS,), whole(drawn(900, CTAS * 16, seed=12)), half(900, 160), half(160, 32),
         single(CTAS * 16, 32), 160, BM=16, BN=32, BK=32,
+    ),
+    "gathered_pairs_of_many_ctas": case_of(
+        gathered_pairs, (CTAS,), whole(drawn(500, CTAS * 160, seed=14)), half(500, 64), half(500, 64), half(16, 64),
+        single(CTAS * 16, 64), 160, BM=16, BN=32, D=64, num_stages=2,
     ),
     "gathered_masks_of_many_ctas": case_of(
         gathered_masks, (CTAS,), whole(drawn(40, CTAS * 8, seed=13)), single(64, 32), single(40, 32), 3, D=32, R=8
