@@ -248,7 +248,8 @@ def _listed_pieces(lists: Lists, around: tuple[Loop, ...], columns: dict[str, np
             total += pieces_from(place + step * trip, present & (trip < trips), loops[1:])
         return total
 
-    return again * pieces_from(_value(lists.at, columns, items), again > 0, moving)
+    total: np.ndarray = again * pieces_from(_value(lists.at, columns, items), again > 0, moving)
+    return total
 
 
 def _extents(

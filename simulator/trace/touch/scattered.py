@@ -90,7 +90,8 @@ def _begin(subject: Subject, storage: int) -> int:
 
 def _sizes(keys: Keys, part: Part, one: OneCta, trips: Mapping[int, Array]) -> At:
     """Iterations of each loop around: of the CTA that makes most, also those in which nothing is touched."""
-    region, lengths = part[0], []
+    region = part[0]
+    lengths: list[int] = []
     while region != OUTSIDE:
         lengths.insert(0, int(trips[region].max()) if region in trips else 0)
         region = one.ways.regions[region].parent
