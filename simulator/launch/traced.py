@@ -3,8 +3,9 @@
 CTAs that go the same way, and take part in the same accesses, are a class; one of them is followed for all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,7 @@ class TracedCode:
         in_l1: place of a load in the code -> share of its bytes that L1 serves;
         issued: float64 (instructions of the code,), how often all CTAs of the class issue each.
         box_bytes: place of a copy by TMA -> what the CTA moves there each time [B].
+        loads: place of a load -> what it does to the threads that are followed, where given data tell addresses.
     """
 
     cta: int
@@ -46,3 +48,4 @@ class TracedCode:
     in_l1: Mapping[int, float]
     issued: np.ndarray = field(repr=False, compare=False)
     box_bytes: Mapping[int, float] = field(default_factory=dict)
+    loads: Mapping[int, Callable[[Any, np.ndarray], None]] = field(default_factory=dict, repr=False, compare=False)

@@ -18,6 +18,7 @@ from ..launch.program import Launch
 from ..launch.traced import TracedCode
 from ..sass.flow import Flow, flow_of
 from ..trace.executions import paths as followed_blocks
+from ..trace.operands import Step
 from ..trace.paths import CtaPaths, find_paths
 from .instructions import lower_code
 from .l1_hits import Spilled, find_spilled, spilled_by_phase
@@ -102,6 +103,7 @@ def make_code_table(
     capability: int,
     sm_numbers: SmNumbers,
     ctas: Sequence[int] = (),
+    loads: Mapping[int, Step] | None = None,
 ) -> tuple[np.ndarray, Counter[str]]:
     """What each instruction of a launch is, takes and waits for, with loads that all come from L2.
 
@@ -116,7 +118,7 @@ def make_code_table(
         constants: as in `program.Code`.
         capability: of the architecture, e.g. 90.
         sm_numbers: of its SMs.
-        ctas: as in `lane_addresses.with_lane_addresses`.
+        ctas, loads: as in `lane_addresses.with_lane_addresses`.
 
     Returns:
         (records of `core.sm.instruction`, opcodes without a rule -> how often they stand in the code).
@@ -127,7 +129,7 @@ def make_code_table(
     lowered, unknown = lower_code(paths.flow.instructions, capability, sm_numbers)
     code = code_table(lowered)
     # What lanes touch; copies that nobody makes are no copies from here on.
-    code = with_lane_addresses(code, launch, paths, constants, sm_numbers, ctas)
+    code = with_lane_addresses(code, launch, paths, constants, sm_numbers, ctas, loads)
     # Who copies for its CTA, on which mbarriers, and how many of the copies that are left.
     code = with_leaders(code, paths)
     code = with_channels(code, launch, paths)
@@ -153,7 +155,7 @@ def _follow_traced(
     }
     constants = launch.resources.code.constants
     code, unknown = make_code_table(
-        launch, paths, attributions, traced.executed, constants, capability, sm_numbers, traced.like
+        launch, paths, attributions, traced.executed, constants, capability, sm_numbers, traced.like, traced.loads
     )
     for place, share in traced.in_l1.items():
         row = code[place]  # a view: what is set here is set in the table

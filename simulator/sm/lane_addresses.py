@@ -17,6 +17,7 @@ from ..launch.program import Launch
 from ..limits import LINE_SECTORS, SECTOR_BYTES, WARP_THREADS
 from ..trace.accesses import Access, accesses
 from ..trace.executions import special_registers
+from ..trace.operands import Step
 from ..trace.paths import OUTSIDE, CtaPaths
 
 LOOKED_AT, APART = 16, 0.6180339887
@@ -33,6 +34,7 @@ def with_lane_addresses(
     constants: Mapping[int, int],
     sm_numbers: SmNumbers,
     ctas: Sequence[int] = (),
+    loads: Mapping[int, Step] | None = None,
 ) -> np.ndarray:
     """The code with lines, sectors and bank conflicts of its memory instructions.
 
@@ -43,18 +45,19 @@ def with_lane_addresses(
         constants: as in `program.Code`.
         sm_numbers: of the SM that runs it.
         ctas: that all go the same ways, and take part in the same copies; some of the whole grid where none are named.
+        loads: as in `trace.accesses.accesses`.
     """
     code = code.copy()
     least = sm_numbers.lsu_interval_cycles
     spread = np.unique((np.arange(LOOKED_AT) * APART % 1.0 * launch.cta_count).astype(np.int64))
     special = special_registers(launch.grid, np.array(ctas) if ctas else spread, launch.warps_per_cta)
     region_of = paths.first_regions()
-    known = accesses(paths.flow, _blocks_of_warps(paths, 1), constants, special)
+    known = accesses(paths.flow, _blocks_of_warps(paths, 1), constants, special, loads)
     # What does not run in the first iteration of an innermost loop, or runs ahead there, may in others.
     inside = {place for place, region in region_of.items() if region != OUTSIDE and paths.regions[region].leaf}
     idle = {place for place, access in known.items() if not access.lanes and code[place]["kind"] in COPIES}
     if idle & inside:
-        again = accesses(paths.flow, _blocks_of_warps(paths, 2), constants, special)
+        again = accesses(paths.flow, _blocks_of_warps(paths, 2), constants, special, loads)
         idle -= {place for place in inside if place not in again or again[place].lanes}
     code["kind"][list(idle)] = sm.PLAIN
     for place, access in known.items():

@@ -3,7 +3,7 @@
 The code computes the addresses: each block that a warp runs is gone through in the warp's order, once or the first two
 times, with the launch's own arguments; tensors begin at multiples of what matters.
 So what stands in a loop is seen in its first iterations, what stands behind it as if there had been no others, and
-lanes of a warp that go apart all run both sides. Addresses that depend on data are not known.
+lanes of a warp that go apart all run both sides. Addresses that depend on data are known where the data are.
 """
 
 import re
@@ -19,7 +19,7 @@ from ..sass.flow import Flow
 from ..sass.registers import written
 from .deciding import COPY as COPY
 from .deciding import names_of, slice_of
-from .operands import Threads, address_of, number_of, pair_of, predicate_of
+from .operands import Step, Threads, address_of, number_of, pair_of, predicate_of
 from .threads import step_of
 from .values import TRUE, UNKNOWN, Array, Value, both
 
@@ -65,7 +65,11 @@ class Access:
 
 
 def accesses(
-    flow: Flow, paths: Sequence[Sequence[int]], constants: Mapping[int, int], special: Mapping[str, Value]
+    flow: Flow,
+    paths: Sequence[Sequence[int]],
+    constants: Mapping[int, int],
+    special: Mapping[str, Value],
+    loads: Mapping[int, Step] | None = None,
 ) -> dict[int, Access]:
     """Follow the warps of some CTAs, all of which have the same control paths.
 
@@ -74,6 +78,7 @@ def accesses(
         constants: address in constant bank 0 [B] -> 32-bit word; arguments that are missing are taken for pointers,
             each to a tensor of its own, all else for 0.
         special: registers by name, as in `Threads`.
+        loads: place of a load -> what it does to the threads, where what it returns may be known (`memory`).
 
     Returns:
         Place in the code -> what is touched there; places whose addresses are not known are missing.
@@ -96,6 +101,9 @@ def accesses(
                     seen[place].append(lanes)
                     if lanes and _stays_in_l1(flow.instructions[place]):
                         loaded[place] = _sectors(*lanes)
+                    if loads and place in loads:
+                        loads[place](threads, TRUE[0])
+                        continue
                     for name in written(flow.instructions[place]):
                         threads.registers[name] = UNKNOWN
                 else:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..sass.decode import Instruction
+from ..sass.flow import Flow
 from ..sass.registers import written
-from .accesses import bytes_of, global_address_of
+from .accesses import LOADS, bytes_of, global_address_of
 from .operands import Step, Threads, address_of, predicate_of
 from .shared_accesses import copied
 from .threads import step_of
@@ -115,6 +116,12 @@ def load_of_memory(instruction: Instruction, memory: Memory) -> Step:
             threads.registers[name] = merged(taking, value, threads.registers.get(name, UNSET))
 
     return step
+
+
+def loads_of_memory(flow: Flow, memory: Memory) -> dict[int, Step]:
+    """Place of each load from global memory -> what it does to the threads; none where no storage has values."""
+    loads = {place: one for place, one in enumerate(flow.instructions) if one.family in LOADS}
+    return {place: load_of_memory(one, memory) for place, one in loads.items()} if memory.has_values else {}
 
 
 def copy_of_memory(instruction: Instruction, memory: Memory) -> Step:

@@ -1,6 +1,7 @@
 """What the code does not tell by itself, and how it is settled: or refused, in one line that names line and tensor.
 
-Branches on computed values go both ways, by different lanes: both sides run, as in a warp whose lanes disagree.
+Branches on computed values go both ways, by different lanes: both sides run, as in a warp whose lanes disagree;
+but the slow path of an exact division or root is not taken.
 Code that tries an atomic again until it succeeds does so at once.
 What depends on whole numbers in memory that were not given is refused: they are an index, a length or a flag.
 """
@@ -15,6 +16,7 @@ from ..operands import Threads
 from ..values import Array
 from .given import Refused, Subject
 from .kinds import LOADS, is_atomic
+from .slow_paths import skips_slow_path
 from .waiting import Waiting, find_waiting
 
 
@@ -46,6 +48,11 @@ class Doubts:
         flow = self._subject.flow
         place = flow.blocks[block].stop - 1
         instruction = flow.instructions[place]
+        skips = skips_slow_path(flow, block)
+        if skips is not None:
+            text = "divides, or takes a root, exactly: the path for the smallest and largest values is left out"
+            self.notes[f"{self._subject.place_text(place)} {text}"] = None
+            return np.where(known, holds, skips)
         loop = flow.loop_of(block)
         self._refuse_waiting(loop, self._origins_of(place, read(instruction)))
         self.refuse_unknown(place, read(instruction), f"{instruction.family} depends on")

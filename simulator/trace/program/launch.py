@@ -15,7 +15,8 @@ from ..cta.given import Called, Refused, Subject
 from ..cta.knowable import find_unknown
 from ..cta.sites import find_slice
 from ..cta.survey import survey
-from ..memory import Memory, Storage
+from ..memory import Memory, Storage, loads_of_memory
+from ..operands import Step as Effect
 from ..touch.classes import OneWay, classes_of
 from ..touch.footprints import rectangles_of
 from ..touch.uses import Use
@@ -164,6 +165,7 @@ def _pieces(use: Use, way: OneWay, storages: dict[int, Storage]) -> list[Piece]:
 
 def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows], tensors: dict[int, Tensor]) -> Launch:
     called = traced.called
+    loads = loads_of_memory(traced.ways[0].one.ways.flow, Memory(called.storages))
     variables = Variables(called.ctas)
 
     def tiles(use: Use, counters: tuple[str, ...], members: Array) -> list[Tile]:
@@ -202,11 +204,11 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
         program=program,
         resources=called.resources,
         dtype=dtype_of(traced.ways[0].one.ways),
-        traced=tuple(_code(way, phases) for way, phases in zip(traced.ways, nest.phases, strict=True)),
+        traced=tuple(_code(way, phases, loads) for way, phases in zip(traced.ways, nest.phases, strict=True)),
     )
 
 
-def _code(way: OneWay, phases: list) -> TracedCode:  # type: ignore[type-arg]
+def _code(way: OneWay, phases: list, loads: Mapping[int, Effect]) -> TracedCode:  # type: ignore[type-arg]
     members = np.concatenate([kind.members for kind in way.masked])
     like = np.unique(members[(np.arange(LIKE) * 0.6180339887 % 1.0 * len(members)).astype(np.int64)])
     named: dict[tuple[int, int], tuple[str, ...]] = {}
@@ -221,6 +223,7 @@ def _code(way: OneWay, phases: list) -> TracedCode:  # type: ignore[type-arg]
         in_l1=way.in_l1,
         box_bytes=_box_bytes(way),
         issued=way.issued,
+        loads=loads,
     )
 
 
