@@ -8,6 +8,7 @@ from launching import CASES, Case
 ROUNDS = {
     1: ("rows", "losses", "recurrent", "attention", "matrices", "calibration"),
     2: ("second_round.rows", "second_round.recurrent", "second_round.attention", "second_round.matrices"),
+    3: tuple(f"third_round.{name}" for name in ("rows", "sampling", "recurrent", "attention", "matrices", "experts")),
 }
 """Modules that enter the cases of a round."""
 
