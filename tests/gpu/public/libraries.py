@@ -8,9 +8,8 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from triton.language.extra import libdevice as tldevice
-
 from launching import absent, folder_of, library
+from triton.language.extra import libdevice as tldevice
 
 
 def liger(name: str) -> Any:
@@ -51,7 +50,9 @@ def unsloth(name: str) -> Any:
     absent("transformers.models.llama.modeling_llama", LlamaRMSNorm=object)
     absent("unsloth_zoo.patching_utils", "unsloth_zoo.loss_utils", "unsloth_zoo.temporary_patches")
     absent("unsloth_zoo.temporary_patches.common", torch_compile=_as_is)
-    return library(f"unsloth.kernels.{name}", "unsloth", "unsloth.kernels", "unsloth_zoo")
+    found = library(f"unsloth.kernels.{name}", "unsloth", "unsloth.kernels", "unsloth_zoo")
+    vars(sys.modules["unsloth"])["DEVICE_TYPE"] = "cuda"
+    return found
 
 
 def bitsandbytes(name: str) -> Any:
@@ -94,10 +95,12 @@ def sglang_kernels(path: str) -> Any:
     """A module of sglang.kernels.ops, where later versions keep their kernels."""
     absent("sglang.srt.utils", is_hip=_no, is_cuda=_yes, is_npu=_no, is_xpu=_no, is_cpu=_no, is_musa=_no)
     absent("sglang.srt.utils.custom_op", register_custom_op=_as_is)
-    absent("sglang.srt.environ", envs=_Off())
+    absent("sglang.srt.environ", envs=_Settings())
+    absent("sglang.srt.utils.patch_torch", register_fake_if_exists=_as_is)
     absent("sglang.kernels.kernel_api_logging", debug_kernel_api=_as_is)
     absent("sglang.kernels.jit.utils", is_arch_support_pdl=_no, cache_once=_as_is)
-    absent("sglang.kernels.registry", "sglang.kernels.spec", "sglang.kernels.selector", "sglang.kernels.fused_op")
+    absent("sglang.kernels.spec", KernelBackend=_Off())
+    absent("sglang.kernels.registry", "sglang.kernels.selector", "sglang.kernels.fused_op")
     absent("sglang.srt.runtime_context")
     return _bare(f"sglang.kernels.ops.{path}")
 
@@ -105,7 +108,8 @@ def sglang_kernels(path: str) -> Any:
 def vllm(path: str) -> Any:
     """A module of vllm, which is told that it runs on an NVIDIA GPU of 132 SMs."""
     sys.modules.setdefault("vllm.envs", _Switches("vllm.envs"))
-    absent("vllm.logger", "vllm.utils.torch_utils", "vllm.utils.nccl", "vllm.sampling_params")
+    absent("vllm.logger", init_logger=lambda *_: _Off())
+    absent("vllm.utils.torch_utils", "vllm.utils.nccl", "vllm.sampling_params")
     absent("vllm.triton_utils", tl=tl, triton=triton, tldevice=tldevice, HAS_TRITON=True, use_tensor_descriptor=_no)
     absent("vllm.v1.attention.backends.utils", NULL_BLOCK_ID=0, PAD_SLOT_ID=-1)
     absent("vllm.platforms.interface", DeviceCapability=object)
@@ -115,6 +119,15 @@ def vllm(path: str) -> Any:
     absent("vllm.utils.platform_utils", num_compute_units=lambda *_: 132)
     absent("vllm.utils.mem_utils", get_max_shared_memory_bytes=lambda *_: 232448)
     return _bare(f"vllm.{path}")
+
+
+def triton_kernels(path: str) -> Any:
+    """A module of triton_kernels, of the copy that vllm brings."""
+    library("vllm")
+    package = ModuleType("triton_kernels")
+    package.__path__ = [folder_of("vllm.third_party.triton_kernels")]
+    sys.modules.setdefault("triton_kernels", package)
+    return library(f"triton_kernels.{path}", "triton_kernels")
 
 
 def flag_gems(path: str) -> Any:
@@ -161,6 +174,15 @@ class _Off:
         if name.startswith("__"):
             raise AttributeError(name)
         return _no
+
+
+class _Settings:
+    """Settings of an environment: none is set, which `get` of each says."""
+
+    def __getattr__(self, name: str) -> _Off:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Off(get=_no)
 
 
 class _Switches(ModuleType):

@@ -1,34 +1,12 @@
 """Third round: attention backward, paged, sparse, latent and in other forms; sums over exponents shaped like it."""
 
 import torch
-from launching import Body, absent, in_round, library
-from libraries import fla, flag_gems, fskernels, lmdeploy, plain, sglang_kernels, unsloth, vllm
-from made import bf16, bounds, fp8, fp16, fp32, given, permuted, seeded
+from launching import Body, in_round
+from libraries import fla, flag_gems, lmdeploy, plain, unsloth, vllm
+from made import bf16, bounds, fp8, fp16, fp32, given, permuted, some_of
 
 case = in_round(3)
-
 LENGTHS = [3000, 700, 5120, 64, 2047, 6001, 1500, 4096]
-
-
-def _sparse(rows: int, most: int, count: int, seed: int) -> torch.Tensor:
-    """For each row `count` of the first `most` numbers, in order, none twice."""
-    order = torch.rand(rows, most, generator=torch.Generator().manual_seed(seed)).argsort(1)[:, :count]
-    return order.sort(1).values.to(torch.int32)
-
-
-@case("fla.attention_backward", "attention backward")
-def fla_backward(device: str) -> Body:
-    op = fla("ops.attn.parallel").parallel_attn_bwd
-    q, o, do = (bf16(device, 1, 4096, 32, 128) for _ in range(3))
-    k, v, lse = bf16(device, 1, 4096, 8, 128), bf16(device, 1, 4096, 8, 128), fp32(device, 1, 4096, 32)
-    return lambda: op(q, k, v, o, None, lse, do, scale=0.088)
-
-
-@case("fla.nsa_compression", "attention")
-def nsa_compression(device: str) -> Body:
-    op = fla("ops.nsa.compression").parallel_nsa_compression_fwd
-    q, k, v = bf16(device, 1, 8192, 64, 128), bf16(device, 1, 128, 4, 128), bf16(device, 1, 128, 4, 128)
-    return lambda: op(q, k, v, 8192, 64, 0.088)
 
 
 @case("fla.parallax", "attention")
@@ -37,30 +15,6 @@ def parallax(device: str) -> Body:
     q, r = bf16(device, 1, 4096, 16, 64), bf16(device, 1, 4096, 16, 64)
     k, v = bf16(device, 1, 4096, 16, 64), bf16(device, 1, 4096, 16, 64)
     return lambda: op(q, r, k, v, 0.125)
-
-
-@case("fla.wall_attention", "attention")
-def wall(device: str) -> Body:
-    op = fla("ops.wall_attn.parallel").parallel_wall_attn_fwd
-    q, k, v = (bf16(device, 1, 4096, 16, 64) for _ in range(3))
-    g = -fp32(device, 1, 4096, 16, 64).abs()
-    return lambda: op(q, k, v, g, None, 0.125)
-
-
-@case("fla.deltaformer", "attention")
-def deltaformer(device: str) -> Body:
-    absent("fla.layers", "fla.layers.utils")
-    op = fla("ops.deltaformer.parallel").parallel_deltaformer_chunk_fwd
-    q, k, v, u = bf16(device, 4096, 16, 64), bf16(device, 4096, 16, 64), bf16(device, 4096, 16, 64), bf16(device, 4096, 16, 64)
-    beta = bf16(device, 4096, 16)
-    return lambda: op(q, k, v, u, 0.125, beta)
-
-
-@case("fla.rebased", "linear attention")
-def rebased(device: str) -> Body:
-    op = fla("ops.rebased.parallel")
-    q, k, v = bf16(device, 4, 16, 4096, 16), bf16(device, 4, 16, 4096, 16), bf16(device, 4, 16, 4096, 64)
-    return lambda: op.ParallelBasedFunction.apply(q, k, v, 0.25)
 
 
 @case("flashnn.flash_attention", "attention")
@@ -91,20 +45,6 @@ def lmdeploy_index(device: str) -> Body:
     return lambda: op(q, qs, k, ks, starts, lengths, table, 1024, 8192, True)
 
 
-@case("lmdeploy.paged_decode_int8", "decode")
-def lmdeploy_decode_int8(device: str) -> Body:
-    op = lmdeploy("pagedattention").flash_attn_with_kvcache
-    batch, page, pages = 64, 64, 6144 // 64
-    q = bf16(device, batch, 32, 128)
-    k, v = (torch.randint(0, 256, (batch * pages, page, 8, 128), device=device, dtype=torch.uint8) for _ in range(2))
-    ks, vs = bf16(device, batch * pages, page, 8, 2), bf16(device, batch * pages, page, 8, 2)
-    lengths = given(device, torch.tensor(LENGTHS * 8, dtype=torch.int32))
-    table = given(device, permuted(batch * pages, batch, pages, seed=113))
-    return lambda: op(
-        q, k, v, lengths, table, max_seqlen_q=1, k_scales_zeros=ks, v_scales_zeros=vs, quant_policy=8
-    )
-
-
 @case("vllm.prefix_prefill", "attention")
 def vllm_prefix(device: str) -> Body:
     op = vllm("v1.attention.ops.prefix_prefill").context_attention_fwd
@@ -115,9 +55,7 @@ def vllm_prefix(device: str) -> Body:
     table, starts = given(device, permuted(4 * pages, 4, pages, seed=114)), given(device, bounds(new))
     lengths = given(device, torch.tensor([a + b for a, b in zip(new, before, strict=True)], dtype=torch.int32))
     one = fp32(device, 1)
-    return lambda: op(
-        q, k, v, o, "auto", cached, values, table, starts, lengths, 8192, 1024, one, one, sm_scale=0.088
-    )
+    return lambda: op(q, k, v, o, "auto", cached, values, table, starts, lengths, 8192, 1024, one, one, sm_scale=0.088)
 
 
 @case("vllm.minimax_sparse", "attention")
@@ -125,19 +63,11 @@ def vllm_minimax(device: str) -> Body:
     op = vllm("models.minimax_m3.common.ops.sparse_attn").minimax_m3_sparse_attn
     length, top = 4096, 16
     q, o, kv = bf16(device, length, 64, 128), bf16(device, length, 64, 128), bf16(device, 128, 4, 128, 256)
-    chosen = torch.stack([_sparse(length, 32, top, 115 + head) for head in range(4)])
+    chosen = torch.stack([some_of(32, top, length, 115 + head) for head in range(4)])
     chosen = chosen.minimum(torch.arange(length, dtype=torch.int32)[None, :, None] // 128)
     table, chosen = given(device, permuted(128, 128, seed=119)[None, :32].clone()), given(device, chosen)
     starts, total, none = (given(device, torch.tensor(x, dtype=torch.int32)) for x in ([0, length], [length], [0]))
     return lambda: op(q, kv, chosen, table, starts, total, none, length, 4, 0.088, o)
-
-
-@case("flag_gems.sparse_mla", "attention")
-def gems_sparse_mla(device: str) -> Body:
-    op = flag_gems("fused.DSA.sparse_mla").triton_sparse_mla_fwd_interface
-    q, kv = bf16(device, 1, 512, 128, 576), bf16(device, 1, 16384, 1, 576)
-    chosen = given(device, _sparse(512, 15872, 2048, 120)[None, :, None].contiguous())
-    return lambda: op(q, kv, chosen)
 
 
 @case("flag_gems.flash_mla", "decode")
@@ -154,24 +84,6 @@ def gems_flash_mla(device: str) -> Body:
     )  # fmt: skip
 
 
-@case("flag_gems.sparse_attention", "attention")
-def gems_sparse(device: str) -> Body:
-    op = flag_gems("fused.sparse_attention").sparse_attn_triton
-    q, kv, sink = bf16(device, 1, 1024, 64, 512), bf16(device, 1, 4096, 512), fp32(device, 64)
-    chosen = given(device, _sparse(1024, 4096, 640, 122)[None].contiguous())
-    return lambda: op(q, kv, sink, chosen, 512**-0.5)
-
-
-@case("sglang.sparse_diffusion", "attention")
-def sglang_sparse(device: str) -> Body:
-    op = sglang_kernels("diffusion.attention.sparse_linear_attn_triton")._attn_fwd
-    q, k, v, o = (bf16(device, 1, 12, 16384, 128) for _ in range(4))
-    chosen, lse = given(device, _sparse(12 * 256, 256, 32, 123)), fp32(device, 12, 16384)
-    return lambda: op[(256, 12)](
-        q, k, v, 0.088, 32, chosen, lse, o, 16384, 256, 128, 64, 64, num_warps=4, num_stages=3
-    )
-
-
 @case("unsloth.large_head_backward", "attention backward")
 def unsloth_backward(device: str) -> Body:
     op = unsloth("large_head_attention")._bwd_impl
@@ -185,7 +97,7 @@ def unsloth_backward(device: str) -> Body:
 @case("late_interaction.maxsim", "matmul")
 def maxsim(device: str) -> Body:
     op = plain("late_interaction_kernels.forward")._run_forward
-    q, d = fp16(device, 32, 32, 128), fp16(device, 4096, 512, 128)
+    q, d = fp16(device, 32, 32, 128), fp16(device, 2048, 512, 128)
     return lambda: op(q, d, None, None, True)
 
 
@@ -194,30 +106,3 @@ def sinkhorn(device: str) -> Body:
     op = plain("flash_sinkhorn.kernels.sinkhorn_flashstyle_sqeuclid").flashsinkhorn_lse
     x, y, bias = fp32(device, 32768, 64), fp32(device, 32768, 64), fp32(device, 32768)
     return lambda: op(x, y, bias, 0.1)
-
-
-@case("memeff.clip_backward", "matmul")
-def clip_backward(device: str) -> Body:
-    op = plain("memeff.clip_loss").clip_fa_grad_kernel
-    a, b, da = fp32(device, 16384, 512), fp32(device, 16384, 512), fp32(device, 16384, 512)
-    own, other, warmth, grad = fp32(device, 16384).abs(), fp32(device, 16384).abs(), fp32(device, 1), fp32(device, 1)
-    return lambda: op[(512,)](
-        a, b, own, other, da, warmth, grad, 16384, 16384, BIDIR=True, BLOCK_SIZE_I=32, BLOCK_SIZE_J=64, D_POW2=512,
-        D_MODEL=512, INPUT_PRECISION="tf32", num_warps=8, num_stages=2,
-    )  # fmt: skip
-
-
-@case("fskernels.gqa_fp8", "decode")
-def fskernels_fp8(device: str) -> Body:
-    op = fskernels("triton_gqa_decode_hf_fp8")
-    op.set_num_splits_fp8(8)
-    q, k, v = fp8(device, 32, 64, 128), fp8(device, 32, 8, 6144, 128), fp8(device, 32, 8, 6144, 128)
-    lengths, one = given(device, torch.tensor(LENGTHS * 4, dtype=torch.int32)), fp32(device, 1)
-    return lambda: op.flash_decode_gqa_hf_fp8(q, k, v, lengths, one, one, one, torch.bfloat16)
-
-
-@case("sglang.mla_keys", "copy")
-def sglang_mla_keys(device: str) -> Body:
-    op = sglang_kernels("attention.mla_qk_prep").concat_and_cast_mha_k_triton
-    k, nope, rope = bf16(device, 8192, 128, 192), bf16(device, 8192, 128, 128), bf16(device, 8192, 1, 64)
-    return lambda: op(k, nope, rope)

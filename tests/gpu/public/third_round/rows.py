@@ -1,4 +1,4 @@
-"""Third round: norms, activations, softmax, losses, rotary embeddings and optimizers of further models and libraries."""
+"""Third round: norms, activations, softmax, losses, rotary embeddings, optimizers, of further libraries."""
 
 import torch
 import torch.distributed.tensor  # liger asks whether a tensor is one
@@ -16,27 +16,12 @@ def liger_llama4_rope(device: str) -> Body:
     return lambda: op.llama4_rope_forward(q, k, angles)
 
 
-@case("liger.modulated_rms_norm_backward", "norm")
-def liger_modulated_backward(device: str) -> Body:
-    op = liger("modulated_rms_norm").LigerModulatedRMSNormFunction
-    x, w = bf16(device, 4, 4096, 3072, grad=True), bf16(device, 3072, grad=True)
-    scale, shift = bf16(device, 4, 3072, grad=True), bf16(device, 4, 3072, grad=True)
-    return lambda: backward(op.apply(x, w, scale, shift, 1e-6, 0.0, "llama", False), x, w, scale, shift)
-
-
 @case("liger.attention_residual_backward", "norm")
 def liger_attention_residual_backward(device: str) -> Body:
-    op = liger("attn_res").LigerAttnResFunction
-    v = bf16(device, 8, 2, 4096, 2048, grad=True)
-    query, w = bf16(device, 2048, grad=True), bf16(device, 2048, grad=True)
-    return lambda: backward(op.apply(v, query, w, 1e-6), v, query, w)
-
-
-@case("fla.logsumexp", "reduction")
-def fla_logsumexp(device: str) -> Body:
-    op = fla("ops.utils.logsumexp")
-    x = bf16(device, 2048, 128256)
-    return lambda: op.logsumexp_fwd(x)
+    op = liger("attn_res").attn_res_backward
+    dh, v, query, w = bf16(device, 8192, 2048), bf16(device, 8, 8192, 2048), bf16(device, 2048), bf16(device, 2048)
+    alpha, rstd = fp32(device, 8, 8192), fp32(device, 8, 8192)
+    return lambda: op(dh, v, query, w, alpha, rstd)
 
 
 @case("fla.softmax_backward", "softmax")
@@ -53,26 +38,12 @@ def fla_logsigmoid(device: str) -> Body:
     return lambda: (op.logsigmoid_fwd(x, 16.0), op.logsigmoid_bwd(x, dy, 16.0))
 
 
-@case("fla.powglu", "activation")
-def fla_powglu(device: str) -> Body:
-    op = fla("modules.activations.ops")
-    x, y, g = bf16(device, 8192, 11008), bf16(device, 8192, 11008), bf16(device, 8192, 11008)
-    return lambda: op.powglu_fwdbwd(x, y, g)
-
-
 @case("fla.fused_kl_div", "loss")
 def fla_kl_div(device: str) -> Body:
     op = fla("modules.fused_kl_div.ops")
     x, t = bf16(device, 4096, 1024), bf16(device, 4096, 2048)
     w, v = bf16(device, 128256, 1024), bf16(device, 128256, 2048)
     return lambda: op.fused_kl_div_fwd(x, t, w, v)
-
-
-@case("fla.kda_gate", "elementwise")
-def fla_kda_gate(device: str) -> Body:
-    op = fla("ops.kda.gate")
-    g, log, bias, dy = bf16(device, 2, 8192, 32, 128), fp32(device, 32), fp32(device, 4096), fp32(device, 2, 8192, 32, 128)
-    return lambda: (op.kda_gate_fwd(g, log, bias), op.kda_gate_bwd(g, log, bias, dy))
 
 
 @case("torchnorm.layer_norm", "norm")
@@ -90,14 +61,6 @@ def unsloth_add_rms(device: str) -> Body:
     return lambda: op(x, r, w, 1e-6)
 
 
-@case("sglang.gemma_dual_rms_norm", "norm")
-def sglang_gemma_dual(device: str) -> Body:
-    op = sglang_kernels("layernorm.gemma4_fused_ops").gemma_dual_rmsnorm_residual_scalar
-    x, y, r = bf16(device, 8192, 2816), bf16(device, 8192, 2816), bf16(device, 8192, 2816)
-    a, b, c, s = bf16(device, 2816), bf16(device, 2816), bf16(device, 2816), bf16(device, 1)
-    return lambda: op(x, a, y, b, c, r, s)
-
-
 @case("sglang.group_norm_silu", "norm")
 def sglang_group_norm(device: str) -> Body:
     op = sglang_kernels("diffusion.norm.group_norm_silu_triton")
@@ -105,18 +68,12 @@ def sglang_group_norm(device: str) -> Body:
     return lambda: op._launch_chunked(x, w, b, 32, 1e-6)
 
 
-@case("sglang.ltx2_rotary", "rotary")
-def sglang_ltx2(device: str) -> Body:
-    op = sglang_kernels("diffusion.rope.ltx2_rotary_triton").apply_ltx2_split_rotary_emb
-    x, cos, sin = bf16(device, 1, 16384, 4096), bf16(device, 1, 32, 16384, 64), bf16(device, 1, 32, 16384, 64)
-    return lambda: op(x, cos, sin)
-
-
 @case("sglang.causal_conv3d_pad", "copy")
 def sglang_conv3d_pad(device: str) -> Body:
     op = sglang_kernels("diffusion.layout.causal_conv3d_cat_pad_triton")
     kernel = op._fused_cat_pad_5d_kernel
-    x, cache, out = bf16(device, 1, 192, 4, 240, 416), bf16(device, 1, 192, 2, 240, 416), bf16(device, 1, 192, 6, 242, 418)
+    x, cache = bf16(device, 1, 192, 4, 240, 416), bf16(device, 1, 192, 2, 240, 416)
+    out = bf16(device, 1, 192, 6, 242, 418)
     grid = (-(-out.numel() // 256),)
     return lambda: kernel[grid](x, cache, out, out.numel(), 192, 4, 240, 416, 2, 6, 242, 418, 0, 1, 1, 256)
 
@@ -152,8 +109,8 @@ def lmdeploy_swiglu_quant(device: str) -> Body:
 @case("muon_adamw.adamw", "optimizer")
 def adamw(device: str) -> Body:
     op = plain("triton_muon_adamw.adamw.triton_adam").solve_adamw_step
-    p, g, m, v = fp32(device, 4096, 14336), fp32(device, 4096, 14336), fp32(device, 4096, 14336), fp32(device, 4096, 14336)
-    v = v.abs()
+    p, g, m = (fp32(device, 4096, 14336) for _ in range(3))
+    v = fp32(device, 4096, 14336).abs()
     return lambda: op(p, g, m, v, 1e-4, 0.1, 0.001, 0.9, 0.999, 0.01, 1e-7)
 
 
