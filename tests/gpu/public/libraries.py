@@ -137,6 +137,8 @@ def flag_gems(path: str) -> Any:
     tune = lambda configs, key, **_: triton.autotune(configs=configs, key=key)  # noqa: E731
     absent("flag_gems.utils", libentry=lambda: lambda kernel: kernel, libtuner=tune, tl_extra_shim=tldevice)
     sys.modules["flag_gems.utils"].__path__ = [folder_of("flag_gems.utils")]
+    absent("flag_gems.utils.triton_lang_helper", use_tl_extra=lambda function: function)
+    library("flag_gems.utils.triton_lang_extension", "flag_gems")
     return _bare(f"flag_gems.{path}")
 
 
