@@ -10,6 +10,7 @@ ROUNDS = {
     1: ("rows", "losses", "recurrent", "attention", "matrices", "calibration"),
     2: ("second_round.rows", "second_round.recurrent", "second_round.attention", "second_round.matrices"),
     3: tuple(f"third_round.{name}" for name in KINDS),
+    4: tuple(f"fourth_round.{name}" for name in KINDS),
 }
 """Modules that enter the cases of a round."""
 
