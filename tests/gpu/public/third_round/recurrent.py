@@ -25,7 +25,7 @@ def delta_product(device: str) -> Body:
     h = bf16(device, 1, 128, 16, 128, 128)
     return lambda: (
         state.chunk_gated_delta_product_fwd_h(k, w, u, g, num_householder=2),
-        out.chunk_gated_delta_product_fwd_o(q, k, u, h, g, num_householder=2),
+        out.chunk_gated_delta_product_fwd_o(q, k, u, h, g, 0.088, num_householder=2),
     )
 
 
@@ -43,7 +43,7 @@ def log_linear(device: str) -> Body:
     op = fla("ops.log_linear_attn.chunk")
     op.chunk_local_cumsum = lambda g, *_, **__: g
     q, k, v = bf16(device, 2, 4096, 1, 128), bf16(device, 2, 4096, 1, 128), bf16(device, 2, 4096, 32, 64)
-    g, scales = -fp32(device, 2, 4096, 32).abs(), fp32(device, 2, 4096, 32, 13)
+    g, scales = -fp32(device, 2, 4096, 32).abs(), bf16(device, 2, 4096, 32, 13)
     return lambda: op.chunk_log_linear_attn(q, k, v, g, scales)
 
 

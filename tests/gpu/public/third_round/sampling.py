@@ -66,7 +66,7 @@ def lmdeploy_bitonic(device: str) -> Body:
     x = fp32(device, 256, 32768)
     new, lengths = given(device, torch.ones(256, dtype=torch.int32)), seeded(20000, 256, seed=86, dtype=torch.int32)
     lengths = given(device, lengths + 12768)
-    return lambda: op(x, new, lengths, 2048)
+    return lambda: op(x, new, lengths, 512)
 
 
 @case("flag_gems.radix_sort", "sort")
