@@ -82,7 +82,7 @@ def library(path: str, *bare: str) -> Any:
     root = path.split(".")[0]
     for name in bare or (root,):
         if isinstance(sys.modules.get(name), _Absent | None):
-            folder = _folder(name)
+            folder = folder_of(name)
             package = ModuleType(name)
             package.__spec__ = ModuleSpec(name, None, is_package=True)
             package.__path__ = [folder]
@@ -118,7 +118,8 @@ def absent(*names: str, **given: Any) -> None:
                 setattr(sys.modules[above], last, module)
 
 
-def _folder(name: str) -> str:
+def folder_of(name: str) -> str:
+    """Where a package lies. Raises: ModuleNotFoundError."""
     parts = name.split(".")
     for place in sys.path:
         folder = "/".join([place or ".", *parts])

@@ -1,10 +1,15 @@
 """Where modules of libraries are found, and what they import that no case needs: the same for all cases of one."""
 
 import sys
-from types import SimpleNamespace
+from contextlib import nullcontext
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from launching import absent, library
+import torch
+import triton
+import triton.language as tl
+from launching import absent, folder_of, library
+from triton.language.extra import libdevice as tldevice
 
 
 def liger(name: str) -> Any:
@@ -45,7 +50,9 @@ def unsloth(name: str) -> Any:
     absent("transformers.models.llama.modeling_llama", LlamaRMSNorm=object)
     absent("unsloth_zoo.patching_utils", "unsloth_zoo.loss_utils", "unsloth_zoo.temporary_patches")
     absent("unsloth_zoo.temporary_patches.common", torch_compile=_as_is)
-    return library(f"unsloth.kernels.{name}", "unsloth", "unsloth.kernels", "unsloth_zoo")
+    found = library(f"unsloth.kernels.{name}", "unsloth", "unsloth.kernels", "unsloth_zoo")
+    vars(sys.modules["unsloth"])["DEVICE_TYPE"] = "cuda"
+    return found
 
 
 def bitsandbytes(name: str) -> Any:
@@ -58,6 +65,7 @@ def bitsandbytes(name: str) -> Any:
 def lmdeploy(name: str) -> Any:
     """A module of lmdeploy.pytorch.kernels.cuda."""
     policies = SimpleNamespace(NONE=0, INT4=4, INT8=8, FP8=16, FP8_E5M2=17, TURBO_QUANT=42)
+    absent("lmdeploy.pytorch.backends.rejection_sampling", PLACEHOLDER_TOKEN_ID=-1)
     absent("lmdeploy.utils", get_logger=lambda *_: None)
     absent("lmdeploy.messages", QuantPolicy=policies)
     root = "lmdeploy.pytorch.kernels"
@@ -83,6 +91,62 @@ def sglang(path: str) -> Any:
     return library(f"{root}.{path}", "sglang", "sglang.srt", root, *(f"{root}.{part}" for part in parts))
 
 
+def sglang_kernels(path: str) -> Any:
+    """A module of sglang.kernels.ops, where later versions keep their kernels."""
+    absent("sglang.srt.utils", is_hip=_no, is_cuda=_yes, is_npu=_no, is_xpu=_no, is_cpu=_no, is_musa=_no)
+    absent("sglang.srt.utils.custom_op", register_custom_op=_as_is)
+    absent("sglang.srt.environ", envs=_Settings())
+    absent("sglang.srt.utils.patch_torch", register_fake_if_exists=_as_is)
+    absent("sglang.kernels.kernel_api_logging", debug_kernel_api=_as_is)
+    absent("sglang.kernels.jit.utils", is_arch_support_pdl=_no, cache_once=_as_is)
+    absent("sglang.kernels.spec", KernelBackend=_Off())
+    absent("sglang.kernels.registry", "sglang.kernels.selector", "sglang.kernels.fused_op")
+    absent("sglang.srt.runtime_context")
+    return _bare(f"sglang.kernels.ops.{path}")
+
+
+def vllm(path: str) -> Any:
+    """A module of vllm, which is told that it runs on an NVIDIA GPU of 132 SMs."""
+    sys.modules.setdefault("vllm.envs", _Switches("vllm.envs"))
+    absent("vllm.logger", init_logger=lambda *_: _Off())
+    absent("vllm.utils.torch_utils", "vllm.utils.nccl", "vllm.sampling_params")
+    absent("vllm.triton_utils", tl=tl, triton=triton, tldevice=tldevice, HAS_TRITON=True, use_tensor_descriptor=_no)
+    absent("vllm.v1.attention.backends.utils", NULL_BLOCK_ID=0, PAD_SLOT_ID=-1)
+    absent("vllm.platforms.interface", DeviceCapability=object)
+    absent("vllm.triton_utils.allocation", "vllm.utils.gpu_sync_debug", "vllm.config", "vllm.v1.outputs")
+    here = _Off(is_cuda=_yes, is_cuda_alike=_yes, get_device_capability=_none, fp8_dtype=lambda: torch.float8_e4m3fn)
+    absent("vllm.platforms", current_platform=here)
+    absent("vllm.utils.platform_utils", num_compute_units=lambda *_: 132)
+    absent("vllm.utils.mem_utils", get_max_shared_memory_bytes=lambda *_: 232448)
+    return _bare(f"vllm.{path}")
+
+
+def triton_kernels(path: str) -> Any:
+    """A module of triton_kernels, of the copy that vllm brings."""
+    library("vllm")
+    package = ModuleType("triton_kernels")
+    package.__path__ = [folder_of("vllm.third_party.triton_kernels")]
+    sys.modules.setdefault("triton_kernels", package)
+    return library(f"triton_kernels.{path}", "triton_kernels")
+
+
+def flag_gems(path: str) -> Any:
+    """A module of flag_gems, whose own autotuner and launcher are Triton's here."""
+    lead = lambda _: nullcontext()  # noqa: E731
+    absent("flag_gems.runtime", torch_device_fn=SimpleNamespace(device=lead), device=_Off(name="cuda"))
+    tune = lambda configs, key, **_: triton.autotune(configs=configs, key=key)  # noqa: E731
+    absent("flag_gems.utils", libentry=lambda: lambda kernel: kernel, libtuner=tune, tl_extra_shim=tldevice)
+    sys.modules["flag_gems.utils"].__path__ = [folder_of("flag_gems.utils")]
+    absent("flag_gems.utils.triton_lang_helper", use_tl_extra=lambda function: function)
+    library("flag_gems.utils.triton_lang_extension", "flag_gems")
+    return _bare(f"flag_gems.{path}")
+
+
+def plain(path: str) -> Any:
+    """A module of a library of which no package's `__init__` is wanted."""
+    return _bare(path)
+
+
 def fskernels(name: str) -> Any:
     """A module of fskernels.triton."""
     absent("transformers", "transformers.models", "transformers.models.qwen3")
@@ -100,6 +164,54 @@ def torchao_prototype(path: str) -> Any:
     """A module of torchao.prototype."""
     root = f"torchao.prototype.{path.rpartition('.')[0]}"
     return library(f"torchao.prototype.{path}", "torchao", "torchao.prototype", root)
+
+
+class _Off:
+    """Something of which all is off, unless given, and whose functions say no."""
+
+    def __init__(self, **given: Any) -> None:
+        vars(self).update(given)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _no
+
+
+class _Settings:
+    """Settings of an environment: none is set, which `get` of each says."""
+
+    def __getattr__(self, name: str) -> _Off:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Off(get=_no)
+
+
+class _Switches(ModuleType):
+    """A module of switches that are all off."""
+
+    def __getattr__(self, name: str) -> bool:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return False
+
+
+def _no(*_: Any, **__: Any) -> bool:
+    return False
+
+
+def _yes(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def _none(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _bare(path: str) -> Any:
+    """Import a module without the `__init__` of any package above it."""
+    parts = path.split(".")
+    return library(path, *(".".join(parts[:size]) for size in range(1, len(parts))))
 
 
 def _as_is(*functions: Any, **_: Any) -> Any:

@@ -50,6 +50,20 @@ def permuted(size: int, *shape: int, seed: int = 0, dtype: torch.dtype = torch.i
     return torch.randperm(size, generator=generator).to(dtype).reshape(shape)
 
 
+def some_of(most: int, count: int, rows: int, seed: int = 0) -> torch.Tensor:
+    """For each of some rows `count` of the numbers below `most`, in order, none twice, the same everywhere."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(rows, most, generator=generator).argsort(1)[:, :count].sort(1).values.to(torch.int32)
+
+
+def routes(device: str, tokens: int, top: int, experts: int, seed: int = 0) -> list[torch.Tensor]:
+    """Routes of tokens to experts, the same everywhere: in their experts' order; where each one's begin and end."""
+    chosen = seeded(experts, tokens * top, seed=seed)
+    ends = torch.bincount(chosen, minlength=experts).cumsum(0)
+    starts = torch.cat([torch.zeros(1, dtype=torch.int64), ends[:-1]])
+    return [given(device, table) for table in (chosen.argsort(stable=True), starts, ends)]
+
+
 def bounds(lengths: list[int], dtype: torch.dtype = torch.int32) -> torch.Tensor:
     """Where sequences of given lengths begin, and where the last ends."""
     return torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=dtype)

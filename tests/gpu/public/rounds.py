@@ -5,9 +5,12 @@ from collections.abc import Sequence
 
 from launching import CASES, Case
 
+KINDS = ("rows", "sampling", "recurrent", "attention", "matrices", "experts")
 ROUNDS = {
     1: ("rows", "losses", "recurrent", "attention", "matrices", "calibration"),
     2: ("second_round.rows", "second_round.recurrent", "second_round.attention", "second_round.matrices"),
+    3: tuple(f"third_round.{name}" for name in KINDS),
+    4: tuple(f"fourth_round.{name}" for name in KINDS),
 }
 """Modules that enter the cases of a round."""
 
