@@ -125,6 +125,28 @@ def test_bytes_of_copies_by_descriptor_are_predicted() -> None:
     assert row.traffic.smem_fill_bytes == 2 * 2 * 256 * 256 * 2
 
 
+def test_the_slow_path_of_an_exact_division_is_left_out() -> None:
+    """It differs from a product by the ten instructions around it, and not by the hundred of a subroutine."""
+    with tilesight.capture() as launches:
+        x = torch.empty(4096, device="meta")
+        rowwise.quotient[(32,)](x, x, x, EXACT=False, BLOCK=128)
+        rowwise.quotient[(32,)](x, x, x, EXACT=True, BLOCK=128)
+    product, quotient = tilesight.predict(launches, device="h200").rows
+    assert any("divides, or takes a root, exactly" in note for note in quotient.notes) and not product.notes
+    assert product.executed_instructions < quotient.executed_instructions < product.executed_instructions + 32 * 4 * 25
+
+
+def test_rows_that_are_scattered_are_stored_line_by_line() -> None:
+    """Where the rows go is given; their lanes lie side by side, as those of rows in order do."""
+    order = torch.randperm(8192, generator=torch.Generator().manual_seed(1)).to(torch.int64)
+    with tilesight.capture() as launches:
+        x, y = (torch.empty(8192, 128, device="meta", dtype=torch.float16) for _ in range(2))
+        rowwise.move_rows[(8192,)](order, x, y, D=128, MOVED=False)
+        rowwise.move_rows[(8192,)](order, x, y, D=128, MOVED=True)
+    straight, scattered = tilesight.predict(launches, device="h200", l2="cold").rows
+    assert scattered.traffic.cycles < 1.4 * straight.traffic.cycles
+
+
 def test_a_recording_runs_nothing_and_ends() -> None:
     """Outside of the block kernels are launched as ever, and there is no GPU again."""
     with tilesight.capture("a100") as launches:

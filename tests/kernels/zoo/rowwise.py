@@ -12,6 +12,20 @@ def add(X, Y, Z, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def quotient(X, Y, Z, EXACT: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x, y = tl.load(X + i), tl.load(Y + i)
+    tl.store(Z + i, tl.div_rn(x, y) if EXACT else x * y)
+
+
+@triton.jit
+def move_rows(IDS, X, Z, D: tl.constexpr, MOVED: tl.constexpr):
+    r, c = tl.program_id(0), tl.arange(0, D)
+    row = tl.load(IDS + r)
+    tl.store(Z + (row if MOVED else r + 0 * row) * D + c, tl.load(X + r * D + c))
+
+
+@triton.jit
 def add_strided(X, Z, rows, cols, pitch, BM: tl.constexpr, BN: tl.constexpr):
     r = tl.program_id(0) * BM + tl.arange(0, BM)
     c = tl.program_id(1) * BN + tl.arange(0, BN)
