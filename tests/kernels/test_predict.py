@@ -140,11 +140,11 @@ def test_rows_that_are_scattered_are_stored_line_by_line() -> None:
     """Where the rows go is given; their lanes lie side by side, as those of rows in order do."""
     order = torch.randperm(8192, generator=torch.Generator().manual_seed(1)).to(torch.int64)
     with tilesight.capture() as launches:
-        x, y = (torch.empty(8192, 128, device="meta", dtype=torch.float16) for _ in range(2))
-        rowwise.move_rows[(8192,)](order, x, y, D=128, MOVED=False)
-        rowwise.move_rows[(8192,)](order, x, y, D=128, MOVED=True)
+        x, y = (torch.empty(8192, 513, device="meta", dtype=torch.float16) for _ in range(2))
+        rowwise.move_rows[(8192,)](order, x, y, 513, D=512, MOVED=False)
+        rowwise.move_rows[(8192,)](order, x, y, 513, D=512, MOVED=True)
     straight, scattered = tilesight.predict(launches, device="h200", l2="cold").rows
-    assert scattered.traffic.cycles < 1.4 * straight.traffic.cycles
+    assert scattered.traffic.cycles < 1.1 * straight.traffic.cycles
 
 
 def test_a_recording_runs_nothing_and_ends() -> None:

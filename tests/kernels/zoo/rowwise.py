@@ -19,10 +19,10 @@ def quotient(X, Y, Z, EXACT: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def move_rows(IDS, X, Z, D: tl.constexpr, MOVED: tl.constexpr):
+def move_rows(IDS, X, Z, pitch, D: tl.constexpr, MOVED: tl.constexpr):
     r, c = tl.program_id(0), tl.arange(0, D)
-    row = tl.load(IDS + r)
-    tl.store(Z + (row if MOVED else r + 0 * row) * D + c, tl.load(X + r * D + c))
+    row = tl.load(IDS + r) if MOVED else r
+    tl.store(Z + row * pitch + c, tl.load(X + r * pitch + c))
 
 
 @triton.jit
