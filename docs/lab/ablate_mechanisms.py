@@ -1,6 +1,6 @@
 """The mechanisms that `ablate.py` switches off one by one, and how: numbers that do nothing, or code that is replaced.
 
-Names of modules and functions are those of commit 27ddec2.
+Names of mechanisms are those of `ablation.md`, which was made on commit 27ddec2; modules and functions are today's.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 from tilesight.simulator.core.jit import inlined
-from tilesight.simulator.core.sm import tables
+from tilesight.simulator.core.sm import instruction
+from tilesight.simulator.core.sm.latencies import Latencies
+from tilesight.simulator.core.sm.state import State
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.device.sm_numbers import CODE, sm_fields
 from tilesight.simulator.sm.step_cost import StepCost
@@ -77,26 +79,27 @@ def instead(value: Any) -> Callable[[Any], Any]:
 
 
 @inlined
-def _oldest_first(state: tables.State, warp: int, other: int, core: int, queues: bool) -> bool:
+def _oldest_first(state: State, warp: int, other: int, core: int, queues: bool) -> bool:
     last = state.latest[core]
     return other != last and (warp == last or state.age[warp] < state.age[other])
 
 
 @inlined
-def _nothing(state: tables.State, code: np.ndarray, rates: np.ndarray, width: int, latencies: tables.Latencies) -> None:
+def _nothing(state: State, code: np.ndarray, width: int, latencies: Latencies) -> None:
     pass
 
 
-def _loads_as_first(enter: Callable[..., None]) -> Callable[..., None]:
+def _loads_as_first(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     """Loads of what a warp has loaded are loads like others."""
 
-    def entered(launch: Any, ways: Any, constants: Any, code: np.ndarray, rates: np.ndarray, numbers: Any) -> None:
-        enter(launch, ways, constants, code, rates, numbers)
-        again = code[:, tables.KIND] == tables.AGAIN
-        code[again, tables.KIND] = tables.LOAD
-        rates[again, tables.TAGS] = rates[again, tables.SMEM]
+    def first_loads(*arguments: Any) -> np.ndarray:
+        code = function(*arguments)
+        again = code["kind"] == instruction.REUSED_LOAD
+        code["kind"][again] = instruction.LOAD
+        code["tag_lines"][again] = code["smem_lines"][again]
+        return code
 
-    return entered
+    return first_loads
 
 
 STEP = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.001), (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
@@ -133,7 +136,8 @@ ENGINE = (
               device={"l2_write_bytes_per_s": 9.23e12}),
     Mechanism(name="L1 forgets by and by", where="l1_hit_fractions",
               sm={"l1_reach_fractions": STEP[0], "l1_hit_fractions": STEP[1]}, costly=True),
-    Mechanism(name="older CTAs are slowed less", where="StepCost.paces", costs={"paces": ()}),
+    Mechanism(name="older CTAs are slowed less", where="StepCost.slowdown_by_age",
+              costs={"slowdown_by_age": ()}),
     Mechanism(name="slack of what is loaded ahead", where="StepCost.slack_cycles", costs={"slack_cycles": 0.0}),
     Mechanism(name="waits for tiles one by one", where="StepCost.waits", costs={"waits": 1}),
     Mechanism(name="spilled registers take room in L2", where="StepCost.local_bytes",
@@ -144,13 +148,13 @@ SM = (
     Mechanism(name="products last unevenly (jitter)", where="wgmma_length_jitter_fraction",
               sm={"wgmma_length_jitter_fraction": 0.0}, costly=True),
     Mechanism(name="products that fill shared memory: others wait for their ends", where="wgmma_smem_all_fraction",
-              latencies={"takes_all": 2.0}, costly=True),
+              latencies={"matmul_smem_all": 2.0}, costly=True),
     Mechanism(name="each line delays such a product", where="wgmma_smem_line_hold_cycles",
               sm={"wgmma_smem_line_hold_cycles": 0.0}, costly=True),
     Mechanism(name="products take more from reads", where="wgmma_smem_from_reads_fraction",
               sm={"wgmma_smem_from_reads_fraction": 0.0}, costly=True),
-    Mechanism(name="a product delays lines that wait", where="memory_pipe.push_back",
-              patches={"core.sm.issue:push_back": instead(_nothing)}, costly=True),
+    Mechanism(name="a product delays lines that wait", where="memory_pipe.delay_for_matmul",
+              patches={"core.sm.issue:delay_for_matmul": instead(_nothing)}, costly=True),
     Mechanism(name="loads come late where shared memory is busy", where="memory_pipe.BEGUN_CYCLES",
               patches={"core.sm.memory_pipe:BEGUN_CYCLES": instead(1e18)}, costly=True),
     Mechanism(name="register port beside products", where="wgmma_port_instruction_cycles",
@@ -189,18 +193,19 @@ SM = (
               patches={"sm.instructions:FENCES": instead(frozenset())}, costly=True),
     Mechanism(name="L1 forgets spilled registers by and by", where="spill_l1_kept_fraction",
               sm={"spill_l1_kept_fraction": 0.999, "spill_l1_lost_fraction": 1.0}, costly=True),
-    Mechanism(name="loads of what a warp has loaded hit", where="lane_addresses: AGAIN",
-              patches={"sm.followed:enter_accesses": _loads_as_first}, costly=True),
-    Mechanism(name="copies are looked for in two iterations", where="lane_addresses._visits",
-              patches={"sm.lane_addresses:_visits": lambda visits: lambda ways, most: visits(ways, 1)}, costly=True),
-    Mechanism(name="row kernels wait for HBM together", where="latency_slack.usual_lateness",
-              patches={"sm.from_code:usual_lateness": instead(lambda launch, device: 0.0)}, costly=True),
-    Mechanism(name="more rounds of code without loops", where="from_code.STRAIGHT_ROUNDS",
-              patches={"sm.from_code:STRAIGHT_ROUNDS": instead(4)}, costly=True),
-    Mechanism(name="mean over three spans of starts", where="from_code.APART",
-              patches={"sm.from_code:APART": instead((1.0,))}, costly=True),
-    Mechanism(name="longer runs until a pace has settled", where="from_code.LONGER",
-              patches={"sm.from_code:LONGER": instead((1,))}, costly=True),
+    Mechanism(name="loads of what a warp has loaded hit", where="lane_addresses: REUSED_LOAD",
+              patches={"sm.followed:with_lane_addresses": _loads_as_first}, costly=True),
+    Mechanism(name="copies are looked for in two iterations", where="lane_addresses._blocks_of_warps",
+              patches={"sm.lane_addresses:_blocks_of_warps": lambda blocks: lambda paths, most: blocks(paths, 1)},
+              costly=True),
+    Mechanism(name="row kernels wait for HBM together", where="latency_slack.hbm_extra_latency_cycles",
+              patches={"sm.from_code:hbm_extra_latency_cycles": instead(lambda launch, device: 0.0)}, costly=True),
+    Mechanism(name="more rounds of code without loops", where="full_sm.STRAIGHT_ROUNDS",
+              patches={"sm.full_sm:STRAIGHT_ROUNDS": instead(4)}, costly=True),
+    Mechanism(name="mean over three spans of starts", where="full_sm.APART",
+              patches={"sm.full_sm:APART": instead((1.0,))}, costly=True),
+    Mechanism(name="longer runs until a pace has settled", where="full_sm.LONGER",
+              patches={"sm.full_sm:LONGER": instead((1,))}, costly=True),
     Mechanism(name="peeled iterations belong to their loop", where="match_steps.PEELED",
               patches={"sm.match_steps:PEELED": instead(-1)}, costly=True),
 )  # fmt: skip

@@ -159,6 +159,8 @@ def _rates(
         hbm_latency=device.hbm_latency_s * clock_hz,
         hbm_piece_latency=device.hbm_piece_latency_s * clock_hz,
         hbm_turn=device.hbm_turn_s * clock_hz,
+        hbm_turn_places=float(device.sm.hbm_turn_places),
+        hbm_turn_place_bytes=float(device.sm.hbm_turn_place_bytes),
         cta_dispatch=float(device.cta_dispatch_cycles),
         after_begin=float(np.nextafter(begin, np.inf)),
         spilled_first=tensors.granules,

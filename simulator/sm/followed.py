@@ -128,9 +128,9 @@ def make_code_table(
     """
     lowered, unknown = lower_code(paths.flow.instructions, capability, sm_numbers)
     code = code_table(lowered)
-    # What lanes touch; copies that nobody makes are no copies from here on.
+    # What lanes touch; copies whose predicate is false everywhere are no copies from here on.
     code = with_lane_addresses(code, launch, paths, constants, sm_numbers, ctas, loads)
-    # Who copies for its CTA, on which mbarriers, and how many of the copies that are left.
+    # Which warp copies for its CTA, on which mbarriers, and how many of the remaining copies each awaits.
     code = with_leaders(code, paths)
     code = with_channels(code, launch, paths)
     # How much its leader moves each time.
@@ -144,7 +144,7 @@ def make_code_table(
 def _follow_traced(
     launch: Launch, traced: TracedCode, flow: Flow, capability: int, sm_numbers: SmNumbers
 ) -> FollowedCode:
-    """The same of a class of CTAs whose way through the code is known, and with it which steps each part belongs to."""
+    """The same of a class of CTAs whose control path is known, and with it which steps each part belongs to."""
     assert launch.resources.code is not None
     paths = find_paths(flow, traced.paths)
     attributions = {

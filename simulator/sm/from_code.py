@@ -82,8 +82,8 @@ def compiled_costs(
         ValueError: there is no code, or it cannot be followed; one line.
     """
     if len(launch.traced) > 1 and followed is None:
-        each = class_costs(launch, residency, device, resident)
-        return replace(each[0], steps={name: cost for one in each for name, cost in one.steps.items()})
+        classes = class_costs(launch, residency, device, resident)
+        return replace(classes[0], steps={name: cost for costs in classes for name, cost in costs.steps.items()})
     capability = int(device.compute_capability.replace(".", ""))
     seen = followed or follow(launch, capability, device.sm)
     resident = resident or residency.ctas_per_busy_sm
@@ -147,15 +147,15 @@ def class_costs(
     """The same for each class of CTAs of a traced launch by itself; of all CTAs where a schedule wrote it."""
     if len(launch.traced) <= 1:
         return [compiled_costs(launch, residency, device, resident=resident)]
-    each = []
-    for one in launch.traced:
-        names = {phase.step for phase in one.phases}
-        own = [node for node in launch.program.body if names & {step.name for step, _ in steps((node,))}]
-        # The guards of its classes around them.
-        body = tuple(inner for node in own for inner in (node.body if isinstance(node, Loop) else (node,)))
-        lone = replace(launch, traced=(one,), program=replace(launch.program, body=body))
-        each.append(compiled_costs(lone, residency, device, resident=resident))
-    return each
+    classes = []
+    for traced in launch.traced:
+        names = {phase.step for phase in traced.phases}
+        nodes = [node for node in launch.program.body if names & {step.name for step, _ in steps((node,))}]
+        # Without the guards of its classes around them.
+        body = tuple(inner for node in nodes for inner in (node.body if isinstance(node, Loop) else (node,)))
+        lone = replace(launch, traced=(traced,), program=replace(launch.program, body=body))
+        classes.append(compiled_costs(lone, residency, device, resident=resident))
+    return classes
 
 
 def _slowdown_of(name: str, attributions: Mapping[Part, Attribution], full: FullSm) -> tuple[float, ...]:

@@ -1,8 +1,8 @@
 """What each region of the code takes an SM that is full of CTAs: the cycles after which it finishes another CTA's.
 
-A loop's share is the rate at which CTAs that all run it get on together. Straight code's is what CTAs that follow each
-other take beyond their loops, divided among regions as a lone CTA's time is; for loop-free code, the cycles in which a
-CTA occupies the SM (its stalls excluded).
+Of a loop this is measured while all CTAs run it: the reciprocal of their throughput. Of straight code it is what CTAs
+that replace each other take beyond their loops, divided among regions as a lone CTA's time is; of loop-free code, the
+cycles in which a CTA occupies the SM (its stalls excluded).
 """
 
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ from .machine import Machine, Run
 from .single_cta import SETTLED, RegionCost
 
 SHARED_TRIPS, SHORT_TRIPS = 24, 6
-"""Iterations of a loop run by CTAs together; by CTAs that follow others."""
+"""Iterations of a loop while all CTAs run it; of each CTA while CTAs replace each other."""
 LONGER = (1, 2, 4)
-"""Multiples of the iterations by CTAs together: where the youngest hardly gets on, the oldest would be done before it
-has settled."""
+"""Multiples of the former, tried in turn: where the youngest CTA hardly progresses, the oldest would be done before the
+youngest has reached a steady rate."""
 ROUNDS, STRAIGHT_ROUNDS = 4, 10
-"""CTAs that a slot runs one after the other; of code without loops, where they are all there is."""
+"""CTAs that a slot runs one after the other; the same of code without loops, of which nothing else is measured."""
 APART = (0.4, 1.0, 1.6)
 """Spans over which the starts of a full SM's CTAs are spread, in iterations of a lone CTA: between 0.2 and 0.8 of one
-from the first to the second of two. Two CTAs settle in step or out of step, at rates of their own, and where they
-start decides which; so rates are averaged over these."""
+from the first to the second of two. Two CTAs settle in phase or in antiphase, each with its own rate, and their starts
+decide which; so rates are averaged over these spans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def measure_full_sm(
     Args:
         alone: region -> what it takes a lone CTA.
         resident: CTAs that share the SM.
-        hbm_extra_latency_cycles: how much later than from L2 data come to loop-free code, whose CTAs wait together for
+        hbm_extra_latency_cycles: latency beyond an L2 hit of what loop-free code loads, whose CTAs wait together for
             most of their time.
     """
     regions = machine.paths.regions
@@ -77,7 +77,7 @@ def measure_full_sm(
     if leaves:
         mean = (between_ends - machine.latencies.replacement) / resident - inside
     else:
-        # While a CTA waits, or starts, which the engine charges for, it leaves the SM to the others.
+        # While a CTA waits or starts, which the engine charges for, others use the SM.
         busy = max(1.0, between_ends - machine.latencies.replacement - (lone.end - straight))
         mean = busy / (1.0 + (resident - 1) * busy / between_ends)
     # A CTA occupies the SM no longer than it takes alone, until what it has stored has left.
@@ -94,7 +94,7 @@ def measure_full_sm(
 def _iteration_cycles(
     machine: Machine, alone: Mapping[int, RegionCost], number: int, resident: int, apart: float
 ) -> np.ndarray:
-    """Cycles from iteration to iteration of each CTA of a full SM, all of them in one region; the oldest first.
+    """Cycles per iteration of each CTA of a full SM while all of them run one region; the oldest first.
 
     Args:
         number: of the region.
@@ -112,6 +112,6 @@ def _iteration_cycles(
         done = [np.interp((start, stop), times, range(len(times))) for times in begins]
         if stop > start and max(last - first for first, last in done) >= SETTLED:
             break
-    # One that the older ones leave nothing is on its way all the same.
+    # A CTA that the older ones starve still counts as one iteration.
     cycles: np.ndarray = max(stop - start, 1.0) / np.array([max(last - first, 1.0) for first, last in done])
     return cycles

@@ -35,7 +35,7 @@ FENCES = frozenset({"MEMBAR", "FENCE"})
 """They wait until what was stored before has passed shared memory: a lone CTA 15 to 40 and 26 to 30 cycles, 59 to 107
 and 48 to 151 where others store as well (stall samples of eight kernels, one H200, 2026-11-22)."""
 WIDE = frozenset({"GPU", "SYS"})
-"""Scopes of a MEMBAR that other SMs see: it holds up its warp until L2 has what was stored before."""
+"""Scopes of a MEMBAR that other SMs see: its warp stalls until L2 has what was stored before."""
 STORES = frozenset({"STG", "ST", "RED", "REDG", "ATOMG", "ATOM"})
 LOADS = frozenset({"LDG", "LD"})
 SPILL_LOAD, SPILL_STORE, ASYNC_COPY = "LDL", "STL", "LDGSTS"
@@ -56,7 +56,7 @@ BULK_KINDS = {"UTMALDG": sm.BULK_COPY, "UTMASTG": sm.BULK_STORE, "UTMACMDFLUSH":
 def lower_code(
     instructions: Sequence[Instruction], capability: int, sm_numbers: SmNumbers
 ) -> tuple[list[SmInstruction], Counter[str]]:
-    """Translate instructions, as far as each tells by itself.
+    """Translate instructions, each by itself: without addresses, control paths or other instructions.
 
     Args:
         capability: of the architecture whose opcodes they are, e.g. 90.
@@ -88,11 +88,11 @@ def lower_code(
     return lowered, unknown
 
 
-def _describe(instruction: Instruction, rule: Rule | None, its: SmNumbers) -> SmInstruction:
-    """What an instruction is, but for its control bits. Args: its: numbers of the SM."""
+def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -> SmInstruction:
+    """What an instruction is, but for its control bits. Args: numbers: of the SM."""
     family = instruction.family
-    least, operand_cycles = its.lsu_interval_cycles, its.memory_operand_read_cycles
-    # The compiler puts such loads in front of LDGSTS; they read nothing, but take their turn at shared memory.
+    least, operand_cycles = numbers.lsu_interval_cycles, numbers.memory_operand_read_cycles
+    # The compiler puts such loads in front of LDGSTS; they read nothing, but occupy shared memory as others do.
     if instruction.predicate in NEVER and family in SHARED:
         return SmInstruction(
             kind=sm.SHARED,
@@ -106,17 +106,17 @@ def _describe(instruction: Instruction, rule: Rule | None, its: SmNumbers) -> Sm
         return SmInstruction()
     product = product_of(instruction)
     if product and product.warps > 1:
-        return _matmul(instruction, product, rule, its)
+        return _matmul(instruction, product, rule, numbers)
     latency = rule.latency_cycles if rule.scoreboard else 0.0
     if family in FENCES:
         waits = latency - 1.0
         return SmInstruction(kind=sm.SHARED, stores=1, latency_cycles=waits, operand_cycles=waits, smem_passes=1.0)
     if family in SHARED or family in LOADS or family in STORES or family in (SPILL_LOAD, SPILL_STORE, ASYNC_COPY):
-        return _memory(instruction, rule, latency, its)
+        return _memory(instruction, rule, latency, numbers)
     if rule.pipe in ("lsu", "tma"):
         interval = least
     elif rule.pipe == "uniform":
-        interval = its.uniform_interval_cycles
+        interval = numbers.uniform_interval_cycles
     else:
         interval = interval_cycles(instruction, rule)
     return _synchronising(instruction)._replace(
@@ -124,13 +124,13 @@ def _describe(instruction: Instruction, rule: Rule | None, its: SmNumbers) -> Sm
         interval_cycles=interval,
         latency_cycles=latency,
         operand_cycles=min(latency, operand_cycles),
-        port_reads=_port_reads(rule, its),
+        port_reads=_port_reads(rule, numbers),
     )
 
 
-def _memory(instruction: Instruction, rule: Rule, latency: float, its: SmNumbers) -> SmInstruction:
+def _memory(instruction: Instruction, rule: Rule, latency: float, numbers: SmNumbers) -> SmInstruction:
     """Loads, stores and copies, as if the lanes of a warp touched neighbouring words."""
-    family, least, operand_cycles = instruction.family, its.lsu_interval_cycles, its.memory_operand_read_cycles
+    family, least, operand_cycles = instruction.family, numbers.lsu_interval_cycles, numbers.memory_operand_read_cycles
     lines = WARP_THREADS * thread_bytes(instruction) / SMEM_LINE_BYTES
     moving = SmInstruction(
         pipe=PIPES.get(rule.pipe, sm.NO_PIPE),
@@ -138,20 +138,22 @@ def _memory(instruction: Instruction, rule: Rule, latency: float, its: SmNumbers
         latency_cycles=latency - 1.0,
         operand_cycles=operand_cycles,
         smem_lines=lines,
-        port_reads=_port_reads(rule, its),
-        smem_passes=its.shfl_smem_passes if family == "SHFL" else max(1.0, lines),
+        port_reads=_port_reads(rule, numbers),
+        smem_passes=numbers.shfl_smem_passes if family == "SHFL" else max(1.0, lines),
     )
     sectors = next((NARROW[word] for word in instruction.modifiers if word in NARROW), 0.0)
     if family in STORES and sectors:
-        narrow = sectors / LINE_SECTORS * its.l2_write_part_sector_factor
+        narrow = sectors / LINE_SECTORS * numbers.l2_write_part_sector_factor
         return moving._replace(
             kind=sm.STORE,
             interval_cycles=max(least, narrow),
             smem_lines=narrow,
-            queued_lines=its.l2_write_queue_narrow_lines,
+            queued_lines=numbers.l2_write_queue_narrow_lines,
         )
     if family in STORES or family == SPILL_STORE:
-        return moving._replace(kind=sm.STORE, spills=int(family == SPILL_STORE), queued_lines=its.l2_write_queue_lines)
+        return moving._replace(
+            kind=sm.STORE, spills=int(family == SPILL_STORE), queued_lines=numbers.l2_write_queue_lines
+        )
     if family in LOADS or family == SPILL_LOAD:
         tag_lines = max(lines, sectors / LINE_SECTORS)
         return moving._replace(kind=sm.LOAD, spills=int(family == SPILL_LOAD), tag_lines=tag_lines)
@@ -160,13 +162,13 @@ def _memory(instruction: Instruction, rule: Rule, latency: float, its: SmNumbers
     if family not in SHARED_STORES:
         return moving._replace(kind=sm.SHARED)
     further = max(0.0, thread_bytes(instruction) / WORD_BYTES - 1.0)
-    operand_cycles += its.smem_store_word_read_cycles * further
+    operand_cycles += numbers.smem_store_word_read_cycles * further
     return moving._replace(kind=sm.SHARED, stores=1, operand_cycles=operand_cycles)
 
 
-def _port_reads(rule: Rule, its: SmNumbers) -> float:
+def _port_reads(rule: Rule, numbers: SmNumbers) -> float:
     """Turns at the register port."""
-    return its.mufu_port_reads if rule.pipe == "mufu" else float(rule.pipe in READS_REGISTERS)
+    return numbers.mufu_port_reads if rule.pipe == "mufu" else float(rule.pipe in READS_REGISTERS)
 
 
 def _synchronising(instruction: Instruction) -> SmInstruction:
@@ -189,9 +191,9 @@ def _synchronising(instruction: Instruction) -> SmInstruction:
     return SmInstruction()
 
 
-def _matmul(instruction: Instruction, product: Product, rule: Rule, its: SmNumbers) -> SmInstruction:
+def _matmul(instruction: Instruction, product: Product, rule: Rule, numbers: SmNumbers) -> SmInstruction:
     """A warpgroup's matmul: its accumulators pass the register port for N / 2 cycles, however long it takes."""
-    cycles = max(product.n / 2.0, its.wgmma_registers_least_cycles)
+    cycles = max(product.n / 2.0, numbers.wgmma_registers_least_cycles)
     return SmInstruction(
         kind=sm.MATMUL,
         commits=int(any("gsb0" in operand for operand in instruction.operands)),

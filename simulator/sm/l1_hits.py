@@ -34,7 +34,7 @@ from .match_steps import Attribution, Part
 STACK_PLACE = re.compile(r"\[R1(?:\+(-?0x[0-9a-f]+))?\]")
 SPILLS = (SPILL_LOAD, SPILL_STORE)
 STACK_PARTS = 62
-"""Parts of a stack that are told apart at most: bits of a number."""
+"""Most parts into which a stack is divided: bits of an integer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def with_l1_hits(
 def _loaders(
     launch: Launch, attributions: Mapping[Part, Attribution], served: Mapping[str, Served]
 ) -> dict[int, list[Served]]:
-    """Region -> what its steps load, one after the other; together, where they run the same code by turns.
+    """Region -> what its steps load, in order; as one, where they run the same code alternately.
 
     A step that no part belongs to runs as often as the one before, in the same region.
     """
@@ -237,11 +237,11 @@ def _distances(accesses: list[tuple[int, Instruction]], stack_bytes: int) -> dic
             continue
         words = _words(instruction, stack_bytes)
         if instruction.family == SPILL_LOAD:
-            since, left = 0, len(words & held.keys())
+            since, remaining = 0, len(words & held.keys())
             for what in reversed(held):
                 since += held[what]
-                left -= what in words
-                if left == 0:
+                remaining -= what in words
+                if remaining == 0:
                     break
             distances[place] = float(since) if words <= held.keys() else inf
         for word in words:

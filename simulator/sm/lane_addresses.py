@@ -2,7 +2,7 @@
 
 In: the code of a launch and the control paths of a CTA. Out: the code with lines, sectors and bank conflicts of its
 loads, copies, stores and accesses to shared memory, from the addresses of lanes in CTAs all over the grid
-(`trace.accesses`), and with copies that nobody makes taken out.
+(`trace.accesses`), and without copies that no lane takes part in.
 Where an address is not known, what the opcode says stays.
 """
 
@@ -44,7 +44,8 @@ def with_lane_addresses(
         paths: of one of its CTAs.
         constants: as in `program.Code`.
         sm_numbers: of the SM that runs it.
-        ctas: that all go the same ways, and take part in the same copies; some of the whole grid where none are named.
+        ctas: with the same control paths, which take part in the same copies; some of the whole grid where none are
+            named.
         loads: as in `trace.accesses.accesses`.
     """
     code = code.copy()
@@ -96,10 +97,10 @@ def _blocks_of_warps(paths: CtaPaths, most: int) -> list[tuple[int, ...]]:
     return warps
 
 
-def _lines_out(access: Access, its: SmNumbers) -> float:
-    """Lines that leave the SM; the less of its sectors is moved, the longer they take."""
+def _lines_out(access: Access, numbers: SmNumbers) -> float:
+    """Lines that a store sends to L2; partly written sectors count as more, the more so the less of them is written."""
     if not access.sectors:
         return 0.0
     left = 1.0 - access.moved_bytes / (access.sectors * SECTOR_BYTES)
-    longer = its.l2_write_part_sector_factor - 1.0
+    longer = numbers.l2_write_part_sector_factor - 1.0
     return access.sectors / LINE_SECTORS * (1.0 + longer * min(1.0, left / (1.0 - ELEMENT_SHARE)))

@@ -2,17 +2,16 @@
 
 In: a machine, and what a lone CTA's iterations take when data come from L2.
 Out: for each step of a loop, and of code without one, how often it waits for what it loads itself, and, where its loads
-are pipelined, its slack; and how much later than from L2 data come while CTAs that share an SM are measured.
+are pipelined, its slack; and the latency beyond an L2 hit with which CTAs that share an SM are measured.
 
 A step loads its tiles at its begin and waits for all of them; code may wait for K, go on, and wait for V.
-An iteration whose data take a latency that no loop could hide is longer by as many latencies as it waits for one after
-the other.
+With a latency that no loop could hide, an iteration is longer by that latency times the number of serial waits in it.
 
 Of a pipelined loop the engine asks for data `stages - 1` iterations ahead, and begins a step when they are there.
 So where data take longer than an L2 hit, s - 1 iterations of the engine take that extra latency and one iteration; on
 the SM they take the whole latency, less what the code does between the wait and the next request.
 The slack is the difference, in cycles: the extra latency that the loop hides beyond what the engine thinks, or,
-negative, the cycles for which it stalls even on L2 hits. A latency far beyond what is hidden shows it.
+negative, the cycles for which it stalls even on L2 hits. It is measured with a latency far beyond what any loop hides.
 """
 
 from collections.abc import Mapping
@@ -96,7 +95,7 @@ def _waiting(longer: float, tiles: int) -> LatencySlack:
 
 
 def hbm_extra_latency_cycles(launch: Launch, device: Device) -> float:
-    """How much later than from L2 data come where L2 cannot hold what the launch reads [cycles].
+    """Latency of HBM beyond that of an L2 hit; 0 where L2 holds all that the launch reads [cycles].
 
     Reads wait for writes where L2 cannot hold those either, the more the larger their part of both.
     """

@@ -15,10 +15,10 @@ from ..trace.paths import CtaPaths
 
 
 def latencies_of(device: Device, busy_sms: int) -> Latencies:
-    """What an SM of a device takes beyond single instructions.
+    """Latencies, queues and shares of an SM that belong to no single opcode.
 
     Args:
-        busy_sms: SMs that share the way to L2.
+        busy_sms: SMs that share the bandwidth to L2.
     """
     sm, l2 = device.sm, float(device.l2_latency_cycles)
     shared = sm.l2_write_cycles_per_line * busy_sms / device.sms
@@ -120,7 +120,7 @@ class Machine:
     latencies: Latencies
 
     def delayed(self, cycles: float) -> "Machine":
-        """The same machine with data from beyond L1 so much later [cycles]."""
+        """The same machine with a longer latency of all data from beyond L1. Args: cycles: more [cycles]."""
         now = self.latencies
         later = now._replace(
             load=now.load + cycles,
@@ -136,7 +136,7 @@ class Machine:
         Args:
             trips: region -> iterations of each visit.
             offsets: float64 (slots,), when each slot's first CTA starts [cycles].
-            rounds: CTAs that each slot runs at least, one after the other; slots that are done first go on.
+            rounds: CTAs that each slot runs at least, one after the other; slots that finish early run more.
 
         Raises:
             ValueError: warps wait for each other for ever; one line.

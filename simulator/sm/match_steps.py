@@ -22,7 +22,7 @@ from ..sass.constants import SHAPES
 from ..trace.paths import OUTSIDE, Region
 
 ENOUGH = 24
-"""Executions of a step beyond which a CTA tells no more about it."""
+"""Executions of a step from which on more of them make a CTA no better a sample."""
 PEELED = 4
 """Iterations that the compiler may have taken out of a loop."""
 SAME_STEPS_COST = 1e-4
@@ -35,7 +35,7 @@ the first, what comes after loops to the last."""
 MOST_PER_CTA = 4
 """Items of a CTA of a persistent grid that are followed."""
 MOST_ITEMS = 1 << 16
-"""Items of a grid that are looked at for one like most; a grid that repeats itself is looked at for a period."""
+"""Items of a grid among which a typical CTA is searched; of a periodic grid, a period of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Attribution:
 
 
 def few_items(launch: Launch, constants: Mapping[int, int], capability: int) -> tuple[Launch, Mapping[int, int]]:
-    """The launch, as if its grid were so wide that no CTA had many items: it goes the same way for each.
+    """The launch, as if its grid were so wide that no CTA had many items: code runs the same for each of them.
 
     Args:
         constants: as in `program.Code`.
@@ -85,7 +85,7 @@ def few_items(launch: Launch, constants: Mapping[int, int], capability: int) -> 
 
 
 def find_cta(launch: Launch) -> tuple[int, dict[str, int]]:
-    """A CTA that runs as many kinds of steps as any, each often enough, and not much else.
+    """A typical CTA: it runs as many kinds of steps as any, each often enough, and in all as few as possible.
 
     Returns:
         (its number, step name -> executions there).
@@ -166,7 +166,7 @@ def match_steps(launch: Launch, regions: tuple[Region, ...], executed: Mapping[s
 def _in_order(costs: list[list[float]], runs: list[tuple[int, int]]) -> list[int]:
     """One run for each part, in order, at least cost."""
     best = [[inf] * len(runs) for _ in costs]
-    came = [[-1] * len(runs) for _ in costs]
+    previous = [[-1] * len(runs) for _ in costs]
     best[0] = list(costs[0])
     for place, (_, now) in enumerate(pairwise(costs), start=1):
         for number, (first, stop) in enumerate(runs):
@@ -174,10 +174,10 @@ def _in_order(costs: list[list[float]], runs: list[tuple[int, int]]) -> list[int
                 cost = best[place - 1][before] + now[number] + SAME_STEPS_COST * (number == before)
                 if other_first <= first and other_stop <= stop and cost < best[place][number]:
                     best[place][number] = cost
-                    came[place][number] = before
+                    previous[place][number] = before
     number = min(range(len(runs)), key=best[-1].__getitem__)
     chosen = [number]
     for place in range(len(costs) - 1, 0, -1):
-        number = came[place][number]
+        number = previous[place][number]
         chosen.append(number)
     return chosen[::-1]

@@ -2,7 +2,7 @@
 
 The copies that a kernel without specialised warps announces are waited for one after the other, in that order.
 Specialised warps have a ring of mbarriers for each thing that they pass on: a *channel*, known by the offset in shared
-memory that all instructions on it name. Who gives room back finds as many places free at the begin as it has stages.
+memory that all instructions on it name. Producers that wait for free buffers find all stages free at the start.
 """
 
 import re
@@ -43,7 +43,7 @@ def with_channels(code: np.ndarray, launch: Launch, paths: CtaPaths) -> np.ndarr
     """The code with the channel of each instruction on mbarriers, and how many copies or free phases it is about.
 
     Args:
-        code: with copies that nobody makes taken out.
+        code: without copies that no lane takes part in.
 
     Raises:
         ValueError: more channels than the simulation has; one line.

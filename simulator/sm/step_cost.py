@@ -42,8 +42,8 @@ class StepCost:
         local_read_bytes, local_write_bytes: spilled registers that come from L2, and go there [B].
         local_bytes: different bytes of spilled registers that it touches [B].
         local_kept_bytes: those of them that it reads before it writes them [B].
-        local_written, local_kept: the same by parts of the stack, one bit for each, where they are told apart.
-        local_part_bytes: of such a part; 0: they are not, and every step touches the stack from its begin [B].
+        local_written, local_kept: the same as sets of parts of the stack, a bit for each, where the parts are known.
+        local_part_bytes: of such a part; 0: they are unknown, and every step touches the stack from its begin [B].
         restarts: of a lone CTA, how often its matmuls begin after a pause in which the clock of its SM has risen; short
             pauses count in part.
         rested_cycles: how long the clock had been risen by then, in all [cycles].
@@ -52,7 +52,7 @@ class StepCost:
             hits [cycles].
         waits: how often, one after the other, the step waits for what it loads.
         slowdown_by_age: of each CTA of a full SM, the oldest first: how many times as long as the mean the step takes
-            it where they want a pipe for longer than there is; empty: all the same.
+            it while a pipe is oversubscribed; empty: all the same.
     """
 
     pipe_cycles: tuple[float, ...]

@@ -3,7 +3,7 @@
 The code computes the addresses: each block that a warp runs is gone through in the warp's order, once or the first two
 times, with the launch's own arguments; tensors begin at multiples of what matters.
 So what stands in a loop is seen in its first iterations, what stands behind it as if there had been no others, and
-lanes of a warp that go apart all run both sides. Addresses that depend on data are known where the data are.
+lanes of a diverged warp all run both sides. Addresses that depend on data are known where the data are.
 """
 
 import re
@@ -83,7 +83,9 @@ def accesses(
     Returns:
         Place in the code -> what is touched there; places whose addresses are not known are missing.
     """
-    touching = {place: Touch(one) for place, one in enumerate(flow.instructions) if _touches(one)}
+    touching = {
+        place: Touch(instruction) for place, instruction in enumerate(flow.instructions) if _touches(instruction)
+    }
     wanted = slice_of(flow, {place: touch.names for place, touch in touching.items()})
     steps = {place: step_of(flow.instructions[place]) for block in wanted for place in block if place not in touching}
     bank = _pointers() | dict(constants)
@@ -136,13 +138,15 @@ def _of_warps(special: Mapping[str, Value], warps: list[int]) -> dict[str, Value
     return {name: (array[:, warps] if array.shape[1] > 1 else array, known) for name, (array, known) in special.items()}
 
 
-def _stays_in_l1(one: Instruction) -> bool:
-    return one.family in LOADS and BEYOND_L1.isdisjoint(one.modifiers)
+def _stays_in_l1(instruction: Instruction) -> bool:
+    return instruction.family in LOADS and BEYOND_L1.isdisjoint(instruction.modifiers)
 
 
-def _touches(one: Instruction) -> bool:
-    never = one.predicate in ("!PT", "!UPT")
-    return not never and (one.family in GLOBAL | SHARED | {COPY, "UTMALDG"} or one.opcode.startswith(ARRIVAL))
+def _touches(instruction: Instruction) -> bool:
+    never = instruction.predicate in ("!PT", "!UPT")
+    return not never and (
+        instruction.family in GLOBAL | SHARED | {COPY, "UTMALDG"} or instruction.opcode.startswith(ARRIVAL)
+    )
 
 
 class Touch:
@@ -152,12 +156,19 @@ class Touch:
     a lane takes part, as those do of whom it is not known; None where an address is not known.
     """
 
-    def __init__(self, one: Instruction) -> None:
-        operands = [operand for operand in one.operands if operand.endswith("]") and one.family not in ONLY_GUARDED]
-        guards = [one.predicate] if one.predicate else []
-        if one.family == COPY:
-            guards += one.operands[2:3]
-        self.names = (*(guard.lstrip("!") for guard in guards), *(name for each in operands for name in names_of(each)))
+    def __init__(self, instruction: Instruction) -> None:
+        operands = [
+            operand
+            for operand in instruction.operands
+            if operand.endswith("]") and instruction.family not in ONLY_GUARDED
+        ]
+        guards = [instruction.predicate] if instruction.predicate else []
+        if instruction.family == COPY:
+            guards += instruction.operands[2:3]
+        self.names = (
+            *(guard.lstrip("!") for guard in guards),
+            *(name for operand in operands for name in names_of(operand)),
+        )
         self.addresses = [global_address_of(operand) for operand in operands]
         self.guards = [predicate_of(guard) for guard in guards]
 
@@ -167,21 +178,21 @@ class Touch:
         for guard in self.guards:
             holds, known = guard(threads)
             active = active & (holds | ~np.asarray(known))
-        found = []
+        arrays = []
         for address in self.addresses:
             array, known = address(threads)
             if not np.all(np.asarray(known) | ~active):
                 return None
-            found.append(array)
-        return tuple(np.broadcast_to(array, shape).reshape(-1, WARP_THREADS) for array in (*found, active))
+            arrays.append(array)
+        return tuple(np.broadcast_to(array, shape).reshape(-1, WARP_THREADS) for array in (*arrays, active))
 
 
 def global_address_of(operand: str) -> Callable[[Threads], Value]:
     """Reads an address of global memory, in brackets behind its descriptor; or one of shared memory."""
-    found = GLOBAL_ADDRESS.match(operand)
-    if not found:
+    match = GLOBAL_ADDRESS.match(operand)
+    if not match:
         return address_of(operand)
-    pair, uniform, offset = pair_of(found[1]), number_of(found[2] or "RZ"), int(found[3] or "0", 16)
+    pair, uniform, offset = pair_of(match[1]), number_of(match[2] or "RZ"), int(match[3] or "0", 16)
 
     def read(threads: Threads) -> Value:
         (address, known), (more, more_known) = pair(threads), uniform(threads)
@@ -209,17 +220,17 @@ def _loaded_again(loaded: Mapping[int, Array]) -> dict[int, Array]:
     return {place: ~missing[i][takes_part[i]] for i, place in enumerate(loaded)}
 
 
-def _touched(one: Instruction, parts: list[tuple[Array, ...]], again: list[Array]) -> Access:
-    *addresses, active = (np.concatenate(each) for each in zip(*parts, strict=True))
-    size, lanes = bytes_of(one), float(active.sum(axis=1).mean())
+def _touched(instruction: Instruction, parts: list[tuple[Array, ...]], again: list[Array]) -> Access:
+    *addresses, active = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    size, lanes = bytes_of(instruction), float(active.sum(axis=1).mean())
     if not addresses:
         return Access(lanes=lanes)
-    if one.family in ROWS:
-        matrices = next((int(word) for word in one.modifiers if word in ("2", "4")), 1)
+    if instruction.family in ROWS:
+        matrices = next((int(word) for word in instruction.modifiers if word in ("2", "4")), 1)
         given = active & (np.arange(WARP_THREADS) < ROW_LANES * matrices)
         return Access(lanes=lanes, passes=_passes(addresses[0], given, ROW_BYTES))
-    passes = _passes(addresses[0], active, size) if one.family not in GLOBAL else 0.0
-    if one.family in SHARED:
+    passes = _passes(addresses[0], active, size) if instruction.family not in GLOBAL else 0.0
+    if instruction.family in SHARED:
         return Access(lanes=lanes, passes=passes)
     places = np.where(active, addresses[-1] + BEGIN, -1)
     lines, sectors, moved = (float(_distinct(places // unit).mean()) for unit in (LINE_BYTES, SECTOR_BYTES, size))
@@ -228,9 +239,9 @@ def _touched(one: Instruction, parts: list[tuple[Array, ...]], again: list[Array
     return Access(lanes=lanes, lines=lines, sectors=sectors, moved_bytes=moved * size, passes=passes, again=share)
 
 
-def bytes_of(one: Instruction) -> int:
+def bytes_of(instruction: Instruction) -> int:
     """What a lane moves [B]."""
-    return next((BYTES[word] for word in one.modifiers if word in BYTES), WORD_BYTES)
+    return next((BYTES[word] for word in instruction.modifiers if word in BYTES), WORD_BYTES)
 
 
 def _distinct(numbers: Array) -> Array:

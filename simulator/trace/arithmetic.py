@@ -27,10 +27,10 @@ STRICT = {"LT": "LT", "LE": "LT", "GT": "GT", "GE": "GT"}
 
 def add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     """IADD3, VIADD: sum of up to three words and carries; the carries out count how often the sum wraps."""
-    numbers = [one for one in sources if one.dtype != np.bool_]
+    numbers = [source for source in sources if source.dtype != np.bool_]
     if "64" in modifiers:
         return _words(_total(numbers)), ()
-    carries = [one.astype(np.int64) for one in sources if one.dtype == np.bool_]
+    carries = [source.astype(np.int64) for source in sources if source.dtype == np.bool_]
     total = _total(numbers + (carries if "X" in modifiers else []))
     wraps = total >> 32
     return (total & WORD_MASK,), (wraps >= 1, wraps >= 2)
@@ -38,8 +38,8 @@ def add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
 
 def _total(numbers: Sequence[Array]) -> Array:
     total = numbers[0]
-    for one in numbers[1:]:
-        total = total + one
+    for number in numbers[1:]:
+        total = total + number
     return total
 
 
@@ -115,7 +115,7 @@ def logic(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
 
 def predicate_logic(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     """PLOP3: two functions of three predicates."""
-    a, b, c = (one.astype(np.int64) for one in sources[:3])
+    a, b, c = (source.astype(np.int64) for source in sources[:3])
     return (), tuple(looked_up(int(table.flat[0]), a, b, c, 1) != 0 for table in sources[3:5])
 
 
@@ -137,28 +137,32 @@ def compare(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
         a, b = signed(a), signed(b)
     elif "U64" in modifiers:
         a, b = _bits(a), _bits(b)
-    found = COMPARE[relation](a, b)
+    holds = COMPARE[relation](a, b)
     if "EX" in modifiers:
         lower = sources[3]
         if relation in STRICT:
-            found = COMPARE[STRICT[relation]](a, b) | ((a == b) & lower)
+            holds = COMPARE[STRICT[relation]](a, b) | ((a == b) & lower)
         else:
-            found = found & lower if relation == "EQ" else found | lower
+            holds = holds & lower if relation == "EQ" else holds | lower
     if "OR" in modifiers:
-        return (), (found | joined, ~found | joined)
+        return (), (holds | joined, ~holds | joined)
     if "XOR" in modifiers:
-        return (), (found ^ joined, ~found ^ joined)
-    return (), (found & joined, ~found & joined)
+        return (), (holds ^ joined, ~holds ^ joined)
+    return (), (holds & joined, ~holds & joined)
 
 
 def smaller_or_larger(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     """IMNMX, VIADDMNMX: the smaller where the predicate holds, else the larger."""
     *numbers, smaller = sources
-    if smaller.dtype != np.bool_ or any(one.dtype == np.bool_ for one in numbers) or HALVES.intersection(modifiers):
+    if (
+        smaller.dtype != np.bool_
+        or any(number.dtype == np.bool_ for number in numbers)
+        or HALVES.intersection(modifiers)
+    ):
         raise NotImplementedError
     if len(numbers) == 3:
         numbers = [numbers[0] + numbers[1] & WORD_MASK, numbers[2]]
-    a, b = numbers if "U32" in modifiers else (signed(one) for one in numbers)
+    a, b = numbers if "U32" in modifiers else (signed(number) for number in numbers)
     return (np.where(smaller, np.minimum(a, b), np.maximum(a, b)) & WORD_MASK,), ()
 
 

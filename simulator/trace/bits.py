@@ -39,7 +39,7 @@ def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
     results = instruction.operands[: result_operands(instruction)]
     sources = instruction.operands[len(results) :][:3]
     readers = [number_of(operand) for operand in sources]
-    names = [found[2] + found[3] if (found := REGISTER.match(operand)) else "" for operand in sources]
+    names = [match[2] + match[3] if (match := REGISTER.match(operand)) else "" for operand in sources]
     table = int(instruction.operands[len(results) + 3], 16)
 
     def step(threads: Threads, mask: Array) -> None:

@@ -1,4 +1,4 @@
-"""The instructions that decide which way control goes: a slice of the code, found backwards from its branches.
+"""The instructions that decide control flow: a slice of the code, found backwards from its branches.
 
 An instruction decides if it writes a register that a deciding instruction may read later, a branch to begin with.
 What only moves and multiplies data falls away, which is nearly all of a kernel.
@@ -28,7 +28,7 @@ COMMON_ADDRESS = re.compile(r"^\[UR(?:\d+|Z)(?:\+0x[0-9a-f]+)?\]$")
 
 def deciding(flow: Flow) -> tuple[tuple[int, ...], ...]:
     """Block -> places of its deciding instructions in the code, in order."""
-    stores = {place: read(one) for place, one in enumerate(flow.instructions) if is_shared(one)}
+    stores = {place: read(instruction) for place, instruction in enumerate(flow.instructions) if is_shared(instruction)}
     return _with_stores(flow, jumps_of(flow), stores)
 
 
@@ -41,16 +41,20 @@ def reaching(
         roots, unknown: as of `slice_of`.
     """
     stores = {
-        place: read(one) if is_followed(one) else guard_of(one) + addresses_of(one)
-        for place, one in enumerate(flow.instructions)
-        if one.family in STORES or one.family == COPY
+        place: read(instruction) if is_followed(instruction) else guard_of(instruction) + addresses_of(instruction)
+        for place, instruction in enumerate(flow.instructions)
+        if instruction.family in STORES or instruction.family == COPY
     }
     return _with_stores(flow, roots, stores, unknown)
 
 
 def jumps_of(flow: Flow) -> dict[int, tuple[str, ...]]:
     """Place of a jump, or of an end -> registers that it depends on."""
-    return {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BLOCK_ENDS}
+    return {
+        place: read(instruction)
+        for place, instruction in enumerate(flow.instructions)
+        if instruction.family in BLOCK_ENDS
+    }
 
 
 def loads_shared(flow: Flow, places: Sequence[Sequence[int]], unknown: frozenset[int] = frozenset()) -> bool:
@@ -66,10 +70,14 @@ def _with_stores(
     stores: Mapping[int, tuple[str, ...]],
     unknown: frozenset[int] = frozenset(),
 ) -> tuple[tuple[int, ...], ...]:
-    found = slice_of(flow, roots, unknown=unknown)
-    if not loads_shared(flow, found, unknown):
-        return found
-    barriers = {place: read(one) for place, one in enumerate(flow.instructions) if one.family in BARRIERS}
+    places = slice_of(flow, roots, unknown=unknown)
+    if not loads_shared(flow, places, unknown):
+        return places
+    barriers = {
+        place: read(instruction)
+        for place, instruction in enumerate(flow.instructions)
+        if instruction.family in BARRIERS
+    }
     # A copy is both: what tells where it comes from, and where in shared memory it goes.
     both = {place: (*stores.get(place, ()), *names) for place, names in roots.items()}
     return slice_of(flow, {**stores, **barriers, **both}, unknown=unknown)
@@ -87,8 +95,10 @@ def addresses_of(instruction: Instruction) -> tuple[str, ...]:
 
 def names_of(operand: str) -> list[str]:
     """Registers of an address, those of a descriptor aside."""
-    found = ANY_NAME.findall(operand[operand.index("[", len("desc[")) :] if operand.startswith("desc[") else operand)
-    return [f"{kind}{int(number) + extra}" for kind, number, pair in found for extra in range(2 if pair else 1)]
+    registers = ANY_NAME.findall(
+        operand[operand.index("[", len("desc[")) :] if operand.startswith("desc[") else operand
+    )
+    return [f"{kind}{int(number) + extra}" for kind, number, pair in registers for extra in range(2 if pair else 1)]
 
 
 def slice_of(
@@ -117,10 +127,16 @@ def slice_of(
     def reads(place: int, instruction: Instruction) -> bool:
         return place not in unknown and not is_try(instruction.opcode) and (through_all or is_followed(instruction))
 
-    written_bits = [bits(written(one)) for one in flow.instructions]
+    written_bits = [bits(written(instruction)) for instruction in flow.instructions]
     read_bits = [
-        bits(roots[place] if place in roots else read(one) if reads(place, one) else guard_of(one))
-        for place, one in enumerate(flow.instructions)
+        bits(
+            roots[place]
+            if place in roots
+            else read(instruction)
+            if reads(place, instruction)
+            else guard_of(instruction)
+        )
+        for place, instruction in enumerate(flow.instructions)
     ]
     wanted_at_start = [0] * len(flow.blocks)
     above = predecessors([block.successors for block in flow.blocks])
@@ -144,5 +160,5 @@ def slice_of(
         places[number] = tuple(reversed(kept))
         if wanted != wanted_at_start[number]:
             wanted_at_start[number] = wanted
-            waiting += [one for one in above[number] if one not in waiting]
+            waiting += [predecessor for predecessor in above[number] if predecessor not in waiting]
     return tuple(places)

@@ -3,7 +3,7 @@
 The deciding instructions of the code are run for all threads of all CTAs at a time, with the launch's own arguments:
 trip counts come out as the code computes them, with whatever the compiler has peeled, unrolled, pipelined or
 given to some warps alone, and nothing of the schedule needs to be known.
-Threads that go apart wait for each other at the lowest address, as structured code does at its reconvergence points.
+Threads that diverge wait for each other at the lowest address, as structured code does at its reconvergence points.
 Waits succeed at once: a warp that polls longer executes a few instructions more than are counted here.
 """
 
@@ -32,8 +32,8 @@ class Executions:
 
     Args:
         counts: how often each block runs; axes CTA, warp, block; CTAs from 0 on, as many as had to be followed.
-        rejoins: how often a part of a warp that had gone apart came to a block that the warp goes on from together,
-            after another part; each issues the BSYNC there by itself. Axes as of counts.
+        rejoins: how often a part of a diverged warp reached the block where the warp reconverges after another part of
+            it; each part issues the BSYNC there by itself. Axes as of counts.
         copies: how many CTAs of the launch do as each of those does.
     """
 
@@ -49,7 +49,7 @@ class Executions:
 
     def per_place(self, flow: Flow) -> Array:
         """How often each instruction runs in the whole launch, all warps together; in order of address."""
-        blocks, again = (np.einsum("cwb,c->b", one, self.copies) for one in (self.counts, self.rejoins))
+        blocks, again = (np.einsum("cwb,c->b", counts, self.copies) for counts in (self.counts, self.rejoins))
         places = np.repeat(blocks, [block.stop - block.first for block in flow.blocks])
         places[[block.first for block in flow.blocks]] += again
         return places
@@ -147,7 +147,9 @@ def run_through(
     else:
         raise ValueError("code does not end")
     shape = (ctas, warps, 1)
-    tables = [np.concatenate([np.broadcast_to(one, shape) for one in each], axis=2) for each in (counts, rejoins)]
+    tables = [
+        np.concatenate([np.broadcast_to(times, shape) for times in blocks], axis=2) for blocks in (counts, rejoins)
+    ]
     return tables[0], tables[1]
 
 

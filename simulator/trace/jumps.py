@@ -33,7 +33,7 @@ class Barrier:
 
 
 Prepared = list[list[tuple[list[Step], Leave | Barrier]]]
-"""Block -> its parts: steps, and then a barrier or the way out."""
+"""Block -> its parts: steps, and then a barrier or the jump out of the block."""
 
 
 def prepare(
@@ -42,7 +42,7 @@ def prepare(
     replaced: Mapping[int, Step] | None = None,
     unsure: Unsure | None = None,
 ) -> Prepared:
-    """For each block its parts: steps, and then a barrier or the way out.
+    """For each block its parts: steps, and then a barrier or the jump out of the block.
 
     Args:
         wanted: block -> places of the instructions to run; those that decide where None.
@@ -53,7 +53,7 @@ def prepare(
         ValueError: a barrier whose number is not a constant; one line.
     """
     traps = traps_of(flow)
-    own = replaced or {}
+    replacements = replaced or {}
     prepared: Prepared = []
     for number, places in enumerate(deciding(flow) if wanted is None else wanted):
         block = flow.blocks[number]
@@ -61,8 +61,8 @@ def prepare(
         steps: list[Step] = []
         for place in places:
             instruction = flow.instructions[place]
-            if place in own:
-                steps.append(own[place])
+            if place in replacements:
+                steps.append(replacements[place])
             elif instruction.family in BARRIERS:
                 parts.append((steps, _barrier(instruction)))
                 steps = []
@@ -74,17 +74,21 @@ def prepare(
 
 
 def traps_of(flow: Flow) -> set[int]:
-    """Blocks from which every way leads into a trap."""
-    found = {number for number in range(len(flow.blocks)) if any(one.opcode == TRAP for one in flow.code(number))}
+    """Blocks from which every path ends in a trap."""
+    trapped = {
+        number
+        for number in range(len(flow.blocks))
+        if any(instruction.opcode == TRAP for instruction in flow.code(number))
+    }
     while True:
         more = {
             number
             for number, block in enumerate(flow.blocks)
-            if number not in found and block.successors and found.issuperset(block.successors)
+            if number not in trapped and block.successors and trapped.issuperset(block.successors)
         }
         if not more:
-            return found
-        found |= more
+            return trapped
+        trapped |= more
 
 
 def _leaves(instruction: Instruction) -> bool:
@@ -95,7 +99,7 @@ def _barrier(instruction: Instruction) -> Barrier:
     numbers = [NUMBER.match(operand) for operand in instruction.operands]
     if not numbers or not all(numbers):
         raise ValueError(f"{instruction.opcode} at {instruction.address:#x}: the barrier's number is not a constant")
-    number, *threads = (int(found[2], 16) for found in numbers if found)
+    number, *threads = (int(match[2], 16) for match in numbers if match)
     return Barrier(number, threads[0] // WARP_THREADS if threads else 0, "ARV" not in instruction.modifiers)
 
 
@@ -135,9 +139,9 @@ def _targets(flow: Flow, instruction: Instruction) -> Callable[[Threads, Array],
         block = flow.block_at[instruction.target]
         return lambda threads, mask: [(block, mask)]
     words = " ".join(instruction.operands).replace("`", " ").split()
-    registers = [number_of(one) for one in words if REGISTER.match(one)]
+    registers = [number_of(text) for text in words if REGISTER.match(text)]
     offset = sum(
-        int(found[2], 16) * (-1 if found[1] else 1) for one in words if (found := NUMBER.match(one)) is not None
+        int(match[2], 16) * (-1 if match[1] else 1) for text in words if (match := NUMBER.match(text)) is not None
     )
 
     def targets(threads: Threads, mask: Array) -> list[tuple[int, Array]]:

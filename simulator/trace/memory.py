@@ -49,10 +49,12 @@ class Memory:
     """Storages of a launch. `storages`: by number; `read`: numbers of those whose values were looked at."""
 
     def __init__(self, storages: Iterable[Storage]) -> None:
-        self.storages = {one.number: one for one in storages}
+        self.storages = {storage.number: storage for storage in storages}
         self.read: set[int] = set()
         self._given = {
-            one.number: np.frombuffer(one.values, dtype=np.uint8) for one in self.storages.values() if one.values
+            storage.number: np.frombuffer(storage.values, dtype=np.uint8)
+            for storage in self.storages.values()
+            if storage.values
         }
 
     @property
@@ -95,7 +97,7 @@ def load_of_memory(instruction: Instruction, memory: Memory) -> Step:
     plain = step_of(instruction)
     if not memory.has_values or instruction.family == "LDGSTS":
         return plain
-    address = global_address_of(next(one for one in instruction.operands if one.endswith("]")))
+    address = global_address_of(next(operand for operand in instruction.operands if operand.endswith("]")))
     guard = predicate_of(instruction.predicate) if instruction.predicate else None
     size, names = bytes_of(instruction), [name for name in written(instruction) if not name.lstrip("U").startswith("P")]
     extend = _sign_extension(size) if SIGNED.intersection(instruction.modifiers) else None
@@ -106,13 +108,13 @@ def load_of_memory(instruction: Instruction, memory: Memory) -> Step:
         if guard:
             holds, sure = guard(threads)
             taking = mask & (holds | ~np.asarray(sure))
-        words, found = memory.fetch(places, size) if known is not False else ([], np.zeros((1, 1, 1), dtype=np.bool_))
-        found = found & np.asarray(known)
+        words, fetched = memory.fetch(places, size) if known is not False else ([], np.zeros((1, 1, 1), dtype=np.bool_))
+        fetched = fetched & np.asarray(known)
         plain(threads, mask)
-        if not found.any():
+        if not fetched.any():
             return
         for name, word in zip(names, words, strict=False):
-            value: Value = (extend(word) if extend else word, True if found.all() else found)
+            value: Value = (extend(word) if extend else word, True if fetched.all() else fetched)
             threads.registers[name] = merged(taking, value, threads.registers.get(name, UNSET))
 
     return step

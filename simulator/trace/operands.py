@@ -52,10 +52,10 @@ Step = Callable[[Threads, Array], None]
 
 def predicate_of(text: str) -> Callable[[Threads], Value]:
     """Reads a predicate."""
-    found = PREDICATE.match(text)
-    if not found:
+    match = PREDICATE.match(text)
+    if not match:
         return lambda threads: UNKNOWN
-    negated, kind, number = found[1], found[2], found[3]
+    negated, kind, number = match[1], match[2], match[3]
     if number == "T":
         value = FALSE if negated else TRUE
         return lambda threads: value
@@ -70,20 +70,20 @@ def predicate_of(text: str) -> Callable[[Threads], Value]:
 
 def number_of(text: str) -> Callable[[Threads], Value]:
     """Reads a word; minus one is 2^32 - 1, minus zero 2^32, so that sums carry as those of the adder."""
-    if found := NUMBER.match(text):
-        number = int(found[2], 16) * (-1 if found[1] else 1)
+    if match := NUMBER.match(text):
+        number = int(match[2], 16) * (-1 if match[1] else 1)
         value: Value = (word(number), True)
         return lambda threads: value
-    if found := CONSTANT.match(text):
-        sign, address = found[1], int(found[2], 16)
+    if match := CONSTANT.match(text):
+        sign, address = match[1], int(match[2], 16)
 
         def constant(threads: Threads) -> Value:
             return _signed_as(sign, constant_at(threads, address))
 
         return constant
-    if found := REGISTER.match(text):
-        sign, name = found[1], found[2] + found[3]
-        if found[3] == "Z":
+    if match := REGISTER.match(text):
+        sign, name = match[1], match[2] + match[3]
+        if match[3] == "Z":
             zero = _signed_as(sign, (word(0), True))
             return lambda threads: zero
         if not sign:
@@ -128,16 +128,16 @@ def _signed_as(sign: str, value: Value) -> Value:
 
 def pair_of(text: str) -> Callable[[Threads], Value]:
     """Reads two words as one number of 64 bits."""
-    if found := NUMBER.match(text):
-        number = int(found[2], 16) * (-1 if found[1] else 1)
+    if match := NUMBER.match(text):
+        number = int(match[2], 16) * (-1 if match[1] else 1)
         value: Value = (np.full(SHAPE, number, dtype=np.int64), True)
         return lambda threads: value
     sign = text[0] if text[0] in "-~" else ""
     low = text.removeprefix(sign)
-    if found := CONSTANT.match(low):
-        high = f"c[0x0][{int(found[2], 16) + 4:#x}]"
-    elif (found := REGISTER.match(low)) and found[3] != "Z":
-        low, high = found[2] + found[3], f"{found[2]}{int(found[3]) + 1}"
+    if match := CONSTANT.match(low):
+        high = f"c[0x0][{int(match[2], 16) + 4:#x}]"
+    elif (match := REGISTER.match(low)) and match[3] != "Z":
+        low, high = match[2] + match[3], f"{match[2]}{int(match[3]) + 1}"
     else:
         high = low
     low_reader, high_reader = number_of(low), number_of(high)
@@ -152,23 +152,23 @@ def pair_of(text: str) -> Callable[[Threads], Value]:
 
 def constant_at(threads: Threads, address: int) -> Value:
     """A word of constant bank 0. Args: address: in the bank [B]."""
-    found = threads.constants.get(address)
-    return UNKNOWN if found is None else (word(found), True)
+    number = threads.constants.get(address)
+    return UNKNOWN if number is None else (word(number), True)
 
 
 def address_of(operand: str) -> Callable[[Threads], Value]:
     """Reads an address: a sum of registers, some of them scaled, and numbers in brackets."""
-    found = ADDRESS.match(operand)
+    match = ADDRESS.match(operand)
     parts = []
-    for part in found[1].split("+") if found else ():
+    for part in match[1].split("+") if match else ():
         scaled = SCALED.match(part)
         parts.append((number_of(scaled[1]), int(scaled[2])) if scaled else (number_of(part), 1))
 
     def read(threads: Threads) -> Value:
         total, known = (word(0), True) if parts else UNKNOWN
         for part, scale in parts:
-            number, one_known = part(threads)
-            total, known = total + scale * number, both(known, one_known)
+            number, part_known = part(threads)
+            total, known = total + scale * number, both(known, part_known)
         return total & WORD_MASK, known
 
     return read
@@ -176,7 +176,7 @@ def address_of(operand: str) -> Callable[[Threads], Value]:
 
 def following(operand: str, count: int) -> list[str]:
     """The registers that a wide operand stands for."""
-    found = REGISTER.match(operand)
-    if not found or found[3] == "Z":
+    match = REGISTER.match(operand)
+    if not match or match[3] == "Z":
         return [operand] * count
-    return [f"{found[2]}{int(found[3]) + extra}" for extra in range(count)]
+    return [f"{match[2]}{int(match[3]) + extra}" for extra in range(count)]

@@ -63,7 +63,7 @@ class SharedMemory:
         at = np.where(inside, places, 0)
         ctas = len(self._bytes)
         row = np.arange(ctas).reshape(-1, 1, 1) if ctas > 1 else 0
-        found: list[Value] = []
+        words: list[Value] = []
         for word in range(count):
             number, known = np.zeros(SHAPE, dtype=np.int64), inside
             for offset in range(min(4, size)):
@@ -76,8 +76,8 @@ class SharedMemory:
                     number = number | byte << 8 * offset
                 else:
                     known = known & cleared
-            found.append((number, True if np.all(known | ~mask) else known))
-        return found
+            words.append((number, True if np.all(known | ~mask) else known))
+        return words
 
     def _reserve(self, places: Array, size: int, ctas: int) -> None:
         """Make columns for addresses, and rows for CTAs."""

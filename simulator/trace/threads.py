@@ -136,7 +136,7 @@ def condition_of(instruction: Instruction) -> Callable[[Threads], Value]:
     if instruction.family in BRANCHES:
         sources += [predicate_of(operand) for operand in instruction.operands[:-1] if PREDICATE.match(operand)]
     if "DIV" in instruction.modifiers:
-        # Taken where threads of a warp have gone apart, which the reconvergence before it has ended.
+        # Taken where threads of a warp have diverged, which the reconvergence before it has ended.
         sources = [lambda threads: FALSE]
 
     def condition(threads: Threads) -> Value:
@@ -144,8 +144,8 @@ def condition_of(instruction: Instruction) -> Callable[[Threads], Value]:
         known: Known
         holds, known = TRUE
         for source in sources:
-            one, one_known = source(threads)
-            holds, known = holds & one, both(known, one_known)
+            is_true, source_known = source(threads)
+            holds, known = holds & is_true, both(known, source_known)
         return holds, known
 
     return condition
@@ -185,10 +185,10 @@ def _result(instruction: Instruction) -> Results:
         known: Known = True
         arrays = []
         for reader in readers:
-            array, one_known = reader(threads)
-            if one_known is False:
+            array, source_known = reader(threads)
+            if source_known is False:
                 return []
-            known = both(known, one_known)
+            known = both(known, source_known)
             arrays.append(array)
         try:
             numbers, flags = operation(modifiers, arrays)
@@ -226,16 +226,16 @@ def _order_of(instruction: Instruction) -> Callable[[list[Value], list[Value]], 
     order = [operand for operand in result_places if operand not in ("RZ", "URZ")]
 
     def ordered(numbers: list[Value], flags: list[Value]) -> list[Value]:
-        found: list[Value] = []
+        values: list[Value] = []
         for operand in order:
             if operand in predicate_results:
                 place = predicate_results.index(operand)
                 if operand not in ("PT", "UPT"):
-                    found.append(flags[place] if place < len(flags) else UNKNOWN_FLAG)
+                    values.append(flags[place] if place < len(flags) else UNKNOWN_FLAG)
             elif words:
-                found += numbers
-                found += [UNKNOWN] * (words - len(numbers))
-        return found
+                values += numbers
+                values += [UNKNOWN] * (words - len(numbers))
+        return values
 
     return ordered
 
@@ -257,10 +257,10 @@ def _readers(instruction: Instruction) -> list[Callable[[Threads], Value]]:
 
 
 def _constants(operand: str, count: int) -> Results:
-    found = CONSTANT.match(operand)
-    if not found:
+    match = CONSTANT.match(operand)
+    if not match:
         return lambda threads, mask: []
-    address = int(found[2], 16)
+    address = int(match[2], 16)
     return lambda threads, mask: [constant_at(threads, address + 4 * place) for place in range(count)]
 
 
@@ -282,8 +282,8 @@ def _packed(sources: tuple[str, ...]) -> Results:
         array = array & ~chosen
         for place, name in enumerate(PREDICATES):
             if chosen >> place & 1:
-                holds, one_known = threads.registers.get(name, FALSE)
-                array, known = array | holds.astype(np.int64) << place, both(known, one_known)
+                holds, flag_known = threads.registers.get(name, FALSE)
+                array, known = array | holds.astype(np.int64) << place, both(known, flag_known)
         return [(array, known)]
 
     return pack

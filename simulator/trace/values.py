@@ -56,10 +56,10 @@ def small(array: Array) -> Array:
     return array[:, :, :1] if array.shape[2] > 1 and (array == array[:, :, :1]).all() else array
 
 
-def both(one: Known, other: Known) -> Known:
+def both(first: Known, second: Known) -> Known:
     """Where two values are both known."""
-    if one is True:
-        return other
-    if other is True:
-        return one
-    return one & other
+    if first is True:
+        return second
+    if second is True:
+        return first
+    return first & second

@@ -209,13 +209,14 @@ def test_a_timeline_shows_one_device(file: Path, tmp_path: Path, capsys: pytest.
     assert "shows one device" in capsys.readouterr().err
 
 
-def test_a_csv_has_a_line_for_each_launch(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On each device; not along with JSON."""
-    assert main(["predict", f"{file}:run", "--csv", "--device", "h200,a100"]) == 0
-    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+def test_a_csv_has_a_line_for_each_launch(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On each device, in a file, as `explore` writes it; beside JSON on stdout."""
+    table = tmp_path / "launches.csv"
+    assert main(["predict", f"{file}:run", "--csv", str(table), "--json", "--device", "h200,a100"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+    rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
     assert [row["device"] for row in rows] == ["h200"] * 2 + ["a100-sxm-80gb"] * 2
     assert {row["hbm_read_bytes"] for row in rows[::2]} == {str(4 << 20)}
-    assert main(["predict", f"{file}:run", "--csv", "--json"]) == 2
 
 
 def test_a_configuration_that_does_not_fit_is_a_row(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

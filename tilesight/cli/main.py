@@ -111,9 +111,21 @@ def _lack(error: ImportError) -> str:
 def _usage(error: Any) -> str:
     """What to say of a usage error of typer's."""
     text, near = error.format_message().rstrip("."), getattr(error, "possibilities", None)
+    if others := _commands_with(error):
+        return f"No such option: {error.option_name}: one of {', '.join(others)}, not of {error.ctx.info_name}"
     if near and hasattr(error, "option_name"):
         return f"No such option: {error.option_name}: did you mean {', '.join(sorted(near))}?"
     return f"{text} (tilesight --help shows what there is)"
+
+
+def _commands_with(error: Any) -> list[str]:
+    """Commands that have an option which the one that was asked lacks; none of any other error."""
+    root = error.ctx.find_root() if error.ctx and hasattr(error, "option_name") else None
+    return [
+        name
+        for name, command in getattr(root and root.command, "commands", {}).items()
+        if any(error.option_name in param.opts for param in command.params)
+    ]
 
 
 def _failed(code: int, text: str) -> int:

@@ -22,11 +22,6 @@ FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2
 """Elements of `free`: what all share, an L2 port per partition, a read and a write port per SM, the channels of HBM."""
 MOST_PIECES = 1 << 16
 """Pieces of something that is read, more than there are."""
-TURN_PLACES, PLACE_BYTES = 4, 1024
-"""Places of HBM, each of which may be writing, that a tile comes from at most; bytes of a place [B]. `hbm_turn` was
-fitted to tiles of 4 to 24 KiB, which wait alike (docs/lab/data/mixed-latency-h200-2026-11-22.json.xz). That 1 KiB comes
-from one of four places is an assumption; pieces of 32 to 512 B wait 30 to 350 cycles longer where their warps write as
-much, at 0.1 to 2.2 TB/s (docs/lab/data/piece-latency-h200-2026-11-24.ndjson.xz), and not the whole turn of 2,000."""
 
 
 class Rates(NamedTuple):
@@ -56,6 +51,8 @@ class Rates(NamedTuple):
         hbm_latency: beyond L2.
         hbm_piece_latency: beyond that, of pieces of rows.
         hbm_turn: that a read waits where HBM is writing.
+        hbm_turn_places: of HBM, each of which may be writing, that a tile comes from at most.
+        hbm_turn_place_bytes: of a tile that come from such a place [B].
         cta_dispatch: from one CTA's start to the next one's.
         after_begin: the time next to the launch's begin: what was read earlier, the launch has not touched.
         spilled_first: granule of the first slot's spilled registers.
@@ -89,6 +86,8 @@ class Rates(NamedTuple):
     hbm_latency: float
     hbm_piece_latency: float
     hbm_turn: float
+    hbm_turn_places: float
+    hbm_turn_place_bytes: float
     cta_dispatch: float
     after_begin: float
     spilled_first: int
@@ -146,14 +145,14 @@ def _writing(counter: np.ndarray, rates: Rates, time: float) -> float:
 
 
 @inlined
-def spread_of(size: int, apart: bool) -> float:
+def spread_of(rates: Rates, size: int, apart: bool) -> float:
     """Of the places that a tile may come from, the share that it does.
 
     Args:
         size: of the tile [B].
         apart: whether it consists of pieces that lie apart.
     """
-    return 1.0 if apart else min(1.0, max(1.0, size / PLACE_BYTES) / TURN_PLACES)
+    return 1.0 if apart else min(1.0, max(1.0, size / rates.hbm_turn_place_bytes) / rates.hbm_turn_places)
 
 
 @inlined

@@ -124,7 +124,7 @@ def _access_at(
             cost += rates.hbm_piece_write_bytes / width
         elif width < LINE_BYTES:
             cost += rates.hbm_part_line_cost
-    spread = spread_of(total, apart)
+    spread = spread_of(rates, total, apart)
     for i in range(first_row, last_row + 1):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)
         skipped = 0 if stride == 1 else (-(i + first_col)) % stride

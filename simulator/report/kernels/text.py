@@ -25,7 +25,7 @@ def kernels_json(predictions: Sequence[KernelsPrediction]) -> dict[str, Any] | l
 
 
 def kernels_rows(predictions: Sequence[KernelsPrediction]) -> list[dict[str, Any]]:
-    """What `predict --csv` prints: a row for each launch on each device."""
+    """What `predict --csv` writes: a row for each launch on each device."""
     return [row for prediction in predictions for row in prediction.flat_rows()]
 
 

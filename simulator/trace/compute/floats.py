@@ -24,14 +24,14 @@ WIDTHS = {"8": 8, "16": 16, "32": 32, "64": 64}
 
 def floats(bits: Array) -> Array:
     """Words as floats."""
-    found: Array = (bits & WORD_MASK).astype(np.uint32).view(np.float32)
-    return found
+    values: Array = (bits & WORD_MASK).astype(np.uint32).view(np.float32)
+    return values
 
 
 def bits_of(values: Array) -> Array:
     """Floats as words."""
-    found: Array = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32).astype(np.int64)
-    return found
+    bits: Array = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32).astype(np.int64)
+    return bits
 
 
 def _usual(modifiers: tuple[str, ...]) -> None:
@@ -67,14 +67,14 @@ def compare(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:
     a, b, joined = floats(sources[0]), floats(sources[1]), sources[2]
     odd = np.isnan(a) | np.isnan(b)
     if relation in ("NUM", "NAN"):
-        found = odd if relation == "NAN" else ~odd
+        holds = odd if relation == "NAN" else ~odd
     else:
-        found = np.where(odd, relation.endswith("U"), COMPARE[relation.removesuffix("U")](a, b))
+        holds = np.where(odd, relation.endswith("U"), COMPARE[relation.removesuffix("U")](a, b))
     if "OR" in modifiers:
-        return (), (found | joined, ~found | joined)
+        return (), (holds | joined, ~holds | joined)
     if "XOR" in modifiers:
-        return (), (found ^ joined, ~found ^ joined)
-    return (), (found & joined, ~found & joined)
+        return (), (holds ^ joined, ~holds ^ joined)
+    return (), (holds & joined, ~holds & joined)
 
 
 def smaller_or_larger(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:

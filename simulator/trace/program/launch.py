@@ -27,16 +27,16 @@ from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_of
 from .work import dtype_of, executions_of
 
 LIKE = 16
-"""CTAs of a class that are told to stand for its others."""
+"""CTAs of a class that stand for all of it in the simulation of an SM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """What was found of a launch.
+    """What its code tells of a launch.
 
     Args:
         called: the launch; ways: its classes of CTAs; instructions: that its warps issue;
-        known, accesses: instructions that touch memory on the ways that CTAs go: of known address, and all of them.
+        known, accesses: instructions that touch memory on the paths that CTAs run: of known address, and all of them.
         read: number of each storage whose values were looked at -> its name; notes: doubts and remarks, one line each.
     """
 
@@ -73,10 +73,10 @@ def trace(called: Called, room_bytes: float) -> Traced:
         unknown = find_unknown(flow, code.constants, memory)
         subject = Subject(called=called, flow=flow, constants=code.constants, memory=memory, unknown=unknown)
         doubts = Doubts(subject)
-        found = find_slice(subject)
+        code_slice = find_slice(subject)
         counts = survey(subject, doubts)
         notes: list[str] = []
-        ways = classes_of(subject, found, counts, room_bytes, doubts, notes)
+        ways = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
     except Refused:
         raise
     except ValueError as error:
@@ -84,8 +84,8 @@ def trace(called: Called, room_bytes: float) -> Traced:
     visited = {
         block for way in ways for warp in range(len(way.one.ways.warps)) for block, _ in way.one.ways.executed(warp)
     }
-    touching = {*found.touching, *found.copying}
-    passed = {place for block in visited for place in found.places[block] if place in touching}
+    touching = {*code_slice.touching, *code_slice.copying}
+    passed = {place for block in visited for place in code_slice.places[block] if place in touching}
     return Traced(
         called=called,
         ways=tuple(ways),
@@ -104,32 +104,32 @@ def launches_of(traced: Sequence[Traced]) -> list[Launch]:
         traced: in the order in which they run.
     """
     storages: dict[int, Storage] = {}
-    for one in traced:
-        for storage in one.called.storages:
+    for launch in traced:
+        for storage in launch.called.storages:
             known = storages.setdefault(storage.number, storage)
             if storage.size_bytes > known.size_bytes:
                 storages[storage.number] = storage
     names = _names(storages)
     pieces: dict[int, list[Piece]] = {}
-    for one in traced:
-        for way in one.ways:
+    for launch in traced:
+        for way in launch.ways:
             for kind in way.masked:
                 for use in kind.uses:
                     pieces.setdefault(use.storage, []).extend(_pieces(use, way, storages))
-    rows = {number: rows_of(storages[number].size_bytes, own) for number, own in pieces.items()}
+    rows = {number: rows_of(storages[number].size_bytes, touching) for number, touching in pieces.items()}
     inputs = _inputs(traced)
     tensors = {
-        number: tensor_of(names[number], "input" if number in inputs else "output", storages[number].size_bytes, own)
-        for number, own in rows.items()
+        number: tensor_of(names[number], "input" if number in inputs else "output", storages[number].size_bytes, layout)
+        for number, layout in rows.items()
     }
-    return [_launch(one, storages, rows, tensors) for one in traced]
+    return [_launch(launch, storages, rows, tensors) for launch in traced]
 
 
 def _inputs(traced: Sequence[Traced]) -> set[int]:
     """Storages that are loaded before they are stored."""
     first: dict[int, tuple[tuple[int, int, int, int, bool], bool]] = {}
-    for number, one in enumerate(traced):
-        for way in one.ways:
+    for number, launch in enumerate(traced):
+        for way in launch.ways:
             for kind in way.masked:
                 for use in kind.uses:
                     loaded = use.kind == "load"
@@ -140,11 +140,11 @@ def _inputs(traced: Sequence[Traced]) -> set[int]:
 
 def _names(storages: dict[int, Storage]) -> dict[int, str]:
     """A name of its own for each storage."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for number, storage in storages.items():
-        taken = set(found.values())
-        found[number] = storage.name if storage.name not in taken else f"{storage.name} ({number})"
-    return found
+        taken = set(names.values())
+        names[number] = storage.name if storage.name not in taken else f"{storage.name} ({number})"
+    return names
 
 
 def _pieces(use: Use, way: OneWay, storages: dict[int, Storage]) -> list[Piece]:
@@ -158,8 +158,8 @@ def _pieces(use: Use, way: OneWay, storages: dict[int, Storage]) -> list[Piece]:
             if len(listing.starts)
         ]
     return [
-        Piece(rectangle=one, base=use.base - address, strides=use.strides, trips=longest)
-        for one in rectangles_of(use.runs)
+        Piece(rectangle=rectangle, base=use.base - address, strides=use.strides, trips=longest)
+        for rectangle in rectangles_of(use.runs)
     ]
 
 
@@ -169,17 +169,17 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
     variables = Variables(called.ctas)
 
     def tiles(use: Use, counters: tuple[str, ...], members: Array) -> list[Tile]:
-        tensor, storage, own = tensors[use.storage], storages[use.storage], rows[use.storage]
+        tensor, storage, layout = tensors[use.storage], storages[use.storage], rows[use.storage]
         if use.uneven is not None:
             return [
-                listed_tile(listing, use, tensor.name, own, counters, members, storage.address, variables)
+                listed_tile(listing, use, tensor.name, layout, counters, members, storage.address, variables)
                 for listing in use.listings
                 if len(listing.starts)
             ]
         return [
             tile
-            for one in rectangles_of(use.runs)
-            for tile in tiles_of(use, one, tensor.name, own, counters, members, storage.address, variables)
+            for rectangle in rectangles_of(use.runs)
+            for tile in tiles_of(use, rectangle, tensor.name, layout, counters, members, storage.address, variables)
         ]
 
     nest = nest_of(list(traced.ways), variables, tiles)
@@ -245,12 +245,12 @@ def _is_listed(body: Sequence[Step | Loop]) -> bool:
 
 def _lengths(body: Sequence[object]) -> set[str]:
     """Variables that say how often loops run."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in body:
         if hasattr(node, "trips"):
-            found |= {node.trips} if isinstance(node.trips, str) else set()
-            found |= _lengths(node.body)  # type: ignore[attr-defined]
-    return found
+            names |= {node.trips} if isinstance(node.trips, str) else set()
+            names |= _lengths(node.body)  # type: ignore[attr-defined]
+    return names
 
 
 def _touches(traced: Traced, number: int) -> bool:

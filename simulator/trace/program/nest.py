@@ -91,14 +91,14 @@ class _Body:
 
     def inside(self, region: int, counters: tuple[str, ...], stretch: _Stretch | None) -> list[Step | Loop]:
         """What one iteration of a region does. Args: counters: of the loops around; stretch: of its iterations."""
-        found: list[Step | Loop] = []
+        body: list[Step | Loop] = []
         for piece in range(len(self._children[region]) + 1):
             part = region, piece
             if part in self._way.phases.sizes:
-                found += self._steps(part, counters, stretch)
+                body += self._steps(part, counters, stretch)
             if piece < len(self._children[region]):
-                found += self._loops(self._children[region][piece], counters)
-        return found
+                body += self._loops(self._children[region][piece], counters)
+        return body
 
     def _steps(self, part: Part, counters: tuple[str, ...], stretch: _Stretch | None) -> Iterator[Step]:
         uses = [use for use in self._uses[part] if _in(use, stretch)]
@@ -107,16 +107,20 @@ class _Body:
         groups = [range(len(sizes))] if any(use.ahead for use in uses) else [range(n, n + 1) for n in range(len(sizes))]
         label = "straight" if part[0] == OUTSIDE else f"loop {part[0]}"
         for number, group in enumerate(groups):
-            own = [use for use in uses if use.phase in group]
+            group_uses = [use for use in uses if use.phase in group]
             name = f"{self._prefix}{label}.{part[1]}.{number}" + (
                 f" from {stretch.first}" if stretch and stretch.first else ""
             )
-            made = {use_number: self._tiles(use, counters, self._kind.members) for use_number, use in enumerate(own)}
+            made = {
+                use_number: self._tiles(use, counters, self._kind.members) for use_number, use in enumerate(group_uses)
+            }
             yield Step(
                 name=name,
-                loads=tuple(tile for n, use in enumerate(own) if use.kind in ("load", "atomic") for tile in made[n]),
+                loads=tuple(
+                    tile for n, use in enumerate(group_uses) if use.kind in ("load", "atomic") for tile in made[n]
+                ),
                 work=self._works.get(part, Work()) if number == 0 else Work(),
-                stores=tuple(tile for n, use in enumerate(own) if use.kind != "load" for tile in made[n]),
+                stores=tuple(tile for n, use in enumerate(group_uses) if use.kind != "load" for tile in made[n]),
             )
             share = sum(sizes[phase] for phase in group) / max(1, self._whole[part[0]])
             spills = tuple(place for phase in group for place in self._way.phases.spills.get((part, phase), ()))
@@ -153,14 +157,14 @@ class _Body:
     def _trips(self, region: int, stretches: list[_Stretch], number: int) -> Array:
         """Iterations of a stretch, in each CTA of the launch."""
         every = self._way.trips[region]
-        longest = max(range(len(stretches)), key=lambda one: stretches[one].last - stretches[one].first)
-        lengths = [one.last - one.first for one in stretches]
+        longest = max(range(len(stretches)), key=lambda place: stretches[place].last - stretches[place].first)
+        lengths = [stretch.last - stretch.first for stretch in stretches]
         left: Array = every.copy()
         # What stands at the end is there in all CTAs; then what stands at the begin; the rest is the longest's.
         order = [*range(len(stretches) - 1, longest, -1), *range(longest)]
-        for one in order:
-            taken: Array = np.minimum(left, lengths[one])
-            if one == number:
+        for place in order:
+            taken: Array = np.minimum(left, lengths[place])
+            if place == number:
                 return taken
             left = left - taken
         return left
@@ -168,7 +172,7 @@ class _Body:
     def _begin(self, region: int, stretch: _Stretch) -> int | str:
         """The iteration that a stretch begins with: a number, or a variable where CTAs of the class differ."""
         stretches = self._stretches(region)
-        longest = max(stretches, key=lambda one: one.last - one.first)
+        longest = max(stretches, key=lambda candidate: candidate.last - candidate.first)
         if stretch.first <= longest.first:
             return stretch.first
         members = self._kind.members

@@ -74,13 +74,13 @@ def _first(pieces: Sequence[Piece]) -> int:
 
 def _fits(piece: Piece, rows: Rows) -> bool:
     """Whether a rectangle lies in rows of that pitch, in all CTAs and iterations."""
-    own, pitch = piece.rectangle, rows.pitch
-    if own.rows > 1 and own.pitch != pitch and own.rows > MOST_ROWS:
+    rectangle, pitch = piece.rectangle, rows.pitch
+    if rectangle.rows > 1 and rectangle.pitch != pitch and rectangle.rows > MOST_ROWS:
         return False
-    first = (piece.base + own.offset + rows.origin) % pitch
-    if own.rows == 1 and own.width % pitch == 0 and not first.any():
+    first = (piece.base + rectangle.offset + rows.origin) % pitch
+    if rectangle.rows == 1 and rectangle.width % pitch == 0 and not first.any():
         return all(stride % pitch == 0 for stride in piece.strides)
     within = [stride for stride in piece.strides if stride % pitch]
     last = first + sum(stride * (piece.trips - 1) for stride in within)
     low, high = np.minimum(first, last), np.maximum(first, last)
-    return bool(low.min() >= 0 and (high + own.width).max() <= pitch)
+    return bool(low.min() >= 0 and (high + rectangle.width).max() <= pitch)

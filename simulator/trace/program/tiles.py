@@ -44,9 +44,9 @@ class Variables:
         """Values of some items among all of them; of others 0."""
         if len(members) == self.items:
             return values
-        found = np.zeros(self.items, dtype=np.int64)
-        found[members] = values
-        return found
+        spread = np.zeros(self.items, dtype=np.int64)
+        spread[members] = values
+        return spread
 
     def affine(self, values: Array) -> Affine:
         """These values as a variable times what divides all of them."""
@@ -82,7 +82,7 @@ def tiles_of(
             for number in range(rectangle.rows)
         ]
         return [
-            tile for one in single for tile in tiles_of(use, one, name, rows, counters, members, address, variables)
+            tile for row in single for tile in tiles_of(use, row, name, rows, counters, members, address, variables)
         ]
     pitch = rows.pitch
     at = use.base + rectangle.offset - address + rows.origin

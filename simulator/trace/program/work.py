@@ -1,4 +1,4 @@
-"""What the parts of a CTA's way compute: tile products and exponentials, by the instructions that its warps run."""
+"""What the parts of a CTA's control path compute: matmuls and exponentials, by the instructions that its warps run."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -11,19 +11,19 @@ from ..paths import CtaPaths
 from ..touch.phases import Part
 
 TILE = 64
-"""Extent of the tile products that the operations of a part are told as: what counts are the operations alone."""
+"""Extent (m, n) of the matmuls that stand for the operations of a part: what counts are the operations alone."""
 DTYPES = {32: "fp32", 16: "fp16", 8: "fp8"}
 
 
-def work_of(ways: CtaPaths) -> dict[Part, Work]:
+def work_of(paths: CtaPaths) -> dict[Part, Work]:
     """Work of one execution of each part, all warps together."""
     flop: dict[Part, float] = defaultdict(float)
     exps: Counter[Part] = Counter()
     times: dict[Part, set[tuple[int, ...]]] = {}
-    kinds = {block: _of_block(ways, block) for block in range(len(ways.flow.blocks))}
-    for way, warps in Counter(ways.warps).items():
-        warp = ways.warps.index(way)
-        for block, position in blocks_of(ways, warp):
+    kinds = {block: _of_block(paths, block) for block in range(len(paths.flow.blocks))}
+    for path, warps in Counter(paths.warps).items():
+        warp = paths.warps.index(path)
+        for block, position in blocks_of(paths, warp):
             part = position.region, position.piece
             times.setdefault(part, set()).add(position.trips)
             flop[part] += warps * kinds[block][0]
@@ -31,18 +31,20 @@ def work_of(ways: CtaPaths) -> dict[Part, Work]:
     return {part: _work(flop[part] / len(trips), exps[part] / len(trips)) for part, trips in times.items()}
 
 
-def dtype_of(ways: CtaPaths) -> str:
-    """Element type of the operands of a CTA's tile products; fp16 where it makes none."""
-    bits = Counter(product.bits for one in ways.flow.instructions if (product := product_of(one)) is not None)
+def dtype_of(paths: CtaPaths) -> str:
+    """Element type of the operands of a CTA's matmuls; fp16 where it has none."""
+    bits = Counter(
+        product.bits for instruction in paths.flow.instructions if (product := product_of(instruction)) is not None
+    )
     return DTYPES.get(bits.most_common(1)[0][0], "fp16") if bits else "fp16"
 
 
-def _of_block(ways: CtaPaths, block: int) -> tuple[float, int]:
+def _of_block(paths: CtaPaths, block: int) -> tuple[float, int]:
     flop, exps = 0.0, 0
-    for one in ways.flow.code(block):
-        if product := product_of(one):
+    for instruction in paths.flow.code(block):
+        if product := product_of(instruction):
             flop += product.flop / product.warps
-        if one.family == "MUFU":
+        if instruction.family == "MUFU":
             exps += WARP_THREADS
     return flop, exps
 
@@ -54,10 +56,10 @@ def _work(flop: float, exps: float) -> Work:
     return Work(matmuls=(Matmul(m=TILE, n=TILE, k=deep),), exp_count=round(exps))
 
 
-def executions_of(ways: CtaPaths, steps: Mapping[Part, tuple[str, ...]]) -> dict[str, int]:
+def executions_of(paths: CtaPaths, steps: Mapping[Part, tuple[str, ...]]) -> dict[str, int]:
     """Step name -> executions in a CTA. Args: steps: part -> the steps that stand for it."""
     seen: dict[Part, set[tuple[int, ...]]] = {}
-    for warp in {ways.warps.index(way) for way in ways.warps}:
-        for _, position in blocks_of(ways, warp):
+    for warp in {paths.warps.index(path) for path in paths.warps}:
+        for _, position in blocks_of(paths, warp):
             seen.setdefault((position.region, position.piece), set()).add(position.trips)
     return {name: len(seen.get(part, ())) for part, names in steps.items() for name in names}

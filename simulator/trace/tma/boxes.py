@@ -70,11 +70,11 @@ class Boxes:
 
     def place(self, cta: int, warp: int) -> tuple[int, ...]:
         """Coordinates of a warp's box."""
-        return tuple(_at(each, cta, warp) for each in self.corners)
+        return tuple(_at(corner, cta, warp) for corner in self.corners)
 
 
 def _columns(arrays: tuple[Array, ...]) -> Array:
-    return np.stack(np.broadcast_arrays(*(each[:, :, 0] for each in arrays)), axis=-1)
+    return np.stack(np.broadcast_arrays(*(array[:, :, 0] for array in arrays)), axis=-1)
 
 
 def _at(array: Array, cta: int, warp: int) -> int:
@@ -85,14 +85,14 @@ def _at(array: Array, cta: int, warp: int) -> int:
 class BoxTouch:
     """Reads the boxes that an instruction copies. Args of `boxes`: active: which warps do, as `Boxes.origin`."""
 
-    def __init__(self, one: Instruction) -> None:
-        first, second = OPERAND.match(one.operands[0]), OPERAND.match(one.operands[1])
-        axes = next((int(found[1]) for word in one.modifiers if (found := AXES.match(word))), 0)
+    def __init__(self, instruction: Instruction) -> None:
+        first, second = OPERAND.match(instruction.operands[0]), OPERAND.match(instruction.operands[1])
+        axes = next((int(match[1]) for word in instruction.modifiers if (match := AXES.match(word))), 0)
         assert first and second and axes  # `unfollowed` has let it pass
-        begin = int(first[1]) + BEFORE_COORDINATES[one.family]
+        begin = int(first[1]) + BEFORE_COORDINATES[instruction.family]
         coordinates = [f"UR{begin + axis}" for axis in range(axes)]
         pair = [f"UR{int(second[1]) + half}" for half in range(2)]
-        guards = [one.predicate] if one.predicate else []
+        guards = [instruction.predicate] if instruction.predicate else []
         self.names = (*(guard.lstrip("!") for guard in guards), *coordinates, *pair)
         self.guards = [predicate_of(guard) for guard in guards]
         self._coordinates = [number_of(name) for name in coordinates]
@@ -151,14 +151,16 @@ def _first_lane(value: Value) -> Value:
     return array[:, :, :1], known if np.ndim(known) < 3 else np.asarray(known)[:, :, :1]
 
 
-def is_copy(one: Instruction) -> bool:
+def is_copy(instruction: Instruction) -> bool:
     """Whether an instruction copies boxes between global and shared memory."""
-    return one.family in KINDS and one.predicate not in ("!PT", "!UPT")
+    return instruction.family in KINDS and instruction.predicate not in ("!PT", "!UPT")
 
 
-def unfollowed(one: Instruction) -> bool:
+def unfollowed(instruction: Instruction) -> bool:
     """Whether it copies in a way that is not followed: rows that are listed, images, bytes without a descriptor."""
-    if one.family in ("UBLKCP", "UBLKRED") and one.predicate not in ("!PT", "!UPT"):
+    if instruction.family in ("UBLKCP", "UBLKRED") and instruction.predicate not in ("!PT", "!UPT"):
         return True
-    plain = any(AXES.match(word) for word in one.modifiers) and not {"GATHER4", "SCATTER4", "IM2COL"} & {*one.modifiers}
-    return is_copy(one) and not (plain and all(OPERAND.match(operand) for operand in one.operands[:2]))
+    plain = any(AXES.match(word) for word in instruction.modifiers) and not {"GATHER4", "SCATTER4", "IM2COL"} & {
+        *instruction.modifiers
+    }
+    return is_copy(instruction) and not (plain and all(OPERAND.match(operand) for operand in instruction.operands[:2]))

@@ -68,20 +68,20 @@ def image_of(
         shape, box: [elements]; strides: [elements]; of each axis, the outermost first.
     """
     axes = len(shape)
-    found = bytearray(4 * WORDS)
-    found[0:8] = address.to_bytes(8, "little")
+    image = bytearray(4 * WORDS)
+    image[0:8] = address.to_bytes(8, "little")
     flags = axes - 1 << AXES_SHIFT | WHOLE_TYPES[element_bytes] << TYPE_SHIFT
-    found[FLAGS_AT : FLAGS_AT + 4] = flags.to_bytes(4, "little")
+    image[FLAGS_AT : FLAGS_AT + 4] = flags.to_bytes(4, "little")
     more = 0
     for axis, stride in enumerate(reversed(strides[:-1])):
         units = stride * element_bytes >> STRIDE_SHIFT
-        found[STRIDES_AT + 4 * axis : STRIDES_AT + 4 * axis + 4] = (units & 0xFFFFFFFF).to_bytes(4, "little")
+        image[STRIDES_AT + 4 * axis : STRIDES_AT + 4 * axis + 4] = (units & 0xFFFFFFFF).to_bytes(4, "little")
         more |= (units >> 32 & 15) << 4 * axis
-    found[STRIDES_MORE_AT : STRIDES_MORE_AT + 4] = more.to_bytes(4, "little")
+    image[STRIDES_MORE_AT : STRIDES_MORE_AT + 4] = more.to_bytes(4, "little")
     for axis, (size, extent) in enumerate(zip(reversed(shape), reversed(box), strict=True)):
-        found[SIZES_AT + 4 * axis : SIZES_AT + 4 * axis + 4] = (size - 1 & 0xFFFFFFFF).to_bytes(4, "little")
-        found[BOX_AT + axis] = extent - 1
-    return bytes(found)
+        image[SIZES_AT + 4 * axis : SIZES_AT + 4 * axis + 4] = (size - 1 & 0xFFFFFFFF).to_bytes(4, "little")
+        image[BOX_AT + axis] = extent - 1
+    return bytes(image)
 
 
 def descriptor_of(words: Sequence[Value]) -> Descriptor | None:

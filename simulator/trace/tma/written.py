@@ -19,18 +19,18 @@ from .descriptor import WORDS
 
 def descriptor_writes(flow: Flow) -> dict[int, int]:
     """Place of what takes a descriptor to global memory -> place of the load from shared memory that it comes from."""
-    found: dict[int, int] = {}
+    loads: dict[int, int] = {}
     for block in flow.blocks:
         loaded: dict[str, int] = {}
         for place in range(block.first, block.stop):
-            one = flow.instructions[place]
-            if one.family == "ATOMG" and "EXCH" in one.modifiers and one.operands[-1] in loaded:
-                found[place] = loaded[one.operands[-1]]
-            for name in written(one):
+            instruction = flow.instructions[place]
+            if instruction.family == "ATOMG" and "EXCH" in instruction.modifiers and instruction.operands[-1] in loaded:
+                loads[place] = loaded[instruction.operands[-1]]
+            for name in written(instruction):
                 loaded.pop(name, None)
-                if one.family == "LDS":
+                if instruction.family == "LDS":
                     loaded[name] = place
-    return found
+    return loads
 
 
 def steps_of(flow: Flow, writes: Mapping[int, int]) -> dict[int, Step]:
@@ -38,8 +38,8 @@ def steps_of(flow: Flow, writes: Mapping[int, int]) -> dict[int, Step]:
     return {place: _keeping(flow.instructions[place]) for place in writes.values()}
 
 
-def _keeping(one: Instruction) -> Step:
-    load, address, name = step_of(one), address_of(one.operands[-1]), written(one)[0]
+def _keeping(instruction: Instruction) -> Step:
+    load, address, name = step_of(instruction), address_of(instruction.operands[-1]), written(instruction)[0]
 
     def step(threads: Threads, mask: Array) -> None:
         load(threads, mask)
@@ -51,9 +51,9 @@ def _keeping(one: Instruction) -> Step:
     return step
 
 
-def take(one: Instruction, threads: Threads, where: Value) -> None:
-    """A descriptor reaches global memory. Args: one: the instruction that takes it there; where: to which addresses."""
-    words = threads.images.get(one.operands[-1])
+def take(instruction: Instruction, threads: Threads, where: Value) -> None:
+    """A descriptor reaches global memory. Args: instruction: that takes it there; where: to which addresses."""
+    words = threads.images.get(instruction.operands[-1])
     address, known = where
     if words is not None and known is True:
         first = address[:, :1, :1]

@@ -165,6 +165,16 @@ def test_costs_of_few_ctas_are_those_of_few_that_share_an_sm():
     assert lone > 1.2 * full, "the cycles of a full SM are shared by its CTAs"
 
 
+def test_whole_tiles_walked_back_and_forth_cost_what_tiles_walked_forward_do():
+    """Code of ragged ones masks every tile, in a loop that whole tiles do not run: its other loop costs nothing."""
+    problem = AttentionProblem(batch=1, heads=24, seqlen_q=8192, seqlen_k=8192, head_dim=64)
+    config = Config(block_m=128, block_n=128, num_stages=4, cta_order="longest-first", persistent=1)
+    forward, sawtooth = (
+        simulate(problem, config=config.but(kv_order=order), device="h200") for order in ("forward", "sawtooth")
+    )
+    assert sawtooth.time_s == pytest.approx(forward.time_s, rel=0.1)
+
+
 def test_a_row_costs_by_how_much_of_its_tile_it_fills():
     """Rows of 1000 and of 700 numbers have the same code, of 1024 columns: the costs of both lie between those kept."""
     device, cycles = load_device("h200"), {}

@@ -10,7 +10,7 @@ import typer
 from ..given import made
 from ..kernels import L2, TIME_LIMIT_S, Target, TimeLimit, simulated
 from ..options import Devices, Settings, devices_given, one_device, set_notes
-from ..output import BadInput, check_outputs, show, text_color, text_width, write_file
+from ..output import check_outputs, show, text_color, text_width, write_file
 from ..parse import flag, option
 
 
@@ -22,7 +22,7 @@ def predict(
     l2: L2 = "pipeline",
     time_limit: TimeLimit = TIME_LIMIT_S,
     json: Annotated[bool, flag("--json", "Print JSON; of several devices a list.")] = False,
-    csv: Annotated[bool, flag("--csv", "Print CSV, a line for each launch.")] = False,
+    csv: Annotated[Path | None, option("--csv", "Write all launches as CSV.", "FILE")] = None,
     html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
     trace: Annotated[
         Path | None,
@@ -38,9 +38,7 @@ def predict(
     The function runs in a process of its own and its launches are recorded, not run: tensors with device="meta" or
     "cuda" need no data; values that decide addresses are read from tensors on the CPU. Repeat --device to compare.
     """
-    if json and csv:
-        raise BadInput("--json and --csv: give one")
-    check_outputs(html=html, trace=trace)
+    check_outputs(csv=csv, html=html, trace=trace)
     devices = devices_given(device, set_)
     one_device(devices, trace=trace)
     predictions = []
@@ -63,10 +61,10 @@ def predict(
         from ...simulator.report.kernels.html import kernels_html
 
         write_file(html, kernels_html(predictions, target, made(context)))
+    if csv:
+        write_file(csv, render.to_csv(kernels_rows(predictions)))
     if json:
         show(render.to_json(kernels_json(predictions)))
-    elif csv:
-        show(render.to_csv(kernels_rows(predictions)))
     else:
         show(kernels_text(predictions, text_width(), text_color()))
     if not any(prediction.is_predicted for prediction in predictions):
