@@ -73,10 +73,14 @@ class Memory:
         Returns:
             Words of 32 bits (of less where there is less), and where they are known.
         """
-        words = [np.zeros(addresses.shape, dtype=np.int64) for _ in range(max(1, size // 4))]
-        known = np.zeros(addresses.shape, dtype=np.bool_)
+        words = [np.zeros(SHAPE, dtype=np.int64)] * max(1, size // 4)
+        known = np.zeros(SHAPE, dtype=np.bool_)
+        low, high = int(addresses.min()), int(addresses.max())
         for number, data in self._given.items():
-            offsets = addresses - self.storages[number].address
+            begin = self.storages[number].address
+            if high < begin or low >= begin + len(data):
+                continue
+            offsets = addresses - begin
             inside = (offsets >= 0) & (offsets + size <= len(data))
             if not inside.any():
                 continue
@@ -84,8 +88,9 @@ class Memory:
             at = np.where(inside, offsets, 0)
             for place, word in enumerate(words):
                 for byte in range(min(4, size)):
-                    word |= np.where(inside, data[at + 4 * place + byte].astype(np.int64) << 8 * byte, 0)
-            known |= inside
+                    word = word | np.where(inside, data[at + 4 * place + byte].astype(np.int64) << 8 * byte, 0)
+                words[place] = word
+            known = known | inside
         return words, known
 
 
