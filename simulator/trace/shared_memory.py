@@ -5,6 +5,7 @@ system's own part is cleared when a CTA starts.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -51,31 +52,29 @@ class SharedMemory:
         values = [words[number] if number < len(words) else UNKNOWN for number in range(cdiv(size, WORD_BYTES))]
         arrays = [part for array, known in values for part in (array, np.asarray(known)) if part.ndim == 3]
         shape = np.broadcast_shapes(taking.shape, *(array.shape for array in arrays))
-        taking = np.broadcast_to(taking, (len(taking), *shape[1:]))
-        at = np.broadcast_to(places, taking.shape)[taking]
-        if any(known is True or np.any(known) for _, known in values) or at.min() < SYSTEM_BYTES:
-            self._reserve(at, size, shape[0])
+        storing = _storing(places, np.broadcast_to(taking, (len(taking), *shape[1:])))
+        known = [storing.of(np.asarray(known)) for _, known in values]
+        wanted = np.logical_or.reduce([one.any(axis=0) if one.ndim == 2 else one for one in known])
+        self._reserve(storing.at[wanted | (storing.at < SYSTEM_BYTES)], size, shape[0])
         if self._used:
-            self._write(at, taking, values, size)
+            self._write(storing, [array for array, _ in values], known, size)
 
-    def _write(self, at: Array, taking: Array, values: Sequence[Value], size: int) -> None:
-        """Write what is known, and forget what is there where it is not. Args: at: of the threads that `taking` has."""
-        if len(taking) > len(self._bytes):
-            self._repeat(len(taking))
-        rows: Array | slice = np.nonzero(taking)[0] if len(taking) > 1 else slice(None)
-        unit = _unit(at, size)
+    def _write(self, storing: "_Storing", arrays: Sequence[Array], known: Sequence[Array], size: int) -> None:
+        """Write what is known, and forget what is there where it is not."""
+        unit = _unit(storing.at, size)
         contents, sure = self._bytes.view(f"u{unit}"), self._known.view(f"u{unit}")
         for offset in range(0, size, unit):
-            array, known = values[offset // WORD_BYTES]
-            group = self._group[(at + offset) // GROUP_BYTES]
-            place = group * (GROUP_BYTES // unit) + (at + offset) % GROUP_BYTES // unit
-            if known is True or np.any(known):
-                part = array >> 8 * (offset % WORD_BYTES) & (1 << 8 * unit) - 1
-                contents[rows, place] = _of_taking(part, taking).astype(contents.dtype)
-                sure[rows, place] = ALL[unit] * _of_taking(np.asarray(known), taking).astype(sure.dtype)
+            array, flags = arrays[offset // WORD_BYTES], known[offset // WORD_BYTES]
+            group = self._group[(storing.at + offset) // GROUP_BYTES]
+            kept = slice(None) if (group >= 0).all() else np.flatnonzero(group >= 0)
+            place = (group * (GROUP_BYTES // unit) + (storing.at + offset) % GROUP_BYTES // unit)[kept]
+            rows = storing.rows if isinstance(storing.rows, slice) or storing.rows.ndim == 2 else storing.rows[kept]
+            if flags.any():
+                part = storing.of(array >> 8 * (offset % WORD_BYTES) & (1 << 8 * unit) - 1)
+                contents[rows, place] = part[..., kept].astype(contents.dtype)
+                sure[rows, place] = ALL[unit] * flags[..., kept].astype(sure.dtype)
             else:
-                kept = group >= 0
-                sure[rows if isinstance(rows, slice) else rows[kept], place[kept]] = 0
+                sure[rows, place] = 0
 
     def load(self, address: Value, size: int, mask: Array) -> list[Value]:
         """Words of 32 bits (or less) that threads load. Args: as of `store`."""
@@ -107,8 +106,8 @@ class SharedMemory:
         return found
 
     def _reserve(self, at: Array, size: int, ctas: int) -> None:
-        """Make room for addresses, and rows for CTAs."""
-        if ctas > len(self._bytes):
+        """Make room for addresses, and rows for CTAs where there is any."""
+        if len(at) + self._used and ctas > len(self._bytes):
             self._repeat(ctas)
         groups = np.concatenate([at // GROUP_BYTES, (at + size - 1) // GROUP_BYTES])
         new = np.unique(groups[self._group[groups] < 0])
@@ -132,8 +131,35 @@ def _unit(at: Array, size: int) -> int:
     return 1 if size % WORD_BYTES or (at % WORD_BYTES).any() else WORD_BYTES
 
 
-def _of_taking(array: Array, taking: Array) -> Array:
-    """What threads have: (threads,), or (CTAs, threads) where only that depends on the CTA. Args: taking: who."""
-    if len(taking) > 1 or array.shape[:1] in ((), (1,)):
-        return np.broadcast_to(array, taking.shape)[taking]
-    return np.broadcast_to(array, (len(array), *taking.shape[1:]))[:, taking[0]]
+@dataclass(frozen=True, slots=True)
+class _Storing:
+    """Threads that store.
+
+    Args:
+        at: where, int64 (threads,); rows: which CTA each is of, int64 (threads,); or the CTAs that all do so,
+            int64 (CTAs, 1), or a slice; taking: bool (CTAs or 1, warps, lanes), who they are.
+    """
+
+    at: Array
+    rows: Array | slice
+    taking: Array
+
+    def of(self, array: Array) -> Array:
+        """What these threads have: (threads,), or (CTAs, threads) where CTAs that do alike have different things."""
+        if len(self.taking) > 1 or array.shape[:1] in ((), (1,)):
+            return np.broadcast_to(array, self.taking.shape)[self.taking]
+        chosen = array if isinstance(self.rows, slice) else array[self.rows[:, 0]]
+        return np.broadcast_to(chosen, (len(chosen), *self.taking.shape[1:]))[:, self.taking[0]]
+
+
+def _storing(places: Array, taking: Array) -> _Storing:
+    """Threads that store, where CTAs that do so at all do it alike as one. Args: taking: bool (CTAs, warps, lanes)."""
+    rows: Array | slice = slice(None)
+    if len(taking) > 1:
+        ctas = np.flatnonzero(taking.any(axis=(1, 2)))
+        if len(places) > 1 or (taking[ctas] != taking[ctas[:1]]).any():
+            rows = np.nonzero(taking)[0]
+        else:
+            rows = rows if len(ctas) == len(taking) else ctas[:, None]
+            taking = taking[ctas[:1]]
+    return _Storing(np.broadcast_to(places, taking.shape)[taking], rows, taking)
