@@ -68,8 +68,8 @@ def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
                 continue
             old, old_known = threads.registers.get(operand, UNSET)
             old_doubt = doubts_of(threads, operand, old_known)
-            perhaps = np.where(sure, 0, old_doubt | first ^ old)
-            left = np.where(runs, doubt | perhaps, old_doubt)
+            perhaps = doubt if sure is True else doubt | np.where(sure, 0, old_doubt | first ^ old)
+            left = np.where(runs, perhaps, old_doubt)
             threads.registers[operand] = np.where(runs, first, old), left == 0
             threads.doubts[operand] = left
 

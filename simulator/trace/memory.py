@@ -86,10 +86,13 @@ class Memory:
                 continue
             self.read.add(number)
             at = np.where(inside, offsets, 0)
-            for place, word in enumerate(words):
-                for byte in range(min(4, size)):
-                    word = word | np.where(inside, data[at + 4 * place + byte].astype(np.int64) << 8 * byte, 0)
-                words[place] = word
+            # Whole words where all of them lie as words do, else byte by byte.
+            unit = 4 if size % 4 == 0 and not (at % 4).any() else 1
+            parts = data[: len(data) // unit * unit].view(f"u{unit}")
+            for place in range(len(words)):
+                for byte in range(0, min(4, size), unit):
+                    part = parts[(at + 4 * place + byte) // unit].astype(np.int64)
+                    words[place] = words[place] | np.where(inside, part << 8 * byte, 0)
             known = known | inside
         return words, known
 

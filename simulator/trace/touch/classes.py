@@ -84,22 +84,37 @@ def classes_of(
             f"CTAs go {len(order)} different ways; {len(order) - MOST_WAYS} of them count as the one that most go"
         )
         way_of = np.where(np.isin(way_of, order[:MOST_WAYS]), way_of, order[0])
-    ways = []
+    ways: list[OneWay] = []
+    checked: set[int] = set()
     for number in order[:MOST_WAYS]:
         members = np.flatnonzero(way_of == number)
-        ways += _ways(subject, found, counts, members, room_bytes, doubts, notes)
+        ways += _ways(subject, found, counts, members, room_bytes, doubts, notes, checked)
     return ways
 
 
 def _ways(
-    subject: Subject, found: Slice, counts: Array, members: Array, room_bytes: float, doubts: Doubts, notes: list[str]
+    subject: Subject,
+    found: Slice,
+    counts: Array,
+    members: Array,
+    room_bytes: float,
+    doubts: Doubts,
+    notes: list[str],
+    checked: set[int],
+    leader: OneCta | None = None,
 ) -> list[OneWay]:
-    """Classes of CTAs that run the same blocks; some of few iterations may have fewer loops."""
+    """Classes of CTAs that run the same blocks; some of few iterations may have fewer loops.
+
+    Args:
+        checked: gets numbers of CTAs of which it has been seen that they stay within their tensors;
+        leader: the CTA of most instructions among them, where it has been followed already.
+    """
     sizes = np.array([block.stop - block.first for block in subject.flow.blocks], dtype=np.int64)
     total = counts[members] @ sizes
     rank = int(np.argmax(total))
-    one = follow_cta(subject, found, int(members[rank]), doubts)
+    one = leader or follow_cta(subject, found, int(members[rank]), doubts)
     check_bounds(subject, one)
+    checked.add(one.cta)
     trips = _trips(subject, one, counts)
     own = {region: each[members] for region, each in trips.items()}
     seen = bases(subject, found, one, members, own, doubts)
@@ -117,8 +132,9 @@ def _ways(
             at = int(alike[np.argmax(total[alike])])
             leader = follow_cta(subject, found, int(members[at]), doubts)
             check_bounds(subject, leader)
+            checked.add(leader.cta)
             if _shape(leader) != _shape(one):
-                others += _ways(subject, found, counts, members[alike], room_bytes, doubts, notes)
+                others += _ways(subject, found, counts, members[alike], room_bytes, doubts, notes, checked, leader)
                 continue
         inside = {place: _only(each, alike) for place, each in seen.items()}
         lengths = {region: int(each[at]) for region, each in own.items()}
@@ -141,8 +157,10 @@ def _ways(
                 subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues, done.uneven, apart
             )
         uses = [*(_listed(use, leader, nearby, subject, notes) for use in done.uses), *(lists or ())]
-        for other in sorted(farthest(uses, nearby, subject)):
-            check_bounds(subject, follow_cta(subject, found, int(members[alike[other]]), doubts))
+        for other in members[alike[sorted(farthest(uses, nearby, subject))]].tolist():
+            if other not in checked:
+                check_bounds(subject, follow_cta(subject, found, other, doubts))
+                checked.add(other)
         notes += [line for line in done.notes if line not in notes]
         masked.append(Masked(members=members[alike], uses=tuple(uses)))
         in_l1 = in_l1 or dict(done.in_l1)
