@@ -152,7 +152,11 @@ def _ways(
             subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues, scattered=apart
         )
         if done.uneven:
-            inside = inside if found.shared and leader.ways == one.ways else bases(subject, found, leader, members[alike], nearby, doubts, done.uneven)
+            inside = (
+                inside
+                if found.shared and leader.ways == one.ways
+                else bases(subject, found, leader, members[alike], nearby, doubts, done.uneven)
+            )
             done = uses_of(
                 subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues, done.uneven, apart
             )
