@@ -3,16 +3,16 @@
 One CTA of each class is followed for all of it. Lengths of loops, and where things begin, are each CTA's own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
-from ..cta.bases import Seen, bases
+from ..cta.bases import Seen, bases, only
 from ..cta.doubts import Doubts
 from ..cta.given import Subject
-from ..cta.one_cta import OneCta, blocks_of, follow_cta
+from ..cta.one_cta import MOST_ACCESSES, OneCta, blocks_of, follow_cta, follow_ctas
 from ..cta.sites import Slice
 from ..paths import OUTSIDE
 from ..values import Array
@@ -125,18 +125,21 @@ def _ways(
     masked: list[Masked] = []
     others: list[OneWay] = []
     in_l1: dict[int, float] = {}
+    ranks = {kind: np.flatnonzero(kind_of == kind) for kind in kinds}
+    leaders = {
+        kind: rank if kind_of[rank] == kind else int(alike[np.argmax(total[alike])]) for kind, alike in ranks.items()
+    }
+    followed = _followed(subject, found, one, [int(members[at]) for at in leaders.values()], doubts)
     for kind in kinds:
-        alike = np.flatnonzero(kind_of == kind)
-        leader, at = one, rank
-        if kind_of[rank] != kind:
-            at = int(alike[np.argmax(total[alike])])
-            leader = follow_cta(subject, found, int(members[at]), doubts)
+        alike, at = ranks[kind], leaders[kind]
+        leader = next(followed)
+        if leader is not one:
             check_bounds(subject, leader)
             checked.add(leader.cta)
             if _shape(leader) != _shape(one):
                 others += _ways(subject, found, counts, members[alike], room_bytes, doubts, notes, checked, leader)
                 continue
-        inside = {place: _only(each, alike) for place, each in seen.items()}
+        inside = {place: only(each, alike) for place, each in seen.items()}
         lengths = {region: int(each[at]) for region, each in own.items()}
         place = int(np.flatnonzero(alike == at)[0])
         nearby = {region: each[alike] for region, each in own.items()}
@@ -161,10 +164,10 @@ def _ways(
                 subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues, done.uneven, apart
             )
         uses = [*(_listed(use, leader, nearby, subject, notes) for use in done.uses), *(lists or ())]
-        for other in members[alike[sorted(farthest(uses, nearby, subject))]].tolist():
-            if other not in checked:
-                check_bounds(subject, follow_cta(subject, found, other, doubts))
-                checked.add(other)
+        others_of = members[alike[sorted(farthest(uses, nearby, subject))]].tolist()
+        for other in _followed(subject, found, one, [cta for cta in others_of if cta not in checked], doubts):
+            check_bounds(subject, other)
+            checked.add(other.cta)
         notes += [line for line in done.notes if line not in notes]
         masked.append(Masked(members=members[alike], uses=tuple(uses)))
         in_l1 = in_l1 or dict(done.in_l1)
@@ -185,6 +188,15 @@ def _ways(
         issued=places,
     )
     return [way, *others]
+
+
+def _followed(subject: Subject, found: Slice, one: OneCta, ctas: list[int], doubts: Doubts) -> Iterator[OneCta]:
+    """CTAs that are followed, several at a time where each makes few accesses. Args: one: a CTA that has been."""
+    left = [cta for cta in ctas if cta != one.cta]
+    together = max(1, MOST_ACCESSES // 4 // (subject.called.warps * max(1, len(one.accesses))))
+    parts = (follow_ctas(subject, found, left[at : at + together], doubts) for at in range(0, len(left), together))
+    others = (other for part in parts for other in part)
+    return (one if cta == one.cta else next(others) for cta in ctas)
 
 
 def _listed_places(
@@ -240,12 +252,3 @@ def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
         around = totals[region.parent]
         found[number] = np.where(around > 0, -(-totals[number] // np.maximum(around, 1)), 0)
     return found
-
-
-def _only(seen: Seen, chosen: Array) -> Seen:
-    return Seen(
-        {at: each[chosen] for at, each in seen.addresses.items()},
-        {at: each[chosen] for at, each in seen.active.items()},
-        {at: each[chosen] for at, each in seen.clips.items()},
-        {at: each[chosen] for at, each in seen.numbers.items()},
-    )
