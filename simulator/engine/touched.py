@@ -107,8 +107,8 @@ def _edges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Different numbers, rising, and which of them each is."""
     low, span = (int(values.min()), int(np.ptp(values)) + 1) if values.size else (0, 0)
     if span > DENSE * values.size:
-        found, at = np.unique(values, return_inverse=True)
-        return found, at.reshape(values.shape)
+        edges, at = np.unique(values, return_inverse=True)
+        return edges, at.reshape(values.shape)
     there = np.zeros(span, dtype=np.bool_)
     there[values - low] = True
     return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[values - low]
@@ -119,8 +119,8 @@ def _counted(places: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     if size > DENSE * len(places):
         return np.unique(places, return_counts=True)
     times = np.bincount(places, minlength=size)
-    found = np.flatnonzero(times)
-    return found, times[found]
+    occupied = np.flatnonzero(times)
+    return occupied, times[occupied]
 
 
 def _in_granules(until: np.ndarray, size: int) -> np.ndarray:
