@@ -58,7 +58,7 @@ def small(array: Array) -> Array:
 
 def both(one: Known, other: Known) -> Known:
     """Where two values are both known."""
-    if one is True:
+    if one is True or one is other:
         return other
     if other is True:
         return one
