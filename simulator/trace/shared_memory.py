@@ -149,7 +149,8 @@ class _Storing:
         if len(self.taking) > 1 or array.shape[:1] in ((), (1,)):
             return np.broadcast_to(array, self.taking.shape)[self.taking]
         chosen = array if isinstance(self.rows, slice) else array[self.rows[:, 0]]
-        return np.broadcast_to(chosen, (len(chosen), *self.taking.shape[1:]))[:, self.taking[0]]
+        own: Array = np.broadcast_to(chosen, (len(chosen), *self.taking.shape[1:]))[:, self.taking[0]]
+        return own
 
 
 def _storing(places: Array, taking: Array) -> _Storing:
