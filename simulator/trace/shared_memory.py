@@ -146,10 +146,12 @@ class _Storing:
 
     def of(self, array: Array) -> Array:
         """What these threads have: (threads,), or (CTAs, threads) where CTAs that do alike have different things."""
+        own: Array
         if len(self.taking) > 1 or array.shape[:1] in ((), (1,)):
-            return np.broadcast_to(array, self.taking.shape)[self.taking]
+            own = np.broadcast_to(array, self.taking.shape)[self.taking]
+            return own
         chosen = array if isinstance(self.rows, slice) else array[self.rows[:, 0]]
-        own: Array = np.broadcast_to(chosen, (len(chosen), *self.taking.shape[1:]))[:, self.taking[0]]
+        own = np.broadcast_to(chosen, (len(chosen), *self.taking.shape[1:]))[:, self.taking[0]]
         return own
 
 
