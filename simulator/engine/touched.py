@@ -15,6 +15,8 @@ from .lower import LoweredTensors
 
 MOST_ITEMS = 1 << 22
 """Items among which those of a slab are looked for: the first so many hold all of at least one."""
+DENSE = 4
+"""Numbers are told apart by a table, not by sorting, where it is at most so many times as long as there are of them."""
 CELLS_AT_ONCE = 1 << 20
 """Cells between edges of what is loaded that are weighed at a time, for the sake of memory."""
 
@@ -77,12 +79,11 @@ class _Slab:
     def loaded_bytes(self) -> int:
         """Of the granules that any rectangle covers [B]; those between two neighbouring edges count as one."""
         boxes = np.concatenate(self._boxes, axis=1)
-        rows, row_at = np.unique(boxes[:2], return_inverse=True)
-        cols, col_at = np.unique(boxes[2:], return_inverse=True)
-        row_at, col_at = row_at.reshape(2, -1), col_at.reshape(2, -1)
+        (rows, row_at), (cols, col_at) = _edges(boxes[:2]), _edges(boxes[2:])
         covers = np.zeros((len(rows), len(cols)), dtype=np.int32)
         for row, col, sign in ((0, 0, 1), (0, 1, -1), (1, 0, -1), (1, 1, 1)):
-            np.add.at(covers, (row_at[row], col_at[col]), sign)
+            corners, times = _counted(row_at[row] * len(cols) + col_at[col], covers.size)
+            covers.reshape(-1)[corners] += (sign * times).astype(np.int32)
         for axis in (0, 1):
             np.cumsum(covers, axis=axis, out=covers)
         heights, widths = self._sizes(rows, cols)
@@ -100,6 +101,26 @@ class _Slab:
             whole_rows = np.ones(max(0, len(cols) - 1), dtype=np.int64)
             return np.diff(_in_granules(below * row_bytes, self.high * row_bytes)), whole_rows
         return np.diff(below), np.diff(_in_granules(right, self.wide))
+
+
+def _edges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Different numbers, rising, and which of them each is."""
+    low, span = (int(values.min()), int(np.ptp(values)) + 1) if values.size else (0, 0)
+    if span > DENSE * values.size:
+        edges, at = np.unique(values, return_inverse=True)
+        return edges, at.reshape(values.shape)
+    there = np.zeros(span, dtype=np.bool_)
+    there[values - low] = True
+    return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[values - low]
+
+
+def _counted(places: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Different places below a size, and how often each is there."""
+    if size > DENSE * len(places):
+        return np.unique(places, return_counts=True)
+    times = np.bincount(places, minlength=size)
+    occupied = np.flatnonzero(times)
+    return occupied, times[occupied]
 
 
 def _in_granules(until: np.ndarray, size: int) -> np.ndarray:

@@ -121,12 +121,22 @@ def predicate_logic(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Res
 
 def looked_up(table: int, a: Array, b: Array, c: Array, mask: int) -> Array:
     """Bits of three words through a truth table. Args: mask: bits that there are."""
-    result = np.zeros(SHAPE, dtype=np.int64)
-    for row in range(8):
-        if table >> row & 1:
-            term = (a if row & 4 else a ^ mask) & (b if row & 2 else b ^ mask) & (c if row & 1 else c ^ mask)
-            result = result | term
-    return result & mask
+    result = _function(table, (a, b, c), mask)
+    return np.full(SHAPE, result, dtype=np.int64) if isinstance(result, int) else result & mask
+
+
+def _function(table: int, words: Sequence[Array], mask: int) -> Array | int:
+    """The same of any number of words: what it is where the first has 0, and whether a 1 there turns it round."""
+    if not words:
+        return mask if table else 0
+    rows = 1 << len(words) - 1
+    clear, turned = table & (1 << rows) - 1, (table ^ table >> rows) & (1 << rows) - 1
+    found = _function(clear, words[1:], mask)
+    if not turned:
+        return found
+    where = _function(turned, words[1:], mask)
+    turning = words[0] if isinstance(where, int) else words[0] & where
+    return turning ^ found
 
 
 def compare(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:

@@ -5,6 +5,7 @@ and the others still decide where control goes. All other instructions know a wo
 """
 
 from collections.abc import Callable
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..sass.decode import Instruction
 from ..sass.registers import result_operands
 from .arithmetic import looked_up
 from .operands import PREDICATE, REGISTER, Step, Threads, number_of
-from .values import FALSE, UNSET, WORD_MASK, Array, Value
+from .values import FALSE, UNSET, WORD_MASK, Array, Value, word
 
 Guard = Callable[[Threads], Value] | None
 
@@ -28,7 +29,8 @@ def doubts_of(threads: Threads, name: str, known: bool | Array) -> Array:
 def _filled(values: list[Value], doubts: list[Array], bits: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """Three words, all that is not known of each being set, or not."""
     filled = (
-        array & ~doubt | (doubt if bit else 0) for (array, _), doubt, bit in zip(values, doubts, bits, strict=True)
+        array if known is True else array | doubt if bit else array & ~doubt
+        for (array, known), doubt, bit in zip(values, doubts, bits, strict=True)
     )
     first, second, third = filled
     return first, second, third
@@ -50,9 +52,10 @@ def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
             return
         doubts = [doubts_of(threads, name, known) for name, (_, known) in zip(names, values, strict=True)]
         first, *others = (
-            looked_up(table, *_filled(values, doubts, bits), WORD_MASK) for bits in product((0, 1), repeat=3)
+            looked_up(table, *_filled(values, doubts, bits), WORD_MASK)
+            for bits in product(*((0,) if known is True else (0, 1) for _, known in values))
         )
-        doubt = np.bitwise_or.reduce(np.broadcast_arrays(*(first ^ other for other in others)))
+        doubt = reduce(np.bitwise_or, (first ^ other for other in others), word(0))
         runs = mask & (holds | ~np.asarray(sure))
         for operand in results:
             if operand in ("RZ", "URZ", "PT", "UPT"):
@@ -65,8 +68,8 @@ def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
                 continue
             old, old_known = threads.registers.get(operand, UNSET)
             old_doubt = doubts_of(threads, operand, old_known)
-            perhaps = np.where(sure, 0, old_doubt | first ^ old)
-            left = np.where(runs, doubt | perhaps, old_doubt)
+            perhaps = doubt if sure is True else doubt | np.where(sure, 0, old_doubt | first ^ old)
+            left = np.where(runs, perhaps, old_doubt)
             threads.registers[operand] = np.where(runs, first, old), left == 0
             threads.doubts[operand] = left
 

@@ -76,19 +76,27 @@ class Memory:
         Returns:
             Words of 32 bits (of less where there is less), and where they are known.
         """
-        words = [np.zeros(addresses.shape, dtype=np.int64) for _ in range(max(1, size // 4))]
-        known = np.zeros(addresses.shape, dtype=np.bool_)
+        words = [np.zeros(SHAPE, dtype=np.int64)] * max(1, size // 4)
+        known = np.zeros(SHAPE, dtype=np.bool_)
+        low, high = int(addresses.min()), int(addresses.max())
         for number, data in self._given.items():
-            offsets = addresses - self.storages[number].address
+            begin = self.storages[number].address
+            if high < begin or low >= begin + len(data):
+                continue
+            offsets = addresses - begin
             inside = (offsets >= 0) & (offsets + size <= len(data))
             if not inside.any():
                 continue
             self.read.add(number)
             at = np.where(inside, offsets, 0)
-            for place, word in enumerate(words):
-                for byte in range(min(4, size)):
-                    word |= np.where(inside, data[at + 4 * place + byte].astype(np.int64) << 8 * byte, 0)
-            known |= inside
+            # Whole words where all of them lie as words do, else byte by byte.
+            unit = 4 if size % 4 == 0 and not (at % 4).any() else 1
+            parts = data[: len(data) // unit * unit].view(f"u{unit}")
+            for place in range(len(words)):
+                for byte in range(0, min(4, size), unit):
+                    part = parts[(at + 4 * place + byte) // unit].astype(np.int64)
+                    words[place] = words[place] | np.where(inside, part << 8 * byte, 0)
+            known = known | inside
         return words, known
 
 

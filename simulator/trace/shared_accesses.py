@@ -67,7 +67,9 @@ def copied(shared: SharedMemory, address: Value, words: list[Value], size: int, 
         do not ask for zeros.
     """
     holds, sure = inside
+    zeros = ~holds
     arriving: list[Value] = [
-        (np.where(holds, array, 0), np.asarray(sure) & (np.asarray(known) | ~holds)) for array, known in words
+        (np.where(holds, array, 0) if array.any() else array, np.asarray(sure) & (np.asarray(known) | zeros))
+        for array, known in words
     ]
     shared.store(address, arriving, size, mask)

@@ -58,7 +58,7 @@ def small(array: Array) -> Array:
 
 def both(first: Known, second: Known) -> Known:
     """Where two values are both known."""
-    if first is True:
+    if first is True or first is second:
         return second
     if second is True:
         return first

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from closed_forms.sm_bytes import flash1_fill_bytes
 from machine.toys import GPU, KIB, TILE_BYTES, Tensor, Tile, launch, run, sweeps
-from tilesight.simulator.core.engine.l1 import look_up, make_l1
+from tilesight.simulator.core.engine.l1 import hit_share, look_up, make_l1
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.launch.program import Step, affine
@@ -89,3 +89,23 @@ def test_l1_remembers_small_tiles_as_far_back_as_large_ones() -> None:
     l1 = make_l1(1)
     hits = [look_up(l1, CURVE, 2048.0 * KIB, tag, KIB, 0, False) for _ in range(2) for tag in range(600)]
     assert hits == [False] * 600 + [True] * 600
+
+
+def test_l1_finds_what_a_list_in_order_of_use_has() -> None:
+    """Tiles of several sizes, loaded and stored at random, held against a list that is gone through one by one."""
+    draw, room, l1 = np.random.default_rng(0), 40.0 * KIB, make_l1(1)
+    listed: list[tuple[int, int]] = []
+    due = 0
+    for tag, store in zip(draw.integers(0, 900, 4000).tolist(), (draw.random(4000) < 0.2).tolist(), strict=True):
+        size = 128 * (1 + tag % 3)
+        newer = listed.index((tag, size)) if (tag, size) in listed[:1024] else 1024
+        distance = size + sum(bytes_of for _, bytes_of in listed[:newer])
+        hits = False
+        if newer < 1024 and distance < np.ceil(2.9 * room):
+            listed.pop(newer)
+            share = hit_share(distance, room, CURVE)
+            due += int(share * size) * (not store)
+            hits = due >= size and not store
+            due -= size * hits
+        listed.insert(0, (tag, size))
+        assert look_up(l1, CURVE, room, tag, size, 0, store) == hits

@@ -1,4 +1,4 @@
-"""What an SM's L1 holds: a ring of tiles, in order of use.
+"""What an SM's L1 holds: a ring of tiles, in order of use; tags and bytes of a block are looked through at once.
 
 A load of what was last used within half of the room hits; of what lies farther back an ever smaller share does: sets
 fill unevenly, and what was stored to stays longer than what was only loaded.
@@ -14,11 +14,11 @@ from ...limits import SECTOR_BYTES
 from ..jit import compiled, inlined
 from ..scatter import scatter
 
-TAG, BYTES = 0, 1
-"""Columns of `L1.ring`."""
 L1_ENTRIES = 1024
 """A power of two beyond the reach of 228 KiB of L1 in tiles of 1 KiB: 16 rows of 64 elements of a byte."""
-L1_APART = 4
+BLOCK = 64
+"""Elements of the ring that are looked through at once, which a CPU does with a few vectors."""
+L1_APART = 8
 """Elements between the rings of two SMs: rings that were powers of two apart would drive each other out of the cache of
 the CPU that runs this, since SMs go on together."""
 NEWEST, DUE, NEW = range(3)
@@ -39,12 +39,13 @@ class L1(NamedTuple):
     """The L1 of each SM.
 
     Args:
-        ring: int64 (SMs, L1_ENTRIES + L1_APART, 2), tiles in order of use.
+        tags, sizes: int64 (SMs, L1_ENTRIES + L1_APART), tiles in order of use, and their bytes.
         seen: int32 (SMs, SEEN_COLUMNS).
         stamps: uint16 (SMs, STAMPS).
     """
 
-    ring: np.ndarray
+    tags: np.ndarray
+    sizes: np.ndarray
     seen: np.ndarray
     stamps: np.ndarray
 
@@ -52,7 +53,8 @@ class L1(NamedTuple):
 def make_l1(sms: int) -> L1:
     """As many empty ones."""
     return L1(
-        ring=np.zeros((sms, L1_ENTRIES + L1_APART, 2), dtype=np.int64),
+        tags=np.zeros((sms, L1_ENTRIES + L1_APART), dtype=np.int64),
+        sizes=np.zeros((sms, L1_ENTRIES + L1_APART), dtype=np.int64),
         seen=np.zeros((sms, SEEN_COLUMNS), dtype=np.int32),
         stamps=np.zeros((sms, STAMPS), dtype=np.uint16),
     )
@@ -88,34 +90,71 @@ def look_up(l1: L1, curve: np.ndarray, room: float, tag: int, size: int, sm: int
         tag: that tells tiles apart.
         size: of the tile [B].
     """
-    ring, seen, stamps = l1.ring, l1.seen, l1.stamps
+    seen, stamps = l1.seen, l1.stamps
+    tags, sizes = l1.tags[sm], l1.sizes[sm]
     newest, new, mark = seen[sm, NEWEST], seen[sm, NEW], (tag + scatter(tag // RUN)) & (STAMPS - 1)
-    total, reach = size, int(np.ceil(curve[REACH, -1] * room))
+    reach = int(np.ceil(curve[REACH, -1] * room))
     # Both numbers are rounded down, so that one more may lie between them than between what they stand for.
     since = ((new // STAMP_SECTORS - stamps[sm, mark]) & 0xFFFF) - 1
-    oldest = L1_ENTRIES if since * STAMP_SECTORS * SECTOR_BYTES + size < reach else 0
     stamps[sm, mark] = new // STAMP_SECTORS
-    for age in range(oldest):
-        at = (newest - age) & (L1_ENTRIES - 1)
-        here = ring[sm, at, BYTES]
-        if here == 0 or total >= reach:
-            break
-        if ring[sm, at, TAG] == tag and here == size:
-            for _ in range(age):
-                after = (at + 1) & (L1_ENTRIES - 1)
-                ring[sm, at, TAG], ring[sm, at, BYTES] = ring[sm, after, TAG], ring[sm, after, BYTES]
-                at = after
-            ring[sm, newest, TAG], ring[sm, newest, BYTES] = tag, size
+    if since * STAMP_SECTORS * SECTOR_BYTES + size < reach:
+        at, total = _find(tags, sizes, newest, tag, size, reach)
+        if at >= 0:
+            _to_front(tags, at, newest)
+            _to_front(sizes, at, newest)
             if store:
                 return False
             due = seen[sm, DUE] + int(hit_share(total, room, curve) * size)
             hits = due >= size
             seen[sm, DUE] = due - size if hits else due
             return hits
-        total += here
     newest = (newest + 1) & (L1_ENTRIES - 1)
-    ring[sm, newest, TAG], ring[sm, newest, BYTES] = tag, size
+    tags[newest], sizes[newest] = tag, size
     seen[sm, NEWEST] = newest
     seen[sm, NEW] = new + size // SECTOR_BYTES
     stamps[sm, mark] = (new + size // SECTOR_BYTES) // STAMP_SECTORS
     return False
+
+
+@inlined
+def _find(tags: np.ndarray, sizes: np.ndarray, newest: int, tag: int, size: int, reach: int) -> tuple[int, int]:
+    """The newest element of a tile within reach, -1 where there is none; and the bytes from it on, its own too [B]."""
+    total, left, at = size, L1_ENTRIES, newest
+    while left > 0:
+        count = min(at % BLOCK + 1, left)
+        first = at - count + 1
+        moved = alike = 0
+        block_tags, block_sizes = tags[first : at + 1], sizes[first : at + 1]
+        for i in range(len(block_tags)):
+            moved += block_sizes[i]
+            alike |= int((block_tags[i] ^ tag) | (block_sizes[i] ^ size) == 0)
+        if alike > 0:
+            while tags[at] != tag or sizes[at] != size:
+                total += sizes[at]
+                at -= 1
+            return (at, total) if total < reach else (-1, total)
+        total += moved
+        if total >= reach or sizes[first] == 0:
+            break
+        left -= count
+        at = (first - 1) & (L1_ENTRIES - 1)
+    return -1, total
+
+
+@inlined
+def _to_front(values: np.ndarray, at: int, newest: int) -> None:
+    """An element becomes the newest, and those that were newer move back by one."""
+    value = values[at]
+    if at > newest:
+        _move_back(values[at:L1_ENTRIES])
+        values[L1_ENTRIES - 1] = values[0]
+        at = 0
+    _move_back(values[at : newest + 1])
+    values[newest] = value
+
+
+@inlined
+def _move_back(values: np.ndarray) -> None:
+    """Each but the last becomes what the one after it is."""
+    for i in range(len(values) - 1):
+        values[i] = values[i + 1]

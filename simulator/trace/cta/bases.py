@@ -109,11 +109,10 @@ def _bases(
             own = seen.setdefault(place, Seen())
             if at in own.addresses or min(at, default=0) < 0:
                 return
-            taking = np.broadcast_to(active, np.broadcast_shapes(active.shape, shape))
-            own.active[at] = taking[:, edges[0], edges[1]].copy()
+            taking = np.broadcast_to(active, (len(active), *shape[1:]))[:, edges[0], edges[1]]
+            own.active[at] = np.broadcast_to(taking, (shape[0], taking.shape[1]))
             if boxes is None:
-                where = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, shape))
-                own.addresses[at] = where[:, 0, 0].copy()
+                own.addresses[at] = np.broadcast_to(addresses[:, 0, 0].copy(), shape[:1])
                 return
             own.addresses[at] = _of_first_warp(boxes.origin, active, shape)[:, 0]
             own.clips[at] = _of_first_warp(boxes.clips(), active, shape)
@@ -134,13 +133,37 @@ def _joined(parts: Sequence[Mapping[int, Seen]]) -> dict[int, Seen]:
         if len(every) < len(parts):
             continue
         ats = [at for at in every[0].addresses if all(at in seen.addresses for seen in every)]
+        # Parts are given up one by one, for the sake of memory.
         joined[place] = Seen(
-            {at: np.concatenate([seen.addresses[at] for seen in every]) for at in ats},
-            {at: np.concatenate([seen.active[at] for seen in every]) for at in ats},
-            {at: np.concatenate([seen.clips[at] for seen in every]) for at in ats if at in every[0].clips},
-            {at: np.concatenate([seen.numbers[at] for seen in every]) for at in ats if at in every[0].numbers},
+            {at: end_to_end([seen.addresses.pop(at) for seen in every]) for at in ats},
+            {at: end_to_end([seen.active.pop(at) for seen in every]) for at in ats},
+            {at: end_to_end([seen.clips.pop(at) for seen in every]) for at in ats if at in every[0].clips},
+            {at: end_to_end([seen.numbers.pop(at) for seen in every]) for at in ats if at in every[0].numbers},
         )
     return joined
+
+
+def end_to_end(parts: Sequence[Array]) -> Array:
+    """Rows of CTAs, and then of others; one row where it is the same for all of them."""
+    first = parts[0][:1]
+    if all(part.strides[0] == 0 and np.array_equal(part[:1], first) for part in parts):
+        return np.broadcast_to(first, (sum(len(part) for part in parts), *first.shape[1:]))
+    return np.concatenate(parts)
+
+
+def only(seen: Seen, chosen: Array) -> Seen:
+    """The same of some of the CTAs. Args: chosen: their ranks, rising."""
+
+    def of(every: dict[Trips, Array]) -> dict[Trips, Array]:
+        return {at: _rows_of(each, chosen) for at, each in every.items()}
+
+    return Seen(of(seen.addresses), of(seen.active), of(seen.clips), of(seen.numbers))
+
+
+def _rows_of(each: Array, chosen: Array) -> Array:
+    if len(chosen) == len(each):
+        return each
+    return np.broadcast_to(each[:1], (len(chosen), *each.shape[1:])) if each.strides[0] == 0 else each[chosen]
 
 
 def _of_first_warp(values: Array, active: Array, shape: Sequence[int]) -> Array:

@@ -14,6 +14,7 @@ from .doubts import Doubts
 from .given import Subject
 from .one_cta import OneCta
 from .sites import Slice
+from .survey import PROBES
 from .walking import Trips, Walk
 
 THREADS_AT_ONCE = 1 << 17
@@ -138,7 +139,7 @@ def every_access(
 
 def chunks(subject: Subject, ctas: int, together: bool = True) -> Iterator[slice]:
     """Ranks of CTAs that are followed at a time. Args: together: with all of their threads, and not some of each."""
-    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS if together else 1))
+    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS if together else PROBES))
     return (slice(begin, begin + step) for begin in range(0, ctas, step))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from ...launch.program import Resources
@@ -10,6 +11,8 @@ from ..memory import Memory, Storage
 
 LIBRARIES = ("/triton/language/", "/triton/experimental/")
 """Files whose lines say nothing to a user."""
+KERNELS_KEPT = 64
+"""Kernels whose lines are kept in order."""
 
 
 class Refused(ValueError):
@@ -48,12 +51,17 @@ class Called:
     @property
     def user_lines(self) -> list[tuple[int, str, int]]:
         """Where another line of the user's begins, by address; what Triton adds counts as the line before."""
-        return sorted(place for place in self.lines if not any(part in place[1] for part in LIBRARIES))
+        return list(_user_lines(tuple(self.lines)))
 
     def line_of(self, address: int) -> int:
         """The user's line that an instruction comes from; 0 where that is not known. Args: address: in the code [B]."""
-        before = [line for at, _, line in self.user_lines if at <= address]
+        before = [line for at, _, line in _user_lines(tuple(self.lines)) if at <= address]
         return before[-1] if before else 0
+
+
+@lru_cache(maxsize=KERNELS_KEPT)
+def _user_lines(lines: tuple[tuple[int, str, int], ...]) -> tuple[tuple[int, str, int], ...]:
+    return tuple(sorted(place for place in lines if not any(part in place[1] for part in LIBRARIES)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """One CTA, all of its threads: every access that it makes, with the addresses of its lanes, and where it stood then."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from ...limits import WARP_THREADS
 from ..accesses import COPY
 from ..executions import Order, run_through, special_registers
 from ..jumps import prepare
-from ..operands import Threads
+from ..operands import Step, Threads
 from ..paths import ControlPath, CtaPaths, LoopVisit, find_paths
 from ..tma.boxes import BOX_LOAD, Boxes
 from ..tma.descriptor import Descriptor
@@ -100,64 +100,118 @@ class OneCta:
 
 
 def follow_cta(subject: Subject, found: Slice, cta: int, doubts: Doubts) -> OneCta:
-    """Follow all threads of a CTA through the code.
+    """Follow all threads of a CTA through the code. Raises: as `follow_ctas`."""
+    return follow_ctas(subject, found, [cta], doubts)[0]
+
+
+def follow_ctas(subject: Subject, found: Slice, ctas: Sequence[int], doubts: Doubts) -> list[OneCta]:
+    """Follow all threads of some CTAs through the code, each as if it were alone. Args: ctas: their numbers.
 
     Raises:
         Refused: an address or a branch depends on what is not known.
         ValueError: its loops cannot be told apart; one line.
     """
-    called = subject.called
-    order: Order = []
-    accesses: list[Accessed] = []
-    copies: list[Copied] = []
-    shape = (1, called.warps, WARP_THREADS)
-
-    def note(place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
-        if len(accesses) > MOST_ACCESSES // called.warps:
-            raise Refused(
-                f"kernel {called.name}: CTA {cta} makes more than {MOST_ACCESSES // called.warps} accesses to memory: "
-                "too many to follow"
-            )
-        if boxes is not None:
-            copying = np.flatnonzero(np.broadcast_to(active, (1, called.warps, 1)))
-            accesses.extend(_box(boxes, int(warp), len(order) - 1, place) for warp in copying)
-            if subject.flow.instructions[place].family == BOX_LOAD:
-                storage = subject.memory.number_of(int(boxes.descriptor.address.flat[0]))
-                copies.extend(Copied(len(order) - 1, place, storage) for _ in copying)
-            return
-        taking = np.broadcast_to(active, shape)[0]
-        if subject.flow.instructions[place].family == COPY:
-            copies.append(Copied(len(order) - 1, place, subject.memory.number_of(int(addresses.flat[0]))))
-        if taking.any():
-            where = np.broadcast_to(addresses, shape)[0]
-            size = width_of(subject.flow.instructions[place])
-            accesses.append(Accessed(len(order) - 1, place, where, taking.copy(), size, int(where.flat[0])))
-
-    code = prepare(subject.flow, found.places, noting(subject, found, doubts, note), doubts.settle)
-    special = special_registers(called.grid, np.array([cta]), called.warps)
-    threads = Threads(constants=subject.constants, special=special)
-    counts, rejoins = run_through(subject.flow, code, threads, 1, called.warps, order)
-    paths: list[list[int]] = [[] for _ in range(called.warps)]
-    first: list[tuple[int, int]] = []
-    for block, present in order:
-        warps = np.flatnonzero(np.broadcast_to(present, (1, called.warps, 1)))
-        first.append((int(warps[0]), len(paths[warps[0]])))
-        for warp in warps:
-            paths[warp].append(block)
-    same: dict[tuple[int, ...], tuple[int, ...]] = {}
-    alike = tuple(same.setdefault(tuple(path), tuple(path)) for path in paths)
-    ways = find_paths(subject.flow, alike)
-    places = {warp: list(positions_of(ways, warp)) for warp in {warp for warp, _ in first}}
-    return OneCta(
-        cta=cta,
-        paths=alike,
-        ways=ways,
-        accesses=tuple(accesses),
-        copies=tuple(copies),
-        positions=tuple(places[warp][number] for warp, number in first),
-        issued=counts[0].sum(axis=0),
-        rejoined=rejoins[0].sum(axis=0),
+    if found.copying and len(ctas) > 1:  # descriptors are those of one CTA
+        return [follow_cta(subject, found, cta, doubts) for cta in ctas]
+    warps = subject.called.warps
+    notebook = _Notebook(subject, ctas)
+    steps = noting(subject, found, doubts, notebook.note)
+    code = prepare(
+        subject.flow,
+        found.places,
+        {place: notebook.watched(step) for place, step in steps.items()},
+        doubts.settle,
     )
+    special = special_registers(subject.called.grid, np.array(ctas), warps)
+    threads = Threads(constants=subject.constants, special=special)
+    counts, rejoins = run_through(subject.flow, code, threads, len(ctas), warps, notebook.order)
+    return [notebook.one(number, counts[number], rejoins[number]) for number in range(len(ctas))]
+
+
+class _Notebook:
+    """What CTAs do, each for itself, while they are followed. `order`: blocks that are run, and by which warps."""
+
+    def __init__(self, subject: Subject, ctas: Sequence[int]) -> None:
+        self.order: Order = []
+        self._subject, self._ctas = subject, ctas
+        self._accesses: list[list[Accessed]] = [[] for _ in ctas]
+        self._copies: list[list[Copied]] = [[] for _ in ctas]
+        self._mask: Array = np.ones((1, 1, 1), dtype=np.bool_)
+        self._visits, self._counted = np.zeros(len(ctas), dtype=np.int64), 0
+
+    def watched(self, step: Step) -> Step:
+        """A step that says who runs it."""
+
+        def run(threads: Threads, mask: Array) -> None:
+            self._mask = mask
+            step(threads, mask)
+
+        return run
+
+    def note(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
+        """Take an access down: as `sites.Note`."""
+        shape = (len(self._ctas), self._subject.called.warps, WARP_THREADS)
+        for _, present in self.order[self._counted :]:
+            self._visits += present.any(axis=(1, 2))
+        self._counted = len(self.order)
+        here = np.broadcast_to(self._mask.any(axis=(1, 2)), shape[:1])
+        for number in np.flatnonzero(here).tolist():
+            self._check(number)
+            visit = int(self._visits[number]) - 1
+            if boxes is not None:
+                self._note_boxes(visit, place, active, boxes)
+            else:
+                taking, where = np.broadcast_to(active, shape)[number], np.broadcast_to(addresses, shape)[number]
+                self._note_lanes(number, visit, place, where, taking)
+
+    def _check(self, number: int) -> None:
+        called = self._subject.called
+        if len(self._accesses[number]) > MOST_ACCESSES // called.warps:
+            raise Refused(
+                f"kernel {called.name}: CTA {self._ctas[number]} makes more than {MOST_ACCESSES // called.warps} "
+                "accesses to memory: too many to follow"
+            )
+
+    def _note_boxes(self, visit: int, place: int, active: Array, boxes: Boxes) -> None:
+        copying = np.flatnonzero(np.broadcast_to(active, (1, self._subject.called.warps, 1)))
+        self._accesses[0].extend(_box(boxes, int(warp), visit, place) for warp in copying)
+        if self._subject.flow.instructions[place].family == BOX_LOAD:
+            storage = self._subject.memory.number_of(int(boxes.descriptor.address.flat[0]))
+            self._copies[0].extend(Copied(visit, place, storage) for _ in copying)
+
+    def _note_lanes(self, number: int, visit: int, place: int, where: Array, taking: Array) -> None:
+        first, instruction = int(where.flat[0]), self._subject.flow.instructions[place]
+        if instruction.family == COPY:
+            self._copies[number].append(Copied(visit, place, self._subject.memory.number_of(first)))
+        if taking.any():
+            access = Accessed(visit, place, where, taking.copy(), width_of(instruction), first)
+            self._accesses[number].append(access)
+
+    def one(self, number: int, counts: Array, rejoins: Array) -> OneCta:
+        """A CTA that has ended. Args: counts, rejoins: of its warps, int64 (warps, blocks)."""
+        warps = self._subject.called.warps
+        paths: list[list[int]] = [[] for _ in range(warps)]
+        first: list[tuple[int, int]] = []
+        for block, present in self.order:
+            own = np.flatnonzero(np.broadcast_to(present[number if len(present) > 1 else 0], (warps, 1)))
+            if len(own):
+                first.append((int(own[0]), len(paths[own[0]])))
+            for warp in own:
+                paths[warp].append(block)
+        same: dict[tuple[int, ...], tuple[int, ...]] = {}
+        alike = tuple(same.setdefault(tuple(path), tuple(path)) for path in paths)
+        ways = find_paths(self._subject.flow, alike)
+        places = {warp: list(positions_of(ways, warp)) for warp in {warp for warp, _ in first}}
+        return OneCta(
+            cta=self._ctas[number],
+            paths=alike,
+            ways=ways,
+            accesses=tuple(self._accesses[number]),
+            copies=tuple(self._copies[number]),
+            positions=tuple(places[warp][at] for warp, at in first),
+            issued=counts.sum(axis=0),
+            rejoined=rejoins.sum(axis=0),
+        )
 
 
 def _box(boxes: Boxes, warp: int, visit: int, place: int) -> Accessed:

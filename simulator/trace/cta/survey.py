@@ -19,8 +19,8 @@ from .sites import Slice, find_deciding_slice, noting
 
 AT_ONCE = 1 << 15
 """CTAs that are followed at a time, for the sake of memory."""
-AT_ONCE_WHOLE = 1 << 22
-"""The same where all threads are followed, in threads."""
+AT_ONCE_WHOLE = 1 << 18
+"""The same where all threads are followed, in threads: what is known of them stays in a processor's caches."""
 PROBES = 4
 
 

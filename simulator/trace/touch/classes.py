@@ -3,16 +3,16 @@
 One CTA of each class is followed for all of it. Lengths of loops, and where things begin, are each CTA's own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
-from ..cta.bases import Seen, bases
+from ..cta.bases import Seen, bases, only
 from ..cta.doubts import Doubts
 from ..cta.given import Subject
-from ..cta.one_cta import OneCta, blocks_of, follow_cta
+from ..cta.one_cta import MOST_ACCESSES, OneCta, blocks_of, follow_cta, follow_ctas
 from ..cta.sites import Slice
 from ..paths import OUTSIDE
 from ..values import Array
@@ -84,22 +84,37 @@ def classes_of(
             f"CTAs go {len(order)} different ways; {len(order) - MOST_WAYS} of them count as the one that most go"
         )
         way_of = np.where(np.isin(way_of, order[:MOST_WAYS]), way_of, order[0])
-    ways = []
+    ways: list[OneWay] = []
+    checked: set[int] = set()
     for number in order[:MOST_WAYS]:
         members = np.flatnonzero(way_of == number)
-        ways += _ways(subject, found, counts, members, room_bytes, doubts, notes)
+        ways += _ways(subject, found, counts, members, room_bytes, doubts, notes, checked)
     return ways
 
 
 def _ways(
-    subject: Subject, found: Slice, counts: Array, members: Array, room_bytes: float, doubts: Doubts, notes: list[str]
+    subject: Subject,
+    found: Slice,
+    counts: Array,
+    members: Array,
+    room_bytes: float,
+    doubts: Doubts,
+    notes: list[str],
+    checked: set[int],
+    leader: OneCta | None = None,
 ) -> list[OneWay]:
-    """Classes of CTAs that run the same blocks; some of few iterations may have fewer loops."""
+    """Classes of CTAs that run the same blocks; some of few iterations may have fewer loops.
+
+    Args:
+        checked: gets numbers of CTAs of which it has been seen that they stay within their tensors;
+        leader: the CTA of most instructions among them, where it has been followed already.
+    """
     sizes = np.array([block.stop - block.first for block in subject.flow.blocks], dtype=np.int64)
     total = counts[members] @ sizes
     rank = int(np.argmax(total))
-    one = follow_cta(subject, found, int(members[rank]), doubts)
+    one = leader or follow_cta(subject, found, int(members[rank]), doubts)
     check_bounds(subject, one)
+    checked.add(one.cta)
     trips = _trips(subject, one, counts)
     own = {region: each[members] for region, each in trips.items()}
     seen = bases(subject, found, one, members, own, doubts)
@@ -110,17 +125,21 @@ def _ways(
     masked: list[Masked] = []
     others: list[OneWay] = []
     in_l1: dict[int, float] = {}
+    ranks = {kind: np.flatnonzero(kind_of == kind) for kind in kinds}
+    leaders = {
+        kind: rank if kind_of[rank] == kind else int(alike[np.argmax(total[alike])]) for kind, alike in ranks.items()
+    }
+    followed = _followed(subject, found, one, [int(members[at]) for at in leaders.values()], doubts)
     for kind in kinds:
-        alike = np.flatnonzero(kind_of == kind)
-        leader, at = one, rank
-        if kind_of[rank] != kind:
-            at = int(alike[np.argmax(total[alike])])
-            leader = follow_cta(subject, found, int(members[at]), doubts)
+        alike, at = ranks[kind], leaders[kind]
+        leader = next(followed)
+        if leader is not one:
             check_bounds(subject, leader)
+            checked.add(leader.cta)
             if _shape(leader) != _shape(one):
-                others += _ways(subject, found, counts, members[alike], room_bytes, doubts, notes)
+                others += _ways(subject, found, counts, members[alike], room_bytes, doubts, notes, checked, leader)
                 continue
-        inside = {place: _only(each, alike) for place, each in seen.items()}
+        inside = {place: only(each, alike) for place, each in seen.items()}
         lengths = {region: int(each[at]) for region, each in own.items()}
         place = int(np.flatnonzero(alike == at)[0])
         nearby = {region: each[alike] for region, each in own.items()}
@@ -136,13 +155,19 @@ def _ways(
             subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues, scattered=apart
         )
         if done.uneven:
-            inside = bases(subject, found, leader, members[alike], nearby, doubts, done.uneven)
+            inside = (
+                inside
+                if found.shared and leader.ways == one.ways
+                else bases(subject, found, leader, members[alike], nearby, doubts, done.uneven)
+            )
             done = uses_of(
                 subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues, done.uneven, apart
             )
         uses = [*(_listed(use, leader, nearby, subject, notes) for use in done.uses), *(lists or ())]
-        for other in sorted(farthest(uses, nearby, subject)):
-            check_bounds(subject, follow_cta(subject, found, int(members[alike[other]]), doubts))
+        others_of = members[alike[sorted(farthest(uses, nearby, subject))]].tolist()
+        for other in _followed(subject, found, one, [cta for cta in others_of if cta not in checked], doubts):
+            check_bounds(subject, other)
+            checked.add(other.cta)
         notes += [line for line in done.notes if line not in notes]
         masked.append(Masked(members=members[alike], uses=tuple(uses)))
         in_l1 = in_l1 or dict(done.in_l1)
@@ -163,6 +188,15 @@ def _ways(
         issued=places,
     )
     return [way, *others]
+
+
+def _followed(subject: Subject, found: Slice, one: OneCta, ctas: list[int], doubts: Doubts) -> Iterator[OneCta]:
+    """CTAs that are followed, several at a time where each makes few accesses. Args: one: a CTA that has been."""
+    left = [cta for cta in ctas if cta != one.cta]
+    together = max(1, MOST_ACCESSES // 4 // (subject.called.warps * max(1, len(one.accesses))))
+    parts = (follow_ctas(subject, found, left[at : at + together], doubts) for at in range(0, len(left), together))
+    others = (other for part in parts for other in part)
+    return (one if cta == one.cta else next(others) for cta in ctas)
 
 
 def _listed_places(
@@ -218,12 +252,3 @@ def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
         around = totals[region.parent]
         found[number] = np.where(around > 0, -(-totals[number] // np.maximum(around, 1)), 0)
     return found
-
-
-def _only(seen: Seen, chosen: Array) -> Seen:
-    return Seen(
-        {at: each[chosen] for at, each in seen.addresses.items()},
-        {at: each[chosen] for at, each in seen.active.items()},
-        {at: each[chosen] for at, each in seen.clips.items()},
-        {at: each[chosen] for at, each in seen.numbers.items()},
-    )

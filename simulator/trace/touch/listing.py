@@ -59,32 +59,45 @@ def listings_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> t
     rectangles = [(number, own) for number, runs in enumerate(kinds) for own in rectangles_of(runs)]
     if len(rectangles) <= MOST_RECTANGLES and made.sum() <= MOST_PIECES:
         return tuple(_of_rectangle(own, origins, made & (kind == number), at, done) for number, own in rectangles)
-    width = 0
-    cut: dict[tuple[int, int], tuple[Array, Array]] = {}
-    for number, residue in np.unique(np.stack([kind[made], origins[made] % SECTOR_BYTES], axis=1), axis=0).tolist():
-        begins = np.array([start for start, _ in kinds[number]], dtype=np.int64)
-        ends = begins + np.array([length for _, length in kinds[number]], dtype=np.int64)
-        low = (begins + residue) // SECTOR_BYTES * SECTOR_BYTES - residue
-        high = -(-(ends + residue) // SECTOR_BYTES) * SECTOR_BYTES - residue
-        cut[number, residue] = low, high
-        width = gcd(width, *(high - low).tolist())
-    pieces: dict[tuple[int, int], Array] = {
-        key: np.concatenate([np.arange(first, last, width) for first, last in zip(low, high, strict=True)] or [low])
-        for key, (low, high) in cut.items()
-    }
-    counts = np.zeros((ctas, most), dtype=np.int64)
-    for (number, residue), offsets in pieces.items():
-        counts[made & (kind == number) & (origins % SECTOR_BYTES == residue)] = len(offsets)
+    # Iterations that touch the same lie in sectors alike.
+    alike = np.where(made, kind * SECTOR_BYTES + origins % SECTOR_BYTES, -1)
+    offsets_of, width = _offsets_of(kinds, np.flatnonzero(np.bincount(alike.reshape(-1) + 1)[1:]).tolist())
+    sizes = np.zeros(len(kinds) * SECTOR_BYTES + 1, dtype=np.int64)
+    for key, offsets in offsets_of.items():
+        sizes[key] = len(offsets)
+    counts = sizes[alike]
     if counts.sum() > MOST_PIECES:
         return ()
     firsts = np.concatenate(([0], np.cumsum(counts.reshape(-1))[:-1])).reshape(ctas, most)
     starts = np.zeros(int(counts.sum()), dtype=np.int64)
-    for (number, residue), offsets in pieces.items():
-        where = made & (kind == number) & (origins % SECTOR_BYTES == residue)
+    for key, offsets in offsets_of.items():
+        where = alike == key
         places = firsts[where][:, None] + np.arange(len(offsets))
         starts[places] = origins[where][:, None] + offsets
     spans = np.stack([firsts.reshape(-1), counts.reshape(-1)], axis=1)
     return (Listing(starts=starts, piece=Rectangle(0, 1, 0, width), spans=spans, at=at, until=at + done),)
+
+
+def _offsets_of(kinds: list[Runs], keys: list[int]) -> tuple[dict[int, Array], int]:
+    """Pieces of equal length that runs are cut into, relative to their origin, and that length [B].
+
+    Args:
+        keys: number of the runs, times bytes of a sector, plus where in a sector their origin lies.
+    """
+    cut: dict[int, tuple[Array, Array]] = {}
+    width = 0
+    for key in keys:
+        number, residue = divmod(key, SECTOR_BYTES)
+        begins = np.array([start for start, _ in kinds[number]], dtype=np.int64)
+        ends = begins + np.array([length for _, length in kinds[number]], dtype=np.int64)
+        low = (begins + residue) // SECTOR_BYTES * SECTOR_BYTES - residue
+        high = -(-(ends + residue) // SECTOR_BYTES) * SECTOR_BYTES - residue
+        cut[key] = low, high
+        width = gcd(width, *(high - low).tolist())
+    return {
+        key: np.concatenate([np.arange(first, last, width) for first, last in zip(low, high, strict=True)] or [low])
+        for key, (low, high) in cut.items()
+    }, width
 
 
 def _of_rectangle(rectangle: Rectangle, origins: Array, where: Array, at: Array, done: Array) -> Listing:

@@ -143,3 +143,12 @@ def test_what_works_on_data_has_no_known_result(opcode: str) -> None:
     if operation:
         with pytest.raises(NotImplementedError):
             operation(tuple(opcode.split(".")[1:]), [word(1)])
+
+
+def test_every_truth_table_gives_its_rows() -> None:
+    """All 256 functions of three bits, each held against the table that names it."""
+    rows = np.arange(8, dtype=np.int64).reshape(1, 1, 8)
+    a, b, c = rows >> 2 & 1, rows >> 1 & 1, rows & 1
+    for table in range(256):
+        found = np.broadcast_to(arithmetic.looked_up(table, a, b, c, 1), (1, 1, 8))
+        assert found.ravel().tolist() == [table >> row & 1 for row in range(8)]

@@ -68,3 +68,67 @@ def test_data_that_nobody_knows_take_the_place_of_what_was_known() -> None:
     assert known(memory.load(given(BASE + 4 * LANE), 4, EVERY)[0]) == [lane != 2 for lane in range(32)]
     memory.store((word(0), False), [given(word(1))], 4, EVERY)
     assert not any(known(memory.load(given(BASE + 4 * LANE), 4, EVERY)[0]))
+
+
+class Bytes:
+    """The same memory as a dictionary for each CTA: byte -> value, or None where it is not known."""
+
+    def __init__(self, ctas: int) -> None:
+        self.ctas: list[dict[int, int | None]] = [{} for _ in range(ctas)]
+
+    def store(self, places: Array, words: list[Value], size: int, mask: Array) -> None:
+        """As of `SharedMemory`, thread by thread."""
+        shape = (len(self.ctas), *mask.shape[1:])
+        for cta, warp, lane in np.ndindex(*shape):
+            at = cta, warp, lane
+            if not np.broadcast_to(mask, shape)[at]:
+                continue
+            for offset in range(size):
+                array, sure = (np.broadcast_to(part, shape)[at] for part in words[offset // 4])
+                byte = int(array) >> 8 * (offset % 4) & 255
+                self.ctas[cta][int(np.broadcast_to(places, shape)[at]) + offset] = byte if sure else None
+
+    def word(self, cta: int, place: int, size: int) -> int | None:
+        """What a thread loads."""
+        found = [self.ctas[cta].get(place + offset, 0 if place < SYSTEM_BYTES else None) for offset in range(size)]
+        return None if None in found else sum((byte or 0) << 8 * at for at, byte in enumerate(found))
+
+
+def drawn(draw: np.random.Generator, ctas: int) -> tuple[Array, list[Value], int, Array]:
+    """A store of some CTAs and threads, of words some of which are known: as `SharedMemory.store` takes it."""
+    size = int(draw.choice((1, 2, 4, 8, 16)))
+    shapes = [(int(draw.choice((1, ctas))), 2, 8) for _ in range(3)]
+    begin = int(draw.choice((0x100, SYSTEM_BYTES, SYSTEM_BYTES + 64)))
+    order = draw.permuted(np.broadcast_to(np.arange(16), (shapes[0][0], 16)), axis=1).reshape(shapes[0])
+    sure: Array = draw.random(shapes[1]) < draw.choice((0.0, 0.3, 1.0))
+    words = [
+        (draw.integers(0, 1 << 32, shapes[2]), [True, False, sure][draw.integers(3)]) for _ in range(max(1, size // 4))
+    ]
+    masks = [np.ones((1, 2, 8), dtype=np.bool_), draw.random((ctas, 1, 1)) < 0.5, draw.random((ctas, 2, 8)) < 0.5]
+    return begin + size * order, words, size, np.broadcast_to(masks[draw.integers(3)], (ctas, 2, 8))
+
+
+def test_what_ctas_load_is_what_their_bytes_hold() -> None:
+    """Stores of any size, by CTAs alike and each by itself, known and not, held against byte after byte."""
+    for seed in range(40):
+        draw, ctas = np.random.default_rng(seed), 3
+        memory, bytes_of = SharedMemory(), Bytes(ctas)
+        for _ in range(6):
+            places, words, size, mask = drawn(draw, ctas)
+            memory.store(given(places), words, size, mask)
+            bytes_of.store(places, words, size, mask)
+        size = int(draw.choice((1, 2, 4)))
+        places = 0x100 + size * draw.integers(0, 0x500 // size, (ctas, 1, 64))
+        ((array, sure),) = memory.load(given(places), size, np.ones((ctas, 1, 64), dtype=np.bool_))
+        loaded = np.where(np.broadcast_to(sure, places.shape), np.broadcast_to(array, places.shape), -1)
+        expected = [[bytes_of.word(cta, int(place), size) for place in places[cta].ravel()] for cta in range(ctas)]
+        assert loaded.reshape(ctas, -1).tolist() == [[-1 if one is None else one for one in own] for own in expected]
+
+
+def test_what_is_not_known_is_not_kept() -> None:
+    """Copies of data that nobody gave take no memory, however many there are."""
+    memory = SharedMemory()
+    for at in range(16):
+        memory.store(given(BASE + 512 * at + 16 * LANE), [(word(0), False)] * 4, 16, EVERY)
+    assert memory._bytes.size == 0
+    assert known(memory.load(given(BASE + 4 * LANE), 4, EVERY)[0]) == [False] * 32
