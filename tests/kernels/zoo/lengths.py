@@ -141,16 +141,6 @@ def products_of_groups(A, B, ENDS, Z, D: tl.constexpr, K: tl.constexpr, R: tl.co
     tl.store(Z + group * D * D + c[:, None] * D + c[None, :], acc)
 
 
-@triton.jit
-def rows_of_chunks(X, Z, T, D: tl.constexpr, BT: tl.constexpr):
-    cta, c = tl.program_id(0).to(tl.int64), tl.arange(0, 32)
-    place, chunk = cta % (D // 32), cta // (D // 32)
-    for i in range(0, BT):
-        r = chunk * BT + i
-        at, inside = r * D + place * 32 + c, (r < T) & (c < 32)
-        tl.store(Z + at, tl.load(X + at, mask=inside, other=0.0), mask=inside)
-
-
 CASES = {
     "compact": case_of(
         compact, (2,), half(64, 32), whole([int(k % 3 == 0 or k > 50) for k in range(64)]), whole([0, 11]),
@@ -187,5 +177,4 @@ CASES = {
         products_of_groups, (6,), half(512, 64), half(512, 64), whole([70, 134, 139, 340, 340, 512]), single(6, 64, 64),
         D=64, K=512, R=32,
     ),
-    "rows_of_chunks": case_of(rows_of_chunks, (6,), half(40, 64), half(40, 64), 40, D=64, BT=16),
 }  # fmt: skip
