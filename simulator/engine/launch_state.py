@@ -152,7 +152,7 @@ def _rates(
         hbm_piece_write_bytes=float(device.hbm_piece_write_bytes),
         sm_fill_cycles_per_byte=0.0 if lowered.covers_l2 else 1.0 / device.sm_fill_bytes_per_cycle,
         l1_bytes=float(residency.l1_bytes),
-        l1_curve=hit_curve(device),
+        l1_curve=hit_curve(device, residency.l1_bytes),
         l1_latency=float(device.l1_latency_cycles),
         l2_latency=0.0 if lowered.covers_l2 else float(device.l2_latency_cycles),
         fabric_latency=float(device.fabric_latency_cycles),

@@ -19,14 +19,24 @@ from ..launch.program import THROUGH_L1, Launch
 from ..launch.walk import Access, clipped, executions, moved_bytes
 from .residency import Residency
 
+MEASURED_ROOMS = (124 / 256, 248 / 256)
+"""Shares of L1 up to which the curve of a part of it holds, and from which that of a whole one does: on an H200 124 KiB
+behaved as the one, 248 as the other (docs/lab/l1_room.cu)."""
 STORED = ""
 MOST_TILES = 2000
 """Loads and stores of a CTA that are followed."""
 
 
-def hit_curve(device: Device) -> np.ndarray:
-    """Share of loads that hit, by what was moved since, as `core.engine.l1` takes it: float64 (2, points)."""
-    return np.array((device.sm.l1_reach_fractions, device.sm.l1_hit_fractions), dtype=np.float64)
+def hit_curve(device: Device, room_bytes: float) -> np.ndarray:
+    """Share of loads that hit, by what was moved since, as `core.engine.l1` takes it: float64 (2, points).
+
+    Args:
+        room_bytes: of L1; sets of a whole one fill more evenly than those that shared memory leaves.
+    """
+    numbers = device.sm
+    whole = np.interp(room_bytes / device.l1_bytes, MEASURED_ROOMS, (0.0, 1.0)) if device.l1_bytes else 0.0
+    part, all_of_it = np.array(numbers.l1_reach_fractions), np.array(numbers.l1_whole_reach_fractions)
+    return np.array((part + whole * (all_of_it - part), numbers.l1_hit_fractions), dtype=np.float64)
 
 
 class Served(NamedTuple):
@@ -53,7 +63,7 @@ def served_by_l1(launch: Launch, residency: Residency, device: Device, resident:
         resident: CTAs that share an SM.
         item: whose steps are followed.
     """
-    room, curve = residency.l1_bytes, hit_curve(device)
+    room, curve = residency.l1_bytes, hit_curve(device, residency.l1_bytes)
     held: list[tuple[Access, int]] = []
     served: dict[str, Served] = {}
     before, between = _of_the_cta_before(launch, device, item)

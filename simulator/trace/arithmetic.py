@@ -75,7 +75,8 @@ def shifted_add(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results
         carry = carried.astype(np.int64)
     if "HI" not in modifiers:
         a, b, shift = sources[:3]
-        total = (a << (shift & 31) & WORD_MASK) + b + carry
+        # Minus zero carries, however far it is shifted.
+        total = np.where(a > WORD_MASK, a, a << (shift & 31) & WORD_MASK) + b + carry
         return (total & WORD_MASK,), (total > WORD_MASK,)
     if "SX32" in modifiers:
         a, b, shift = sources[:3]

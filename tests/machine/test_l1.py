@@ -9,7 +9,7 @@ from machine.toys import GPU, KIB, TILE_BYTES, Tensor, Tile, launch, run, sweeps
 from tilesight.simulator.core.engine.l1 import hit_share, look_up, make_l1
 from tilesight.simulator.device.device import Device
 from tilesight.simulator.dtypes import DTYPES
-from tilesight.simulator.launch.program import Step, affine
+from tilesight.simulator.launch.program import Loop, Step, affine
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
@@ -109,3 +109,17 @@ def test_l1_finds_what_a_list_in_order_of_use_has() -> None:
             due -= size * hits
         listed.insert(0, (tag, size))
         assert look_up(l1, CURVE, room, tag, size, 0, store) == hits
+
+
+def test_a_piece_of_a_line_takes_the_room_of_the_line() -> None:
+    """H200: 2048 lines of which one sector each is loaded fill 248 KiB of L1 as whole ones do; twelve sweeps here."""
+    held = Tensor(name="X", role="input", slabs=1, rows=12 * 128, cols=64, dtype=DTYPES["fp16"])
+
+    def hits(cols: int) -> int:
+        tile = Tile(tensor="X", slab="slab", rows=128, cols=cols, row=affine(i=128))
+        loop = Loop(counter="i", trips=12, body=(Step(name="load", loads=(tile,)),))
+        twice = Loop(counter="j", trips=2, body=(loop,))
+        whole = run(launch((twice,), (held,), [(0, 1)], ("slab", "one"), **ALONE), gpu=gpu_with_l1(12 * 16))
+        return whole.l1_hit_bytes // (128 * cols * 2)
+
+    assert hits(16) == hits(64) > 0

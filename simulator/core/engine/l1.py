@@ -88,7 +88,7 @@ def look_up(l1: L1, curve: np.ndarray, room: float, tag: int, size: int, sm: int
         curve: share of hits, see above.
         room: of the L1 [B].
         tag: that tells tiles apart.
-        size: of the tile [B].
+        size: of the lines of the tile [B].
     """
     seen, stamps = l1.seen, l1.stamps
     tags, sizes = l1.tags[sm], l1.sizes[sm]

@@ -110,9 +110,12 @@ def _access_at(
     slab_row = environment[slot, tile.slab] * tensor.rows + row
     start = slab_row * (_in_sectors(tensor.row_bytes) // SECTOR_BYTES) + col // SECTOR_BYTES
     tag = start * len(program.tensors) + tile.tensor
-    if through_l1 and look_up(memory.l1, rates.l1_curve, rates.l1_bytes, tag, total, sm, store):
-        memory.counter[L1_HIT] += total
-        return time + rates.l1_latency
+    if through_l1:
+        # A line takes its room whole, however little of it is there.
+        room = _in_lines(0, rows * width) if whole else rows * _in_lines(col, width)
+        if look_up(memory.l1, rates.l1_curve, rates.l1_bytes, tag, room, sm, store):
+            memory.counter[L1_HIT] += total
+            return time + rates.l1_latency
     done = time
     cost, latency, apart = 1.0, rates.hbm_latency, False
     if width < tensor.row_bytes:
@@ -289,3 +292,9 @@ def _write_granule(
 def _in_sectors(size: int) -> int:
     """Bytes of the sectors that so many bytes fill [B]."""
     return (size + SECTOR_BYTES - 1) // SECTOR_BYTES * SECTOR_BYTES
+
+
+@inlined
+def _in_lines(begin: int, size: int) -> int:
+    """Bytes of the lines that so many bytes touch [B]. Args: begin: of them [B]."""
+    return ((begin + size - 1) // LINE_BYTES - begin // LINE_BYTES + 1) * LINE_BYTES

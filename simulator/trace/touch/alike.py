@@ -49,13 +49,18 @@ def told_apart(
     doubts: Doubts,
     notes: list[str],
     listed: frozenset[int],
+    midway: frozenset[int] = frozenset(),
 ) -> tuple[list[int], Array, frozenset[int]]:
     """Kinds of CTAs that touch alike.
+
+    Args:
+        listed: places that tell nothing, as each CTA's accesses are listed;
+        midway: those of which all iterations were seen, as their masks change between the ends of a loop.
 
     Returns:
         Kinds, the commonest first; of which each CTA is; and places where there would be too many kinds.
     """
-    probed = _kinds(subject, seen, len(members), listed)
+    probed = _kinds(subject, seen, len(members), listed, midway)
     marks = _marks(subject, found, one, members, trips, probed, doubts, notes, listed)
     scattered: frozenset[int] = frozenset()
     while True:
@@ -63,7 +68,7 @@ def told_apart(
         total: Array = np.zeros(int(marks.row.max()) + 1, dtype=np.uint64)
         for place in left:
             total = total + marks.of[place] * _weight(place)
-        every = total[marks.row] + _kinds(subject, seen, len(members), listed | scattered).astype(np.uint64)
+        every = total[marks.row] + _kinds(subject, seen, len(members), listed | scattered, midway).astype(np.uint64)
         _, kinds, sizes = np.unique(every, return_inverse=True, return_counts=True)
         if len(sizes) <= MOST_MASKS or not left:
             break
@@ -75,22 +80,27 @@ def told_apart(
     return [int(kind) for kind in order[:MOST_MASKS]], kinds, scattered
 
 
-def _kinds(subject: Subject, seen: Mapping[int, Seen], count: int, apart: frozenset[int]) -> Array:
+def _kinds(
+    subject: Subject, seen: Mapping[int, Seen], count: int, apart: frozenset[int], midway: frozenset[int]
+) -> Array:
     """Of which kind of masks each CTA is, by the threads that were followed.
 
     Whether copies in loops are made tells nothing: those that run ahead end before the loop does, in a short one at
     once. How boxes are clipped does, but where they are listed anyway.
 
     Args:
-        apart: places that tell nothing, as each CTA's accesses are listed.
+        apart: places that tell nothing, as each CTA's accesses are listed; midway: those of which all iterations tell.
     """
     ahead = {COPY, *KINDS}
     flags = [
         each.active[min(each.active)]
         for place, each in seen.items()
         if each.active
-        and place not in apart
+        and place not in apart | midway
         and not (subject.flow.instructions[place].family in ahead and min(each.active))
+    ]
+    flags += [
+        taking for place, each in seen.items() if place in midway - apart for _, taking in sorted(each.active.items())
     ]
     clips = [each.clips[min(each.clips)] for place, each in seen.items() if each.clips and place not in apart]
     return number_rows((column for table in (*flags, *clips) for column in table.T), count)

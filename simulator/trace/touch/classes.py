@@ -20,6 +20,7 @@ from .alike import told_apart
 from .bounds import check_bounds, farthest
 from .listed_boxes import listings_of_boxes
 from .listing import listings_of
+from .midway import masked_midway
 from .numbering import number_rows
 from .phases import Part, Phases, find_phases
 from .scattered import scattered_uses
@@ -117,11 +118,14 @@ def _ways(
     checked.add(one.cta)
     trips = _trips(subject, one, counts)
     own = {region: each[members] for region, each in trips.items()}
-    seen = bases(subject, found, one, members, own, doubts)
+    midway = masked_midway(one, own, max(1, subject.called.num_stages))
+    seen = bases(subject, found, one, members, own, doubts, frozenset(midway.values()))
     phases = find_phases(one.ways, tuple(blocks_of(one.ways, 0)))
     prologues = find_prologues(subject, one, phases)
     listed = _listed_places(subject, found, one, phases, seen, rank, len(members), own, room_bytes, prologues)
-    kinds, kind_of, scattered = told_apart(subject, found, one, members, own, seen, doubts, notes, listed)
+    kinds, kind_of, scattered = told_apart(
+        subject, found, one, members, own, seen, doubts, notes, listed, frozenset(midway)
+    )
     masked: list[Masked] = []
     others: list[OneWay] = []
     in_l1: dict[int, float] = {}

@@ -217,9 +217,14 @@ def _uses(
     total = trips[key.part[0]]
     whole = [replace(use, last=-1 if use.last >= total else use.last) for use in found]
     if ahead:
-        # The copies of a pipelined loop are of all of its iterations, whatever is masked at its end.
-        return whole if len(whole) > 1 else [replace(use, first=0, last=-1) for use in whole]
+        # Of a pipelined loop the copies that are masked at its end are those of iterations beyond it.
+        return whole if len(whole) > 1 else [_to_the_end(use, total) for use in whole]
     return whole
+
+
+def _to_the_end(use: Use, total: int) -> Use:
+    """A use of all iterations, where only as many are missing at their end as it runs ahead. Args: total: of them."""
+    return replace(use, first=0, last=-1) if use.last < 0 or use.last + use.ahead >= total else use
 
 
 def _in_sectors(runs: Runs, starts: Array, strides: tuple[int, ...]) -> Runs:

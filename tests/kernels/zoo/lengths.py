@@ -126,6 +126,21 @@ def ranked(FLAGS, X, Z, N: tl.constexpr, D: tl.constexpr):
     tl.store(Z + (tl.program_id(0) * N + r)[:, None] * D + c[None, :], tl.load(X + row[:, None] * D + c[None, :]))
 
 
+@triton.jit
+def products_of_groups(A, B, ENDS, Z, D: tl.constexpr, K: tl.constexpr, R: tl.constexpr):
+    group, c = tl.program_id(0), tl.arange(0, D)
+    begin = tl.load(ENDS + group - 1, mask=group > 0, other=0)
+    length = tl.load(ENDS + group) - begin
+    acc = tl.zeros([D, D], tl.float32)
+    for at in range(0, K, R):
+        k = at + tl.arange(0, R)
+        inside = (k < length) & (begin + k < K)
+        a = tl.load(A + (begin + k)[None, :] * D + c[:, None], mask=inside[None, :], other=0.0)
+        b = tl.load(B + (begin + k)[:, None] * D + c[None, :], mask=inside[:, None], other=0.0)
+        acc = tl.dot(a, b, acc)
+    tl.store(Z + group * D * D + c[:, None] * D + c[None, :], acc)
+
+
 CASES = {
     "compact": case_of(
         compact, (2,), half(64, 32), whole([int(k % 3 == 0 or k > 50) for k in range(64)]), whole([0, 11]),
@@ -157,5 +172,9 @@ CASES = {
     ),
     "ranked": case_of(
         ranked, (2,), whole([k % 3 != 0 for k in range(256)], torch.bool), half(200, 32), half(256, 32), N=128, D=32
+    ),
+    "products_of_groups": case_of(
+        products_of_groups, (6,), half(512, 64), half(512, 64), whole([70, 134, 139, 340, 340, 512]), single(6, 64, 64),
+        D=64, K=512, R=32,
     ),
 }  # fmt: skip

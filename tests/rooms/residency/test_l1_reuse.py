@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.made_code import made_instruction
+from tilesight.simulator.core.engine.l1 import hit_share
 from tilesight.simulator.core.sm import instruction as op
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.launch.program import Launch, Step, Tensor, Tile, TileProgram
 from tilesight.simulator.problems.attention import AttentionProblem
-from tilesight.simulator.residency.l1_reuse import Served, served_by_l1
+from tilesight.simulator.residency.l1_reuse import Served, hit_curve, served_by_l1
 from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.sass.flow import Flow, find_flow
 from tilesight.simulator.schedules.config import Config
@@ -67,6 +68,15 @@ def test_all_ctas_of_an_sm_load_in_between() -> None:
     alone, eight = (served(flash1(), resident)["inner"].share for resident in (1, 8))
     assert alone == 1.0
     assert eight == pytest.approx(0.075, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("room_kib", "reach", "share"), [(248, 0.9, 1.0), (248, 1.3, 0.0), (92, 0.9, 0.61), (28, 1.3, 0.188)]
+)
+def test_a_whole_l1_keeps_all_that_fits_it(room_kib: int, reach: float, share: float) -> None:
+    """H200: behind 0.96 rooms of loads or stores all is found in 248 KiB, but not in what shared memory leaves."""
+    curve = hit_curve(H200, room_kib * KIB)
+    assert hit_share(reach * room_kib * KIB, room_kib * KIB, curve) == pytest.approx(share, abs=0.01)
 
 
 def rows_and_weights(weights: int, ctas: int = 20 * 132) -> Launch:

@@ -71,6 +71,13 @@ def test_a_shifted_sum_may_take_its_bits_from_a_pair(a: int, b: int, c: int, shi
     assert number(carried) == (number(high) + 1) % WORD
 
 
+@given(WORDS, st.integers(0, 31))
+def test_taking_a_shifted_zero_away_carries(b: int, shift: int) -> None:
+    """The first chunk of a 64-bit index would lie beyond the end: b - (0 << shift) borrows nothing."""
+    (low,), (carry,) = arithmetic.shifted_add((), [np.array([WORD]), word(b), word(shift)])
+    assert (number(low), bool(number(carry))) == (b, True)
+
+
 @given(WORDS, WORDS, st.integers(0, 40))
 def test_a_shift_moves_bits_between_the_words_of_a_pair(low: int, high: int, amount: int) -> None:
     """Tile numbers, which are shifted indices, would be wrong."""

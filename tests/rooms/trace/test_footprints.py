@@ -120,3 +120,13 @@ def piece(rectangle: Rectangle, *base: int, stride: int = 0, trips: int = 1) -> 
 def test_the_pitch_of_a_storage_is_that_of_its_rectangles(pieces: list[Piece], pitch: int) -> None:
     """Where there are none, what divides lengths and distances."""
     assert rows_of(1 << 20, pieces).pitch == pitch
+
+
+def test_sectors_take_the_room_of_lines() -> None:
+    """H200: a sector of each of so many lines drives as much out of L1 as the lines do."""
+    row = Touched(np.arange(0, 256, 32), 4)
+    for size in (4, 128):
+        other = Touched(1 << 20 | 128 * np.arange(16), size)
+        order = [Passing(row, 0, True), Passing(other, 1, True), Passing(row, 2, True)]
+        assert [len(found) for found in missed(order, room_bytes=4000)][2] == 8
+        assert [len(found) for found in missed(order, room_bytes=5000)][2] == 0
