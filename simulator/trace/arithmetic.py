@@ -132,12 +132,12 @@ def _function(table: int, words: Sequence[Array], mask: int) -> Array | int:
         return mask if table else 0
     rows = 1 << len(words) - 1
     clear, turned = table & (1 << rows) - 1, (table ^ table >> rows) & (1 << rows) - 1
-    found = _function(clear, words[1:], mask)
+    without = _function(clear, words[1:], mask)
     if not turned:
-        return found
+        return without
     where = _function(turned, words[1:], mask)
     turning = words[0] if isinstance(where, int) else words[0] & where
-    return turning ^ found
+    return turning ^ without
 
 
 def compare(modifiers: tuple[str, ...], sources: Sequence[Array]) -> Results:

@@ -130,8 +130,8 @@ def load_of_memory(instruction: Instruction, memory: Memory) -> Step:
 
 def loads_of_memory(flow: Flow, memory: Memory) -> dict[int, Step]:
     """Place of each load from global memory -> what it does to the threads; none where no storage has values."""
-    loads = {place: one for place, one in enumerate(flow.instructions) if one.family in LOADS}
-    return {place: load_of_memory(one, memory) for place, one in loads.items()} if memory.has_values else {}
+    loads = {place: load for place, load in enumerate(flow.instructions) if load.family in LOADS}
+    return {place: load_of_memory(load, memory) for place, load in loads.items()} if memory.has_values else {}
 
 
 def copy_of_memory(instruction: Instruction, memory: Memory) -> Step:

@@ -54,7 +54,7 @@ class SharedMemory:
         shape = np.broadcast_shapes(taking.shape, *(array.shape for array in arrays))
         storing = _storing(places, np.broadcast_to(taking, (len(taking), *shape[1:])))
         known = [storing.of(np.asarray(known)) for _, known in values]
-        wanted = np.logical_or.reduce([one.any(axis=0) if one.ndim == 2 else one for one in known])
+        wanted = np.logical_or.reduce([flags.any(axis=0) if flags.ndim == 2 else flags for flags in known])
         self._reserve(storing.at[wanted | (storing.at < SYSTEM_BYTES)], size, shape[0])
         if self._used:
             self._write(storing, [array for array, _ in values], known, size)
@@ -146,13 +146,13 @@ class _Storing:
 
     def of(self, array: Array) -> Array:
         """What these threads have: (threads,), or (CTAs, threads) where CTAs that do alike have different things."""
-        own: Array
+        values: Array
         if len(self.taking) > 1 or array.shape[:1] in ((), (1,)):
-            own = np.broadcast_to(array, self.taking.shape)[self.taking]
-            return own
+            values = np.broadcast_to(array, self.taking.shape)[self.taking]
+            return values
         chosen = array if isinstance(self.rows, slice) else array[self.rows[:, 0]]
-        own = np.broadcast_to(chosen, (len(chosen), *self.taking.shape[1:]))[:, self.taking[0]]
-        return own
+        values = np.broadcast_to(chosen, (len(chosen), *self.taking.shape[1:]))[:, self.taking[0]]
+        return values
 
 
 def _storing(places: Array, taking: Array) -> _Storing:
