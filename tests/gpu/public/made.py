@@ -2,6 +2,9 @@
 
 import torch
 
+ROUTED = [900, 300, 1500, 10, 2200, 512, 1024, 700, 128, 64, 1800, 1111, 0, 430, 999, 1106]
+"""Tokens of each of sixteen experts, one of which has none."""
+
 
 def bf16(device: str, *shape: int, grad: bool = False) -> torch.Tensor:
     """Normal values in bfloat16."""
@@ -67,6 +70,15 @@ def routes(device: str, tokens: int, top: int, experts: int, seed: int = 0) -> l
 def bounds(lengths: list[int], dtype: torch.dtype = torch.int32) -> torch.Tensor:
     """Where sequences of given lengths begin, and where the last ends."""
     return torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=dtype)
+
+
+def adapters(device: str, tokens: int, count: int) -> list[torch.Tensor]:
+    """How vllm tells of adapters: of each token, tokens by adapter, how many, where they begin, and which there are."""
+    own = seeded(count, tokens, seed=147, dtype=torch.int32)
+    sizes = torch.bincount(own, minlength=count + 1)
+    tables = own, own.argsort(stable=True), sizes, bounds(sizes.tolist()), torch.arange(count + 1)
+    moved = [given(device, table.to(torch.int32)) for table in tables]
+    return [*moved, torch.tensor([False]), torch.tensor([count], dtype=torch.int32)]
 
 
 def backward(out: torch.Tensor, *inputs: torch.Tensor) -> object:

@@ -3,19 +3,9 @@
 import torch
 from launching import Body, in_round, library
 from libraries import fla, lmdeploy, sglang_kernels, torchao_prototype, vllm
-from made import bf16, bounds, fp8, fp16, fp32, given, int8, routes, seeded
+from made import ROUTED, bf16, bounds, fp8, fp16, fp32, given, int8, routes, seeded
 
 case = in_round(4)
-ROUTED = [900, 300, 1500, 10, 2200, 512, 1024, 700, 128, 64, 1800, 1111, 0, 430, 999, 1106]
-
-
-def _adapters(device: str, tokens: int, count: int) -> list[torch.Tensor]:
-    """How vllm tells of adapters: of each token, tokens by adapter, how many, where they begin, and which there are."""
-    own = seeded(count, tokens, seed=147, dtype=torch.int32)
-    sizes = torch.bincount(own, minlength=count + 1)
-    tables = own, own.argsort(stable=True), sizes, bounds(sizes.tolist()), torch.arange(count + 1)
-    moved = [given(device, table.to(torch.int32)) for table in tables]
-    return [*moved, torch.tensor([False]), torch.tensor([count], dtype=torch.int32)]
 
 
 @case("lmdeploy.fused_moe_int8", "grouped matmul")

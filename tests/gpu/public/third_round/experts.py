@@ -5,19 +5,9 @@ from itertools import pairwise
 import torch
 from launching import Body, in_round, library
 from libraries import liger, lmdeploy, torchao_prototype, triton_kernels, unsloth, vllm
-from made import bf16, bounds, fp8, fp32, given, permuted, routes, seeded, words
+from made import ROUTED, adapters, bf16, bounds, fp8, fp32, given, permuted, routes, seeded, words
 
 case = in_round(3)
-ROUTED = [900, 300, 1500, 10, 2200, 512, 1024, 700, 128, 64, 1800, 1111, 0, 430, 999, 1106]
-
-
-def _adapters(device: str, tokens: int, count: int) -> list[torch.Tensor]:
-    """How vllm tells of adapters: of each token, tokens by adapter, how many, where they begin, and which there are."""
-    own = seeded(count, tokens, seed=147, dtype=torch.int32)
-    sizes = torch.bincount(own, minlength=count + 1)
-    tables = own, own.argsort(stable=True), sizes, bounds(sizes.tolist()), torch.arange(count + 1)
-    moved = [given(device, table.to(torch.int32)) for table in tables]
-    return [*moved, torch.tensor([False]), torch.tensor([count], dtype=torch.int32)]
 
 
 @case("lmdeploy.fused_moe_fp8", "grouped matmul")
@@ -51,7 +41,7 @@ def lmdeploy_gather(device: str) -> Body:
 def vllm_shrink(device: str) -> Body:
     op = vllm("lora.ops.triton_ops.lora_shrink_op")._lora_shrink
     x, a, out = bf16(device, 8192, 4096), bf16(device, 8, 32, 4096), fp32(device, 1, 8192, 32)
-    about = _adapters(device, 8192, 8)
+    about = adapters(device, 8192, 8)
     return lambda: op(x, [a], out, *about, 0.5)
 
 
@@ -59,7 +49,7 @@ def vllm_shrink(device: str) -> Body:
 def vllm_expand(device: str) -> Body:
     op = vllm("lora.ops.triton_ops.lora_expand_op")._lora_expand
     x, b, out = fp32(device, 1, 8192, 32), bf16(device, 8, 14336, 32), bf16(device, 8192, 14336)
-    about = _adapters(device, 8192, 8)
+    about = adapters(device, 8192, 8)
     return lambda: op(x, [b], out, *about, 0, True)
 
 
