@@ -105,6 +105,9 @@ class SmNumbers:
     l1_whole_reach_fractions: tuple[float, ...] = number(
         0, 4, count=7, part=L1, doc="the same where shared memory leaves nearly all of L1"
     )
+    l1_room_fractions: tuple[float, ...] = number(
+        0, 1, count=2, part=L1, doc="of L1 up to which the first of these holds, and from which on the second does"
+    )
     l1_hit_fractions: tuple[float, ...] = number(0, 1, count=7, part=L1, doc="share of a load that then hits")
 
     clock_free_clusters_ctas: int = number(
@@ -140,10 +143,10 @@ class SmNumbers:
                 raise ValueError(
                     f"{small} = {getattr(self, small):g}: must be below {large} = {getattr(self, large):g}"
                 )
-        for name in ("l1_reach_fractions", "l1_whole_reach_fractions"):
-            reaches = list(getattr(self, name))
-            if reaches != sorted(set(reaches)):
-                raise ValueError(f"{name} = {reaches}: must rise")
+        for name in ("l1_reach_fractions", "l1_whole_reach_fractions", "l1_room_fractions"):
+            values = list(getattr(self, name))
+            if values != sorted(set(values)):
+                raise ValueError(f"{name} = {values}: must rise")
 
     def changed(self, other: "SmNumbers", *parts: str) -> list[str]:
         """Names of the numbers, of some parts of the model, that are not those of another SM."""

@@ -19,9 +19,6 @@ from ..launch.program import THROUGH_L1, Launch
 from ..launch.walk import Access, clipped, executions, moved_bytes
 from .residency import Residency
 
-MEASURED_ROOMS = (124 / 256, 248 / 256)
-"""Shares of L1 up to which the curve of a part of it holds, and from which that of a whole one does: on an H200 124 KiB
-behaved as the one, 248 as the other (docs/lab/l1_room.cu)."""
 STORED = ""
 MOST_TILES = 2000
 """Loads and stores of a CTA that are followed."""
@@ -34,7 +31,7 @@ def hit_curve(device: Device, room_bytes: float) -> np.ndarray:
         room_bytes: of L1; sets of a whole one fill more evenly than those that shared memory leaves.
     """
     numbers = device.sm
-    whole = np.interp(room_bytes / device.l1_bytes, MEASURED_ROOMS, (0.0, 1.0)) if device.l1_bytes else 0.0
+    whole = np.interp(room_bytes / device.l1_bytes, numbers.l1_room_fractions, (0.0, 1.0)) if device.l1_bytes else 0.0
     part, all_of_it = np.array(numbers.l1_reach_fractions), np.array(numbers.l1_whole_reach_fractions)
     return np.array((part + whole * (all_of_it - part), numbers.l1_hit_fractions), dtype=np.float64)
 

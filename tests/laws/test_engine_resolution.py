@@ -5,7 +5,7 @@ and a tile's lines are evicted one by one.
 Measured over these problems: fill equal, device memory reads within 0.05 % (flash1: 0.23 %),
 fabric and L2 reads within 1 %, writes within 0.6 %, cycles within 0.15 %.
 Rows that are loaded twice come from L1 by a share, and which of them do depends on the order of events: reads of
-softmax of ragged rows differ by 1.4 % where L2 is warm, and its cycles, most of which wait for such reads, by 1.2 %.
+softmax of ragged rows differ by 1.4 % where L2 is warm, and its cycles, most of which wait for such reads, by 1.1 %.
 """
 
 from dataclasses import dataclass, replace

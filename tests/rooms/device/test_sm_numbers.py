@@ -112,6 +112,7 @@ def line(key: str, value: str, kind: str = "fitted") -> str:
         (line("spill_l1_kept_fraction", "1.3"), "[sm] spill_l1_kept_fraction = 1.3: must be below spill_l1_lost_f"),
         (line("l1_reach_fractions", "[1, 2, 3, 3, 3.1, 3.2, 3.3]"), "[sm] l1_reach_fractions = [1, 2, 3, 3, 3.1, "),
         (line("l1_whole_reach_fractions", "[1, 2, 3, 2, 3, 4, 4]"), "[sm] l1_whole_reach_fractions = [1, 2, 3, 2, "),
+        (line("l1_room_fractions", "[0.9, 0.5]"), "[sm] l1_room_fractions = [0.9, 0.5]: must rise"),
     ],
 )
 def test_a_mistake_in_the_table_gets_one_line(table: str, expected: str) -> None:
