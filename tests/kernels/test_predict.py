@@ -132,7 +132,7 @@ def test_the_slow_path_of_an_exact_division_is_left_out() -> None:
         rowwise.quotient[(32,)](x, x, x, EXACT=False, BLOCK=128)
         rowwise.quotient[(32,)](x, x, x, EXACT=True, BLOCK=128)
     product, quotient = tilesight.predict(launches, device="h200").rows
-    assert any("divides, or takes a root, exactly" in note for note in quotient.notes) and not product.notes
+    assert any("slow path (denormals, overflow)" in note for note in quotient.notes) and not product.notes
     assert product.executed_instructions < quotient.executed_instructions < product.executed_instructions + 32 * 4 * 25
 
 
@@ -187,6 +187,13 @@ def test_several_devices_stand_beside_each_other(
     text = capsys.readouterr().out
     assert "2 launches on h200" in text and "1 launch on a100-sxm-80gb" in text
     assert "Each device" in text and "Each launch" not in text
+
+
+def test_a_timeline_that_is_not_written_is_told(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is predicted: no file, and a line that says so."""
+    out = tmp_path / "t.json"
+    assert main(["predict", f"{file}:unknown", "--trace", str(out)]) == 1
+    assert "not written: no launch is predicted" in capsys.readouterr().err and not out.exists()
 
 
 @pytest.mark.parametrize("l2", ["pipeline", "cold"])

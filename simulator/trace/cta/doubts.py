@@ -1,7 +1,7 @@
 """What the code does not tell by itself, and how it is settled: or refused, in one line that names line and tensor.
 
 Branches on computed values go both ways, by different lanes: both sides run, as in a warp whose lanes disagree;
-but the slow path of an exact division or root is not taken.
+but the slow path of an IEEE division or square root is not taken.
 Code that tries an atomic again until it succeeds does so at once.
 What depends on whole numbers in memory that were not given is refused: they are an index, a length or a flag.
 """
@@ -50,7 +50,7 @@ class Doubts:
         instruction = flow.instructions[place]
         skips = skips_slow_path(flow, block)
         if skips is not None:
-            text = "divides, or takes a root, exactly: the path for the smallest and largest values is left out"
+            text = "has an IEEE division or square root: its slow path (denormals, overflow) is not counted"
             self.notes[f"{self._subject.place_text(place)} {text}"] = None
             return np.where(known, holds, skips)
         loop = flow.loop_of(block)

@@ -1,7 +1,7 @@
-"""Slow paths of exact operations: which side of a branch on computed values is the rare one.
+"""Slow paths of IEEE divisions and square roots: which side of a branch on computed values is the rare one.
 
-The compiler makes an exact division, root or remainder of a few multiplications that are right for all but the smallest
-and the largest operands, and of a branch to a subroutine for these. The subroutine keeps to registers.
+The compiler makes such an operation of a few multiplications that are right for all but denormals and what is near to
+overflow, and of a branch to a subroutine for these. The subroutine keeps to registers.
 
 Source: code that ptxas makes of `div.rn.f32`, `div.rn.f64` and `sqrt.rn.f32`. Three kernels that divide so issue on an
 H200 what they do without these paths, to 0.0 % (`torchao.fp8_training_quantise`, docs/validation/public-kernels.md).

@@ -10,7 +10,7 @@ import typer
 from ..given import made
 from ..kernels import L2, TIME_LIMIT_S, Target, TimeLimit, simulated
 from ..options import Devices, Settings, devices_given, one_device, set_notes
-from ..output import check_outputs, show, text_color, text_width, write_file
+from ..output import check_outputs, say, show, text_color, text_width, write_file
 from ..parse import flag, option
 
 
@@ -54,6 +54,8 @@ def predict(
             text = trace_of(outcome.timeline).text.encode()
             packed = gzip.compress(text, mtime=0) if trace.suffix == ".gz" else text
             write_file(trace, packed, "open it at https://ui.perfetto.dev")
+        elif trace:
+            say(f"--trace: {trace} is not written: no launch is predicted")
     from ...simulator.display import render
     from ...simulator.report.kernels.text import kernels_json, kernels_rows, kernels_text
 
