@@ -80,6 +80,6 @@ def _number(value: float) -> str:
     if isinstance(value, int):
         return str(value)
     if 1e-3 <= abs(value) < 1e6 or value == 0:
-        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+        return f"{value:.6g}" if abs(value) < 1e4 else f"{value:.0f}"
     mantissa, exponent = f"{value:.12e}".split("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
