@@ -40,7 +40,7 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
         columns = dict(zip(program.variables, table.T, strict=True))
         for name, tiles in loads.items():
             for tile, around in tiles:
-                chosen = np.flatnonzero(columns[tile.slab] == slab_of[tile.slab])
+                chosen = np.flatnonzero(_runs(around, columns) & (columns[tile.slab] == slab_of[tile.slab]))
                 if len(chosen):
                     values = {key: columns[key][chosen] for key in _names(tile, around) & columns.keys()}
                     size = program.tensor(name).element_bytes
@@ -50,6 +50,13 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
                         rows, cols = _listed(tile.lists, values, rows, cols, size)
                     covered[name].add(*rows, *cols)
     return sum(slab.loaded_bytes() * program.tensor(name).slabs for name, slab in covered.items())
+
+
+def _runs(around: tuple[Loop, ...], columns: dict[str, np.ndarray]) -> np.ndarray | np.bool_:
+    """Whether loops have trips, for each item, or for all alike: what others have of its variables nobody reads."""
+    return np.all([columns[loop.trips] > 0 for loop in around if isinstance(loop.trips, str)], axis=0) & all(
+        loop.trips > 0 for loop in around if not isinstance(loop.trips, str)
+    )
 
 
 def _names(tile: Tile, around: tuple[Loop, ...]) -> set[str]:
@@ -155,7 +162,7 @@ def _listed(lists: Lists, columns: dict[str, np.ndarray], rows: Reach, cols: Rea
 def _reach(
     origin: Affine, extent: int, factor: int, around: tuple[Loop, ...], columns: dict[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """From where to where a tile comes along one axis, over all trips of its loops, per item; nowhere without trips."""
+    """From where to where a tile comes along one axis, over all trips of its loops, for items that have any."""
     loops = {loop.counter: loop for loop in around}
     items = len(next(iter(columns.values())))
 
@@ -163,13 +170,10 @@ def _reach(
         return columns[given] if isinstance(given, str) else np.full(items, given, dtype=np.int64)
 
     low = high = np.zeros(items, dtype=np.int64)
-    runs = np.ones(items, dtype=bool)
-    for loop in around:
-        runs = runs & (value(loop.trips) > 0)
     for name, coefficient in origin:
         first = last = columns[name] if name not in loops else value(loops[name].first)
         if name in loops:
             last = first + value(loops[name].step) * (value(loops[name].trips) - 1)
         ends = coefficient * first, coefficient * last
         low, high = low + np.minimum(*ends), high + np.maximum(*ends)
-    return low * factor, np.where(runs, (high + extent) * factor, low * factor)
+    return low * factor, (high + extent) * factor

@@ -15,12 +15,17 @@ from .pitches import Rows
 
 
 class Variables:
-    """The item variables of a program: a column for each, those that are alike only once."""
+    """The item variables of a program: a column for each, those that are alike only once.
+
+    What only some items read shares a column with what only others read: a class of CTAs has its own numbers, and no
+    CTA is of two. So columns are as many as the largest class needs, not as all need together.
+    """
 
     def __init__(self, items: int) -> None:
         self.items = items
         self._names: dict[bytes, str] = {}
         self.columns: dict[str, Array] = {}
+        self._readers: dict[str, Array] = {}
         self.name(np.zeros(items, dtype=np.int64))
 
     @property
@@ -32,26 +37,37 @@ class Variables:
         """The variable that has these values in all items, int64 (items,)."""
         key = np.ascontiguousarray(values, dtype=np.int64).tobytes()
         if key not in self._names:
-            self._names[key] = f"v{len(self._names)}"
-            self.columns[self._names[key]] = np.array(values, dtype=np.int64)
+            self._names[key] = self._new(np.array(values, dtype=np.int64))
         return self._names[key]
 
     def among(self, values: Array, members: Array) -> str:
-        """The variable that has these values in some items, and is 0 in all others."""
-        return self.name(self.scattered(values, members))
-
-    def scattered(self, values: Array, members: Array) -> Array:
-        """Values of some items among all of them; of others 0."""
+        """A variable that has these values in some items; what it is in others, none of these may read."""
         if len(members) == self.items:
-            return values
-        spread = np.zeros(self.items, dtype=np.int64)
-        spread[members] = values
-        return spread
+            return self.name(values)
+        if not values.any():
+            return self.zero
+        for name, readers in self._readers.items():
+            read = readers[members]
+            if read.all() and np.array_equal(self.columns[name][members], values):
+                return name
+            if not read.any():
+                break
+        else:
+            name = self._new(np.zeros(self.items, dtype=np.int64))
+            self._readers[name] = np.zeros(self.items, dtype=np.bool_)
+        self.columns[name][members] = values
+        self._readers[name][members] = True
+        return name
 
-    def affine(self, values: Array) -> Affine:
-        """These values as a variable times what divides all of them."""
+    def affine(self, values: Array, members: Array) -> Affine:
+        """These values of some items as a variable times what divides all of them."""
         divisor = int(np.gcd.reduce(np.unique(np.abs(values)))) if values.any() else 0
-        return ((self.name(values // divisor), divisor),) if divisor else ()
+        return ((self.among(values // divisor, members), divisor),) if divisor else ()
+
+    def _new(self, values: Array) -> str:
+        name = f"v{len(self.columns)}"
+        self.columns[name] = values
+        return name
 
 
 def tensor_of(name: str, role: str, size_bytes: int, rows: Rows) -> Tensor:
@@ -90,7 +106,7 @@ def tiles_of(
     count, width = rectangle.rows, rectangle.width
     if count == 1 and width % pitch == 0:
         count, width = width // pitch, pitch
-    row_terms, col_terms = (variables.affine(variables.scattered(values, members)) for values in (line, col))
+    row_terms, col_terms = (variables.affine(values, members) for values in (line, col))
     for counter, stride in zip(counters, use.strides, strict=True):
         if stride % pitch == 0 and stride:
             row_terms += ((counter, stride // pitch),)
