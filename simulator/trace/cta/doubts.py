@@ -1,9 +1,9 @@
-"""What the code does not tell by itself, and how it is settled: or refused, in one line that names line and tensor.
+"""Doubts: branches, addresses and guards whose values are not known; each is settled by a rule, or refused.
 
-Branches on computed values go both ways, by different lanes: both sides run, as in a warp whose lanes disagree;
-but the slow path of an IEEE division or square root is not taken.
-Code that tries an atomic again until it succeeds does so at once.
-What depends on whole numbers in memory that were not given is refused: they are an index, a length or a flag.
+A branch on computed values is taken by every other lane, so that both sides are executed, as in a diverged warp; but
+the slow path of an IEEE division or square root is not taken. A loop that tries an atomic until it succeeds ends at
+once. What depends on integers in memory whose values were not given is refused, in one line that names source line and
+tensor: they are indices, lengths or flags.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,9 @@ from .waiting import Waiting, find_waiting
 class Doubts:
     """Doubts about one launch.
 
-    `notes`: what was settled without being known, one line each; `waiting`: loops that wait for other CTAs.
+    `notes`: what was settled without being known, one line each; `unknown_places`: accesses whose addresses are not
+    known; `fetched_from`: place of a load or an atomic -> number of the storage that it reads;
+    `waiting`: loops that wait for other CTAs.
     """
 
     def __init__(self, subject: Subject) -> None:
@@ -31,12 +33,11 @@ class Doubts:
         self.notes: dict[str, None] = {}
         self.unknown_places: set[int] = set()
         self.fetched_from: dict[int, int] = {}
-        """Place of a load or an atomic -> number of the storage that it reads."""
         self.waiting: Waiting = find_waiting(subject.flow)
         self._origins: dict[tuple[int, tuple[str, ...]], list[int]] = {}
 
     def fetched(self, place: int, addresses: Array, active: Array) -> None:
-        """Take down which storage a load reads, the first time that it does."""
+        """Keep which storage a load reads, the first time that it is executed. Args: as in `sites.Record`."""
         if place not in self.fetched_from:
             taking = np.broadcast_to(active, np.broadcast_shapes(active.shape, addresses.shape))
             chosen = np.broadcast_to(addresses, taking.shape)[taking]
@@ -44,7 +45,11 @@ class Doubts:
                 self.fetched_from[place] = self._subject.memory.number_of(int(chosen.flat[0]))
 
     def settle(self, block: int, threads: Threads, holds: Array, known: Array) -> Array:
-        """Who takes a branch whose condition is not known: as `jumps.Unsure`. Raises: Refused: nobody can tell."""
+        """Which threads take a branch whose condition is not known: as `jumps.Unsure`.
+
+        Raises:
+            Refused: no rule settles it.
+        """
         flow = self._subject.flow
         place = flow.blocks[block].stop - 1
         instruction = flow.instructions[place]
@@ -72,10 +77,10 @@ class Doubts:
         return np.where(known, holds, odd)
 
     def address(self, place: int, names: tuple[str, ...] = ()) -> None:
-        """An access at an address that is not known.
+        """Leave out an access whose address is not known.
 
         Args:
-            names: registers that tell it, where these are not all that the instruction names.
+            names: registers of the address; empty: all that the instruction reads.
 
         Raises:
             Refused: it depends on values that could be given.
@@ -87,14 +92,14 @@ class Doubts:
         self.notes[f"{self._subject.place_text(place)}: an address is not known; the access is left out"] = None
 
     def guard(self, place: int) -> None:
-        """An access of which it is not known who takes part."""
+        """Let all threads take part in an access whose guard is not known. Raises: as `address`."""
         guards = guard_of(self._subject.flow.instructions[place])
         self._refuse_atomic(place, guards)
         self.refuse_unknown(place, guards, "who takes part in an access depends on")
         self.notes[f"{self._subject.place_text(place)}: a mask is not known; all are taken to take part"] = None
 
     def _decides_trips(self, block: int) -> bool:
-        """Whether a branch leads back, or out of the loop that it is in."""
+        """Whether a branch decides a trip count: it jumps back, or out of its loop."""
         flow = self._subject.flow
         loop, successors = flow.loop_of(block), flow.blocks[block].successors
         return any(target <= block for target in successors) or (
@@ -102,11 +107,11 @@ class Doubts:
         )
 
     def _origins_of(self, place: int, registers: tuple[str, ...]) -> list[int]:
-        """Places of the loads and atomics that some registers may come from, through shared memory too."""
+        """Places of the loads and atomics that registers may be computed from, through shared memory too."""
         key = place, registers
         if key not in self._origins:
-            code, found = self._subject.flow.instructions, reaching(self._subject.flow, {place: registers})
-            places = [other for block in found for other in block if other != place]
+            code, code_slice = self._subject.flow.instructions, reaching(self._subject.flow, {place: registers})
+            places = [other for block in code_slice for other in block if other != place]
             self._origins[key] = [other for other in places if code[other].family in LOADS or is_atomic(code[other])]
         return self._origins[key]
 
@@ -137,10 +142,13 @@ class Doubts:
         )
 
     def refuse_unknown(self, place: int, registers: tuple[str, ...], what: str) -> None:
-        """See whether values that could be given would tell registers. Args: what: begin of the line if so.
+        """Refuse registers that depend on integers in memory whose values were not given.
+
+        Args:
+            what: begin of the refusal.
 
         Raises:
-            Refused: they would.
+            Refused: they do.
         """
         memory, origins = self._subject.memory, self._origins_of(place, registers)
         numbers = dict.fromkeys(self.fetched_from[other] for other in origins if other in self.fetched_from)

@@ -1,4 +1,4 @@
-"""What is traced: a launch's machine code and what it was called with; and how to say that it cannot be."""
+"""A launch as the tracer is given it: machine code, arguments, memory; and the error of one that cannot be traced."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from ...sass.flow import Flow
 from ..memory import Memory, Storage
 
 LIBRARIES = ("/triton/language/", "/triton/experimental/")
-"""Files whose lines say nothing to a user."""
+"""Folders of source files that are not the user's."""
 KERNELS_KEPT = 64
-"""Kernels whose lines are kept in order."""
+"""Kernels whose sorted lines are cached."""
 
 
 class Refused(ValueError):
@@ -24,10 +24,10 @@ class Called:
     """A launch of a compiled kernel, as it is given to the tracer.
 
     Args:
-        name: of the kernel; grid: CTAs along x, y, z; num_warps, num_stages: asked for.
-        resources: of a CTA, with the code in them, whose constants hold the arguments.
-        storages: memory that its pointers lead to.
-        lines: (address in the code [B], file, line) where another line of the source begins.
+        name: of the kernel; grid: CTAs along x, y, z; num_warps, num_stages: as the user asked for them;
+        resources: of a CTA, with the machine code, whose constant bank holds the arguments;
+        storages: memory that its pointers point to;
+        lines: (address in the code [B], file, line) of each instruction where another source line begins.
     """
 
     name: str
@@ -50,26 +50,28 @@ class Called:
 
     @property
     def user_lines(self) -> list[tuple[int, str, int]]:
-        """Where another line of the user's begins, by address; what Triton adds counts as the line before."""
+        """`lines` of the user's files, by address; code of Triton's own files belongs to the line before it."""
         return list(_user_lines(tuple(self.lines)))
 
     def line_of(self, address: int) -> int:
-        """The user's line that an instruction comes from; 0 where that is not known. Args: address: in the code [B]."""
+        """The user's source line of an instruction; 0 where it is not known. Args: address: in the code [B]."""
         before = [line for at, _, line in _user_lines(tuple(self.lines)) if at <= address]
         return before[-1] if before else 0
 
 
 @lru_cache(maxsize=KERNELS_KEPT)
 def _user_lines(lines: tuple[tuple[int, str, int], ...]) -> tuple[tuple[int, str, int], ...]:
+    """Lines outside of the `LIBRARIES`, by address."""
     return tuple(sorted(place for place in lines if not any(part in place[1] for part in LIBRARIES)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A launch under the tracer.
+    """A launch that is traced.
 
     Args:
-        called: the launch; flow: its code; constants: bank 0; memory: what it reads;
+        called: the launch; flow: its code as basic blocks; memory: what its pointers point to;
+        constants: address in constant bank 0 [B] -> 32-bit word;
         unknown: places of instructions whose results are never known (see `knowable`).
     """
 
@@ -80,11 +82,11 @@ class Subject:
     unknown: frozenset[int] = frozenset()
 
     def place_text(self, place: int) -> str:
-        """Where an instruction comes from: kernel and line, e.g. `kernel f: line 12`."""
+        """Kernel and source line of an instruction, e.g. `kernel f: line 12`. Args: place: its index in the code."""
         return f"kernel {self.called.name}: {self.line_text(place)}"
 
     def line_text(self, place: int) -> str:
-        """The line that an instruction comes from, e.g. `line 12`; its address in the code where that is not known."""
+        """Source line of an instruction, e.g. `line 12`; its address in the code where the line is not known."""
         address = self.flow.instructions[place].address
         line = self.called.line_of(address)
         return f"line {line}" if line else f"address {address:#x}"

@@ -8,40 +8,42 @@ from ..tma.boxes import is_copy
 ATOMICS = frozenset({"RED", "REDG", "ATOMG", "ATOM"})
 REDUCTION = "UTMAREDG"
 GIVE_BACK = frozenset({"ATOMG", "ATOM"})
-"""Those of them that can bring a warp what was there before."""
+"""Atomics that can return the old value to a warp."""
 EXCHANGE, NOWHERE = "EXCH", "RZ"
 STORES = frozenset({"STG", "ST", "UTMASTG"})
 LOADS = frozenset({"LDG", "LD", COPY})
 TOUCHING = GLOBAL | {COPY} | ATOMICS
 
 
-def is_access(one: Instruction) -> bool:
+def is_access(instruction: Instruction) -> bool:
     """Whether an instruction touches global memory."""
-    return (one.family in TOUCHING and one.predicate not in ("!PT", "!UPT")) or is_copy(one)
+    return (instruction.family in TOUCHING and instruction.predicate not in ("!PT", "!UPT")) or is_copy(instruction)
 
 
-def is_atomic(one: Instruction) -> bool:
-    """Whether it adds to what is there, at L2."""
-    return one.family in ATOMICS or one.family == REDUCTION
+def is_atomic(instruction: Instruction) -> bool:
+    """Whether L2 updates what is in memory."""
+    return instruction.family in ATOMICS or instruction.family == REDUCTION
 
 
-def is_plain_exchange(one: Instruction) -> bool:
-    """Whether it writes without a look at what was there, as a store does: an exchange whose result nobody wants."""
-    return one.family in GIVE_BACK and EXCHANGE in one.modifiers and NOWHERE in one.operands[: result_operands(one)]
+def is_plain_exchange(instruction: Instruction) -> bool:
+    """Whether it writes like a store: an exchange whose result, the old value, is not used."""
+    results = instruction.operands[: result_operands(instruction)]
+    return instruction.family in GIVE_BACK and EXCHANGE in instruction.modifiers and NOWHERE in results
 
 
-def gives_back(one: Instruction) -> bool:
-    """Whether L2 answers a warp with what was there before; an addition answers even where nobody wants the result."""
-    return one.family in GIVE_BACK and not is_plain_exchange(one)
+def gives_back(instruction: Instruction) -> bool:
+    """Whether L2 returns the old value to a warp; an addition does so even where it is not used."""
+    return instruction.family in GIVE_BACK and not is_plain_exchange(instruction)
 
 
-def is_read_at_l2(one: Instruction) -> bool:
-    """Whether L2 needs what was there before."""
-    return is_atomic(one) and not is_plain_exchange(one)
+def is_read_at_l2(instruction: Instruction) -> bool:
+    """Whether L2 reads the old value."""
+    return is_atomic(instruction) and not is_plain_exchange(instruction)
 
 
 def width_of(instruction: Instruction) -> int:
-    """What a lane moves, vectors of atomics included [B]."""
-    vector = 4 if any(one.endswith("x4") for one in instruction.modifiers) else 1
-    vector = 2 if any(one.endswith("x2") for one in instruction.modifiers) else vector
+    """Bytes that a lane moves; of an atomic, those of its whole vector [B]."""
+    ends = {modifier[-2:] for modifier in instruction.modifiers}
+    vector = 4 if "x4" in ends else 1
+    vector = 2 if "x2" in ends else vector
     return bytes_of(instruction) * vector

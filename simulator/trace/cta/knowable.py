@@ -1,10 +1,10 @@
-"""Instructions whose results are never known: they compute with data that nobody gave, in whatever CTA.
+"""Instructions whose results are never known, in any thread of any CTA: they depend on data that were not given.
 
-They are looked for once per launch, forwards through the code: where no thread can know what an instruction reads, none
-knows what it writes. A slice keeps such an instruction, which makes its registers unknown, but not what it is computed
-from. What is wrongly taken to be knowable costs time alone; so where in doubt, it is.
+A forward data-flow analysis, once per launch: what reads unknown registers writes unknown ones. A slice keeps such an
+instruction, which marks its registers as unknown, but not the code that computes its operands. A register that is
+taken to be knowable and is not costs time alone; so it is taken to be, where in doubt.
 
-Source: a forward data-flow analysis like constant propagation, without the constants; Nielson, Nielson and Hankin,
+Source: the analysis is constant propagation without the constants; Nielson, Nielson and Hankin,
 "Principles of Program Analysis" (1999), section 2.3.3.
 """
 
@@ -18,25 +18,25 @@ from ..deciding import SHARED_LOADS
 from ..memory import Memory, Storage
 from ..shared_accesses import STORES
 from ..tma.written import descriptor_writes
-from .knowing import NOTHING, Knowing, Rule, State
+from .transfer import NOTHING, Rule, State, TransferRules
 
 POINTER_BYTES, WORD_BYTES = 8, 4
 
 
 def find_unknown(flow: Flow, constants: Mapping[int, int], memory: Memory) -> frozenset[int]:
-    """Places of instructions that write registers of which nothing is known afterwards.
+    """Places of instructions that write registers none of which may be known afterwards.
 
     Args:
-        constants: address in constant bank 0 [B] -> 32-bit word; memory: what the launch was given.
+        constants: address in constant bank 0 [B] -> 32-bit word; memory: what the launch's pointers point to.
     """
     if descriptor_writes(flow):
-        return frozenset()  # the words of a descriptor are looked at in shared memory, known or not
+        return frozenset()  # words of a TMA descriptor are read in shared memory, known or not
     valued = [storage for storage in memory.storages.values() if storage.values is not None]
-    reader = Knowing(_pointers(constants, valued), any(_holds_pointers(storage, valued) for storage in valued))
+    reader = TransferRules(_pointers(constants, valued), any(_holds_pointers(storage, valued) for storage in valued))
     rules = [reader.rule_of(instruction) for instruction in flow.instructions]
-    states = _before_each(flow, rules, reader.every)
+    states = _before_each(flow, rules, reader.all_registers)
     if any(
-        rule.known_data or rule.data & state.known or rule.leading & state.leading
+        rule.known_data or rule.data & state.known or rule.pointers & state.pointers
         for rule, state in zip(rules, states, strict=True)
     ):
         reader.shared = True
@@ -44,23 +44,23 @@ def find_unknown(flow: Flow, constants: Mapping[int, int], memory: Memory) -> fr
             reader.rule_of(instruction) if instruction.family in SHARED_LOADS else rule
             for instruction, rule in zip(flow.instructions, rules, strict=True)
         ]
-        states = _before_each(flow, rules, reader.every)
+        states = _before_each(flow, rules, reader.all_registers)
     return frozenset(
         place
         for place, (instruction, rule, state) in enumerate(zip(flow.instructions, rules, states, strict=True))
-        if rule.results and instruction.family not in STORES and not any(rule.made(state)[:2])
+        if rule.results and instruction.family not in STORES and not any(rule.transfer(state)[:2])
     )
 
 
 def _holds_pointers(storage: Storage, valued: Sequence[Storage]) -> bool:
-    """Whether any values in memory may be addresses of memory with values."""
+    """Whether any 64-bit word in memory may be a pointer to memory with values."""
     data = storage.values or b""
     words = np.frombuffer(data[: len(data) // POINTER_BYTES * POINTER_BYTES], dtype=np.int64)
     return any(bool(np.any((words >= to.address) & (words <= to.address + to.size_bytes))) for to in valued)
 
 
 def _pointers(constants: Mapping[int, int], valued: Sequence[Storage]) -> frozenset[int]:
-    """Addresses in the bank of both words of the pointers to memory with values."""
+    """Addresses in constant bank 0 [B] of both words of each pointer to memory with values."""
     places: set[int] = set()
     for low in constants if valued else ():
         high = low + WORD_BYTES
@@ -72,12 +72,12 @@ def _pointers(constants: Mapping[int, int], valued: Sequence[Storage]) -> frozen
     return frozenset(places)
 
 
-def _before_each(flow: Flow, rules: Sequence[Rule], every: int) -> list[State]:
-    """What may be known before each instruction, by whatever way a thread came there. Args: every: all registers."""
+def _before_each(flow: Flow, rules: Sequence[Rule], all_registers: int) -> list[State]:
+    """State before each instruction, on any path. Args: all_registers: a set of bits, as in `State`."""
     blocks = flow.blocks
     above = predecessors([block.successors for block in blocks])
-    # What nothing has been written to reads as 0, which is known.
-    begins = [NOTHING if above[number] and number else State(known=every) for number in range(len(blocks))]
+    # At the entry registers are 0, which is known.
+    begins = [NOTHING if above[number] and number else State(known=all_registers) for number in range(len(blocks))]
     waiting = list(range(len(blocks)))[::-1]
     while waiting:
         number = waiting.pop()
@@ -98,13 +98,15 @@ def _before_each(flow: Flow, rules: Sequence[Rule], every: int) -> list[State]:
 
 
 def _after(rule: Rule, before: State) -> State:
-    """What may be known behind an instruction."""
+    """State after an instruction."""
     if not rule.results:
         return before
-    made = rule.made(before)
+    written = rule.transfer(before)
     if rule.guarded:
-        return before.joined(made)
-    left = ~rule.results
+        return before.joined(written)
+    kept = ~rule.results
     return State(
-        before.known & left | made.known, before.partly & left | made.partly, before.leading & left | made.leading
+        before.known & kept | written.known,
+        before.partly & kept | written.partly,
+        before.pointers & kept | written.pointers,
     )

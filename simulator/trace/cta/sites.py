@@ -1,6 +1,6 @@
-"""The instructions of a kernel that touch global memory, made ready to be followed, and what to tell of each.
+"""Instructions that touch global memory: which code is executed for their addresses, and how accesses are recorded.
 
-Address, guard and way of an access come from a slice of the code (`deciding.slice_of`); all else falls away.
+Branches, addresses and guards come from a backward slice of the code (`deciding.slice_of`); all other code is skipped.
 """
 
 import re
@@ -25,46 +25,68 @@ from .given import Refused, Subject
 from .kinds import ATOMICS, LOADS, is_access, is_atomic
 
 SHORT_ADDRESS = re.compile(r"^\[(R\d+)(?=[+\]])")
-Note = Callable[[int, Array, Array, Boxes | None], None]
-"""Gets the place of an access, the addresses of the threads that are followed, and who of them takes part; of copies by
-TMA the corners of boxes, which warps copy, and the boxes."""
+"""The address of an instruction that gives the lower of two registers alone."""
+Record = Callable[[int, Array, Array, Boxes | None], None]
+"""Gets the place of an access, addresses of the threads that are followed, int64 (CTAs, warps, lanes), and which of
+them take part, bool; of copies by TMA the corners of boxes, (CTAs, warps, 1), which warps copy, and the boxes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What is followed.
+    """Instructions that are executed when threads are followed.
 
     Args:
-        places: block -> places in the code; touching: place -> how to read its addresses;
+        places: block -> their places in the code; touching: place of an access -> how to read its addresses;
         copying: the same of copies by TMA; writes: as `tma.written.descriptor_writes`;
-        shared: whether something that is loaded from shared memory is among it;
-        together: whether threads tell each other what they have loaded, so that all have to be followed.
+        shared: whether any of them loads from shared memory;
+        all_threads: whether threads exchange what they have loaded, so that all have to be followed together.
     """
 
     places: tuple[tuple[int, ...], ...]
     touching: Mapping[int, Touch]
     shared: bool
-    together: bool
+    all_threads: bool
     copying: Mapping[int, BoxTouch] = field(default_factory=dict)
     writes: Mapping[int, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Tracer:
+    """Follows threads of a launch.
+
+    Args:
+        subject: the launch; code_slice: instructions that are executed; doubts: settles what is not known.
+    """
+
+    subject: Subject
+    code_slice: Slice
+    doubts: Doubts
+
+    def with_all_threads(self) -> "Tracer":
+        """The same where all threads of a CTA are followed together, as they exchange values."""
+        return replace(self, code_slice=replace(self.code_slice, all_threads=True))
+
+
 def find_slice(subject: Subject) -> Slice:
-    """The accesses of a kernel, and what decides where it goes and where they lie.
+    """The slice that gives control flow, and address and guard of each access to global memory.
 
     Raises:
         Refused: it copies in a way that is not followed.
     """
     flow = subject.flow
-    for place, one in enumerate(flow.instructions):
-        if unfollowed(one):
-            raise Refused(f"{subject.place_text(place)} copies by {one.opcode}: only boxes of tensors are followed")
-    copying = {place: BoxTouch(one) for place, one in enumerate(flow.instructions) if is_copy(one)}
+    for place, instruction in enumerate(flow.instructions):
+        if unfollowed(instruction):
+            raise Refused(
+                f"{subject.place_text(place)} copies by {instruction.opcode}: only boxes of tensors are followed"
+            )
+    copying = {
+        place: BoxTouch(instruction) for place, instruction in enumerate(flow.instructions) if is_copy(instruction)
+    }
     writes = descriptor_writes(flow) if copying else {}
     touching = {
-        place: Touch(_in_full(one))
-        for place, one in enumerate(flow.instructions)
-        if is_access(one) and place not in copying
+        place: Touch(_with_wide_address(instruction))
+        for place, instruction in enumerate(flow.instructions)
+        if is_access(instruction) and place not in copying
     }
     roots = jumps_of(flow) | _roots(touching, flow.instructions)
     roots |= {place: box.names for place, box in copying.items()}
@@ -73,20 +95,21 @@ def find_slice(subject: Subject) -> Slice:
 
 
 def find_deciding_slice(subject: Subject) -> Slice:
-    """What decides where a kernel goes."""
+    """The slice that gives control flow alone, and accesses whose values it depends on."""
     code, jumps = subject.flow.instructions, jumps_of(subject.flow)
-    found = _slice(replace(subject, unknown=frozenset()), jumps, {})
-    atomics = {place: Touch(_in_full(code[place])) for place in _chosen(found, code, ATOMICS)}
+    every = replace(subject, unknown=frozenset())
+    code_slice = _slice(every, jumps, {})
+    atomics = {place: Touch(_with_wide_address(code[place])) for place in _places_of(code_slice, code, ATOMICS)}
     if atomics:
-        # Where they lie is of interest too: a branch that depends on them is refused by the name of a tensor.
-        found = _slice(replace(subject, unknown=frozenset()), _roots(atomics, code) | jumps, {})
-    loads = {place: Touch(_in_full(code[place])) for place in _chosen(found, code, LOADS)}
+        # Their addresses are wanted, too: where a branch depends on an atomic, the refusal names the tensor.
+        code_slice = _slice(every, _roots(atomics, code) | jumps, {})
+    loads = {place: Touch(_with_wide_address(code[place])) for place in _places_of(code_slice, code, LOADS)}
     touching = atomics | loads
     return _slice(subject, _roots(touching, code) | jumps, touching)
 
 
 def _roots(touching: Mapping[int, Touch], code: Sequence[Instruction]) -> dict[int, tuple[str, ...]]:
-    """Place of an access -> registers that tell where it lies in global memory, and who takes part."""
+    """Place of an access -> registers of its address in global memory and of its guards."""
     return {
         place: touch.names
         if code[place].family != COPY
@@ -95,62 +118,71 @@ def _roots(touching: Mapping[int, Touch], code: Sequence[Instruction]) -> dict[i
     }
 
 
-def _chosen(found: Slice, code: Sequence[Instruction], families: frozenset[str]) -> list[int]:
+def _places_of(code_slice: Slice, code: Sequence[Instruction], families: frozenset[str]) -> list[int]:
     """Places of a slice whose instructions are of some families."""
-    return [place for block in found.places for place in block if code[place].family in families]
+    return [place for block in code_slice.places for place in block if code[place].family in families]
 
 
 def _slice(subject: Subject, roots: Mapping[int, tuple[str, ...]], touching: Mapping[int, Touch]) -> Slice:
+    """The slice behind registers of some instructions. Args: roots: place -> registers; touching: as in `Slice`."""
     flow, code = subject.flow, subject.flow.instructions
     places, unknown = reaching(flow, roots, subject.unknown), subject.unknown
     shared = loads_shared(flow, places, unknown)
     exchanges = [
         place for block in places for place in block if code[place].family in EXCHANGES and place not in unknown
     ]
-    told = {place: read(code[place]) for place in exchanges}
-    behind = slice_of(flow, told, unknown=unknown) if told and subject.memory.has_values else ()
+    sources = {place: read(code[place]) for place in exchanges}
+    behind = slice_of(flow, sources, unknown=unknown) if sources and subject.memory.has_values else ()
     loaded = any(code[place].family in LOADS for block in behind for place in block)
     return Slice(places, touching, shared, shared or loaded)
 
 
-def _in_full(one: Instruction) -> Instruction:
-    """An access whose address says that it is one of 64 bits, as that of a compare-and-swap does not.
+def _with_wide_address(access: Instruction) -> Instruction:
+    """An access whose address is marked as one of 64 bits, which that of a compare-and-swap is not.
 
-    A copy names an address of shared memory, too, which is one of 32 bits.
+    A copy is left as it is: it has an address in shared memory, too, of 32 bits.
     """
-    if one.family == COPY:
-        return one
-    return replace(one, operands=tuple(SHORT_ADDRESS.sub(r"[\1.64", operand) for operand in one.operands))
+    if access.family == COPY:
+        return access
+    return replace(access, operands=tuple(SHORT_ADDRESS.sub(r"[\1.64", operand) for operand in access.operands))
 
 
-def noting(subject: Subject, found: Slice, doubts: Doubts, note: Note) -> dict[int, Step]:
-    """What to do at each access in the place of what it does: tell of it, and load what is known.
+def access_steps(subject: Subject, code_slice: Slice, doubts: Doubts, record: Record) -> dict[int, Step]:
+    """Steps that replace instructions of a slice: accesses are recorded, and loads return what is known.
 
-    Raises (when run):
+    Returns:
+        Place -> step; also for instructions whose results are never known.
+
+    Raises (when a step is executed):
         Refused: an address depends on values that were not given.
     """
     accesses = {
-        place: _noting(subject, place, touch, doubts, note, found.shared) for place, touch in found.touching.items()
+        place: _access_step(subject, place, touch, doubts, record, code_slice.shared)
+        for place, touch in code_slice.touching.items()
     }
-    for place in found.writes:
-        accesses[place] = _taking(subject.flow.instructions[place], found.touching[place], accesses[place])
-    copies = {place: _copying(subject, place, touch, doubts, note) for place, touch in found.copying.items()}
-    code, places = subject.flow.instructions, {place for block in found.places for place in block}
+    for place in code_slice.writes:
+        accesses[place] = _descriptor_step(
+            subject.flow.instructions[place], code_slice.touching[place], accesses[place]
+        )
+    copies = {place: _box_step(subject, place, touch, doubts, record) for place, touch in code_slice.copying.items()}
+    code, places = subject.flow.instructions, {place for block in code_slice.places for place in block}
     forgotten = {place: forgetting(code[place]) for place in places & subject.unknown}
-    return forgotten | accesses | copies | steps_of(subject.flow, found.writes)
+    return forgotten | accesses | copies | steps_of(subject.flow, code_slice.writes)
 
 
-def _taking(instruction: Instruction, touch: Touch, noted: Step) -> Step:
-    """What takes a descriptor to global memory is an access like others."""
+def _descriptor_step(instruction: Instruction, touch: Touch, access_step: Step) -> Step:
+    """A store of a TMA descriptor to global memory: its words are kept, and it is recorded as an access."""
 
     def step(threads: Threads, mask: Array) -> None:
         take(instruction, threads, touch.addresses[-1](threads))
-        noted(threads, mask)
+        access_step(threads, mask)
 
     return step
 
 
-def _copying(subject: Subject, place: int, touch: BoxTouch, doubts: Doubts, note: Note) -> Step:
+def _box_step(subject: Subject, place: int, touch: BoxTouch, doubts: Doubts, record: Record) -> Step:
+    """A copy by TMA, which is recorded alone."""
+
     def step(threads: Threads, mask: Array) -> None:
         active, sure = touch.active(threads, mask)
         if not sure:
@@ -165,15 +197,16 @@ def _copying(subject: Subject, place: int, touch: BoxTouch, doubts: Doubts, note
         if boxes is None:
             doubts.address(place, touch.names)
         else:
-            note(place, boxes.origin, active, boxes)
+            record(place, boxes.origin, active, boxes)
 
     return step
 
 
-def _noting(subject: Subject, place: int, touch: Touch, doubts: Doubts, note: Note, shared: bool) -> Step:
+def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, record: Record, shared: bool) -> Step:
+    """An access by threads. Args: shared: whether what copies leave in shared memory may be loaded."""
     instruction = subject.flow.instructions[place]
     if is_atomic(instruction) or place in doubts.waiting.polled:
-        # What they return depends on what other CTAs do meanwhile, even where the values before are given.
+        # What it returns depends on other CTAs, even where the values in memory were given.
         then = step_of(instruction)
     elif shared and instruction.family == COPY:
         then = copy_of_memory(instruction, subject.memory)
@@ -193,7 +226,7 @@ def _noting(subject: Subject, place: int, touch: Touch, doubts: Doubts, note: No
             doubts.address(place)
         else:
             doubts.fetched(place, where, active)
-            note(place, where, active, None)
+            record(place, where, active, None)
         then(threads, mask)
 
     return step

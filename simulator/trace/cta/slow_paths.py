@@ -1,7 +1,7 @@
 """Slow paths of IEEE divisions and square roots: which side of a branch on computed values is the rare one.
 
-The compiler makes such an operation of a few multiplications that are right for all but denormals and what is near to
-overflow, and of a branch to a subroutine for these. The subroutine keeps to registers.
+The compiler makes of such an operation a few multiplications, which are right for all but denormals and what is near
+to overflow, and a branch to a subroutine for these. The subroutine uses registers alone.
 
 Source: code that ptxas makes of `div.rn.f32`, `div.rn.f64` and `sqrt.rn.f32`. Three kernels that divide so issue on an
 H200 what they do without these paths, to 0.0 % (`torchao.fp8_training_quantise`, docs/validation/public-kernels.md).
@@ -13,14 +13,14 @@ from ..shared_accesses import STORES as SHARED_STORES
 from .kinds import TOUCHING
 
 MEMORY = TOUCHING | SHARED | SHARED_STORES
-"""Families of instructions that touch memory; those of local memory aside."""
+"""Families of instructions that touch memory, except local memory."""
 
 
 def skips_slow_path(flow: Flow, block: int) -> bool | None:
-    """Whether a branch is taken where one of its sides calls a slow path; None: no side does, or both do.
+    """Whether a branch whose one side calls a slow path is taken when that path is not; None: no side does, or both do.
 
     Args:
-        block: that ends in the branch.
+        block: number of the block that ends in the branch.
     """
     target = flow.block_at.get(flow.code(block)[-1].target or -1, -1)
     slow = {side for side in flow.blocks[block].successors if _calls_slow_path(flow, side)}
@@ -29,17 +29,17 @@ def skips_slow_path(flow: Flow, block: int) -> bool | None:
 
 def _calls_slow_path(flow: Flow, block: int) -> bool:
     last = flow.code(block)[-1]
-    return last.family in CALLS and last.target is not None and _keeps_to_registers(flow, flow.block_at[last.target])
+    return last.family in CALLS and last.target is not None and _uses_registers_alone(flow, flow.block_at[last.target])
 
 
-def _keeps_to_registers(flow: Flow, entry: int) -> bool:
+def _uses_registers_alone(flow: Flow, entry: int) -> bool:
     """Whether a subroutine touches no memory."""
-    seen, coming = {entry}, [entry]
-    while coming:
-        code = flow.code(block := coming.pop())
+    reached, waiting = {entry}, [entry]
+    while waiting:
+        code = flow.code(block := waiting.pop())
         if any(instruction.family in MEMORY for instruction in code):
             return False
-        more = set() if code[-1].family in RETURNS else set(flow.blocks[block].successors) - seen
-        seen |= more
-        coming += more
+        more = set() if code[-1].family in RETURNS else set(flow.blocks[block].successors) - reached
+        reached |= more
+        waiting += more
     return True

@@ -1,11 +1,9 @@
-"""CTAs that stand for others, so that all threads are followed in a few alone: those that decide by the same numbers.
+"""Stand-ins: a few CTAs that stand for all of a group, so that every thread is followed in these few alone.
 
-What a CTA adds to an address is the same for all of its threads, whatever else they add: such sums are not looked at.
-Wherever something else is done with a number that depends on the CTA and on the thread, or a thread takes part by one,
-the CTA's part of it is kept, by a few of its threads. CTAs of which all of these are equal touch alike.
+What a CTA adds to the addresses of its threads is the same for all of these, and sums are not looked at. Where anything
+else is done with values that depend on the CTA and on the thread, or a guard depends on them, they are hashed for the
+probe threads of each CTA. CTAs with equal hashes touch alike: the same threads, at the same distances.
 """
-
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -14,80 +12,67 @@ from ...sass.registers import guard_of, read, result_operands, written
 from ..compute.lanes import LanesDiffer
 from ..operands import REGISTER, Threads
 from ..values import UNSET, Array, Value
-from .bases import probed
-from .doubts import Doubts
-from .every_thread import warps_by_way
-from .given import Subject
-from .knowing import GLOBAL_LOADS
-from .one_cta import OneCta
-from .sites import Slice
-from .walking import Walk
+from .group import CtaGroup
+from .group_walk import walk_group
+from .sites import Tracer
+from .transfer import GLOBAL_LOADS
 
 FEWEST = 64
-"""CTAs of which it is worth it to look for some that stand for all."""
+"""CTAs of a group from which on it saves time to look for stand-ins."""
 SUMS = frozenset({"IADD", "IADD3", "VIADD", "LEA", "MOV", "LDL", "STL"})
-"""Families of instructions whose results are sums of their sources, and carries of these."""
+"""Families of instructions whose results are sums of their sources, or carries of such sums."""
 PRODUCT, LEA, SHIFT = "IMAD", "LEA", "SHF"
 SIGN_MODIFIERS, SIGN_SHIFT = ("R", "S32", "HI"), "0x1f"
-FIRST_NUMBERS = np.uint64(0x9E3779B97F4A7C15)
+HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
-def stand_ins(
-    subject: Subject, found: Slice, one: OneCta, ctas: Array, trips: Mapping[int, Array], doubts: Doubts
-) -> tuple[Array, Array]:
-    """Ranks of CTAs that stand for all, and which of these stands for each: int64 (stand-ins,) and (CTAs,).
+def stand_ins(tracer: Tracer, group: CtaGroup) -> tuple[Array, Array]:
+    """CTAs that stand for all of a group.
 
-    Args:
-        ctas: numbers of CTAs that go the same way, int64 (CTAs,); trips: region -> iterations of a stay, int64 (CTAs,).
+    Returns:
+        Ranks of the stand-ins in the group, int64 (stand-ins,); index of its stand-in, of each CTA, int64 (CTAs,).
     """
-    everyone = np.arange(len(ctas))
-    if len(ctas) < FEWEST or found.shared or found.together or found.copying:
+    everyone = np.arange(len(group))
+    code_slice = tracer.code_slice
+    if len(group) < FEWEST or code_slice.shared or code_slice.all_threads or code_slice.copying:
         return everyone, everyone
-    marks = _Marks(subject, found, len(ctas))
-    for region in sorted(trips):
-        marks.add(trips[region].reshape(-1, 1, 1))
-    walk: Walk | None = None
+    hashes = _DecisionHashes(tracer, len(group))
+    for region in sorted(group.trips):
+        hashes.add(group.trips[region].reshape(-1, 1, 1))
+    tail = max(1, tracer.subject.called.num_stages)
     try:
-        for way, warps in warps_by_way(one, together=False):
-            walk = Walk(
-                subject,
-                found,
-                doubts,
-                trips,
-                one.ways.region_of[one.ways.warps.index(way)],
-                probed(subject, ctas, warps),
-                lambda *_: None,
-                tail=max(1, subject.called.num_stages),
-                together=False,
-                before=walk,
-                watch=marks.look,
-            )
-            walk.along(way)
+        walk_group(tracer, group, lambda _: _ignore, all_threads=False, tail=tail, watch=hashes.look)
     except LanesDiffer:
         return everyone, everyone
-    _, first, which = np.unique(marks.numbers, return_index=True, return_inverse=True)
+    _, first, which = np.unique(hashes.by_cta, return_index=True, return_inverse=True)
     return first, which.reshape(-1)
 
 
-class _Marks:
-    """Numbers that are equal for CTAs that decide alike. `numbers`: uint64 (CTAs,)."""
+def _ignore(*_: object) -> None:
+    """Record no access."""
 
-    def __init__(self, subject: Subject, found: Slice, ctas: int) -> None:
-        self._code, self._unknown, self._touching = subject.flow.instructions, subject.unknown, found.touching
+
+class _DecisionHashes:
+    """Hashes that are equal for CTAs that decide alike. `by_cta`: uint64 (CTAs,)."""
+
+    def __init__(self, tracer: Tracer, ctas: int) -> None:
+        subject = tracer.subject
+        self._code, self._unknown = subject.flow.instructions, subject.unknown
+        self._touching = tracer.code_slice.touching
         self._loads = GLOBAL_LOADS if subject.memory.has_values else frozenset()
-        self.numbers = np.full(ctas, FIRST_NUMBERS)
+        self.by_cta = np.full(ctas, HASH_MULTIPLIER)
         self._mask: Array | None = None
 
     def add(self, values: Array) -> None:
-        """Tell CTAs apart by values of (CTAs, threads, 1) or fewer."""
+        """Hash values of each CTA. Args: values: (CTAs, threads, 1), or (1, ...) if the same in all: not hashed."""
         if values.shape[0] == 1:
             return
         for column in values.reshape(len(values), -1).T.astype(np.uint64):
-            self.numbers = (self.numbers ^ column) * FIRST_NUMBERS
-            self.numbers ^= self.numbers >> np.uint64(29)
+            self.by_cta = (self.by_cta ^ column) * HASH_MULTIPLIER
+            self.by_cta ^= self.by_cta >> np.uint64(29)
 
     def look(self, place: int, threads: Threads, mask: Array) -> None:
-        """Look at an instruction before it is run. Args: as of a `Step`."""
+        """Hash what an instruction is about to read, where it is no sum. Args: as in `walking.Watch`."""
         instruction = self._code[place]
         if mask is not self._mask:
             self.add(mask)
@@ -98,12 +83,12 @@ class _Marks:
         if place in self._unknown or (place in self._touching and instruction.family not in self._loads):
             return
         sources = [threads.registers.get(name, UNSET) for name in read(instruction)]
-        apart = _by_thread(mask) or any(_by_thread(array) for array, _ in guards)
-        results = [threads.registers.get(name, UNSET) for name in written(instruction)] if apart else []
-        if apart or not _is_sum(instruction, threads):
-            every = [*sources, *results]
-            if apart or any(_by_thread(array) for array, _ in every):
-                for value in every:
+        diverged = _by_thread(mask) or any(_by_thread(array) for array, _ in guards)
+        results = [threads.registers.get(name, UNSET) for name in written(instruction)] if diverged else []
+        if diverged or not _is_sum(instruction, threads):
+            values = [*sources, *results]
+            if diverged or any(_by_thread(array) for array, _ in values):
+                for value in values:
                     self._add(value)
 
     def _add(self, value: Value) -> None:
@@ -114,14 +99,15 @@ class _Marks:
 
 
 def _by_thread(array: Array) -> bool:
+    """Whether values differ by thread. Args: array: (CTAs, warps, lanes), 1 along axes that make no difference."""
     return bool(array.shape[1] > 1 or array.shape[2] > 1)
 
 
 def _is_sum(instruction: Instruction, threads: Threads) -> bool:
-    """Whether what depends on the CTA and what depends on the thread add up in the results as in the sources."""
+    """Whether results are a part that depends on the CTA plus one that depends on the thread, if the sources are."""
     family = instruction.family.removeprefix("U")
     if family in (LEA, PRODUCT) and {"HI", "X"}.intersection(instruction.modifiers) == {"HI"}:
-        return False  # a quotient, and not the upper half of a sum of two words
+        return False  # a division by multiplication, and not the upper word of a sum
     if family in SUMS:
         return True
     operands = instruction.operands[result_operands(instruction) :]
@@ -132,11 +118,11 @@ def _is_sum(instruction: Instruction, threads: Threads) -> bool:
     if family != SHIFT:
         return False
     if instruction.modifiers == SIGN_MODIFIERS and operands[1] == SIGN_SHIFT:
-        return True  # the upper half of an index, which wraps in no thread
+        return True  # sign extension of an index, which overflows in no thread
     return instruction.modifiers[:1] == ("L",) and _word(operands[1], threads).size == 1
 
 
 def _word(operand: str, threads: Threads) -> Array:
-    """A register as it is, or something that is the same for all threads of all CTAs."""
+    """Value of a register; zero of shape (1, 1, 1) for what is the same in all threads of all CTAs."""
     register = REGISTER.match(operand)
     return threads.registers.get(register[2] + register[3], UNSET)[0] if register else UNSET[0]

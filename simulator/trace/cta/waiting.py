@@ -1,8 +1,8 @@
-"""Loops around atomics and loads of one place: which of them end by themselves, and which wait for other CTAs.
+"""Loops that repeat an atomic or a load at one address: which end by themselves, and which wait for other CTAs.
 
-A compare-and-swap that is tried with what was read before ends by itself: the compiler adds to narrow floats so.
-One that is tried again with the same operands waits until another CTA has written there; so does a load at an address
-that no iteration changes. Nothing else is done to global memory in such a loop: it is a lock or a barrier of the grid.
+A compare-and-swap whose operand is what the loop has just read ends by itself: so the compiler adds narrow floats.
+One that is repeated with the same operands waits until another CTA writes there; so does a load at an address that no
+iteration changes. Such a loop has no other accesses to global memory: it is a lock, or a barrier of the grid.
 """
 
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from .kinds import LOADS, is_access, is_atomic
 
 SHARED_ATOMICS = frozenset({"ATOMS"})
 SHARED_MEMORY = "shared memory"
-"""Stands for what a thread has left there, among the names of registers."""
+"""Among names of registers, stands for what a thread has stored there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Loops of a kernel.
+    """Innermost loops of a kernel that repeat an access.
 
     Args:
-        polls: loop -> places of the loads and atomics that it repeats until another CTA has written there;
-        retries: loops that try an atomic until it succeeds, which does not depend on what others wait for.
+        polls: loop -> places of the loads and atomics that it repeats until another CTA writes there;
+        retries: loops that try an atomic until it succeeds, and wait for no other CTA.
     """
 
     polls: dict[int, frozenset[int]]
@@ -33,12 +33,12 @@ class Waiting:
 
     @property
     def polled(self) -> frozenset[int]:
-        """Places of all loads and atomics whose results other CTAs change while a loop waits for it."""
+        """Places of all loads and atomics that loops repeat until another CTA changes their results."""
         return frozenset(place for places in self.polls.values() for place in places)
 
 
 def find_waiting(flow: Flow) -> Waiting:
-    """Sort the innermost loops of a kernel."""
+    """Find the innermost loops of a kernel that wait or retry."""
     polls: dict[int, frozenset[int]] = {}
     retries: set[int] = set()
     for number, loop in enumerate(flow.loops):
@@ -60,7 +60,7 @@ def _places(flow: Flow, loop: Loop) -> list[int]:
 
 
 def _is_poll(flow: Flow, places: list[int], place: int) -> bool:
-    """Whether an access of a loop returns something else only because another CTA has written there."""
+    """Whether the result of an access in a loop changes only where another CTA writes to its address."""
     instruction = flow.instructions[place]
     if is_atomic(instruction):
         return bool(written(instruction))
@@ -69,9 +69,9 @@ def _is_poll(flow: Flow, places: list[int], place: int) -> bool:
 
 
 def _is_retry(flow: Flow, places: list[int], place: int) -> bool:
-    """Whether an instruction is an atomic that is tried with what was just read, or one of the CTA alone.
+    """Whether an instruction is an atomic whose operand was just read, or one in shared memory.
 
-    What comes of the results of loads and atomics is followed once round the loop, through registers and shared memory.
+    Results of loads and atomics are followed once round the loop, through registers and shared memory.
     """
     instruction = flow.instructions[place]
     if instruction.family in SHARED_ATOMICS:
@@ -81,11 +81,11 @@ def _is_retry(flow: Flow, places: list[int], place: int) -> bool:
     begin = places.index(place)
     returned: set[str] = set()
     for other in places[begin:] + places[:begin]:
-        one = flow.instructions[other]
-        names = _written(one)
-        if is_access(one) or returned.intersection(_read(one)):
+        step = flow.instructions[other]
+        names = _written(step)
+        if is_access(step) or returned.intersection(_read(step)):
             returned |= names
-        elif not one.predicate:
+        elif not step.predicate:
             returned -= names - {SHARED_MEMORY}
     return bool(returned.intersection(read(instruction)) - set(addresses_of(instruction)))
 

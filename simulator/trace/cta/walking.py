@@ -1,10 +1,12 @@
-"""Threads of many CTAs on the way of one of them: loops are gone through in a few iterations, wherever that will do.
+"""Threads of many CTAs follow the control path of one of them; of most loops they execute a few iterations alone.
 
-Of a loop the first two iterations are run, and the last ones. In between every register goes on as from the first to
-the second, by its own count of iterations in each CTA; so what stands behind a loop is as far on as it really is.
+Of a loop the first two iterations are executed, and the last ones. Between them registers are extrapolated: each goes
+on by its difference between the first two, as often as the trip count of its CTA says. So what follows a loop starts
+from the values that the whole loop would leave.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,142 +18,155 @@ from ..paths import ControlPath, LoopVisit
 from ..threads import step_of
 from ..tma.boxes import Boxes
 from ..values import FALSE, TRUE, WORD_MASK, Array, Value, small
-from .doubts import Doubts
-from .given import Subject
-from .sites import Slice, noting
+from .cta_run import Iteration
+from .sites import Slice, Tracer, access_steps
 
-Trips = tuple[int, ...]
-Told = Callable[[int, Trips, Array, Array, Boxes | None], None]
-"""Gets the place of an access, iterations of the loops around it (the last one: -1, the one before: -2), and what
-`sites.Note` gets."""
+RecordAt = Callable[[int, Iteration, Array, Array, Boxes | None], None]
+"""Gets the place of an access, its iteration (the last one of a loop: -1, the one before: -2), and what
+`sites.Record` gets."""
 Watch = Callable[[int, Threads, Array], None]
-"""Gets the place of an instruction that is about to be run, the threads, and who of them runs it."""
+"""Gets the place of an instruction that is about to be executed, the threads, and the mask of those that execute it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loops:
+    """How loops are executed.
+
+    Args:
+        trips: region -> trip count of each visit, int64 (CTAs,); region_of: loop -> region;
+        in_full: regions of which all iterations are executed; tail: iterations executed at the end of the others.
+    """
+
+    trips: Mapping[int, Array]
+    region_of: Mapping[int, int]
+    in_full: frozenset[int] = frozenset()
+    tail: int = 1
 
 
 class Walk:
-    """Threads of CTAs on the way of some warps.
+    """Threads of CTAs that follow the control path of some warps.
 
     Args:
-        trips: region -> iterations of a stay, int64 (CTAs,); region_of: loop -> region.
-        special: what the threads know of themselves, as in `Threads`; told: gets every access.
-        whole: regions of which all iterations are run; tail: iterations at the end of the others.
-        together: whether all lanes of the warps are there, as in `Threads`.
-        before: other warps of the same CTAs that have gone their way, for what they left in memory;
+        tracer: the code, and what is executed of it; loops: how often, and which iterations;
+        special: special registers, as in `Threads`; record: gets every access;
+        whole_warps: whether all lanes of the warps are there, as in `Threads`;
+        before: other warps of the same CTAs that have been followed, for what they left in memory;
         watch: gets every instruction.
     """
 
     def __init__(
         self,
-        subject: Subject,
-        found: Slice,
-        doubts: Doubts,
-        trips: Mapping[int, Array],
-        region_of: Mapping[int, int],
+        tracer: Tracer,
+        loops: Loops,
         special: Mapping[str, Value],
-        told: Told,
-        whole: frozenset[int] = frozenset(),
-        tail: int = 1,
-        together: bool = True,
+        record: RecordAt,
+        whole_warps: bool = True,
         before: "Walk | None" = None,
         watch: Watch | None = None,
     ) -> None:
-        self._places, self._trips, self._region_of, self._told = found.places, trips, region_of, told
-        self._whole, self._tail, self._watch = whole, tail, watch
-        self._threads = Threads(constants=subject.constants, special=special, whole=together)
+        subject, code_slice = tracer.subject, tracer.code_slice
+        self._places, self._loops, self._record_at, self._watch = code_slice.places, loops, record, watch
+        self._threads = Threads(constants=subject.constants, special=special, whole=whole_warps)
         if before:
             self._threads.shared, self._threads.descriptors = before._threads.shared, before._threads.descriptors
-        self._at: Trips = ()
-        self._pairs = _pairs(found)
-        self._coming: dict[int, Array] = {}
-        self._next: Array | None = TRUE[0]
-        self._gone: Array = FALSE[0]
-        noted = noting(subject, found, doubts, self._note)
+        self._iteration: Iteration = ()
+        self._pairs = _pairs(code_slice)
+        self._arriving: dict[int, Array] = {}
+        self._entering: Array | None = TRUE[0]
+        self._ended: Array = FALSE[0]
+        accesses = access_steps(subject, code_slice, tracer.doubts, self._record)
         flow, code = subject.flow, subject.flow.instructions
         self._steps: dict[int, Step] = {
-            place: noted[place] if place in noted else step_of(code[place])
-            for block in found.places
+            place: accesses[place] if place in accesses else step_of(code[place])
+            for block in code_slice.places
             for place in block
             if code[place].family not in BARRIERS | BLOCK_ENDS
         }
         traps = traps_of(flow)
-        self._leave = [leave_of(flow, number, traps, doubts.settle) for number in range(len(flow.blocks))]
+        self._leave = [leave_of(flow, number, traps, tracer.doubts.settle) for number in range(len(flow.blocks))]
 
-    def _note(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
-        self._told(place, self._at, addresses, active, boxes)
+    def _record(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
+        self._record_at(place, self._iteration, addresses, active, boxes)
 
-    def along(self, items: ControlPath, at: Trips = ()) -> None:
-        """Run blocks, and stays in loops. Args: at: iterations of the loops around."""
-        for item in items:
+    def along(self, path: ControlPath, iteration: Iteration = ()) -> None:
+        """Execute blocks, and visits of loops. Args: iteration: of the loops around."""
+        for item in path:
             if isinstance(item, LoopVisit):
-                self._stay(item, at)
+                self._visit(item, iteration)
             else:
-                self._run(item, at)
+                self._run(item, iteration)
 
-    def _run(self, block: int, at: Trips) -> None:
-        """Run a block, by the threads that come there."""
-        self._at, mask = at, self._arrived(block)
+    def _run(self, block: int, iteration: Iteration) -> None:
+        """Execute a block, by the threads that arrive there."""
+        self._iteration, mask = iteration, self._arrived(block)
         for place in self._places[block]:
             if self._watch:
                 self._watch(place, self._threads, mask)
             if place in self._steps:
                 self._steps[place](self._threads, mask)
-        left: Array = FALSE[0]
+        all_leaving: Array = FALSE[0]
         for target, leaving in self._leave[block](self._threads, mask):
-            left = left | leaving
-            self._coming[target] = small(self._coming.get(target, FALSE[0]) | leaving)
-        self._gone = self._gone | (mask & ~left)
+            all_leaving = all_leaving | leaving
+            self._arriving[target] = small(self._arriving.get(target, FALSE[0]) | leaving)
+        self._ended = self._ended | (mask & ~all_leaving)
 
     def _arrived(self, block: int) -> Array:
-        """Threads that come to a block, from wherever they have jumped there."""
-        mask = self._coming.pop(block, FALSE[0])
-        if self._next is not None:
-            mask = mask | self._next
-        self._next = None
+        """Mask of the threads that have jumped to a block, or enter a loop there."""
+        mask = self._arriving.pop(block, FALSE[0])
+        if self._entering is not None:
+            mask = mask | self._entering
+        self._entering = None
         return TRUE[0] if mask.all() else mask
 
-    def _stay(self, visit: LoopVisit, at: Trips) -> None:
-        iterations, region = visit.iterations, self._region_of[visit.loop]
-        header = _first_block(iterations[0])
+    def _visit(self, visit: LoopVisit, iteration: Iteration) -> None:
+        """Execute the iterations of a visit. Args: iteration: of the loops around."""
+        bodies, region, tail = visit.iterations, self._loops.region_of[visit.loop], self._loops.tail
+        header = _first_block(bodies[0])
         entering = self._arrived(header)
-        count, trips = len(iterations), self._trips[region]
-        leaf = not any(isinstance(inner, LoopVisit) for one in iterations for inner in one)
-        straight = not leaf or count < 2 + self._tail or region in self._whole
-        for number, one in enumerate(iterations if straight else iterations[:2]):
-            self._begin(header, entering & _column(trips > number) if count > 1 and leaf else entering)
-            before = dict(self._threads.registers) if number == 1 else {}
-            self.along(one, (*at, number))
-        if not straight:
-            self._go_on(before, trips - self._tail - 1)
-            for left in range(self._tail, 0, -1):
+        count, trips = len(bodies), self._loops.trips[region]
+        innermost = not any(isinstance(item, LoopVisit) for body in bodies for item in body)
+        all_of_them = not innermost or count < 2 + tail or region in self._loops.in_full
+        for number, body in enumerate(bodies if all_of_them else bodies[:2]):
+            self._begin(header, entering & _column(trips > number) if count > 1 and innermost else entering)
+            first = dict(self._threads.registers) if number == 1 else {}
+            self.along(body, (*iteration, number))
+        if not all_of_them:
+            self._extrapolate(first, trips - tail - 1)
+            for left in range(tail, 0, -1):
                 self._begin(header, entering & _column(trips >= left))
-                self.along(iterations[count - left], (*at, -left))
-        # Whoever has not ended in the loop comes out of it.
-        self._coming.clear()
-        self._next = entering & ~self._gone
+                self.along(bodies[count - left], (*iteration, -left))
+        # Threads that have not ended in the loop leave it.
+        self._arriving.clear()
+        self._entering = entering & ~self._ended
 
     def _begin(self, header: int, mask: Array) -> None:
         """Threads begin an iteration together."""
-        self._coming, self._next = {header: small(mask & ~self._gone)}, None
+        self._arriving, self._entering = {header: small(mask & ~self._ended)}, None
 
-    def _go_on(self, before: Mapping[str, Value], times: Array) -> None:
-        """Set registers to what they are so many iterations after `before`, each by its own pace."""
+    def _extrapolate(self, first: Mapping[str, Value], iterations: Array) -> None:
+        """Set registers to their values so many iterations on, as affine functions of the iteration.
+
+        Args:
+            first: registers after the first iteration; now they are as after the second;
+            iterations: to go on from the first, int64 (CTAs,).
+        """
         now = self._threads.registers
-        often = times.reshape(-1, 1, 1)
+        steps = iterations.reshape(-1, 1, 1)
         carries: dict[str, Array] = {}
         for name, (array, known) in list(now.items()):
-            if array.dtype == np.bool_ or known is not True or name not in before or before[name][1] is not True:
+            if array.dtype == np.bool_ or known is not True or name not in first or first[name][1] is not True:
                 continue
-            pace = (array - before[name][0] + (1 << 31) & WORD_MASK) - (1 << 31)
-            if not pace.any():
+            stride = (array - first[name][0] + (1 << 31) & WORD_MASK) - (1 << 31)
+            if not stride.any():
                 continue
-            total = before[name][0] + pace * often
+            total = first[name][0] + stride * steps
             now[name] = total & WORD_MASK, True
             carry = total >> 32
             if name in self._pairs and carry.any():
                 carries[self._pairs[name]] = carry
         for name, carry in carries.items():
-            # The upper half of an address stands in the next register, and does not move by itself.
-            if name in now and name in before and np.array_equal(now[name][0], before[name][0]):
+            # The upper word of an address is in the next register, which does not change by itself.
+            if name in now and name in first and np.array_equal(now[name][0], first[name][0]):
                 now[name] = now[name][0] + carry & WORD_MASK, now[name][1]
 
 
@@ -159,15 +174,15 @@ def _column(values: Array) -> Array:
     return values.reshape(-1, 1, 1)
 
 
-def _first_block(items: ControlPath) -> int:
-    return _first_block(items[0].iterations[0]) if isinstance(items[0], LoopVisit) else items[0]
+def _first_block(path: ControlPath) -> int:
+    return _first_block(path[0].iterations[0]) if isinstance(path[0], LoopVisit) else path[0]
 
 
-def _pairs(found: Slice) -> dict[str, str]:
-    """Lower half of an address -> its upper half."""
+def _pairs(code_slice: Slice) -> dict[str, str]:
+    """Register of the lower word of an address -> register of its upper word."""
     pairs = [
         names[at : at + 2]
-        for names in (touch.names for touch in found.touching.values())
+        for names in (touch.names for touch in code_slice.touching.values())
         for at in range(len(names) - 1)
     ]
     kinds = [(low, high, low.rstrip("0123456789")) for low, high in pairs]

@@ -10,14 +10,14 @@ from ...launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
 from ...launch.traced import TracedCode
 from ...launch.walk import steps
 from ...sass.flow import flow_of
+from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
 from ..cta.given import Called, Refused, Subject
 from ..cta.knowable import find_unknown
 from ..cta.sites import find_slice
-from ..cta.survey import survey
 from ..memory import Memory, Storage, loads_of_memory
 from ..operands import Step as Effect
-from ..touch.classes import OneWay, classes_of
+from ..touch.classes import PathClass, classes_of
 from ..touch.footprints import rectangles_of
 from ..touch.uses import Use
 from ..values import Array
@@ -41,7 +41,7 @@ class Traced:
     """
 
     called: Called
-    ways: tuple[OneWay, ...]
+    ways: tuple[PathClass, ...]
     instructions: int
     known: int
     accesses: int
@@ -74,7 +74,7 @@ def trace(called: Called, room_bytes: float) -> Traced:
         subject = Subject(called=called, flow=flow, constants=code.constants, memory=memory, unknown=unknown)
         doubts = Doubts(subject)
         code_slice = find_slice(subject)
-        counts = survey(subject, doubts)
+        counts = count_blocks(subject, doubts)
         notes: list[str] = []
         ways = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
     except Refused:
@@ -82,7 +82,10 @@ def trace(called: Called, room_bytes: float) -> Traced:
     except ValueError as error:
         raise Refused(f"kernel {called.name}: {error}") from None
     visited = {
-        block for way in ways for warp in range(len(way.one.ways.warps)) for block, _ in way.one.ways.executed(warp)
+        block
+        for way in ways
+        for warp in range(len(way.representative.paths.warps))
+        for block, _ in way.representative.paths.executed(warp)
     }
     touching = {*code_slice.touching, *code_slice.copying}
     passed = {place for block in visited for place in code_slice.places[block] if place in touching}
@@ -147,7 +150,7 @@ def _names(storages: dict[int, Storage]) -> dict[int, str]:
     return names
 
 
-def _pieces(use: Use, way: OneWay, storages: dict[int, Storage]) -> list[Piece]:
+def _pieces(use: Use, way: PathClass, storages: dict[int, Storage]) -> list[Piece]:
     address = storages[use.storage].address
     longest = int(way.trips[use.part[0]].max()) if use.strides else 1
     if use.uneven is not None:
@@ -165,7 +168,7 @@ def _pieces(use: Use, way: OneWay, storages: dict[int, Storage]) -> list[Piece]:
 
 def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows], tensors: dict[int, Tensor]) -> Launch:
     called = traced.called
-    loads = loads_of_memory(traced.ways[0].one.ways.flow, Memory(called.storages))
+    loads = loads_of_memory(traced.ways[0].representative.paths.flow, Memory(called.storages))
     variables = Variables(called.ctas)
 
     def tiles(use: Use, counters: tuple[str, ...], members: Array) -> list[Tile]:
@@ -203,23 +206,23 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
         consumer_warps=called.num_warps if called.warps > called.num_warps else 0,
         program=program,
         resources=called.resources,
-        dtype=dtype_of(traced.ways[0].one.ways),
+        dtype=dtype_of(traced.ways[0].representative.paths),
         traced=tuple(_code(way, phases, loads) for way, phases in zip(traced.ways, nest.phases, strict=True)),
     )
 
 
-def _code(way: OneWay, phases: list, loads: Mapping[int, Effect]) -> TracedCode:  # type: ignore[type-arg]
+def _code(way: PathClass, phases: list, loads: Mapping[int, Effect]) -> TracedCode:  # type: ignore[type-arg]
     members = np.concatenate([kind.members for kind in way.masked])
     like = np.unique(members[(np.arange(LIKE) * 0.6180339887 % 1.0 * len(members)).astype(np.int64)])
     named: dict[tuple[int, int], tuple[str, ...]] = {}
     for phase in phases:
         named[phase.region, 0] = (*named.get((phase.region, 0), ()), phase.step)
     return TracedCode(
-        cta=way.one.cta,
+        cta=way.representative.cta,
         like=tuple(int(cta) for cta in like),
-        paths=way.one.paths,
+        paths=way.representative.blocks,
         phases=tuple(phases),
-        executed=executions_of(way.one.ways, named),
+        executed=executions_of(way.representative.paths, named),
         in_l1=way.in_l1,
         box_bytes=_box_bytes(way),
         issued=way.issued,
@@ -227,11 +230,11 @@ def _code(way: OneWay, phases: list, loads: Mapping[int, Effect]) -> TracedCode:
     )
 
 
-def _box_bytes(way: OneWay) -> dict[int, float]:
+def _box_bytes(way: PathClass) -> dict[int, float]:
     """What warps together copy by TMA at each place of the code, each time that it is run [B]."""
     moved: Counter[int] = Counter()
     visits: dict[int, set[int]] = defaultdict(set)
-    for access in way.one.accesses:
+    for access in way.representative.accesses:
         if access.box is not None:
             moved[access.place] += access.box.descriptor.box_bytes
             visits[access.place].add(access.visit)

@@ -13,9 +13,9 @@ import numpy as np
 
 from ...launch.program import Loop, Step, Tile, Work
 from ...launch.traced import Phase
-from ..cta.one_cta import children_of
+from ..cta.cta_run import children_of
 from ..paths import OUTSIDE
-from ..touch.classes import Masked, OneWay
+from ..touch.classes import MaskClass, PathClass
 from ..touch.phases import Part
 from ..touch.uses import Use
 from ..values import Array
@@ -42,7 +42,7 @@ class _Stretch:
     last: int
 
 
-def nest_of(ways: list[OneWay], variables: Variables, tiles: Tiles) -> Nest:
+def nest_of(ways: list[PathClass], variables: Variables, tiles: Tiles) -> Nest:
     """Steps and loops of all classes, one after the other."""
     nest = Nest()
     several = sum(len(way.masked) for way in ways) > 1 or any(
@@ -51,7 +51,7 @@ def nest_of(ways: list[OneWay], variables: Variables, tiles: Tiles) -> Nest:
     number = 0
     for way in ways:
         nest.phases.append([])
-        works = work_of(way.one.ways)
+        works = work_of(way.representative.paths)
         for kind in way.masked:
             prefix = f"class {number}: " if several else ""
             body = _Body(way, kind, prefix, variables, tiles, works, nest.phases[-1]).inside(OUTSIDE, (), None)
@@ -71,8 +71,8 @@ class _Body:
 
     def __init__(
         self,
-        way: OneWay,
-        kind: Masked,
+        way: PathClass,
+        kind: MaskClass,
         prefix: str,
         variables: Variables,
         tiles: Tiles,
@@ -81,7 +81,7 @@ class _Body:
     ) -> None:
         self._way, self._kind, self._prefix, self._works = way, kind, prefix, works
         self._variables, self._tiles, self._phases = variables, tiles, phases
-        self._children = children_of(way.one.ways)
+        self._children = children_of(way.representative.paths)
         self._uses: dict[Part, list[Use]] = defaultdict(list)
         for use in kind.uses:
             self._uses[use.part].append(use)
@@ -151,7 +151,8 @@ class _Body:
         return [_Stretch(first, last) for first, last in pairwise(order)] or [_Stretch(0, total)]
 
     def _length(self, region: int) -> int:
-        lead = self._kind.members[0] if self._way.one.cta not in self._kind.members else self._way.one.cta
+        members, cta = self._kind.members, self._way.representative.cta
+        lead = cta if cta in members else members[0]
         return int(self._way.trips[region][lead])
 
     def _trips(self, region: int, stretches: list[_Stretch], number: int) -> Array:

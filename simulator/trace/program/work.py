@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ...launch.program import Matmul, Work
 from ...limits import WARP_THREADS
 from ...sass.matrix import product_of
-from ..cta.one_cta import blocks_of
+from ..cta.cta_run import blocks_of
 from ..paths import CtaPaths
 from ..touch.phases import Part
 
@@ -25,7 +25,7 @@ def work_of(paths: CtaPaths) -> dict[Part, Work]:
         warp = paths.warps.index(path)
         for block, position in blocks_of(paths, warp):
             part = position.region, position.piece
-            times.setdefault(part, set()).add(position.trips)
+            times.setdefault(part, set()).add(position.iteration)
             flop[part] += warps * kinds[block][0]
             exps[part] += warps * kinds[block][1]
     return {part: _work(flop[part] / len(trips), exps[part] / len(trips)) for part, trips in times.items()}
@@ -61,5 +61,5 @@ def executions_of(paths: CtaPaths, steps: Mapping[Part, tuple[str, ...]]) -> dic
     seen: dict[Part, set[tuple[int, ...]]] = {}
     for warp in {paths.warps.index(path) for path in paths.warps}:
         for _, position in blocks_of(paths, warp):
-            seen.setdefault((position.region, position.piece), set()).add(position.trips)
+            seen.setdefault((position.region, position.piece), set()).add(position.iteration)
     return {name: len(seen.get(part, ())) for part, names in steps.items() for name in names}

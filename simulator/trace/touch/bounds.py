@@ -1,53 +1,53 @@
-"""Accesses beyond the tensors that a kernel was given: found before anything is simulated."""
+"""Out-of-bounds accesses: a launch that makes one is refused before it is simulated."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ... import units
+from ..cta.cta_run import CtaRun
 from ..cta.given import Refused, Subject
-from ..cta.one_cta import OneCta
 from ..values import Array
 from .listing import Listing
-from .sorted_accesses import kind_of
+from .use_keys import kind_of
 from .uses import Use
 
 
 def farthest(uses: Sequence[Use], trips: Mapping[int, Array], subject: Subject) -> set[int]:
-    """Ranks, among the CTAs of a class, of those that would reach farthest beyond a tensor if all did as one of them.
+    """Ranks, in a group, of the CTAs that reach farthest out of each tensor, if all are masked as the representative.
 
     Args:
-        trips: region -> iterations of a stay, int64 (CTAs,).
+        uses: of the group; trips: region -> trip count of each visit, int64 (CTAs,).
     """
-    found: set[int] = set()
+    ranks: set[int] = set()
     for use in uses:
         storage = subject.memory.storages.get(use.storage)
         if storage is None:
             continue
         low, high = _listed_reach(use, trips) if use.listings else _reach(use, trips)
-        found |= {int(np.argmin(low))} if low.min() < storage.address else set()
-        found |= {int(np.argmax(high))} if high.max() > storage.address + storage.size_bytes else set()
-    return found
+        ranks |= {int(np.argmin(low))} if low.min() < storage.address else set()
+        ranks |= {int(np.argmax(high))} if high.max() > storage.address + storage.size_bytes else set()
+    return ranks
 
 
 def _reach(use: Use, trips: Mapping[int, Array]) -> tuple[Array, Array]:
-    """First byte that each CTA touches and the one behind the last, int64 (CTAs,) each, where strides tell it."""
-    more = use.strides[-1] * (trips[use.part[0]] - 1) if use.strides else 0
-    return use.base + np.minimum(more, 0), use.base + np.maximum(more, 0) + use.runs[-1][0] + use.runs[-1][1]
+    """First byte that each CTA touches, and one past its last, int64 (CTAs,) each [B]; of a use with strides."""
+    extent = use.strides[-1] * (trips[use.part[0]] - 1) if use.strides else 0
+    return use.base + np.minimum(extent, 0), use.base + np.maximum(extent, 0) + use.runs[-1][0] + use.runs[-1][1]
 
 
 def _listed_reach(use: Use, trips: Mapping[int, Array]) -> tuple[Array, Array]:
-    """The same of lists, in whole pieces; a CTA that touches nothing reaches from the last piece to the first."""
+    """The same of a use with lists, in whole pieces; of a CTA that touches nothing the range is empty or reversed."""
     stride = use.uneven.stride if use.uneven is not None else None
-    more = stride * (trips[use.part[0]] - 1) if stride else 0
+    extent = stride * (trips[use.part[0]] - 1) if stride else 0
     reaches = [_reach_of(listing) for listing in use.listings]
     low = np.min([low for low, _ in reaches], axis=0)
     high = np.max([high for _, high in reaches], axis=0)
-    return low + np.minimum(more, 0), high + np.maximum(more, 0)
+    return low + np.minimum(extent, 0), high + np.maximum(extent, 0)
 
 
 def _reach_of(listing: Listing) -> tuple[Array, Array]:
-    """First byte of the pieces of each CTA, and the one behind the last, int64 (CTAs,) each."""
+    """First byte of the pieces of each CTA, and one past the last, int64 (CTAs,) each [B]."""
     ctas = len(listing.at)
     owners = np.repeat(np.repeat(np.arange(ctas), len(listing.spans) // ctas), listing.spans[:, 1])
     low = np.full(ctas, listing.starts.max(initial=0), dtype=np.int64)
@@ -58,24 +58,25 @@ def _reach_of(listing: Listing) -> tuple[Array, Array]:
     return low, high
 
 
-def check_bounds(subject: Subject, one: OneCta) -> None:
-    """See that a CTA that was followed stays within its tensors, masks as they really are.
+def check_bounds(subject: Subject, run: CtaRun) -> None:
+    """Check that a CTA accesses its tensors alone.
 
     Raises:
-        Refused: it does not; the line names the source line, the tensor, and how far beyond it reaches at most.
+        Refused: it does not; one line that names the source line, the tensor, and the largest distance.
     """
-    storages = sorted(subject.memory.storages.values(), key=lambda each: each.address)
+    storages = sorted(subject.memory.storages.values(), key=lambda storage: storage.address)
     worst, text = 0, ""
-    for access in one.accesses if storages else ():
+    for access in run.accesses if storages else ():
         instruction = subject.flow.instructions[access.place]
         taking = access.addresses[access.active]
         if not taking.size:
             continue
         low, high = int(taking.min()), int(taking.max()) + access.size_bytes
-        if any(each.address <= low and high <= each.address + each.size_bytes for each in storages):
+        if any(storage.address <= low and high <= storage.address + storage.size_bytes for storage in storages):
             continue
         nearest = min(
-            storages, key=lambda each: min(abs(low - each.address), abs(low - each.address - each.size_bytes))
+            storages,
+            key=lambda storage: min(abs(low - storage.address), abs(low - storage.address - storage.size_bytes)),
         )
         end = nearest.address + nearest.size_bytes
         beyond = max(high - end, nearest.address - low)

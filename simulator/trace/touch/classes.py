@@ -1,58 +1,60 @@
-"""CTAs of a launch by what they do: those that run the same blocks go the same way; of these, those that mask alike.
+"""Classes of CTAs: those that run the same blocks take one control path; of these, those that mask alike are a class.
 
-One CTA of each class is followed for all of it. Lengths of loops, and where things begin, are each CTA's own.
+One CTA of each class is followed for all of it. Trip counts and base addresses are each CTA's own.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
 
-from ..cta.bases import Seen, bases, only
+from ..cta.bases import find_bases
+from ..cta.cta_run import MOST_ACCESSES, CtaRun, blocks_of, follow_cta, follow_ctas
 from ..cta.doubts import Doubts
 from ..cta.given import Subject
-from ..cta.one_cta import MOST_ACCESSES, OneCta, blocks_of, follow_cta, follow_ctas
-from ..cta.sites import Slice
+from ..cta.group import CtaGroup
+from ..cta.sites import Slice, Tracer
 from ..paths import OUTSIDE
 from ..values import Array
-from .alike import told_apart
 from .bounds import check_bounds, farthest
+from .cta_class import CtaClass
+from .find_uses import uses_of
 from .listed_boxes import listings_of_boxes
 from .listing import listings_of
-from .midway import masked_midway
+from .mask_kinds import MaskKinds, changing_masks, find_mask_kinds
 from .numbering import number_rows
 from .phases import Part, Phases, find_phases
 from .scattered import scattered_uses
-from .sorted_accesses import Prologue, Sort, find_prologues
-from .uses import Use, uses_of
+from .use_keys import find_prologues
+from .uses import Use
 
-MOST_WAYS = 8
-"""CtaPaths that are told apart; the rest counts as the commonest."""
+MOST_PATHS = 8
+"""Control paths that become classes of their own; the rest counts as the commonest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Masked:
-    """CTAs of one way that take part alike. Args: members: their numbers, int64 (CTAs,); uses: what they touch."""
+class MaskClass:
+    """CTAs of one control path that mask alike. Args: members: CTA numbers, int64 (CTAs,); uses: of all of them."""
 
     members: Array
     uses: tuple[Use, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneWay:
-    """CTAs that go the same way.
+class PathClass:
+    """CTAs that take one control path.
 
     Args:
-        one: the CTA that was followed; phases: how its way is cut; masked: by kind of mask;
-        trips: region -> iterations of each stay there, by number of the CTA, int64 (CTAs of the launch,);
-        in_l1: place of a load -> share that L1 serves;
-        issued: float64 (instructions of the code,), how often all of its CTAs issue each.
+        representative: the CTA that was followed; phases: how its control path is cut; masked: classes by masks;
+        trips: region -> trip count of each visit, by CTA number, int64 (CTAs of the launch,);
+        in_l1: place of a load -> share of its sectors that L1 serves;
+        issued: float64 (instructions of the code,), how often all of its CTAs together issue each.
     """
 
-    one: OneCta
+    representative: CtaRun
     phases: Phases
-    masked: tuple[Masked, ...]
+    masked: tuple[MaskClass, ...]
     trips: Mapping[int, Array]
     in_l1: Mapping[int, float]
     issued: Array
@@ -64,195 +66,212 @@ class OneWay:
 
     @property
     def parts(self) -> dict[Part, tuple[int, ...]]:
-        """Parts of its way -> instructions of each of their phases."""
+        """Parts of its control path -> instructions of each of their phases."""
         return dict(self.phases.sizes)
 
 
 def classes_of(
-    subject: Subject, found: Slice, counts: Array, room_bytes: float, doubts: Doubts, notes: list[str]
-) -> list[OneWay]:
+    subject: Subject, code_slice: Slice, counts: Array, room_bytes: float, doubts: Doubts, notes: list[str]
+) -> list[PathClass]:
     """Follow one CTA of each class.
 
     Args:
-        counts: executions of each block, int64 (CTAs, blocks); room_bytes: of L1 for each CTA of an SM.
+        counts: executions of each block, int64 (CTAs, blocks); room_bytes: of L1, for each CTA of an SM [B];
         notes: gets remarks, one line each.
+
+    Raises:
+        Refused: an access lies out of bounds, or depends on what is not known; one line.
     """
-    way_of = number_rows((column > 0 for column in counts.T), len(counts))
-    sizes = np.bincount(way_of)
+    path_of = number_rows((column > 0 for column in counts.T), len(counts))
+    sizes = np.bincount(path_of)
     order = np.argsort(-sizes, kind="stable")
-    if len(order) > MOST_WAYS:
+    if len(order) > MOST_PATHS:
         notes.append(
-            f"CTAs go {len(order)} different ways; {len(order) - MOST_WAYS} of them count as the one that most go"
+            f"CTAs go {len(order)} different ways; {len(order) - MOST_PATHS} of them count as the one that most go"
         )
-        way_of = np.where(np.isin(way_of, order[:MOST_WAYS]), way_of, order[0])
-    ways: list[OneWay] = []
-    checked: set[int] = set()
-    for number in order[:MOST_WAYS]:
-        members = np.flatnonzero(way_of == number)
-        ways += _ways(subject, found, counts, members, room_bytes, doubts, notes, checked)
-    return ways
+        path_of = np.where(np.isin(path_of, order[:MOST_PATHS]), path_of, order[0])
+    classifier = _Classifier(Tracer(subject, code_slice, doubts), counts, room_bytes, notes)
+    classes: list[PathClass] = []
+    for number in order[:MOST_PATHS]:
+        classes += classifier.classes(np.flatnonzero(path_of == number))
+    return classes
 
 
-def _ways(
-    subject: Subject,
-    found: Slice,
-    counts: Array,
-    members: Array,
-    room_bytes: float,
-    doubts: Doubts,
-    notes: list[str],
-    checked: set[int],
-    leader: OneCta | None = None,
-) -> list[OneWay]:
-    """Classes of CTAs that run the same blocks; some of few iterations may have fewer loops.
+@dataclass(slots=True)
+class _Classifier:
+    """Makes the classes of a launch.
 
     Args:
-        checked: gets numbers of CTAs of which it has been seen that they stay within their tensors;
-        leader: the CTA of most instructions among them, where it has been followed already.
+        counts, room_bytes, notes: as in `classes_of`; checked: numbers of CTAs known to stay within their tensors.
     """
-    sizes = np.array([block.stop - block.first for block in subject.flow.blocks], dtype=np.int64)
-    total = counts[members] @ sizes
-    rank = int(np.argmax(total))
-    one = leader or follow_cta(subject, found, int(members[rank]), doubts)
-    check_bounds(subject, one)
-    checked.add(one.cta)
-    trips = _trips(subject, one, counts)
-    own = {region: each[members] for region, each in trips.items()}
-    midway = masked_midway(one, own, max(1, subject.called.num_stages))
-    seen = bases(subject, found, one, members, own, doubts, frozenset(midway.values()))
-    phases = find_phases(one.ways, tuple(blocks_of(one.ways, 0)))
-    prologues = find_prologues(subject, one, phases)
-    listed = _listed_places(subject, found, one, phases, seen, rank, len(members), own, room_bytes, prologues)
-    kinds, kind_of, scattered = told_apart(
-        subject, found, one, members, own, seen, doubts, notes, listed, frozenset(midway)
-    )
-    masked: list[Masked] = []
-    others: list[OneWay] = []
-    in_l1: dict[int, float] = {}
-    ranks = {kind: np.flatnonzero(kind_of == kind) for kind in kinds}
-    leaders = {
-        kind: rank if kind_of[rank] == kind else int(alike[np.argmax(total[alike])]) for kind, alike in ranks.items()
-    }
-    followed = _followed(subject, found, one, [int(members[at]) for at in leaders.values()], doubts)
-    for kind in kinds:
-        alike, at = ranks[kind], leaders[kind]
-        leader = next(followed)
-        if leader is not one:
-            check_bounds(subject, leader)
-            checked.add(leader.cta)
-            if _shape(leader) != _shape(one):
-                others += _ways(subject, found, counts, members[alike], room_bytes, doubts, notes, checked, leader)
+
+    tracer: Tracer
+    counts: Array
+    room_bytes: float
+    notes: list[str]
+    checked: set[int] = field(default_factory=set)
+
+    def classes(self, members: Array, representative: CtaRun | None = None) -> list[PathClass]:
+        """Classes of CTAs that run the same blocks; some of few iterations may have fewer loops.
+
+        Args:
+            members: CTA numbers, int64 (CTAs,);
+            representative: the CTA of most instructions among them, where it has been followed already.
+        """
+        issued = self.counts[members] @ _block_sizes(self.tracer.subject)
+        run = representative or follow_cta(self.tracer, int(members[int(np.argmax(issued))]))
+        self._check(run)
+        trips = _trips(self.tracer.subject, run, self.counts)
+        group = CtaGroup(run, members, {region: of_all[members] for region, of_all in trips.items()})
+        changing = changing_masks(group, max(1, self.tracer.subject.called.num_stages))
+        cta_class = self._class_of(group, frozenset(changing.values()))
+        # Of copies by TMA at addresses that are not affine each CTA's are listed as they are.
+        listed = uses_of(cta_class).listed if self.tracer.code_slice.copying else frozenset()
+        kinds = find_mask_kinds(self.tracer, cta_class, self.notes, listed, frozenset(changing))
+        masked: list[MaskClass] = []
+        others: list[PathClass] = []
+        in_l1: dict[int, float] = {}
+        for ranks, leader in self._leaders(group, kinds, issued):
+            if leader is not run:
+                self._check(leader)
+            if _shape(leader) != _shape(run):
+                others += self.classes(members[ranks], leader)
                 continue
-        inside = {place: only(each, alike) for place, each in seen.items()}
-        lengths = {region: int(each[at]) for region, each in own.items()}
-        place = int(np.flatnonzero(alike == at)[0])
-        nearby = {region: each[alike] for region, each in own.items()}
-        lists = (
-            scattered_uses(subject, found, leader, phases, members[alike], nearby, doubts, prologues, scattered)
-            if scattered
-            else []
+            uses, hits = self._uses(cta_class.subset(leader, ranks), run, kinds.scattered)
+            masked.append(MaskClass(members=members[ranks], uses=tuple(uses)))
+            in_l1 = in_l1 or dict(hits)
+        path_class = PathClass(
+            representative=run,
+            phases=cta_class.phases,
+            masked=tuple(masked),
+            trips=trips,
+            in_l1=in_l1,
+            issued=self._issued(run, np.concatenate([mask_class.members for mask_class in masked])),
         )
-        apart = scattered if lists is not None else frozenset()
+        return [path_class, *others]
+
+    def _check(self, run: CtaRun) -> None:
+        check_bounds(self.tracer.subject, run)
+        self.checked.add(run.cta)
+
+    def _class_of(self, group: CtaGroup, in_full: frozenset[int]) -> CtaClass:
+        """What is known of a group before its uses. Args: in_full: regions of which all iterations are followed."""
+        subject, run = self.tracer.subject, group.representative
+        bases = find_bases(self.tracer, group, in_full)
+        phases = find_phases(run.paths, tuple(blocks_of(run.paths, 0)))
+        return CtaClass(
+            subject=subject,
+            group=group,
+            bases=bases,
+            phases=phases,
+            prologues=find_prologues(subject, run, phases),
+            room_bytes=self.room_bytes,
+        )
+
+    def _leaders(self, group: CtaGroup, kinds: MaskKinds, issued: Array) -> Iterator[tuple[Array, CtaRun]]:
+        """Ranks of each kind of CTAs, and the one of them that issues most, followed; first that of the group.
+
+        Args:
+            issued: instructions of each CTA of the group, int64 (CTAs,).
+        """
+        ranks_of = {kind: np.flatnonzero(kinds.of_cta == kind) for kind in kinds.kinds}
+        leaders = [
+            group.rank if kinds.of_cta[group.rank] == kind else int(ranks[np.argmax(issued[ranks])])
+            for kind, ranks in ranks_of.items()
+        ]
+        followed = self._followed(group.representative, [int(group.ctas[rank]) for rank in leaders])
+        return zip(ranks_of.values(), followed, strict=True)
+
+    def _followed(self, run: CtaRun, ctas: list[int]) -> Iterator[CtaRun]:
+        """CTAs that are followed, several at a time where each makes few accesses. Args: run: of one that has been."""
+        left = [cta for cta in ctas if cta != run.cta]
+        at_once = max(1, MOST_ACCESSES // 4 // (self.tracer.subject.called.warps * max(1, len(run.accesses))))
+        parts = (follow_ctas(self.tracer, left[at : at + at_once]) for at in range(0, len(left), at_once))
+        others = (other for part in parts for other in part)
+        return (run if cta == run.cta else next(others) for cta in ctas)
+
+    def _uses(
+        self, cta_class: CtaClass, run: CtaRun, scattered: frozenset[int]
+    ) -> tuple[list[Use], Mapping[int, float]]:
+        """Uses of CTAs that mask alike; place of a load -> share that L1 serves.
+
+        Args:
+            run: representative of all CTAs of the control path; scattered: places whose accesses are listed.
+
+        Raises:
+            Refused: an access lies out of bounds.
+        """
+        group, subject = cta_class.group, self.tracer.subject
+        lists = scattered_uses(self.tracer, cta_class, scattered) if scattered else []
         if lists is None:
-            notes.append("accesses of CTAs lie apart in too many ways to be listed; one CTA stands for all")
-        done = uses_of(
-            subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues, scattered=apart
-        )
-        if done.uneven:
-            inside = (
-                inside
-                if found.shared and leader.ways == one.ways
-                else bases(subject, found, leader, members[alike], nearby, doubts, done.uneven)
-            )
-            done = uses_of(
-                subject, leader, phases, inside, place, len(alike), lengths, room_bytes, prologues, done.uneven, apart
-            )
-        uses = [*(_listed(use, leader, nearby, subject, notes) for use in done.uses), *(lists or ())]
-        others_of = members[alike[sorted(farthest(uses, nearby, subject))]].tolist()
-        for other in _followed(subject, found, one, [cta for cta in others_of if cta not in checked], doubts):
-            check_bounds(subject, other)
-            checked.add(other.cta)
-        notes += [line for line in done.notes if line not in notes]
-        masked.append(Masked(members=members[alike], uses=tuple(uses)))
-        in_l1 = in_l1 or dict(done.in_l1)
-    counted = counts[one.cta]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        issued = np.where(counted > 0, one.issued / counted, 0.0)
-        again = np.where(counted > 0, one.rejoined / counted, 0.0)
-    own_members = np.concatenate([kind.members for kind in masked])
-    times = counts[own_members].sum(axis=0)
-    places = np.repeat(times * issued, sizes)
-    places[[block.first for block in subject.flow.blocks]] += times * again
-    way = OneWay(
-        one=one,
-        phases=phases,
-        masked=tuple(masked),
-        trips=trips,
-        in_l1=in_l1,
-        issued=places,
-    )
-    return [way, *others]
+            self.notes.append("accesses of CTAs lie apart in too many ways to be listed; one CTA stands for all")
+            scattered = frozenset()
+        class_uses = uses_of(cta_class, scattered=scattered)
+        if class_uses.uneven:
+            if not (self.tracer.code_slice.shared and group.representative.paths == run.paths):
+                cta_class = replace(cta_class, bases=find_bases(self.tracer, group, class_uses.uneven))
+            class_uses = uses_of(cta_class, class_uses.uneven, scattered)
+        uses = [*(self._with_listings(use, group) for use in class_uses.uses), *(lists or ())]
+        farthest_ctas = group.ctas[sorted(farthest(uses, group.trips, subject))].tolist()
+        for other in self._followed(run, [cta for cta in farthest_ctas if cta not in self.checked]):
+            self._check(other)
+        self.notes += [line for line in class_uses.notes if line not in self.notes]
+        return uses, class_uses.in_l1
+
+    def _with_listings(self, use: Use, group: CtaGroup) -> Use:
+        """A use that is not affine, with its lists; taken as affine where there would be too many."""
+        if use.uneven is None:
+            return use
+        called, regions, uneven = self.tracer.subject.called, group.representative.paths.regions, use.uneven
+        outermost = use.part[0]
+        while regions[outermost].parent != OUTSIDE:
+            outermost = regions[outermost].parent
+        done = np.minimum(group.trips[outermost] * prod(uneven.sizes[1:]), uneven.origins.shape[1])
+        if uneven.boxes is not None:
+            listings = listings_of_boxes(uneven.boxes, done, prod(uneven.sizes))
+        else:
+            listings = listings_of(uneven.origins, list(uneven.shapes), done, max(1, called.num_stages))
+        if not listings:
+            name = self.tracer.subject.memory.storages[use.storage].name
+            self.notes.append(f"kernel {called.name}: {use.kind}s of {name} are too uneven to be listed; taken as even")
+        return replace(use, uneven=uneven if listings else None, listings=listings)
+
+    def _issued(self, run: CtaRun, members: Array) -> Array:
+        """How often CTAs together issue each instruction, float64 (instructions,).
+
+        Blocks are counted in each CTA; how often warps issue a block for each such count is taken from one CTA.
+
+        Args:
+            run: of that CTA; members: CTA numbers, int64 (CTAs,).
+        """
+        counted, blocks = self.counts[run.cta], self.tracer.subject.flow.blocks
+        with np.errstate(divide="ignore", invalid="ignore"):
+            issued = np.where(counted > 0, run.issued / counted, 0.0)
+            again = np.where(counted > 0, run.rejoined / counted, 0.0)
+        times = self.counts[members].sum(axis=0)
+        by_place: Array = np.repeat(times * issued, _block_sizes(self.tracer.subject))
+        by_place[[block.first for block in blocks]] += times * again
+        return by_place
 
 
-def _followed(subject: Subject, found: Slice, one: OneCta, ctas: list[int], doubts: Doubts) -> Iterator[OneCta]:
-    """CTAs that are followed, several at a time where each makes few accesses. Args: one: a CTA that has been."""
-    left = [cta for cta in ctas if cta != one.cta]
-    together = max(1, MOST_ACCESSES // 4 // (subject.called.warps * max(1, len(one.accesses))))
-    parts = (follow_ctas(subject, found, left[at : at + together], doubts) for at in range(0, len(left), together))
-    others = (other for part in parts for other in part)
-    return (one if cta == one.cta else next(others) for cta in ctas)
+def _block_sizes(subject: Subject) -> Array:
+    """Instructions of each block, int64 (blocks,)."""
+    return np.array([block.stop - block.first for block in subject.flow.blocks], dtype=np.int64)
 
 
-def _listed_places(
-    subject: Subject,
-    found: Slice,
-    one: OneCta,
-    phases: Phases,
-    seen: Mapping[int, Seen],
-    rank: int,
-    count: int,
-    trips: Mapping[int, Array],
-    room_bytes: float,
-    prologues: Mapping[Sort, Prologue],
-) -> frozenset[int]:
-    """Places of copies by TMA that go on unevenly: each CTA's are listed as they are."""
-    if not found.copying:
-        return frozenset()
-    lengths = {region: int(each[rank]) for region, each in trips.items()}
-    return uses_of(subject, one, phases, seen, rank, count, lengths, room_bytes, prologues).listed
+def _shape(run: CtaRun) -> tuple[tuple[int, bool], ...]:
+    """The nest of regions of a CTA."""
+    return tuple((region.parent, region.leaf) for region in run.paths.regions)
 
 
-def _shape(one: OneCta) -> tuple[tuple[int, bool], ...]:
-    return tuple((region.parent, region.leaf) for region in one.ways.regions)
-
-
-def _listed(use: Use, one: OneCta, trips: Mapping[int, Array], subject: Subject, notes: list[str]) -> Use:
-    """A use that goes on unevenly, with its lists; as if it went on evenly where there would be too many."""
-    if use.uneven is None:
-        return use
-    region = use.part[0]
-    while one.ways.regions[region].parent != OUTSIDE:
-        region = one.ways.regions[region].parent
-    done = np.minimum(trips[region] * prod(use.uneven.sizes[1:]), use.uneven.origins.shape[1])
-    uneven = use.uneven
-    if uneven.boxes is not None:
-        listings = listings_of_boxes(uneven.boxes, done, prod(uneven.sizes))
-    else:
-        listings = listings_of(uneven.origins, list(uneven.shapes), done, max(1, subject.called.num_stages))
-    if not listings:
-        name = subject.memory.storages[use.storage].name
-        notes.append(f"kernel {subject.called.name}: {use.kind}s of {name} are too uneven to be listed; taken as even")
-    return replace(use, uneven=uneven if listings else None, listings=listings)
-
-
-def _trips(subject: Subject, one: OneCta, counts: Array) -> dict[int, Array]:
-    """Region -> iterations of each stay, for all CTAs."""
-    found: dict[int, Array] = {}
+def _trips(subject: Subject, run: CtaRun, counts: Array) -> dict[int, Array]:
+    """Region -> trip count of each visit, in all CTAs, int64 (CTAs,). Args: counts: as in `classes_of`."""
+    trips: dict[int, Array] = {}
     totals: dict[int, Array] = {OUTSIDE: np.ones(len(counts), dtype=np.int64)}
-    for regions in one.ways.region_of:
+    for regions in run.paths.region_of:
         for loop, number in regions.items():
             totals.setdefault(number, counts[:, subject.flow.loops[loop].header])
-    for number, region in enumerate(one.ways.regions):
-        around = totals[region.parent]
-        found[number] = np.where(around > 0, -(-totals[number] // np.maximum(around, 1)), 0)
-    return found
+    for number, region in enumerate(run.paths.regions):
+        visits = totals[region.parent]
+        trips[number] = np.where(visits > 0, -(-totals[number] // np.maximum(visits, 1)), 0)
+    return trips

@@ -1,7 +1,7 @@
-"""Sets of bytes that accesses touch, as runs; and runs as rectangles.
+"""Footprints of accesses: the bytes that they touch as runs, and runs as rectangles.
 
-A run is what touches neighbouring sectors: its first byte, and its length [B]. Loads of a warp, and of several warps,
-share sectors that they touch together; each asynchronous copy past L1 fetches its own.
+A run is a range of bytes in neighbouring sectors: (first byte, length) [B]. Loads of one warp or of several fetch a
+common sector once; each asynchronous copy past L1 fetches its own.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ Runs = tuple[tuple[int, int], ...]
 
 
 class Rectangle(NamedTuple):
-    """Rows of one width at one pitch. Args: offset: of the first byte; pitch: 0 for one row; all in bytes but rows."""
+    """Rows of one width at one pitch. Args: offset: of the first byte; pitch: 0 for one row; all but rows in bytes."""
 
     offset: int
     rows: int
@@ -25,19 +25,19 @@ class Rectangle(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """Bytes that threads touch. Args: addresses: int64 (threads,), of those that take part; size: from each [B]."""
+    """Bytes that threads touch. Args: addresses: of active threads, int64 (threads,) [B]; size: bytes from each."""
 
     addresses: Array
     size: int
 
 
 def whole_sectors(size_bytes: int) -> int:
-    """What a row of so many bytes moves [B]."""
+    """Bytes of the sectors that a row of so many bytes fills."""
     return -(-size_bytes // SECTOR_BYTES) * SECTOR_BYTES
 
 
 def sectors_of(touched: Touched) -> Array:
-    """Numbers of the sectors that are touched, each once, in order."""
+    """Numbers of the sectors that are touched, each once, rising, int64."""
     offsets = range(0, touched.size, SECTOR_BYTES)
     first = [(touched.addresses + offset) // SECTOR_BYTES for offset in offsets]
     return np.unique(np.concatenate([*first, (touched.addresses + touched.size - 1) // SECTOR_BYTES]))
@@ -47,17 +47,18 @@ def runs_of(parts: Sequence[Touched], sectors: Array | None = None) -> Runs:
     """What several accesses touch together, as runs of neighbouring sectors.
 
     Args:
-        sectors: those that count, where not all do.
+        sectors: numbers of those that count, rising; None: all that are touched.
     """
     if not parts:
         return ()
     begins = np.concatenate([part.addresses for part in parts])
     ends = np.concatenate([part.addresses + part.size for part in parts])
-    every = np.unique(np.concatenate([sectors_of(part) for part in parts])) if sectors is None else sectors
-    if not len(every):
+    if sectors is None:
+        sectors = np.unique(np.concatenate([sectors_of(part) for part in parts]))
+    if not len(sectors):
         return ()
-    breaks = np.flatnonzero(np.diff(every) != 1)
-    firsts, lasts = every[np.r_[0, breaks + 1]], every[np.r_[breaks, len(every) - 1]]
+    breaks = np.flatnonzero(np.diff(sectors) != 1)
+    firsts, lasts = sectors[np.r_[0, breaks + 1]], sectors[np.r_[breaks, len(sectors) - 1]]
     # The first and the last byte of each run, which may begin and end within a sector.
     order_begins, order_ends = np.sort(begins), np.sort(ends)
     low = np.maximum(
@@ -72,9 +73,8 @@ def runs_of(parts: Sequence[Touched], sectors: Array | None = None) -> Runs:
 
 
 def layers_of(parts: Sequence[Touched]) -> list[Runs]:
-    """What copies fetch that share nothing: all of it once, what several fetch a second time, and so on."""
-    each = [sectors_of(part) for part in parts]
-    numbers, counts = np.unique(np.concatenate(each), return_counts=True)
+    """Runs that copies fetch which share nothing: all sectors once, those of two copies a second time, and so on."""
+    numbers, counts = np.unique(np.concatenate([sectors_of(part) for part in parts]), return_counts=True)
     return [
         runs_of(parts) if layer == 0 else runs_of(_whole(numbers[counts > layer])) for layer in range(int(counts.max()))
     ]
@@ -85,27 +85,27 @@ def _whole(sectors: Array) -> list[Touched]:
 
 
 def moved(runs: Runs, by: int) -> Runs:
-    """The same runs, so many bytes further."""
+    """Runs shifted by an offset. Args: by: [B]."""
     return tuple((start + by, length) for start, length in runs)
 
 
 def rectangles_of(runs: Runs) -> list[Rectangle]:
-    """Runs of one length at one pitch, as few rectangles as come of taking them in order."""
-    found: list[Rectangle] = []
+    """Runs as rectangles: neighbours of one length at one pitch are rows of one."""
+    rectangles: list[Rectangle] = []
     at = 0
     while at < len(runs):
         start, length = runs[at]
         stop, pitch = at + 1, 0
         while stop < len(runs) and runs[stop][1] == length:
-            apart = runs[stop][0] - runs[stop - 1][0]
-            if pitch not in (0, apart):
+            distance = runs[stop][0] - runs[stop - 1][0]
+            if pitch not in (0, distance):
                 break
-            pitch, stop = apart, stop + 1
-        found.append(Rectangle(start, stop - at, pitch if stop - at > 1 else 0, length))
+            pitch, stop = distance, stop + 1
+        rectangles.append(Rectangle(start, stop - at, pitch if stop - at > 1 else 0, length))
         at = stop
-    return found
+    return rectangles
 
 
 def total_bytes(runs: Iterable[tuple[int, int]]) -> int:
-    """Bytes of all runs in whole sectors [B]."""
+    """Bytes of the sectors of all runs [B]."""
     return sum((-(-(start + length) // SECTOR_BYTES) - start // SECTOR_BYTES) * SECTOR_BYTES for start, length in runs)

@@ -1,8 +1,7 @@
-"""What a CTA finds in L1 because it touched it a moment ago, by the lines that it moved through L1 since then.
+"""Hits in L1: sectors that a CTA has touched before, if few lines have gone through L1 since then.
 
-A line takes its room whole, however few of its sectors are there (docs/lab/l1_room.cu).
-
-What it finds there never leaves the SM, so it is no load of the program. CTAs that share an SM move as much each.
+A line takes 128 B of L1, however few of its sectors are there (docs/lab/l1_room.cu). What hits is no load of the
+program, which describes traffic beyond the SM. Each of the CTAs that share an SM is taken to move as much.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from ..values import Array
 from .footprints import Touched, sectors_of
 
 REACH = 0.5
-"""Share of L1 within which what was touched is still there: from there on the curve of hits falls."""
+"""Share of its room in L1 that a CTA may move before a line is gone: beyond this the measured hit rate falls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,41 +22,43 @@ class Passing:
     """An access that goes through L1.
 
     Args:
-        touched: bytes; iteration: in which it is made; load: or a store;
-        course: equal for accesses that lie equally far from each other in all CTAs of the class.
+        touched: its bytes; iteration: equal for accesses that are issued together; load: or a store;
+        pattern: equal for accesses whose bases are at the same distances between all CTAs of the class.
     """
 
     touched: Touched
     iteration: object
     load: bool
-    course: int = 0
+    pattern: int = 0
 
 
 def missed(passing: Sequence[Passing], room_bytes: float) -> list[Array]:
-    """Sectors that each access has to fetch (or stores), in order. Args: room_bytes: of L1 for each CTA of an SM."""
-    sectors = [sectors_of(one.touched) for one in passing]
-    if not sectors:
+    """Numbers of the sectors that each access misses in L1, or stores. Args: room_bytes: of L1, as in `CtaClass`."""
+    sectors_by_access = [sectors_of(access.touched) for access in passing]
+    if not sectors_by_access:
         return []
-    _, numbers = np.unique(np.concatenate(sectors), return_inverse=True)
-    _, lines = np.unique(np.concatenate(sectors) // (LINE_BYTES // SECTOR_BYTES), return_inverse=True)
-    last = np.full(int(numbers.max()) + 1, -np.inf)
-    line_last = np.full(int(lines.max()) + 1, -np.inf)
-    by = np.full(len(last), -1, dtype=np.int64)
-    course = np.full(len(last), -1, dtype=np.int64)
+    _, numbers = np.unique(np.concatenate(sectors_by_access), return_inverse=True)
+    _, lines = np.unique(np.concatenate(sectors_by_access) // (LINE_BYTES // SECTOR_BYTES), return_inverse=True)
+    touched_at = np.full(int(numbers.max()) + 1, -np.inf)
+    line_touched_at = np.full(int(lines.max()) + 1, -np.inf)
+    fetched_in = np.full(len(touched_at), -1, dtype=np.int64)
+    pattern = np.full(len(touched_at), -1, dtype=np.int64)
     iterations: dict[object, int] = {}
-    moved, at, found = 0.0, 0, []
-    for one, own in zip(passing, sectors, strict=True):
-        index, line = numbers[at : at + len(own)], np.unique(lines[at : at + len(own)])
-        at += len(own)
-        near = moved - last[index] <= REACH * room_bytes
-        # Loads of one iteration go out together, and are joined as such.
-        iteration = iterations.setdefault(one.iteration, len(iterations))
-        hit = near & (by[index] != iteration) if one.load and room_bytes > 0 else np.zeros(len(own), dtype=np.bool_)
-        # Where two accesses meet in this CTA alone (an element that a label picks, say), others find nothing.
-        hit = hit & (course[index] == one.course)
-        found.append(own[~hit])
-        moved += LINE_BYTES * float((moved - line_last[line] > REACH * room_bytes).sum())
-        line_last[line] = moved
-        # What was hit is still there for the next load of the iteration, which need not wait for a fill of its own.
-        last[index], by[index], course[index] = moved, np.where(hit, by[index], iteration), one.course
-    return found
+    moved_bytes, at, misses = 0.0, 0, []
+    for access, sectors in zip(passing, sectors_by_access, strict=True):
+        index, line = numbers[at : at + len(sectors)], np.unique(lines[at : at + len(sectors)])
+        at += len(sectors)
+        near = moved_bytes - touched_at[index] <= REACH * room_bytes
+        # Loads of one iteration are issued together: their common sectors are fetched once, and are no hits.
+        iteration = iterations.setdefault(access.iteration, len(iterations))
+        may_hit = access.load and room_bytes > 0
+        hit = near & (fetched_in[index] != iteration) if may_hit else np.zeros(len(sectors), dtype=np.bool_)
+        # Where two accesses overlap in this CTA alone (an element that a label picks, say), other CTAs miss.
+        hit = hit & (pattern[index] == access.pattern)
+        misses.append(sectors[~hit])
+        moved_bytes += LINE_BYTES * float((moved_bytes - line_touched_at[line] > REACH * room_bytes).sum())
+        line_touched_at[line] = moved_bytes
+        # What hits stays a hit for the next load of the iteration, too.
+        touched_at[index], pattern[index] = moved_bytes, access.pattern
+        fetched_in[index] = np.where(hit, fetched_in[index], iteration)
+    return misses

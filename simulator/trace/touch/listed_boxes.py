@@ -1,6 +1,7 @@
-"""Boxes that CTAs copy by TMA in iterations that go on unevenly: where each lies in each CTA, and how it is clipped.
+"""Boxes of TMA copies whose coordinates are no affine function of the iteration: listed, clipped, for each CTA.
 
-One CTA tells which boxes an iteration copies, and how they lie from the first; all CTAs tell where the first lies.
+The representative gives the boxes of each iteration, and their distances from the first; bases give the first in each
+CTA.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,21 +9,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cta.bases import Seen
+from ..cta.bases import Bases
 from ..values import Array
 from .footprints import Rectangle, whole_sectors
 from .listing import MOST_PIECES, Listing
-from .sorted_accesses import Made
+from .use_keys import IterationAccess, Iterations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedBoxes:
-    """Rectangles, some of them empty.
+    """Clipped boxes as rectangles, some of them empty.
 
     Args:
-        iteration: number of each among the iterations of all loops around, int64 (rectangles,);
-        starts: where each begins in each CTA, int64 (rectangles, CTAs) [B]; rows, width: of it, as starts [width: B];
-        pitch: from row to row [B]; box_rows: of a whole box.
+        iteration: flat index of the iteration of each, int64 (rectangles,);
+        starts: first byte, int64 (rectangles, CTAs) [B]; rows, width: of the rectangle [width: B], as starts;
+        pitch: from row to row [B]; box_rows: rows of a whole box.
     """
 
     iteration: Array
@@ -33,17 +34,20 @@ class ListedBoxes:
     box_rows: int
 
 
-def boxes_of(
-    iterations: Mapping[tuple[int, ...], Sequence[Made]], sizes: Sequence[int], seen: Mapping[int, Seen], rank: int
-) -> ListedBoxes:
-    """All boxes of a use. Args: sizes: iterations of each loop around; the rest as in `uses.uses_of`."""
+def boxes_of(iterations: Iterations, sizes: Sequence[int], bases: Mapping[int, Bases], rank: int) -> ListedBoxes:
+    """All boxes of a use.
+
+    Args:
+        iterations: copies of the representative; sizes: iterations of each loop around, outermost first;
+        bases: place -> where it begins in all CTAs; rank: of the representative among these.
+    """
     numbers: list[int] = []
     parts: list[tuple[Array, Array, Array]] = []
     pitch, box_rows = 0, 1
     for at in np.ndindex(*sizes):
         for copy in iterations.get(at, ()):
             assert copy.box is not None
-            rectangles = list(_rectangles(copy, seen[copy.place], rank))
+            rectangles = list(_rectangles(copy, bases[copy.place], rank))
             numbers += [int(np.ravel_multi_index(at, tuple(sizes)))] * len(rectangles)
             parts += rectangles
             if len(copy.box.place) > 1:
@@ -53,49 +57,49 @@ def boxes_of(
     return ListedBoxes(iteration=iteration, starts=starts, rows=rows, width=width, pitch=pitch, box_rows=box_rows)
 
 
-def _rectangles(copy: Made, seen: Seen, rank: int) -> list[tuple[Array, Array, Array]]:
-    """Starts, rows and widths in all CTAs of the planes of a box, one for each place along the outer axes."""
+def _rectangles(copy: IterationAccess, bases: Bases, rank: int) -> list[tuple[Array, Array, Array]]:
+    """Starts, rows and widths, int64 (CTAs,) each, of the planes of a box: one for each index along axes 2 and up."""
     assert copy.box is not None
     descriptor, axes = copy.box.descriptor, len(copy.box.place)
-    trips = copy.position.trips if copy.position.trips in seen.numbers else min(seen.numbers)
-    corners, sizes = seen.numbers[trips][:, :axes], seen.numbers[trips][:, axes:]
-    apart = np.array(copy.box.place, dtype=np.int64) - corners[rank]
-    corners = corners + apart
-    strides, box = (np.array(each, dtype=np.int64) for each in (descriptor.strides, descriptor.box))
+    iteration = copy.position.iteration if copy.position.iteration in bases.numbers else min(bases.numbers)
+    corners, sizes = bases.numbers[iteration][:, :axes], bases.numbers[iteration][:, axes:]
+    distance = np.array(copy.box.place, dtype=np.int64) - corners[rank]
+    corners = corners + distance
+    strides, box = (np.array(numbers, dtype=np.int64) for numbers in (descriptor.strides, descriptor.box))
     first = np.clip(-corners, 0, box)
     count = np.clip(sizes - corners, first, box) - first
-    origin = seen.addresses[trips] + apart @ strides + first[:, :2] @ strides[:2]
+    origin = bases.addresses[iteration] + distance @ strides + first[:, :2] @ strides[:2]
     rows = count[:, 1] if axes > 1 else np.ones_like(origin)
-    found = []
+    planes = []
     for outer in np.ndindex(*descriptor.box[2:]):
         steps = np.array(outer, dtype=np.int64)
         inside = ((steps >= first[:, 2:]) & (steps < (first + count)[:, 2:])).all(axis=1)
-        found.append(
+        planes.append(
             (origin + int(steps @ strides[2:]), rows * inside, count[:, 0] * inside * descriptor.element_bytes)
         )
-    return found
+    return planes
 
 
 def listings_of_boxes(boxes: ListedBoxes, done: Array, most: int) -> tuple[Listing, ...]:
-    """Lists of the boxes, one for each size of a rectangle; none where there would be too many pieces.
+    """Listings of the boxes, one for each size of a rectangle; empty where there would be too many pieces.
 
     Args:
-        done: iterations of each CTA, int64 (CTAs,); most: iterations of the longest.
+        done: iterations of each CTA, int64 (CTAs,); most: lists of each CTA, one for each iteration.
     """
     ctas = len(done)
-    made = (boxes.rows > 0) & (boxes.width > 0) & (boxes.iteration[:, None] < done)
-    if made.sum() > MOST_PIECES:
+    copied = (boxes.rows > 0) & (boxes.width > 0) & (boxes.iteration[:, None] < done)
+    if copied.sum() > MOST_PIECES:
         return ()
     place = np.arange(ctas) * most + boxes.iteration[:, None]
     at = np.arange(ctas, dtype=np.int64) * most
-    found = []
-    for rows, width in np.unique(np.stack([boxes.rows[made], boxes.width[made]], axis=1), axis=0).tolist():
-        chosen = made & (boxes.rows == rows) & (boxes.width == width)
+    listings = []
+    for rows, width in np.unique(np.stack([boxes.rows[copied], boxes.width[copied]], axis=1), axis=0).tolist():
+        chosen = copied & (boxes.rows == rows) & (boxes.width == width)
         lists, starts = place[chosen], boxes.starts[chosen]
         order = np.argsort(lists, kind="stable")
         counts = np.bincount(lists, minlength=ctas * most)
         firsts = np.concatenate(([0], np.cumsum(counts)[:-1]))
-        found.append(
+        listings.append(
             Listing(
                 starts=starts[order],
                 piece=Rectangle(0, rows, boxes.pitch if rows > 1 else 0, width),
@@ -105,4 +109,4 @@ def listings_of_boxes(boxes: ListedBoxes, done: Array, most: int) -> tuple[Listi
                 zero_bytes=(boxes.box_rows - rows) * whole_sectors(width),
             )
         )
-    return tuple(found)
+    return tuple(listings)

@@ -1,7 +1,7 @@
-"""Pieces of a use that no affine function gives, iteration by iteration: pages, gathered rows, what L1 has half of.
+"""Listings: addresses that are no affine function of the iteration, listed for each: pages, gathered rows, L1 misses.
 
-The pieces are sectors, or whole multiples of them: the longest length that all runs are made of. A CTA of fewer
-iterations than the one that was followed does in its last ones what that one does in its own.
+What is listed are pieces of one size: rectangles, or the longest multiple of a sector that all runs are made of. A CTA
+of fewer iterations than the representative does in its last ones what the representative does in its own.
 """
 
 from dataclasses import dataclass
@@ -14,19 +14,20 @@ from ..values import Array
 from .footprints import Rectangle, Runs, rectangles_of
 
 MOST_PIECES = 1 << 22
-"""Pieces of a use that are listed at most."""
+"""Pieces of a use that may be listed."""
 MOST_RECTANGLES = 16
-"""Rectangles, those of different iterations together, that are listed as such; more are listed sector by sector."""
+"""Different rectangles of a use that may be listed as such; of more, pieces of their rows are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Lists of pieces.
+    """Lists of pieces of one size, one list for each iteration of each CTA.
 
     Args:
-        starts: int64 (pieces,), where each begins [B]; piece: its extent, at 0;
-        spans: int64 (lists, 2): first piece and number of pieces of a list; a list for each iteration of each CTA;
-        at, until: int64 (CTAs,), lists of each CTA; zero_bytes: that come with each by TMA as zeros.
+        starts: int64 (pieces,), first byte of each [B]; piece: its extent, at offset 0;
+        spans: int64 (lists, 2), first piece and number of pieces of each list;
+        at, until: int64 (CTAs,), first list of each CTA, and one past its last;
+        zero_bytes: that TMA adds to each piece as zeros.
     """
 
     starts: Array
@@ -38,15 +39,15 @@ class Listing:
 
 
 def listings_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> tuple[Listing, ...]:
-    """Lists of what each CTA touches in each iteration: rectangles, or else sectors.
+    """Listings of what each CTA touches in each iteration.
 
     Args:
-        origins: int64 (CTAs, iterations), where the followed CTA's runs of an iteration lie in each [B];
-        shapes: of each iteration of the followed CTA, relative to its origin; done: iterations of each CTA;
-        tail: iterations at the end that are told from the end.
+        origins: int64 (CTAs, iterations), what the runs of an iteration are relative to [B];
+        shapes: runs of each iteration of the representative; done: iterations of each CTA, int64 (CTAs,);
+        tail: iterations at the end that are counted from the end.
 
     Returns:
-        Lists that are gone through together; none where there would be too many pieces.
+        Listings that are read together, list by list; empty where there would be too many pieces.
     """
     ctas, most = origins.shape
     kinds = list(dict.fromkeys(shapes))
@@ -54,24 +55,26 @@ def listings_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> t
     column = np.broadcast_to(np.arange(most), (ctas, most))
     from_end = most - (done[:, None] - column)
     kind = numbers[np.where(from_end >= most - tail, from_end, column).clip(0, most - 1)]
-    made = column < done[:, None]
+    runs_it = column < done[:, None]
     at = np.arange(ctas, dtype=np.int64) * most
-    rectangles = [(number, own) for number, runs in enumerate(kinds) for own in rectangles_of(runs)]
-    if len(rectangles) <= MOST_RECTANGLES and made.sum() <= MOST_PIECES:
-        return tuple(_of_rectangle(own, origins, made & (kind == number), at, done) for number, own in rectangles)
-    # Iterations that touch the same lie in sectors alike.
-    alike = np.where(made, kind * SECTOR_BYTES + origins % SECTOR_BYTES, -1)
-    offsets_of, width = _offsets_of(kinds, np.flatnonzero(np.bincount(alike.reshape(-1) + 1)[1:]).tolist())
+    rectangles = [(number, rectangle) for number, runs in enumerate(kinds) for rectangle in rectangles_of(runs)]
+    if len(rectangles) <= MOST_RECTANGLES and runs_it.sum() <= MOST_PIECES:
+        return tuple(
+            _of_rectangle(rectangle, origins, runs_it & (kind == number), at, done) for number, rectangle in rectangles
+        )
+    # Runs of one shape, at one offset within a sector, touch the same sectors from their origin.
+    key_of = np.where(runs_it, kind * SECTOR_BYTES + origins % SECTOR_BYTES, -1)
+    offsets_of, width = _offsets_of(kinds, np.flatnonzero(np.bincount(key_of.reshape(-1) + 1)[1:]).tolist())
     sizes = np.zeros(len(kinds) * SECTOR_BYTES + 1, dtype=np.int64)
     for key, offsets in offsets_of.items():
         sizes[key] = len(offsets)
-    counts = sizes[alike]
+    counts = sizes[key_of]
     if counts.sum() > MOST_PIECES:
         return ()
     firsts = np.concatenate(([0], np.cumsum(counts.reshape(-1))[:-1])).reshape(ctas, most)
     starts = np.zeros(int(counts.sum()), dtype=np.int64)
     for key, offsets in offsets_of.items():
-        where = alike == key
+        where = key_of == key
         places = firsts[where][:, None] + np.arange(len(offsets))
         starts[places] = origins[where][:, None] + offsets
     spans = np.stack([firsts.reshape(-1), counts.reshape(-1)], axis=1)
@@ -79,10 +82,10 @@ def listings_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> t
 
 
 def _offsets_of(kinds: list[Runs], keys: list[int]) -> tuple[dict[int, Array], int]:
-    """Pieces of equal length that runs are cut into, relative to their origin, and that length [B].
+    """Runs cut into pieces of one length: key -> offsets of the pieces from the origin, int64; the length [B].
 
     Args:
-        keys: number of the runs, times bytes of a sector, plus where in a sector their origin lies.
+        kinds: shapes; keys: index of a shape x bytes of a sector + offset of the origin in its sector.
     """
     cut: dict[int, tuple[Array, Array]] = {}
     width = 0
@@ -101,7 +104,7 @@ def _offsets_of(kinds: list[Runs], keys: list[int]) -> tuple[dict[int, Array], i
 
 
 def _of_rectangle(rectangle: Rectangle, origins: Array, where: Array, at: Array, done: Array) -> Listing:
-    """Lists of one piece each, or of none. Args: where: bool, as origins: iterations of CTAs that touch it."""
+    """Lists of one piece or none. Args: where: which iterations of which CTAs touch it, bool (CTAs, iterations)."""
     counts = where.reshape(-1).astype(np.int64)
     return Listing(
         starts=origins.reshape(-1)[counts > 0] + rectangle.offset,

@@ -1,4 +1,4 @@
-"""Rows of tables that are equal, numbered in the order of their values: `numpy.unique` of rows, but not by sorting."""
+"""Equal rows of tables get equal numbers, in the order of values: `numpy.unique` of rows, mostly without a sort."""
 
 from collections.abc import Iterable
 
@@ -7,13 +7,13 @@ import numpy as np
 from ..values import Array
 
 MOST_NUMBERS = 1 << 62
-"""Numbers that a row can be told by while columns are added to it: what an int64 holds."""
+"""Numbers that rows may have while columns are added: an int64 holds them."""
 FEW_NUMBERS = 1 << 20
-"""Numbers that are counted, and not sorted, to find which of them there are."""
+"""Range of numbers up to which they are counted instead of sorted."""
 
 
 def number_rows(columns: Iterable[Array], count: int) -> Array:
-    """Numbers from 0 on that are equal for equal rows, and greater for greater ones; the first column counts most.
+    """Number of each row, from 0 on: equal for equal rows, greater for greater ones, by the first column first.
 
     Args:
         columns: int64, uint8 or bool (rows,) each; count: of rows.
@@ -37,7 +37,7 @@ def number_rows(columns: Iterable[Array], count: int) -> Array:
 
 
 def _dense(numbers: Array, most: int) -> tuple[Array, int]:
-    """The same order in numbers without gaps, and how many there are. Args: most: numbers are less than this."""
+    """Numbers in the same order without gaps, and how many there are. Args: most: numbers are less than this."""
     if most > FEW_NUMBERS:
         return _sorted(numbers)
     ranks = np.cumsum(np.bincount(numbers, minlength=most) > 0) - 1
@@ -45,6 +45,6 @@ def _dense(numbers: Array, most: int) -> tuple[Array, int]:
 
 
 def _sorted(numbers: Array) -> tuple[Array, int]:
-    """The same of any numbers."""
+    """The same by sorting, of any numbers."""
     values, dense = np.unique(numbers, return_inverse=True)
     return dense.reshape(-1), len(values)

@@ -7,12 +7,13 @@ import pytest
 from support.listings import listing, words
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.sass.flow import flow_of
+from tilesight.simulator.trace.cta.cta_run import follow_cta
 from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.every_thread import signatures
 from tilesight.simulator.trace.cta.given import Called, Subject
+from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
-from tilesight.simulator.trace.cta.one_cta import follow_cta
-from tilesight.simulator.trace.cta.sites import find_slice
+from tilesight.simulator.trace.cta.sites import Tracer, find_slice
 from tilesight.simulator.trace.cta.stand_ins import stand_ins
 from tilesight.simulator.trace.memory import Memory, Storage
 
@@ -45,20 +46,20 @@ def subject_of(*code: str) -> Subject:
 def followed(*code: str) -> tuple[int, np.ndarray, np.ndarray]:
     """How many CTAs stand for all of them; signatures of the one load by these, and of all CTAs."""
     subject = subject_of(*code)
-    doubts, found = Doubts(subject), find_slice(subject)
-    cta, every = follow_cta(subject, found, 0, doubts), np.arange(prod(GRID))
-    first, which = stand_ins(subject, found, cta, every, {}, doubts)
-    (few,) = signatures(subject, found, cta, every[first], {}, doubts).values()
-    (all_of_them,) = signatures(subject, found, cta, every, {}, doubts).values()
-    return len(first), few[which], all_of_them
+    tracer = Tracer(subject, find_slice(subject), Doubts(subject))
+    group = CtaGroup(follow_cta(tracer, 0), np.arange(prod(GRID)), {})
+    first, which = stand_ins(tracer, group)
+    (of_stand_ins,) = signatures(tracer, group.subset(first)).values()
+    (of_all,) = signatures(tracer, group).values()
+    return len(first), of_stand_ins[which], of_all
 
 
 def test_rows_alone_tell_nothing_apart() -> None:
     """512 CTAs would be followed thread by thread; those of one column do the same at other addresses."""
-    count, told, every = followed(*COLUMN, MASK, *ADDRESS, LOAD)
+    count, by_stand_ins, by_all = followed(*COLUMN, MASK, *ADDRESS, LOAD)
     assert count == GRID[0]
-    assert told.tolist() == every.tolist()
-    assert len(np.unique(every)) == 2, "those of whole columns, and the last"
+    assert by_stand_ins.tolist() == by_all.tolist()
+    assert len(np.unique(by_all)) == 2, "those of whole columns, and the last"
 
 
 @pytest.mark.parametrize(
@@ -76,15 +77,15 @@ def test_rows_alone_tell_nothing_apart() -> None:
 )
 def test_what_is_no_sum_tells_ctas_apart(between: str, count: int) -> None:
     """A CTA whose threads lie otherwise would be taken for one that they do not."""
-    number, told, every = followed(*COLUMN, MASK, ADDRESS[0], between, ADDRESS[1], LOAD)
+    number, by_stand_ins, by_all = followed(*COLUMN, MASK, ADDRESS[0], between, ADDRESS[1], LOAD)
     assert number == count
-    assert told.tolist() == every.tolist()
+    assert by_stand_ins.tolist() == by_all.tolist()
 
 
 def test_guards_tell_ctas_apart() -> None:
     """CTAs of which no thread loads would be taken for those of which all do."""
     rows = "ISETP.LT.AND P0, PT, R2, 0x4, PT"
-    count, told, every = followed(*COLUMN, rows, *ADDRESS, LOAD)
+    count, by_stand_ins, by_all = followed(*COLUMN, rows, *ADDRESS, LOAD)
     assert count == 2
-    assert told.tolist() == every.tolist()
-    assert len(np.unique(every)) == 2
+    assert by_stand_ins.tolist() == by_all.tolist()
+    assert len(np.unique(by_all)) == 2

@@ -1,0 +1,75 @@
+"""How often each CTA of a launch executes each basic block: many CTAs at a time, by four probe threads of each.
+
+Probe threads are the first and the last lane of the first and of the last warp: where code branches at the edges of a
+tile, these do. Where branches depend on what threads exchange, all threads are followed.
+"""
+
+import numpy as np
+
+from ...limits import WARP_THREADS
+from ..compute.lanes import LanesDiffer
+from ..deciding import BARRIERS
+from ..executions import run_through, special_registers
+from ..jumps import prepare
+from ..operands import Threads
+from ..values import Array, Value
+from .doubts import Doubts
+from .given import Subject
+from .sites import Slice, access_steps, find_deciding_slice
+
+CTAS_AT_ONCE = 1 << 15
+"""CTAs that are followed at a time, to bound memory."""
+THREADS_AT_ONCE = 1 << 18
+"""Threads where all of each CTA are followed: their state stays in the caches of the host's processor."""
+PROBES = 4
+"""Probe threads of a CTA."""
+
+
+def count_blocks(subject: Subject, doubts: Doubts) -> Array:
+    """Executions of each basic block, in the warp of a CTA that executes it most often.
+
+    Returns:
+        int64 (CTAs, blocks).
+
+    Raises:
+        Refused: a branch depends on what is not known.
+        ValueError: the code does not end; one line.
+    """
+    code_slice = find_deciding_slice(subject)
+    if code_slice.all_threads:
+        return _count(subject, code_slice, doubts, all_threads=True)
+    try:
+        return _count(subject, code_slice, doubts, all_threads=False)
+    except LanesDiffer:
+        return _count(subject, code_slice, doubts, all_threads=True)
+
+
+def _count(subject: Subject, code_slice: Slice, doubts: Doubts, all_threads: bool) -> Array:
+    """The same. Args: all_threads: or the probe threads alone, which wait at no barrier."""
+    called, flow, places = subject.called, subject.flow, code_slice.places
+    if not all_threads:
+        places = tuple(tuple(p for p in block if flow.instructions[p].family not in BARRIERS) for block in places)
+    code = prepare(flow, places, access_steps(subject, code_slice, doubts, lambda *_: None), doubts.settle)
+    width = called.warps if all_threads else PROBES
+    step = max(1, THREADS_AT_ONCE // (called.warps * WARP_THREADS)) if all_threads else CTAS_AT_ONCE
+    parts = []
+    for begin in range(0, called.ctas, step):
+        ctas = np.arange(begin, min(begin + step, called.ctas))
+        special = (special_registers if all_threads else probe_registers)(called.grid, ctas, called.warps)
+        threads = Threads(constants=subject.constants, special=special, whole=all_threads)
+        counts, _ = run_through(flow, code, threads, len(ctas), width)
+        parts.append(counts.max(axis=1))
+    return np.concatenate(parts)
+
+
+def probe_registers(grid: tuple[int, int, int], ctas: Array, warps: int) -> dict[str, Value]:
+    """Special registers of the probe threads: the first and last lane of the first and last warp of each CTA.
+
+    Each is taken for a warp of one lane: arrays of (CTAs, 4, 1).
+    """
+    special = special_registers(grid, ctas, warps)
+    lanes = np.array([0, WARP_THREADS - 1, 0, WARP_THREADS - 1], dtype=np.int64).reshape(1, PROBES, 1)
+    warp = np.array([0, 0, warps - 1, warps - 1], dtype=np.int64).reshape(1, PROBES, 1)
+    special["SR_LANEID"] = lanes, True
+    special["SR_TID.X"] = lanes + WARP_THREADS * warp, True
+    return special

@@ -1,0 +1,263 @@
+"""What one CTA does, by all of its threads: the blocks that it runs, and every access, with addresses and iteration."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...limits import WARP_THREADS
+from ..accesses import COPY
+from ..executions import Order, run_through, special_registers
+from ..jumps import prepare
+from ..operands import Step, Threads
+from ..paths import ControlPath, CtaPaths, LoopVisit, find_paths
+from ..tma.boxes import BOX_LOAD, Boxes
+from ..tma.descriptor import Descriptor
+from ..values import Array
+from .given import Refused, Subject
+from .kinds import width_of
+from .sites import Tracer, access_steps
+
+MOST_ACCESSES = 1 << 20
+"""Accesses of warps that one CTA may make, each with the addresses of its lanes."""
+Iteration = tuple[int, ...]
+"""Iteration vector: number of an iteration of each loop around, from 0, the outermost loop first."""
+
+
+class Box(NamedTuple):
+    """A box of a tensor. Args: place: corner [elements], innermost axis first; descriptor: of its tensor."""
+
+    place: tuple[int, ...]
+    descriptor: Descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class CtaAccess:
+    """One execution of an access by the warps of a CTA.
+
+    Args:
+        visit: index of the execution of its block among all of the CTA; place: of the instruction in the code;
+        addresses: int64 (warps, lanes) [B]; active: which of them take part, bool;
+            of a copy by TMA both are (1, rows of the box inside the tensor);
+        size_bytes: moved at each address [B];
+        anchor: address of the first thread, or of the corner of a box [B], whose changes are the access's strides;
+        box: copied by TMA.
+    """
+
+    visit: int
+    place: int
+    addresses: Array
+    active: Array
+    size_bytes: int
+    anchor: int
+    box: Box | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CtaCopy:
+    """One execution of a copy to shared memory, even where all threads are masked.
+
+    Args:
+        visit, place: as of `CtaAccess`; storage: number of the storage at the first thread's address.
+    """
+
+    visit: int
+    place: int
+    storage: int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where in the loop nest an execution of a block is.
+
+    Args:
+        region: innermost region around it, -1 outside of all; piece: regions inside this one that begin before it;
+        iteration: of the regions around it.
+    """
+
+    region: int
+    piece: int
+    iteration: Iteration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtaRun:
+    """What a CTA did.
+
+    Args:
+        cta: its number in the grid; blocks: per warp those that it ran, in order; paths: the same as loops;
+        accesses: in order; copies: those to shared memory, masked ones too; positions: by index of the visit;
+        issued: int64 (blocks,), how often warps of the CTA issued each;
+        rejoined: int64 (blocks,), how often the BSYNC at its begin was issued once more, as the warp had diverged.
+    """
+
+    cta: int
+    blocks: tuple[tuple[int, ...], ...]
+    paths: CtaPaths
+    accesses: tuple[CtaAccess, ...]
+    copies: tuple[CtaCopy, ...]
+    positions: tuple[Position, ...]
+    issued: Array
+    rejoined: Array
+
+
+def follow_cta(tracer: Tracer, cta: int) -> CtaRun:
+    """Follow all threads of a CTA through the code. Raises: as `follow_ctas`."""
+    return follow_ctas(tracer, [cta])[0]
+
+
+def follow_ctas(tracer: Tracer, ctas: Sequence[int]) -> list[CtaRun]:
+    """Follow all threads of some CTAs through the code, each as if it were alone. Args: ctas: numbers in the grid.
+
+    Raises:
+        Refused: an address or a branch depends on what is not known.
+        ValueError: loops of specialised warps do not run side by side; one line.
+    """
+    subject, code_slice, doubts = tracer.subject, tracer.code_slice, tracer.doubts
+    if code_slice.copying and len(ctas) > 1:  # the state holds the TMA descriptors of one CTA
+        return [follow_cta(tracer, cta) for cta in ctas]
+    warps = subject.called.warps
+    recorder = _Recorder(subject, ctas)
+    steps = access_steps(subject, code_slice, doubts, recorder.record)
+    watched = {place: recorder.watched(step) for place, step in steps.items()}
+    code = prepare(subject.flow, code_slice.places, watched, doubts.settle)
+    special = special_registers(subject.called.grid, np.array(ctas), warps)
+    threads = Threads(constants=subject.constants, special=special)
+    counts, rejoins = run_through(subject.flow, code, threads, len(ctas), warps, recorder.order)
+    return [recorder.run_of(number, counts[number], rejoins[number]) for number in range(len(ctas))]
+
+
+class _Recorder:
+    """Records what each of some CTAs does. `order`: blocks in the order of execution, each with the warps there."""
+
+    def __init__(self, subject: Subject, ctas: Sequence[int]) -> None:
+        self.order: Order = []
+        self._subject, self._ctas = subject, ctas
+        self._accesses: list[list[CtaAccess]] = [[] for _ in ctas]
+        self._copies: list[list[CtaCopy]] = [[] for _ in ctas]
+        self._mask: Array = np.ones((1, 1, 1), dtype=np.bool_)
+        self._visits, self._counted = np.zeros(len(ctas), dtype=np.int64), 0
+
+    def watched(self, step: Step) -> Step:
+        """A step that first keeps the mask of the threads that execute it."""
+
+        def run(threads: Threads, mask: Array) -> None:
+            self._mask = mask
+            step(threads, mask)
+
+        return run
+
+    def record(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
+        """Record an access: as `sites.Record`."""
+        shape = (len(self._ctas), self._subject.called.warps, WARP_THREADS)
+        for _, present in self.order[self._counted :]:
+            self._visits += present.any(axis=(1, 2))
+        self._counted = len(self.order)
+        ctas = np.broadcast_to(self._mask.any(axis=(1, 2)), shape[:1])
+        for number in np.flatnonzero(ctas).tolist():
+            self._check(number)
+            visit = int(self._visits[number]) - 1
+            if boxes is not None:
+                self._record_boxes(visit, place, active, boxes)
+            else:
+                taking, where = np.broadcast_to(active, shape)[number], np.broadcast_to(addresses, shape)[number]
+                self._record_lanes(number, visit, place, where, taking)
+
+    def _check(self, number: int) -> None:
+        called = self._subject.called
+        if len(self._accesses[number]) > MOST_ACCESSES // called.warps:
+            raise Refused(
+                f"kernel {called.name}: CTA {self._ctas[number]} makes more than {MOST_ACCESSES // called.warps} "
+                "accesses to memory: too many to follow"
+            )
+
+    def _record_boxes(self, visit: int, place: int, active: Array, boxes: Boxes) -> None:
+        copying = np.flatnonzero(np.broadcast_to(active, (1, self._subject.called.warps, 1)))
+        self._accesses[0].extend(_box(boxes, int(warp), visit, place) for warp in copying)
+        if self._subject.flow.instructions[place].family == BOX_LOAD:
+            storage = self._subject.memory.number_of(int(boxes.descriptor.address.flat[0]))
+            self._copies[0].extend(CtaCopy(visit, place, storage) for _ in copying)
+
+    def _record_lanes(self, number: int, visit: int, place: int, where: Array, taking: Array) -> None:
+        first, instruction = int(where.flat[0]), self._subject.flow.instructions[place]
+        if instruction.family == COPY:
+            self._copies[number].append(CtaCopy(visit, place, self._subject.memory.number_of(first)))
+        if taking.any():
+            access = CtaAccess(visit, place, where, taking.copy(), width_of(instruction), first)
+            self._accesses[number].append(access)
+
+    def run_of(self, number: int, counts: Array, rejoins: Array) -> CtaRun:
+        """What a CTA has done. Args: number: its index among the CTAs; counts, rejoins: int64 (warps, blocks)."""
+        warps = self._subject.called.warps
+        blocks: list[list[int]] = [[] for _ in range(warps)]
+        visits: list[tuple[int, int]] = []  # a warp of each, and which of its blocks it is
+        for block, present in self.order:
+            executing = np.flatnonzero(np.broadcast_to(present[number if len(present) > 1 else 0], (warps, 1)))
+            if len(executing):
+                visits.append((int(executing[0]), len(blocks[executing[0]])))
+            for warp in executing:
+                blocks[warp].append(block)
+        shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+        per_warp = tuple(shared.setdefault(tuple(run), tuple(run)) for run in blocks)
+        paths = find_paths(self._subject.flow, per_warp)
+        positions = {warp: list(positions_of(paths, warp)) for warp in {warp for warp, _ in visits}}
+        return CtaRun(
+            cta=self._ctas[number],
+            blocks=per_warp,
+            paths=paths,
+            accesses=tuple(self._accesses[number]),
+            copies=tuple(self._copies[number]),
+            positions=tuple(positions[warp][at] for warp, at in visits),
+            issued=counts.sum(axis=0),
+            rejoined=rejoins.sum(axis=0),
+        )
+
+
+def _box(boxes: Boxes, warp: int, visit: int, place: int) -> CtaAccess:
+    """The box that a warp copies, as an access to its rows."""
+    rows, width = boxes.rows(0, warp)
+    return CtaAccess(
+        visit=visit,
+        place=place,
+        addresses=rows[None, :],
+        active=np.ones((1, len(rows)), dtype=np.bool_),
+        size_bytes=width,
+        anchor=boxes.corner(0, warp),
+        box=Box(place=boxes.place(0, warp), descriptor=boxes.descriptor),
+    )
+
+
+def positions_of(paths: CtaPaths, warp: int) -> Iterator[Position]:
+    """Positions of all blocks that a warp runs, in order."""
+    regions = paths.region_of[warp]
+    children = children_of(paths)
+
+    def walk(path: ControlPath, region: int, iteration: Iteration) -> Iterator[Position]:
+        piece = 0
+        begun: Counter[int] = Counter()
+        for item in path:
+            if not isinstance(item, LoopVisit):
+                yield Position(region, piece, iteration)
+                continue
+            inner = regions[item.loop]
+            for number, body in enumerate(item.iterations, begun[inner]):
+                yield from walk(body, inner, (*iteration, number))
+            begun[inner] += len(item.iterations)
+            piece = max(piece, children[region].index(inner) + 1)
+
+    return walk(paths.warps[warp], -1, ())
+
+
+def blocks_of(paths: CtaPaths, warp: int) -> Iterable[tuple[int, Position]]:
+    """Blocks that a warp runs, in order, each with its position."""
+    return zip((block for block, _ in paths.executed(warp)), positions_of(paths, warp), strict=True)
+
+
+def children_of(paths: CtaPaths) -> dict[int, list[int]]:
+    """Region, or -1 -> regions directly inside, in order."""
+    children: dict[int, list[int]] = {number: [] for number in range(-1, len(paths.regions))}
+    for number, region in enumerate(paths.regions):
+        children[region.parent].append(number)
+    return children

@@ -1,0 +1,236 @@
+"""Transfer functions of a data-flow analysis: which results of an instruction may be known, given what it reads.
+
+A word that is computed may be known where all of its sources may be; one that is loaded from memory without values is
+never known.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
+
+from ...sass.decode import Instruction
+from ...sass.registers import named_predicates, read, result_operands, spilled, written
+from ..accesses import COPY
+from ..compute.lanes import EXCHANGES
+from ..deciding import COMMON_ADDRESS, SHARED_LOADS, addresses_of
+from ..operands import CONSTANT, NUMBER, PREDICATE, REGISTER, following
+from ..operations import find_operation, is_try
+from ..shared_accesses import size_of
+from ..threads import LOGIC, of_half_pair
+from ..values import WORD_MASK
+
+GIVEN = frozenset({"LDC", "LDCU", "ULDC", "S2R", "S2UR", "CS2R"})
+"""Families that read constants and special registers."""
+GLOBAL_LOADS = frozenset({"LDG", "LD"})
+WORD_BYTES = 4
+
+
+class State(NamedTuple):
+    """What may be known of registers. A set of registers is an integer of one bit for each.
+
+    Args:
+        known: registers whose value may be known in some thread; partly: of which some bits may be (see `bits`);
+        pointers: that may hold one of the words of an address in memory with values.
+    """
+
+    known: int = 0
+    partly: int = 0
+    pointers: int = 0
+
+    def joined(self, other: "State") -> "State":
+        """State where two paths meet."""
+        return State(self.known | other.known, self.partly | other.partly, self.pointers | other.pointers)
+
+
+Transfer = Callable[[State], State]
+"""From the state before an instruction to the state of the registers that it writes."""
+
+
+class Rule(NamedTuple):
+    """What an instruction does to a state.
+
+    Args:
+        results: registers that it writes; guarded: whether under a predicate; transfer: as above;
+        data: registers that it stores to shared memory; known_data: whether it stores something known in any case;
+        pointers: registers of a copy's address: if one points to memory with values, what is copied may be known.
+    """
+
+    results: int
+    guarded: bool
+    transfer: Transfer
+    data: int = 0
+    known_data: bool = False
+    pointers: int = 0
+
+
+NOTHING = State()
+
+
+@dataclass(slots=True)
+class TransferRules:
+    """Makes the rule of each instruction.
+
+    Args:
+        pointer_words: addresses in constant bank 0 [B] of the words of pointers to memory with values;
+        values_point: whether values in memory may be such pointers, too;
+        shared: whether anything that may be known is stored to shared memory; bits: register -> its bit.
+    """
+
+    pointer_words: frozenset[int]
+    values_point: bool
+    shared: bool = False
+    bits: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def all_registers(self) -> int:
+        """The set of all registers so far."""
+        return (1 << len(self.bits)) - 1
+
+    def set_of(self, names: Iterable[str]) -> int:
+        """The set of some registers. Args: names: e.g. `R4`."""
+        total = 0
+        for name in names:
+            total |= self.bits.setdefault(name, 1 << len(self.bits))
+        return total
+
+    def rule_of(self, instruction: Instruction) -> Rule:
+        """The rule of an instruction."""
+        names = written(instruction)
+        rule = Rule(self.set_of(names), bool(instruction.predicate), self._transfer_of(instruction, names))
+        if instruction.family == COPY:
+            # Masked lanes copy zeros.
+            masked = any(operand != "PT" for operand in instruction.operands[2:])
+            return rule._replace(known_data=masked, pointers=self.set_of(addresses_of(instruction)))
+        if instruction.family == "STS":
+            data = following(instruction.operands[-1], max(1, size_of(instruction) // WORD_BYTES))
+            registers = [name for name in data if REGISTER.match(name) and not name.endswith("Z")]
+            return rule._replace(known_data=len(registers) < len(data), data=self.set_of(registers))
+        return rule
+
+    def _transfer_of(self, instruction: Instruction, names: Sequence[str]) -> Transfer:
+        family, reads = instruction.family, self.set_of(read(instruction))
+        results = self.set_of(names)
+        flags = self.set_of([name for name in names if name.lstrip("U").startswith("P")])
+        if family in LOGIC:
+            return self._of_logic(instruction, results, flags)
+        if family == "LDL":
+            return self._of_moves(names, spilled(instruction, instruction.operands[-1]))
+        if family == "STL":
+            return self._of_moves(names, following(instruction.operands[-1], len(names)))
+        points = self._points(instruction)
+        if family in GLOBAL_LOADS:
+            loaded = State(known=results, pointers=results if self.values_point else 0)
+            return lambda before: loaded if points or reads & before.pointers else NOTHING
+        always, sources = self._computed(instruction, results, flags)
+
+        def transfer(before: State) -> State:
+            known = results if sources is not None and not sources & ~before.known else always
+            return State(known=known, pointers=known if points or reads & before.pointers else 0)
+
+        return transfer
+
+    def _computed(self, instruction: Instruction, results: int, flags: int) -> tuple[int, int | None]:
+        """Results that may be known in any case; sources that have to be for all results to be (None: never)."""
+        family = instruction.family
+        if family in SHARED_LOADS:
+            # Where nothing has been stored, shared memory reads as 0, at addresses that all lanes share.
+            return (results if self.shared or COMMON_ADDRESS.match(instruction.operands[-1]) else 0), None
+        if is_try(instruction.opcode) or family in GIVEN or family == "ELECT":
+            return results, None
+        if family == "HFMA2":
+            return (results if of_half_pair(instruction) else 0), None
+        if family == "MUFU" and instruction.modifiers != ("RCP",):
+            return 0, None
+        sources = self._sources(instruction)
+        if family in EXCHANGES:
+            return flags, sources
+        if family in ("P2R", "R2P"):
+            return 0, sources | (self.set_of(named_predicates(instruction)) if family == "P2R" else 0)
+        return 0, sources if find_operation(instruction.opcode) is not None else None
+
+    def _sources(self, instruction: Instruction) -> int:
+        """Registers and predicates that an instruction reads for sure; of a wide operand the first one."""
+        names = []
+        for operand in instruction.operands[result_operands(instruction) :]:
+            register = REGISTER.match(operand) or PREDICATE.match(operand)
+            if register and register[3] not in ("Z", "T"):
+                names.append(register[2] + register[3])
+        return self.set_of(names)
+
+    def _points(self, instruction: Instruction) -> bool:
+        """Whether an instruction reads a word of a pointer to memory with values from the launch's arguments."""
+        if not self.pointer_words:
+            return False
+        constants = [match for operand in instruction.operands if (match := CONSTANT.match(operand))]
+        count = 1
+        if instruction.family in ("LDC", "LDCU", "ULDC"):
+            if not constants:
+                return True  # from a computed address
+            count = len(written(instruction))
+        firsts = [int(match[2], 16) for match in constants]
+        return any(first + WORD_BYTES * place in self.pointer_words for first in firsts for place in range(count))
+
+    def _of_moves(self, names: Sequence[str], sources: Sequence[str]) -> Transfer:
+        """Each result gets the value of one source. Args: names, sources: registers, in the same order."""
+        moves = [(self.set_of([name]), self.set_of([source])) for name, source in zip(names, sources, strict=False)]
+
+        def moved(registers: int) -> int:
+            return sum(name for name, source in moves if source & registers)
+
+        return lambda before: State(moved(before.known), moved(before.partly), moved(before.pointers))
+
+    def _of_logic(self, instruction: Instruction, results: int, flags: int) -> Transfer:
+        """LOP3, by its truth table: bits of the result may be known where those of a source are not."""
+        *operands, table = instruction.operands[result_operands(instruction) :][:4]
+        reads, points = self.set_of(read(instruction)), self._points(instruction)
+        numbers = [_number(operand) for operand in operands]
+        registers = [REGISTER.match(operand) for operand in operands]
+        sources = self.set_of([match[2] + match[3] for match in registers if match and match[3] != "Z"])
+        readable = all(number is not None or match for number, match in zip(numbers, registers, strict=True))
+        unknown, word = _unknown_bits(int(table, 16), numbers) if readable else (0, 0)
+        words = results & ~flags
+        known = (words if unknown == 0 else 0) | (flags if unknown == 0 or word & ~unknown else 0)
+        without_sources = State(known=known, partly=words if unknown != WORD_MASK else 0)
+        with_sources = State(known=results, partly=words)
+
+        def transfer(before: State) -> State:
+            open_sources = not readable or not sources or sources & (before.known | before.partly)
+            state = with_sources if open_sources else without_sources
+            return state._replace(pointers=state.known if points or reads & before.pointers else 0)
+
+        return transfer
+
+
+def _number(operand: str) -> int | None:
+    """Value of an immediate or of RZ, as a word of 32 bits; None for other operands."""
+    if match := NUMBER.match(operand):
+        return int(match[2], 16) * (-1 if match[1] else 1) & WORD_MASK
+    register = REGISTER.match(operand)
+    if register and register[3] == "Z" and register[1] in ("", "~"):
+        return WORD_MASK if register[1] else 0
+    return None
+
+
+def _unknown_bits(table: int, words: Sequence[int | None]) -> tuple[int, int]:
+    """Bits of a LOP3 that depend on unknown sources, and its value were these 0. Args: words: None: not known."""
+    results = [
+        _lop3(table, [word if word is not None else WORD_MASK * bit for word, bit in zip(words, bits, strict=True)])
+        for bits in product((0, 1), repeat=3)
+    ]
+    unknown = 0
+    for result in results:
+        unknown |= result ^ results[0]
+    return unknown, results[0]
+
+
+def _lop3(table: int, words: Sequence[int]) -> int:
+    """LOP3 of three words. Args: table: truth table of 8 bits."""
+    total = 0
+    for row in range(8):
+        if table >> row & 1:
+            term = WORD_MASK
+            for place, word in enumerate(words):
+                term &= word if row & 4 >> place else word ^ WORD_MASK
+            total |= term
+    return total

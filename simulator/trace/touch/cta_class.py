@@ -1,0 +1,42 @@
+"""What is known of CTAs that run the same blocks before their uses are made: the input of `uses_of`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ..cta.bases import Bases
+from ..cta.cta_run import CtaRun
+from ..cta.given import Subject
+from ..cta.group import CtaGroup
+from ..values import Array
+from .phases import Phases
+from .use_keys import Prologue, UseKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtaClass:
+    """CTAs that run the same blocks.
+
+    Args:
+        subject: the launch; group: the CTAs, with a representative among them;
+        bases: place of an access -> where it begins in all CTAs of the group;
+        phases: how the control path is cut; prologues: key of a loop's copies -> the copies ahead of it;
+        room_bytes: of L1, for each of the CTAs that share an SM [B].
+    """
+
+    subject: Subject
+    group: CtaGroup
+    bases: Mapping[int, Bases]
+    phases: Phases
+    prologues: Mapping[UseKey, Prologue]
+    room_bytes: float
+
+    @property
+    def representative(self) -> CtaRun:
+        """The CTA that was followed with all of its threads."""
+        return self.group.representative
+
+    def subset(self, representative: CtaRun, ranks: Array) -> "CtaClass":
+        """Some of the CTAs. Args: representative: one of these; ranks: their indices in the group, rising."""
+        group = replace(self.group.subset(ranks), representative=representative)
+        bases = {place: of_all.subset(ranks) for place, of_all in self.bases.items()}
+        return replace(self, group=group, bases=bases)

@@ -1,0 +1,303 @@
+"""From the accesses of a representative to the uses of its class: strides where addresses are affine, lists elsewhere.
+
+Iterations of a loop that touch other sets of bytes (the last of a row, a diagonal) become uses of their own, for a
+stretch of iterations; where there would be many stretches, each iteration is listed.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...limits import SECTOR_BYTES
+from ..cta.cta_run import Iteration
+from ..values import Array
+from .cta_class import CtaClass
+from .footprints import Runs, layers_of, moved, runs_of, whole_sectors
+from .grouped_accesses import group_accesses
+from .listed_boxes import boxes_of
+from .stride_patterns import (
+    StridePattern,
+    addresses_of,
+    first_iterations,
+    has_bases,
+    split_by_bases,
+    stride_pattern_of,
+)
+from .use_keys import Accesses, IterationAccess, Iterations, UseKey, join_prologues
+from .uses import Uneven, Use
+
+MOST_STRETCHES = 6
+"""Stretches of equal iterations of a loop that become uses of their own; beyond it each iteration is listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassUses:
+    """The uses of a class of CTAs.
+
+    Args:
+        uses: all; in_l1: place of a load -> share of its sectors that L1 serves; notes: remarks, one line each;
+        uneven: regions with addresses that are no affine function of the iteration, all of whose iterations have to be
+            followed in all CTAs; listed: places of copies by TMA in such regions.
+    """
+
+    uses: list[Use]
+    in_l1: Mapping[int, float]
+    notes: list[str]
+    uneven: frozenset[int]
+    listed: frozenset[int]
+
+
+def uses_of(
+    cta_class: CtaClass, in_full: frozenset[int] = frozenset(), scattered: frozenset[int] = frozenset()
+) -> ClassUses:
+    """All uses of a class of CTAs.
+
+    Args:
+        in_full: regions of which all iterations were followed in all CTAs;
+        scattered: places whose uses are made in `scattered`.
+    """
+    accesses, in_l1 = group_accesses(cta_class)
+    if scattered:
+        accesses = _without(accesses, scattered)
+    prologues = cta_class.prologues
+    join_prologues(accesses, prologues)
+    notes: list[str] = []
+    uses: list[Use] = []
+    uneven: set[int] = set()
+    listed: set[int] = set()
+    for key, of_key in accesses.items():
+        pipelined = key in prologues
+        for iterations in [of_key] if pipelined else split_by_bases(of_key, cta_class.bases, cta_class.group.rank):
+            pattern = stride_pattern_of(iterations, cta_class.bases, prologues[key].depth if pipelined else 0)
+            if not pattern.affine and not pattern.restarts:
+                uneven.add(key.part[0])
+                listed |= {copy.place for copies in iterations.values() for copy in copies if copy.box is not None}
+            maker = _UseMaker(
+                cta_class=cta_class, key=key, iterations=iterations, pattern=pattern, in_full=key.part[0] in in_full
+            )
+            notes += maker.notes()
+            uses += maker.uses()
+    return ClassUses(uses=uses, in_l1=in_l1, notes=notes, uneven=frozenset(uneven), listed=frozenset(listed))
+
+
+def _without(accesses: Mapping[UseKey, Accesses], places: frozenset[int]) -> dict[UseKey, Accesses]:
+    """Accesses except those at some places."""
+    left: dict[UseKey, Accesses] = {}
+    for key, iterations in accesses.items():
+        kept = {at: [access for access in of_at if access.place not in places] for at, of_at in iterations.items()}
+        if any(kept.values()):
+            left[key] = {at: of_at for at, of_at in kept.items() if of_at}
+    return left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UseMaker:
+    """Makes the uses of accesses of one key.
+
+    Args:
+        iterations: accesses of the representative; pattern: how addresses depend on the iteration;
+        in_full: whether all iterations were followed in all CTAs.
+    """
+
+    cta_class: CtaClass
+    key: UseKey
+    iterations: Iterations
+    pattern: StridePattern
+    in_full: bool
+
+    @property
+    def begin(self) -> Iteration:
+        """The first iteration."""
+        return min(self.iterations)
+
+    @property
+    def irregular(self) -> bool:
+        """Whether no stride gives the addresses."""
+        return not self.pattern.affine and not self.pattern.restarts
+
+    @property
+    def trips(self) -> int:
+        """Trip count of the innermost loop in the representative."""
+        return self.cta_class.group.representative_trips[self.key.part[0]]
+
+    def notes(self) -> list[str]:
+        """A remark where addresses are taken to be affine that are not, one line."""
+        if not self.irregular or self.in_full:
+            return []
+        subject, key = self.cta_class.subject, self.key
+        name = subject.memory.storages[key.storage].name if key.storage in subject.memory.storages else "?"
+        line = subject.place_text(self.iterations[self.begin][0].place)
+        return [f"{line}: {key.kind} of {name} does not move on evenly; taken as if it did"]
+
+    def uses(self) -> list[Use]:
+        """The uses: of each layer, and of each stretch of iterations."""
+        uses = list(self._uses())
+        if not self.pattern.strides:
+            return uses
+        whole = [replace(use, last=-1 if use.last >= self.trips else use.last) for use in uses]
+        if self.pattern.ahead and len(whole) == 1:
+            # Of a pipelined loop the copies that are masked at its end are those of iterations beyond it.
+            return [_to_the_end(use, self.trips) for use in whole]
+        return whole
+
+    def _uses(self) -> Iterator[Use]:
+        strides, layers = self.pattern.strides, self._layers()
+        starts = self._starts(self.iterations[self.begin])
+        boxed = bool(strides) and self.irregular and self.in_full and self.iterations[self.begin][0].box is not None
+        for runs_at in layers[:1] if boxed else layers:
+            stretches = _stretches(runs_at, len(strides))
+            uneven = None
+            if strides and self._is_listed(runs_at, stretches):
+                uneven = self._uneven(runs_at, boxed)
+                stretches = [(0, -1, max(runs_at.values(), key=list(runs_at.values()).count))]
+            for first, last, runs in stretches:
+                of_stretch = min(at for at, others in runs_at.items() if others == runs)
+                use = self._use(runs, starts, _zero_bytes(self.iterations[of_stretch]))
+                yield replace(use, first=first, last=last, uneven=uneven or use.uneven)
+
+    def _layers(self) -> list[dict[Iteration, Runs]]:
+        """Iteration -> runs relative to where the strides lead, of each layer that copies past L1 make."""
+        layers: dict[int, dict[Iteration, Runs]] = defaultdict(dict)
+        known: dict[bytes, list[Runs]] = {}
+        for at in sorted(self.iterations):
+            move = self.pattern.moves[at]
+            signature = _signature(self.iterations[at], move)
+            if signature not in known:
+                known[signature] = [moved(runs, -move) for runs in _layers_of(self.iterations[at])]
+            for layer, runs in enumerate(known[signature]):
+                if runs:
+                    layers[layer][at] = runs
+        return list(layers.values())
+
+    def _is_listed(self, runs_at: Mapping[Iteration, Runs], stretches: Sequence[tuple[int, int, Runs]]) -> bool:
+        """Whether each iteration is listed, as strides do not give its sectors."""
+        shorter = any(stride % SECTOR_BYTES for stride in self.pattern.strides) and (
+            max(length for _, _, runs in stretches for _, length in runs) < SECTOR_BYTES
+        )
+        unlike = (self.irregular and self.in_full) or len(stretches) > MOST_STRETCHES
+        return unlike or shorter or not _rounds_are_alike(runs_at)
+
+    def _use(self, runs: Runs, starts: Array, zero_bytes: int) -> Use:
+        """A use by strides. Args: runs: of an iteration; starts: of the first one, int64 (CTAs,) [B]."""
+        pattern, key = self.pattern, self.key
+        runs = _in_sectors(runs, starts, pattern.strides)
+        origin = runs[0][0]
+        zero = origin - sum(stride * number for stride, number in zip(pattern.strides, self.begin, strict=True))
+        runs = moved(runs, -origin)
+        return Use(
+            part=key.part,
+            phase=key.phase,
+            storage=key.storage,
+            kind=key.kind,
+            path=key.path,
+            runs=runs,
+            base=starts + zero,
+            strides=pattern.strides,
+            ahead=pattern.ahead,
+            zero_bytes=zero_bytes,
+            uneven=self._rounds(runs, origin) if pattern.restarts else None,
+        )
+
+    def _starts(self, accesses: Sequence[IterationAccess]) -> Array:
+        """Distance of an iteration in each CTA from that in the representative, int64 (CTAs,) [B].
+
+        It is taken to be 0 where the iteration was not followed in all CTAs.
+        """
+        group, bases = self.cta_class.group, self.cta_class.bases
+        if not has_bases(accesses, bases):
+            return np.zeros(len(group), dtype=np.int64)
+        addresses = addresses_of(accesses, bases)
+        distances: Array = addresses - addresses[group.rank]
+        return distances
+
+    def _rounds(self, runs: Runs, origin: int) -> Uneven:
+        """Bases of each iteration of the outer loops. Args: runs: of an iteration; origin: of the first one [B]."""
+        firsts, pattern = first_iterations(self.iterations), self.pattern
+        sizes = tuple(max(at[axis] for at in firsts) + 1 for axis in range(len(pattern.strides) - 1))
+        stride = pattern.strides[-1]
+        origins, shapes = [], []
+        for outer in np.ndindex(*sizes):
+            at = firsts.get(outer, self.begin)
+            origins.append(self._starts(self.iterations[at]) + origin + pattern.moves[at] - stride * at[-1])
+            shapes.append(runs if outer in firsts else ())
+        return Uneven(origins=np.stack(origins, axis=1), shapes=tuple(shapes), sizes=sizes, stride=stride)
+
+    def _uneven(self, runs_at: Mapping[Iteration, Runs], boxed: bool) -> Uneven:
+        """What each iteration touches, nothing in some. Args: boxed: whether boxes are listed, too."""
+        iterations, outer_axes = self.iterations, len(min(runs_at)) - 1
+        sizes = (*(max(at[axis] for at in iterations) + 1 for axis in range(outer_axes)), self.trips)
+        origins, shapes = [], []
+        for at in np.ndindex(*sizes):
+            accesses = iterations.get(at)
+            starts = self._starts(accesses or iterations[self.begin])
+            origins.append(starts + (self.pattern.moves[at] if accesses else 0))
+            shapes.append(runs_at.get(at, ()))
+        cta_class = self.cta_class
+        boxes = boxes_of(iterations, sizes, cta_class.bases, cta_class.group.rank) if boxed else None
+        return Uneven(origins=np.stack(origins, axis=1), shapes=tuple(shapes), sizes=sizes, boxes=boxes)
+
+
+def _to_the_end(use: Use, trips: int) -> Use:
+    """A use of all iterations, where the loop lacks as many at its end as it runs ahead. Args: trips: of the loop."""
+    return replace(use, first=0, last=-1) if use.last < 0 or use.last + use.ahead >= trips else use
+
+
+def _in_sectors(runs: Runs, starts: Array, strides: tuple[int, ...]) -> Runs:
+    """Runs as whole sectors, which is what moves, where they are aligned alike in every CTA and iteration."""
+    if (starts % SECTOR_BYTES).any() or any(stride % SECTOR_BYTES for stride in strides):
+        return runs
+    return tuple(
+        (start - start % SECTOR_BYTES, start % SECTOR_BYTES + length + -(start + length) % SECTOR_BYTES)
+        for start, length in runs
+    )
+
+
+def _zero_bytes(copies: Sequence[IterationAccess]) -> int:
+    """Bytes of the rows of boxes that lie outside of their tensor."""
+    boxes = [(copy.box.descriptor.box_rows, copy.touched[0]) for copy in copies if copy.box is not None]
+    return sum((rows - inside.addresses.size) * whole_sectors(inside.size) for rows, inside in boxes)
+
+
+def _rounds_are_alike(runs_at: Mapping[Iteration, Runs]) -> bool:
+    """Whether the innermost loop touches the same in each iteration of the outer loops."""
+    rounds: dict[Iteration, list[tuple[int, Runs]]] = defaultdict(list)
+    for at in sorted(runs_at):
+        if at:
+            rounds[at[:-1]].append((at[-1], runs_at[at]))
+    first = next(iter(rounds.values()), [])
+    return all(others == first for others in rounds.values())
+
+
+def _signature(accesses: Sequence[IterationAccess], move: int) -> bytes:
+    """Equal for iterations that touch and fetch the same bytes, relative to where the strides lead. Args: move: [B]."""
+    parts = [part.addresses - move for access in accesses for part in access.touched]
+    parts += [access.sectors * SECTOR_BYTES - move for access in accesses if access.sectors is not None]
+    sizes = [np.array([part.size, len(part.addresses)]) for access in accesses for part in access.touched]
+    return b"".join(part.tobytes() for part in (*sizes, *parts))
+
+
+def _layers_of(accesses: Sequence[IterationAccess]) -> list[Runs]:
+    """Runs of an iteration: of all that it fetches, or in the layers of copies that share nothing."""
+    parts = [part for access in accesses for part in access.touched]
+    if accesses[0].sectors is None:
+        return layers_of(parts)
+    sectors = np.unique(np.concatenate([access.sectors for access in accesses if access.sectors is not None]))
+    return [runs_of(parts, sectors)]
+
+
+def _stretches(runs_at: Mapping[Iteration, Runs], depth: int) -> list[tuple[int, int, Runs]]:
+    """Stretches of iterations of the innermost loop that touch the same: first, one past the last, runs."""
+    if depth == 0:
+        return [(0, -1, next(iter(runs_at.values())))]
+    inner: dict[int, Runs] = {}
+    for at in sorted(runs_at):
+        inner.setdefault(at[-1], runs_at[at])
+    stretches: list[tuple[int, int, Runs]] = []
+    for number, runs in sorted(inner.items()):
+        if stretches and stretches[-1][1] == number and stretches[-1][2] == runs:
+            stretches[-1] = stretches[-1][0], number + 1, runs
+        else:
+            stretches.append((number, number + 1, runs))
+    return stretches

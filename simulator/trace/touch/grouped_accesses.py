@@ -1,0 +1,82 @@
+"""The accesses of a representative, grouped by use and iteration, and what L1 serves of its loads."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...limits import SECTOR_BYTES
+from ..cta.bases import Bases
+from ..cta.cta_run import CtaAccess
+from ..values import Array
+from .cta_class import CtaClass
+from .footprints import Touched
+from .in_l1 import Passing, missed
+from .use_keys import PAST_L1, Accesses, IterationAccess, UseKey, key_of, kind_of, path_of
+
+
+def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[int, float]]:
+    """All accesses of the representative of a class.
+
+    Returns:
+        Key of a use -> its accesses; place of a load -> share of its sectors that L1 serves, where it serves any.
+    """
+    run, code = cta_class.representative, cta_class.subject.flow.instructions
+    accesses = [access for access in run.accesses if access.active.any()]
+    fetched = iter(missed(_through_l1(cta_class, accesses), cta_class.room_bytes))
+    grouped: dict[UseKey, Accesses] = defaultdict(lambda: defaultdict(list))
+    counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])  # sectors fetched, and sectors touched
+    for access in accesses:
+        instruction, position = code[access.place], run.positions[access.visit]
+        path, kind = path_of(instruction), kind_of(instruction)
+        touched = _touched(access)
+        sectors = None
+        if path not in PAST_L1:
+            sectors = next(fetched)
+            if kind == "load":
+                counts[access.place][0] += len(sectors)
+                counts[access.place][1] += len(np.unique(touched.addresses // SECTOR_BYTES))
+        storage = cta_class.subject.memory.number_of(int(access.addresses[access.active].flat[0]))
+        key = key_of(instruction, (position.region, position.piece), cta_class.phases, access.place, storage)
+        parts = _by_warp(access) if path == "async" else (touched,)
+        grouped[key][position.iteration].append(
+            IterationAccess(access.place, position, parts, sectors, access.anchor, access.box)
+        )
+    shares = {place: max(0.0, 1.0 - fetches / touches) for place, (fetches, touches) in counts.items() if touches}
+    return grouped, {place: share for place, share in shares.items() if share > 0}
+
+
+def _through_l1(cta_class: CtaClass, accesses: list[CtaAccess]) -> list[Passing]:
+    """Those accesses that go through L1, in order."""
+    run, code = cta_class.representative, cta_class.subject.flow.instructions
+    patterns = _base_patterns(cta_class.bases, cta_class.group.rank)
+    passing = []
+    for access in accesses:
+        if path_of(code[access.place]) in PAST_L1:
+            continue
+        position, kind = run.positions[access.visit], kind_of(code[access.place])
+        part = position.region, position.piece
+        iteration = part, cta_class.phases.of(part, access.place, kind != "load"), kind, position.iteration
+        passing.append(Passing(_touched(access), iteration, kind == "load", patterns.get(access.place, 0)))
+    return passing
+
+
+def _base_patterns(bases: Mapping[int, Bases], rank: int) -> dict[int, int]:
+    """Place -> number that is equal for accesses whose bases are at the same distances between all CTAs."""
+    numbers: dict[bytes, int] = {}
+    patterns: dict[int, int] = {}
+    for place, of_all in bases.items():
+        if of_all.addresses:
+            addresses: Array = of_all.addresses[min(of_all.addresses)]
+            patterns[place] = numbers.setdefault((addresses - addresses[rank]).tobytes(), len(numbers))
+    return patterns
+
+
+def _touched(access: CtaAccess) -> Touched:
+    return Touched(access.addresses[access.active], access.size_bytes)
+
+
+def _by_warp(access: CtaAccess) -> tuple[Touched, ...]:
+    """Bytes that each warp touches, without warps that are masked."""
+    warps = zip(access.addresses, access.active, strict=True)
+    return tuple(Touched(addresses[active], access.size_bytes) for addresses, active in warps if active.any())

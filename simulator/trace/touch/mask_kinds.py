@@ -1,0 +1,200 @@
+"""Kinds of CTAs among those that run the same blocks: CTAs of one kind touch alike, but for where their bases lie.
+
+Probe threads of all CTAs tell kinds apart, and all threads of some CTAs; all threads of all CTAs where these differ.
+Where there would be too many kinds, as in rows that each CTA gathers by indices of its own, the accesses that make
+CTAs differ are left to `scattered`, which lists them CTA by CTA.
+
+In a loop the first iteration counts. But where trip counts are equal in all CTAs and the representative masks an access
+from some iteration on, as for groups of unequal length, all iterations do (`changing_masks`).
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..accesses import COPY
+from ..cta.cta_run import Iteration
+from ..cta.every_thread import signatures
+from ..cta.group import CtaGroup
+from ..cta.sites import Tracer
+from ..cta.stand_ins import stand_ins
+from ..tma.boxes import KINDS
+from ..values import Array
+from .cta_class import CtaClass
+from .numbering import number_rows
+
+MOST_KINDS = 32
+"""Kinds of CTAs that become classes of their own."""
+SAMPLED_CTAS, MOST_WARPS = 16, 1 << 17
+"""CTAs of a kind that are followed by all threads; warps of those CTAs that are, where the sampled ones differ."""
+MOST_ITERATIONS = 1 << 21
+"""Iterations of a loop, those of all CTAs added up, that are followed."""
+RUN_AHEAD = frozenset({COPY, *KINDS})
+"""Families of copies that a loop makes ahead of itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskKinds:
+    """Kinds of CTAs.
+
+    Args:
+        kinds: their numbers, the commonest first; of_cta: kind of each CTA, int64 (CTAs,);
+        scattered: places of accesses that would make too many kinds.
+    """
+
+    kinds: list[int]
+    of_cta: Array
+    scattered: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signatures:
+    """Signatures of CTAs by all of their threads. Args: by_place: uint64 (rows,); row: of each CTA, int64 (CTAs,)."""
+
+    by_place: Mapping[int, Array]
+    row: Array
+
+
+def find_mask_kinds(
+    tracer: Tracer,
+    cta_class: CtaClass,
+    notes: list[str],
+    listed: frozenset[int],
+    changing: frozenset[int] = frozenset(),
+) -> MaskKinds:
+    """Kinds of the CTAs of a class.
+
+    Args:
+        notes: gets remarks, one line each; listed: places that do not count, as each CTA's accesses are listed;
+        changing: places whose masks change within a loop: all of their iterations were followed, and count.
+    """
+    by_probes = _kinds_by_probes(cta_class, listed, changing)
+    by_threads = _find_signatures(tracer, cta_class.group, by_probes, notes, listed)
+    scattered: frozenset[int] = frozenset()
+    while True:
+        places = [place for place in by_threads.by_place if place not in scattered]
+        total: Array = np.zeros(int(by_threads.row.max()) + 1, dtype=np.uint64)
+        for place in places:
+            total = total + by_threads.by_place[place] * _weight(place)
+        probes = _kinds_by_probes(cta_class, listed | scattered, changing).astype(np.uint64)
+        _, of_cta, sizes = np.unique(total[by_threads.row] + probes, return_inverse=True, return_counts=True)
+        if len(sizes) <= MOST_KINDS or not places:
+            break
+        scattered |= {max(places, key=lambda place: len(np.unique(by_threads.by_place[place])))}
+    of_cta, order = of_cta.reshape(-1), np.argsort(-sizes, kind="stable")
+    if len(order) > MOST_KINDS:
+        notes.append(f"CTAs mask their accesses in {len(order)} different ways; rare ones count as the commonest")
+        of_cta = np.where(np.isin(of_cta, order[:MOST_KINDS]), of_cta, order[0])
+    return MaskKinds(kinds=[int(kind) for kind in order[:MOST_KINDS]], of_cta=of_cta, scattered=scattered)
+
+
+def _kinds_by_probes(cta_class: CtaClass, ignored: frozenset[int], changing: frozenset[int]) -> Array:
+    """Kind of each CTA by its probe threads, int64 (CTAs,): which of them take part, and how boxes are clipped.
+
+    Copies in loops do not count: those that run ahead end before the loop does, in a short loop at once. How their
+    boxes are clipped does.
+
+    Args:
+        ignored: places that do not count; changing: places of which all iterations count, not the first alone.
+    """
+    code = cta_class.subject.flow.instructions
+    active = [
+        bases.active[min(bases.active)]
+        for place, bases in cta_class.bases.items()
+        if bases.active
+        and place not in ignored | changing
+        and not (code[place].family in RUN_AHEAD and min(bases.active))
+    ]
+    active += [
+        taking
+        for place, bases in cta_class.bases.items()
+        if place in changing - ignored
+        for _, taking in sorted(bases.active.items())
+    ]
+    clips = [
+        bases.clips[min(bases.clips)]
+        for place, bases in cta_class.bases.items()
+        if bases.clips and place not in ignored
+    ]
+    return number_rows((column for table in (*active, *clips) for column in table.T), len(cta_class.group))
+
+
+def _weight(place: int) -> np.uint64:
+    """An odd multiplier for each place."""
+    return np.uint64((2 * place + 1) * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
+
+
+def _find_signatures(
+    tracer: Tracer, group: CtaGroup, by_probes: Array, notes: list[str], listed: frozenset[int]
+) -> _Signatures:
+    """Follow all threads of some CTAs of each kind by probes, and of all CTAs of those kinds where these differ.
+
+    Of too many kinds all CTAs are followed.
+    """
+    kinds, first = np.unique(by_probes, return_index=True)
+    few = len(kinds) <= MOST_KINDS
+    sampled = np.concatenate([_sample(np.flatnonzero(by_probes == kind)) for kind in kinds]) if few else first
+    of_sampled = _signatures_of(tracer, group.subset(sampled), listed)
+    differing = [
+        kind
+        for kind in kinds
+        if any(len(np.unique(column[by_probes[sampled] == kind])) > 1 for column in of_sampled.values())
+    ]
+    chosen = np.flatnonzero(np.isin(by_probes, differing)) if few else np.arange(len(group))
+    if len(chosen) * tracer.subject.called.warps > MOST_WARPS:
+        notes.append("CTAs mask their accesses differently: too many to look at each; one stands for all")
+        chosen = chosen[:0]
+    of_chosen = _signatures_of(tracer, group.subset(chosen), listed) if len(chosen) else {}
+    # A row for each kind, of its first sampled CTA, and one for each chosen CTA.
+    row = np.searchsorted(kinds, by_probes)
+    row[chosen] = len(kinds) + np.arange(len(chosen))
+    first_sampled = np.array([int(np.flatnonzero(by_probes[sampled] == kind)[0]) for kind in kinds])
+    zeros = np.zeros(max(len(sampled), len(chosen)), dtype=np.uint64)
+    by_place = {
+        place: np.concatenate([of_sampled.get(place, zeros)[first_sampled], of_chosen.get(place, zeros)[: len(chosen)]])
+        for place in {*of_sampled, *of_chosen}
+    }
+    return _Signatures(by_place=by_place, row=row)
+
+
+def _signatures_of(tracer: Tracer, group: CtaGroup, listed: frozenset[int]) -> dict[int, Array]:
+    """Signatures of all CTAs, by their stand-ins: place -> uint64 (CTAs,)."""
+    first, which = stand_ins(tracer, group)
+    return {place: column[which] for place, column in signatures(tracer, group.subset(first), listed).items()}
+
+
+def _sample(ranks: Array) -> Array:
+    """Some of the CTAs, spread evenly."""
+    return np.unique(ranks[(np.arange(SAMPLED_CTAS) * 0.6180339887 % 1.0 * len(ranks)).astype(np.int64)])
+
+
+def changing_masks(group: CtaGroup, tail: int) -> dict[int, int]:
+    """Place of an access -> its region, where the number of active threads changes between first and last iterations.
+
+    Args:
+        tail: iterations at the end of a loop that do not count, as copies that run ahead are masked there.
+    """
+    run, trips = group.representative, group.trips
+    lanes: dict[tuple[int, int, Iteration], Counter[int]] = defaultdict(Counter)
+    for access in run.accesses:
+        position = run.positions[access.visit]
+        if position.iteration and _same_in_all(trips[position.region]):
+            visit = access.place, position.region, position.iteration[:-1]
+            lanes[visit][position.iteration[-1]] += int(access.active.sum())
+    return {
+        place: region
+        for (place, region, _), counts in lanes.items()
+        if _changes(counts, 1, int(trips[region][0]) - tail)
+    }
+
+
+def _same_in_all(trips: Array) -> bool:
+    """Whether a loop has one trip count in all CTAs, and few enough iterations."""
+    return bool(trips.min() == trips.max()) and int(trips[0]) * len(trips) <= MOST_ITERATIONS
+
+
+def _changes(counts: Counter[int], first: int, stop: int) -> bool:
+    """Whether counts differ within a range of iterations. Args: counts: iteration -> active threads."""
+    return any(counts[number] != counts[first] for number in range(first, stop))

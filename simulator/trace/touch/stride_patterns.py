@@ -1,0 +1,171 @@
+"""Whether addresses are an affine function of the iteration: with one stride for each loop, or of the innermost alone.
+
+The representative gives addresses of all of its iterations; all other CTAs those of the first two of every loop.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..cta.bases import Bases
+from ..cta.cta_run import Iteration
+from ..values import Array
+from .use_keys import IterationAccess, Iterations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StridePattern:
+    """How addresses of a use depend on the iteration.
+
+    Args:
+        ahead: iterations that the use is ahead of its own; strides: of each loop around, outermost first [B];
+        moves: iteration -> distance from the first one in the representative [B];
+        affine: whether the strides give all of these, in all CTAs;
+        restarts: whether the innermost stride does, from a base of its own in each round of the outer loops.
+    """
+
+    ahead: int
+    strides: tuple[int, ...]
+    moves: Mapping[Iteration, int]
+    affine: bool
+    restarts: bool
+
+
+def stride_pattern_of(iterations: Iterations, bases: Mapping[int, Bases], ahead: int) -> StridePattern:
+    """How addresses of a use depend on the iteration.
+
+    Args:
+        iterations: accesses of the representative; bases: place -> where it begins in all CTAs of the class;
+        ahead: iterations that the use is ahead of its own.
+    """
+    begin = min(iterations)
+    anchors = {at: _anchor(accesses, ahead > 0) for at, accesses in iterations.items()}
+    strides = _strides(anchors, begin)
+    moves = {at: anchor - anchors[begin] for at, anchor in anchors.items()}
+    if not begin:
+        return StridePattern(ahead=ahead, strides=strides, moves=moves, affine=True, restarts=False)
+    firsts = first_iterations(iterations)
+    positions = {access.position.iteration for accesses in iterations.values() for access in accesses}
+    known = all(has_bases(accesses, bases) for accesses in iterations.values())
+    inner = known and all(
+        moves[at] - moves[firsts[at[:-1]]] == strides[-1] * (at[-1] - firsts[at[:-1]][-1]) for at in moves
+    )
+    inner = inner and all(_has_inner_stride(accesses, bases, positions, strides) for accesses in iterations.values())
+    outer = known and all(
+        moves[at] == sum(step * (now - then) for step, now, then in zip(strides, at, begin, strict=True))
+        and _same_distance(iterations[at], iterations[begin], bases)
+        for at in firsts.values()
+    )
+    return StridePattern(
+        ahead=ahead,
+        strides=strides,
+        moves=moves,
+        affine=inner and outer,
+        # Boxes are clipped by where they lie, so rounds of other bases are not alike.
+        restarts=inner and not outer and iterations[begin][0].box is None,
+    )
+
+
+def split_by_bases(iterations: Iterations, bases: Mapping[int, Bases], rank: int) -> list[Iterations]:
+    """Accesses in groups, within each of which the distances between accesses are the same in all CTAs.
+
+    Rows that an unrolled loop gathers make a group each, as each CTA has other distances between them.
+
+    Args:
+        bases: place -> where it begins in all CTAs of the class; rank: of the representative among these.
+    """
+    offsets: list[Array] = []
+    group_of: dict[int, int] = {}
+    for access in (access for at in sorted(iterations) for access in iterations[at]):
+        if access.place not in group_of:
+            addresses = addresses_of([access], bases)
+            from_representative = addresses - addresses[rank]
+            same = (number for number, other in enumerate(offsets) if np.array_equal(from_representative, other))
+            group_of[access.place] = next(same, len(offsets))
+            offsets += [from_representative] if group_of[access.place] == len(offsets) else []
+    if len(offsets) == 1:
+        return [iterations]
+    groups: list[dict[Iteration, list[IterationAccess]]] = [{} for _ in offsets]
+    for at, accesses in iterations.items():
+        for access in accesses:
+            groups[group_of[access.place]].setdefault(at, []).append(access)
+    return list(groups)
+
+
+def first_iterations(iterations: Iterations) -> dict[Iteration, Iteration]:
+    """Iteration of the outer loops -> first iteration of the innermost one there."""
+    firsts: dict[Iteration, Iteration] = {}
+    for at in sorted(iterations):
+        firsts.setdefault(at[:-1], at)
+    return firsts
+
+
+def has_bases(accesses: Sequence[IterationAccess], bases: Mapping[int, Bases]) -> bool:
+    """Whether addresses of an iteration are known in all CTAs. Args: accesses: of the iteration."""
+    return accesses[0].place in bases and bool(bases[accesses[0].place].addresses)
+
+
+def addresses_of(accesses: Sequence[IterationAccess], bases: Mapping[int, Bases]) -> Array:
+    """Base of an iteration in each CTA, or of one with the same distances between CTAs, int64 (CTAs,) [B]."""
+    addresses, at = bases[accesses[0].place].addresses, accesses[0].position.iteration
+    if at in addresses:
+        return addresses[at]
+    first = (*at[:-1], 0)
+    return addresses[first] if first in addresses else addresses[min(addresses)]
+
+
+def _has_inner_stride(
+    accesses: Sequence[IterationAccess],
+    bases: Mapping[int, Bases],
+    positions: set[Iteration],
+    strides: tuple[int, ...],
+) -> bool:
+    """Whether the innermost stride leads to the next iteration in all CTAs that make both."""
+    of_all, first = bases[accesses[0].place], accesses[0].position.iteration
+    if len(first) < len(strides):  # a copy ahead of the loop
+        return True
+    second = (*first[:-1], first[-1] + 1)
+    if first not in of_all.addresses or second not in of_all.addresses or second not in positions:
+        return True
+    both = _any_thread(of_all.active[first]) & _any_thread(of_all.active[second])
+    return not np.any((of_all.addresses[second] - of_all.addresses[first] - strides[-1])[both])
+
+
+def _same_distance(
+    accesses: Sequence[IterationAccess], others: Sequence[IterationAccess], bases: Mapping[int, Bases]
+) -> bool:
+    """Whether two iterations are at one distance in all CTAs that make both."""
+    both = _takes_part(accesses, bases) & _takes_part(others, bases)
+    return len(np.unique((addresses_of(accesses, bases) - addresses_of(others, bases))[both])) < 2
+
+
+def _takes_part(accesses: Sequence[IterationAccess], bases: Mapping[int, Bases]) -> Array:
+    """Which CTAs make an iteration, by their probe threads, bool (CTAs,)."""
+    active, at = bases[accesses[0].place].active, accesses[0].position.iteration
+    return _any_thread(active[at if at in active else min(active)])
+
+
+def _any_thread(active: Array) -> Array:
+    takes_part: Array = np.logical_or.reduce(active, axis=1)
+    return takes_part
+
+
+def _anchor(accesses: Sequence[IterationAccess], pipelined: bool) -> int:
+    """Address that stands for an iteration [B]: the first thread's; of copies that run ahead, the lowest."""
+    if not pipelined:
+        return accesses[0].anchor
+    if accesses[0].box is not None:
+        return min(copy.anchor for copy in accesses)
+    return min(int(part.addresses.min()) for copy in accesses for part in copy.touched)
+
+
+def _strides(anchors: Mapping[Iteration, int], begin: Iteration) -> tuple[int, ...]:
+    """Stride of each loop, by its first two iterations, with the other loops in their first one [B]."""
+    strides = []
+    for axis in range(len(begin)):
+        along = sorted(at for at in anchors if at[:axis] == begin[:axis] and at[axis + 1 :] == begin[axis + 1 :])
+        strides.append(
+            (anchors[along[1]] - anchors[along[0]]) // (along[1][axis] - along[0][axis]) if len(along) > 1 else 0
+        )
+    return tuple(strides)

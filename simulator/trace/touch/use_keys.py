@@ -1,0 +1,159 @@
+"""Keys of uses: what the accesses of one use have in common; and prologues, whose copies get the key of their loop.
+
+A prologue are copies ahead of a loop that copies the same storage: the first iterations of a software pipeline. They
+tell how many iterations ahead of itself the loop copies.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...sass.decode import Instruction
+from ..accesses import COPY
+from ..cta.cta_run import Box, CtaRun, Iteration, Position, children_of
+from ..cta.given import Subject
+from ..cta.kinds import STORES, gives_back, is_atomic, is_read_at_l2
+from ..tma.boxes import is_copy
+from ..values import Array
+from .footprints import Touched
+from .phases import Part, Phases
+
+PAST_L1 = frozenset({"async", "tma", "atomic"})
+"""Paths on which each access fetches its own sectors, even those that others have fetched."""
+
+
+@dataclass(frozen=True, slots=True)
+class UseKey:
+    """What accesses have in common that make one use.
+
+    Args:
+        part, phase: of the code; storage: its number; kind: load, store, atomic or reduction;
+        path: plain, cached, async, tma or atomic, as in `program.Tile`.
+    """
+
+    part: Part
+    phase: int
+    storage: int
+    kind: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class IterationAccess:
+    """An access of the representative in one iteration.
+
+    Args:
+        place, position: of it in the code; touched: bytes, of each warp by itself on the path `async`;
+        sectors: numbers of those that have to be fetched, int64, None: all;
+        anchor: address of the first thread, or of a box's corner [B]; box: copied by TMA.
+    """
+
+    place: int
+    position: Position
+    touched: tuple[Touched, ...]
+    sectors: Array | None
+    anchor: int
+    box: Box | None
+
+
+Accesses = dict[Iteration, list[IterationAccess]]
+"""Iteration of the loops around -> accesses of one use."""
+Iterations = Mapping[Iteration, list[IterationAccess]]
+"""The same, to be read alone."""
+
+
+def kind_of(instruction: Instruction) -> str:
+    """Kind of an access: load, store, reduction, or atomic, which returns the old value."""
+    if is_read_at_l2(instruction):
+        return "atomic" if gives_back(instruction) else "reduction"
+    return "store" if instruction.family in STORES or is_atomic(instruction) else "load"
+
+
+def path_of(instruction: Instruction) -> str:
+    """Path of an access between memory and SM, as in `program.Tile`."""
+    if is_read_at_l2(instruction):
+        return "atomic"
+    if is_copy(instruction):
+        return "tma"
+    if instruction.family != COPY:
+        return "plain"
+    return "async" if "BYPASS" in instruction.modifiers or "128" in instruction.modifiers else "cached"
+
+
+def key_of(instruction: Instruction, part: Part, phases: Phases, place: int, storage: int) -> UseKey:
+    """Key of an access. Args: part, place: of it in the code; storage: number of the one that it touches."""
+    kind = kind_of(instruction)
+    return UseKey(part, phases.of(part, place, kind in ("store", "reduction")), storage, kind, path_of(instruction))
+
+
+@dataclass(frozen=True, slots=True)
+class Prologue:
+    """Copies ahead of a loop.
+
+    Args:
+        before: their key; depth: iterations that the loop copies ahead of itself;
+        stage: place of a copy ahead of the loop -> iteration whose data it copies.
+    """
+
+    before: UseKey
+    depth: int
+    stage: Mapping[int, int]
+
+
+def find_prologues(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey, Prologue]:
+    """Key of a loop's copies -> the copies ahead of it. Args: run: a CTA, with its masked copies."""
+    copies = _copies_by_key(subject, run, phases)
+    children = children_of(run.paths)
+    prologues: dict[UseKey, Prologue] = {}
+    for key in copies:
+        region, piece = key.part
+        if piece >= len(children[region]):
+            continue
+        inner = children[region][piece]
+        same = (k for k in copies if k.part[0] == inner and (k.storage, k.path) == (key.storage, key.path))
+        into = next(same, None)
+        if into is None or into in prologues:
+            continue
+        prologue = _prologue(key, copies[key], copies[into], max(1, subject.called.num_stages - 1))
+        if prologue is not None:
+            prologues[into] = prologue
+    return prologues
+
+
+def _copies_by_key(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey, dict[Iteration, list[int]]]:
+    """Places of the copies of a CTA, by key and iteration, in order."""
+    copies: dict[UseKey, dict[Iteration, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for copy in run.copies:
+        position = run.positions[copy.visit]
+        part = position.region, position.piece
+        key = key_of(subject.flow.instructions[copy.place], part, phases, copy.place, copy.storage)
+        copies[key][position.iteration].append(copy.place)
+    return copies
+
+
+def _prologue(
+    key: UseKey, before: Mapping[Iteration, list[int]], loop: Mapping[Iteration, list[int]], most_stages: int
+) -> Prologue | None:
+    """Copies as a prologue; None where they are no whole number of iterations. Args: before, loop: places of copies."""
+    per_iteration = max(len(places) for places in loop.values())
+    # More than a pipeline holds is the prologue of an earlier loop that this CTA skips.
+    ahead = [places[-per_iteration * most_stages :] for places in before.values()]
+    depths = {len(places) // per_iteration for places in ahead if len(places) % per_iteration == 0}
+    if len(depths) != 1 or not (depth := depths.pop()):
+        return None
+    stage = {place: number // per_iteration for places in ahead for number, place in enumerate(places)}
+    return Prologue(key, depth, stage)
+
+
+def join_prologues(accesses: dict[UseKey, Accesses], prologues: Mapping[UseKey, Prologue]) -> None:
+    """Make copies ahead of loops the first iterations of these. Args: accesses: of one CTA, changed in place."""
+    for into, prologue in prologues.items():
+        before, loop = accesses.pop(prologue.before, {}), accesses.pop(into, {})
+        joined: dict[Iteration, list[IterationAccess]] = defaultdict(list)
+        for iteration, copies in before.items():
+            for copy in copies:
+                joined[(*iteration, prologue.stage.get(copy.place, 0))].append(copy)
+        for iteration, copies in loop.items():
+            joined[(*iteration[:-1], iteration[-1] + prologue.depth)] += copies
+        if joined:
+            accesses[into] = joined
