@@ -52,11 +52,10 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
     return sum(slab.loaded_bytes() * program.tensor(name).slabs for name, slab in covered.items())
 
 
-def _runs(around: tuple[Loop, ...], columns: dict[str, np.ndarray]) -> np.ndarray | np.bool_:
-    """Whether loops have trips, for each item, or for all alike: what others have of its variables nobody reads."""
-    return np.all([columns[loop.trips] > 0 for loop in around if isinstance(loop.trips, str)], axis=0) & all(
-        loop.trips > 0 for loop in around if not isinstance(loop.trips, str)
-    )
+def _runs(around: tuple[Loop, ...], columns: dict[str, np.ndarray]) -> np.ndarray:
+    """Whether loops have trips, for each item: what others have of its variables nobody reads."""
+    lengths = (columns[loop.trips] if isinstance(loop.trips, str) else np.array(loop.trips) for loop in around)
+    return np.logical_and.reduce(np.broadcast_arrays(*(trips > 0 for trips in lengths), np.True_), axis=0)
 
 
 def _names(tile: Tile, around: tuple[Loop, ...]) -> set[str]:
