@@ -40,7 +40,7 @@ class LaunchRun:
         cycles: from start to the end of the last CTA [cycles].
         idle_cycles: of these, after its last CTA, in the mean over SMs; all of them where it got none [cycles].
         hbm_read_bytes, hbm_write_bytes, l2_read_bytes, fabric_bytes, l1_hit_bytes: see `traffic.Traffic` [B].
-        simulated_fraction: share of the launch's steps that were stepped through.
+        simulated_fraction: share of the launch's steps that were stepped through; 1 where it has none.
         timeline: float64 of shape (CTAs, 4): SM, slot, start and end cycle; or of shape (0, 4).
         samples: float64 of shape (samples, 3), where a timeline is recorded: cycles since the start, from 0 to the end,
             and bytes moved until then at HBM, and at L2 by SMs; or of shape (0, 3).
@@ -177,7 +177,7 @@ def _finish(run: LaunchState, steady_state: bool, refresh: bool) -> LaunchRun:
         l2_read_bytes=round(total[links.L2_READ]),
         fabric_bytes=round(total[links.FABRIC]),
         l1_hit_bytes=round(total[links.L1_HIT]),
-        simulated_fraction=float(1.0 - skipped[STEPS] / total[STEPS]),
+        simulated_fraction=float(1.0 - skipped[STEPS] / max(1.0, total[STEPS])),
         timeline=run.record,
         samples=samples,
     )

@@ -22,6 +22,14 @@ def test_a_hit_takes_l2_and_the_port() -> None:
     assert twice.cycles == MISS + HIT == 332 + 120
 
 
+@pytest.mark.parametrize(("order", "cycles"), [("XY", MISS), ("YX", PORT + MISS)])
+def test_a_step_waits_for_the_tile_that_comes_last_not_for_the_one_named_last(order: str, cycles: float) -> None:
+    """X misses and Y hits: the step waits for X, and what is named second passes the port second."""
+    before, both = Step(name="one", loads=(tile("Y"),)), Step(name="both", loads=tuple(tile(name) for name in order))
+    program = launch((before, both), (tensor("X", 1), tensor("Y", 1)), [(0,)])
+    assert run(program, gpu=ONE_PARTITION).cycles == MISS + cycles
+
+
 def test_what_is_homed_far_adds_the_fabric() -> None:
     """Half of a tile comes from the other partition: 50 cycles later on a miss, and on a hit 4 for its transfer."""
     near, both = (run(sweeps(tiles=1, times=2, slabs=(0,)), gpu=gpu).cycles for gpu in (ONE_PARTITION, GPU))

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 from machine.toys import COLS, GPU, TILE_BYTES, TILE_ROWS, launch, run, tensor, tile
+from tilesight.simulator.engine.lower import lower_tensors
+from tilesight.simulator.engine.touched import touched_bytes
 from tilesight.simulator.launch.lists import Lists
 from tilesight.simulator.launch.program import Launch, Loop, Path, Step
 from tilesight.simulator.launch.walk import accesses, tally
@@ -89,6 +91,17 @@ def test_what_is_listed_twice_is_read_once() -> None:
     one = listed([3, 3, 7, 3, 7, 7, 3, 3], 2)
     assert run(one).hbm_read_bytes == 2 * TILE_BYTES
     assert tally(one.program).load_bytes == {"X": 8 * TILE_BYTES}
+
+
+def test_what_lists_of_other_lengths_touch_is_counted_where_each_item_stands() -> None:
+    """One piece from tile 4 on, and three from tile 24 on: four tiles, as a run reads from HBM."""
+    pieces = np.array([(TILE_ROWS * number, 0) for number in (0, 0, 1, 2)], dtype=np.int64)
+    lists = Lists(spans=np.array([(0, 1), (1, 3)], dtype=np.int64), pieces=pieces, at="at", until="until")
+    step = Step(name="load", loads=(replace(tile("X", first=1), lists=lists),))
+    items, variables = [(0, 4, 0, 1), (0, 24, 1, 2)], ("slab", "first", "at", "until")
+    made = launch((step,), (tensor("X", TILES),), items, variables)
+    touched = touched_bytes(made.program, lower_tensors((made,), GPU, "chunk"))
+    assert touched == run(made).hbm_read_bytes == 4 * TILE_BYTES
 
 
 def test_pieces_that_are_listed_come_as_late_as_rows_of_a_matrix() -> None:

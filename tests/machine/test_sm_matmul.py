@@ -49,6 +49,15 @@ def test_matmuls_that_jitter_take_as_long_in_the_mean() -> None:
     assert sum(uneven) == pytest.approx(sum(even), rel=0.01)
 
 
+def test_shared_memory_is_used_for_the_lines_that_pass_it_not_for_as_long_as_they_wait() -> None:
+    """Eight matmuls read 32 lines each; beside them each of four warps loads ten times four, more slowly."""
+    code = Code()
+    for number in range(8):
+        code.matmul(commits=number == 7)
+    code.add(op.SHARED, op.LSU, interval=4.0, latency=22.0, smem=4.0, times=10).add(**WAIT).add()  # type: ignore[arg-type]
+    assert straight(code, 4).used[sm.SHARED_MEMORY] == 8 * 32 + 4 * 10 * 4
+
+
 def test_a_matmul_begins_when_all_four_warps_have_issued_it() -> None:
     """One warp's rows could not be multiplied alone."""
     code = Code().add(stall=15, times=20).matmul(commits=True).add(**WAIT).add()  # type: ignore[arg-type]

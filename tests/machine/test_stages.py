@@ -4,7 +4,8 @@ from dataclasses import replace
 from math import ceil
 
 import pytest
-from machine.toys import ONE_PARTITION, cost, run, sweeps
+from machine.toys import ONE_PARTITION, TILE_BYTES, cost, launch, run, sweeps, tensor, tile
+from tilesight.simulator.launch.program import Loop, Step
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
@@ -34,6 +35,15 @@ def test_three_stages_hide_a_load_behind_an_iteration(stages: int) -> None:
 def test_stages_less_one_loads_are_under_way(stages: int) -> None:
     """Without work to hide behind, a tile comes every latency / (stages - 1)."""
     assert cycles(stages, 0) == pytest.approx(TRIPS * MISS / (stages - 1), rel=0.1)
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+def test_a_loop_that_goes_backwards_loads_the_same_however_far_ahead(stages: int) -> None:
+    """Tiles 8, 6, 4, 2 and 0 of nine, none of them past the end of the tensor."""
+    step = Step(name="load", loads=(tile("X", i=1),))
+    loop = Loop(counter="i", trips=5, first=8, step=-2, stages=stages, body=(step,))
+    seen = run(launch((loop,), (tensor("X", 9),), [(0,)]), gpu=ONE_PARTITION)
+    assert seen.hbm_read_bytes == seen.l2_read_bytes == 5 * TILE_BYTES
 
 
 @pytest.mark.parametrize("stages", [2, 3, 5])

@@ -54,6 +54,8 @@ def test_dirty_data_are_read_from_either_side_without_a_copy() -> None:
     )
     assert [seen.hbm_write_bytes for seen in (wrote, read, again)] == [0, 0, 0]
     assert [seen.hbm_read_bytes for seen in (read, again)] == [0, 0]
+    # The half that is at home with the writer crosses the fabric to the other SM each time.
+    assert [seen.fabric_bytes for seen in (read, again)] == [L2_TILES // 4 * TILE_BYTES] * 2
 
 
 def test_reads_evict_the_oldest_dirty_lines_first() -> None:
@@ -88,6 +90,12 @@ def test_evicted_lines_take_their_turn_at_device_memory() -> None:
     """36 KiB of write-backs at 64 B per cycle end 36 x 16 cycles after they began, and the launch with them."""
     seen = run(writes(tiles=100, slabs=(0,)), gpu=ONE_PARTITION)
     assert seen.cycles == 36 * TILE_BYTES / 64
+
+
+def test_evicted_lines_leave_at_the_rate_of_writes() -> None:
+    """36 KiB at 16 B per cycle take 36 x 64 cycles, though reads come at 64 B per cycle."""
+    seen = run(writes(tiles=100, slabs=(0,)), gpu=replace(ONE_PARTITION, hbm_write_bytes_per_s=16e9))
+    assert seen.cycles == 36 * TILE_BYTES / 16
 
 
 def test_reads_and_the_write_backs_that_they_cause_share_device_memory() -> None:

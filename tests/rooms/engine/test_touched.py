@@ -1,0 +1,18 @@
+"""What a launch touches, from where its tiles lie alone; against what a run reads."""
+
+import pytest
+from machine.toys import GPU, TILE_BYTES, launch, run, tensor, tile
+from tilesight.simulator.engine.lower import lower_tensors
+from tilesight.simulator.engine.touched import touched_bytes
+from tilesight.simulator.launch.program import Loop, Step
+
+
+@pytest.mark.parametrize(("first", "step", "trips"), [(2, 1, 3), (4, -1, 3), (0, 1, 0)])
+def test_a_loop_touches_the_tiles_of_its_trips_and_none_behind_the_last(first: int, step: int, trips: int) -> None:
+    """Three of nine tiles, forwards or backwards; none without a trip, of which all is stepped through."""
+    body = Step(name="load", loads=(tile("X", i=1),))
+    made = launch((Loop(counter="i", trips=trips, first=first, step=step, body=(body,)),), (tensor("X", 9),), [(0,)])
+    touched = touched_bytes(made.program, lower_tensors((made,), GPU, "chunk"))
+    seen = run(made)
+    assert touched == seen.hbm_read_bytes == trips * TILE_BYTES
+    assert seen.simulated_fraction == 1
