@@ -53,9 +53,11 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
 
 
 def _runs(around: tuple[Loop, ...], columns: dict[str, np.ndarray]) -> np.ndarray:
-    """Whether loops have trips, for each item: what others have of its variables nobody reads."""
-    lengths = (columns[loop.trips] if isinstance(loop.trips, str) else np.array(loop.trips) for loop in around)
-    return np.logical_and.reduce(np.broadcast_arrays(*(trips > 0 for trips in lengths), np.True_), axis=0)
+    """Whether loops have trips, for each item or for all: what others have of its variables nobody reads."""
+    runs = np.ones(1, dtype=np.bool_)
+    for loop in around:
+        runs = runs & ((columns[loop.trips] if isinstance(loop.trips, str) else np.array([loop.trips])) > 0)
+    return runs
 
 
 def _names(tile: Tile, around: tuple[Loop, ...]) -> set[str]:

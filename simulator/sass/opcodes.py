@@ -6,6 +6,7 @@ An opcode's rule is that of its longest prefix, cut at a dot: `IMAD.WIDE.U32` by
 Opcodes without a rule are counted by name (`unknown_opcodes`), not passed over.
 """
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -22,8 +23,8 @@ from .registers import WIDTHS
 
 ARCHITECTURES = (80, 86, 89, 90, 100, 120)
 MATRICES = {"2": 2, "4": 4}
-VECTORS = {"F32x2": 2, "F32x4": 4}
-"""Words of an atomic on several elements."""
+VECTOR = re.compile(r"B?F(\d+)x(\d)")
+"""Elements of an atomic on several: their bits, and how many: F16x2, BF16x8, F32x4."""
 TIMINGS = ("fixed", "scoreboard")
 
 
@@ -91,7 +92,15 @@ def thread_bytes(instruction: Instruction) -> int:
         return WORD_BYTES * max(
             (int(modifier[1:]) for modifier in modifiers if modifier[1:].isdigit() and modifier[0] == "x"), default=1
         )
-    return WORD_BYTES * max((WIDTHS.get(modifier, VECTORS.get(modifier, 1)) for modifier in modifiers), default=1)
+    return max(
+        vector_bytes(instruction), WORD_BYTES * max((WIDTHS.get(modifier, 1) for modifier in modifiers), default=1)
+    )
+
+
+def vector_bytes(instruction: Instruction) -> int:
+    """Bytes of the elements that an atomic of several adds to; 0 of any other instruction [B]."""
+    vectors = (VECTOR.fullmatch(modifier) for modifier in instruction.modifiers)
+    return next((int(vector[1]) // 8 * int(vector[2]) for vector in vectors if vector), 0)
 
 
 def unknown_opcodes(instructions: Iterable[Instruction], table: Mapping[str, Rule]) -> Counter[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from ..limits import LINE_BYTES, SECTOR_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
 from ..sass.flow import Flow
+from ..sass.opcodes import vector_bytes
 from ..sass.registers import written
 from .deciding import COPY as COPY
 from .deciding import names_of, slice_of
@@ -241,7 +242,8 @@ def _touched(instruction: Instruction, parts: list[tuple[Array, ...]], again: li
 
 def bytes_of(instruction: Instruction) -> int:
     """What a lane moves [B]."""
-    return next((BYTES[word] for word in instruction.modifiers if word in BYTES), WORD_BYTES)
+    named = next((BYTES[word] for word in instruction.modifiers if word in BYTES), WORD_BYTES)
+    return vector_bytes(instruction) or named
 
 
 def _distinct(numbers: Array) -> Array:

@@ -7,7 +7,7 @@ What the compiler has unrolled or peeled, or what a CTA runs once, is straight c
 A trace with fewer iterations leaves out some in the middle of a region, one with more repeats the one in its middle.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -121,7 +121,11 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
     for run in blocks:
         key = tuple(run)
         if key not in known:
-            known[key] = _nested(key, flow, headers, frozenset())
+            path = _nested(key, flow, headers, frozenset(), frozenset())
+            parents = _parents(path)
+            if any(len(around) > 1 for around in parents.values()):
+                path = _nested(key, flow, headers, frozenset(), frozenset(parents))
+            known[key] = path
         warps.append(known[key])
     nests = [_loops_of(path) for path in warps]
     shapes = {tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}
@@ -139,12 +143,15 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
     )
 
 
-def _nested(blocks: tuple[int, ...], flow: Flow, headers: Mapping[int, int], inside: frozenset[int]) -> ControlPath:
+def _nested(
+    blocks: tuple[int, ...], flow: Flow, headers: Mapping[int, int], inside: frozenset[int], kept: frozenset[int]
+) -> ControlPath:
     """Blocks with the loops among them as visits.
 
     Args:
         headers: block -> loop that begins with it.
         inside: loops around all of the blocks.
+        kept: loops that are visits also where they run once, since what is inside them is elsewhere in a visit of them.
     """
     path: list[int | LoopVisit] = []
     at = 0
@@ -161,18 +168,34 @@ def _nested(blocks: tuple[int, ...], flow: Flow, headers: Mapping[int, int], ins
         begins = [place for place in range(at, stop) if blocks[place] == header]
         ends = [*begins[1:], stop]
         iterations = [
-            _nested(blocks[begin:end], flow, headers, inside | {loop}) for begin, end in zip(begins, ends, strict=True)
+            _nested(blocks[begin:end], flow, headers, inside | {loop}, kept)
+            for begin, end in zip(begins, ends, strict=True)
         ]
         kinds = Counter(
             tuple(item.loop - len(headers) if isinstance(item, LoopVisit) else item for item in iteration)
             for iteration in iterations
         )
-        if max(kinds.values()) > 1:
+        if max(kinds.values()) > 1 or loop in kept:
             path.append(LoopVisit(loop, tuple(iterations)))
         else:
             path += [item for iteration in iterations for item in iteration]
         at = stop
     return tuple(path)
+
+
+def _parents(path: ControlPath) -> dict[int, set[int]]:
+    """Loop -> loops whose visits its own lie directly in; `OUTSIDE` where in none."""
+    parents: dict[int, set[int]] = defaultdict(set)
+
+    def walk(items: ControlPath, parent: int) -> None:
+        for item in items:
+            if isinstance(item, LoopVisit):
+                parents[item.loop].add(parent)
+                for iteration in item.iterations:
+                    walk(iteration, item.loop)
+
+    walk(path, OUTSIDE)
+    return parents
 
 
 def _loops_of(path: ControlPath) -> list[tuple[int, int, int, bool]]:

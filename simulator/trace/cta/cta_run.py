@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...limits import WARP_THREADS
-from ..accesses import COPY
+from ..accesses import COPY, bytes_of
 from ..executions import Order, run_through, special_registers
 from ..jumps import prepare
 from ..operands import Step, Threads
@@ -17,7 +17,6 @@ from ..tma.boxes import BOX_LOAD, Boxes
 from ..tma.descriptor import Descriptor
 from ..values import Array
 from .given import Refused, Subject
-from .kinds import width_of
 from .sites import Tracer, access_steps
 
 MOST_ACCESSES = 1 << 20
@@ -185,7 +184,7 @@ class _Recorder:
         if instruction.family == COPY:
             self._copies[number].append(CtaCopy(visit, place, self._subject.memory.number_of(first)))
         if taking.any():
-            access = CtaAccess(visit, place, where, taking.copy(), width_of(instruction), first)
+            access = CtaAccess(visit, place, where, taking.copy(), bytes_of(instruction), first)
             self._accesses[number].append(access)
 
     def run_of(self, number: int, counts: Array, rejoins: Array) -> CtaRun:

@@ -2,7 +2,7 @@
 
 from ...sass.decode import Instruction
 from ...sass.registers import result_operands
-from ..accesses import COPY, GLOBAL, bytes_of
+from ..accesses import COPY, GLOBAL
 from ..tma.boxes import is_copy
 
 ATOMICS = frozenset({"RED", "REDG", "ATOMG", "ATOM"})
@@ -39,11 +39,3 @@ def gives_back(instruction: Instruction) -> bool:
 def is_read_at_l2(instruction: Instruction) -> bool:
     """Whether L2 reads the old value."""
     return is_atomic(instruction) and not is_plain_exchange(instruction)
-
-
-def width_of(instruction: Instruction) -> int:
-    """Bytes that a lane moves; of an atomic, those of its whole vector [B]."""
-    ends = {modifier[-2:] for modifier in instruction.modifiers}
-    vector = 4 if "x4" in ends else 1
-    vector = 2 if "x2" in ends else vector
-    return bytes_of(instruction) * vector

@@ -80,7 +80,7 @@ def trace(called: Called, room_bytes: float) -> Traced:
     except Refused:
         raise
     except ValueError as error:
-        raise Refused(f"kernel {called.name}: {error}") from None
+        raise Refused(f"kernel {called.name}: {error}") from error
     visited = {
         block
         for way in ways

@@ -11,10 +11,10 @@ from math import prod
 import numpy as np
 
 from ...limits import SECTOR_BYTES
+from ..accesses import bytes_of
 from ..cta.cta_run import CtaRun, Iteration, Position, blocks_of
 from ..cta.every_thread import every_access
 from ..cta.given import Subject
-from ..cta.kinds import width_of
 from ..cta.sites import Slice, Tracer
 from ..paths import OUTSIDE
 from ..values import Array
@@ -57,7 +57,7 @@ def scattered_uses(tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) 
         storage = subject.memory.number_of(int(addresses[active].flat[0]))
         key = key_of(instruction, parts[place], cta_class.phases, place, storage)
         offsets = addresses - _begin(subject, storage)
-        touched = _touched(offsets, active, width_of(instruction), key.path == "async") + (first << SECTOR_BITS)
+        touched = _touched(offsets, active, bytes_of(instruction), key.path == "async") + (first << SECTOR_BITS)
         total += len(touched)
         key, iteration = _joined(key, place, iteration, cta_class.prologues)
         sectors[key][iteration].append(touched)

@@ -79,8 +79,9 @@ def split_by_bases(iterations: Iterations, bases: Mapping[int, Bases], rank: int
     group_of: dict[int, int] = {}
     for access in (access for at in sorted(iterations) for access in iterations[at]):
         if access.place not in group_of:
-            addresses = addresses_of([access], bases)
-            from_representative = addresses - addresses[rank]
+            # What no CTA makes in the first iterations is found when all of them are followed.
+            addresses = addresses_of([access], bases) if has_bases([access], bases) else np.zeros(1, dtype=np.int64)
+            from_representative = addresses - addresses[rank if len(addresses) > rank else 0]
             same = (number for number, other in enumerate(offsets) if np.array_equal(from_representative, other))
             group_of[access.place] = next(same, len(offsets))
             offsets += [from_representative] if group_of[access.place] == len(offsets) else []

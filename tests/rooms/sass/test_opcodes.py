@@ -7,7 +7,14 @@ from support.listings import listing
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.sass.decode import Instruction, decode
 from tilesight.simulator.sass.matrix import product_of, tensor_cycles
-from tilesight.simulator.sass.opcodes import ARCHITECTURES, find_rule, interval_cycles, rules, unknown_opcodes
+from tilesight.simulator.sass.opcodes import (
+    ARCHITECTURES,
+    find_rule,
+    interval_cycles,
+    rules,
+    unknown_opcodes,
+    vector_bytes,
+)
 
 DEVICES = {80: "a100-sxm-80gb", 86: "a40", 89: "l40s", 90: "h200"}
 SUB_CORES = 4
@@ -112,6 +119,22 @@ def test_what_names_no_size_is_no_product(line: str) -> None:
 def test_shared_memory_takes_a_cycle_for_128_bytes_of_a_warp(line: str, cycles: float) -> None:
     """Wide accesses would take as long as narrow ones."""
     assert interval(line, 90) == cycles
+
+
+@pytest.mark.parametrize(
+    ("line", "size_bytes"),
+    [
+        ("RED.E.ADD.F32.FTZ.RN.STRONG.GPU desc[UR8][R2.64], R8", 0),
+        ("REDG.E.ADD.F16x2.RN.STRONG.GPU desc[UR8][R2.64], R8", 4),
+        ("REDG.E.ADD.F16x4.RN.STRONG.GPU desc[UR8][R2.64], R8", 8),
+        ("REDG.E.ADD.BF16x8.RN.STRONG.GPU desc[UR8][R2.64], R8", 16),
+        ("REDG.E.ADD.F32x4.FTZ.RN.STRONG.GPU desc[UR8][R2.64], R8", 16),
+        ("LDG.E.128 R4, [R2]", 0),
+    ],
+)
+def test_an_atomic_on_several_elements_is_as_wide_as_they_are(line: str, size_bytes: int) -> None:
+    """Four halves were taken for 16 B, and a sum that ends with its tensor for one that reaches beyond it."""
+    assert vector_bytes(instruction(line)) == size_bytes
 
 
 def test_the_longest_prefix_of_an_opcode_decides() -> None:

@@ -53,6 +53,33 @@ def test_a_trace_has_the_trips_that_are_asked_for(outer: int, inner: int) -> Non
     assert blocks_of(paths, NESTED, {0: outer, 1: inner}) == nested(*[inner] * outer)
 
 
+DEEP = find_flow(
+    [
+        branch(0, "MOV"),
+        branch(16, "MOV"),
+        branch(32, "MOV"),
+        branch(48, "BRA", 48, "P0"),
+        branch(64, "BRA", 32, "P1"),
+        branch(80, "BRA", 16, "P2"),
+        branch(96, "EXIT"),
+    ]
+)
+"""Blocks 0: begin, 1: header of a loop over groups, 2: over tiles, 3: over what tiles sum, 4, 5: back, 6: end."""
+
+
+@pytest.mark.parametrize("tiles", [(1, 3, 1), (2, 1), (3, 2)])
+def test_a_loop_inside_one_that_runs_once_at_times_lies_in_it_always(tiles: tuple[int, ...]) -> None:
+    """A group of a single tile put the sum of that tile beside the loop over tiles, and the kernel was refused."""
+    blocks = [0, *(block for count in tiles for block in (1, *(2, *[3] * 5, 4) * count, 5)), 6]
+    paths = find_paths(DEEP, [blocks])
+    parents = [region.parent for region in paths.regions]
+    assert parents == [OUTSIDE, 0, 1]
+    assert [region.count for region in paths.regions] == [len(tiles), sum(tiles), 5 * sum(tiles)]
+    inner = {region for block, region in paths.executed(0) if block == 3}
+    assert inner == {2}
+    assert [block for block, _ in paths.executed(0)] == blocks
+
+
 def test_a_loop_that_never_repeats_alike_is_straight_code() -> None:
     """A loop over tasks, of which each warp gets one and an end, would be taken for a loop over tiles."""
     flow = find_flow(
