@@ -1,6 +1,8 @@
 """From uses to the tiles of a program: rectangles of storages, their origins affine in variables of the CTAs."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
 
 import numpy as np
 
@@ -23,9 +25,10 @@ class Variables:
 
     def __init__(self, items: int) -> None:
         self.items = items
-        self._names: dict[bytes, str] = {}
         self.columns: dict[str, Array] = {}
-        self._readers: dict[str, Array] = {}
+        self._whole: dict[bytes, str] = {}
+        self._shared: list[str] = []
+        self._readers: list[_Readers] = []
         self.name(np.zeros(items, dtype=np.int64))
 
     @property
@@ -35,10 +38,10 @@ class Variables:
 
     def name(self, values: Array) -> str:
         """The variable that has these values in all items, int64 (items,)."""
-        key = np.ascontiguousarray(values, dtype=np.int64).tobytes()
-        if key not in self._names:
-            self._names[key] = self._new(np.array(values, dtype=np.int64))
-        return self._names[key]
+        key = _digest(values)
+        if key not in self._whole:
+            self._whole[key] = self._new(values)
+        return self._whole[key]
 
     def among(self, values: Array, members: Array) -> str:
         """A variable that has these values in some items; what it is in others, none of these may read."""
@@ -46,28 +49,47 @@ class Variables:
             return self.name(values)
         if not values.any():
             return self.zero
-        for name, readers in self._readers.items():
-            read = readers[members]
-            if read.all() and np.array_equal(self.columns[name][members], values):
-                return name
-            if not read.any():
-                break
-        else:
-            name = self._new(np.zeros(self.items, dtype=np.int64))
-            self._readers[name] = np.zeros(self.items, dtype=np.bool_)
-        self.columns[name][members] = values
-        self._readers[name][members] = True
-        return name
+        readers, key = self._readers_of(members), _digest(values)
+        if key not in readers.names:
+            place = len(readers.names) + readers.first
+            if place == len(self._shared):
+                self._shared.append(self._new(np.zeros(self.items, dtype=np.int64)))
+            readers.names[key] = self._shared[place]
+            self.columns[self._shared[place]][members] = values
+        return readers.names[key]
 
     def affine(self, values: Array, members: Array) -> Affine:
         """These values of some items as a variable times what divides all of them."""
         divisor = int(np.gcd.reduce(np.unique(np.abs(values)))) if values.any() else 0
         return ((self.among(values // divisor, members), divisor),) if divisor else ()
 
+    def _readers_of(self, members: Array) -> "_Readers":
+        for readers in self._readers:
+            if readers.members is members or np.array_equal(readers.members, members):
+                return readers
+        # Classes that are not disjoint, of which there are none, would not share.
+        apart = not any(np.isin(members, readers.members).any() for readers in self._readers)
+        self._readers.append(_Readers(members=members, first=0 if apart else len(self._shared)))
+        return self._readers[-1]
+
     def _new(self, values: Array) -> str:
         name = f"v{len(self.columns)}"
-        self.columns[name] = values
+        self.columns[name] = np.array(values, dtype=np.int64)
         return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Readers:
+    """Items of one class. Args: first: shared column that they begin with; names: digest of values -> column."""
+
+    members: Array
+    first: int
+    names: dict[bytes, str] = field(default_factory=dict)
+
+
+def _digest(values: Array) -> bytes:
+    """16 bytes that tell values apart, in place of the values, of which there may be a million."""
+    return blake2b(np.ascontiguousarray(values, dtype=np.int64), digest_size=16).digest()
 
 
 def tensor_of(name: str, role: str, size_bytes: int, rows: Rows) -> Tensor:
