@@ -1,8 +1,7 @@
 """Every kernel of the project keeps the laws of online softmax, compiled, on a GPU: a thousand inputs for each law.
 
-All kernels and element types that are asked for (`-k`) run side by side, each in a process of its own (with xdist, give
-the file to one worker: `--dist loadfile`);
-`-rP` shows their tables.
+All kernels and element types that are asked for (`-k`) run side by side, each in a process of its own: as many as
+`WORKERS`, or, with xdist, as it has workers. `-rP` shows their tables.
 """
 
 import os
@@ -21,12 +20,14 @@ DTYPES = ("fp16", "bf16", "fp32")
 NAMES = kernels.names() or ("kernels",)
 WORKERS = 24
 """All at once: a process waits for the compiler, then for the GPU."""
-Jobs = dict[tuple[str, str], tuple[Job, "Future[Checked]"]]
+HAS_WORKERS = "PYTEST_XDIST_WORKER" in os.environ
+"""Whether this is one of several processes of tests. Each of them would begin what all others run, too."""
+Jobs = dict[tuple[str, str], tuple[Job, "Future[Checked] | None"]]
 
 
 @pytest.fixture(scope="module")
 def jobs(request: pytest.FixtureRequest) -> Iterator[Jobs]:
-    """The chosen kernels under all laws, under way."""
+    """The chosen kernels under all laws, under way unless each test is to run its own."""
     # Other files' tests may be chosen with these, some without parameters.
     chosen = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
     asked = {(each.get("name"), each.get("dtype")) for each in chosen}
@@ -39,7 +40,7 @@ def jobs(request: pytest.FixtureRequest) -> Iterator[Jobs]:
             for dtype in (dtype for dtype in DTYPES if (name, dtype) in asked):
                 target = f"{kernels.__name__}:{name}"
                 job = Job(target=target, given={"dtype": dtype}, examples=EXAMPLES, timeout_s=120.0)
-                begun[name, dtype] = job, threads.submit(run, job)
+                begun[name, dtype] = job, None if HAS_WORKERS else threads.submit(run, job)
         yield begun
     patch.undo()
 
@@ -49,7 +50,7 @@ def jobs(request: pytest.FixtureRequest) -> Iterator[Jobs]:
 def test_a_compiled_kernel_keeps_all_laws(name: str, dtype: str, jobs: Jobs) -> None:
     """A kernel that breaks one computes something else than softmax on this GPU."""
     job, future = jobs[name, dtype]
-    checked = future.result()
+    checked = run(job) if future is None else future.result()
     text = to_text(checked, job, 120)
     print(text)
     assert [result.law for result in checked.results if result.outcome == "failed"] == [], text

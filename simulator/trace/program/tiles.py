@@ -89,7 +89,7 @@ class _Readers:
 
 def _digest(values: Array) -> bytes:
     """16 bytes that tell values apart, in place of the values, of which there may be a million."""
-    return blake2b(np.ascontiguousarray(values, dtype=np.int64), digest_size=16).digest()
+    return blake2b(np.ascontiguousarray(values, dtype=np.int64).data, digest_size=16).digest()
 
 
 def tensor_of(name: str, role: str, size_bytes: int, rows: Rows) -> Tensor:
