@@ -69,11 +69,13 @@ def compiled_costs(
     *,
     resident: int | None = None,
     followed: FollowedCode | None = None,
+    whole: Launch | None = None,
 ) -> CompiledCost:
     """Simulate an SM with one CTA of a launch, and with as many as it holds.
 
     Args:
         launch: with compiled resources, and the code in them.
+        whole: the launch that it is one class of; None where it is all of it.
         residency: of the launch on the device.
         resident: CTAs that share an SM; as many as it holds and the grid has where None.
         followed: what `follow` returned for this launch, where that is known already.
@@ -90,7 +92,7 @@ def compiled_costs(
     attributions = seen.attributions
     machine = Machine(
         paths=seen.paths,
-        code=with_l1_hits(seen.code, launch, residency, device, resident, seen.cta, seen.paths, attributions),
+        code=with_l1_hits(seen.code, whole or launch, residency, device, resident, seen.cta, seen.paths, attributions),
         latencies=latencies_of(device, min(launch.cta_count, device.sms)),
     )
     alone = lone_costs(machine)
@@ -154,7 +156,7 @@ def class_costs(
         # Without the guards of its classes around them.
         body = tuple(inner for node in nodes for inner in (node.body if isinstance(node, Loop) else (node,)))
         lone = replace(launch, traced=(traced,), program=replace(launch.program, body=body))
-        classes.append(compiled_costs(lone, residency, device, resident=resident))
+        classes.append(compiled_costs(lone, residency, device, resident=resident, whole=launch))
     return classes
 
 
