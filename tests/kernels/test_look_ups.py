@@ -1,8 +1,9 @@
 """Look-ups in a table of 1 KiB, which stays in L1: each SM loads it once, however many CTAs look there."""
 
 import pytest
-import tilesight
 from tilesight.kernels.launch.availability import missing_package
+
+import tilesight
 
 if missing_package() is None:
     import torch
