@@ -90,10 +90,10 @@ class Doubts:
             place: of the load; others than plain ones have no table.
         """
         if place not in self._tables:
-            subject, found = self._subject, None
+            subject, table = self._subject, None
             if subject.flow.instructions[place].family in PLAIN_LOADS and self._kept_bytes > 0:
-                found = find_table(subject.flow, place, subject.constants, subject.memory)
-            self._tables[place] = found if found and found.size_bytes <= self._kept_bytes else None
+                table = find_table(subject.flow, place, subject.constants, subject.memory)
+            self._tables[place] = table if table and table.size_bytes <= self._kept_bytes else None
         return self._tables[place]
 
     def address(self, place: int, names: tuple[str, ...] = ()) -> None:
