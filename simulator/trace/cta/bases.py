@@ -4,7 +4,7 @@ A few threads of each CTA are followed along the control paths of the representa
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -53,6 +53,11 @@ class Bases:
             return {iteration: _rows_of(values, ranks) for iteration, values in table.items()}
 
         return Bases(rows(self.addresses), rows(self.active), rows(self.clips), rows(self.numbers))
+
+    def like(self, rank: int) -> "Bases":
+        """The same where all CTAs access what one does. Args: rank: its index in the group."""
+        of_one = {at: np.broadcast_to(values[rank], values.shape) for at, values in self.addresses.items()}
+        return replace(self, addresses=of_one)
 
 
 def find_bases(tracer: Tracer, group: CtaGroup, in_full: frozenset[int] = frozenset()) -> dict[int, Bases]:

@@ -11,12 +11,15 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...sass.registers import guard_of, read
+from ..accesses import LOADS as PLAIN_LOADS
 from ..deciding import reaching
+from ..memory import Storage
 from ..operands import Threads
 from ..values import Array
 from .given import Refused, Subject
 from .kinds import LOADS, is_atomic
 from .slow_paths import skips_slow_path
+from .tables import find_table
 from .waiting import Waiting, find_waiting
 
 
@@ -26,10 +29,14 @@ class Doubts:
     `notes`: what was settled without being known, one line each; `unknown_places`: accesses whose addresses are not
     known; `fetched_from`: place of a load or an atomic -> number of the storage that it reads;
     `waiting`: loops that wait for other CTAs.
+
+    Args:
+        subject: the launch; kept_bytes: the largest storage that L1 keeps whole for a CTA [B].
     """
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
+    def __init__(self, subject: Subject, kept_bytes: float = 0.0) -> None:
+        self._subject, self._kept_bytes = subject, kept_bytes
+        self._tables: dict[int, Storage | None] = {}
         self.notes: dict[str, None] = {}
         self.unknown_places: set[int] = set()
         self.fetched_from: dict[int, int] = {}
@@ -76,8 +83,21 @@ class Doubts:
         odd = threads.special["SR_LANEID"][0] % 2 == 1
         return np.where(known, holds, odd)
 
+    def table(self, place: int) -> Storage | None:
+        """The storage that a load of unknown address looks its values up in; None where L1 keeps none such whole.
+
+        Args:
+            place: of the load; others than plain ones have no table.
+        """
+        if place not in self._tables:
+            subject, table = self._subject, None
+            if subject.flow.instructions[place].family in PLAIN_LOADS and self._kept_bytes > 0:
+                table = find_table(subject.flow, place, subject.constants, subject.memory)
+            self._tables[place] = table if table and table.size_bytes <= self._kept_bytes else None
+        return self._tables[place]
+
     def address(self, place: int, names: tuple[str, ...] = ()) -> None:
-        """Leave out an access whose address is not known.
+        """Settle an access whose address is not known: one to a table touches it anywhere, others are left out.
 
         Args:
             names: registers of the address; empty: all that the instruction reads.
@@ -89,7 +109,9 @@ class Doubts:
         registers = names or read(self._subject.flow.instructions[place])
         self._refuse_atomic(place, registers)
         self.refuse_unknown(place, registers, "its address depends on")
-        self.notes[f"{self._subject.place_text(place)}: an address is not known; the access is left out"] = None
+        table = self.table(place)
+        taken = f"taken to lie anywhere in {table.name}" if table else "the access is left out"
+        self.notes[f"{self._subject.place_text(place)}: an address is not known; {taken}"] = None
 
     def guard(self, place: int) -> None:
         """Let all threads take part in an access whose guard is not known. Raises: as `address`."""

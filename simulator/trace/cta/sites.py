@@ -22,7 +22,8 @@ from ..tma.written import descriptor_writes, steps_of, take
 from ..values import Array
 from .doubts import Doubts
 from .given import Refused, Subject
-from .kinds import ATOMICS, LOADS, is_access, is_atomic
+from .kinds import ATOMICS, LOADS, is_access, is_atomic, width_of
+from .tables import drawn_addresses
 
 SHORT_ADDRESS = re.compile(r"^\[(R\d+)(?=[+\]])")
 """The address of an instruction that gives the lower of two registers alone."""
@@ -224,6 +225,8 @@ def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, rec
         where, known = address(threads)
         if not np.all(np.asarray(known) | ~active):
             doubts.address(place)
+            if table := doubts.table(place):
+                record(place, drawn_addresses(table, place, threads, width_of(instruction)), active, None)
         else:
             doubts.fetched(place, where, active)
             record(place, where, active, None)

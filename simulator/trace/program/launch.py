@@ -19,6 +19,7 @@ from ..memory import Memory, Storage, loads_of_memory
 from ..operands import Step as Effect
 from ..touch.classes import PathClass, classes_of
 from ..touch.footprints import rectangles_of
+from ..touch.in_l1 import REACH
 from ..touch.uses import Use
 from ..values import Array
 from .nest import nest_of
@@ -72,7 +73,7 @@ def trace(called: Called, room_bytes: float) -> Traced:
         flow = flow_of(code.sass)
         unknown = find_unknown(flow, code.constants, memory)
         subject = Subject(called=called, flow=flow, constants=code.constants, memory=memory, unknown=unknown)
-        doubts = Doubts(subject)
+        doubts = Doubts(subject, REACH * room_bytes)
         code_slice = find_slice(subject)
         counts = count_blocks(subject, doubts)
         notes: list[str] = []

@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from ..accesses import LOADS
 from ..cta.bases import find_bases
 from ..cta.cta_run import MOST_ACCESSES, CtaRun, blocks_of, follow_cta, follow_ctas
 from ..cta.doubts import Doubts
@@ -20,6 +21,7 @@ from ..values import Array
 from .bounds import check_bounds, farthest
 from .cta_class import CtaClass
 from .find_uses import uses_of
+from .in_l1 import REACH
 from .listed_boxes import listings_of_boxes
 from .listing import listings_of
 from .mask_kinds import MaskKinds, changing_masks, find_mask_kinds
@@ -203,13 +205,16 @@ class _Classifier:
         """
         group, subject = cta_class.group, self.tracer.subject
         lists = scattered_uses(self.tracer, cta_class, scattered) if scattered else []
+        tables: frozenset[int] = frozenset()
         if lists is None:
             self.notes.append("accesses of CTAs lie apart in too many ways to be listed; one CTA stands for all")
-            scattered = frozenset()
+            tables = self._tables(cta_class, scattered)
+            cta_class, scattered = cta_class.standing_still(tables), frozenset()
         class_uses = uses_of(cta_class, scattered=scattered)
         if class_uses.uneven:
             if not (self.tracer.code_slice.shared and group.representative.paths == run.paths):
-                cta_class = replace(cta_class, bases=find_bases(self.tracer, group, class_uses.uneven))
+                bases = find_bases(self.tracer, group, class_uses.uneven)
+                cta_class = replace(cta_class, bases=bases).standing_still(tables)
             class_uses = uses_of(cta_class, class_uses.uneven, scattered)
         uses = [*(self._with_listings(use, group) for use in class_uses.uses), *(lists or ())]
         farthest_ctas = group.ctas[sorted(farthest(uses, group.trips, subject))].tolist()
@@ -217,6 +222,20 @@ class _Classifier:
             self._check(other)
         self.notes += [line for line in class_uses.notes if line not in self.notes]
         return uses, class_uses.in_l1
+
+    def _tables(self, cta_class: CtaClass, places: frozenset[int]) -> frozenset[int]:
+        """Those of some accesses that load from a storage which L1 keeps whole: it matters little where in it."""
+        memory, code = self.tracer.subject.memory, self.tracer.subject.flow.instructions
+        numbers = {
+            access.place: memory.number_of(int(access.addresses[access.active].flat[0]))
+            for access in cta_class.representative.accesses
+            if access.place in places and code[access.place].family in LOADS and access.active.any()
+        }
+        return frozenset(
+            place
+            for place, number in numbers.items()
+            if number in memory.storages and memory.storages[number].size_bytes <= REACH * self.room_bytes
+        )
 
     def _with_listings(self, use: Use, group: CtaGroup) -> Use:
         """A use that is not affine, with its lists; taken as affine where there would be too many."""

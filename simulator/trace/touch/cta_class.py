@@ -40,3 +40,9 @@ class CtaClass:
         group = replace(self.group.subset(ranks), representative=representative)
         bases = {place: of_all.subset(ranks) for place, of_all in self.bases.items()}
         return replace(self, group=group, bases=bases)
+
+    def standing_still(self, places: frozenset[int]) -> "CtaClass":
+        """The same with accesses at some places where the representative makes them, in all CTAs."""
+        rank = self.group.rank
+        still = {place: of_all.like(rank) for place, of_all in self.bases.items() if place in places}
+        return replace(self, bases={**self.bases, **still})

@@ -1,0 +1,51 @@
+"""Look-ups in a table of 1 KiB, which stays in L1: each SM loads it once, however many CTAs look there."""
+
+import pytest
+from tilesight.kernels.launch.availability import missing_package
+
+import tilesight
+
+if missing_package() is None:
+    import torch
+    from tilesight.simulator.trace.touch import scattered
+    from zoo import look_ups
+    from zoo.traced import traced
+
+pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
+CTAS, N, CODES, SMS = 4096, 256, 256, 132
+TABLE_BYTES = 4 * CODES
+
+
+def nearest(device: str):
+    """A launch whose indices are computed from data that nobody gave."""
+    x, codes, z = (torch.empty(size, device=device) for size in (CTAS * N, CODES, CTAS * N))
+    return lambda: look_ups.nearest[(CTAS,)](x, codes, z, N=N, num_warps=2)
+
+
+def test_each_sm_loads_a_table_once_for_indices_that_are_not_known() -> None:
+    """Beside the data; and the prediction says that it does not know where in the table."""
+    with tilesight.capture() as launches:
+        nearest("meta")()
+    (row,) = tilesight.predict(launches, device="h200").rows
+    table_bytes = row.traffic.smem_fill_bytes - 4 * CTAS * N
+    assert 0 < table_bytes <= SMS * TABLE_BYTES
+    assert any("an address is not known; taken to lie anywhere in CODES" in note for note in row.notes)
+    assert row.known_accesses < row.accesses
+
+
+def test_a_second_look_up_hits_what_the_first_has_loaded() -> None:
+    """Most of its sectors."""
+    _, launch = traced(nearest)
+    hits = launch.traced[0].in_l1
+    assert hits and min(hits.values()) > 0.5
+
+
+def test_each_sm_loads_a_table_once_where_indices_are_too_many_to_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One CTA stands for all: where in the table it looks, and not how far from there the others do."""
+    monkeypatch.setattr(scattered, "MOST_SECTORS", 0)
+    index = torch.randint(0, CODES, (CTAS * N,), generator=torch.Generator().manual_seed(1)).to(torch.uint8)
+    with tilesight.capture() as launches:
+        codes, z = (torch.empty(size, device="meta") for size in (CODES, CTAS * N))
+        look_ups.dequantise[(CTAS,)](index, codes, z, N=N, num_warps=2)
+    (row,) = tilesight.predict(launches, device="h200").rows
+    assert row.traffic.smem_fill_bytes - CTAS * N <= SMS * TABLE_BYTES
