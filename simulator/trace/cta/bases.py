@@ -13,8 +13,7 @@ from ..tma.boxes import Boxes
 from ..values import Array
 from .block_counts import PROBES
 from .cta_run import Iteration
-from .group import CtaGroup
-from .group_walk import Shape, chunks, walk_group
+from .group import CtaGroup, Shape, chunks, walk_group
 from .sites import Tracer
 from .walking import RecordAt
 

@@ -9,8 +9,7 @@ from ...limits import WARP_THREADS
 from ..tma.boxes import Boxes
 from ..values import Array
 from .cta_run import Iteration
-from .group import CtaGroup
-from .group_walk import Shape, chunks, walk_group
+from .group import CtaGroup, Shape, chunks, walk_group
 from .sites import Tracer
 from .walking import RecordAt
 

@@ -1,12 +1,26 @@
-"""CTAs that run the same basic blocks, and the CTA among them that was followed with all of its threads."""
+"""CTAs that run the same basic blocks as one that was followed, and their threads along its control paths."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..values import Array
+from ...limits import WARP_THREADS
+from ..executions import special_registers
+from ..paths import ControlPath
+from ..values import Array, Value
+from .block_counts import PROBES, probe_registers
 from .cta_run import CtaRun
+from .given import Subject
+from .sites import Tracer
+from .walking import Loops, RecordAt, Walk, Watch
+
+THREADS_AT_ONCE = 1 << 17
+"""Threads that are followed at a time, to bound memory."""
+Shape = tuple[int, int, int]
+"""CTAs, warps and lanes of an array; probe threads: (CTAs, 4, 1)."""
+Recorder = Callable[[Shape], RecordAt]
+"""From the shape of the arrays of some warps to what records their accesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +59,78 @@ class CtaGroup:
         """Some of the CTAs, with the same representative. Args: ranks: indices of the CTAs in the group."""
         trips = {region: counts[ranks] for region, counts in self.trips.items()}
         return CtaGroup(self.representative, self.ctas[ranks], trips)
+
+
+def walk_group(
+    tracer: Tracer,
+    group: CtaGroup,
+    recorder: Recorder,
+    all_threads: bool = True,
+    in_full: frozenset[int] = frozenset(),
+    tail: int = 1,
+    watch: Watch | None = None,
+) -> None:
+    """Follow threads of all CTAs of a group.
+
+    Args:
+        recorder: records each access; all_threads: or the probe threads of each CTA alone;
+        in_full, tail: as in `Loops`; watch: gets every instruction.
+
+    Raises:
+        LanesDiffer: threads exchange values, and not all of them are followed.
+    """
+    run, code_slice = group.representative, tracer.code_slice
+    if code_slice.shared:
+        in_full = group.all_regions
+    walk: Walk | None = None
+    for path, warps in warps_by_path(run, code_slice.all_threads):
+        shape = (len(group), len(warps), WARP_THREADS) if all_threads else (len(group), PROBES, 1)
+        region_of = run.paths.region_of[run.paths.warps.index(path)]
+        loops = Loops(trips=group.trips, region_of=region_of, in_full=in_full, tail=tail)
+        special = (_all_registers if all_threads else _probe_registers)(tracer.subject, group.ctas, warps)
+        walk = Walk(tracer, loops, special, recorder(shape), whole_warps=all_threads, before=walk, watch=watch)
+        walk.along(path)
+
+
+def chunks(subject: Subject, ctas: int, all_threads: bool = True) -> Iterator[slice]:
+    """Ranks of CTAs that are followed at a time. Args: all_threads: or the probe threads of each CTA alone."""
+    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS if all_threads else PROBES))
+    return (slice(begin, begin + step) for begin in range(0, ctas, step))
+
+
+def warps_by_path(run: CtaRun, joined: bool) -> Iterator[tuple[ControlPath, Sequence[int]]]:
+    """Control paths of a CTA, each with the warps that take it.
+
+    Args:
+        joined: whether the longest path serves all warps, where the others only leave out parts of it.
+    """
+    groups: dict[ControlPath, list[int]] = {}
+    for warp, path in enumerate(run.paths.warps):
+        groups.setdefault(path, []).append(warp)
+    longest = max(range(len(run.blocks)), key=lambda warp: len(run.blocks[warp]))
+    if joined and all(_is_part(run.blocks[warps[0]], run.blocks[longest]) for warps in groups.values()):
+        yield run.paths.warps[longest], range(len(run.blocks))
+    else:
+        yield from groups.items()
+
+
+def _is_part(blocks: Sequence[int], of: Sequence[int]) -> bool:
+    """Whether blocks are a subsequence of others."""
+    others = iter(of)
+    return all(block in others for block in blocks)
+
+
+def _all_registers(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
+    """Special registers of all threads of some warps."""
+    special = special_registers(subject.called.grid, ctas, subject.called.warps)
+    special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
+    return special
+
+
+def _probe_registers(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
+    """Special registers of the probe threads, were the CTA made of these warps alone."""
+    special = probe_registers(subject.called.grid, ctas, subject.called.warps)
+    first, last = min(warps), max(warps)
+    warp = np.array([first, first, last, last], dtype=np.int64).reshape(1, PROBES, 1)
+    special["SR_TID.X"] = WARP_THREADS * warp + special["SR_LANEID"][0], True
+    return special

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...sass.decode import Instruction
 from ...sass.registers import read
-from ..accesses import COPY, Touch
+from ..accesses import COPY, Touch, bytes_of
 from ..compute.lanes import EXCHANGES
 from ..deciding import jumps_of, loads_shared, names_of, reaching, slice_of
 from ..memory import copy_of_memory, load_of_memory
@@ -22,7 +22,7 @@ from ..tma.written import descriptor_writes, steps_of, take
 from ..values import Array
 from .doubts import Doubts
 from .given import Refused, Subject
-from .kinds import ATOMICS, LOADS, is_access, is_atomic, width_of
+from .kinds import ATOMICS, LOADS, is_access, is_atomic
 from .tables import drawn_addresses
 
 SHORT_ADDRESS = re.compile(r"^\[(R\d+)(?=[+\]])")
@@ -226,7 +226,7 @@ def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, rec
         if not np.all(np.asarray(known) | ~active):
             doubts.address(place)
             if table := doubts.table(place):
-                record(place, drawn_addresses(table, place, threads, width_of(instruction)), active, None)
+                record(place, drawn_addresses(table, place, threads, bytes_of(instruction)), active, None)
         else:
             doubts.fetched(place, where, active)
             record(place, where, active, None)

@@ -12,8 +12,7 @@ from ...sass.registers import guard_of, read, result_operands, written
 from ..compute.lanes import LanesDiffer
 from ..operands import REGISTER, Threads
 from ..values import UNSET, Array, Value
-from .group import CtaGroup
-from .group_walk import walk_group
+from .group import CtaGroup, walk_group
 from .sites import Tracer
 from .transfer import GLOBAL_LOADS
 
