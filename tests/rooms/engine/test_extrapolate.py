@@ -29,11 +29,9 @@ def test_windows_that_are_alike_leave_nothing_open() -> None:
 
 
 def test_first_reads_of_device_memory_are_judged_as_part_of_all_its_reads() -> None:
-    """Half of what is touched first comes from HBM in the older windows, all in the newer: reads are as far off.
-
-    Of 1000 B that the rest touches, quarters say 500 or 1000, so do the halves: half their range, 250, and half of
-    what the halves differ by, 250, as often as the rest is longer than the past, and once more: 3 times.
-    """
+    """Half of what is touched first comes from HBM in the older windows, all in the newer: reads are as far off."""
+    # Of 1000 B that the rest touches, quarters say 500 or 1000, so do the halves: half their range, 250, and half of
+    # what the halves differ by, 250, as often as the rest is longer than the past, and once more: 3 times.
     older, newer = (window(TOUCHED=100.0, FIRST=first, HBM_READ=first) for first in (50.0, 100.0))
     error = errors_of(past(older, older, newer, newer), WORK, 1000.0, False, 8.0)
     assert error[links.HBM_READ] == 250 + 3 * 250

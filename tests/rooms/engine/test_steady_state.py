@@ -45,10 +45,10 @@ class Swinging:
 
 @pytest.mark.parametrize(("swing", "begin"), [(0.005, 64), (0.010, 128)])
 def test_half_the_rest_may_use_up_no_more_than_its_share_of_what_is_tolerated(swing: float, begin: int) -> None:
-    """After 64 items the four quarters of 16 differ by the swing. Half a per cent is less than the 0.7 of the launch
-    that cycles may be off; one per cent is more for all of the rest, and for half of it more than half of 0.7.
-    After 128 items, quarters of 32 agree. All is skipped then but two waves.
-    """
+    """All is skipped but two waves, once what windows differ by allows it."""
+    # After 64 items the four quarters of 16 differ by the swing. Half a per cent is less than the 0.7 of the launch
+    # that cycles may be off; one per cent is more for all of the rest, and for half of it more than half of 0.7.
+    # After 128 items, quarters of 32 agree.
     run = Swinging(swing)
     skipped = extrapolate_steady_state(run, False)  # type: ignore[arg-type]
     end = ITEMS - 2 * SLOTS
