@@ -57,7 +57,7 @@ def test_lines_are_added_to_at_the_pace_of_an_h200(lines: int, measured_us: floa
 
 @pytest.mark.parametrize(("width_bytes", "measured_us"), [(LINE_BYTES, [26, 13, 7]), (WORD_BYTES, [8.8, 4.0, 2.0])])
 def test_more_lines_are_added_to_side_by_side(width_bytes: int, measured_us: list[float]) -> None:
-    """64, 256, 1024 lines, and words of them; which slice a line lies in is drawn at random, as the hash is not known."""
+    """64, 256, 1024 lines, and words of them; which slice a line lies in is drawn at random, its hash unknown."""
     for lines, measured in zip([64, 256, 1024], measured_us, strict=True):
         assert us(additions(lines, width_bytes)) == pytest.approx(measured, rel=0.4)
 
