@@ -133,6 +133,7 @@ def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: 
         ready=np.zeros(granules),
         windows=np.zeros(granules, dtype=np.int32),
         free=np.zeros(links.first_channel(parts, device.sms) + device.hbm_channels),
+        slices=np.zeros((device.l2_slices, 2)),
         asked=np.zeros((slots, cdiv(device.sms, device.coalescer_sms), 2)),
         counter=np.zeros(links.COUNTER_ELEMENTS),
     )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..core.engine import event_loop, events, links, sm_sharing, walk
+from ..core.engine import additions, event_loop, events, links, sm_sharing, walk
 from ..core.engine.links import Rates
 from ..core.engine.memory import Memory
 from ..core.engine.program import Items, Program
@@ -107,9 +107,10 @@ class LaunchState:
 
     @property
     def end(self) -> float:
-        """When the newest event is over, and what it evicted has left for device memory [cycles]."""
+        """When the newest event is over, what it evicted has left for device memory, and L2 has added [cycles]."""
         channels = self.memory.free[links.first_channel(self.rates.partitions, self.rates.sms) :]
-        return self.now + float(np.mean(np.maximum(channels - self.now, 0.0)))
+        left = self.now + float(np.mean(np.maximum(channels - self.now, 0.0)))
+        return max(left, float(self.memory.slices[:, additions.FREE].max(initial=0.0)))
 
     @property
     def idle_cycles(self) -> float:
@@ -139,6 +140,12 @@ def _rates(
         coalescer_sms=device.coalescer_sms,
         l2_read_cycles_per_byte=clock_hz / device.l2_bytes_per_s * device.l2_partitions,
         l2_write_cycles_per_byte=clock_hz / device.l2_write_bytes_per_s * device.l2_partitions,
+        given_back_cycles_per_byte=clock_hz
+        / (device.l2_given_back_bytes_per_s or device.l2_bytes_per_s)
+        * device.l2_partitions,
+        add_sector=device.l2_add_sector_s * clock_hz,
+        add_least=device.l2_add_least_s * clock_hz,
+        add_again=device.l2_add_again_s * clock_hz,
         fabric_cycles_per_byte=clock_hz / device.fabric_bytes_per_s,
         hbm_read_cycles_per_byte=clock_hz / device.hbm_read_bytes_per_s,
         hbm_write_cycles_per_byte=clock_hz / device.hbm_write_bytes_per_s,

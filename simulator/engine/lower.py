@@ -215,18 +215,21 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
     emit(program.body)
     code.append((HALT, 0))
     tiles: list[Tile] = []
+    added: list[bool] = []
     spans: list[tuple[int, ...]] = []
     granules, size = _spilled_granules(costs.values())
     for step in order:
         first = len(tiles)
         tiles += (*step.loads, *step.stores)
+        # What an atomic gives back is the very tile that it stores.
+        added += [False] * len(step.loads) + [any(store is load for load in step.loads) for store in step.stores]
         middle = first + len(step.loads)
         cost = costs[step.name]
         passed = cost.local_written, cost.local_kept
         if not cost.local_part_bytes:
             passed = (1 << cdiv(cost.local_bytes, size)) - 1, (1 << cdiv(cost.local_kept_bytes, size)) - 1
         spans.append((first, middle, middle, len(tiles), cost.waits, *passed))
-    lowered_tiles, origins = _lower_tiles(launch, tiles, variables, index)
+    lowered_tiles, origins = _lower_tiles(launch, tiles, added, variables, index)
     return LoweredLaunch(
         tiles=lowered_tiles,
         origins=origins,
@@ -256,16 +259,16 @@ def _spilled_granules(costs: Collection[StepCost]) -> tuple[int, int]:
 
 
 def _lower_tiles(
-    launch: Launch, tiles: list[Tile], variables: dict[str, int], index: dict[str, int]
+    launch: Launch, tiles: list[Tile], added: list[bool], variables: dict[str, int], index: dict[str, int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Tiles and where they begin, as in `core.engine.program`."""
+    """Tiles and where they begin, as in `core.engine.program`. Args: added: whether a load of its step has added it."""
     rows: list[tuple[int, ...]] = []
     origins = np.zeros((len(tiles), 3, TERMS, 2), dtype=np.int64)
     base = 1
-    for tile, origin in zip(tiles, origins, strict=True):
+    for tile, waits, origin in zip(tiles, added, origins, strict=True):
         element_bytes = launch.program.tensor(tile.tensor).element_bytes
         extent = tile.rows, tile.cols * element_bytes
-        flags = tile.path in ASYNCHRONOUS, tile.path in THROUGH_L1, tile.path == "atomic"
+        flags = tile.path in ASYNCHRONOUS, tile.path in THROUGH_L1, tile.path == "atomic", waits
         lists = -1, 0
         terms_of_lists: Affine = ()
         if tile.lists is not None:

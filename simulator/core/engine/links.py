@@ -33,6 +33,9 @@ class Rates(NamedTuple):
         sms: SMs.
         coalescer_sms: SMs that share a coalescer.
         l2_read_cycles_per_byte, l2_write_cycles_per_byte: of the port of one partition.
+        given_back_cycles_per_byte: of the read port, of what atomics give back.
+        add_sector, add_least, add_again: that an addition takes a slice of L2: for each sector, at least, and at least
+            where it is to the same place as the one before.
         fabric_cycles_per_byte: between partitions.
         hbm_read_cycles_per_byte, hbm_write_cycles_per_byte: of all channels.
         hbm_channels: servers that share the bandwidth of HBM.
@@ -66,6 +69,10 @@ class Rates(NamedTuple):
     coalescer_sms: int
     l2_read_cycles_per_byte: float
     l2_write_cycles_per_byte: float
+    given_back_cycles_per_byte: float
+    add_sector: float
+    add_least: float
+    add_again: float
     fabric_cycles_per_byte: float
     hbm_read_cycles_per_byte: float
     hbm_write_cycles_per_byte: float
@@ -112,7 +119,7 @@ def serve(free: np.ndarray, which: int, time: float, cycles: float) -> float:
 
 
 @inlined
-def _mixed(number: int) -> int:
+def mixed(number: int) -> int:
     """A number below 2^32 that looks random (the finalizer of MurmurHash3, Austin Appleby)."""
     number = (number ^ number >> 16) * 0x85EBCA6B & 0xFFFFFFFF
     number = (number ^ number >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
@@ -177,7 +184,7 @@ def read_hbm(
     cycles = _hbm_cycles(counter, rates, size, False, cost) * rates.hbm_channels / pieces
     first, done = first_channel(rates.partitions, rates.sms), time
     for piece in range(pieces):
-        channel = _mixed(place * MOST_PIECES + piece) * rates.hbm_channels >> 32
+        channel = mixed(place * MOST_PIECES + piece) * rates.hbm_channels >> 32
         done = max(done, serve(free, first + channel, time, cycles))
     return done + rates.hbm_turn * spread * min(1.0, _writing(counter, rates, time))
 

@@ -25,6 +25,7 @@ class Memory(NamedTuple):
         windows: int32 per granule, which of those that share its number it is, or whether spilled registers were
             written.
         free: float64, when each link is free, see `links`.
+        slices: float64 (slices, 2), of L2, where they add, see `additions`; none: additions do not queue.
         asked: float64 (slots, coalescers, 2), reads in flight.
         counter: float64, see `links`.
     """
@@ -34,6 +35,7 @@ class Memory(NamedTuple):
     ready: np.ndarray
     windows: np.ndarray
     free: np.ndarray
+    slices: np.ndarray
     asked: np.ndarray
     counter: np.ndarray
 

@@ -38,7 +38,8 @@ TILE = np.dtype(
         ("row_bytes", np.int64),
         ("asynchronous", np.int64),  # whether it may run ahead of a pipelined loop
         ("through_l1", np.int64),
-        ("adds", np.int64),  # whether a store adds to what is there, which L2 must have
+        ("adds", np.int64),  # whether a store adds to what is there, which L2 must have, or a load gives that back
+        ("added", np.int64),  # whether a load of the same step has done so, which waits for the sums
         ("lists_at", np.int64),  # of a tile in pieces: variable that says where the lists of its item begin, else -1
         ("lists_base", np.int64),  # where all of its lists begin
     ]

@@ -12,7 +12,9 @@ import numpy as np
 from ...limits import LINE_BYTES, SECTOR_BYTES
 from ..jit import compiled, inlined
 from ..scatter import scatter
+from .additions import add
 from .copies import copy_of, keep_written, list_of, renew
+from .fetching import fetch, fetch_to_add
 from .l1 import look_up
 from .links import (
     FABRIC,
@@ -25,12 +27,11 @@ from .links import (
     L2_WRITE,
     TOUCHED,
     Rates,
-    read_hbm,
     serve,
     spread_of,
     write_hbm,
 )
-from .lru import DIRTY, STATE, Lru, insert, is_present, touch
+from .lru import Lru, is_present, touch
 from .memory import ARRIVES, ASKED, Memory, near_partition
 from .program import COEFFICIENT, COL, LIST, ROW, TERMS, VARIABLE, Program
 
@@ -145,12 +146,21 @@ def _access_at(
                 memory.windows[granule] = window
             if store:
                 if tile.adds == 1:
-                    _fetch_to_add(memory, rates, granule, size, stride, latency, spread, time)
+                    fetch_to_add(memory, rates, granule, size, stride, latency, spread, time)
+                    if tile.added == 0:
+                        add(memory.slices, rates, granule, high * wide, size, time)
                 _write_granule(
                     memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, cost, sm, time
                 )
             else:
-                done = max(done, _read_granule(memory, rates, granule, size, stride, cost, latency, spread, sm, time))
+                gives_back = tile.adds == 1
+                arrival = _read_granule(
+                    memory, rates, granule, size, stride, cost, latency, spread, sm, time, gives_back
+                )  # fmt: skip
+                if gives_back:
+                    summed = add(memory.slices, rates, granule, high * wide, size, time)
+                    arrival = max(arrival, summed + rates.l2_latency)
+                done = max(done, arrival)
     port = FIRST_L2 + rates.partitions + (sm if not store else rates.sms + sm)
     port_done = serve(memory.free, port, time, total * rates.sm_fill_cycles_per_byte)
     # The tile streams through the port behind its first bytes.
@@ -160,17 +170,25 @@ def _access_at(
 @inlined
 def _read_granule(
     memory: Memory, rates: Rates, granule: int, size: int, stride: int, cost: float, latency: float, spread: float,
-    sm: int, time: float,
+    sm: int, time: float, gives_back: bool,
 ) -> float:  # fmt: skip
-    """An SM reads a granule through coalescer and L2. Args: as `_fetch`. Returns: when it arrives at the SM's port."""
+    """An SM reads a granule through coalescer and L2.
+
+    Args:
+        as `fetch`; gives_back: whether atomics do, which nobody else gets.
+
+    Returns:
+        When it arrives at the SM's port.
+    """
     l2, ready, free, asked, counter = memory.l2, memory.ready, memory.free, memory.asked, memory.counter
     unit = sm // rates.coalescer_sms
     slot = scatter(granule) & (len(asked) - 1)
-    if asked[slot, unit, ASKED] == granule + 1 and asked[slot, unit, ARRIVES] > time:
+    if not gives_back and asked[slot, unit, ASKED] == granule + 1 and asked[slot, unit, ARRIVES] > time:
         return asked[slot, unit, ARRIVES]
     parts, near = rates.partitions, near_partition(rates, sm)
     counter[L2_READ] += size
-    done = serve(free, FIRST_L2 + near, time, size * rates.l2_read_cycles_per_byte)
+    cycles_per_byte = rates.given_back_cycles_per_byte if gives_back else rates.l2_read_cycles_per_byte
+    done = serve(free, FIRST_L2 + near, time, size * cycles_per_byte)
     first, last, share = 0, parts, size if parts == 1 else size // 2
     if not rates.interleaved:
         first = scatter(granule) % parts
@@ -182,7 +200,7 @@ def _read_granule(
             touch(l2, list_of(l2, parts, near, granule), copy)
         else:
             fetched = True
-            arrival = _fetch(l2, free, counter, rates, granule, near, home, share, stride, cost, latency, spread, time)
+            arrival = fetch(l2, free, counter, rates, granule, near, home, share, stride, cost, latency, spread, time)
             done = max(done, arrival)
     # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
     done = max(done, ready[granule])
@@ -196,66 +214,6 @@ def _read_granule(
     asked[slot, unit, ASKED] = granule + 1
     asked[slot, unit, ARRIVES] = done
     return done
-
-
-@compiled
-def _fetch(
-    l2: Lru, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, near: int, home: int, share: int,
-    stride: int, cost: float, latency: float, spread: float, time: float,
-) -> float:  # fmt: skip
-    """Bring a share that the near partition lacks, over the fabric or from HBM.
-
-    Args:
-        near, home: partitions, of the SM and of the share.
-        share: its bytes [B].
-        stride: granules that this one stands for.
-        cost: how many times as long as in one long row HBM takes.
-        latency: of HBM [cycles].
-        spread: as in `links.read_hbm`.
-
-    Returns:
-        When it is there.
-    """
-    parts = rates.partitions
-    group, home_copy = list_of(l2, parts, home, granule), copy_of(parts, granule, home, home)
-    done = time
-    written = 0
-    if home != near:
-        counter[FABRIC] += share
-        done = serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte) + rates.fabric_latency
-    if home != near and is_present(l2, home_copy):
-        touch(l2, group, home_copy)
-    else:
-        # Lines that lie together come from one channel, as a chunk's do.
-        block = (
-            home_copy if rates.interleaved else granule * LINE_BYTES // (parts * rates.hbm_channel_bytes) * parts + home
-        )
-        arrival = read_hbm(free, counter, rates, block, share, stride, cost, spread, time) + latency
-        done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
-        written += insert(l2, group, home_copy, share)
-    if home != near and l2.entries[home_copy, STATE] != DIRTY:
-        written += insert(l2, list_of(l2, parts, near, granule), copy_of(parts, granule, near, home), share)
-    if written > 0:
-        write_hbm(free, counter, rates, written, 1.0, time)
-    return done
-
-
-@inlined
-def _fetch_to_add(
-    memory: Memory, rates: Rates, granule: int, size: int, stride: int, latency: float, spread: float, time: float
-) -> None:
-    """Bring home what an SM adds to, where L2 lacks it; nobody waits for that."""
-    parts = rates.partitions
-    first, last, share = 0, parts, size if parts == 1 else size // 2
-    if not rates.interleaved:
-        first = scatter(granule) % parts
-        last, share = first + 1, size
-    for home in range(first, last):
-        if not is_present(memory.l2, copy_of(parts, granule, home, home)):
-            _fetch(
-                memory.l2, memory.free, memory.counter, rates, granule, home, home, share, stride, 1.0, latency, spread,
-                time,
-            )  # fmt: skip
 
 
 @compiled

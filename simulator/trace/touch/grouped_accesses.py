@@ -12,7 +12,7 @@ from ..values import Array
 from .cta_class import CtaClass
 from .footprints import Touched
 from .in_l1 import Passing, missed
-from .use_keys import PAST_L1, Accesses, IterationAccess, UseKey, key_of, kind_of, path_of
+from .use_keys import BY_WARP, PAST_L1, Accesses, IterationAccess, UseKey, key_of, kind_of, path_of
 
 
 def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[int, float]]:
@@ -38,7 +38,7 @@ def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[in
                 counts[access.place][1] += len(np.unique(touched.addresses // SECTOR_BYTES))
         storage = cta_class.subject.memory.number_of(int(access.addresses[access.active].flat[0]))
         key = key_of(instruction, (position.region, position.piece), cta_class.phases, access.place, storage)
-        parts = _by_warp(access) if path == "async" else (touched,)
+        parts = _by_warp(access) if path in BY_WARP else (touched,)
         grouped[key][position.iteration].append(
             IterationAccess(access.place, position, parts, sectors, access.anchor, access.box)
         )

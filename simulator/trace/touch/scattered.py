@@ -22,7 +22,7 @@ from .cta_class import CtaClass
 from .footprints import Rectangle
 from .listing import MOST_PIECES, MOST_RECTANGLES, Listing
 from .phases import Part
-from .use_keys import PAST_L1, Prologue, UseKey, key_of
+from .use_keys import BY_WARP, PAST_L1, Prologue, UseKey, key_of
 from .uses import Uneven, Use
 
 Sectors = dict[Iteration, list[Array]]
@@ -57,7 +57,7 @@ def scattered_uses(tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) 
         storage = subject.memory.number_of(int(addresses[active].flat[0]))
         key = key_of(instruction, parts[place], cta_class.phases, place, storage)
         offsets = addresses - _begin(subject, storage)
-        touched = _touched(offsets, active, bytes_of(instruction), key.path == "async") + (first << SECTOR_BITS)
+        touched = _touched(offsets, active, bytes_of(instruction), key.path in BY_WARP) + (first << SECTOR_BITS)
         total += len(touched)
         key, iteration = _joined(key, place, iteration, cta_class.prologues)
         sectors[key][iteration].append(touched)

@@ -20,6 +20,8 @@ from .phases import Part, Phases
 
 PAST_L1 = frozenset({"async", "tma", "atomic"})
 """Paths on which each access fetches its own sectors, even those that others have fetched."""
+BY_WARP = frozenset({"async", "atomic"})
+"""Paths on which each warp does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class IterationAccess:
     """An access of the representative in one iteration.
 
     Args:
-        place, position: of it in the code; touched: bytes, of each warp by itself on the path `async`;
+        place, position: of it in the code; touched: bytes, of each warp by itself on the paths `BY_WARP`;
         sectors: numbers of those that have to be fetched, int64, None: all;
         anchor: address of the first thread, or of a box's corner [B]; box: copied by TMA.
     """

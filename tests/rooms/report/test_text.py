@@ -290,6 +290,7 @@ def test_every_key_with_a_suffix_has_a_unit() -> None:
         "max_ctas_per_sm",
         "max_threads_per_cta",
         "l2_partitions",
+        "l2_slices",
         "coalescer_sms",
         "l2_dirty_fraction",
         "l2_set_spread",
