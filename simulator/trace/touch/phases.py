@@ -93,7 +93,8 @@ def _cut(
         if boxed and instruction.family == "SYNCS" and is_try(instruction.opcode):
             arrives, boxed = True, False
         if arrives:
-            pending -= waits
+            # The step that begins waits for all loads before it, those of other scoreboards too.
+            pending.clear()
             if issued:
                 sizes.append(0)
                 issued = False
