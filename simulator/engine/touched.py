@@ -73,7 +73,7 @@ class _Slab:
     def __init__(self, row: np.void) -> None:
         self.row = row
         self.high, self.wide = int(row["granule_rows"]), int(row["granule_row_bytes"])
-        self._boxes: list[np.ndarray] = []
+        self._boxes = [np.zeros((4, 0), dtype=np.int64)]
 
     def add(self, top: np.ndarray, bottom: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
         """Rectangles from (top, left) to before (bottom, right), rows and bytes of a row."""
