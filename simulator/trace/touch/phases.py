@@ -66,11 +66,11 @@ def find_phases(paths: CtaPaths, positions: tuple[tuple[int, Position], ...]) ->
             for block in blocks
             for place in range(paths.flow.blocks[block].first, paths.flow.blocks[block].stop)
         ]
-        sizes[part] = _cut(code, looped, part, phase, spills)
+        sizes[part] = cut_code(code, looped, part, phase, spills)
     return Phases(sizes=sizes, phase=phase, spills={where: tuple(places) for where, places in spills.items()})
 
 
-def _cut(
+def cut_code(
     code: list[tuple[int, Instruction]],
     looped: bool,
     part: Part,

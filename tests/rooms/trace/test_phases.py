@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from support.listings import flow_of
-from tilesight.simulator.trace.touch.phases import _cut
+from tilesight.simulator.trace.touch.phases import cut_code
 
 LOAD, ADD = "LDG.E R4, desc[UR4][R2.64]", "FADD R8, R8, R4"
 
@@ -15,7 +15,7 @@ def sizes(*code: tuple[str, int, tuple[int, ...]]) -> tuple[int, ...]:
         (place, replace(decoded[place], write_barrier=sets, wait_mask=sum(1 << board for board in waits)))
         for place, (_, sets, waits) in enumerate(code)
     ]
-    return _cut(body, True, (0, 0), {}, {})
+    return cut_code(body, True, (0, 0), {}, {})
 
 
 def test_loads_that_are_issued_together_are_waited_for_once() -> None:
@@ -29,10 +29,7 @@ def test_a_load_behind_a_wait_begins_a_step() -> None:
 
 
 def test_loads_in_flight_beside_each_other_take_turns_together() -> None:
-    """Two registers hold what eight loads bring: the second of two finds its data there when the first was waited for.
-
-    Cut at each wait, they took seven round trips for four: 2.1 times as long as an H200 for pools of bird's eye views.
-    """
+    """The second of two finds its data there when the first was waited for: four round trips, not seven."""
     body = [(LOAD, 0, ()), (LOAD, 1, ())]
     for _ in range(3):
         body += [(ADD, -1, (0,)), (LOAD, 0, ()), (ADD, -1, (1,)), (LOAD, 1, ())]
