@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 from machine.toys import GPU, ONE_PARTITION, TILE_BYTES, cost, launch, run, run_all, sweeps, tensor, tile
-from tilesight.simulator.launch.program import Loop, Step
+from tilesight.simulator.dtypes import DTYPES
+from tilesight.simulator.launch.program import Loop, Step, Tensor, Tile, affine
 
 PORT = TILE_BYTES / 64
 MISS = 16 + 200 + 100 + PORT
@@ -84,3 +85,14 @@ def test_the_partitions_share_the_bandwidth_of_the_l2() -> None:
     whole, split = (run(sweep, gpu=replace(gpu, **slow)) for gpu in (ONE_PARTITION, GPU))
     assert whole.cycles == pytest.approx(4 * 8 * 20 * TILE_BYTES / 16, rel=0.02)
     assert split.cycles == pytest.approx(whole.cycles, rel=0.02)
+
+
+@pytest.mark.parametrize(("bytes_", "turns"), [(4, 64), (32, 64), (64, 64), (128, 128)])
+def test_a_piece_takes_a_turn_of_l2_however_little_it_is(bytes_: int, turns: int) -> None:
+    """Columns of a matrix of floats: an H200 gives 68 single sectors a cycle, and could give 145 in lines."""
+    held = Tensor(name="X", role="input", slabs=1, rows=64, cols=1024, dtype=DTYPES["fp32"])
+    column = Tile(tensor="X", slab="slab", rows=64, cols=bytes_ // 4, path="async", row=affine(), col=affine())
+    again = Loop(counter="i", trips=20, stages=1, body=(Step(name="load", loads=(column,)),))
+    slow = replace(ONE_PARTITION, l2_bytes_per_s=1e10, sm_fill_bytes_per_cycle=8192)
+    seen = run(launch((again,), (held,), [(0,)]), gpu=slow)
+    assert seen.cycles == pytest.approx(20 * (64 * turns / 10 + 100), rel=0.05)

@@ -34,6 +34,9 @@ from .lru import DIRTY, STATE, Lru, insert, is_present, touch
 from .memory import ARRIVES, ASKED, Memory, near_partition
 from .program import COEFFICIENT, COL, LIST, ROW, TERMS, VARIABLE, Program
 
+L2_TURN_BYTES = 64
+"""What a slice of L2 gives in one of its turns; a request of a single sector takes a turn too."""
+
 
 @inlined
 def access_tile(
@@ -134,6 +137,8 @@ def _access_at(
         for j in range(first_col + skipped, last_col + 1, stride):
             part_width = min((j + 1) * wide, col + width) - max(j * wide, col)
             size = stride * (_in_sectors(part_rows * part_width) if whole else part_rows * _in_sectors(part_width))
+            # L2 serves each piece in a turn of its own, however little it is.
+            turns = size if whole else max(size, stride * part_rows * L2_TURN_BYTES)
             granule = slab + i * per_row + (j if stride == 1 else j // stride)
             window = 0
             if granule >= fold:
@@ -150,7 +155,8 @@ def _access_at(
                     memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, cost, sm, time
                 )
             else:
-                done = max(done, _read_granule(memory, rates, granule, size, stride, cost, latency, spread, sm, time))
+                arrival = _read_granule(memory, rates, granule, size, turns, stride, cost, latency, spread, sm, time)
+                done = max(done, arrival)
     port = FIRST_L2 + rates.partitions + (sm if not store else rates.sms + sm)
     port_done = serve(memory.free, port, time, total * rates.sm_fill_cycles_per_byte)
     # The tile streams through the port behind its first bytes.
@@ -159,10 +165,14 @@ def _access_at(
 
 @inlined
 def _read_granule(
-    memory: Memory, rates: Rates, granule: int, size: int, stride: int, cost: float, latency: float, spread: float,
-    sm: int, time: float,
+    memory: Memory, rates: Rates, granule: int, size: int, turns: int, stride: int, cost: float, latency: float,
+    spread: float, sm: int, time: float,
 ) -> float:  # fmt: skip
-    """An SM reads a granule through coalescer and L2. Args: as `_fetch`. Returns: when it arrives at the SM's port."""
+    """An SM reads a granule through coalescer and L2.
+
+    Args: turns: bytes that L2 could give in the time [B]; others as `_fetch`.
+    Returns: when it arrives at the port of the SM.
+    """
     l2, ready, free, asked, counter = memory.l2, memory.ready, memory.free, memory.asked, memory.counter
     unit = sm // rates.coalescer_sms
     slot = scatter(granule) & (len(asked) - 1)
@@ -170,7 +180,7 @@ def _read_granule(
         return asked[slot, unit, ARRIVES]
     parts, near = rates.partitions, near_partition(rates, sm)
     counter[L2_READ] += size
-    done = serve(free, FIRST_L2 + near, time, size * rates.l2_read_cycles_per_byte)
+    done = serve(free, FIRST_L2 + near, time, turns * rates.l2_read_cycles_per_byte)
     first, last, share = 0, parts, size if parts == 1 else size // 2
     if not rates.interleaved:
         first = scatter(granule) % parts
