@@ -112,6 +112,10 @@ def _iteration_cycles(
         done = [np.interp((start, stop), times, range(len(times))) for times in begins]
         if stop > start and max(last - first for first, last in done) >= SETTLED:
             break
+    else:
+        # The youngest come to the loop when the oldest are done with it: count what all do from first to last.
+        start, stop = min(times[SETTLED] for times in begins), max(times[-1] for times in begins)
+        done = [np.interp((start, stop), times, range(len(times))) for times in begins]
     # A CTA that the older ones starve still counts as one iteration.
     cycles: np.ndarray = max(stop - start, 1.0) / np.array([max(last - first, 1.0) for first, last in done])
     return cycles
