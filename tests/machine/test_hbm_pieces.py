@@ -13,23 +13,21 @@ PER_BYTE = 1 / 64
 """Cycles of device memory for a byte."""
 
 
-def walk(width: int, *, stores: bool = False, whole: bool = False, stages: int = 8, high: int = TILE_ROWS) -> Launch:
+def walk(width: int, *, whole: bool = False, stages: int = 8, high: int = TILE_ROWS) -> Launch:
     """A CTA goes along rows of 16-bit elements in pieces of `width`, or down a matrix that is no wider than that."""
     wide = width if whole else width * PIECES
     rows = TILE_ROWS * PIECES if whole else high
-    held = Tensor(name="X", role="output" if stores else "input", slabs=1, rows=rows, cols=wide, dtype=DTYPES["fp16"])
+    held = Tensor(name="X", role="input", slabs=1, rows=rows, cols=wide, dtype=DTYPES["fp16"])
     at = {"row": affine(i=TILE_ROWS)} if whole else {"col": affine(i=width), "row": affine()}
     piece = Tile(tensor="X", slab="slab", rows=TILE_ROWS if whole else high, cols=width, path="async", **at)
-    step = Step(name="move", stores=(piece,)) if stores else Step(name="move", loads=(piece,))
+    step = Step(name="move", loads=(piece,))
     return launch((Loop(counter="i", trips=PIECES, stages=stages, body=(step,)),), (held,), [(0,)])
 
 
-def cycles_per_byte(width: int, **options: object) -> float:
-    """HBM-bound. Args: width: elements of a piece; options: of `walk`, or fields of the GPU."""
-    walked = {name: options.pop(name) for name in ("stores", "whole") if name in options}
-    # Nothing stays in L2, so that writes reach device memory at once.
+def cycles_per_byte(width: int, *, whole: bool = False, **options: object) -> float:
+    """HBM-bound. Args: width: elements of a piece; whole: as of `walk`; options: fields of the GPU."""
     gpu = replace(ONE_PARTITION, l2_latency_cycles=1, hbm_latency_s=1e-8, l2_bytes=1 << 16, **options)  # type: ignore[arg-type]
-    return run(walk(width, **walked), gpu=gpu).cycles / (TILE_ROWS * width * 2 * PIECES)  # type: ignore[arg-type]
+    return run(walk(width, whole=whole), gpu=gpu).cycles / (TILE_ROWS * width * 2 * PIECES)
 
 
 @pytest.mark.parametrize(("width", "slower"), [(16, 2.0), (32, 2.0), (64, 1.0), (128, 1.0)])
@@ -41,23 +39,6 @@ def test_pieces_of_less_than_a_line_are_read_at_a_part_of_the_bandwidth(width: i
 def test_rows_that_are_read_whole_are_not_pieces() -> None:
     """K and V of a small head dimension lie in one place."""
     assert cycles_per_byte(32, whole=True, hbm_part_line_fraction=0.5) == pytest.approx(PER_BYTE, rel=0.1)
-
-
-@pytest.mark.parametrize("width", [32, 64, 128])
-def test_a_piece_takes_some_bytes_more_to_write(width: int) -> None:
-    """The narrower the tile, the slower its rows leave."""
-    plain, more = (
-        run_all(
-            walk(width, stores=True),
-            walk(width, stores=True),
-            gpu=replace(ONE_PARTITION, l2_bytes=1 << 16, hbm_piece_write_bytes=extra),
-        )[1].cycles
-        for extra in (0, 64)
-    )
-    if width * 2 * TILE_ROWS * PIECES > 2 << 16:
-        assert more / plain == pytest.approx(1 + 64 / (2 * width), rel=0.05)
-    else:
-        assert more > plain
 
 
 def test_pieces_come_later_than_whole_rows() -> None:
@@ -93,15 +74,15 @@ def both_ways(share: int, fraction: float) -> LaunchRun:
     return run(launch(body, tensors, [(0, 1)], ("slab", "one")), gpu=gpu)
 
 
-@pytest.mark.parametrize("share", [1, 2])
-def test_reads_and_writes_in_turn_take_longer_than_one_after_the_other(share: int) -> None:
+@pytest.mark.parametrize(("share", "longer"), [(1, 2.0), (2, 1.0 + 2.0 / 3.0)])
+def test_reads_and_writes_in_turn_take_longer_than_one_after_the_other(share: int, longer: float) -> None:
     """A row softmax would run at the bandwidth of reads; an H200 moves 0.92 of it."""
-    assert both_ways(share, 0.5).cycles / both_ways(share, 1.0).cycles == pytest.approx(2.0, rel=0.05)
+    assert both_ways(share, 0.5).cycles / both_ways(share, 1.0).cycles == pytest.approx(longer, rel=0.05)
 
 
 def test_few_writes_cost_little() -> None:
     """Attention writes one byte for hundreds that it reads."""
-    assert both_ways(100, 0.5).cycles / both_ways(100, 1.0).cycles == pytest.approx(1.0 + 0.01 / 0.33, rel=0.03)
+    assert 1.0 < both_ways(100, 0.5).cycles / both_ways(100, 1.0).cycles <= 1.0 + 2.0 / 101.0
 
 
 def test_l2_takes_writes_at_its_write_bandwidth() -> None:

@@ -55,7 +55,6 @@ TOY = Device(
     hbm_channels=1,
     hbm_mixed_fraction=1,
     hbm_part_line_fraction=1,
-    hbm_piece_write_bytes=0,
     hbm_latency_s=2e-7,
     hbm_piece_latency_s=0,
     hbm_turn_s=0,

@@ -37,7 +37,7 @@ def renew(
             if is_present(l2, copy):
                 written += drop(l2, list_of(l2, parts, partition, granule), copy)
     if written > 0:
-        write_hbm(free, counter, rates, written, 1.0, time)
+        write_hbm(free, counter, rates, written, time)
 
 
 @inlined

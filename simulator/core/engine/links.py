@@ -1,7 +1,7 @@
 """The links that all SMs share, and device memory. A link is a server: requests queue, in order of time.
 
 Device memory is several servers, its *channels*. Data that lie together come from a few channels and queue there
-behind other requests. Short pieces of rows cost more than whole ones, and so do reads mixed with writes.
+behind other requests. Reads of less than a line cost more than others, and so do reads mixed with writes.
 """
 
 from typing import NamedTuple
@@ -38,11 +38,9 @@ class Rates(NamedTuple):
         hbm_channels: servers that share the bandwidth of HBM.
         hbm_channel_bytes: that lie together in one of them [B].
         hbm_mixing_bytes: traffic within which reads and writes count as mixed [B].
-        hbm_mixing_full: share of the rarer direction from which mixing costs all that it can cost.
         hbm_writing_cycles: over which the share of the time spent writing fades.
-        hbm_mixing_cost: what mixing adds to a transfer's time at most, as a share of it.
-        hbm_part_line_cost: the same for reads of less than a line.
-        hbm_piece_write_bytes: bytes by which a piece of a row takes longer to write [B].
+        hbm_mixing_cost: what mixing adds to a transfer's time, as a share of it, where reads and writes are equal.
+        hbm_part_line_cost: what reading less than a line adds to it.
         sm_fill_cycles_per_byte: of an SM's port.
         l1_bytes: room of L1 [B].
         l1_curve: share of loads that L1 serves (see `l1`).
@@ -72,11 +70,9 @@ class Rates(NamedTuple):
     hbm_channels: int
     hbm_channel_bytes: int
     hbm_mixing_bytes: float
-    hbm_mixing_full: float
     hbm_writing_cycles: float
     hbm_mixing_cost: float
     hbm_part_line_cost: float
-    hbm_piece_write_bytes: float
     sm_fill_cycles_per_byte: float
     l1_bytes: float
     l1_curve: np.ndarray
@@ -121,7 +117,7 @@ def _mixed(number: int) -> int:
 
 @inlined
 def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool, cost: float) -> float:
-    """Cycles of all of HBM for `size` bytes, `cost` times as long as in one long row; they are counted."""
+    """Cycles of all of HBM for `size` bytes, `cost` times as long as in whole lines; they are counted."""
     kept = max(0.0, 1.0 - size / rates.hbm_mixing_bytes)
     reads, writes = counter[RECENT_READ_BYTES] * kept, counter[RECENT_WRITE_BYTES] * kept
     if write:
@@ -133,7 +129,7 @@ def _hbm_cycles(counter: np.ndarray, rates: Rates, size: int, write: bool, cost:
         reads += size
         cost *= size * rates.hbm_read_cycles_per_byte
     counter[RECENT_READ_BYTES], counter[RECENT_WRITE_BYTES] = reads, writes
-    mixed = min(1.0, min(reads, writes) / ((reads + writes) * rates.hbm_mixing_full))
+    mixed = 2.0 * min(reads, writes) / (reads + writes)
     return cost * (1.0 + mixed * rates.hbm_mixing_cost)
 
 
@@ -166,7 +162,7 @@ def read_hbm(
         place: a number that no other place has.
         size: bytes of all places [B].
         apart: places of equal size that lie apart; what lies together comes by `hbm_channel_bytes`.
-        cost: how many times as long as in one long row it takes.
+        cost: how many times as long as in whole lines it takes.
         spread: as `spread_of`, of the whole tile.
 
     Returns:
@@ -183,10 +179,10 @@ def read_hbm(
 
 
 @inlined
-def write_hbm(free: np.ndarray, counter: np.ndarray, rates: Rates, size: int, cost: float, time: float) -> None:
+def write_hbm(free: np.ndarray, counter: np.ndarray, rates: Rates, size: int, time: float) -> None:
     """Write to HBM. No CTA stalls on it: data leave L2 when a channel is idle; reads queue behind runs of writes."""
     pieces = (size + rates.hbm_channel_bytes - 1) // rates.hbm_channel_bytes
-    whole = _hbm_cycles(counter, rates, size, True, cost)
+    whole = _hbm_cycles(counter, rates, size, True, 1.0)
     counter[WRITING] = _writing(counter, rates, time) + whole / rates.hbm_writing_cycles
     counter[WRITING_AT] = max(time, counter[WRITING_AT])
     cycles = whole * rates.hbm_channels / pieces

@@ -52,7 +52,7 @@ def pass_spilled(
             if writes:
                 written += keep_written(l2, parts, granule, near, home, share)
             if written > 0:
-                write_hbm(free, counter, rates, written, 1.0, time)
+                write_hbm(free, counter, rates, written, time)
         if writes:
             memory.windows[granule] = 1
     return done

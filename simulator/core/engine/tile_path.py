@@ -117,16 +117,11 @@ def _access_at(
             memory.counter[L1_HIT] += total
             return time + rates.l1_latency
     done = time
-    cost, latency, apart = 1.0, rates.hbm_latency, False
-    if width < tensor.row_bytes:
-        # HBM is slower with pieces of rows: their neighbours come at another time. The last of many comes late.
-        apart = rows > 1 or one_of_several
-        if apart:
-            latency += rates.hbm_piece_latency
-        if store:
-            cost += rates.hbm_piece_write_bytes / width
-        elif width < LINE_BYTES:
-            cost += rates.hbm_part_line_cost
+    in_pieces = width < tensor.row_bytes
+    # HBM is slower with parts of lines: the rest is read at another time. The last of many pieces comes late.
+    cost = 1.0 + (rates.hbm_part_line_cost if in_pieces and width < LINE_BYTES else 0.0)
+    apart = in_pieces and (rows > 1 or one_of_several)
+    latency = rates.hbm_latency + (rates.hbm_piece_latency if apart else 0.0)
     spread = spread_of(rates, total, apart)
     for i in range(first_row, last_row + 1):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)
@@ -146,9 +141,7 @@ def _access_at(
             if store:
                 if tile.adds == 1:
                     _fetch_to_add(memory, rates, granule, size, stride, latency, spread, time)
-                _write_granule(
-                    memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, cost, sm, time
-                )
+                _write_granule(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, sm, time)
             else:
                 done = max(done, _read_granule(memory, rates, granule, size, stride, cost, latency, spread, sm, time))
     port = FIRST_L2 + rates.partitions + (sm if not store else rates.sms + sm)
@@ -209,7 +202,7 @@ def _fetch(
         near, home: partitions, of the SM and of the share.
         share: its bytes [B].
         stride: granules that this one stands for.
-        cost: how many times as long as in one long row HBM takes.
+        cost: how many times as long as in whole lines HBM takes.
         latency: of HBM [cycles].
         spread: as in `links.read_hbm`.
 
@@ -236,7 +229,7 @@ def _fetch(
     if home != near and l2.entries[home_copy, STATE] != DIRTY:
         written += insert(l2, list_of(l2, parts, near, granule), copy_of(parts, granule, near, home), share)
     if written > 0:
-        write_hbm(free, counter, rates, written, 1.0, time)
+        write_hbm(free, counter, rates, written, time)
     return done
 
 
@@ -261,15 +254,12 @@ def _fetch_to_add(
 @compiled
 def _write_granule(
     l2: Lru, ready: np.ndarray, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, size: int,
-    cost: float, sm: int, time: float,
+    sm: int, time: float,
 ) -> None:  # fmt: skip
     """An SM writes a granule to its home, and keeps a copy in its own partition; other copies are dropped.
 
-    What this evicts from L2 is written to HBM at the same cost, as it usually belongs to the same stream of stores.
-
     Args:
         size: of the granule [B].
-        cost: how many times as long as in one long row HBM takes.
     """
     parts, near = rates.partitions, near_partition(rates, sm)
     ready[granule] = max(ready[granule], rates.after_begin)  # not for the launch to fetch
@@ -285,7 +275,7 @@ def _write_granule(
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
         written = keep_written(l2, parts, granule, near, home, share)
         if written > 0:
-            write_hbm(free, counter, rates, written, cost, time)
+            write_hbm(free, counter, rates, written, time)
 
 
 @inlined
