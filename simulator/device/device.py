@@ -71,6 +71,9 @@ class Device:
     fabric_bytes_per_s: float = number(1e10, 1e15, doc="bandwidth between the L2 partitions, both directions together")
     fabric_latency_cycles: float = number(0, 1e5, doc="extra latency of the far L2 partition")
     l2_slices: int = number(0, 1024, optional=True, whole=True, doc="slices of L2 that add side by side; 0: not known")
+    l2_slice_block_bytes: int = number(
+        0, 1 << 20, optional=True, whole=True, doc="that lie together in one slice of L2; 0: a line"
+    )
     l2_add_sector_s: float = number(0, 1e-6, optional=True, doc="that a slice takes to add to a sector")
     l2_add_least_s: float = number(0, 1e-6, optional=True, doc="that an addition takes a slice at least")
     l2_add_again_s: float = number(0, 1e-6, optional=True, doc="the same of two in a row to one place")

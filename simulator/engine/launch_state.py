@@ -9,6 +9,7 @@ from ..core.engine.program import Items, Program
 from ..device.device import Device
 from ..jobs.stopping import check_wanted
 from ..launch.program import Launch
+from ..limits import LINE_BYTES
 from ..residency.l1_reuse import hit_curve
 from ..residency.residency import Residency
 from .clock import Clocks, clock_ratio_per_sm
@@ -143,9 +144,10 @@ def _rates(
         given_back_cycles_per_byte=clock_hz
         / (device.l2_given_back_bytes_per_s or device.l2_bytes_per_s)
         * device.l2_partitions,
-        add_sector=device.l2_add_sector_s * clock_hz,
-        add_least=device.l2_add_least_s * clock_hz,
-        add_again=device.l2_add_again_s * clock_hz,
+        add_sector_cycles=device.l2_add_sector_s * clock_hz,
+        add_least_cycles=device.l2_add_least_s * clock_hz,
+        add_again_cycles=device.l2_add_again_s * clock_hz,
+        slice_block_bytes=device.l2_slice_block_bytes or LINE_BYTES,
         fabric_cycles_per_byte=clock_hz / device.fabric_bytes_per_s,
         hbm_read_cycles_per_byte=clock_hz / device.hbm_read_bytes_per_s,
         hbm_write_cycles_per_byte=clock_hz / device.hbm_write_bytes_per_s,

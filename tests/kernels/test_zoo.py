@@ -13,9 +13,11 @@ from tilesight.kernels.launch.availability import missing_package
 
 if missing_package() is None:
     from tilesight.simulator.launch.program import Launch, Loop, Step, Tile
-    from tilesight.simulator.launch.walk import steps
+    from tilesight.simulator.launch.walk import executions, steps
+    from tilesight.simulator.residency.residency import residency_of
+    from tilesight.simulator.sm import from_code, l1_hits
     from zoo.cases import CASES
-    from zoo.traced import sectors, traced
+    from zoo.traced import DEVICE, sectors, traced
 else:
     CASES = {}
 
@@ -61,6 +63,18 @@ def test_what_an_atomic_gives_back_is_waited_for_where_the_code_waits() -> None:
     adding = [step for step, _ in steps(launch.program.body) if any(tile.path == "atomic" for tile in step.loads)]
     assert len(adding) == 2
     assert all(step.loads == step.stores for step in adding)
+
+
+def test_what_the_cta_before_has_loaded_is_looked_for_in_all_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the guards of classes a CTA would load with numbers of a class that it is not of."""
+    _, launch = traced(CASES["two_in_one"])
+    looked_at, served_by_l1 = [], l1_hits.served_by_l1
+    monkeypatch.setattr(l1_hits, "served_by_l1", lambda of, *rest: (looked_at.append(of), served_by_l1(of, *rest))[1])
+    from_code.class_costs(launch, residency_of(launch, DEVICE), DEVICE)
+    assert len(looked_at) == 2
+    for of in looked_at:
+        for cta in range(launch.cta_count):
+            assert list(executions(of.program, cta)) == list(executions(launch.program, cta))
 
 
 def changed(launch: "Launch", how: Any) -> "Launch":

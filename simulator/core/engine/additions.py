@@ -13,10 +13,6 @@ from .links import Rates, mixed
 
 FREE, LAST = 0, 1
 """Elements of a slice: when it is free, and the granule that it added to last, plus one."""
-SLICE_BLOCK_BYTES = 256
-"""Bytes that lie together in one slice: of 1, 4, 16, 64, 256, 1024 neighbouring lines of an H200 that warps add to at
-random 1, 2, 4, 13, 25 and 49 work side by side (docs/lab/atomics.cu); 96 slices with blocks of two lines drawn at
-random: 1, 2, 6, 13, 26, 46 [B]."""
 
 
 @compiled
@@ -32,13 +28,15 @@ def add(slices: np.ndarray, rates: Rates, granule: int, granule_bytes: int, size
         When the last sum is there.
     """
     count, done = len(slices), time
-    first = granule * granule_bytes // SLICE_BLOCK_BYTES
-    pieces = min(count, max(1, size // SLICE_BLOCK_BYTES))
-    turns = size / pieces / SECTOR_BYTES * rates.add_sector
+    if count == 0:
+        return done
+    first = granule * granule_bytes // rates.slice_block_bytes
+    pieces = min(count, max(1, size // rates.slice_block_bytes))
+    turns = size / pieces / SECTOR_BYTES * rates.add_sector_cycles
     for piece in range(pieces):
         which = mixed(first + piece) * count >> 32
         again = slices[which, LAST] == granule + 1
-        cycles = max(turns, rates.add_again if again else rates.add_least)
+        cycles = max(turns, rates.add_again_cycles if again else rates.add_least_cycles)
         slices[which, FREE] = max(slices[which, FREE], time) + cycles
         slices[which, LAST] = granule + 1
         done = max(done, slices[which, FREE])

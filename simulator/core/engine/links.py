@@ -34,8 +34,9 @@ class Rates(NamedTuple):
         coalescer_sms: SMs that share a coalescer.
         l2_read_cycles_per_byte, l2_write_cycles_per_byte: of the port of one partition.
         given_back_cycles_per_byte: of the read port, of what atomics give back.
-        add_sector, add_least, add_again: that an addition takes a slice of L2: for each sector, at least, and at least
-            where it is to the same place as the one before.
+        add_sector_cycles, add_least_cycles, add_again_cycles: that an addition takes a slice of L2: for each sector,
+            at least, and at least where it is to the same place as the one before.
+        slice_block_bytes: of memory that lie together in a slice of L2 [B].
         fabric_cycles_per_byte: between partitions.
         hbm_read_cycles_per_byte, hbm_write_cycles_per_byte: of all channels.
         hbm_channels: servers that share the bandwidth of HBM.
@@ -70,9 +71,10 @@ class Rates(NamedTuple):
     l2_read_cycles_per_byte: float
     l2_write_cycles_per_byte: float
     given_back_cycles_per_byte: float
-    add_sector: float
-    add_least: float
-    add_again: float
+    add_sector_cycles: float
+    add_least_cycles: float
+    add_again_cycles: float
+    slice_block_bytes: int
     fabric_cycles_per_byte: float
     hbm_read_cycles_per_byte: float
     hbm_write_cycles_per_byte: float

@@ -5,24 +5,22 @@ of where in it lanes load nothing is known but that all places are alike. So lan
 CTA and in every iteration: L1 keeps such a storage whole, and what CTAs load of it again hits.
 """
 
-import re
 from collections.abc import Mapping
 
 import numpy as np
 
+from ...limits import WORD_BYTES
 from ...sass.flow import Flow
 from ..accesses import GLOBAL
 from ..deciding import SHARED_LOADS, addresses_of, slice_of
 from ..memory import Memory, Storage
-from ..operands import Threads
+from ..operands import CONSTANT, Threads
 from ..values import Array
 
 FETCHES = GLOBAL | SHARED_LOADS
 """Families whose results are data, and no part of the pointer."""
-IN_BANK = re.compile(r"c\[0x0\]\[0x([0-9a-f]+)\]")
-POINTER_BYTES, WORD_BYTES = 8, 4
-MULTIPLIERS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
-"""Of a hash: the golden ratio as 64 bits, and one of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+MOST_THREADS = 1024
+"""Of a CTA, on every architecture (CUDA C++ Programming Guide, compute capabilities)."""
 
 
 def find_table(flow: Flow, place: int, constants: Mapping[int, int], memory: Memory) -> Storage | None:
@@ -34,18 +32,12 @@ def find_table(flow: Flow, place: int, constants: Mapping[int, int], memory: Mem
     code = flow.instructions
     fetches = frozenset(at for at, instruction in enumerate(code) if instruction.family in FETCHES)
     places = slice_of(flow, {place: addresses_of(code[place])}, unknown=fetches - {place})
-    offsets = {
-        int(offset, 16)
-        for block in places
-        for at in block
-        if at not in fetches
-        for operand in code[at].operands
-        for offset in IN_BANK.findall(operand)
-    }
+    operands = [operand for block in places for at in block if at not in fetches for operand in code[at].operands]
+    offsets = [int(constant[2], 16) for constant in map(CONSTANT.match, operands) if constant]
     pointers = {
         constants[offset + WORD_BYTES] << 32 | constants[offset]
         for offset in offsets
-        if offset % POINTER_BYTES == 0 and offset in constants and offset + WORD_BYTES in constants
+        if offset % (2 * WORD_BYTES) == 0 and offset in constants and offset + WORD_BYTES in constants
     }
     numbers = {memory.number_of(pointer) for pointer in pointers} - {-1}
     return memory.storages[numbers.pop()] if len(numbers) == 1 else None
@@ -57,10 +49,7 @@ def drawn_addresses(table: Storage, place: int, threads: Threads, width_bytes: i
     Args:
         place: of the access, which draws other addresses than others; width_bytes: that a lane loads.
     """
-    numbers = threads.special["SR_TID.X"][0].astype(np.uint64) + np.uint64(place << 16)
-    for multiplier in MULTIPLIERS:
-        numbers = numbers * multiplier
-        numbers = numbers ^ numbers >> np.uint64(31)
     elements = max(1, table.size_bytes // width_bytes)
-    drawn: Array = table.address + width_bytes * (numbers % np.uint64(elements)).astype(np.int64)
-    return drawn
+    drawn = np.random.default_rng(place).integers(elements, size=MOST_THREADS)
+    addresses: Array = table.address + width_bytes * drawn[threads.special["SR_TID.X"][0]]
+    return addresses

@@ -161,9 +161,9 @@ def _pieces(use: Use, way: PathClass, storages: dict[int, Storage]) -> list[Piec
             for listing in use.listings
             if len(listing.starts)
         ]
+    base, trips = use.base + use.skipped_bytes - address, longest - use.first
     return [
-        Piece(rectangle=rectangle, base=use.base - address, strides=use.strides, trips=longest)
-        for rectangle in rectangles_of(use.runs)
+        Piece(rectangle=rectangle, base=base, strides=use.strides, trips=trips) for rectangle in rectangles_of(use.runs)
     ]
 
 

@@ -28,7 +28,8 @@ class Variables:
         self.columns: dict[str, Array] = {}
         self._whole: dict[bytes, str] = {}
         self._shared: list[str] = []
-        self._readers: list[_Readers] = []
+        self._readers: dict[int, _Readers] = {}
+        self._taken = np.zeros(items, dtype=np.bool_)
         self.name(np.zeros(items, dtype=np.int64))
 
     @property
@@ -51,11 +52,10 @@ class Variables:
             return self.zero
         readers, key = self._readers_of(members), _digest(values)
         if key not in readers.names:
-            place = len(readers.names) + readers.first
-            if place == len(self._shared):
-                self._shared.append(self._new(np.zeros(self.items, dtype=np.int64)))
-            readers.names[key] = self._shared[place]
-            self.columns[self._shared[place]][members] = values
+            if len(readers.names) == len(readers.columns):
+                readers.columns.append(self._new(np.zeros(self.items, dtype=np.int64)))
+            readers.names[key] = readers.columns[len(readers.names)]
+            self.columns[readers.names[key]][members] = values
         return readers.names[key]
 
     def affine(self, values: Array, members: Array) -> Affine:
@@ -64,13 +64,13 @@ class Variables:
         return ((self.among(values // divisor, members), divisor),) if divisor else ()
 
     def _readers_of(self, members: Array) -> "_Readers":
-        for readers in self._readers:
-            if readers.members is members or np.array_equal(readers.members, members):
-                return readers
-        # Classes that are not disjoint, of which there are none, would not share.
-        apart = not any(np.isin(members, readers.members).any() for readers in self._readers)
-        self._readers.append(_Readers(members=members, first=0 if apart else len(self._shared)))
-        return self._readers[-1]
+        """What is known of a class, by the array that names its CTAs."""
+        if id(members) not in self._readers:
+            # A class that has CTAs of another one reads columns of its own.
+            columns = [] if self._taken[members].any() else self._shared
+            self._taken[members] = True
+            self._readers[id(members)] = _Readers(members=members, columns=columns)
+        return self._readers[id(members)]
 
     def _new(self, values: Array) -> str:
         name = f"v{len(self.columns)}"
@@ -80,10 +80,10 @@ class Variables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Readers:
-    """Items of one class. Args: first: shared column that they begin with; names: digest of values -> column."""
+    """Items of a class. Args: columns: that it takes in order; names: digest of values -> the column with them."""
 
     members: Array
-    first: int
+    columns: list[str]
     names: dict[bytes, str] = field(default_factory=dict)
 
 
@@ -123,8 +123,10 @@ def tiles_of(
             tile for row in single for tile in tiles_of(use, row, name, rows, counters, members, address, variables)
         ]
     pitch = rows.pitch
-    at = use.base + rectangle.offset - address + rows.origin
-    line, col = at // pitch, at % pitch
+    # Iterations before the first that has the use would lie in other rows, or before the storage.
+    skipped = use.skipped_bytes
+    line, col = np.divmod(use.base + skipped + rectangle.offset - address + rows.origin, pitch)
+    line, col = (line, col - skipped) if skipped % pitch else (line - skipped // pitch, col)
     count, width = rectangle.rows, rectangle.width
     if count == 1 and width % pitch == 0:
         count, width = width // pitch, pitch

@@ -42,6 +42,11 @@ class Use:
     uneven: "Uneven | None" = None
     listings: tuple[Listing, ...] = ()
 
+    @property
+    def skipped_bytes(self) -> int:
+        """From the base to where the first iteration that has the use begins, which is within the storage [B]."""
+        return self.first * self.strides[-1] if self.strides else 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uneven:

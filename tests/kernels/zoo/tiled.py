@@ -59,6 +59,21 @@ def gemm_persistent(A, B, C, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl
 
 
 @triton.jit
+def gemm_one_loop(A, B, C, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """As `gemm_persistent`, in one loop: products are stored in the last of the iterations that a tile takes."""
+    nb, kb = tl.cdiv(N, BN), tl.cdiv(K, BK)
+    mine = tl.cdiv(tl.cdiv(M, BM) * nb - tl.program_id(0), tl.num_programs(0))
+    acc = tl.zeros([BM, BN], tl.float32)
+    for i in range(0, mine * kb):
+        t, k = tl.program_id(0) + i // kb * tl.num_programs(0), i % kb
+        rm, rn, rk = t // nb * BM + tl.arange(0, BM), t % nb * BN + tl.arange(0, BN), k * BK + tl.arange(0, BK)
+        acc = tl.dot(tl.load(A + rm[:, None] * K + rk[None, :]), tl.load(B + rk[:, None] * N + rn[None, :]), acc)
+        if k == kb - 1:
+            tl.store(C + rm[:, None] * N + rn[None, :], acc.to(tl.float16))
+            acc = tl.zeros([BM, BN], tl.float32)
+
+
+@triton.jit
 def gemm_split(A, B, C, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPLIT: tl.constexpr):
     nb = tl.cdiv(N, BN)
     rm = tl.program_id(0) // nb * BM + tl.arange(0, BM)
@@ -166,6 +181,7 @@ CASES = {
         gemm_grouped, (9,), _half(96, 104), _half(104, 96), _half(96, 96), 96, 96, 104, GROUP=2, **TILES
     ),
     "gemm_persistent": _of(gemm_persistent, (3,), _half(96, 96), _half(96, 96), _half(96, 96), 96, 96, 96, **TILES),
+    "gemm_one_loop": _of(gemm_one_loop, (3,), _half(96, 96), _half(96, 96), _half(96, 96), 96, 96, 96, **TILES),
     "gemm_split": _of(
         gemm_split, (4, 2), _half(64, 128), _half(128, 64), _single(64, 64), 64, 64, 128, SPLIT=2, **TILES
     ),

@@ -1,9 +1,13 @@
 """What a launch touches, from where its tiles lie alone; against what a run reads."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from machine.toys import GPU, TILE_BYTES, launch, run, tensor, tile
 from tilesight.simulator.engine.lower import lower_tensors
 from tilesight.simulator.engine.touched import touched_bytes
+from tilesight.simulator.launch.lists import Lists
 from tilesight.simulator.launch.program import Loop, Step
 
 
@@ -16,3 +20,12 @@ def test_a_loop_touches_the_tiles_of_its_trips_and_none_behind_the_last(first: i
     seen = run(made)
     assert touched == seen.hbm_read_bytes == trips * TILE_BYTES
     assert seen.simulated_fraction == 1
+
+
+def test_a_list_of_a_cta_that_is_not_of_the_class_is_not_looked_at() -> None:
+    """Its variables hold numbers of another class, here of lists that there are not."""
+    lists = Lists(spans=np.array([(0, 1)]), pieces=np.array([(0, 0)]), at="at", until="until", per=())
+    step = Step(name="load", loads=(replace(tile("X"), lists=lists),))
+    body = (Loop(counter="guard", trips="member", body=(step,)),)
+    made = launch(body, (tensor("X", 9),), [(0, 1, 0, 1), (0, 0, 900, 905)], ("slab", "member", "at", "until"))
+    assert touched_bytes(made.program, lower_tensors((made,), GPU, "chunk")) == TILE_BYTES

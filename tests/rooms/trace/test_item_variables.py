@@ -10,14 +10,15 @@ ITEMS = 24
 
 @given(
     st.lists(st.integers(0, 3), min_size=ITEMS, max_size=ITEMS),
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**32)), max_size=12),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2**32)), max_size=16),
 )
 def test_each_class_reads_what_it_was_given(classes: list[int], asked: list[tuple[int, int]]) -> None:
-    """Whatever others were given before or after."""
-    variables = Variables(ITEMS)
+    """Whatever others were given before or after, those with which it has CTAs in common, too."""
+    variables, of_item = Variables(ITEMS), np.array(classes)
+    members_of = [*(np.flatnonzero(of_item == number) for number in range(4)), np.flatnonzero(of_item < 2)]
     answers = []
     for number, seed in asked:
-        members = np.flatnonzero(np.array(classes) == number)
+        members = members_of[number]
         if len(members):
             values = np.random.default_rng(seed).integers(-3, 3, len(members))
             answers.append((members, values, variables.affine(values, members)))
