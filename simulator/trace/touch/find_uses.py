@@ -17,14 +17,7 @@ from .cta_class import CtaClass
 from .footprints import Runs, layers_of, moved, runs_of, whole_sectors
 from .grouped_accesses import group_accesses
 from .listed_boxes import boxes_of
-from .stride_patterns import (
-    StridePattern,
-    addresses_of,
-    first_iterations,
-    has_bases,
-    split_by_bases,
-    stride_pattern_of,
-)
+from .stride_patterns import StridePattern, distances_of, first_iterations, split_by_bases, stride_pattern_of
 from .use_keys import Accesses, IterationAccess, Iterations, UseKey, join_prologues
 from .uses import Uneven, Use
 
@@ -69,7 +62,7 @@ def uses_of(
     listed: set[int] = set()
     for key, of_key in accesses.items():
         pipelined = key in prologues
-        for iterations in [of_key] if pipelined else split_by_bases(of_key, cta_class.bases, cta_class.group.rank):
+        for iterations in [of_key] if pipelined else split_by_bases(of_key, cta_class.bases, cta_class.group):
             pattern = stride_pattern_of(iterations, cta_class.bases, prologues[key].depth if pipelined else 0)
             if not pattern.affine and not pattern.restarts:
                 uneven.add(key.part[0])
@@ -201,16 +194,8 @@ class _UseMaker:
         )
 
     def _starts(self, accesses: Sequence[IterationAccess]) -> Array:
-        """Distance of an iteration in each CTA from that in the representative, int64 (CTAs,) [B].
-
-        It is taken to be 0 where the iteration was not followed in all CTAs.
-        """
-        group, bases = self.cta_class.group, self.cta_class.bases
-        if not has_bases(accesses, bases):
-            return np.zeros(len(group), dtype=np.int64)
-        addresses = addresses_of(accesses, bases)
-        distances: Array = addresses - addresses[group.rank]
-        return distances
+        """Distances of an iteration from that in the representative, int64 (CTAs,) [B]."""
+        return distances_of(accesses, self.cta_class.bases, self.cta_class.group)
 
     def _rounds(self, runs: Runs, origin: int) -> Uneven:
         """Bases of each iteration of the outer loops. Args: runs: of an iteration; origin: of the first one [B]."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..cta.bases import Bases
 from ..cta.cta_run import Iteration
+from ..cta.group import CtaGroup
 from ..values import Array
 from .use_keys import IterationAccess, Iterations
 
@@ -67,21 +68,19 @@ def stride_pattern_of(iterations: Iterations, bases: Mapping[int, Bases], ahead:
     )
 
 
-def split_by_bases(iterations: Iterations, bases: Mapping[int, Bases], rank: int) -> list[Iterations]:
+def split_by_bases(iterations: Iterations, bases: Mapping[int, Bases], group: CtaGroup) -> list[Iterations]:
     """Accesses in groups, within each of which the distances between accesses are the same in all CTAs.
 
     Rows that an unrolled loop gathers make a group each, as each CTA has other distances between them.
 
     Args:
-        bases: place -> where it begins in all CTAs of the class; rank: of the representative among these.
+        bases: place -> where it begins in all CTAs of the group.
     """
     offsets: list[Array] = []
     group_of: dict[int, int] = {}
     for access in (access for at in sorted(iterations) for access in iterations[at]):
         if access.place not in group_of:
-            # What no CTA makes in the first iterations is found when all of them are followed.
-            addresses = addresses_of([access], bases) if has_bases([access], bases) else np.zeros(1, dtype=np.int64)
-            from_representative = addresses - addresses[rank if len(addresses) > rank else 0]
+            from_representative = distances_of([access], bases, group)
             same = (number for number, other in enumerate(offsets) if np.array_equal(from_representative, other))
             group_of[access.place] = next(same, len(offsets))
             offsets += [from_representative] if group_of[access.place] == len(offsets) else []
@@ -114,6 +113,18 @@ def addresses_of(accesses: Sequence[IterationAccess], bases: Mapping[int, Bases]
         return addresses[at]
     first = (*at[:-1], 0)
     return addresses[first] if first in addresses else addresses[min(addresses)]
+
+
+def distances_of(accesses: Sequence[IterationAccess], bases: Mapping[int, Bases], group: CtaGroup) -> Array:
+    """Distance of an iteration in each CTA of a group from that in the representative, int64 (CTAs,) [B].
+
+    It is taken to be 0 where the iteration was not followed in all CTAs, as those of late iterations are not at first.
+    """
+    if not has_bases(accesses, bases):
+        return np.zeros(len(group), dtype=np.int64)
+    addresses = addresses_of(accesses, bases)
+    distances: Array = addresses - addresses[group.rank]
+    return distances
 
 
 def _has_inner_stride(
