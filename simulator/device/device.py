@@ -89,7 +89,7 @@ class Device:
     hbm_part_line_fraction: float = number(0.1, 1, doc="share of it left to reads of less than a line of a row")
     hbm_piece_write_bytes: float = number(0, 1024, doc="bytes more that HBM takes to write a piece of a row")
     hbm_latency_s: float = number(1e-8, 1e-4, doc="what device memory adds to an L2 miss, its translation known")
-    hbm_piece_latency_s: float = number(0, 1e-4, doc="what it adds for a tile of pieces of rows")
+    hbm_piece_latency_s: float = number(0, 1e-4, doc="by which a place comes sooner or later at most")
     hbm_turn_s: float = number(0, 1e-4, doc="how long a read waits where it meets device memory writing")
 
     mma_fp16_flop_per_cycle: float = number(0, 1e6, doc="mma.sync, fp16 or bf16, fp32 sums, per SM")

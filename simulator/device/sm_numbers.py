@@ -128,10 +128,13 @@ class SmNumbers:
     hbm_mixing_window_bytes: float = number(1, 1e12, part=HBM, doc="over which reads and writes count as mixed")
     hbm_mixing_full_fraction: float = number(0.001, 1, part=HBM, doc="of the rarer direction that costs all of mixing")
     hbm_writing_window_cycles: float = number(1, 1e9, part=HBM, doc="over which the share of time spent writing fades")
-    hbm_turn_places: int = number(
-        1, 4096, whole=True, part=HBM, doc="each of which may be writing, that a tile comes from at most"
+    hbm_turn_single_fraction: float = number(
+        0, 1, part=HBM, doc="of `hbm_turn_s`, what a single place waits in the mean"
     )
     hbm_turn_place_bytes: int = number(32, 1 << 24, whole=True, part=HBM, doc="of a tile that come from such a place")
+    l2_turn_bytes: int = number(
+        0, 1024, whole=True, part=HBM, doc="that L2 moves in the time that it takes for any piece"
+    )
 
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)
 

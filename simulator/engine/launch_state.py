@@ -141,6 +141,7 @@ def _rates(
         coalescer_sms=device.coalescer_sms,
         l2_read_cycles_per_byte=clock_hz / device.l2_bytes_per_s * device.l2_partitions,
         l2_write_cycles_per_byte=clock_hz / device.l2_write_bytes_per_s * device.l2_partitions,
+        turn_bytes=device.sm.l2_turn_bytes,
         given_back_cycles_per_byte=clock_hz
         / (device.l2_given_back_bytes_per_s or device.l2_bytes_per_s)
         * device.l2_partitions,
@@ -166,10 +167,10 @@ def _rates(
         l2_latency=0.0 if lowered.covers_l2 else float(device.l2_latency_cycles),
         fabric_latency=float(device.fabric_latency_cycles),
         hbm_latency=device.hbm_latency_s * clock_hz,
-        hbm_piece_latency=device.hbm_piece_latency_s * clock_hz,
+        hbm_late=device.hbm_piece_latency_s * clock_hz,
         hbm_turn=device.hbm_turn_s * clock_hz,
-        hbm_turn_places=float(device.sm.hbm_turn_places),
-        hbm_turn_place_bytes=float(device.sm.hbm_turn_place_bytes),
+        hbm_turn_share=float(device.sm.hbm_turn_single_fraction),
+        hbm_place_bytes=float(device.sm.hbm_turn_place_bytes),
         cta_dispatch=float(device.cta_dispatch_cycles),
         after_begin=float(np.nextafter(begin, np.inf)),
         spilled_first=tensors.granules,

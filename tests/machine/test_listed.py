@@ -104,13 +104,13 @@ def test_what_lists_of_other_lengths_touch_is_counted_where_each_item_stands() -
     assert touched == run(made).hbm_read_bytes == 4 * TILE_BYTES
 
 
-def test_pieces_that_are_listed_come_as_late_as_rows_of_a_matrix() -> None:
-    """Each from a page of its own, but for one alone."""
-    gpu = replace(GPU, hbm_piece_latency_s=500e-9)
-    for each, later in ((1, 0), (2, 500)):
+def test_pieces_that_are_listed_come_as_late_as_the_last_of_them() -> None:
+    """Each place comes sooner or later than the mean; the last of 16 at most as late as any may be."""
+    gpu = replace(GPU, hbm_piece_latency_s=100e-9)
+    for each, least in ((1, -100), (16, 50)):
         pieces = np.array([(TILE_ROWS * number, 0) for number in range(each)], dtype=np.int64)
         spans = np.array([(0, each)], dtype=np.int64)
         lists = Lists(spans=spans, pieces=pieces, at="at", until="until")
         half = replace(tile("X"), rows=1, cols=COLS // 2, lists=lists)
         made = launch((Step(name="load", loads=(half,)),), (tensor("X", TILES),), [(0, 0, 1)], ("slab", "at", "until"))
-        assert run(made, gpu=gpu).cycles - run(made).cycles == later
+        assert least < run(made, gpu=gpu).cycles - run(made).cycles < 100

@@ -6,7 +6,7 @@ from ...limits import LINE_BYTES
 from ..jit import compiled, inlined
 from ..scatter import scatter
 from .copies import copy_of, list_of
-from .links import FABRIC, FABRIC_LINK, Rates, read_hbm, serve, write_hbm
+from .links import FABRIC, FABRIC_LINK, Rates, Reading, hbm_latency, read_hbm, serve, write_hbm
 from .lru import DIRTY, STATE, Lru, insert, is_present, touch
 from .memory import Memory
 
@@ -14,7 +14,7 @@ from .memory import Memory
 @compiled
 def fetch(
     l2: Lru, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, near: int, home: int, share: int,
-    stride: int, cost: float, latency: float, spread: float, time: float,
+    stride: int, how: Reading, time: float,
 ) -> float:  # fmt: skip
     """Bring a share that the near partition lacks, over the fabric or from HBM.
 
@@ -22,9 +22,7 @@ def fetch(
         near, home: partitions, of the SM and of the share.
         share: its bytes [B].
         stride: granules that this one stands for.
-        cost: how many times as long as in one long row HBM takes.
-        latency: of HBM [cycles].
-        spread: as in `links.read_hbm`.
+        how: HBM gives the tile.
 
     Returns:
         When it is there.
@@ -43,7 +41,8 @@ def fetch(
         block = (
             home_copy if rates.interleaved else granule * LINE_BYTES // (parts * rates.hbm_channel_bytes) * parts + home
         )
-        arrival = read_hbm(free, counter, rates, block, share, stride, cost, spread, time) + latency
+        arrival = read_hbm(free, counter, rates, block, share, stride, how.cost, time)
+        arrival += hbm_latency(counter, rates, granule, stride, how, time)
         done = max(done, arrival + (rates.fabric_latency if home != near else 0.0))
         written += insert(l2, group, home_copy, share)
     if home != near and l2.entries[home_copy, STATE] != DIRTY:
@@ -54,9 +53,7 @@ def fetch(
 
 
 @inlined
-def fetch_to_add(
-    memory: Memory, rates: Rates, granule: int, size: int, stride: int, latency: float, spread: float, time: float
-) -> None:
+def fetch_to_add(memory: Memory, rates: Rates, granule: int, size: int, stride: int, how: Reading, time: float) -> None:
     """Bring home what an SM adds to, where L2 lacks it; nobody waits for that."""
     parts = rates.partitions
     first, last, share = 0, parts, size if parts == 1 else size // 2
@@ -66,6 +63,5 @@ def fetch_to_add(
     for home in range(first, last):
         if not is_present(memory.l2, copy_of(parts, granule, home, home)):
             fetch(
-                memory.l2, memory.free, memory.counter, rates, granule, home, home, share, stride, 1.0, latency, spread,
-                time,
+                memory.l2, memory.free, memory.counter, rates, granule, home, home, share, stride, how, time
             )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...limits import LINE_BYTES
 from ..jit import inlined
 
 HBM_READ, HBM_WRITE, L2_READ, L2_WRITE, FABRIC, L1_HIT, STEPS, TOUCHED, FIRST = range(9)
@@ -22,6 +23,8 @@ FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2
 """Elements of `free`: what all share, an L2 port per partition, a read and a write port per SM, the channels of HBM."""
 MOST_PIECES = 1 << 16
 """Pieces of something that is read, more than there are."""
+GOLDEN = 0x9E3779B9
+"""Added to what is mixed, since zero stays zero: 2^32 over the golden ratio."""
 
 
 class Rates(NamedTuple):
@@ -33,6 +36,7 @@ class Rates(NamedTuple):
         sms: SMs.
         coalescer_sms: SMs that share a coalescer.
         l2_read_cycles_per_byte, l2_write_cycles_per_byte: of the port of one partition.
+        turn_bytes: that a slice of L2 could give or take in the time that a piece takes at least [B].
         given_back_cycles_per_byte: of the read port, of what atomics give back.
         add_sector_cycles, add_least_cycles, add_again_cycles: that an addition takes a slice of L2: for each sector,
             at least, and at least where it is to the same place as the one before.
@@ -53,10 +57,10 @@ class Rates(NamedTuple):
         l1_latency, l2_latency: of a hit.
         fabric_latency: beyond that, of what is homed in another partition.
         hbm_latency: beyond L2.
-        hbm_piece_latency: beyond that, of pieces of rows.
+        hbm_late: by which a place comes later than the mean at most, or sooner.
         hbm_turn: that a read waits where HBM is writing.
-        hbm_turn_places: of HBM, each of which may be writing, that a tile comes from at most.
-        hbm_turn_place_bytes: of a tile that come from such a place [B].
+        hbm_turn_share: of that, what a single place waits in the mean.
+        hbm_place_bytes: of a tile that come from a place [B].
         cta_dispatch: from one CTA's start to the next one's.
         after_begin: the time next to the launch's begin: what was read earlier, the launch has not touched.
         spilled_first: granule of the first slot's spilled registers.
@@ -70,6 +74,7 @@ class Rates(NamedTuple):
     coalescer_sms: int
     l2_read_cycles_per_byte: float
     l2_write_cycles_per_byte: float
+    turn_bytes: int
     given_back_cycles_per_byte: float
     add_sector_cycles: float
     add_least_cycles: float
@@ -93,10 +98,10 @@ class Rates(NamedTuple):
     l2_latency: float
     fabric_latency: float
     hbm_latency: float
-    hbm_piece_latency: float
+    hbm_late: float
     hbm_turn: float
-    hbm_turn_places: float
-    hbm_turn_place_bytes: float
+    hbm_turn_share: float
+    hbm_place_bytes: float
     cta_dispatch: float
     after_begin: float
     spilled_first: int
@@ -153,21 +158,55 @@ def _writing(counter: np.ndarray, rates: Rates, time: float) -> float:
     return share
 
 
-@inlined
-def spread_of(rates: Rates, size: int, apart: bool) -> float:
-    """Of the places that a tile may come from, the share that it does.
+class Reading(NamedTuple):
+    """How HBM gives a tile.
 
     Args:
-        size: of the tile [B].
-        apart: whether it consists of pieces that lie apart.
+        cost: how many times as long as in one long row it takes.
+        places: that it comes from, apart from each other, in a granule.
+        alone: 1 where it waits for the last of single places, 0 where many lie together and come as the mean does.
+        turn: that it waits in the mean where HBM writes all the time [cycles].
     """
-    return 1.0 if apart else min(1.0, max(1.0, size / rates.hbm_turn_place_bytes) / rates.hbm_turn_places)
+
+    cost: float
+    places: float
+    alone: float
+    turn: float
+
+
+@inlined
+def reading_of(rates: Rates, cost: float, size: int, pieces: float) -> Reading:
+    """How HBM gives so many bytes. Args: pieces: that lie apart, in a granule; 0 where all lie together."""
+    if pieces > 0:
+        return Reading(cost, pieces, 1.0, rates.hbm_turn * rates.hbm_turn_share)
+    together = max(1.0, size / rates.hbm_place_bytes)
+    turn = rates.hbm_turn * min(1.0, together * rates.hbm_turn_share)
+    return Reading(cost, 1.0, max(0.0, 2.0 - together), turn)
+
+
+@inlined
+def hbm_latency(
+    counter: np.ndarray, rates: Rates, granule: int, apart: int, how: Reading, time: float
+) -> float:  # fmt: skip
+    """How long HBM takes from when it has served a read until the last of it is there [cycles].
+
+    Each place is nearer or farther than the mean, as if drawn at random, evenly; a read waits for its last one.
+
+    Args:
+        apart: granules that this one stands for; how: HBM gives them.
+    """
+    place = granule if rates.interleaved else granule * LINE_BYTES // int(rates.hbm_place_bytes)
+    drawn = mixed(place * MOST_PIECES + GOLDEN) / 4294967296.0
+    places = apart * how.places
+    if places > 1:
+        drawn **= 1.0 / places
+    turn = how.turn * min(1.0, _writing(counter, rates, time))
+    return rates.hbm_latency + turn + (2.0 * drawn - 1.0) * how.alone * (rates.hbm_late + turn)
 
 
 @inlined
 def read_hbm(
-    free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, apart: int, cost: float, spread: float,
-    time: float,
+    free: np.ndarray, counter: np.ndarray, rates: Rates, place: int, size: int, apart: int, cost: float, time: float
 ) -> float:  # fmt: skip
     """HBM reads from channels that follow, as if at random, from the place of the data.
 
@@ -176,10 +215,9 @@ def read_hbm(
         size: bytes of all places [B].
         apart: places of equal size that lie apart; what lies together comes by `hbm_channel_bytes`.
         cost: how many times as long as in one long row it takes.
-        spread: as `spread_of`, of the whole tile.
 
     Returns:
-        When it is done.
+        When it is done; `hbm_latency` later it is there.
     """
     together = apart * rates.hbm_channel_bytes
     pieces = apart * ((size + together - 1) // together)
@@ -188,7 +226,7 @@ def read_hbm(
     for piece in range(pieces):
         channel = mixed(place * MOST_PIECES + piece) * rates.hbm_channels >> 32
         done = max(done, serve(free, first + channel, time, cycles))
-    return done + rates.hbm_turn * spread * min(1.0, _writing(counter, rates, time))
+    return done
 
 
 @inlined

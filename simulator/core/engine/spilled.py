@@ -8,7 +8,7 @@ evicts other data, is evicted itself, and is fetched again from HBM.
 from ..jit import inlined
 from ..scatter import scatter
 from .copies import copy_of, keep_written, list_of
-from .links import Rates, read_hbm, write_hbm
+from .links import Rates, hbm_latency, read_hbm, reading_of, write_hbm
 from .lru import insert, is_present, touch
 from .memory import Memory, near_partition
 
@@ -27,6 +27,7 @@ def pass_spilled(
     """
     l2, free, counter = memory.l2, memory.free, memory.counter
     parts, near = rates.partitions, near_partition(rates, sm)
+    how = reading_of(rates, 1.0, rates.spilled_granules * rates.spilled_bytes, 0.0)
     done = time
     for i in range(rates.spilled_granules):
         writes, reads = spilled >> i & 1, reloaded >> i & 1
@@ -42,9 +43,8 @@ def pass_spilled(
             home_copy, group = copy_of(parts, granule, home, home), list_of(l2, parts, home, granule)
             written = 0
             if reads and not is_present(l2, home_copy) and memory.windows[granule] == 1:
-                done = max(
-                    done, read_hbm(free, counter, rates, home_copy, share, 1, 1.0, 1.0, time) + rates.hbm_latency
-                )
+                served = read_hbm(free, counter, rates, home_copy, share, 1, how.cost, time)
+                done = max(done, served + hbm_latency(counter, rates, granule, 1, how, time))
                 if not writes:
                     written += insert(l2, group, home_copy, share)
             elif not writes:

@@ -27,8 +27,9 @@ from .links import (
     L2_WRITE,
     TOUCHED,
     Rates,
+    Reading,
+    reading_of,
     serve,
-    spread_of,
     write_hbm,
 )
 from .lru import Lru, is_present, touch
@@ -118,23 +119,24 @@ def _access_at(
             memory.counter[L1_HIT] += total
             return time + rates.l1_latency
     done = time
-    cost, latency, apart = 1.0, rates.hbm_latency, False
+    # HBM is slower with pieces of rows: their neighbours come at another time.
+    cost = read_cost = 1.0
+    pieces = 0.0
     if width < tensor.row_bytes:
-        # HBM is slower with pieces of rows: their neighbours come at another time. The last of many comes late.
-        apart = rows > 1 or one_of_several
-        if apart:
-            latency += rates.hbm_piece_latency
-        if store:
-            cost += rates.hbm_piece_write_bytes / width
-        elif width < LINE_BYTES:
-            cost += rates.hbm_part_line_cost
-    spread = spread_of(rates, total, apart)
+        if rows > 1 or one_of_several:
+            pieces = max(1.0, min(rows, high) * min(1.0, tensor.row_bytes / rates.hbm_place_bytes))
+        cost += rates.hbm_piece_write_bytes / width
+        if width < LINE_BYTES:
+            read_cost += rates.hbm_part_line_cost
+    how = reading_of(rates, read_cost, total, pieces)
     for i in range(first_row, last_row + 1):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)
         skipped = 0 if stride == 1 else (-(i + first_col)) % stride
         for j in range(first_col + skipped, last_col + 1, stride):
             part_width = min((j + 1) * wide, col + width) - max(j * wide, col)
             size = stride * (_in_sectors(part_rows * part_width) if whole else part_rows * _in_sectors(part_width))
+            # L2 serves each piece in a turn of its own, however little it is.
+            turns = size if whole else max(size, stride * part_rows * rates.turn_bytes)
             granule = slab + i * per_row + (j if stride == 1 else j // stride)
             window = 0
             if granule >= fold:
@@ -146,16 +148,16 @@ def _access_at(
                 memory.windows[granule] = window
             if store:
                 if tile.adds == 1:
-                    fetch_to_add(memory, rates, granule, size, stride, latency, spread, time)
+                    fetch_to_add(memory, rates, granule, size, stride, reading_of(rates, 1.0, total, pieces), time)
                     if tile.added == 0:
                         add(memory.slices, rates, granule, high * wide, size, time)
                 _write_granule(
-                    memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, cost, sm, time
+                    memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, turns, cost, sm, time
                 )
             else:
                 gives_back = tile.adds == 1
                 arrival = _read_granule(
-                    memory, rates, granule, size, stride, cost, latency, spread, sm, time, gives_back
+                    memory, rates, granule, size, turns, stride, how, sm, time, gives_back
                 )  # fmt: skip
                 if gives_back:
                     summed = add(memory.slices, rates, granule, high * wide, size, time)
@@ -169,13 +171,14 @@ def _access_at(
 
 @inlined
 def _read_granule(
-    memory: Memory, rates: Rates, granule: int, size: int, stride: int, cost: float, latency: float, spread: float,
-    sm: int, time: float, gives_back: bool,
+    memory: Memory, rates: Rates, granule: int, size: int, turns: int, stride: int, how: Reading, sm: int,
+    time: float, gives_back: bool,
 ) -> float:  # fmt: skip
     """An SM reads a granule through coalescer and L2.
 
     Args:
-        as `fetch`; gives_back: whether atomics do, which nobody else gets.
+        as `fetch`; turns: bytes that L2 could give in the time [B]; gives_back: whether atomics do, which nobody
+            else gets.
 
     Returns:
         When it arrives at the SM's port.
@@ -187,8 +190,8 @@ def _read_granule(
         return asked[slot, unit, ARRIVES]
     parts, near = rates.partitions, near_partition(rates, sm)
     counter[L2_READ] += size
-    cycles_per_byte = rates.given_back_cycles_per_byte if gives_back else rates.l2_read_cycles_per_byte
-    done = serve(free, FIRST_L2 + near, time, size * cycles_per_byte)
+    cycles = size * rates.given_back_cycles_per_byte if gives_back else turns * rates.l2_read_cycles_per_byte
+    done = serve(free, FIRST_L2 + near, time, cycles)
     first, last, share = 0, parts, size if parts == 1 else size // 2
     if not rates.interleaved:
         first = scatter(granule) % parts
@@ -200,7 +203,7 @@ def _read_granule(
             touch(l2, list_of(l2, parts, near, granule), copy)
         else:
             fetched = True
-            arrival = fetch(l2, free, counter, rates, granule, near, home, share, stride, cost, latency, spread, time)
+            arrival = fetch(l2, free, counter, rates, granule, near, home, share, stride, how, time)
             done = max(done, arrival)
     # Another SM's fill may still be on its way, also where this one only copies it from the far partition.
     done = max(done, ready[granule])
@@ -219,7 +222,7 @@ def _read_granule(
 @compiled
 def _write_granule(
     l2: Lru, ready: np.ndarray, free: np.ndarray, counter: np.ndarray, rates: Rates, granule: int, size: int,
-    cost: float, sm: int, time: float,
+    turns: int, cost: float, sm: int, time: float,
 ) -> None:  # fmt: skip
     """An SM writes a granule to its home, and keeps a copy in its own partition; other copies are dropped.
 
@@ -227,6 +230,7 @@ def _write_granule(
 
     Args:
         size: of the granule [B].
+        turns: bytes that L2 could take in the time [B].
         cost: how many times as long as in one long row HBM takes.
     """
     parts, near = rates.partitions, near_partition(rates, sm)
@@ -237,7 +241,7 @@ def _write_granule(
         first = scatter(granule) % parts
         last, share = first + 1, size
     for home in range(first, last):
-        serve(free, FIRST_L2 + home, time, share * rates.l2_write_cycles_per_byte)
+        serve(free, FIRST_L2 + home, time, turns / (last - first) * rates.l2_write_cycles_per_byte)
         if home != near:
             counter[FABRIC] += share
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
