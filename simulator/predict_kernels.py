@@ -9,6 +9,7 @@ from .launch.program import Launch, Resources
 from .prediction.kernel_row import KernelRow
 from .prediction.kernels import KernelsPrediction
 from .prediction.timeline import Timeline, joined, programs_of, timeline_of
+from .refusal import DoesNotFit
 from .residency.residency import residency_of_ctas
 from .simulate_launches import SimulatedLaunches, simulate_launches
 from .trace.cta.given import Called, Refused
@@ -107,10 +108,10 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
         return asked.row, None
     try:
         followed = trace(asked.called, room_of(asked.called.resources, asked.row.grid, device))
-    except ValueError as error:  # Refused, or a CTA that does not fit an SM
-        text = str(error)
-        refusal = text if isinstance(error, Refused) or asked.row.name in text else f"kernel {asked.row.name}: {text}"
-        return replace(asked.row, refused=refusal), None
+    except Refused as error:
+        return replace(asked.row, refused=str(error)), None
+    except DoesNotFit as error:
+        return replace(asked.row, refused=f"kernel {asked.row.name}: {error}"), None
     read = (
         [f"kernel {asked.row.name}: values of {', '.join(followed.read.values())} were used"] if followed.read else []
     )

@@ -9,6 +9,7 @@ import numpy as np
 from ...launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
 from ...launch.traced import TracedCode
 from ...launch.walk import steps
+from ...refusal import CannotFollow
 from ...sass.flow import flow_of
 from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
@@ -78,9 +79,7 @@ def trace(called: Called, room_bytes: float) -> Traced:
         counts = count_blocks(subject, doubts)
         notes: list[str] = []
         ways = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
-    except Refused:
-        raise
-    except ValueError as error:
+    except CannotFollow as error:
         raise Refused(f"kernel {called.name}: {error}") from error
     visited = {
         block
