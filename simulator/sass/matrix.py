@@ -17,7 +17,6 @@ WARP_SHAPE = re.compile(r"^(16|8)(8)(\d+)$")
 WARPGROUP_SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
 ROW_BITS = 256
 """A row of A in a product of the usual size: 16 x 16 bits, 32 x 8 bits."""
-SUB_CORES = 4
 BITS = {"TF32": 32, "F64": 64, "U4": 4, "S4": 4, "U8": 8, "S8": 8, "E4M3": 8, "E5M2": 8, "BF16": 16}
 FAMILY_BITS = {"IMMA": 8, "IGMMA": 8, "QMMA": 8, "QGMMA": 8, "OMMA": 4, "BGMMA": 1, "DMMA": 64}
 
