@@ -24,7 +24,6 @@ JUMPS = frozenset({"BRA", "CALL", "JMP"})
 CONTROL_SHIFT = 41
 """Control bits start here in the high encoding word."""
 NO_BARRIER = 7
-INSTRUCTION_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +101,6 @@ def decode(text: str) -> tuple[Instruction, ...]:
     if not instructions:
         raise CannotFollow(f"SASS of {functions[0]} holds no instruction")
     return tuple(instructions)
-
-
-def function_name(text: str) -> str:
-    """Name of the first function of a listing; empty where there is none."""
-    return next((match[1] for line in text.splitlines() if (match := FUNCTION.match(line))), "")
 
 
 def _instruction(address: int, text: str, high_word: int) -> Instruction:

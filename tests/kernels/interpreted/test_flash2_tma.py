@@ -7,7 +7,7 @@ import pytest
 import torch
 from kernels.interpreted.inputs import INPUTS, OVERFLOWING, draw
 from kernels.interpreted.right import KERNELS, right
-from tilesight.kernels.capture.interpreter import example_tensors, record
+from support.interpreter import example_tensors, record
 from tilesight.kernels.flash2_tma import flash2_tma
 from tilesight.kernels.launch.launch import launches_for, unspecialised
 from tilesight.kernels.launch.registry import find_twin

@@ -11,11 +11,12 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from tilesight.kernels.capture.interpreter import record_addresses
 from triton.runtime.interpreter import InterpretedFunction
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from support.interpreter import record_addresses
 from zoo.cases import CASES
 
 SECTOR_BYTES = 32
