@@ -68,17 +68,17 @@ def predict_kernels(
     traced: list[tuple[KernelRow, Traced | None]] = []
     for launch in asked:
         earlier = [
-            way
-            for other, (_, way) in zip(asked, traced, strict=False)
+            kernel
+            for other, (_, kernel) in zip(asked, traced, strict=False)
             if other.tuned < 0 or other.tuned != launch.tuned
         ]
-        stored = {number for way in earlier if way is not None for number in way.stored}
+        stored = {number for kernel in earlier if kernel is not None for number in kernel.stored}
         traced.append(_traced(launch, device, stored))
     rows = [row for row, _ in traced]
-    ways = [way for _, way in traced]
-    chosen, configurations = _choose(rows, ways, [launch.tuned for launch in asked], device)
-    kept = [number for number in chosen if ways[number] is not None]
-    runs = _simulate([way for number in kept if (way := ways[number]) is not None], device, l2, record)
+    followed = [kernel for _, kernel in traced]
+    chosen, configurations = _choose(rows, followed, [launch.tuned for launch in asked], device)
+    kept = [number for number in chosen if followed[number] is not None]
+    runs = _simulate([kernel for number in kept if (kernel := followed[number]) is not None], device, l2, record)
     by_number = dict(zip(kept, runs.simulated, strict=True))
     places = {number: place for place, number in enumerate(chosen)}
     return SimulatedKernels(
@@ -188,7 +188,7 @@ def _choose(
             chosen.append(number)
             continue
         ready = [other for other in alike if traced[other] is not None]
-        alone = _simulate([way for other in ready if (way := traced[other]) is not None], device, "cold")
+        alone = _simulate([kernel for other in ready if (kernel := traced[other]) is not None], device, "cold")
         tried = {other: _with(rows[other], run) for other, run in zip(ready, alone.simulated, strict=True)}
         best = min(ready, key=lambda other: tried[other].traffic.time_s, default=number)
         configurations.append((best, tuple(tried.get(other, rows[other]) for other in alike)))
