@@ -38,8 +38,8 @@ def _convert_by_torch(values: np.ndarray, source: object, target: object, roundi
     dtypes = {"fp8e4nv": FP8, "fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
     bits = {1: np.uint8, 2: np.uint16, 4: np.uint32}
     flat = torch.from_numpy(np.ascontiguousarray(values).reshape(-1).view(np.uint8).copy()).view(dtypes[str(source)])
-    found = flat.to(dtypes[str(target)])
-    return found.view(torch.uint8).numpy().view(bits[found.element_size()]).reshape(values.shape)
+    rounded = flat.to(dtypes[str(target)])
+    return rounded.view(torch.uint8).numpy().view(bits[rounded.element_size()]).reshape(values.shape)
 
 
 @pytest.mark.parametrize("name", KERNELS)
