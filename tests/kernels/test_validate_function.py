@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import fake_ncu
-from support.fake_ncu import QUERY, VALUES, printed
+from support.fake import ncu as fake_ncu
+from support.fake.ncu import QUERY, VALUES, printed
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.validate.counters.ncu import VARIABLE
 from users_file import DOUBLE
@@ -66,7 +66,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[1]}:{Path(torch.__file__).parents[1]}")
     monkeypatch.setattr("tilesight.cli.functions.need_gpu", lambda: None)
     monkeypatch.setattr("tilesight.validate.measure.gpus.visible_gpus", lambda: ["0"])
-    monkeypatch.setattr("tilesight.validate.functions.measured.WORKER", "support.fake_function_worker")
+    monkeypatch.setattr("tilesight.validate.functions.measured.WORKER", "support.fake.function_worker")
     monkeypatch.setattr("tilesight.validate.functions.measured.doubt", lambda *_: None)
     program = fake_ncu.install(tmp_path, query=QUERY, table=printed(*VALUES))
     monkeypatch.setenv(VARIABLE, str(program))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.fake_ncu import QUERY, UNITS, VALUES, printed
+from support.fake.ncu import QUERY, UNITS, VALUES, printed
 from tilesight.validate.counters.ncu_output import UnreadableCounters, offered, parse
 from tilesight.validate.counters.table import COUNTERS, fields_of, metric_names, resolve
 
