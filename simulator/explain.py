@@ -60,7 +60,7 @@ class Line:
         loop: number of the innermost loop around it, or `OUTSIDE`; depth: loops around it.
         executed: issues in the whole launch, all warps together.
         cycles: time of a warp from its last issue to this one, by reason; empty where nobody knows [cycles].
-        blamed_cycles: time that other instructions of a warp wait for its result, each time it runs [cycles].
+        others_wait_cycles: time that other instructions of a warp wait for its result, each time it runs [cycles].
     """
 
     instruction: Instruction
@@ -68,7 +68,7 @@ class Line:
     depth: int
     executed: int
     cycles: dict[str, float]
-    blamed_cycles: float
+    others_wait_cycles: float
 
     @property
     def warp_cycles(self) -> float:
@@ -223,7 +223,7 @@ def _lines(flow: Flow, costs: Sequence[CompiledCost], executed: Sequence[np.ndar
     lines = []
     for number, block in enumerate(flow.blocks):
         for place in range(block.first, block.stop):
-            cycles, blamed = _waits(costs, executed, place)
+            cycles, others_wait = _waits(costs, executed, place)
             lines.append(
                 Line(
                     instruction=flow.instructions[place],
@@ -231,7 +231,7 @@ def _lines(flow: Flow, costs: Sequence[CompiledCost], executed: Sequence[np.ndar
                     depth=depths[number],
                     executed=round(float(sum(often[place] for often in executed))),
                     cycles=cycles,
-                    blamed_cycles=blamed,
+                    others_wait_cycles=others_wait,
                 )
             )
     return tuple(lines)
@@ -252,8 +252,8 @@ def _waits(costs: Sequence[CompiledCost], executed: Sequence[np.ndarray], place:
         share * costs[number].stalls[place] / costs[number].issues[place]
         for share, number in zip(shares, timed, strict=True)
     )
-    blamed = sum(
+    others_wait = sum(
         share * float(costs[number].awaited[place]) / int(costs[number].issues[place])
         for share, number in zip(shares, timed, strict=True)
     )
-    return {ISSUE: 1.0} | {stall.name: float(waits[stall.number]) for stall in STALLS}, float(blamed)
+    return {ISSUE: 1.0} | {stall.name: float(waits[stall.number]) for stall in STALLS}, float(others_wait)

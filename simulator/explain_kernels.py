@@ -29,7 +29,7 @@ class SourceLine:
         file: path; empty for code that comes from no line; number: of the line, from 1; text: what stands there.
         executed: issues of its instructions in the whole launch, all warps together.
         warp_cycles: time of all warps at its instructions, by reason [cycles].
-        blamed_cycles: time that warps wait for results of its instructions, wherever they do [cycles].
+        others_wait_cycles: time that warps wait for results of its instructions, wherever they do [cycles].
     """
 
     file: str
@@ -37,7 +37,7 @@ class SourceLine:
     text: str
     executed: int
     warp_cycles: dict[str, float]
-    blamed_cycles: float
+    others_wait_cycles: float
 
     @property
     def total_cycles(self) -> float:
@@ -98,7 +98,7 @@ def sources_of(code: Iterable[Line], called: Called) -> tuple[SourceLine, ...]:
             warp_cycles={
                 reason: sum(line.executed * line.cycles.get(reason, 0.0) for line in lines) for reason in REASONS
             },
-            blamed_cycles=sum(line.executed * line.blamed_cycles for line in lines),
+            others_wait_cycles=sum(line.executed * line.others_wait_cycles for line in lines),
         )
         for (file, number), lines in sorted(by_place.items())
     )

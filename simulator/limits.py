@@ -2,6 +2,18 @@
 
 WARP_THREADS = 32
 """Threads of a warp (CUDA C++ Programming Guide, SIMT Architecture)."""
+WARPGROUP_WARPS = 4
+"""Warps of a warpgroup (PTX ISA, wgmma)."""
+SUB_CORES = 4
+"""Of an SM, each with warps of its own (whitepapers of all architectures from Volta to Blackwell)."""
+SCOREBOARDS = 6
+"""Of a warp: as many as the control bits of an instruction can name (`sass.decode`)."""
+MAX_GRID = (1 << 31) - 1
+"""CTAs of a grid along x (CUDA C++ Programming Guide, compute capabilities), and here of a grid in all."""
+OLDEST_CAPABILITY = (8, 0)
+"""Oldest compute capability that the kernels are for (docs/kernels.md)."""
+POINTER_BYTES = 8
+"""An address in global memory: code is compiled for 64 bits [B]."""
 WORD_BYTES = 4
 """A register of a thread, and a bank of shared memory (the same guide) [B]."""
 SMEM_LINE_BYTES = 128

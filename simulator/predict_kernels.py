@@ -9,6 +9,7 @@ from .launch.program import Launch, Resources
 from .prediction.kernel_row import KernelRow
 from .prediction.kernels import KernelsPrediction
 from .prediction.timeline import Timeline, joined, programs_of, timeline_of
+from .refusal import DoesNotFit
 from .residency.residency import residency_of_ctas
 from .simulate_launches import SimulatedLaunches, simulate_launches
 from .trace.cta.given import Called, Refused
@@ -67,17 +68,17 @@ def predict_kernels(
     traced: list[tuple[KernelRow, Traced | None]] = []
     for launch in asked:
         earlier = [
-            way
-            for other, (_, way) in zip(asked, traced, strict=False)
+            kernel
+            for other, (_, kernel) in zip(asked, traced, strict=False)
             if other.tuned < 0 or other.tuned != launch.tuned
         ]
-        stored = {number for way in earlier if way is not None for number in way.stored}
+        stored = {number for kernel in earlier if kernel is not None for number in kernel.stored}
         traced.append(_traced(launch, device, stored))
     rows = [row for row, _ in traced]
-    ways = [way for _, way in traced]
-    chosen, configurations = _choose(rows, ways, [launch.tuned for launch in asked], device)
-    kept = [number for number in chosen if ways[number] is not None]
-    runs = _simulate([way for number in kept if (way := ways[number]) is not None], device, l2, record)
+    followed = [kernel for _, kernel in traced]
+    chosen, configurations = _choose(rows, followed, [launch.tuned for launch in asked], device)
+    kept = [number for number in chosen if followed[number] is not None]
+    runs = _simulate([kernel for number in kept if (kernel := followed[number]) is not None], device, l2, record)
     by_number = dict(zip(kept, runs.simulated, strict=True))
     places = {number: place for place, number in enumerate(chosen)}
     return SimulatedKernels(
@@ -107,10 +108,10 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
         return asked.row, None
     try:
         followed = trace(asked.called, room_of(asked.called.resources, asked.row.grid, device))
-    except ValueError as error:  # Refused, or a CTA that does not fit an SM
-        text = str(error)
-        refusal = text if isinstance(error, Refused) or asked.row.name in text else f"kernel {asked.row.name}: {text}"
-        return replace(asked.row, refused=refusal), None
+    except Refused as error:
+        return replace(asked.row, refused=str(error)), None
+    except DoesNotFit as error:
+        return replace(asked.row, refused=f"kernel {asked.row.name}: {error}"), None
     read = (
         [f"kernel {asked.row.name}: values of {', '.join(followed.read.values())} were used"] if followed.read else []
     )
@@ -187,7 +188,7 @@ def _choose(
             chosen.append(number)
             continue
         ready = [other for other in alike if traced[other] is not None]
-        alone = _simulate([way for other in ready if (way := traced[other]) is not None], device, "cold")
+        alone = _simulate([kernel for other in ready if (kernel := traced[other]) is not None], device, "cold")
         tried = {other: _with(rows[other], run) for other, run in zip(ready, alone.simulated, strict=True)}
         best = min(ready, key=lambda other: tried[other].traffic.time_s, default=number)
         configurations.append((best, tuple(tried.get(other, rows[other]) for other in alike)))

@@ -14,6 +14,10 @@ class DoesNotFit(ValueError):
     """A CTA needs more of something than one SM has, or the compiler refuses its kernel."""
 
 
+class CannotFollow(ValueError):
+    """Machine code that cannot be read, or threads that cannot be followed through it; the text is one line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why something cannot run.

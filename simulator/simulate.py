@@ -191,7 +191,7 @@ def _predict(
         overhead=overhead,
         cost=resolved.cost,
         uncompiled=resolved.uncompiled,
-        product_flop=resolved.problem.product_flop,
+        flop_per_matmul=resolved.problem.flop_per_matmul,
         record=record,
     )
     prediction = Prediction(

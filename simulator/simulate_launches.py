@@ -65,7 +65,7 @@ def simulate_launches(
     overhead: str = "stream",
     cost: str = "compiled",
     uncompiled: str = "",
-    product_flop: int = 0,
+    flop_per_matmul: int = 0,
     record: bool = False,
 ) -> SimulatedLaunches:
     """Predict launches that follow each other on the same L2.
@@ -74,7 +74,7 @@ def simulate_launches(
         launches: with the resources that each takes of an SM.
         l2, resolution, steady_state, overhead, cost: as in `simulate`.
         uncompiled: why there is no machine code, where the caller knows, in one line.
-        product_flop: useful operations of a matrix product of these launches [FLOP]; 0 where nobody knows.
+        flop_per_matmul: useful operations of one matmul of these launches [FLOP]; 0 where nobody knows.
         record: whether to record when each CTA ran (steps through every CTA).
 
     Raises:
@@ -107,7 +107,7 @@ def simulate_launches(
     )
     predicted = tuple(
         predict_launch(
-            product_flop,
+            flop_per_matmul,
             launch,
             costed[number],
             tallies[number],

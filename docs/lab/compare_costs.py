@@ -44,7 +44,7 @@ def predicted_s(row_and_cost: tuple[Row, str]) -> float:
     """Our own prediction of a row."""
     row, cost = row_and_cost
     point = row.point
-    told = simulate(
+    prediction = simulate(
         point.problem,
         schedule=point.schedule,
         config=point.config,
@@ -54,7 +54,7 @@ def predicted_s(row_and_cost: tuple[Row, str]) -> float:
         resources=row.resources,
         cost=cost,
     )
-    return compare(row, told).pairs["time_s"].predicted
+    return compare(row, prediction).pairs["time_s"].predicted
 
 
 def llm_viewer(folder: Path) -> Callable[[Row], float | None]:
@@ -72,10 +72,10 @@ def llm_viewer(folder: Path) -> Callable[[Row], float | None]:
         problem = row.point.problem
         if problem.causal or problem.seqlen_q != problem.seqlen_k:
             return None
-        own = analyzer.ModelAnalyzer.__new__(analyzer.ModelAnalyzer)
-        own.hardware, own.model_id = "h200", "attention"
-        own.model_params = None
-        own.config = SimpleNamespace(
+        model = analyzer.ModelAnalyzer.__new__(analyzer.ModelAnalyzer)
+        model.hardware, model.model_id = "h200", "attention"
+        model.model_params = None
+        model.config = SimpleNamespace(
             get_num_attention_heads=lambda _: problem.heads,
             get_hidden_size=lambda _: problem.heads * problem.head_dim,
             get_num_key_value_heads=lambda _: problem.kv_heads,
@@ -85,31 +85,31 @@ def llm_viewer(folder: Path) -> Callable[[Row], float | None]:
             post_process=lambda *_: [],
         )
         fused = row.point.schedule not in ("naive", "unfused")
-        own.analyze(problem.seqlen_q, problem.batch, use_flashattention=fused)
+        model.analyze(problem.seqlen_q, problem.batch, use_flashattention=fused)
         names = ("fused_attention",) if fused else ("qk_matmul", "softmax", "sv_matmul")
-        return float(sum(own.results["prefill"][name]["inference_time"] for name in names))
+        return float(sum(model.results["prefill"][name]["inference_time"] for name in names))
 
     return ask
 
 
-def table(title: str, rows: list[Row], told: dict[str, list[float]]) -> None:
+def table(title: str, rows: list[Row], times_by_name: dict[str, list[float]]) -> None:
     """Print errors of each prediction over the same rows."""
     measured = np.array([row.outcome.timing.median_s for row in rows])  # type: ignore[union-attr]
     groups: dict[Any, list[int]] = {}
     for number, row in enumerate(rows):
         groups.setdefault((row.point.schedule, row.point.problem), []).append(number)
-    ranked = [each for each in groups.values() if len(each) >= LEAST_GROUP]
+    ranked = [group for group in groups.values() if len(group) >= LEAST_GROUP]
     print(f"\n{title}: {len(rows)} points\n")
     print("| predicted by | mean error | median | within 12 % | rank correlation, worst shape | chosen / best, worst |")
     print("|---|---|---|---|---|---|")
-    for name, values in told.items():
+    for name, values in times_by_name.items():
         predicted = np.array(values)
         error = np.abs(predicted / measured - 1.0)
         ranks, chosen = [], []
-        for each in ranked:
-            if np.ptp(predicted[each]) > 0:
-                ranks.append(spearmanr(predicted[each], measured[each]).statistic)
-                chosen.append(measured[each][np.argmin(predicted[each])] / measured[each].min())
+        for group in ranked:
+            if np.ptp(predicted[group]) > 0:
+                ranks.append(spearmanr(predicted[group], measured[group]).statistic)
+                chosen.append(measured[group][np.argmin(predicted[group])] / measured[group].min())
         order = f"{min(ranks):.2f} | {max(chosen):.2f}" if ranks else "- | -"
         print(f"| {name} | {error.mean():.1%} | {np.median(error):.1%} | {np.mean(error < 0.12):.0%} | {order} |")
 
@@ -130,19 +130,23 @@ def main() -> None:
         coded, note = with_code(timed, DEVICE, header.machine.triton)
         print(f"{path}: {note}")
         rows += [row for row in coded if options.half in ("all", row.point.half)]
-    told = {"roofline": [roofline_s(row.point.problem) for row in rows]}
+    times_by_name = {"roofline": [roofline_s(row.point.problem) for row in rows]}
     for cost in ("tiles", "compiled"):
-        told[cost] = list(run_all(predicted_s, [(row, cost) for row in rows], 2, None))
+        times_by_name[cost] = list(run_all(predicted_s, [(row, cost) for row in rows], 2, None))
     kinds = {"all": None, "tiled": ("flash1", "flash2", "flash2_tma"), "pipelines": ("naive", "unfused")}
     for title, schedules in kinds.items():
         chosen = [number for number, row in enumerate(rows) if schedules is None or row.point.schedule in schedules]
-        table(title, [rows[i] for i in chosen], {name: [values[i] for i in chosen] for name, values in told.items()})
+        table(
+            title,
+            [rows[i] for i in chosen],
+            {name: [values[i] for i in chosen] for name, values in times_by_name.items()},
+        )
     if options.llm_viewer:
         ask = llm_viewer(options.llm_viewer)
         theirs = [ask(row) for row in rows]
         chosen = [number for number, value in enumerate(theirs) if value is not None]
         both = {"LLM-Viewer": [theirs[i] for i in chosen]}
-        both |= {name: [values[i] for i in chosen] for name, values in told.items()}
+        both |= {name: [values[i] for i in chosen] for name, values in times_by_name.items()}
         table("as many queries as keys, no mask", [rows[i] for i in chosen], both)  # type: ignore[arg-type]
 
 

@@ -158,10 +158,11 @@ def print_residency(groups: dict[tuple[str, str], list[Row]]) -> None:
     for (kernel, target), rows in groups.items():
         pairs = [(*row.ctas_per_sm, row.label) for row in rows]
         off = [abs(estimated - compiled) for estimated, compiled, _ in pairs]
+        wrong_about_fit = sum((estimated > 0) != (compiled > 0) for estimated, compiled, _ in pairs)
         estimated, compiled, label = max(pairs, key=lambda pair: (abs(pair[0] - pair[1]), pair))
         print(
             f"| `{kernel}` | {target} | {len(off)} | {off.count(0) / len(off):.0%} | {off.count(1)} "
-            f"| {sum(size > 1 for size in off)} | {sum((one > 0) != (two > 0) for one, two, _ in pairs)} "
+            f"| {sum(size > 1 for size in off)} | {wrong_about_fit} "
             f"| {f'**{estimated} for {compiled}**' if max(off) else ''} | {label if max(off) else ''} |"
         )
     print()
@@ -186,15 +187,15 @@ def write_csv(rows: list[Row], path: Path) -> None:
         kinds = [f"{kind}_{name}" for kind in ("estimated", "compiled") for name in (*figures, "ctas_per_sm")]
         writer.writerow(("kernel", "target", "head_dim", "causal", *choices, *kinds, "reason"))
         for row in rows:
-            told = [row.launch.name, row.group[1], row.problem.head_dim, row.problem.causal]
-            told += [getattr(row.config, name) for name in choices]
+            cells = [row.launch.name, row.group[1], row.problem.head_dim, row.problem.causal]
+            cells += [getattr(row.config, name) for name in choices]
             estimated, compiled = row.ctas_per_sm
-            told += [*(getattr(row.launch.resources, name) for name in figures), estimated]
+            cells += [*(getattr(row.launch.resources, name) for name in figures), estimated]
             if isinstance(row.outcome, Compiled):
-                told += [*(getattr(row.outcome.resources, name) for name in figures), compiled, ""]
+                cells += [*(getattr(row.outcome.resources, name) for name in figures), compiled, ""]
             else:
-                told += ["", "", "", "", row.outcome.reason]
-            writer.writerow(told)
+                cells += ["", "", "", "", row.outcome.reason]
+            writer.writerow(cells)
 
 
 def main() -> None:

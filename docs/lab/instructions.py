@@ -24,15 +24,15 @@ from tilesight.simulator.simulate import launches_of
 from tilesight.simulator.trace.executions import executed_instructions
 
 
-def launch_of(told: dict[str, Any], device_name: str) -> tuple[Launch, AttentionProblem]:
+def launch_of(record: dict[str, Any], device_name: str) -> tuple[Launch, AttentionProblem]:
     """The launch that was counted."""
-    problem = AttentionProblem(**told["problem"])
-    schedule = find_schedule(told["schedule"])
+    problem = AttentionProblem(**record["problem"])
+    schedule = find_schedule(record["schedule"])
     fixed = {"warp_split": "q"} if "warp_split" in schedule.options else {}
     launches = launches_of(
-        problem, schedule.name, schedule.config(**{**fixed, **told["config"]}), load_device(device_name)
+        problem, schedule.name, schedule.config(**{**fixed, **record["config"]}), load_device(device_name)
     )
-    (launch,) = (one for one in launches if one.name == told["launch"])
+    (launch,) = (candidate for candidate in launches if candidate.name == record["launch"])
     return launch, problem
 
 
@@ -40,30 +40,30 @@ def main(path: str, device_name: str = "h200") -> None:
     """Print one line per launch, the worst error last."""
     rows = json.loads(Path(path).read_text("utf-8"))
     wanted, kept = [], []
-    for told in rows:
+    for record in rows:
         try:
-            wanted.append(launch_of(told, device_name))
-            kept.append(told)
+            wanted.append(launch_of(record, device_name))
+            kept.append(record)
         except ValueError as error:
-            print(f"left out: {told['schedule']} {told['config']}: {error}")
+            print(f"left out: {record['schedule']} {record['config']}: {error}")
     errors = []
-    for told, (launch, _), outcome in zip(
+    for record, (launch, _), outcome in zip(
         kept, wanted, compile_many(wanted, load_device(device_name), code=True), strict=True
     ):
-        what = f"{told['launch']:<10} {told['problem']} {told['config']}"
+        what = f"{record['launch']:<10} {record['problem']} {record['config']}"
         if not isinstance(outcome, Compiled) or outcome.code is None:
             print(f"   none {what}: {outcome}")
             continue
         start = time.perf_counter()
         try:
             flow = find_flow(decode(outcome.code.sass))
-            found = executed_instructions(flow, with_resources(launch, outcome), outcome.code.constants)
+            executed = executed_instructions(flow, with_resources(launch, outcome), outcome.code.constants)
         except ValueError as error:
             print(f"  ERROR {what}: {error}")
             continue
         spent_ms = 1e3 * (time.perf_counter() - start)
-        errors.append(found / told["inst_executed"] - 1)
-        print(f"{errors[-1]:+8.3%} {found:>14,} {told['inst_executed']:>14,} {spent_ms:6.0f} ms {what}")
+        errors.append(executed / record["inst_executed"] - 1)
+        print(f"{errors[-1]:+8.3%} {executed:>14,} {record['inst_executed']:>14,} {spent_ms:6.0f} ms {what}")
     if errors:
         print(f"{len(errors)} of {len(rows)} launches, worst {max(errors, key=abs):+.3%}")
 

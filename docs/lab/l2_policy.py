@@ -38,11 +38,11 @@ FREE = StepCost(
 FIGURES = ("hbm_read_bytes", "hbm_write_bytes", "fabric_bytes")
 
 
-def launch_of(told: dict[str, Any], sms: int) -> Launch:
+def launch_of(record: dict[str, Any], sms: int) -> Launch:
     """A launch of the program: chunks dealt over the CTAs, or swept by one CTA on every SM."""
-    chunks = int(told["megabytes"] * 1e6) // CHUNK_BYTES
-    first, to = (int(told.get(key, 0) * 1e6) // CHUNK_BYTES for key in ("from", "to"))
-    shared, back = told["kind"] == "shared", told.get("backwards", False)
+    chunks = int(record["megabytes"] * 1e6) // CHUNK_BYTES
+    first, to = (int(record.get(key, 0) * 1e6) // CHUNK_BYTES for key in ("from", "to"))
+    shared, back = record["kind"] == "shared", record.get("backwards", False)
     ctas, stride = (sms, 1) if shared else (CTAS, CTAS)
     starts = np.zeros(ctas, dtype=np.int64) if shared else np.arange(ctas, dtype=np.int64)
     trips = np.array([cdiv(chunks - start, stride) for start in starts])
@@ -57,10 +57,10 @@ def launch_of(told: dict[str, Any], sms: int) -> Launch:
         path="async",
     )
     target = Tile(tensor="X", slab="slab", row=affine(target=1, i=stride), rows=1, cols=BUFFER.cols)
-    loads = () if told["kind"] == "write" else (source,)
-    stores = {"write": (source,), "copy": (target,)}.get(told["kind"], ())
+    loads = () if record["kind"] == "write" else (source,)
+    stores = {"write": (source,), "copy": (target,)}.get(record["kind"], ())
     return Launch(
-        name=told["kind"],
+        name=record["kind"],
         grid=(ctas, 1, 1),
         num_warps=8,
         num_stages=1,
@@ -79,7 +79,7 @@ def launch_of(told: dict[str, Any], sms: int) -> Launch:
 
 def replay(sequence: dict[str, Any], device: Device) -> list[LaunchRun]:
     """Launches of one sequence, from an empty L2."""
-    launches = tuple(launch_of(told, device.sms) for told in sequence["launches"])
+    launches = tuple(launch_of(record, device.sms) for record in sequence["launches"])
     clocks = [Clocks(device.boost_clock_hz, device.boost_clock_hz)] * len(launches)
     residencies = [residency_of(launch, device) for launch in launches]
     return run_launches(launches, [{"move": FREE}] * len(launches), clocks, residencies, device, steady_state=False)
@@ -92,11 +92,11 @@ def main(path: str | Path = COUNTED, device_name: str = "h200") -> None:
     stored = Path(path).read_bytes()
     for sequence in json.loads(lzma.decompress(stored) if str(path).endswith(".xz") else stored)["sequences"]:
         print(f"{sequence['name']}: {sequence['what']}")
-        for told, run in zip(sequence["launches"], replay(sequence, device), strict=True):
-            pairs = [(getattr(run, name) / 1e6, told[name] / 1e6) for name in FIGURES]
+        for record, run in zip(sequence["launches"], replay(sequence, device), strict=True):
+            pairs = [(getattr(run, name) / 1e6, record[name] / 1e6) for name in FIGURES]
             shown = "  ".join(f"{seen:7.1f} /{real:7.1f}" for seen, real in pairs)
-            print(f"  {told['kind']:<7}{told['megabytes']:6.0f} MB  {shown}")
-            differences.append([abs(seen - real) / told["megabytes"] for seen, real in pairs])
+            print(f"  {record['kind']:<7}{record['megabytes']:6.0f} MB  {shown}")
+            differences.append([abs(seen - real) / record["megabytes"] for seen, real in pairs])
     means = np.mean(differences, axis=0)
     print("mean difference over size: " + ", ".join(f"{n} {m:.3f}" for n, m in zip(FIGURES, means, strict=True)))
 

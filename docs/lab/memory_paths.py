@@ -220,18 +220,18 @@ def streams():
 
 def spills():
     for words in (64, 128, 192, 256, 384, 512, 768, 1024):
-        for threads, each in ((128, 1), (128, 2), (256, 1), (512, 1)):
-            stack = words * 4 * threads * each * SMS / 1e6
+        for threads, ctas_per_sm in ((128, 1), (128, 2), (256, 1), (512, 1)):
+            stack = words * 4 * threads * ctas_per_sm * SMS / 1e6
             if stack > 160:
                 continue
             for waves, iters in ((1, 16), (8, 1)):
                 run(
                     f"spill_{words}",
-                    SMS * each * waves,
+                    SMS * ctas_per_sm * waves,
                     threads,
                     [iters, 0, SINK],
                     words=words,
-                    each=each,
+                    each=ctas_per_sm,
                     waves=waves,
                     iters=iters,
                     resident_stack_megabytes=stack,

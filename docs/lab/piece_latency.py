@@ -84,11 +84,11 @@ def timed(kernel, **launch):
 def pieces():
     for size in (32, 64, 128, 256, 512, 1024, 2048, 4096):
         lanes, words = min(32, size // 16), max(1, size // 512)
-        for each in (1, 4, 8, 16):
+        for ctas_per_sm in (1, 4, 8, 16):
             for pause in (0, 1000):
                 for writes, number in WRITES.items():
                     for walk in (0, 1):
-                        count = SMS * each
+                        count = SMS * ctas_per_sm
                         rounds = min(512, TARGET.numel() // count // size)
                         waited, took = (torch.zeros(count, dtype=torch.int64, device="cuda") for _ in range(2))
                         args = [
@@ -107,7 +107,7 @@ def pieces():
                         ]
                         seconds = timed(PIECES, grid=(count, 1, 1), block=(32, 1, 1), args=args)
                         loading = waited[waited > 0].double()
-                        what = {"bytes": size, "ctas_per_sm": each, "pause_cycles": pause, "writes": writes}
+                        what = {"bytes": size, "ctas_per_sm": ctas_per_sm, "pause_cycles": pause, "writes": writes}
                         moved = rounds * size
                         print(json.dumps(what | {
                             "places": "in order" if walk else "random",
@@ -131,9 +131,9 @@ def replacements():
             timed(CTAS, **launch)
             gaps = []
             for sm in range(SMS):
-                own = (sms == sm).nonzero().flatten()
-                order = begins[own].argsort()
-                gaps += (begins[own][order][1:] - ends[own][order][:-1]).tolist()
+                of_sm = (sms == sm).nonzero().flatten()
+                order = begins[of_sm].argsort()
+                gaps += (begins[of_sm][order][1:] - ends[of_sm][order][:-1]).tolist()
             print(
                 json.dumps({"warps": warps, "one_at_a_time": bool(smem), "gap_cycles": statistics.median(gaps)}),
                 flush=True,

@@ -22,10 +22,10 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ...simulator.device.device import Device, load_device
+from ...simulator.limits import MAX_GRID
 from .recorded import Capture, RecordedTensor, StorageNumbers
 from .target_answers import answered_for
 
-MAX_GRID = (1 << 31) - 1
 FOR_THE_COMPILER = frozenset(CUDAOptions.__dataclass_fields__)
 """Keywords that Triton's compiler takes, though a kernel has parameters of the same names (num_warps)."""
 

@@ -3,10 +3,11 @@
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-OLDEST_CAPABILITY = (8, 0)
+from ...simulator.limits import OLDEST_CAPABILITY
+
 TRITON = "3.6", "3.9"
-"""Oldest and newest minor version of Triton whose inner functions `compile.worker` and `capture.interpreter` are known
-to call rightly: all kernel tests ran with 3.6.0, those of compilation with 3.9.0, none with 3.7 and 3.8."""
+"""Oldest and newest minor version of Triton whose inner functions `compile.worker` and `capture` are known to call
+rightly: all kernel tests ran with 3.6.0, those of compilation with 3.9.0, none with 3.7 and 3.8."""
 
 
 def missing_package() -> str | None:

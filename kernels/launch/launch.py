@@ -21,6 +21,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from ...simulator.device.device import Device, device_of_product, load_device
 from ...simulator.dtypes import OPERANDS
 from ...simulator.launch.program import Launch, Tensor
+from ...simulator.limits import MAX_GRID
 from ...simulator.problems.attention import AttentionProblem
 from ...simulator.problems.problem import Problem
 from ...simulator.resolve import asked_config, launches_of
@@ -42,7 +43,6 @@ OPERAND_DTYPES = MappingProxyType({name: TORCH_DTYPES[name] for name in OPERANDS
 INTERPRETED_DEVICE = "h200"
 ALIGNMENT_BYTES = 16
 """Triton compiles for aligned pointers where they are, and only then copies 16 bytes at a time [B]."""
-MAX_GRID = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ SMALL_TILE = 64
 for others, some on one that stands for all of them."""
 FOLD_ABOVE_GRANULES = 1 << 21
 """Granules of a tensor above which several share a number, so that tables fit a CPU's memory."""
+MOST_WINDOWS_AT_THE_LIMIT = 4
+"""Times that a tensor just above that limit is folded at most: its numbers are a fourth as many, or more."""
 FOLD_L2_CAPACITIES = 8
 """How many times what L2 holds lies at least between granules that share one: the first has long been driven out."""
 
@@ -129,7 +131,10 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
         total = slab_granules * tensor.slabs
         fold = total
         if total > FOLD_ABOVE_GRANULES:
-            window = max(FOLD_ABOVE_GRANULES // 4, FOLD_L2_CAPACITIES * device.l2_bytes // (high * wide * stride))
+            window = max(
+                FOLD_ABOVE_GRANULES // MOST_WINDOWS_AT_THE_LIMIT,
+                FOLD_L2_CAPACITIES * device.l2_bytes // (high * wide * stride),
+            )
             fold = cdiv(total, max(1, total // window))
         shape = high, wide, tensor.rows, tensor.row_bytes
         rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, stride))

@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 
 from ..dtypes import DTYPES, Dtype
+from ..limits import WARP_THREADS
 from .code import Code as Code
 from .lists import Lists
 from .traced import TracedCode
@@ -343,5 +344,5 @@ class Launch:
 
     @property
     def threads_per_cta(self) -> int:
-        """Threads of a CTA (32 a warp)."""
-        return 32 * self.warps_per_cta
+        """Threads of a CTA (`WARP_THREADS` a warp)."""
+        return WARP_THREADS * self.warps_per_cta

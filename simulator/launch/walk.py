@@ -135,8 +135,8 @@ def reads_again(program: TileProgram) -> bool:
     return False
 
 
-def products_of(launch: Launch) -> int:
-    """How many of the two matrix products of attention a launch computes: a step has one tile product of each."""
+def matmuls_of(launch: Launch) -> int:
+    """How many of the two matmuls of attention a launch computes: a step has one of tiles for each."""
     return max(len(step.work.matmuls) for step, _ in steps(launch.program.body))
 
 

@@ -6,7 +6,7 @@ from ..device.device import Device
 from ..engine.clock import sustained_clock_hz
 from ..engine.engine import LaunchRun
 from ..launch.program import Launch
-from ..launch.walk import Tally, products_of
+from ..launch.walk import Tally, matmuls_of
 from ..residency.residency import Residency
 from ..sm.step_cost import StepCost
 from ..traffic import Traffic
@@ -17,7 +17,7 @@ from .prediction import LaunchPrediction
 
 
 def predict_launch(
-    product_flop: int,
+    flop_per_matmul: int,
     launch: Launch,
     costed: tuple[dict[str, StepCost], str],
     exact: Tally,
@@ -30,7 +30,7 @@ def predict_launch(
     """Put a launch's exact counts and the engine's cycles and bytes together.
 
     Args:
-        product_flop: useful operations of one matmul of the problem [FLOP].
+        flop_per_matmul: useful operations of one matmul of the problem [FLOP].
         costed: cost of its steps, and where it comes from.
         exact: what the launch executes and asks for.
         clock_hz: that counts its cycles [Hz].
@@ -61,7 +61,7 @@ def predict_launch(
         l1_hit_bytes=run.l1_hit_bytes,
         smem_read_bytes=total("smem_read_bytes"),
         smem_write_bytes=total("smem_write_bytes"),
-        matmul_flop=products_of(launch) * product_flop,
+        matmul_flop=matmuls_of(launch) * flop_per_matmul,
         executed_flop=total("executed_flop"),
         other_flop=total("other_flop"),
         exp_count=total("exp_count"),

@@ -10,7 +10,7 @@ import numpy as np
 from .. import units
 from ..device.device import Device
 from ..launch.program import Launch
-from ..launch.walk import Tally, products_of, steps
+from ..launch.walk import Tally, matmuls_of, steps
 from .prediction import LaunchPrediction
 
 NEAR, BEYOND = "near", "beyond"
@@ -73,13 +73,13 @@ def tile_notes(launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
     for launch in launches:
         rows, keys = (int(launch.constants.get(name, 0)) for name in ("block_m", "block_n"))
         seqlen_q, seqlen_k = (int(launch.arguments.get(name, 0)) for name in ("seqlen_q", "seqlen_k"))
-        if products_of(launch) and seqlen_q < rows:
+        if matmuls_of(launch) and seqlen_q < rows:
             queries = "1 query" if seqlen_q == 1 else f"{seqlen_q} queries"
             share = f"{100 * seqlen_q / rows:.2g} %"
             text = f"tiles of {rows} rows hold {queries}: {share} of the rows do useful work, the rest is padding"
             notes[text] = None
         few = launch.cta_count < device.sms and seqlen_q < seqlen_k
-        if few and products_of(launch) == 2 and seqlen_k > keys:
+        if few and matmuls_of(launch) == 2 and seqlen_k > keys:
             idle = device.sms - launch.cta_count
             inputs = sum(tensor.size_bytes for tensor in launch.program.tensors if tensor.role == "input")
             least = units.duration(inputs / device.hbm_read_bytes_per_s)

@@ -134,7 +134,7 @@ class AttentionProblem(Problem):
         return self.scores
 
     @property
-    def product_flop(self) -> int:
+    def flop_per_matmul(self) -> int:
         """Useful floating-point operations of one of the two matrix products [FLOP]; masked scores do not count."""
         return 2 * self.scores * self.head_dim
 
@@ -144,7 +144,7 @@ class AttentionProblem(Problem):
 
         FlashAttention, FlashInfer and Triton count so; for a causal mask they take half of all scores.
         """
-        return 2 * self.product_flop
+        return 2 * self.flop_per_matmul
 
     @property
     def compulsory(self) -> ReadWrite:

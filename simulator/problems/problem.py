@@ -92,8 +92,8 @@ class Problem(ABC):
 
     @property
     @abstractmethod
-    def product_flop(self) -> int:
-        """Useful operations of one matrix product [FLOP]; 0 where there is none."""
+    def flop_per_matmul(self) -> int:
+        """Useful operations of one matmul [FLOP]; 0 where there is none."""
 
     @property
     @abstractmethod

@@ -92,7 +92,7 @@ class SoftmaxProblem(Problem):
         return self.elements
 
     @property
-    def product_flop(self) -> int:
+    def flop_per_matmul(self) -> int:
         """None: there is no matrix product."""
         return 0
 

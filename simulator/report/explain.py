@@ -141,11 +141,11 @@ def sass_lines(launch: LaunchExplanation, width: int, color: bool = False) -> li
                 f"{sum(line.cycles.values()):.1f}" if line.cycles else "-",
                 percent(line.warp_cycles / total) if line.warp_cycles else "",
                 f"{longest} {waits[longest]:.1f}" if waits and waits[longest] >= 1.0 else "",
-                f"{line.blamed_cycles:.1f}" if line.blamed_cycles >= 1.0 else "",
+                f"{line.others_wait_cycles:.1f}" if line.others_wait_cycles >= 1.0 else "",
                 "| " * line.depth + instruction_text(line),
             )
         )
-    titles = ("", "address", "issues", "cycles", "time", "waits most for", "blamed", "code")
+    titles = ("", "address", "issues", "cycles", "time", "waits most for", "waited for", "code")
     ranks, left = (0, 0, 0, 0, 0, 0, 1, 0), (True, True, False, False, False, True, False, True)
     columns = [
         Column(title=title, cells=column, rank=rank, left=aligned)
@@ -217,7 +217,7 @@ def launch_dict(launch: LaunchExplanation, sass: bool) -> dict[str, object]:
                 "depth": line.depth,
                 "executed": line.executed,
                 "cycles": line.cycles,
-                "blamed_cycles": line.blamed_cycles,
+                "blamed_cycles": line.others_wait_cycles,
             }
             for line in launch.lines
         ]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ..device.device import Device
 from ..launch.program import Resources
+from ..limits import SUB_CORES, WARP_THREADS
 from ..refusal import Refusal
 
 REGISTER_ALLOCATION = 256
@@ -35,7 +36,7 @@ def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy
 
     Source: CUDA C++ Programming Guide, compute capabilities table; units as in the CUDA occupancy calculator.
     """
-    smem_bytes, threads = resources.smem_bytes_per_cta, 32 * num_warps
+    smem_bytes, threads = resources.smem_bytes_per_cta, WARP_THREADS * num_warps
     if smem_bytes > device.smem_per_cta_bytes:
         return _misfit(f"shared memory: a CTA needs {smem_bytes} B, {device.name} allows {device.smem_per_cta_bytes} B")
     if resources.registers_per_thread > device.max_registers_per_thread:
@@ -45,15 +46,15 @@ def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy
         )
     if threads > device.max_threads_per_cta:
         return _misfit(f"num_warps: a CTA has {threads} threads, {device.name} allows {device.max_threads_per_cta}")
-    registers_per_warp = -(-resources.registers_per_thread * 32 // REGISTER_ALLOCATION) * REGISTER_ALLOCATION
+    registers_per_warp = -(-resources.registers_per_thread * WARP_THREADS // REGISTER_ALLOCATION) * REGISTER_ALLOCATION
     smem_per_cta = -(-smem_bytes // SMEM_ALLOCATION) * SMEM_ALLOCATION + device.smem_reserved_per_cta_bytes
     limits = {
         "ctas": device.max_ctas_per_sm,
         "warps": device.max_warps_per_sm // num_warps,
         "smem": device.smem_per_sm_bytes // smem_per_cta if smem_per_cta else device.max_ctas_per_sm,
         # A sub-core holds a quarter of the registers, and a warp's registers lie in one sub-core.
-        "registers": 4 * (device.registers_per_sm // 4 // registers_per_warp) // num_warps
-        if num_warps >= 4
+        "registers": SUB_CORES * (device.registers_per_sm // SUB_CORES // registers_per_warp) // num_warps
+        if num_warps >= SUB_CORES
         else device.registers_per_sm // registers_per_warp // num_warps,
     }
     limit = min(limits, key=lambda name: limits[name])

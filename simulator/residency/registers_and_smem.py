@@ -19,6 +19,7 @@ Source: kernels compiled by Triton 3.6, their TTGIR and their cubins; docs/resou
 
 from ..device.device import Device
 from ..launch.program import Resources
+from ..limits import WARP_THREADS, WARPGROUP_WARPS
 
 STATE_REGISTERS = {"mma": 40, "wgmma": 28, "tcgen05": 28}
 """Addresses and loop state of a thread, by tensor instruction; mma.sync also keeps fragments of its operands."""
@@ -43,7 +44,7 @@ def tensor_instruction(device: Device, block_m: int, num_warps: int) -> str:
 
     Source: compiled kernels (Triton 3.6): block_m = 32 compiles to HMMA on sm_90.
     """
-    if block_m >= 64 and num_warps % 4 == 0:
+    if block_m >= 64 and num_warps % WARPGROUP_WARPS == 0:
         if device.tcgen05_fp16_flop_per_cycle:
             return "tcgen05"
         if device.wgmma_fp16_flop_per_cycle:
@@ -53,7 +54,7 @@ def tensor_instruction(device: Device, block_m: int, num_warps: int) -> str:
 
 def exchanged_bytes(tile_bytes: int, num_warps: int) -> int:
     """Shared memory through which a CTA's threads turn a tile from one layout into another, a part at a time [B]."""
-    return min(tile_bytes, EXCHANGE_BYTES_PER_THREAD * 32 * num_warps)
+    return min(tile_bytes, EXCHANGE_BYTES_PER_THREAD * WARP_THREADS * num_warps)
 
 
 def estimate_resources(
@@ -90,7 +91,7 @@ def estimate_resources(
         masked: scores that a mask may hide, over the whole CTA.
         state_registers: for addresses and loop state, where there is no matmul.
     """
-    threads = 32 * num_warps
+    threads = WARP_THREADS * num_warps
     instruction = tensor_instruction(device, block_m, num_warps)
     mma, chained, own_rows = instruction == "mma", columns > 0, block_m >= columns
     if num_stages > 1:
@@ -105,7 +106,7 @@ def estimate_resources(
         # Warps beyond the tile's rows repeat those of others; each keeps its rows of the resident operand.
         repeated = max(1.0, num_warps * MMA_ROWS / block_m)
         sums, operands, kept = repeated * sums, repeated * operands, repeated * resident_bytes / 4
-    groups = num_warps // 4 * WGMMA_ROWS / block_m
+    groups = num_warps // WARPGROUP_WARPS * WGMMA_ROWS / block_m
     if instruction == "wgmma" and chained and groups > 1:
         # Warp groups that share rows need all of P for an operand, beside the part that each has computed.
         operands *= groups + 1

@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ..refusal import CannotFollow
+
 LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
 HIGH_WORD = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
 FUNCTION = re.compile(r"^\s*Function : (\S+)\s*$")
@@ -22,7 +24,6 @@ JUMPS = frozenset({"BRA", "CALL", "JMP"})
 CONTROL_SHIFT = 41
 """Control bits start here in the high encoding word."""
 NO_BARRIER = 7
-INSTRUCTION_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +81,11 @@ def decode(text: str) -> tuple[Instruction, ...]:
         text: what `cuobjdump -sass` prints of a cubin with one kernel.
 
     Raises:
-        ValueError: the text holds no function, several, or an instruction without its second word.
+        CannotFollow: the text holds no function, several, or an instruction without its second word.
     """
     functions = [match[1] for line in text.splitlines() if (match := FUNCTION.match(line))]
     if len(functions) != 1:
-        raise ValueError(f"SASS text holds {len(functions)} functions: must be 1")
+        raise CannotFollow(f"SASS text holds {len(functions)} functions: must be 1")
     instructions = []
     pending: tuple[int, str] | None = None
     for line in text.splitlines():
@@ -96,15 +97,10 @@ def decode(text: str) -> tuple[Instruction, ...]:
             instructions.append(_instruction(*pending, int(high[1], 16)))
             pending = None
     if pending:
-        raise ValueError(f"SASS of {functions[0]}: instruction at {pending[0]:#x} has no second encoding word")
+        raise CannotFollow(f"SASS of {functions[0]}: instruction at {pending[0]:#x} has no second encoding word")
     if not instructions:
-        raise ValueError(f"SASS of {functions[0]} holds no instruction")
+        raise CannotFollow(f"SASS of {functions[0]} holds no instruction")
     return tuple(instructions)
-
-
-def function_name(text: str) -> str:
-    """Name of the first function of a listing; empty where there is none."""
-    return next((match[1] for line in text.splitlines() if (match := FUNCTION.match(line))), "")
 
 
 def _instruction(address: int, text: str, high_word: int) -> Instruction:

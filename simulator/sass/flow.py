@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from ..refusal import CannotFollow
 from .decode import Instruction, decode
 from .graph import find_dominators, natural_loops, stands_over
 
@@ -89,7 +90,7 @@ def find_flow(instructions: Sequence[Instruction]) -> Flow:
     """Blocks and loops of a function.
 
     Raises:
-        ValueError: a jump goes to no instruction of the function.
+        CannotFollow: a jump goes to no instruction of the function.
     """
     code = tuple(instructions)
     blocks = _blocks(code)
@@ -118,7 +119,7 @@ def _blocks(code: tuple[Instruction, ...]) -> tuple[Block, ...]:
     for place, instruction in enumerate(code):
         if instruction.target is not None:
             if instruction.target not in places:
-                raise ValueError(f"jump at {instruction.address:#x} goes to {instruction.target:#x}, no instruction")
+                raise CannotFollow(f"jump at {instruction.address:#x} goes to {instruction.target:#x}, no instruction")
             starts.add(places[instruction.target])
         if instruction.family in BLOCK_ENDS and place + 1 < len(code):
             starts.add(place + 1)

@@ -1,6 +1,6 @@
-"""Tile products that an opcode names: their size, and how long they keep a tensor core.
+"""Matmuls that an opcode names: their size, and how long they keep a tensor core.
 
-Shapes of products that a warp makes are printed as digits, 16816 for m16n8k16, those of a warpgroup as 64x128x16.
+Shapes of those that a warp makes are printed as digits, 16816 for m16n8k16, those of a warpgroup as 64x128x16.
 Source of the warpgroup's times: one H200, CUDA 13.0, 2026-11-20, `tilesight calibrate`: 32.06, 64.06, 128.06 cycles for
 n64, n128, n256; with A from shared memory 20.05 and 24.05 for n16 and n32, from registers 16.05 for n32; fp16, bf16,
 tf32 and e4m3 alike, each at its own k.
@@ -16,14 +16,13 @@ WARPGROUP = frozenset({"HGMMA", "QGMMA", "IGMMA", "BGMMA"})
 WARP_SHAPE = re.compile(r"^(16|8)(8)(\d+)$")
 WARPGROUP_SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
 ROW_BITS = 256
-"""A row of A in a product of the usual size: 16 x 16 bits, 32 x 8 bits."""
-SUB_CORES = 4
+"""A row of A in a matmul of the usual size: 16 x 16 bits, 32 x 8 bits."""
 BITS = {"TF32": 32, "F64": 64, "U4": 4, "S4": 4, "U8": 8, "S8": 8, "E4M3": 8, "E5M2": 8, "BF16": 16}
 FAMILY_BITS = {"IMMA": 8, "IGMMA": 8, "QMMA": 8, "QGMMA": 8, "OMMA": 4, "BGMMA": 1, "DMMA": 64}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class MatmulShape:
     """C[m, n] += A[m, k] B[k, n], of a warp, or of the four warps of a warpgroup together.
 
     Args:
@@ -52,8 +51,8 @@ class Product:
         return (self.n + (self.m if self.a_in_smem else 0)) * self.k * self.bits // 8
 
 
-def product_of(instruction: Instruction) -> Product | None:
-    """The tile product that an instruction makes; None where it makes none, or its opcode does not tell the size."""
+def matmul_shape_of(instruction: Instruction) -> MatmulShape | None:
+    """The matmul that an instruction makes; None where it makes none, or its opcode does not tell the size."""
     family, modifiers = instruction.family, instruction.modifiers
     if family not in WARP | WARPGROUP:
         return None
@@ -62,7 +61,7 @@ def product_of(instruction: Instruction) -> Product | None:
     if shape is None:
         return None
     known = [BITS[modifier] for modifier in modifiers if modifier in BITS]
-    return Product(
+    return MatmulShape(
         m=int(shape[1]),
         n=int(shape[2]),
         k=int(shape[3]),
@@ -72,13 +71,13 @@ def product_of(instruction: Instruction) -> Product | None:
     )
 
 
-def tensor_cycles(product: Product, interval_cycles: float) -> float:
-    """How long a product keeps the tensor core of each sub-core that takes part [cycles].
+def tensor_cycles(matmul: MatmulShape, interval_cycles: float) -> float:
+    """How long a matmul keeps the tensor core of each sub-core that takes part [cycles].
 
     Args:
-        interval_cycles: of a warp's product m16n8k16 of 16 bits (or one as large), from the table of opcodes.
+        interval_cycles: of a warp's matmul m16n8k16 of 16 bits (or one as large), from the table of opcodes.
     """
-    if product.warps == 1:
-        return interval_cycles * product.m / 16 * product.n / 8 * product.k * product.bits / ROW_BITS
+    if matmul.warps == 1:
+        return interval_cycles * matmul.m / 16 * matmul.n / 8 * matmul.k * matmul.bits / ROW_BITS
     # The four tensor cores share B; where A comes from shared memory, too, it takes its turn at reading.
-    return max(product.n / 2, product.n / 4 + 16 if product.a_in_smem else 0.0)
+    return max(matmul.n / 2, matmul.n / 4 + 16 if matmul.a_in_smem else 0.0)

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..limits import WORD_BYTES
 from .decode import Instruction
-from .matrix import product_of, tensor_cycles
+from .matrix import matmul_shape_of, tensor_cycles
 from .registers import WIDTHS
 
 ARCHITECTURES = (80, 86, 89, 90, 100, 120)
@@ -77,9 +77,9 @@ def find_rule(instruction: Instruction, table: Mapping[str, Rule]) -> Rule | Non
 
 
 def interval_cycles(instruction: Instruction, rule: Rule) -> float:
-    """How long an instruction keeps its pipe [cycles]: by the bytes that it moves, or the product that it makes."""
-    if product := product_of(instruction):
-        return tensor_cycles(product, rule.interval_cycles)
+    """How long an instruction keeps its pipe [cycles]: by the bytes that it moves, or the matmul that it makes."""
+    if matmul := matmul_shape_of(instruction):
+        return tensor_cycles(matmul, rule.interval_cycles)
     return rule.interval_cycles * (thread_bytes(instruction) / WORD_BYTES if rule.scales else 1)
 
 

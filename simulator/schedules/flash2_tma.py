@@ -28,7 +28,7 @@ from dataclasses import replace
 
 from ..device.device import Device
 from ..launch.program import Launch, Resources
-from ..limits import TMA_CAPABILITY, TMA_STRIDE_BYTES
+from ..limits import TMA_CAPABILITY, TMA_STRIDE_BYTES, WARP_THREADS
 from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import REGISTER_GRANULE, exchanged_bytes, tensor_instruction
 from .config import Config
@@ -132,7 +132,7 @@ def _specialised(problem: AttentionProblem, config: Config, device: Device) -> t
     """
     instruction = tensor_instruction(device, config.block_m, config.num_warps)
     compute_warps, warps = SPECIALISED_WARPS[instruction]
-    even = device.registers_per_sm // (32 * warps) // REGISTER_GRANULE * REGISTER_GRANULE
+    even = device.registers_per_sm // (WARP_THREADS * warps) // REGISTER_GRANULE * REGISTER_GRANULE
     rows, row_elements = config.block_m + 2 * config.block_n * config.num_stages, padded_head_dim(problem)
     o_tile_bytes = config.block_m * row_elements * problem.output_bytes
     exchange_bytes = exchanged_bytes(o_tile_bytes, compute_warps) if instruction == "wgmma" else 0

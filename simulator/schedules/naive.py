@@ -46,6 +46,7 @@ from typing import Literal
 from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import Launch, Loop, Matmul, Path, Resources, Step, Tile, Work, affine
+from ..limits import WARP_THREADS
 from ..problems.attention import AttentionProblem
 from ..residency.registers_and_smem import ROW_STATE_REGISTERS, estimate_resources, exchanged_bytes, tensor_instruction
 from .config import Config
@@ -67,7 +68,7 @@ from .tiles import (
     tile_launch,
 )
 
-WARP_ROW_BYTES = 32 * 16
+WARP_ROW_BYTES = WARP_THREADS * 16
 
 
 def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:

@@ -27,6 +27,7 @@ from types import MappingProxyType
 from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import Launch, Loop, Step, Tile, Work
+from ..limits import WARP_THREADS
 from ..problems.softmax import SoftmaxProblem
 from ..residency.registers_and_smem import ROW_STATE_REGISTERS, estimate_resources
 from .config import Config
@@ -110,10 +111,10 @@ def _exchange_bytes(problem: SoftmaxProblem, tiling: RowTiling) -> int:
     Lanes take 16 bytes each of neighbouring columns, less where the tile has less for them,
     and a single element where rows do not start at multiples of 16 elements.
     """
-    lane_elements = min(16 // problem.element_bytes, max(1, tiling.elements // (32 * tiling.num_warps)))
+    lane_elements = min(16 // problem.element_bytes, max(1, tiling.elements // (WARP_THREADS * tiling.num_warps)))
     if problem.seqlen_k % 16:
         lane_elements = 1
-    warps = min(tiling.num_warps, cdiv(tiling.cols, 32 * lane_elements))
+    warps = min(tiling.num_warps, cdiv(tiling.cols, WARP_THREADS * lane_elements))
     return tiling.rows * warps * STATISTIC_BYTES if warps > 1 else 0
 
 

@@ -11,7 +11,7 @@ from ..device.device import Device
 from ..dtypes import DTYPES, Dtype
 from ..integers import cdiv, next_power_of_two
 from ..launch.program import Launch, Loop, Resources, Step, Tensor, Tile, TileProgram, affine
-from ..limits import TMA_BLOCK, TMA_CAPABILITY, TMA_STRIDE_BYTES
+from ..limits import TMA_BLOCK, TMA_CAPABILITY, TMA_STRIDE_BYTES, WARP_THREADS
 from ..problems.attention import AttentionProblem
 from ..problems.softmax import SoftmaxProblem
 from .contract import frozen
@@ -131,7 +131,7 @@ def row_tiling(problem: RowProblem) -> RowTiling:
     else:
         rows, cols = max(1, ROW_TILE_ELEMENTS // width), width
     elements = rows * cols
-    num_warps = min(16, elements // THREAD_ELEMENTS // 32)
+    num_warps = min(16, elements // THREAD_ELEMENTS // WARP_THREADS)
     return RowTiling(rows=rows, cols=cols, blocks=cdiv(problem.seqlen_k, cols), num_warps=num_warps)
 
 

@@ -13,7 +13,7 @@ from ..core.sm.instruction import SmInstruction
 from ..device.sm_numbers import SmNumbers
 from ..limits import LINE_SECTORS, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
-from ..sass.matrix import Product, product_of, tensor_cycles
+from ..sass.matrix import MatmulShape, matmul_shape_of, tensor_cycles
 from ..sass.opcodes import Rule, find_rule, interval_cycles, rules, thread_bytes
 
 PIPES = {
@@ -104,9 +104,9 @@ def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -
         )
     if instruction.predicate in NEVER or rule is None:
         return SmInstruction()
-    product = product_of(instruction)
-    if product and product.warps > 1:
-        return _matmul(instruction, product, rule, numbers)
+    matmul = matmul_shape_of(instruction)
+    if matmul and matmul.warps > 1:
+        return _matmul(instruction, matmul, rule, numbers)
     latency = rule.latency_cycles if rule.scoreboard else 0.0
     if family in FENCES:
         waits = latency - 1.0
@@ -191,15 +191,15 @@ def _synchronising(instruction: Instruction) -> SmInstruction:
     return SmInstruction()
 
 
-def _matmul(instruction: Instruction, product: Product, rule: Rule, numbers: SmNumbers) -> SmInstruction:
+def _matmul(instruction: Instruction, matmul: MatmulShape, rule: Rule, numbers: SmNumbers) -> SmInstruction:
     """A warpgroup's matmul: its accumulators pass the register port for N / 2 cycles, however long it takes."""
-    cycles = max(product.n / 2.0, numbers.wgmma_registers_least_cycles)
+    cycles = max(matmul.n / 2.0, numbers.wgmma_registers_least_cycles)
     return SmInstruction(
         kind=sm.MATMUL,
         commits=int(any("gsb0" in operand for operand in instruction.operands)),
-        smem_lines=product.smem_bytes / SMEM_LINE_BYTES,
-        tensor_cycles=max(cycles, tensor_cycles(product, rule.interval_cycles)),
-        port_reads=product.n / 2.0,
+        smem_lines=matmul.smem_bytes / SMEM_LINE_BYTES,
+        tensor_cycles=max(cycles, tensor_cycles(matmul, rule.interval_cycles)),
+        port_reads=matmul.n / 2.0,
     )
 
 

@@ -10,8 +10,12 @@ from ..core.sm import issue, state
 from ..core.sm.instruction import ALU, FMA, HEAVY, MUFU, TENSOR_PIPE
 from ..core.sm.latencies import Latencies
 from ..device.device import Device
-from ..limits import LINE_BYTES
+from ..limits import LINE_BYTES, SUB_CORES
 from ..trace.paths import CtaPaths
+
+LEAST_LOGGED, CTA_MARKS = 16, 4
+"""Room of the log at first, whatever runs, and of each CTA beside its iterations: twice its begin and end. A guess; a
+log that is too short is made anew."""
 
 
 def latencies_of(device: Device, busy_sms: int) -> Latencies:
@@ -88,7 +92,7 @@ class Run:
         Then bytes of spilled registers that come from L2, and that go there [B]; how often matmuls begin after a pause
         in which the clock has risen, and for how long it had [cycles].
         """
-        per_core = self.used / state.SUB_CORES
+        per_core = self.used / SUB_CORES
         return np.array(
             (
                 self.used[state.MATMULS] + per_core[TENSOR_PIPE],
@@ -142,7 +146,7 @@ class Machine:
             ValueError: warps wait for each other for ever; one line.
         """
         trace, roles, counts = self.paths.traces(trips)
-        entries = 16 + len(offsets) * (rounds + 2) * (sum(counts.values()) + 4)
+        entries = LEAST_LOGGED + len(offsets) * (rounds + 2) * (sum(counts.values()) + CTA_MARKS)
         while True:
             after = state.new_state(len(self.code), len(roles), offsets, entries)
             logged = issue.simulate_sm(self.code, trace, roles, self.latencies, rounds, after)

@@ -12,20 +12,32 @@ from dataclasses import dataclass
 from ..device.device import Device
 from ..launch.program import ASYNCHRONOUS, Launch, Matmul, Step
 from ..launch.walk import moved_bytes
-from ..residency.registers_and_smem import tensor_instruction
+from ..limits import WARP_THREADS, WARPGROUP_WARPS, WORD_BYTES
+from ..residency.registers_and_smem import MMA_ROWS, WGMMA_ROWS, tensor_instruction
 
 PIPES = ("tensor", "mufu", "fma", "alu", "issue", "smem")
 
-MMA_FLOP = 2 * 16 * 8 * 16
+MMA_COLUMNS = 8
+"""Fewest columns of C that a tensor instruction takes: n of mma.sync m16n8k16, and the least n of wgmma (PTX ISA)."""
+MMA_FLOP = 2 * MMA_ROWS * MMA_COLUMNS * 16
 """One mma.sync m16n8k16 [FLOP]."""
+WIDE_ACCESS_BYTES = 16 * WARP_THREADS
+"""The most that an instruction of a warp moves: 16 B a lane by cp.async, ldmatrix.x4, ld and st (PTX ISA) [B]."""
+SPILL_ACCESS_BYTES = WORD_BYTES * WARP_THREADS
+"""A spilled register of a warp: a word of each lane, by an instruction of its own [B]."""
 LOAD_INSTRUCTIONS = 6.0
-"""Instructions per 512 B that a warp loads: the copy itself, 64-bit address, predicate."""
+"""Instructions per `WIDE_ACCESS_BYTES` that a warp loads: the copy itself, 64-bit address, predicate."""
 LOOP_INSTRUCTIONS = 20.0
 """Instructions a warp takes for a step besides its data: counter, waits, barriers, buffer index."""
 ROW_SHUFFLES = 2
 """The four lanes that share a row of an accumulator combine in two shuffles, one after the other."""
 ROW_LANES = 4
 """Lanes of a warp that hold a share of the same accumulator row, so that work per row is done so often."""
+ROW_OPERATIONS = 5
+"""Of a lane, for each row that it reduces. An assumption: two shuffles, two that combine, one that applies it."""
+EXCHANGE_BARRIERS = 4
+"""Of a matmul whose warps share rows. An assumption: one before and one after the reduction over each other's rows, and
+the same for P."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +98,14 @@ def operand_smem_bytes(matmul: Matmul, element_bytes: int, num_warps: int, instr
     a_bytes = matmul.m * matmul.k * element_bytes if matmul.a_source == "smem" else 0
     b_bytes = matmul.k * matmul.n * element_bytes
     if instruction == "mma":
-        workers, smallest_m, smallest_n = num_warps, 16, 8
+        workers, smallest_m = num_warps, MMA_ROWS
     else:
-        workers, smallest_m, smallest_n = num_warps // 4, 64, 8
+        workers, smallest_m = num_warps // WARPGROUP_WARPS, WGMMA_ROWS
     if warp_split == "q":
         along_m = max(1, min(workers, matmul.m // smallest_m))
         along_n = workers // along_m
     else:
-        along_n = max(1, min(workers, matmul.n // smallest_n))
+        along_n = max(1, min(workers, matmul.n // MMA_COLUMNS))
         along_m = workers // along_n
     # A warpgroup that owns more than 64 rows issues one wgmma per 64 of them, and each streams B again.
     passes = 1 if instruction == "mma" else max(1, matmul.m // (along_m * smallest_m))
@@ -127,26 +139,27 @@ def step_cost(step: Step, launch: Launch, device: Device) -> StepCost:
         smem_read += operand_bytes
         matmul_latency += getattr(sm, f"tiles_{instruction}_latency_cycles")
         if instruction == "mma":
-            # ldmatrix.x4 brings 512 B to a warp
-            mma_instructions += matmul.flop / MMA_FLOP + operand_bytes / 512
-            if warps * 16 > matmul.m:
+            mma_instructions += matmul.flop / MMA_FLOP + operand_bytes / WIDE_ACCESS_BYTES
+            if warps * MMA_ROWS > matmul.m:
                 # Warps that share rows reduce over each other, and pass P, through shared memory.
-                barriers += 4
+                barriers += EXCHANGE_BARRIERS
                 smem_write += matmul.m * matmul.k * launch.element_bytes
-                smem_read += matmul.m * matmul.k * launch.element_bytes * warps * 16 // matmul.m
+                smem_read += matmul.m * matmul.k * launch.element_bytes * warps * MMA_ROWS // matmul.m
         else:
-            groups = warps // 4
+            groups = warps // WARPGROUP_WARPS
             # Warpgroups that find no 64 rows of their own repeat those of others.
-            redundancy = max(redundancy, warps * 16 / matmul.m)
+            redundancy = max(redundancy, groups * WGMMA_ROWS / matmul.m)
             extra_issue = sm.tiles_wgmma_extra_issue_slots
         tensor_cycles += redundancy * matmul.flop / device.tensor_flop_per_cycle(instruction, launch.dtype)
-    arithmetic = redundancy * (work.fma_count + work.alu_count) / 32
-    arithmetic += ROW_LANES * 10 * work.row_reductions * max((matmul.m for matmul in work.matmuls), default=0) / 64
-    other = redundancy * work.exp_count / 32 + mma_instructions + LOOP_INSTRUCTIONS * warps
-    other += LOAD_INSTRUCTIONS * loaded / 512 + (work.smem_write_bytes + work.smem_read_bytes) / 512
+    arithmetic = redundancy * (work.fma_count + work.alu_count) / WARP_THREADS
+    reduced_rows = work.row_reductions * max((matmul.m for matmul in work.matmuls), default=0)
+    arithmetic += ROW_LANES * ROW_OPERATIONS * reduced_rows / WARP_THREADS
+    other = redundancy * work.exp_count / WARP_THREADS + mma_instructions + LOOP_INSTRUCTIONS * warps
+    passed_bytes = work.smem_write_bytes + work.smem_read_bytes
+    other += LOAD_INSTRUCTIONS * loaded / WIDE_ACCESS_BYTES + passed_bytes / WIDE_ACCESS_BYTES
     # Every spilled register is stored and loaded once where the matmuls need the registers.
     spilled = 2 * launch.resources.spilled_bytes_per_thread * launch.threads_per_cta if work.matmuls else 0
-    other += spilled / 128
+    other += spilled / SPILL_ACCESS_BYTES
     slots = (1.0 + extra_issue) * arithmetic + other
     mufu = redundancy * work.exp_count / device.mufu_per_cycle
     fma = redundancy * work.fma_count / device.fma_per_cycle

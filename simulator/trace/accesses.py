@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..limits import LINE_BYTES, SECTOR_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
+from ..limits import LINE_BYTES, POINTER_BYTES, SECTOR_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
 from ..sass.flow import Flow
 from ..sass.opcodes import vector_bytes
@@ -36,7 +36,7 @@ ARRIVAL = "SYNCS.ARRIVE"
 ROWS = frozenset({"LDSM", "STSM"})
 BANK_BYTES = 0x1000
 """More than constant bank 0 holds of a launch."""
-FIRST_ARGUMENT, POINTER_BYTES = 0x140, 8
+FIRST_ARGUMENT = 0x140
 """Before that stand the grid and other things (from sm_100 on, behind it too): `constants` has what is asked for."""
 BEGIN = 1 << 40
 """Where tensors begin: some code starts out in front of them."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..launch.program import Launch
 from ..limits import WARP_THREADS
+from ..refusal import CannotFollow
 from ..sass.flow import Flow
 from .barriers import Barriers
 from .jumps import Barrier, Prepared, prepare
@@ -63,7 +64,7 @@ def executions(flow: Flow, launch: Launch, constants: Mapping[int, int]) -> Exec
         constants: address in constant bank 0 [B] -> 32-bit word (see `constant_bank`).
 
     Raises:
-        ValueError: a branch depends on something that is not known before the launch, or the code does not end.
+        CannotFollow: a branch depends on something that is not known before the launch, or the code does not end.
     """
     count, program = launch.cta_count, launch.program
     followed = min(program.period_items, count) if program.item_count == count else count
@@ -114,7 +115,7 @@ def run_through(
         Counts and rejoins, as in `Executions`.
 
     Raises:
-        ValueError: a branch depends on something that is not known, or the code does not end; one line.
+        CannotFollow: a branch depends on something that is not known, or the code does not end; one line.
     """
     counts, rejoins = ([np.zeros(SHAPE, dtype=np.int64) for _ in flow.blocks] for _ in range(2))
     meetings = {number for number in range(len(flow.blocks)) if flow.code(number)[0].family == "BSYNC"}
@@ -123,7 +124,7 @@ def run_through(
     for _ in range(MAX_STEPS):
         if not groups:
             if barriers.waiting:
-                raise ValueError(f"warps wait at barrier {barriers.waiting[0]} for others that never come there")
+                raise CannotFollow(f"warps wait at barrier {barriers.waiting[0]} for others that never come there")
             break
         block, part = place = min(groups)
         mask = groups.pop(place)
@@ -145,7 +146,7 @@ def run_through(
                 rejoins[where[0]] = rejoins[where[0]] + both
             _join(groups, where, coming)
     else:
-        raise ValueError("code does not end")
+        raise CannotFollow("code does not end")
     shape = (ctas, warps, 1)
     tables = [
         np.concatenate([np.broadcast_to(times, shape) for times in blocks], axis=2) for blocks in (counts, rejoins)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..limits import WARP_THREADS
+from ..refusal import CannotFollow
 from ..sass.decode import Instruction
 from ..sass.flow import BRANCHES, CALLS, ENDS, INDIRECT, RETURNS, Flow
 from .deciding import BARRIERS, deciding
@@ -50,7 +51,7 @@ def prepare(
         unsure: what settles branches whose conditions are not known; an error where None.
 
     Raises:
-        ValueError: a barrier whose number is not a constant; one line.
+        CannotFollow: a barrier whose number is not a constant; one line.
     """
     traps = traps_of(flow)
     replacements = replaced or {}
@@ -98,7 +99,7 @@ def _leaves(instruction: Instruction) -> bool:
 def _barrier(instruction: Instruction) -> Barrier:
     numbers = [NUMBER.match(operand) for operand in instruction.operands]
     if not numbers or not all(numbers):
-        raise ValueError(f"{instruction.opcode} at {instruction.address:#x}: the barrier's number is not a constant")
+        raise CannotFollow(f"{instruction.opcode} at {instruction.address:#x}: the barrier's number is not a constant")
     number, *threads = (int(match[2], 16) for match in numbers if match)
     return Barrier(number, threads[0] // WARP_THREADS if threads else 0, "ARV" not in instruction.modifiers)
 
@@ -119,7 +120,7 @@ def leave_of(flow: Flow, number: int, traps: set[int], unsure: Unsure | None) ->
             if straight == aside and unsure:
                 holds = unsure(number, threads, holds, np.asarray(known))
             elif straight == aside:
-                raise ValueError(
+                raise CannotFollow(
                     f"{instruction.opcode} at {instruction.address:#x} depends on data or on what is not modelled: "
                     "must follow from the launch"
                 )
@@ -147,7 +148,7 @@ def _targets(flow: Flow, instruction: Instruction) -> Callable[[Threads, Array],
     def targets(threads: Threads, mask: Array) -> list[tuple[int, Array]]:
         address, known = registers[0](threads) if registers else (np.zeros((1, 1, 1), dtype=np.int64), False)
         if known is not True and not np.all(np.where(mask, known, True)):
-            raise ValueError(f"{instruction.opcode} at {instruction.address:#x}: its target is not known")
+            raise CannotFollow(f"{instruction.opcode} at {instruction.address:#x}: its target is not known")
         # Addresses in code are offsets within it, or from the jump itself where it is relative to where it stands.
         places = address + offset & WORD_MASK
         if instruction.family in INDIRECT:
@@ -156,7 +157,9 @@ def _targets(flow: Flow, instruction: Instruction) -> Callable[[Threads, Array],
         exits = []
         for place in np.unique(chosen[np.broadcast_to(mask, chosen.shape)]):
             if int(place) not in flow.block_at:
-                raise ValueError(f"{instruction.opcode} at {instruction.address:#x} goes to {int(place):#x}, no block")
+                raise CannotFollow(
+                    f"{instruction.opcode} at {instruction.address:#x} goes to {int(place):#x}, no block"
+                )
             exits.append((flow.block_at[int(place)], mask & (chosen == place)))
         return exits
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..refusal import CannotFollow
 from ..sass.flow import Flow
 
 OUTSIDE = -1
@@ -113,7 +114,7 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
         blocks: per warp the blocks that it runs, in order.
 
     Raises:
-        ValueError: loops of specialised warps do not run side by side; one line.
+        CannotFollow: loops of specialised warps do not run side by side; one line.
     """
     headers = {loop.header: number for number, loop in enumerate(flow.loops)}
     known: dict[tuple[int, ...], ControlPath] = {}
@@ -130,7 +131,7 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
     nests = [_loops_of(path) for path in warps]
     shapes = {tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}
     if len(shapes) > 1:
-        raise ValueError("loops of specialised warps do not run side by side")
+        raise CannotFollow("loops of specialised warps do not run side by side")
     counts = [max(nest[number][2] for nest in nests) for number in range(len(nests[0]))]
     return CtaPaths(
         flow=flow,

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..integers import cdiv
+from ..limits import WORD_BYTES
 from .values import SHAPE, UNKNOWN, Array, Value
 
 SYSTEM_BYTES = 0x400
 """Shared memory that the system keeps for itself, cleared when a CTA starts."""
 MOST_BYTES = 1 << 18
 """More than an SM has of shared memory [B]; addresses beyond it name nothing."""
-GROUP_BYTES, WORD_BYTES = 16, 4
-"""Bytes that are kept side by side: the most that a thread moves at once; and of a word."""
+GROUP_BYTES = 16
+"""Bytes that are kept side by side: the most that a thread moves at once [B]."""
 ALL = {1: 1, WORD_BYTES: 0x01010101}
 """Bytes that are written at once -> what says that all of them are known."""
 

@@ -144,9 +144,9 @@ def predicted(called: Called) -> dict[str, Any]:
     """CPU seconds of tracing, of making the program, and of all of a prediction; its notes."""
     device = tilesight.load_device(DEVICE)
     begin = time.process_time()
-    one = trace(called, room_of(called.resources, called.grid, device))
+    traced = trace(called, room_of(called.resources, called.grid, device))
     traced = time.process_time()
-    launches_of([one])
+    launches_of([traced])
     programmed = time.process_time()
     row = KernelRow(name=called.name, grid=called.grid, num_warps=called.num_warps, num_stages=called.num_stages)
     rows = predict_kernels([CompiledLaunch(row=row, called=called)], device, DEVICE, l2="cold").prediction.rows
@@ -163,9 +163,9 @@ def child(name: str) -> None:
     predicted(compiled(CASES["small"]))
     called = compiled(CASES[name])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = predicted(called)
+    measured = predicted(called)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({**found, "peak_mib": peak / 1024, "before_mib": before / 1024}))
+    print(json.dumps({**measured, "peak_mib": peak / 1024, "before_mib": before / 1024}))
 
 
 def main(names: list[str]) -> None:
@@ -176,10 +176,10 @@ def main(names: list[str]) -> None:
         if ended.returncode:
             print(f"| {name} | failed: {ended.stderr.strip().splitlines()[-1:]} |", flush=True)
             continue
-        found = json.loads(ended.stdout.splitlines()[-1])
-        seconds = " | ".join(f"{found[key]:.2f}" for key in ("trace_s", "program_s", "predict_s"))
-        memory = f"{found['peak_mib']:.0f} / {found['before_mib']:.0f}"
-        print(f"| {name} | {seconds} | {memory} | {'; '.join(found['notes'])} |", flush=True)
+        measured = json.loads(ended.stdout.splitlines()[-1])
+        seconds = " | ".join(f"{measured[key]:.2f}" for key in ("trace_s", "program_s", "predict_s"))
+        memory = f"{measured['peak_mib']:.0f} / {measured['before_mib']:.0f}"
+        print(f"| {name} | {seconds} | {memory} | {'; '.join(measured['notes'])} |", flush=True)
 
 
 if __name__ == "__main__":

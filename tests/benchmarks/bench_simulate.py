@@ -137,14 +137,14 @@ def measure(name: str, repeats: int) -> dict[str, float]:
     make, _, warms_up = CASES[name]
     run = make()
     times = []
-    told: dict[str, float] = {}
+    answer: dict[str, float] = {}
     for _ in range(repeats):
         begin = time.perf_counter()
-        told = run()
+        answer = run()
         times.append(time.perf_counter() - begin)
     later = times[1:] if warms_up else times
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return told | {"first": times[0], "best": min(later), "median": statistics.median(later), "peak": peak / 1024}
+    return answer | {"first": times[0], "best": min(later), "median": statistics.median(later), "peak": peak / 1024}
 
 
 def main() -> None:

@@ -269,9 +269,9 @@ def test_programs_compute_the_operations_of_the_closed_form_where_tiles_divide(
     executions = tally(program).executions
     work = [(step.work, executions[step.name]) for step, _ in steps(program.body)]
     assert getattr(papers, f"{schedule}_operations")(problem, block_n) == papers.Operations(
-        executed_flop=sum(times * matmul.flop for one, times in work for matmul in one.matmuls),
-        other_flop=sum(times * one.fma_flop for one, times in work),
-        exp_count=sum(times * one.exp_count for one, times in work),
+        executed_flop=sum(times * matmul.flop for step_work, times in work for matmul in step_work.matmuls),
+        other_flop=sum(times * step_work.fma_flop for step_work, times in work),
+        exp_count=sum(times * step_work.exp_count for step_work, times in work),
     )
 
 

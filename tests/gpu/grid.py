@@ -98,11 +98,11 @@ def _problems(dtype: str) -> Iterator[tuple[AttentionProblem, bool]]:
 def points(schedule: str, dtype: str, device: Device) -> Iterator[Point]:
     """The points of a schedule and dtype; combinations that the schedule declines are left out."""
     chosen = find_schedule(schedule)
-    own = CONFIGS.get(schedule, ()) if dtype == "fp16" else CONFIGS.get(schedule, ())[:1]
+    configs = CONFIGS.get(schedule, ()) if dtype == "fp16" else CONFIGS.get(schedule, ())[:1]
     for problem, all_configs in _problems(dtype):
         if chosen.why_not(problem) is not None:
             continue
-        for options in own if all_configs else own[:1]:
+        for options in configs if all_configs else configs[:1]:
             try:
                 config = chosen.config(**options)
                 yield Point(schedule, problem, config, chosen.launches(problem, config, device))

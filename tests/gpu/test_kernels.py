@@ -101,7 +101,7 @@ def verdict(point: "Point", tensors: dict[str, Any]) -> tuple[bool, float]:
     if "LSE" in tensors:
         floor = truth.largest_score * FP8_SUM_EPS if fp8 else None
         judged.append(judge(tensors["LSE"].view(truth.lse.shape), truth.lse, working.lse, ulps=LSE_ULPS, floor=floor))
-    return all(one.right for one in judged), max(one.error for one in judged)
+    return all(judgement.right for judgement in judged), max(judgement.error for judgement in judged)
 
 
 def promised(point: "Point", outcomes: "list[Any]", kernels: list[Any]) -> Iterator[str]:
@@ -129,7 +129,7 @@ def test_kernels_are_right_and_as_promised(schedule: str, dtype: str) -> None:
     wrong, differing, worst, ran, refused = [], [], 0.0, 0, 0
     for point in chosen:
         ahead = [next(outcomes) for _ in point.launches]
-        if not all(isinstance(one, Compiled) for one in ahead):
+        if not all(isinstance(outcome, Compiled) for outcome in ahead):
             refused += 1
             continue
         tensors, kernels = launched(point)
@@ -141,10 +141,10 @@ def test_kernels_are_right_and_as_promised(schedule: str, dtype: str) -> None:
     tested.append(ran)
     _inputs.cache_clear()
     if RECORD:
-        found = {"schedule": schedule, "dtype": dtype, "points": ran, "refused": refused, "worst": worst}
-        found |= {"wrong": wrong[:20], "differing": differing[:20]}
+        summary = {"schedule": schedule, "dtype": dtype, "points": ran, "refused": refused, "worst": worst}
+        summary |= {"wrong": wrong[:20], "differing": differing[:20]}
         with Path(RECORD).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(found) + "\n")
+            file.write(json.dumps(summary) + "\n")
     assert not wrong, f"{len(wrong)} of {ran}: {wrong[:5]}"
     assert not differing, f"{len(differing)}: {differing[:5]}"
     assert ran > refused

@@ -77,7 +77,7 @@ def test_a_slow_host_does_not_lengthen_a_sample() -> None:
         time.sleep(2e-3)
         run()
 
-    quick, slow = (time_run(track, each, l2="cold", tare=tare) for each in (run, slowly))
+    quick, slow = (time_run(track, work, l2="cold", tare=tare) for work in (run, slowly))
     assert slow.median_s == pytest.approx(quick.median_s, rel=0.1)
 
 
@@ -91,8 +91,8 @@ def test_work_on_another_stream_is_seen() -> None:
             run()
 
     seen = []
-    for each in (run, elsewhere):
-        waited_s, lingered_s = watch_streams(each)
+    for work in (run, elsewhere):
+        waited_s, lingered_s = watch_streams(work)
         facts = Facts(untouched_fraction=0, stale=False, waited_s=waited_s, lingered_s=lingered_s, oracle_error=0)
         seen.append(any("another stream" in text for text in work_doubts(facts)))
     assert seen == [False, True]
@@ -114,11 +114,11 @@ def test_outputs_that_do_not_follow_their_inputs_are_seen() -> None:
     output = torch.empty_like(source)
     remembered = torch.exp(source)
     runs = {"honest": lambda: torch.exp(source, out=output), "cheat": lambda: output.copy_(remembered)}
-    told = {}
+    stale_by_name = {}
     for name, run in runs.items():
         run()
-        told[name] = is_stale(run, [output], source)
-    assert told == {"honest": False, "cheat": True}
+        stale_by_name[name] = is_stale(run, [output], source)
+    assert stale_by_name == {"honest": False, "cheat": True}
 
 
 def test_counters_count_a_known_copy_right() -> None:
@@ -127,10 +127,10 @@ def test_counters_count_a_known_copy_right() -> None:
         ncu = find_ncu()
     except NcuFailed as error:
         pytest.skip(str(error))
-    told = doubt(ncu, DEVICE.l2_bytes)
-    if told and "not trusted" not in told:
-        pytest.skip(told)
-    assert told is None
+    text = doubt(ncu, DEVICE.l2_bytes)
+    if text and "not trusted" not in text:
+        pytest.skip(text)
+    assert text is None
 
 
 PROBLEM = AttentionProblem(batch=2, heads=8, seqlen_q=1024, seqlen_k=1024, head_dim=64)
@@ -149,16 +149,16 @@ def test_a_peer_runs_its_own_kernels(peer: str) -> None:
         run = runner(peer, PROBLEM, *inputs())
     except Unavailable as error:
         pytest.skip(str(error))
-    for each in (run, captured(run)):
-        names = [kernel.name for kernel in kernels_in(trace_of(each, 2))]
+    for work in (run, captured(run)):
+        names = [kernel.name for kernel in kernels_in(trace_of(work, 2))]
         assert family_of(names) == PEERS[peer], names
 
 
 def test_a_process_on_the_gpu_answers_and_survives_what_does_not_fit() -> None:
     """Memory that is not there is an answer, and the next question gets one too."""
     ask, stop = asker("0", 120.0)
-    told = {"name": "h200", "set": []}
-    job = {"schedule": "naive", "device": told, "problem": {"batch": 1, "heads": 4, "head_dim": 64}}
+    device_record = {"name": "h200", "set": []}
+    job = {"schedule": "naive", "device": device_record, "problem": {"batch": 1, "heads": 4, "head_dim": 64}}
     try:
         memory = ask({"do": "memory"})
         assert 0 < memory["free_bytes"] <= memory["total_bytes"]

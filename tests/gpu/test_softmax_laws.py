@@ -30,7 +30,7 @@ def jobs(request: pytest.FixtureRequest) -> Iterator[Jobs]:
     """The chosen kernels under all laws, under way unless each test is to run its own."""
     # Other files' tests may be chosen with these, some without parameters.
     chosen = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
-    asked = {(each.get("name"), each.get("dtype")) for each in chosen}
+    asked = {(case.get("name"), case.get("dtype")) for case in chosen}
     patch = pytest.MonkeyPatch()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         patch.setenv(name, "1")

@@ -38,7 +38,8 @@ def tasks_of(points: list[Point]) -> "list[Task]":
         points,
         DEVICE,
         lambda wanted: [
-            each.resources if isinstance(each, Compiled) else each.reason for each in compile_many(wanted, DEVICE)
+            outcome.resources if isinstance(outcome, Compiled) else outcome.reason
+            for outcome in compile_many(wanted, DEVICE)
         ],
     )
     assert rows == []
@@ -58,31 +59,31 @@ def test_every_schedule_is_measured_without_a_doubt() -> None:
         for problem in (PROBLEM, replace(PROBLEM, causal=False, seqlen_q=1000, dtype="bf16"))
         for l2 in ("cold", "warm")
     ]
-    one = lane()
+    gpu_lane = lane()
     try:
-        rows = one.rows(tasks_of(points))
+        rows = gpu_lane.rows(tasks_of(points))
     finally:
-        one.close()
+        gpu_lane.close()
     for row in rows:
-        told = row.outcome
-        assert isinstance(told, Measurement), told
-        assert told.doubts == (), row.point.key
-        assert 0 < told.oracle_error <= 1
-        assert told.timing
-        assert told.timing.clock_hz > 0
+        outcome = row.outcome
+        assert isinstance(outcome, Measurement), outcome
+        assert outcome.doubts == (), row.point.key
+        assert 0 < outcome.oracle_error <= 1
+        assert outcome.timing
+        assert outcome.timing.clock_hz > 0
         peak_bytes = peak_memory_bytes(row.point.problem, row.point.schedule, row.point.config, DEVICE)
-        assert told.peak_memory_bytes == pytest.approx(peak_bytes, rel=0.01), row.point.key
+        assert outcome.peak_memory_bytes == pytest.approx(peak_bytes, rel=0.01), row.point.key
 
 
 def test_what_does_not_fit_costs_its_point_only() -> None:
     """Out of memory is a row with its reason, and the next point is measured."""
     large = replace(PROBLEM, batch=64, heads=16, seqlen_q=1 << 15, seqlen_k=1 << 15)
     points = [Point(schedule="naive", problem=problem, config=runnable_config("naive")) for problem in (large, PROBLEM)]
-    one = lane()
+    gpu_lane = lane()
     try:
-        lost, kept = one.rows(tasks_of(points))
+        lost, kept = gpu_lane.rows(tasks_of(points))
     finally:
-        one.close()
+        gpu_lane.close()
     assert isinstance(lost.outcome, Lost)
     assert lost.outcome.reason.startswith("out of memory")
     assert isinstance(kept.outcome, Measurement)

@@ -12,14 +12,14 @@ LEAST_TIMEOUT_S = 120
 """Where nothing hangs, the slowest machine is done; see `waiting.HANG_S`."""
 
 REASONS = {
-    "support/fake_answerer.py": "hangs when it is told to",
-    "support/fake_ncu.py": "hangs when it is told to",
+    "support/fake/answerer.py": "hangs when it is told to",
+    "support/fake/ncu.py": "hangs when it is told to",
     "benchmarks/bench_predict.py": "measures time",
     "benchmarks/bench_simulate.py": "measures time",
     "benchmarks/bench_sm.py": "measures time",
     "gpu/public/foretell.py": "says how long each prediction took",
     "gpu/public/measure.py": "does what it can in the time that a GPU is lent for",
-    "support/fake_worker.py": "hangs when it is told to",
+    "support/fake/worker.py": "hangs when it is told to",
     "gpu/test_measuring.py": "its subject is a slow host",
     "house/test_clocks.py": "shows what is forbidden",
     "rooms/softmax_laws/test_runner.py": "code that hangs; its watchdog gives up only what has left a file before",

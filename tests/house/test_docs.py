@@ -9,6 +9,7 @@ from house.pages import DOCS, FENCE, OURS, PAGES, name, program, sections
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 OTHERS = {"make", "pip", "git"}
+MOST_DECISIONS, MOST_DECISION_LINES = 12, 20
 
 
 def _anchors(page: Path) -> set[str]:
@@ -59,3 +60,10 @@ def test_the_index_links_every_page() -> None:
     linked = {(DOCS / link.partition("#")[0]).resolve() for link in LINK.findall(index)}
     missing = [name(page) for page in DOCS.rglob("*.md") if page not in linked and page.name != "index.md"]
     assert missing == []
+
+
+def test_decisions_are_few_and_short() -> None:
+    """At most twelve records of twenty lines: a record that is superseded goes, and Git keeps it."""
+    lines_by_record = {path.name: len(path.read_text("utf-8").splitlines()) for path in (DOCS / "decisions").iterdir()}
+    assert {record: lines for record, lines in lines_by_record.items() if lines > MOST_DECISION_LINES} == {}
+    assert 1 <= len(lines_by_record) <= MOST_DECISIONS

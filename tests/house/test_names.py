@@ -9,11 +9,12 @@ from house import farm
 VAGUE = frozenset({"one", "found", "told", "each", "own"})
 """Names that say nothing of a value; as words in texts they are welcome."""
 ROOMS = (
-    *("simulator", "kernels", "validate", "tilesight"),
-    *("tests/house", "tests/laws", "tests/planted", "tests/schedules", "tests/support"),
-    *(f"tests/rooms/{room}" for room in ("calibrate", "cli", "device", "explore", "launch", "library", "problems")),
-    *(f"tests/rooms/{room}" for room in ("report", "residency", "sass", "schedules", "sm", "softmax_laws", "validate")),
+    *("simulator", "kernels", "validate", "tilesight", "docs/lab"),
+    *("tests/benchmarks", "tests/closed_forms", "tests/house", "tests/laws", "tests/machine", "tests/planted"),
+    *("tests/gpu", "tests/kernels", "tests/rooms", "tests/schedules", "tests/support"),
 )
+ELSEWHERE = farm.ROOT / "tests" / "gpu" / "public"
+"""Not held to it yet: launches of other people's kernels."""
 
 
 def vague_names(text: str) -> Iterator[str]:
@@ -47,6 +48,8 @@ def test_no_value_of_these_rooms_has_a_vague_name() -> None:
     """A reader learns from a name what the value is."""
     names_by_file = {}
     for path in sorted(path for room in ROOMS for path in (farm.ROOT / room).rglob("*.py")):
+        if path.is_relative_to(ELSEWHERE):
+            continue
         names_by_file[path.relative_to(farm.ROOT).as_posix()] = sorted(set(vague_names(path.read_text("utf-8"))))
     assert {place: names for place, names in names_by_file.items() if names} == {}
     assert len(names_by_file) > 200

@@ -34,26 +34,26 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The one line that bad input gives."""
     assert main(arguments) == 2
-    told = capsys.readouterr()
-    assert (told.out, told.err.count("\n")) == ("", 1)
-    return told.err
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    return printed.err
 
 
 def test_explore_ranks_with_compiled_resources(capsys: pytest.CaptureFixture[str]) -> None:
     """Those of the compiler, row by row; what does not fit is a row with its reason; the result says who compiled."""
     pinned = ("--block-m", "128", "--block-n", "64,256", "--num-warps", "8", "--num-stages", "4")
     assert main(["explore", *SHAPE, *pinned, "--compiled", "--json", "--workers", "2"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["notes"] == [REMARK]
-    assert told["baseline"]["resources"] == "compiled"
-    one, other = told["configs"]
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["notes"] == [REMARK]
+    assert answer["baseline"]["resources"] == "compiled"
+    compiled_config, other = answer["configs"]
     config = find_schedule("flash2").config(block_m=128, block_n=64, num_warps=8, num_stages=4)
     (launch,) = find_schedule("flash2").launches(PROBLEM, config, load_device("h200"))
     compiled = compile_launch(launch, PROBLEM, load_device("h200"))
     assert isinstance(compiled, Compiled)
     for name in ("registers_per_thread", "spilled_bytes_per_thread", "smem_bytes_per_cta"):
-        assert one[name] == getattr(compiled.resources, name)
-    assert (one["resources"], one["config"]["warp_split"]) == ("compiled", "q")
+        assert compiled_config[name] == getattr(compiled.resources, name)
+    assert (compiled_config["resources"], compiled_config["config"]["warp_split"]) == ("compiled", "q")
     assert compiled.resources != launch.resources
     assert (other["fits"], other["resources"]) == (False, None)
     assert other["reason"].startswith("shared memory: a CTA needs 278528 B")
@@ -62,11 +62,11 @@ def test_explore_ranks_with_compiled_resources(capsys: pytest.CaptureFixture[str
 def test_simulate_says_that_resources_are_compiled(capsys: pytest.CaptureFixture[str]) -> None:
     """By whom and for what; each launch as well. Warps split rows, though this schedule's default is keys."""
     assert main(["simulate", *SHAPE, "--schedule", "flash1", "--compiled"]) == 0
-    told = capsys.readouterr()
-    assert f"Note         {REMARK}" in told.out
-    assert "of shared memory per CTA (compiled)" in told.out
-    assert "warp split q" in told.out
-    assert told.err == ""
+    printed = capsys.readouterr()
+    assert f"Note         {REMARK}" in printed.out
+    assert "of shared memory per CTA (compiled)" in printed.out
+    assert "warp split q" in printed.out
+    assert printed.err == ""
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     assert main([*arguments, *SHAPE, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_every_launch_of_a_pipeline_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     """Each has code of its own; what all warps execute is known before it runs."""
-    launches = told(capsys, "explain", "--schedule", "naive")["launches"]
+    launches = answer_of(capsys, "explain", "--schedule", "naive")["launches"]
     assert [launch["name"] for launch in launches] == ["scores", "softmax", "output"]
     for launch in launches:
         assert launch["cost"] == "compiled"
@@ -41,7 +41,8 @@ def test_every_launch_of_a_pipeline_is_explained(capsys: pytest.CaptureFixture[s
 def test_simulate_takes_cycles_from_code_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     """`--cost tiles` is the estimate."""
     code, tiles = (
-        told(capsys, "simulate", "--schedule", "naive", *options) for options in (["--compiled"], ["--cost", "tiles"])
+        answer_of(capsys, "simulate", "--schedule", "naive", *options)
+        for options in (["--compiled"], ["--cost", "tiles"])
     )
     assert {launch["cost"] for launch in code["launches"]} == {"compiled"}
     assert {launch["cost"] for launch in tiles["launches"]} == {"tiles"}
@@ -51,9 +52,9 @@ def test_simulate_takes_cycles_from_code_by_default(capsys: pytest.CaptureFixtur
 def test_specialised_warps_say_where_their_cycles_come_from(capsys: pytest.CaptureFixture[str]) -> None:
     """From their code, or from tiles with a note; never in silence."""
     chosen = ("--schedule", "flash2_tma", "--warp-specialize", "1", "--num-warps", "4", "--num-stages", "2")
-    found = told(capsys, "explain", *chosen)
-    (launch,) = found["launches"]
-    assert (launch["cost"] == "compiled") is (len(found["notes"]) == 1)
+    explained = answer_of(capsys, "explain", *chosen)
+    (launch,) = explained["launches"]
+    assert (launch["cost"] == "compiled") is (len(explained["notes"]) == 1)
     if launch["cost"] == "compiled":  # Triton 3.9 divides warps by branches that are not followed
         assert launch["executed_instructions"] > 0
     assert main(["explain", *SHAPE, *chosen]) == 0

@@ -149,10 +149,10 @@ def test_a_pipeline_has_the_resources_of_its_launches_or_a_reason() -> None:
         naive.launches(PROBLEM, naive.config(block_m=128, block_n=block_n, num_stages=stages), H200)
         for block_n, stages in ((64, 2), (256, 4))
     )
-    found, reason = compile_pipelines([runs, too_large], PROBLEM, H200)
-    assert [one.origin for one in found] == ["compiled"] * 3  # type: ignore[union-attr]
+    resources, reason = compile_pipelines([runs, too_large], PROBLEM, H200)
+    assert [taken.origin for taken in resources] == ["compiled"] * 3  # type: ignore[union-attr]
     outcome = compile_launch(runs[2], PROBLEM, H200)
-    assert isinstance(outcome, Compiled) and found[2] == outcome.resources
+    assert isinstance(outcome, Compiled) and resources[2] == outcome.resources
     assert isinstance(reason, Refusal) and reason.reason.startswith("shared memory: a CTA needs ")
 
 
@@ -173,7 +173,7 @@ def test_an_interruption_ends_the_compilers(monkeypatch: pytest.MonkeyPatch) -> 
         compile_many(wanted, H200, workers=2, progress=interrupt)
     assert 1 <= len(started) <= 2
     assert all(compiler._process is None or compiler._process.poll() is not None for compiler in started)
-    kept = [(cache_folder() / f"{key_of(job_of(*one, H200))}.json").exists() for one in wanted]
+    kept = [(cache_folder() / f"{key_of(job_of(*call, H200))}.json").exists() for call in wanted]
     assert kept.count(True) < len(wanted)
 
 

@@ -41,15 +41,21 @@ def cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         ("naive", "scores", {"num_stages": 2}),
         ("naive", "output", {"num_stages": 1}),
     ],
-    ids=lambda value: "-".join(f"{key}={one}" for key, one in value.items()) if isinstance(value, dict) else value,
+    ids=lambda value: (
+        "-".join(f"{key}={option}" for key, option in value.items()) if isinstance(value, dict) else value
+    ),
 )
 def test_all_products_of_a_kernel_are_paid_for(schedule: str, name: str, options: dict[str, int]) -> None:
     """A loop would be paid for too often, or by a step that runs less often, or a role of warps would be left out."""
-    found = find_schedule(schedule)
+    chosen = find_schedule(schedule)
     fixed: dict[str, Any] = {"block_m": 128, "block_n": 64, "num_warps": 4} | options
-    if "warp_split" in found.options:
+    if "warp_split" in chosen.options:
         fixed["warp_split"] = "q"
-    launch = next(one for one in launches_of(PROBLEM, schedule, found.config(**fixed), H200) if one.name == name)
+    launch = next(
+        candidate
+        for candidate in launches_of(PROBLEM, schedule, chosen.config(**fixed), H200)
+        if candidate.name == name
+    )
     outcome = compile_launch(launch, PROBLEM, H200, code=True)
     assert isinstance(outcome, Compiled)
     compiled = with_resources(launch, outcome)

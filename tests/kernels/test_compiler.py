@@ -25,7 +25,7 @@ def test_python_compiles_what_the_command_compiles(schedule: str, capsys: pytest
     """All kernels, with the same figures; flash1's warps share rows."""
     assert main(["explore", "--schedule", schedule, *SHAPE, "--num-stages", "2,3", "--compiled", "--json"]) == 0
     commanded = json.loads(capsys.readouterr().out)
-    found = explore(
+    exploration = explore(
         PROBLEM,
         schedule=schedule,
         block_m=64,
@@ -34,9 +34,9 @@ def test_python_compiles_what_the_command_compiles(schedule: str, capsys: pytest
         num_stages=(2, 3),
         resources_of=compiler(PROBLEM, everything=True),
     )
-    own = json.loads(json.dumps(found.to_dict()))
-    assert own["configs"] == commanded["configs"]
-    assert {one["resources"] for one in own["configs"]} == {"compiled"}
+    answer = json.loads(json.dumps(exploration.to_dict()))
+    assert answer["configs"] == commanded["configs"]
+    assert {row["resources"] for row in answer["configs"]} == {"compiled"}
 
 
 def test_one_configuration_is_compiled_alike(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,8 +45,8 @@ def test_one_configuration_is_compiled_alike(capsys: pytest.CaptureFixture[str])
     assert main(["simulate", *SHAPE, "--compiled", "--json"]) == 0
     commanded = json.loads(capsys.readouterr().out)
     seen = simulate(PROBLEM, config=config, resources_of=compiler(PROBLEM, everything=True))
-    own = json.loads(json.dumps(seen.to_dict()))
-    assert (own["config"], own["launches"]) == (commanded["config"], commanded["launches"])
+    answer = json.loads(json.dumps(seen.to_dict()))
+    assert (answer["config"], answer["launches"]) == (commanded["config"], commanded["launches"])
 
 
 def test_what_the_library_holds_is_not_compiled() -> None:

@@ -38,7 +38,7 @@ def readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 def test_commands_print_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """Every line below a command, in order; and every number with a unit in the prose is printed by one of them."""
     printed = ""
-    commands = [one for section in SECTIONS for one in section.ours()]
+    commands = [command for section in SECTIONS for command in section.ours()]
     assert len(commands) >= 4
     for command, shown in commands:
         assert main(command.split()[1:]) == 0
@@ -51,6 +51,6 @@ def test_commands_print_what_is_shown(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_the_program_prints_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """As a reader types it, beside the file of the first step."""
-    ((program, shown),) = [found for section in SECTIONS for found in PROGRAM.findall(section.text)]
+    ((program, shown),) = [match for section in SECTIONS for match in PROGRAM.findall(section.text)]
     exec(program, {})
     assert capsys.readouterr().out == shown

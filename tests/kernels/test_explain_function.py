@@ -66,7 +66,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     """What a command prints as JSON."""
     assert main([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -74,8 +74,8 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 def test_every_instruction_counts_at_its_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Over the lines of each launch they sum up to what its warps execute, whichever way its CTAs go."""
-    explained = told(capsys, "explain", f"{file}:run")
-    predicted = told(capsys, "predict", f"{file}:run")
+    explained = answer_of(capsys, "explain", f"{file}:run")
+    predicted = answer_of(capsys, "predict", f"{file}:run")
     assert explained["schema"] == "tilesight.explain.kernels/1" and explained["l2"] == "pipeline"
     assert explained["time_s"] == predicted["total"]["time_s"]
     for launch, row in zip(explained["launches"], predicted["launches"], strict=True):
@@ -88,7 +88,7 @@ def test_every_instruction_counts_at_its_line(file: Path, capsys: pytest.Capture
 
 def test_lines_of_both_branches_have_their_cycles(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """CTAs that go another way are simulated by themselves; the loop of half of them outweighs all else."""
-    _, launch = told(capsys, "explain", f"{file}:run")["launches"]
+    _, launch = answer_of(capsys, "explain", f"{file}:run")["launches"]
     time = {line["source"].strip(): sum(line["warp_cycles"].values()) for line in launch["lines"]}
     loop, other = time["total += tl.load(X + j * BLOCK + i)"], time["total += tl.exp(tl.load(X + i))"]
     assert loop > other > 0

@@ -37,8 +37,8 @@ def tensors_of(problem: AttentionProblem, score_roundings: int = 0) -> dict[str,
 
     q, k = draw(problem.heads, problem.seqlen_q), draw(problem.kv_heads, problem.seqlen_k)
     v = draw(problem.kv_heads, problem.seqlen_k)
-    found = attention(q, k, v, causal=problem.causal, working=True, score_roundings=score_roundings)
-    named = {"Q": q, "K": k, "V": v, "O": found.o, "LSE": found.lse.float()[..., None]}
+    answer = attention(q, k, v, causal=problem.causal, working=True, score_roundings=score_roundings)
+    named = {"Q": q, "K": k, "V": v, "O": answer.o, "LSE": answer.lse.float()[..., None]}
     return {name: tensor.flatten(0, 1).clone() for name, tensor in named.items()}
 
 
@@ -122,11 +122,11 @@ def test_parts_cover_all_rows_where_there_are_few() -> None:
 
 def test_parts_of_large_problems_are_spread() -> None:
     """The first and the last rows always, no more scores than allowed, several heads."""
-    found = parts(PROBLEM, 1000, 10_000)
-    assert found[0] == (0, 0, 0, 7)
-    assert found[-1] == (1, 3, 91, 96)
-    assert sum((last - first) * PROBLEM.seqlen_k for _, _, first, last in found) <= 10_000
-    assert len({(batch, head) for batch, head, _, _ in found}) > 4
+    drawn = parts(PROBLEM, 1000, 10_000)
+    assert drawn[0] == (0, 0, 0, 7)
+    assert drawn[-1] == (1, 3, 91, 96)
+    assert sum((last - first) * PROBLEM.seqlen_k for _, _, first, last in drawn) <= 10_000
+    assert len({(batch, head) for batch, head, _, _ in drawn}) > 4
     assert parts(replace(PROBLEM, seqlen_q=1 << 17, seqlen_k=1 << 17))[-1][3] == 1 << 17
 
 

@@ -31,9 +31,9 @@ def file(tmp_path: Path) -> Path:
 def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The second reads what the first has written, from L2; cold, both read HBM."""
     assert main(["predict", f"{file}:run", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert list(told) == ["schema", "device", "l2", "launches", "total", "notes"]
-    first, second = told["launches"]
+    answer = json.loads(capsys.readouterr().out)
+    assert list(answer) == ["schema", "device", "l2", "launches", "total", "notes"]
+    first, second = answer["launches"]
     assert list(first) == [
         *("name", "grid", "num_warps", "num_stages", "registers_per_thread", "spilled_bytes_per_thread"),
         *("smem_bytes_per_cta", "executed_instructions", "traffic", "clock_hz", "sustained_clock_hz", "bottleneck"),
@@ -43,10 +43,10 @@ def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[st
     assert first["traffic"]["hbm_read_bytes"] == 4 << 20
     assert second["traffic"]["hbm_read_bytes"] == 0
     assert first["known_accesses"] == first["accesses"] == 4
-    assert told["total"]["cycles"] == first["traffic"]["cycles"] + second["traffic"]["cycles"]
+    assert answer["total"]["cycles"] == first["traffic"]["cycles"] + second["traffic"]["cycles"]
     assert main(["predict", f"{file}:run", "--json", "--l2", "cold"]) == 0
     cold = json.loads(capsys.readouterr().out)["launches"]
-    assert [one["traffic"]["hbm_read_bytes"] for one in cold] == [4 << 20, 4 << 20]
+    assert [launch["traffic"]["hbm_read_bytes"] for launch in cold] == [4 << 20, 4 << 20]
 
 
 def test_configurations_of_an_autotuned_kernel_are_compared(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,8 +253,8 @@ def test_code_that_gives_no_answer_is_one_line(
 ) -> None:
     """It runs in a process of its own, with a time limit."""
     assert main(["predict", f"{file}:{function}", "--time-limit", limit_s]) == 1
-    (told,) = capsys.readouterr().err.splitlines()
-    assert told.endswith(line)
+    (line_printed,) = capsys.readouterr().err.splitlines()
+    assert line_printed.endswith(line)
     assert main(["predict", f"{file}:{function}", "--time-limit", "0"]) == 2
     assert "must be more than 0 seconds" in capsys.readouterr().err
 

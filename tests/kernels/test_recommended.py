@@ -34,19 +34,21 @@ def faults(name: str, head_dim: int, causal: bool, config: Config) -> list[str]:
         batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=head_dim, causal=causal, dtype="fp16"
     )
     launches = find_schedule(name).launches(problem, config, H200)
-    found = []
-    for launch, outcome in zip(launches, compile_many([(one, problem) for one in launches], H200), strict=True):
+    reasons = []
+    for launch, outcome in zip(
+        launches, compile_many([(candidate, problem) for candidate in launches], H200), strict=True
+    ):
         if isinstance(outcome, Failure):
-            found.append(f"{launch.name}: {outcome.reason}")
+            reasons.append(f"{launch.name}: {outcome.reason}")
             continue
         if outcome.resources.spilled_bytes_per_thread:
-            found.append(f"{launch.name}: spills")
+            reasons.append(f"{launch.name}: spills")
         multiplies = any(step.work.matmuls for step, _ in steps(launch.program.body))
         if multiplies and not outcome.count("HGMMA"):
-            found.append(f"{launch.name}: no wgmma")
+            reasons.append(f"{launch.name}: no wgmma")
         if outcome.count("HMMA"):
-            found.append(f"{launch.name}: mma.sync")
-    return found
+            reasons.append(f"{launch.name}: mma.sync")
+    return reasons
 
 
 @pytest.mark.parametrize(("name", "head_dim", "causal"), recommended())
@@ -65,5 +67,5 @@ def test_recommended_kernels_use_wgmma_and_do_not_spill(name: str, head_dim: int
 )
 def test_the_gate_catches_bad_configurations(config: Config, said: list[str]) -> None:
     """One that spills, one that falls back to mma.sync, one that does not fit."""
-    found = faults("flash2", 128, False, config)
-    assert [line.split(",")[0] for line in found] == said
+    reasons = faults("flash2", 128, False, config)
+    assert [line.split(",")[0] for line in reasons] == said

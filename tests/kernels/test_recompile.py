@@ -35,10 +35,10 @@ def row() -> Row:
 
 def test_what_ran_gets_its_code(row: Row) -> None:
     """Predictions would look at block sizes alone; the resources stay what they were."""
-    (found,), note = with_code([row], H200, triton.__version__)
-    assert found.resources == row.resources
-    assert found.resources[0].code is not None
-    assert "HGMMA" in found.resources[0].code.sass
+    (coded,), note = with_code([row], H200, triton.__version__)
+    assert coded.resources == row.resources
+    assert coded.resources[0].code is not None
+    assert "HGMMA" in coded.resources[0].code.sass
     assert note == "cycles come from machine code"
 
 
@@ -47,15 +47,15 @@ def test_what_the_compiler_makes_otherwise_stays_without(row: Row) -> None:
     registers = row.resources[0].registers_per_thread + 8
     other = replace(row, resources=(replace(row.resources[0], registers_per_thread=registers),))
     never = replace(row, resources=())
-    found, note = with_code([other, row, never], H200, triton.__version__)
-    assert [bool(each.resources and each.resources[0].code) for each in found] == [False, True, False]
+    coded, note = with_code([other, row, never], H200, triton.__version__)
+    assert [bool(row_coded.resources and row_coded.resources[0].code) for row_coded in coded] == [False, True, False]
     assert note.endswith("the compiler here builds another kernel for 1 point")
 
 
 def test_another_compiler_is_not_asked(row: Row) -> None:
     """Registers differ between versions of Triton, and so does the code; the library answers, and the note says why."""
-    (found,), note = with_code([row], H200, "2.0.0")
-    assert found.resources[0].code is None
-    assert found.resources[0].figures is not None
+    (coded,), note = with_code([row], H200, "2.0.0")
+    assert coded.resources[0].code is None
+    assert coded.resources[0].figures is not None
     why = f"Triton 2.0.0 compiled what ran, and {triton.__version__} is here"
     assert note == f"cycles come from the library of compiled kernels ({why})"

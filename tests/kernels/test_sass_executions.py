@@ -46,22 +46,22 @@ def monkeypatch_module() -> Any:
 def compiled(schedule: str, problem: AttentionProblem, device_name: str, name: str = "", **options: Any) -> Any:
     """A launch of a schedule, with the resources and the code of its kernel."""
     device = load_device(device_name)
-    found = find_schedule(schedule)
-    fixed = {"warp_split": "q"} if "warp_split" in found.options else {}
-    launches = launches_of(problem, schedule, found.config(**{**fixed, **options}), device)
-    launch = next(one for one in launches if one.name == (name or schedule))
+    chosen = find_schedule(schedule)
+    fixed = {"warp_split": "q"} if "warp_split" in chosen.options else {}
+    launches = launches_of(problem, schedule, chosen.config(**{**fixed, **options}), device)
+    launch = next(candidate for candidate in launches if candidate.name == (name or schedule))
     outcome = compile_launch(launch, problem, device, code=True)
     assert isinstance(outcome, Compiled) and outcome.code, outcome
     return with_resources(launch, outcome), outcome.code
 
 
-@pytest.mark.parametrize("told", COUNTED, ids=lambda told: f"{told['launch']}-{told['inst_executed']}")
-def test_instructions_are_as_many_as_an_h200_counted(told: dict[str, Any]) -> None:
+@pytest.mark.parametrize("record", COUNTED, ids=lambda record: f"{record['launch']}-{record['inst_executed']}")
+def test_instructions_are_as_many_as_an_h200_counted(record: dict[str, Any]) -> None:
     """A loop, a role of warps or a branch would be counted too often or too seldom; waits that poll count for 0.1 %."""
-    problem = AttentionProblem(**told["problem"])
-    launch, code = compiled(told["schedule"], problem, "h200", told["launch"], **told["config"])
-    found = executed_instructions(find_flow(decode(code.sass)), launch, code.constants)
-    assert found == pytest.approx(told["inst_executed"], rel=1e-3)
+    problem = AttentionProblem(**record["problem"])
+    launch, code = compiled(record["schedule"], problem, "h200", record["launch"], **record["config"])
+    executed = executed_instructions(find_flow(decode(code.sass)), launch, code.constants)
+    assert executed == pytest.approx(record["inst_executed"], rel=1e-3)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -75,9 +75,9 @@ def test_kernels_can_be_followed_on_every_architecture(schedule: str, device: st
     flow = find_flow(decode(code.sass))
     table = rules(int(load_device(device).compute_capability.replace(".", "")))
     assert not unknown_opcodes(flow.instructions, table)
-    found = executions(flow, launch, code.constants)
+    run = executions(flow, launch, code.constants)
     ways = paths(flow, launch, code.constants)
-    counted = found.counts[0]
+    counted = run.counts[0]
     for warp, way in enumerate(ways):
         assert [way.count(block) for block in range(len(flow.blocks))] == counted[warp].tolist()
         assert flow.code(way[-1])[-1].family == "EXIT"
@@ -86,19 +86,21 @@ def test_kernels_can_be_followed_on_every_architecture(schedule: str, device: st
 def test_control_bits_are_those_that_cuobjdump_prints_for_blackwell() -> None:
     """Where the tool prints them as text, every instruction's must be equal to what is read from its encoding."""
     _, code = compiled("flash2", PROBLEM, "rtx-5090")
-    instructions = {one.address: one for one in decode(code.sass)}
+    instructions = {instruction.address: instruction for instruction in decode(code.sass)}
     seen = 0
     for line in code.sass.splitlines():
-        if not (found := LINE.match(line)):
+        if not (match := LINE.match(line)):
             continue
-        one, text = instructions[int(found[1], 16)], found[2]
-        for barrier, shown in ((one.write_barrier, "wr"), (one.read_barrier, "rd")):
+        instruction, text = instructions[int(match[1], 16)], match[2]
+        for barrier, shown in ((instruction.write_barrier, "wr"), (instruction.read_barrier, "rd")):
             printed = re.search(rf"&{shown}=0x(\d)", text)
             assert barrier == (int(printed[1]) if printed else -1), line
         printed = re.search(r"&req=\{([\d,]+)\}", text)
-        assert one.wait_mask == sum(1 << int(number) for number in (printed[1].split(",") if printed else ())), line
+        assert instruction.wait_mask == sum(
+            1 << int(number) for number in (printed[1].split(",") if printed else ())
+        ), line
         if printed := re.search(r"\?(trans|WAIT)(\d+)(_END_GROUP)?", text):
-            assert (one.stall_cycles, one.yields) == (int(printed[2]), bool(printed[3])), line
+            assert (instruction.stall_cycles, instruction.yields) == (int(printed[2]), bool(printed[3])), line
             seen += 1
     assert seen > len(instructions) / 2
 

@@ -77,13 +77,19 @@ def pairs(case: Case) -> list[tuple[Launch, Launch, dict[str, str]]]:
         for launch in written:
             twin = find_twin(launch, problem)
             twin.function[launch.grid](**arguments_of(twin, launch, tensors))
-    outcomes = compile_calls([lower(one, 90) for one in captured], DEVICE, workers=1)
+    outcomes = compile_calls([lower(call, 90) for call in captured], DEVICE, workers=1)
     compiled = [outcome for outcome in outcomes if isinstance(outcome, CompiledCall)]
     assert len(compiled) == len(written), outcomes
-    traced = launches_of([trace(_called(one), room_of(one.resources, one.call.grid, DEVICE)) for one in compiled])
+    traced = launches_of(
+        [trace(_called(kernel), room_of(kernel.resources, kernel.call.grid, DEVICE)) for kernel in compiled]
+    )
     return [
-        (replace(launch, resources=one.resources), found, parameter_names(find_twin(launch, problem), launch))
-        for launch, one, found in zip(written, compiled, traced, strict=True)
+        (
+            replace(launch, resources=kernel.resources),
+            traced_launch,
+            parameter_names(find_twin(launch, problem), launch),
+        )
+        for launch, kernel, traced_launch in zip(written, compiled, traced, strict=True)
     ]
 
 
@@ -102,7 +108,7 @@ def _called(outcome: CompiledCall) -> Called:
 
 def sectors(launch: Launch, cta: int, names: dict[str, str]) -> dict[str, Counter[int]]:
     """`load Q` and the like -> sector of the tensor -> how often a CTA touches it. Args: names: of the tensors."""
-    found: dict[str, Counter[int]] = {}
+    counts: dict[str, Counter[int]] = {}
     for item in range(cta, launch.program.item_count, launch.cta_count):
         for access in accesses(launch.program, item):
             tensor = launch.program.tensor(access.tensor)
@@ -115,8 +121,8 @@ def sectors(launch: Launch, cta: int, names: dict[str, str]) -> dict[str, Counte
                 for number in range(first, last + 1)
             }
             key = f"{access.kind} {names.get(access.tensor, access.tensor)}"
-            found.setdefault(key, Counter()).update(touched)
-    return found
+            counts.setdefault(key, Counter()).update(touched)
+    return counts
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -126,7 +132,7 @@ def test_a_traced_kernel_does_what_its_program_says(case: Case) -> None:
         for cta in range(written.cta_count):
             assert sectors(traced, cta, {}) == sectors(written, cta, names), (written.name, cta)
         assert traced.program.item_count == written.cta_count
-        by_hand, found = (simulate_launches([launch], DEVICE).launches[0] for launch in (written, traced))
-        assert by_hand.cost == found.cost == "compiled"
-        assert found.traffic.smem_fill_bytes == by_hand.traffic.smem_fill_bytes
-        assert found.traffic.cycles == pytest.approx(by_hand.traffic.cycles, rel=0.01)
+        by_hand, by_trace = (simulate_launches([launch], DEVICE).launches[0] for launch in (written, traced))
+        assert by_hand.cost == by_trace.cost == "compiled"
+        assert by_trace.traffic.smem_fill_bytes == by_hand.traffic.smem_fill_bytes
+        assert by_trace.traffic.cycles == pytest.approx(by_hand.traffic.cycles, rel=0.01)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import fake_ncu
-from support.fake_ncu import QUERY, VALUES, printed
+from support.fake import ncu as fake_ncu
+from support.fake.ncu import QUERY, VALUES, printed
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.validate.counters.ncu import VARIABLE
 from users_file import DOUBLE
@@ -66,7 +66,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[1]}:{Path(torch.__file__).parents[1]}")
     monkeypatch.setattr("tilesight.cli.functions.need_gpu", lambda: None)
     monkeypatch.setattr("tilesight.validate.measure.gpus.visible_gpus", lambda: ["0"])
-    monkeypatch.setattr("tilesight.validate.functions.measured.WORKER", "support.fake_function_worker")
+    monkeypatch.setattr("tilesight.validate.functions.measured.WORKER", "support.fake.function_worker")
     monkeypatch.setattr("tilesight.validate.functions.measured.doubt", lambda *_: None)
     program = fake_ncu.install(tmp_path, query=QUERY, table=printed(*VALUES))
     monkeypatch.setenv(VARIABLE, str(program))
@@ -83,7 +83,7 @@ def test_launches_are_made_again_by_themselves(file: Path, monkeypatch: pytest.M
     monkeypatch.setattr(triton.runtime.jit.JITFunction, "run", launched)
     with replays("cpu") as made:
         user_function(file, "several")()
-    assert [(one.name, one.grid) for one in made] == [
+    assert [(launch.name, launch.grid) for launch in made] == [
         ("tuned", (16, 1, 1)),
         ("tuned", (4, 1, 1)),
         ("double", (4, 1, 1)),
@@ -113,20 +113,23 @@ def test_predicted_stands_beside_counted_and_timed(
     kept = tmp_path / "kept.json"
     arguments = ["validate", f"{file}:run", "--device", "h200"]
     assert main([*arguments, "--results", str(kept), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["counters"] == "measured" and told["l2"] == "cold"
-    (launch,) = told["launches"]
-    found = launch["quantities"]
-    assert list(found) == [one.name for one in QUANTITIES]
-    assert found["hbm_read_bytes"]["measured"] == 201_347_584
-    assert found["hbm_read_bytes"]["predicted"] == 16 << 20 and found["hbm_read_bytes"]["verdict"] == "FAIL"
-    assert found["registers_per_thread"]["measured"] == 192 and found["registers_per_thread"]["verdict"] == "FAIL"
-    assert found["spilled_bytes_per_thread"]["verdict"] == "pass"
-    assert found["executed_instructions"]["verdict"] == "not counted"
-    assert found["replayed_time_s"]["measured"] == 2e-5
-    assert found["time_s"]["measured"] == pytest.approx(1_458_720e-9)
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["counters"] == "measured" and answer["l2"] == "cold"
+    (launch,) = answer["launches"]
+    quantities = launch["quantities"]
+    assert list(quantities) == [quantity.name for quantity in QUANTITIES]
+    assert quantities["hbm_read_bytes"]["measured"] == 201_347_584
+    assert quantities["hbm_read_bytes"]["predicted"] == 16 << 20 and quantities["hbm_read_bytes"]["verdict"] == "FAIL"
+    assert (
+        quantities["registers_per_thread"]["measured"] == 192
+        and quantities["registers_per_thread"]["verdict"] == "FAIL"
+    )
+    assert quantities["spilled_bytes_per_thread"]["verdict"] == "pass"
+    assert quantities["executed_instructions"]["verdict"] == "not counted"
+    assert quantities["replayed_time_s"]["measured"] == 2e-5
+    assert quantities["time_s"]["measured"] == pytest.approx(1_458_720e-9)
     assert main(["validate", f"{file}:run", "--read", str(kept), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == told
+    assert json.loads(capsys.readouterr().out) == answer
     assert main(["validate", f"{file}:run", "--read", str(kept)]) == 0
     text = capsys.readouterr().out
     assert "1. double, grid 4096 x 1 x 1" in text and "FAIL" in text and "figures pass" in text
@@ -177,7 +180,7 @@ def test_without_a_gpu_it_is_one_line(file: Path, capsys: pytest.CaptureFixture[
 
 def test_verdicts_follow_their_limits() -> None:
     """At the limit it passes; too little to be judged is neither; nothing measured is no pass."""
-    quantity = next(one for one in QUANTITIES if one.name == "hbm_read_bytes")
+    quantity = next(quantity for quantity in QUANTITIES if quantity.name == "hbm_read_bytes")
 
     def verdict(predicted: float, measured: float | None) -> str:
         return Compared(quantity=quantity, predicted=predicted, measured=measured).verdict

@@ -83,9 +83,13 @@ def test_what_triton_launched_is_told_as_it_is() -> None:
     (launch,) = launches_of(PROBLEM, "flash2", None, load_device("h200"))
     metadata = SimpleNamespace(num_warps=12, shared=65536)
     kernel = SimpleNamespace(n_regs=168, n_spills=3, metadata=metadata, _init_handles=lambda: None)
-    one = ran(launch.name, launch.grid, kernel)
-    assert (one.name, one.grid, one.num_warps) == ("flash2", launch.grid, 12)
-    assert (one.registers_per_thread, one.spilled_bytes_per_thread, one.smem_bytes_per_cta) == (168, 12, 65536)
+    run = ran(launch.name, launch.grid, kernel)
+    assert (run.name, run.grid, run.num_warps) == ("flash2", launch.grid, 12)
+    assert (run.registers_per_thread, run.spilled_bytes_per_thread, run.smem_bytes_per_cta) == (
+        168,
+        12,
+        65536,
+    )
 
 
 @pytest.mark.parametrize("peer", ["sdpa-flash", "eager"])

@@ -32,29 +32,29 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Touched]:
     file = tmp_path_factory.mktemp("zoo") / "recorded.json"
     command = [sys.executable, "-P", str(ZOO / "record.py"), str(file)]
     subprocess.run(command, env=os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}, check=True)
-    found: dict[str, Touched] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    touched_by_cta: dict[str, Touched] = json.loads(file.read_text(encoding="utf-8"))
+    return touched_by_cta
 
 
 def as_stores(touched: Touched) -> Touched:
     """Atomics count as stores: they go to L2, and nothing comes back that anybody waits for."""
-    found: Touched = {}
+    stores: Touched = {}
     for cta, kinds in touched.items():
-        own = found.setdefault(cta, {})
+        by_key = stores.setdefault(cta, {})
         for key, numbers in kinds.items():
             kind, name = key.split(" ", 1)
             renamed = f"{'store' if kind == 'atomic' else kind} {name}"
-            own[renamed] = sorted({*own.get(renamed, []), *numbers})
-    return found
+            by_key[renamed] = sorted({*by_key.get(renamed, []), *numbers})
+    return stores
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_traced_program_touches_what_the_interpreter_touches(name: str, recorded: dict[str, Touched]) -> None:
     """Sector by sector, CTA by CTA."""
-    one, launch = traced(CASES[name])
+    kernel, launch = traced(CASES[name])
     assert sectors(launch) == as_stores(recorded[name])
-    assert one.known == one.accesses > 0
-    assert one.notes == ()
+    assert kernel.known == kernel.accesses > 0
+    assert kernel.notes == ()
 
 
 def test_what_an_atomic_gives_back_is_waited_for_where_the_code_waits() -> None:

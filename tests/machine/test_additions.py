@@ -59,7 +59,8 @@ def test_lines_are_added_to_at_the_pace_of_an_h200(lines: int, measured_us: floa
 def test_more_lines_are_added_to_side_by_side(width_bytes: int, measured_us: list[float]) -> None:
     """64, 256, 1024 lines, and words of them; which slice a line lies in is drawn at random, its hash unknown."""
     for lines, measured in zip([64, 256, 1024], measured_us, strict=True):
-        assert us(additions(lines, width_bytes)) == pytest.approx(measured, rel=0.4)
+        # The fullest slice decides: of 64 lines it has three blocks of two, by the unknown hash one more or less.
+        assert us(additions(lines, width_bytes)) == pytest.approx(measured, rel=1 / 3)
 
 
 def test_additions_to_many_lines_take_no_longer_than_stores() -> None:

@@ -34,7 +34,8 @@ def test_both_partitions_have_sets_of_both_kinds() -> None:
     """Shared data of half the L2 miss in the smaller half of each partition's groups."""
     tiles = TILES // 2
     seen = run(sweeps(tiles=tiles, times=5, slabs=(0, 0)), gpu=replace(UNEVEN, l2_partitions=GPU.l2_partitions))
-    assert (seen.hbm_read_bytes / TILE_BYTES - tiles) / (4 * tiles) == pytest.approx(0.5, abs=0.15)
+    # Of sixteen groups one lies at its capacity, and may miss or not.
+    assert (seen.hbm_read_bytes / TILE_BYTES - tiles) / (4 * tiles) == pytest.approx(0.5, abs=1 / 16)
 
 
 def test_an_l2_of_few_granules_is_one_group() -> None:

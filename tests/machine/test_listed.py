@@ -15,30 +15,30 @@ TILES = 40
 
 def listed(order: list[int], ctas: int, path: Path = "async") -> Launch:
     """CTA c loads tile order[c * n + i] in iteration i, each of them listed."""
-    each = len(order) // ctas
+    tiles_per_cta = len(order) // ctas
     pieces = np.array([(TILE_ROWS * number, 0) for number in order], dtype=np.int64)
     spans = np.array([(place, 1) for place in range(len(order))], dtype=np.int64)
     lists = Lists(spans=spans, pieces=pieces, at="at", until="until", per=(("i", 1),))
     step = Step(name="load", loads=(replace(tile("X", path=path), lists=lists),))
-    items = [(0, cta * each, (cta + 1) * each) for cta in range(ctas)]
-    body = (Loop(counter="i", trips=each, body=(step,)),)
+    items = [(0, cta * tiles_per_cta, (cta + 1) * tiles_per_cta) for cta in range(ctas)]
+    body = (Loop(counter="i", trips=tiles_per_cta, body=(step,)),)
     return launch(body, (tensor("X", TILES),), items, ("slab", "at", "until"))
 
 
-def affine(ctas: int, each: int) -> Launch:
+def affine(ctas: int, tiles_per_cta: int) -> Launch:
     """CTA c loads tile c * each + i in iteration i."""
     step = Step(name="load", loads=(tile("X", at=1, i=1),))
-    body = (Loop(counter="i", trips=each, body=(step,)),)
-    return launch(body, (tensor("X", TILES),), [(0, cta * each) for cta in range(ctas)], ("slab", "at"))
+    body = (Loop(counter="i", trips=tiles_per_cta, body=(step,)),)
+    return launch(body, (tensor("X", TILES),), [(0, cta * tiles_per_cta) for cta in range(ctas)], ("slab", "at"))
 
 
 def test_a_list_in_order_is_a_loop() -> None:
     """The same accesses, bytes and cycles."""
-    one, other = listed(list(range(TILES)), 4), affine(4, 10)
+    by_list, by_formula = listed(list(range(TILES)), 4), affine(4, 10)
     for cta in range(4):
-        assert list(accesses(one.program, cta)) == list(accesses(other.program, cta))
-    assert tally(one.program) == tally(other.program)
-    ran, expected = run(one), run(other)
+        assert list(accesses(by_list.program, cta)) == list(accesses(by_formula.program, cta))
+    assert tally(by_list.program) == tally(by_formula.program)
+    ran, expected = run(by_list), run(by_formula)
     assert (ran.cycles, ran.fabric_bytes) == (expected.cycles, expected.fabric_bytes)
     assert ran.hbm_read_bytes == expected.hbm_read_bytes == TILES * TILE_BYTES
 
@@ -88,9 +88,9 @@ def test_a_loop_that_is_cut_goes_through_each_list_once_in_every_round() -> None
 
 def test_what_is_listed_twice_is_read_once() -> None:
     """From HBM; into the SM both times."""
-    one = listed([3, 3, 7, 3, 7, 7, 3, 3], 2)
-    assert run(one).hbm_read_bytes == 2 * TILE_BYTES
-    assert tally(one.program).load_bytes == {"X": 8 * TILE_BYTES}
+    repeating = listed([3, 3, 7, 3, 7, 7, 3, 3], 2)
+    assert run(repeating).hbm_read_bytes == 2 * TILE_BYTES
+    assert tally(repeating.program).load_bytes == {"X": 8 * TILE_BYTES}
 
 
 def test_what_lists_of_other_lengths_touch_is_counted_where_each_item_stands() -> None:
@@ -107,9 +107,9 @@ def test_what_lists_of_other_lengths_touch_is_counted_where_each_item_stands() -
 def test_pieces_that_are_listed_come_as_late_as_the_last_of_them() -> None:
     """Each place comes sooner or later than the mean; the last of 16 at most as late as any may be."""
     gpu = replace(GPU, hbm_piece_latency_s=100e-9)
-    for each, least in ((1, -100), (16, 50)):
-        pieces = np.array([(TILE_ROWS * number, 0) for number in range(each)], dtype=np.int64)
-        spans = np.array([(0, each)], dtype=np.int64)
+    for count, least in ((1, -100), (16, 50)):
+        pieces = np.array([(TILE_ROWS * number, 0) for number in range(count)], dtype=np.int64)
+        spans = np.array([(0, count)], dtype=np.int64)
         lists = Lists(spans=spans, pieces=pieces, at="at", until="until")
         half = replace(tile("X"), rows=1, cols=COLS // 2, lists=lists)
         made = launch((Step(name="load", loads=(half,)),), (tensor("X", TILES),), [(0, 0, 1)], ("slab", "at", "until"))

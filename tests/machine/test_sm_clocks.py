@@ -89,9 +89,9 @@ def test_sms_of_a_launch_part_below_the_boost_clock_only(step: object, ctas_per_
 
 def restarting(ctas: int, *, flop: int = 1, restarts: float = 1.0, rested: float = 0.0) -> Clocks:
     """Clocks of CTAs whose steps take 4,000 cycles, with so many restarts, and such a rest, in each of 10 steps."""
-    own = replace(cost(critical_path=4000), executed_flop=flop, restarts=restarts, rested_cycles=rested)
+    step_cost = replace(cost(critical_path=4000), executed_flop=flop, restarts=restarts, rested_cycles=rested)
     toy = launch((Step(name="work"),), (tensor("X", 1),), [(0,)] * ctas)
-    return clocks_of(toy, {"work": own}, {"work": 10 * ctas}, H200)
+    return clocks_of(toy, {"work": step_cost}, {"work": 10 * ctas}, H200)
 
 
 def test_products_that_begin_anew_slow_the_clock_of_a_cluster_down() -> None:

@@ -146,7 +146,8 @@ def test_loads_come_more_slowly_the_busier_shared_memory_is() -> None:
     """Data for registers would come past loads and matmuls that keep shared memory busy."""
     busy = 200 * 4 / (200 * 4 + 15 * 60)
     assert _waited(op.LOAD, 0) == pytest.approx(LATENCIES.load + 15 * 60 + 100 * 4, abs=8)
-    assert _waited(op.LOAD, 200) - _waited(op.LOAD, 0) == pytest.approx(200 * 4 + 400 / (1 - busy) - 400, rel=0.2)
+    # The share of busy cycles falls while the loads come, 400 cycles of some 2,100: 20 cycles less than at its begin.
+    assert _waited(op.LOAD, 200) - _waited(op.LOAD, 0) == pytest.approx(200 * 4 + 400 / (1 - busy) - 400, abs=25)
 
 
 def test_copies_are_as_fast_however_busy_shared_memory_has_been() -> None:
@@ -157,13 +158,16 @@ def test_copies_are_as_fast_however_busy_shared_memory_has_been() -> None:
 @pytest.mark.parametrize("kind", [op.LOAD, op.COPY])
 def test_what_is_loaded_waits_behind_what_is_stored(kind: int) -> None:
     """Ten stores of 512 B leave after 320 cycles; a load that came after them would overtake them."""
-    assert _waited(kind, 0, stored=10) - _waited(kind, 0) == pytest.approx(10 * 4 * LATENCIES.store_per_line, rel=0.07)
+    # The stores keep shared memory busy for 40 of some 940 cycles, by which 400 cycles of loads grow: 17 at most.
+    left_cycles = 10 * 4 * LATENCIES.store_per_line
+    assert _waited(kind, 0, stored=10) - _waited(kind, 0) == pytest.approx(left_cycles, abs=17)
 
 
 def test_spilled_registers_do_not_wait_behind_what_is_stored() -> None:
     """Launches with many spills would be 10 % too slow, in place of 7 (a fit)."""
     spilled, data = (_waited(op.LOAD, 0, stored=10, spills=spills) for spills in (1, 0))
-    assert data - spilled == pytest.approx(10 * 4 * LATENCIES.store_per_line - 40, rel=0.1)
+    # But behind the turns of ten stores at L1, 40 cycles: exact but for the begin of a turn.
+    assert data - spilled == pytest.approx(10 * 4 * LATENCIES.store_per_line - 40, abs=4)
 
 
 @pytest.mark.parametrize("warps", [1, 4, 8])

@@ -13,8 +13,8 @@ TRIPS = 50
 def spilling(kib: int, kept_kib: int = 0, ctas: int = 2) -> LaunchRun:
     """CTAs that touch so much in each of 50 steps, on two SMs with 64 KiB of L2."""
     body = (Loop(counter="i", trips=TRIPS, body=(Step(name="step"),)),)
-    own = replace(cost(100.0), local_bytes=kib * KIB, local_kept_bytes=kept_kib * KIB)
-    return run(launch(body, (tensor("X", 1),), [(0,)] * ctas), gpu=ONE_PARTITION, costs={"step": own})
+    step_cost = replace(cost(100.0), local_bytes=kib * KIB, local_kept_bytes=kept_kib * KIB)
+    return run(launch(body, (tensor("X", 1),), [(0,)] * ctas), gpu=ONE_PARTITION, costs={"step": step_cost})
 
 
 def test_what_fits_l2_stays_there() -> None:
@@ -38,21 +38,21 @@ def test_a_cta_waits_for_what_it_needs() -> None:
 
 def test_in_two_partitions_a_copy_takes_room_as_well() -> None:
     """Lines at home on the other side are kept on the writer's: 24 KiB of each of two CTAs take 72 of 64 KiB."""
-    own = replace(cost(100.0), local_bytes=24 * KIB)
+    step_cost = replace(cost(100.0), local_bytes=24 * KIB)
     body = (Loop(counter="i", trips=TRIPS, body=(Step(name="step"),)),)
-    seen = run(launch(body, (tensor("X", 1),), [(0,)] * 2), gpu=GPU, costs={"step": own})
+    seen = run(launch(body, (tensor("X", 1),), [(0,)] * 2), gpu=GPU, costs={"step": step_cost})
     assert seen.hbm_write_bytes > 0
 
 
 def in_parts(*spans: tuple[int, int]) -> LaunchRun:
     """Two CTAs, 50 iterations of two steps, on 64 KiB of L2: parts of 8 KiB that each step writes, and reads first."""
     steps = tuple(Step(name=f"step {number}") for number in range(len(spans)))
-    own = {
+    costs = {
         step.name: replace(cost(100.0), local_written=written, local_kept=kept, local_part_bytes=8 * KIB)
         for step, (written, kept) in zip(steps, spans, strict=True)
     }
     body = (Loop(counter="i", trips=TRIPS, body=steps),)
-    return run(launch(body, (tensor("X", 1),), [(0,)] * 2), gpu=ONE_PARTITION, costs=own)
+    return run(launch(body, (tensor("X", 1),), [(0,)] * 2), gpu=ONE_PARTITION, costs=costs)
 
 
 def test_steps_that_touch_other_parts_of_the_stack_take_room_side_by_side() -> None:

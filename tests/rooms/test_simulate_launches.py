@@ -46,7 +46,7 @@ def copy_of(source: str, target: str) -> Launch:
 def test_launches_of_a_schedule_come_out_as_by_the_first_door() -> None:
     """To the last bit, if what a product is worth is said."""
     launches = launches_of(PROBLEM, "naive", None, H200)
-    simulated = simulate_launches(launches, H200, cost="tiles", product_flop=PROBLEM.product_flop)
+    simulated = simulate_launches(launches, H200, cost="tiles", flop_per_matmul=PROBLEM.flop_per_matmul)
     predicted = simulate(PROBLEM, schedule="naive", device=H200, cost="tiles")
     assert simulated.launches == predicted.launches
     assert simulated.peak_memory_bytes == predicted.peak_memory_bytes

@@ -22,7 +22,7 @@ from support.strategies import (
     windows_of,
 )
 from tilesight.simulator.launch.program import Launch
-from tilesight.simulator.launch.walk import products_of, steps
+from tilesight.simulator.launch.walk import matmuls_of, steps
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.contract import Schedule
@@ -124,7 +124,7 @@ def test_tile_products_cover_the_useful_ones(schedule: Schedule, data: st.DataOb
 def test_launches_share_the_two_products_of_attention(schedule: Schedule, data: st.DataObject) -> None:
     """Useful operations are counted by products, so that none is counted twice or left out."""
     _, _, launches = data.draw(cases(schedule))
-    assert sum(map(products_of, launches)) == (2 if schedule.problem is AttentionProblem else 0)
+    assert sum(map(matmuls_of, launches)) == (2 if schedule.problem is AttentionProblem else 0)
 
 
 @every_schedule

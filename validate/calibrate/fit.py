@@ -55,16 +55,6 @@ def share_below(histogram: Mapping[str, int], limit_cycles: float) -> float:
     return sum(count for low, count in histogram.items() if float(low) < limit_cycles) / total
 
 
-def histogram_median(histogram: Mapping[str, int], bin_cycles: float) -> float:
-    """Median latency of a histogram, to half a bin. Args: histogram: lower end of a bin [cycles] -> loads."""
-    total, seen = sum(histogram.values()), 0
-    for low in sorted(histogram, key=float):
-        seen += histogram[low]
-        if 2 * seen >= total:
-            return float(low) + bin_cycles / 2
-    raise ValueError("a histogram without loads has no median")
-
-
 def held_bytes(knee: Mapping[str, Mapping[str, int]], limit_cycles: float) -> float | None:
     """How much of a buffer that is a little too large stays in the cache [B].
 

@@ -7,7 +7,6 @@ compare   predicted beside measured    (compare)
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -31,8 +30,6 @@ from .verdict import Verdict, verdicts
 SCHEMA = "tilesight.validation/1"
 Compiler = Callable[[Sequence[tuple[Launch, Problem]]], Sequence[Resources | Refusal]]
 """Launches, each with its problem -> resources of each, or why it cannot run."""
-Showing = Callable[[str], AbstractContextManager[Progress | None]]
-"""Plural noun of what is counted -> where to tell (done, all)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -175,11 +175,6 @@ def fields_of(counted: CountedLaunch, metrics: Mapping[str, Metrics]) -> dict[st
     return values
 
 
-def missing_fields(metrics: Mapping[str, Metrics]) -> tuple[str, ...]:
-    """Fields that have no counter here."""
-    return tuple(counter.field for counter in COUNTERS if counter.field not in metrics)
-
-
 def metric_names(metrics: Mapping[str, Metrics]) -> tuple[str, ...]:
     """All metrics to ask ncu for, each once."""
     return tuple(dict.fromkeys(name for names in metrics.values() for name in names))

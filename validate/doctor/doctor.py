@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from ...simulator import units
 from ...simulator.display import render
+from ...simulator.limits import OLDEST_CAPABILITY
 from ...simulator.problems.attention import AttentionProblem
 from ..experiments.peers import fallback
 
 SCHEMA = "tilesight.doctor/1"
-OLDEST_CAPABILITY = (8, 0)
 OLDEST = {"torch": (2, 5), "triton": (3, 4)}
 """The first versions that will do: torch's SDPA with GQA; triton's knobs, which name its disassembler."""
 PROVEN = {"torch": ("2.11", "2.13"), "triton": ("3.6", "3.9")}

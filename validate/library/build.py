@@ -25,7 +25,7 @@ from ...kernels.compile.outcomes import Compiled, Outcome
 from ...simulator.device.device import Device, catalogue, load_device
 from ...simulator.jobs.pool import cores, run_all
 from ...simulator.launch.program import Launch, Resources
-from ...simulator.launch.walk import products_of
+from ...simulator.launch.walk import matmuls_of
 from ...simulator.library import keys, lookup
 from ...simulator.library.files import Kernel, pack, unpack
 from ...simulator.problems.attention import AttentionProblem
@@ -88,13 +88,13 @@ def wanted(device: Device) -> Iterator[Wanted]:
             for schedule in attention:
                 for config in schedule.configs() if schedule.baseline else ():
                     launches = _launches(schedule, problem, config, device)
-                    yield from (pair for pair in launches if products_of(pair[0]))
+                    yield from (pair for pair in launches if matmuls_of(pair[0]))
     for length, elements, causal in product(_row_lengths(), ROW_ELEMENTS, (False, True)):
         rows = min(length, LONG, elements // length)
         problem = _problem(rows, length, 64, batch=max(1, elements // (rows * length)), heads=1, causal=causal)
         for schedule in attention:
             launches = _launches(schedule, problem, schedule.default, device)
-            yield from (pair for pair in launches if len(launches) > 1 and not products_of(pair[0]))
+            yield from (pair for pair in launches if len(launches) > 1 and not matmuls_of(pair[0]))
 
 
 def recorded(folder: Path, device: Device) -> Iterator[Wanted]:

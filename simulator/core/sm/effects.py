@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ...limits import WARPGROUP_WARPS
 from ..jit import inlined
 from .instruction import (
     ARRIVE,
@@ -22,7 +23,7 @@ from .instruction import (
 )
 from .latencies import Latencies
 from .memory_pipe import access_l2, access_smem, fill
-from .state import AT_BARRIER, GROUP, QUEUED, RING, SHARED_MEMORY, State
+from .state import AT_BARRIER, QUEUED, RING, SHARED_MEMORY, State
 
 
 @inlined
@@ -115,7 +116,7 @@ def _issue_matmul(state: State, commits: bool, i: int, warp: int, group: int, wi
         state.matmul_groups[warp, commit % RING] = number + 1
         state.matmul_groups[warp, RING] = commit + 1
     state.joined[group, number % RING] += 1
-    if state.joined[group, number % RING] == min(GROUP, width):
+    if state.joined[group, number % RING] == min(WARPGROUP_WARPS, width):
         state.joined[group, number % RING] = 0
         sm = state.sm[0]
         tail = sm.queue_tail % QUEUED

@@ -16,6 +16,7 @@ in front of a full queue of memory instructions they take turns.
 
 import numpy as np
 
+from ...limits import SUB_CORES, WARPGROUP_WARPS
 from ..jit import compiled, inlined
 from .effects import take_effect
 from .instruction import LSU, MATMUL, NO_PIPE, TENSOR_PIPE, SmInstruction
@@ -24,7 +25,6 @@ from .memory_pipe import delay_for_matmul, lsu_queue_free_at
 from .state import (
     BUSY_PIPE,
     FIXED,
-    GROUP,
     MATMULS,
     NOT_SELECTED,
     PORT_BUSY,
@@ -34,7 +34,6 @@ from .state import (
     RING,
     SHARED_MEMORY,
     SLOTS,
-    SUB_CORES,
     State,
 )
 from .waits import end_of_matmul, find_ready, port_credit
@@ -167,7 +166,7 @@ def _look_at_woken(state: State, code: np.ndarray, width: int, per_cta: int, lat
             state.stale[:] = 1
             for warp in range(slot * width, (slot + 1) * width):
                 if state.stretch[warp] >= 0:
-                    group = slot * per_cta + (warp - slot * width) // GROUP
+                    group = slot * per_cta + (warp - slot * width) // WARPGROUP_WARPS
                     find_ready(state, code, warp, slot, group, latencies)
 
 
@@ -239,7 +238,7 @@ def simulate_sm(
     """
     sm = state.sm[0]
     slots, width = len(state.starting), len(roles)
-    per_cta = (width + GROUP - 1) // GROUP
+    per_cta = (width + WARPGROUP_WARPS - 1) // WARPGROUP_WARPS
     left = to_start = slots
     while left > 0:
         while to_start > 0:
@@ -265,7 +264,7 @@ def simulate_sm(
         now = sm.clock = state.best_time[core]
         state.stale[core] = 1
         slot = warp // width
-        group = slot * per_cta + (warp - slot * width) // GROUP
+        group = slot * per_cta + (warp - slot * width) // WARPGROUP_WARPS
         i = state.pc[warp]
         pipe_free = _count_stalls(state, code[i].pipe, i, warp, core, now)
         _issue(state, code[i], latencies, warp, core, now, pipe_free)

@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from ...limits import SCOREBOARDS, SUB_CORES
 from ..jit import inlined
 from .instruction import LOAD, LSU, REUSED_LOAD, SHARED, STORE, SmInstruction
 from .latencies import Latencies
-from .state import LSU_RING, RELOADED, SCOREBOARDS, SHARED_MEMORY, SPILLED, SUB_CORES, State
+from .state import LSU_RING, RELOADED, SHARED_MEMORY, SPILLED, State
 from .waits import end_of_matmul
 
 BEGUN_CYCLES = 1000.0

@@ -7,14 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...limits import SCOREBOARDS, SUB_CORES, WARPGROUP_WARPS
 from .instruction import BARRIERS, CHANNELS, PIPES
 
-SUB_CORES = 4
-"""Of an SM, each with warps of its own (whitepapers of all architectures from Volta to Blackwell)."""
-GROUP = 4
-"""Warps of a warpgroup (PTX ISA, wgmma)."""
-SCOREBOARDS = 6
-"""Of a warp: as many as the control bits of an instruction can name (`sass.decode`)."""
 RING = 64
 """Matmuls, copies and phases of an mbarrier whose times are kept: far more than are ever waited for at once."""
 QUEUED = 1024
@@ -184,7 +179,7 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
     """
     slots = len(offsets)
     warps = slots * warps_per_cta
-    warpgroups = slots * -(-warps_per_cta // GROUP)
+    warpgroups = slots * -(-warps_per_cta // WARPGROUP_WARPS)
     members = np.full((SUB_CORES, -(-warps // SUB_CORES)), -1, dtype=np.int64)
     for warp in range(warps):
         members[warp % SUB_CORES, warp // SUB_CORES] = warp

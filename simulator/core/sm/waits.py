@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from ...limits import SCOREBOARDS
 from ..jit import inlined
 from .instruction import COPY_WAIT, MATMUL, MATMUL_WAIT, MBARRIER_WAIT
 from .latencies import Latencies
-from .state import COPIES, MATMUL_END, MATMUL_QUEUE, RING, SCOREBOARD, SCOREBOARDS, State
+from .state import COPIES, MATMUL_END, MATMUL_QUEUE, RING, SCOREBOARD, State
 
 
 @inlined

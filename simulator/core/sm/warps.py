@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from ...limits import WARPGROUP_WARPS
 from ..jit import inlined
 from .latencies import Latencies
-from .state import EXIT, FIXED, GROUP, LOG_MARK, LOG_SLOT, LOG_TIME, START, State
+from .state import EXIT, FIXED, LOG_MARK, LOG_SLOT, LOG_TIME, START, State
 
 
 @inlined
@@ -22,7 +23,7 @@ def start_cta(state: State, trace: np.ndarray, roles: np.ndarray, slot: int) -> 
     """A slot's next CTA begins."""
     sm = state.sm[0]
     width = len(roles)
-    per_cta = (width + GROUP - 1) // GROUP
+    per_cta = (width + WARPGROUP_WARPS - 1) // WARPGROUP_WARPS
     begin = state.starting[slot]
     state.starting[slot] = np.inf
     state.running[slot] = width

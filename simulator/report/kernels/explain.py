@@ -47,13 +47,13 @@ def kernels_explanation_text(explanation: KernelsExplanation, sass: bool, width:
 def source_lines(sources: Sequence[SourceLine], total_cycles: float, width: int, color: bool = False) -> list[str]:
     """Time and waits beside each line of the source. Args: total_cycles: time of all warps of the launch [cycles]."""
     shown = [
-        source for source in sources if max(source.total_cycles, source.blamed_cycles) >= LEAST_TIME * total_cycles
+        source for source in sources if max(source.total_cycles, source.others_wait_cycles) >= LEAST_TIME * total_cycles
     ]
     reasons = [_reasons(source) for source in shown]
     columns = [
         Column(title="line", cells=[_place(source, sources) for source in shown]),
         Column(title="time", cells=[percent(source.total_cycles / total_cycles) for source in shown]),
-        Column(title="waited for", cells=[_share(source.blamed_cycles, total_cycles) for source in shown]),
+        Column(title="waited for", cells=[_share(source.others_wait_cycles, total_cycles) for source in shown]),
         Column(title="executed", cells=[units.count(source.executed) for source in shown], rank=2),
         Column(
             title="mostly",
@@ -150,7 +150,7 @@ def _kernel_dict(kernel: KernelExplanation, sass: bool) -> dict[str, Any]:
             "source": line.text,
             "executed": line.executed,
             "warp_cycles": line.warp_cycles,
-            "blamed_cycles": line.blamed_cycles,
+            "blamed_cycles": line.others_wait_cycles,
         }
         for line in kernel.sources
     ]

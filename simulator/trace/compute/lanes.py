@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...limits import WARP_THREADS
 from ..values import WORD_MASK, Array, Known, Value, signed
 
-LANES = 32
 FIRST, LAST = (0, 2), (1, 3)
 """Of threads that stand for warps, the first and the last lane of each."""
 REDUCTIONS: dict[str, Callable[[Array], Array]] = {
@@ -61,7 +61,7 @@ def shuffle(modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, l
 def _taken(values: Array, lane: Array) -> Array:
     if values.shape[2] == 1:
         return values
-    shape = np.broadcast_shapes((*values.shape[:2], LANES), lane.shape)
+    shape = np.broadcast_shapes((*values.shape[:2], WARP_THREADS), lane.shape)
     return np.take_along_axis(np.broadcast_to(values, shape), np.broadcast_to(lane, shape), axis=2)
 
 
@@ -72,9 +72,9 @@ def _taken_known(known: Known, lane: Array) -> Array:
 def vote(modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, lane: Array) -> Answer:
     """VOTE: which lanes hold, and whether all, or any, of those that take part do."""
     held, known = sources[0]
-    here = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, (*held.shape[:2], LANES)))
+    here = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, (*held.shape[:2], WARP_THREADS)))
     yes = here & held
-    ballot = (yes * (np.int64(1) << np.arange(LANES, dtype=np.int64))).sum(axis=2, keepdims=True)
+    ballot = (yes * (np.int64(1) << np.arange(WARP_THREADS, dtype=np.int64))).sum(axis=2, keepdims=True)
     some: Array = np.logical_or.reduce(yes, axis=2, keepdims=True)
     every: Array = np.logical_and.reduce(~here | held, axis=2, keepdims=True)
     joined = every if "ALL" in modifiers else some if "ANY" in modifiers else some == every
@@ -85,11 +85,11 @@ def vote(modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, lane
 def match(modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, lane: Array) -> Answer:
     """MATCH: lanes that have the same value; of ALL, whether all do."""
     value, known = sources[0]
-    here = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, (*value.shape[:2], LANES)))
+    here = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, (*value.shape[:2], WARP_THREADS)))
     shape = np.broadcast_shapes(here.shape, value.shape)
     values, here = np.broadcast_to(value, shape), np.broadcast_to(here, shape)
     alike = (values[..., :, None] == values[..., None, :]) & here[..., None, :]
-    bits = np.int64(1) << np.arange(LANES, dtype=np.int64)
+    bits = np.int64(1) << np.arange(WARP_THREADS, dtype=np.int64)
     which = (alike * bits).sum(axis=3)
     whole = (here * bits).sum(axis=2, keepdims=True)
     every = ((which == whole) | ~here).all(axis=2, keepdims=True)
@@ -103,7 +103,7 @@ def reduce(modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, la
     kind = next((word for word in modifiers if word in REDUCTIONS), "")
     if not kind or any(word.startswith("F") for word in modifiers):
         raise NotImplementedError
-    here = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, (*value.shape[:2], LANES)))
+    here = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, (*value.shape[:2], WARP_THREADS)))
     numbers = signed(value) if "S32" in modifiers else value
     total = REDUCTIONS[kind](np.where(here, numbers, NEUTRAL[kind]))
     return [(total & WORD_MASK, _all_known(known, here))], []

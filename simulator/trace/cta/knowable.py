@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ...limits import POINTER_BYTES, WORD_BYTES
 from ...sass.flow import Flow
 from ...sass.graph import predecessors
 from ..deciding import SHARED_LOADS
@@ -19,8 +20,6 @@ from ..memory import Memory, Storage
 from ..shared_accesses import STORES
 from ..tma.written import descriptor_writes
 from .transfer import NOTHING, Rule, State, TransferRules
-
-POINTER_BYTES, WORD_BYTES = 8, 4
 
 
 def find_unknown(flow: Flow, constants: Mapping[int, int], memory: Memory) -> frozenset[int]:

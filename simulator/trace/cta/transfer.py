@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
+from ...limits import WORD_BYTES
 from ...sass.decode import Instruction
 from ...sass.registers import named_predicates, read, result_operands, spilled, written
 from ..accesses import COPY
@@ -23,7 +24,6 @@ from ..values import WORD_MASK
 GIVEN = frozenset({"LDC", "LDCU", "ULDC", "S2R", "S2UR", "CS2R"})
 """Families that read constants and special registers."""
 GLOBAL_LOADS = frozenset({"LDG", "LD"})
-WORD_BYTES = 4
 
 
 class State(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 from ...launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
 from ...launch.traced import TracedCode
 from ...launch.walk import steps
+from ...refusal import CannotFollow
 from ...sass.flow import flow_of
 from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
@@ -36,13 +37,13 @@ class Traced:
     """What its code tells of a launch.
 
     Args:
-        called: the launch; ways: its classes of CTAs; instructions: that its warps issue;
+        called: the launch; classes: its classes of CTAs; instructions: that its warps issue;
         known, accesses: instructions that touch memory on the paths that CTAs run: of known address, and all of them.
         read: number of each storage whose values were looked at -> its name; notes: doubts and remarks, one line each.
     """
 
     called: Called
-    ways: tuple[PathClass, ...]
+    classes: tuple[PathClass, ...]
     instructions: int
     known: int
     accesses: int
@@ -52,7 +53,7 @@ class Traced:
     @property
     def stored(self) -> frozenset[int]:
         """Numbers of the storages that it writes."""
-        uses = (use for way in self.ways for kind in way.masked for use in kind.uses)
+        uses = (use for path_class in self.classes for kind in path_class.masked for use in kind.uses)
         return frozenset(use.storage for use in uses if use.kind != "load")
 
 
@@ -77,23 +78,21 @@ def trace(called: Called, room_bytes: float) -> Traced:
         code_slice = find_slice(subject)
         counts = count_blocks(subject, doubts)
         notes: list[str] = []
-        ways = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
-    except Refused:
-        raise
-    except ValueError as error:
+        classes = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
+    except CannotFollow as error:
         raise Refused(f"kernel {called.name}: {error}") from error
     visited = {
         block
-        for way in ways
-        for warp in range(len(way.representative.paths.warps))
-        for block, _ in way.representative.paths.executed(warp)
+        for path_class in classes
+        for warp in range(len(path_class.representative.paths.warps))
+        for block, _ in path_class.representative.paths.executed(warp)
     }
     touching = {*code_slice.touching, *code_slice.copying}
     passed = {place for block in visited for place in code_slice.places[block] if place in touching}
     return Traced(
         called=called,
-        ways=tuple(ways),
-        instructions=sum(way.instructions for way in ways),
+        classes=tuple(classes),
+        instructions=sum(path_class.instructions for path_class in classes),
         known=len(passed - doubts.unknown_places),
         accesses=len(passed),
         read={number: memory.storages[number].name for number in sorted(memory.read)},
@@ -116,10 +115,10 @@ def launches_of(traced: Sequence[Traced]) -> list[Launch]:
     names = _names(storages)
     pieces: dict[int, list[Piece]] = {}
     for launch in traced:
-        for way in launch.ways:
-            for kind in way.masked:
+        for path_class in launch.classes:
+            for kind in path_class.masked:
                 for use in kind.uses:
-                    pieces.setdefault(use.storage, []).extend(_pieces(use, way, storages))
+                    pieces.setdefault(use.storage, []).extend(_pieces(use, path_class, storages))
     rows = {number: rows_of(storages[number].size_bytes, touching) for number, touching in pieces.items()}
     inputs = _inputs(traced)
     tensors = {
@@ -133,8 +132,8 @@ def _inputs(traced: Sequence[Traced]) -> set[int]:
     """Storages that are loaded before they are stored."""
     first: dict[int, tuple[tuple[int, int, int, int, bool], bool]] = {}
     for number, launch in enumerate(traced):
-        for way in launch.ways:
-            for kind in way.masked:
+        for path_class in launch.classes:
+            for kind in path_class.masked:
                 for use in kind.uses:
                     loaded = use.kind == "load"
                     when = number, use.part[1] if use.part[0] < 0 else 0, use.part[0], use.phase, not loaded
@@ -151,9 +150,9 @@ def _names(storages: dict[int, Storage]) -> dict[int, str]:
     return names
 
 
-def _pieces(use: Use, way: PathClass, storages: dict[int, Storage]) -> list[Piece]:
+def _pieces(use: Use, path_class: PathClass, storages: dict[int, Storage]) -> list[Piece]:
     address = storages[use.storage].address
-    longest = int(way.trips[use.part[0]].max()) if use.strides else 1
+    longest = int(path_class.trips[use.part[0]].max()) if use.strides else 1
     if use.uneven is not None:
         strides = () if use.uneven.stride is None else (use.uneven.stride,)
         return [
@@ -169,7 +168,7 @@ def _pieces(use: Use, way: PathClass, storages: dict[int, Storage]) -> list[Piec
 
 def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows], tensors: dict[int, Tensor]) -> Launch:
     called = traced.called
-    loads = loads_of_memory(traced.ways[0].representative.paths.flow, Memory(called.storages))
+    loads = loads_of_memory(traced.classes[0].representative.paths.flow, Memory(called.storages))
     variables = Variables(called.ctas)
 
     def tiles(use: Use, counters: tuple[str, ...], members: Array) -> list[Tile]:
@@ -186,7 +185,7 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
             for tile in tiles_of(use, rectangle, tensor.name, layout, counters, members, storage.address, variables)
         ]
 
-    nest = nest_of(list(traced.ways), variables, tiles)
+    nest = nest_of(list(traced.classes), variables, tiles)
     table = np.stack([*variables.columns.values()], axis=1)
     trips = {name: variables.columns[name] for name in _lengths(nest.body)}
     axes = [axis for axis in called.grid if axis > 1]
@@ -207,35 +206,37 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
         consumer_warps=called.num_warps if called.warps > called.num_warps else 0,
         program=program,
         resources=called.resources,
-        dtype=dtype_of(traced.ways[0].representative.paths),
-        traced=tuple(_code(way, phases, loads) for way, phases in zip(traced.ways, nest.phases, strict=True)),
+        dtype=dtype_of(traced.classes[0].representative.paths),
+        traced=tuple(
+            _code(path_class, phases, loads) for path_class, phases in zip(traced.classes, nest.phases, strict=True)
+        ),
     )
 
 
-def _code(way: PathClass, phases: list, loads: Mapping[int, Effect]) -> TracedCode:  # type: ignore[type-arg]
-    members = np.concatenate([kind.members for kind in way.masked])
+def _code(path_class: PathClass, phases: list, loads: Mapping[int, Effect]) -> TracedCode:  # type: ignore[type-arg]
+    members = np.concatenate([kind.members for kind in path_class.masked])
     like = np.unique(members[(np.arange(LIKE) * 0.6180339887 % 1.0 * len(members)).astype(np.int64)])
     named: dict[tuple[int, int], tuple[str, ...]] = {}
     for phase in phases:
         named[phase.region, 0] = (*named.get((phase.region, 0), ()), phase.step)
     return TracedCode(
-        cta=way.representative.cta,
+        cta=path_class.representative.cta,
         like=tuple(int(cta) for cta in like),
-        paths=way.representative.blocks,
+        paths=path_class.representative.blocks,
         phases=tuple(phases),
-        executed=executions_of(way.representative.paths, named),
-        in_l1=way.in_l1,
-        box_bytes=_box_bytes(way),
-        issued=way.issued,
+        executed=executions_of(path_class.representative.paths, named),
+        in_l1=path_class.in_l1,
+        box_bytes=_box_bytes(path_class),
+        issued=path_class.issued,
         loads=loads,
     )
 
 
-def _box_bytes(way: PathClass) -> dict[int, float]:
+def _box_bytes(path_class: PathClass) -> dict[int, float]:
     """What warps together copy by TMA at each place of the code, each time that it is run [B]."""
     moved: Counter[int] = Counter()
     visits: dict[int, set[int]] = defaultdict(set)
-    for access in way.representative.accesses:
+    for access in path_class.representative.accesses:
         if access.box is not None:
             moved[access.place] += access.box.descriptor.box_bytes
             visits[access.place].add(access.visit)
@@ -258,4 +259,6 @@ def _lengths(body: Sequence[object]) -> set[str]:
 
 
 def _touches(traced: Traced, number: int) -> bool:
-    return any(use.storage == number for way in traced.ways for kind in way.masked for use in kind.uses)
+    return any(
+        use.storage == number for path_class in traced.classes for kind in path_class.masked for use in kind.uses
+    )

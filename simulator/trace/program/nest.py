@@ -28,7 +28,7 @@ Tiles = Callable[[Use, tuple[str, ...], Array], list[Tile]]
 
 @dataclass(slots=True)
 class Nest:
-    """The body of a program as it grows. Args: body: steps and loops; phases: what each step stands for, by way."""
+    """The body of a program as it grows. Args: body: steps and loops; phases: what each step stands for, by class."""
 
     body: list[Step | Loop] = field(default_factory=list)
     phases: list[list[Phase]] = field(default_factory=list)
@@ -42,19 +42,19 @@ class _Stretch:
     last: int
 
 
-def nest_of(ways: list[PathClass], variables: Variables, tiles: Tiles) -> Nest:
+def nest_of(classes: list[PathClass], variables: Variables, tiles: Tiles) -> Nest:
     """Steps and loops of all classes, one after the other."""
     nest = Nest()
-    several = sum(len(way.masked) for way in ways) > 1 or any(
-        len(kind.members) < variables.items for way in ways for kind in way.masked
+    several = sum(len(path_class.masked) for path_class in classes) > 1 or any(
+        len(kind.members) < variables.items for path_class in classes for kind in path_class.masked
     )
     number = 0
-    for way in ways:
+    for path_class in classes:
         nest.phases.append([])
-        works = work_of(way.representative.paths)
-        for kind in way.masked:
+        works = work_of(path_class.representative.paths)
+        for kind in path_class.masked:
             prefix = f"class {number}: " if several else ""
-            body = _Body(way, kind, prefix, variables, tiles, works, nest.phases[-1]).inside(OUTSIDE, (), None)
+            body = _Body(path_class, kind, prefix, variables, tiles, works, nest.phases[-1]).inside(OUTSIDE, (), None)
             if several:
                 member = np.zeros(variables.items, dtype=np.int64)
                 member[kind.members] = 1
@@ -71,7 +71,7 @@ class _Body:
 
     def __init__(
         self,
-        way: PathClass,
+        path_class: PathClass,
         kind: MaskClass,
         prefix: str,
         variables: Variables,
@@ -79,14 +79,14 @@ class _Body:
         works: dict[Part, Work],
         phases: list[Phase],
     ) -> None:
-        self._way, self._kind, self._prefix, self._works = way, kind, prefix, works
+        self._class, self._kind, self._prefix, self._works = path_class, kind, prefix, works
         self._variables, self._tiles, self._phases = variables, tiles, phases
-        self._children = children_of(way.representative.paths)
+        self._children = children_of(path_class.representative.paths)
         self._uses: dict[Part, list[Use]] = defaultdict(list)
         for use in kind.uses:
             self._uses[use.part].append(use)
         self._whole: dict[int, int] = defaultdict(int)
-        for (region, _), sizes in way.phases.sizes.items():
+        for (region, _), sizes in path_class.phases.sizes.items():
             self._whole[region] += sum(sizes)
 
     def inside(self, region: int, counters: tuple[str, ...], stretch: _Stretch | None) -> list[Step | Loop]:
@@ -94,7 +94,7 @@ class _Body:
         body: list[Step | Loop] = []
         for piece in range(len(self._children[region]) + 1):
             part = region, piece
-            if part in self._way.phases.sizes:
+            if part in self._class.phases.sizes:
                 body += self._steps(part, counters, stretch)
             if piece < len(self._children[region]):
                 body += self._loops(self._children[region][piece], counters)
@@ -102,7 +102,7 @@ class _Body:
 
     def _steps(self, part: Part, counters: tuple[str, ...], stretch: _Stretch | None) -> Iterator[Step]:
         uses = [use for use in self._uses[part] if _in(use, stretch)]
-        sizes = self._way.phases.sizes[part]
+        sizes = self._class.phases.sizes[part]
         # Loads that run ahead of a loop do so as a whole.
         groups = [range(len(sizes))] if any(use.ahead for use in uses) else [range(n, n + 1) for n in range(len(sizes))]
         label = "straight" if part[0] == OUTSIDE else f"loop {part[0]}"
@@ -123,7 +123,7 @@ class _Body:
                 stores=tuple(tile for n, use in enumerate(group_uses) if use.kind != "load" for tile in made[n]),
             )
             share = sum(sizes[phase] for phase in group) / max(1, self._whole[part[0]])
-            spills = tuple(place for phase in group for place in self._way.phases.spills.get((part, phase), ()))
+            spills = tuple(place for phase in group for place in self._class.phases.spills.get((part, phase), ()))
             self._phases.append(Phase(step=name, region=part[0], share=share, spills=spills))
 
     def _loops(self, region: int, counters: tuple[str, ...]) -> Iterator[Loop]:
@@ -151,13 +151,13 @@ class _Body:
         return [_Stretch(first, last) for first, last in pairwise(order)] or [_Stretch(0, total)]
 
     def _length(self, region: int) -> int:
-        members, cta = self._kind.members, self._way.representative.cta
+        members, cta = self._kind.members, self._class.representative.cta
         lead = cta if cta in members else members[0]
-        return int(self._way.trips[region][lead])
+        return int(self._class.trips[region][lead])
 
     def _trips(self, region: int, stretches: list[_Stretch], number: int) -> Array:
         """Iterations of a stretch, in each CTA of the launch."""
-        every = self._way.trips[region]
+        every = self._class.trips[region]
         longest = max(range(len(stretches)), key=lambda place: stretches[place].last - stretches[place].first)
         lengths = [stretch.last - stretch.first for stretch in stretches]
         left: Array = every.copy()
@@ -177,7 +177,7 @@ class _Body:
         if stretch.first <= longest.first:
             return stretch.first
         members = self._kind.members
-        begin = np.maximum(self._way.trips[region][members] - (self._length(region) - stretch.first), 0)
+        begin = np.maximum(self._class.trips[region][members] - (self._length(region) - stretch.first), 0)
         return int(begin[0]) if not np.ptp(begin) else self._variables.among(begin, members)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from ...launch.program import Matmul, Work
 from ...limits import WARP_THREADS
-from ...sass.matrix import product_of
+from ...sass.matrix import matmul_shape_of
 from ..cta.cta_run import blocks_of
 from ..paths import CtaPaths
 from ..touch.phases import Part
@@ -34,7 +34,7 @@ def work_of(paths: CtaPaths) -> dict[Part, Work]:
 def dtype_of(paths: CtaPaths) -> str:
     """Element type of the operands of a CTA's matmuls; fp16 where it has none."""
     bits = Counter(
-        product.bits for instruction in paths.flow.instructions if (product := product_of(instruction)) is not None
+        matmul.bits for instruction in paths.flow.instructions if (matmul := matmul_shape_of(instruction)) is not None
     )
     return DTYPES.get(bits.most_common(1)[0][0], "fp16") if bits else "fp16"
 
@@ -42,8 +42,8 @@ def dtype_of(paths: CtaPaths) -> str:
 def _of_block(paths: CtaPaths, block: int) -> tuple[float, int]:
     flop, exps = 0.0, 0
     for instruction in paths.flow.code(block):
-        if product := product_of(instruction):
-            flop += product.flop / product.warps
+        if matmul := matmul_shape_of(instruction):
+            flop += matmul.flop / matmul.warps
         if instruction.family == "MUFU":
             exps += WARP_THREADS
     return flop, exps

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...limits import SCOREBOARDS
 from ...sass.decode import Instruction
 from ..accesses import COPY
 from ..cta.cta_run import Iteration, Position
@@ -20,7 +21,6 @@ from ..tma.boxes import BOX_LOAD, is_copy
 
 Part = tuple[int, int]
 """Region, and which piece of its code: 0 before the first region inside, 1 before the second, and so on."""
-SCOREBOARDS = 6
 FETCHES = frozenset({"LDG", "LD"})
 STACK = frozenset({"LDL", "STL"})
 """Loads and stores of spilled registers."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 from kernels.interpreted.inputs import INPUTS, OVERFLOWING, draw
 from kernels.interpreted.right import KERNELS, right
-from tilesight.kernels.capture.interpreter import example_tensors, record
+from support.interpreter import example_tensors, record
 from tilesight.kernels.flash2_tma import flash2_tma
 from tilesight.kernels.launch.launch import launches_for, unspecialised
 from tilesight.kernels.launch.registry import find_twin
@@ -38,8 +38,8 @@ def _convert_by_torch(values: np.ndarray, source: object, target: object, roundi
     dtypes = {"fp8e4nv": FP8, "fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
     bits = {1: np.uint8, 2: np.uint16, 4: np.uint32}
     flat = torch.from_numpy(np.ascontiguousarray(values).reshape(-1).view(np.uint8).copy()).view(dtypes[str(source)])
-    found = flat.to(dtypes[str(target)])
-    return found.view(torch.uint8).numpy().view(bits[found.element_size()]).reshape(values.shape)
+    rounded = flat.to(dtypes[str(target)])
+    return rounded.view(torch.uint8).numpy().view(bits[rounded.element_size()]).reshape(values.shape)
 
 
 @pytest.mark.parametrize("name", KERNELS)

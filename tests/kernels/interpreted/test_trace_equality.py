@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedules.contract import edit_steps
+from support.interpreter import Trace, example_tensors, record
 from support.strategies import TOY, configs, devices, dtypes_of, long_row_problems, problems, read_by, toys, windows_of
-from tilesight.kernels.capture.interpreter import Trace, example_tensors, record
 from tilesight.kernels.launch.launch import Twin
 from tilesight.kernels.launch.registry import find_twin, twinned
 from tilesight.simulator.launch.program import Launch, Loop, Step

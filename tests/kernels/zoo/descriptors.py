@@ -128,7 +128,7 @@ def _cases():
         """A case: arguments that are functions make tensors on the device, or descriptors; others are as they are."""
 
         def case(device):
-            made = [one(device) if callable(one) else one for one in arguments]
+            made = [argument(device) if callable(argument) else argument for argument in arguments]
             return lambda: kernel[grid](*made, **options)
 
         return case

@@ -35,10 +35,10 @@ def longest_first(X, LENGTHS, Z, B: tl.constexpr, BLOCK: tl.constexpr):
     every = tl.load(LENGTHS + tl.arange(0, B))
     most = tl.max(every, 0)
     begin = tl.sum(tl.where(tl.arange(0, B) < cta, every, 0), 0)
-    own = tl.load(LENGTHS + cta)
+    length = tl.load(LENGTHS + cta)
     for at in range(0, most, BLOCK):
         c = at + tl.arange(0, BLOCK)
-        x = tl.load(X + begin + c, mask=c < own, other=0.0)
+        x = tl.load(X + begin + c, mask=c < length, other=0.0)
         tl.store(Z + cta * most + c, x, mask=c < most)
 
 

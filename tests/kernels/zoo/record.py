@@ -11,11 +11,12 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from tilesight.kernels.capture.interpreter import record_addresses
 from triton.runtime.interpreter import InterpretedFunction
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from support.interpreter import record_addresses
 from zoo.cases import CASES
 
 SECTOR_BYTES = 32
@@ -28,23 +29,23 @@ def recorded(case) -> dict[str, dict[str, list[int]]]:
 
     def noting(function, *args, **kwargs):
         names = function.fn.__code__.co_varnames[: function.fn.__code__.co_argcount]
-        given = {name: getattr(one, "base", one) for name, one in zip(names, args, strict=False)}
-        tensors.update({name: one for name, one in given.items() if isinstance(one, torch.Tensor)})
+        given = {name: getattr(argument, "base", argument) for name, argument in zip(names, args, strict=False)}
+        tensors.update({name: value for name, value in given.items() if isinstance(value, torch.Tensor)})
         return run(function, *args, **kwargs)
 
     with patch.object(InterpretedFunction, "run", noting):
         noted = record_addresses(case("cpu"))
-    found: dict[str, dict[str, list[int]]] = {}
+    touched: dict[str, dict[str, list[int]]] = {}
     for cta, kinds in noted.items():
-        own = found.setdefault(",".join(map(str, cta)), {})
+        by_key = touched.setdefault(",".join(map(str, cta)), {})
         for kind, parts in kinds.items():
             addresses = np.unique(np.concatenate(parts))
             for name, tensor in tensors.items():
                 begin = tensor.data_ptr()
                 inside = addresses[(addresses >= begin) & (addresses < begin + tensor.nbytes)] - begin
                 if len(inside):
-                    own[f"{kind} {name}"] = np.unique(inside // SECTOR_BYTES).tolist()
-    return found
+                    by_key[f"{kind} {name}"] = np.unique(inside // SECTOR_BYTES).tolist()
+    return touched
 
 
 if __name__ == "__main__":

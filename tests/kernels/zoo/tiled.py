@@ -121,8 +121,8 @@ def attention(Q, K, V, Z, N, scale, D: tl.constexpr, BM: tl.constexpr, BN: tl.co
 
 @triton.jit
 def attention_ragged(Q, K, Z, STARTS, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
-    mb, one = tl.program_id(0), tl.program_id(1)
-    begin, end = tl.load(STARTS + one), tl.load(STARTS + one + 1)
+    mb, group = tl.program_id(0), tl.program_id(1)
+    begin, end = tl.load(STARTS + group), tl.load(STARTS + group + 1)
     if mb * BM >= end - begin:
         return
     rm, rd = begin + mb * BM + tl.arange(0, BM), tl.arange(0, D)
@@ -137,16 +137,16 @@ def attention_ragged(Q, K, Z, STARTS, D: tl.constexpr, BM: tl.constexpr, BN: tl.
 
 @triton.jit
 def paged_sum(CACHE, TABLE, LENGTHS, Z, PAGES, D: tl.constexpr, PAGE: tl.constexpr):
-    one = tl.program_id(0)
-    length = tl.load(LENGTHS + one)
+    sequence = tl.program_id(0)
+    length = tl.load(LENGTHS + sequence)
     rd, rp = tl.arange(0, D), tl.arange(0, PAGE)
     acc = tl.zeros([D], tl.float32)
     for page in range(0, tl.cdiv(length, PAGE)):
-        block = tl.load(TABLE + one * PAGES + page).to(tl.int64)
+        block = tl.load(TABLE + sequence * PAGES + page).to(tl.int64)
         inside = page * PAGE + rp < length
         rows = tl.load(CACHE + (block * PAGE + rp[:, None]) * D + rd[None, :], mask=inside[:, None], other=0.0)
         acc += tl.sum(rows.to(tl.float32), 0)
-    tl.store(Z + one * D + rd, acc)
+    tl.store(Z + sequence * D + rd, acc)
 
 
 def _half(*shape):
@@ -163,7 +163,7 @@ def _whole(*values):
 
 def _of(kernel, grid, *arguments, **options):
     def case(device):
-        made = [one(device) if callable(one) else one for one in arguments]
+        made = [argument(device) if callable(argument) else argument for argument in arguments]
         return lambda: kernel[grid](*made, **options)
 
     return case

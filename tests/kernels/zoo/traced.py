@@ -25,7 +25,7 @@ def traced(case) -> tuple[Traced, Launch]:
     (outcome,) = compile_calls([lower(launch, 90)], DEVICE, workers=1)
     assert isinstance(outcome, CompiledCall), outcome
     call = outcome.call
-    one = trace(
+    kernel = trace(
         Called(
             name=call.name,
             grid=call.grid,
@@ -37,7 +37,7 @@ def traced(case) -> tuple[Traced, Launch]:
         ),
         room_of(outcome.resources, call.grid, DEVICE),
     )
-    return one, launches_of([one])[0]
+    return kernel, launches_of([kernel])[0]
 
 
 def _without_returns(body: tuple[Step | Loop, ...]) -> tuple[Step | Loop, ...]:
@@ -56,17 +56,19 @@ def sectors(launch: Launch) -> dict[str, dict[str, list[int]]]:
     what atomics give back, which counts as stored.
     """
     launch = replace(launch, program=replace(launch.program, body=_without_returns(launch.program.body)))
-    found: dict[str, dict[str, list[int]]] = {}
+    touched_by_cta: dict[str, dict[str, list[int]]] = {}
     x, y, _ = launch.grid
     for cta in range(launch.cta_count):
-        own: dict[str, set[int]] = {}
+        by_key: dict[str, set[int]] = {}
         for access in accesses(launch.program, cta):
             if access.tensor == "workspace":
                 continue
             pitch = launch.program.tensor(access.tensor).pitch_bytes
-            touched = own.setdefault(f"{access.kind} {access.tensor}", set())
+            touched = by_key.setdefault(f"{access.kind} {access.tensor}", set())
             for begin in ((access.row + np.arange(access.rows)) * pitch + access.col).tolist():
                 touched.update(range(begin // SECTOR_BYTES, (begin + access.cols - 1) // SECTOR_BYTES + 1))
-        if own:
-            found[f"{cta % x},{cta // x % y},{cta // (x * y)}"] = {key: sorted(each) for key, each in own.items()}
-    return found
+        if by_key:
+            touched_by_cta[f"{cta % x},{cta // x % y},{cta // (x * y)}"] = {
+                key: sorted(numbers) for key, numbers in by_key.items()
+            }
+    return touched_by_cta

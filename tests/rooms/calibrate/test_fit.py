@@ -52,13 +52,9 @@ def test_one_partition_has_one_side() -> None:
     assert fit.split_sides(*planted_sides(set())) == ([list(range(12))], float("inf"), 0.0)
 
 
-def test_a_histogram_gives_its_median_and_share() -> None:
-    """To half a bin."""
-    seen = {"264": 3, "272": 4, "560": 3}
-    assert fit.histogram_median(seen, 8) == 276
-    assert fit.share_below(seen, 400) == 0.7
-    with pytest.raises(ValueError, match="without loads"):
-        fit.histogram_median({}, 8)
+def test_a_histogram_gives_the_share_of_quick_loads() -> None:
+    """Those that took less than the limit."""
+    assert fit.share_below({"264": 3, "272": 4, "560": 3}, 400) == 0.7
 
 
 def test_what_stays_of_too_large_a_buffer_is_the_capacity() -> None:

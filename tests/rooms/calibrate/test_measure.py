@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support import fake_gpu as toy
-from support.fake_gpu import FakeGpu
+from support.fake import gpu as toy
+from support.fake.gpu import FakeGpu
 from tilesight.simulator.device.device import load_device
 from tilesight.validate.calibrate import calibrate
 from tilesight.validate.calibrate.micro import launch

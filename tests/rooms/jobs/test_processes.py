@@ -15,7 +15,7 @@ from tilesight.simulator.jobs.processes import Answerer, Died, how_ended, tellin
 @pytest.fixture
 def answerer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answerer]:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    made = Answerer("support.fake_answerer", "helper", ["--gpu", "3"], {"MOOD": "fair"})
+    made = Answerer("support.fake.answerer", "helper", ["--gpu", "3"], {"MOOD": "fair"})
     yield made
     made.stop()
 

@@ -3,7 +3,7 @@
 import pytest
 from support.listings import listing
 from tilesight.simulator.sass.decode import decode
-from tilesight.simulator.sass.matrix import product_of
+from tilesight.simulator.sass.matrix import matmul_shape_of
 
 
 @pytest.mark.parametrize(
@@ -22,15 +22,15 @@ from tilesight.simulator.sass.matrix import product_of
 def test_bits_are_the_types_that_an_opcode_names_or_its_family_has(opcode: str, bits: int) -> None:
     """Of an element of A."""
     (instruction,) = decode(listing(f"{opcode} R4, R8, R12, R4"))
-    product = product_of(instruction)
-    assert product is not None
-    assert product.bits == bits
+    matmul = matmul_shape_of(instruction)
+    assert matmul is not None
+    assert matmul.bits == bits
 
 
 @pytest.mark.parametrize(("family", "bits"), [("HGMMA", 16), ("IGMMA", 8), ("QGMMA", 8), ("BGMMA", 1)])
 def test_bits_of_a_warpgroup_are_its_familys(family: str, bits: int) -> None:
     """Where the opcode names none."""
     (instruction,) = decode(listing(f"{family}.64x64x32.F32 R24, gdesc[UR4], R24"))
-    product = product_of(instruction)
-    assert product is not None
-    assert (product.m, product.n, product.k, product.bits) == (64, 64, 32, bits)
+    matmul = matmul_shape_of(instruction)
+    assert matmul is not None
+    assert (matmul.m, matmul.n, matmul.k, matmul.bits) == (64, 64, 32, bits)

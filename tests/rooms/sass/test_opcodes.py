@@ -6,7 +6,7 @@ import pytest
 from support.listings import listing
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.sass.decode import Instruction, decode
-from tilesight.simulator.sass.matrix import product_of, tensor_cycles
+from tilesight.simulator.sass.matrix import matmul_shape_of, tensor_cycles
 from tilesight.simulator.sass.opcodes import (
     ARCHITECTURES,
     find_rule,
@@ -52,8 +52,8 @@ def test_pipes_are_as_fast_as_the_device_file_says(capability: int) -> None:
         ("MUFU.EX2 R0, R1", device.mufu_per_cycle),
     ):
         assert interval(line, capability) == SUB_CORES * 32 / lanes
-    product = interval("HMMA.16816.F32 R0, R4, R8, R0", capability)
-    assert product == pytest.approx(SUB_CORES * 4096 / device.mma_fp16_flop_per_cycle, rel=0.07)
+    matmul = interval("HMMA.16816.F32 R0, R4, R8, R0", capability)
+    assert matmul == pytest.approx(SUB_CORES * 4096 / device.mma_fp16_flop_per_cycle, rel=0.07)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_a_warpgroups_product_takes_half_a_cycle_a_column(
     line: str, mnk: tuple[int, int, int], flop: int, cycles: float
 ) -> None:
     """Measured on an H200; the small ones with A from shared memory are limited by reading it."""
-    product = product_of(instruction(line))
-    assert product and (product.m, product.n, product.k) == mnk
-    assert (product.flop, product.warps, tensor_cycles(product, 6.0)) == (flop, 4, cycles)
+    matmul = matmul_shape_of(instruction(line))
+    assert matmul and (matmul.m, matmul.n, matmul.k) == mnk
+    assert (matmul.flop, matmul.warps, tensor_cycles(matmul, 6.0)) == (flop, 4, cycles)
     assert interval(line, 90) == cycles
 
 
@@ -102,14 +102,14 @@ def test_a_warps_product_takes_time_in_proportion_to_its_bits(line: str, cycles:
 )
 def test_a_warpgroups_product_reads_its_operands_from_shared_memory(line: str, smem_bytes: int) -> None:
     """A would not count where it comes from shared memory, or where it does not."""
-    product = product_of(instruction(line))
-    assert product and product.smem_bytes == smem_bytes
+    matmul = matmul_shape_of(instruction(line))
+    assert matmul and matmul.smem_bytes == smem_bytes
 
 
 @pytest.mark.parametrize("line", ["FFMA R0, R1, R2, R3", "UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], UP0"])
 def test_what_names_no_size_is_no_product(line: str) -> None:
     """On sm_100 the size is in a register, and would be made up."""
-    assert product_of(instruction(line)) is None
+    assert matmul_shape_of(instruction(line)) is None
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,8 @@ def test_the_cycles_of_a_kernel_are_near_the_measured_ones() -> None:
     (run,) = run_launches(
         (launch,), [recorded_cost().steps], [Clocks(1.7e9, 1.7e9)], residencies, without_waits, warm=True
     )
-    assert run.cycles / 1.70e9 == pytest.approx(1.282e-3, rel=0.15)
+    # Times from machine code are off by 4 % in the mean (docs/accuracy.md), and the clock is given to 1 %.
+    assert run.cycles / 1.70e9 == pytest.approx(1.282e-3, rel=0.05)
 
 
 def test_issues_are_counted_per_instruction() -> None:

@@ -19,8 +19,8 @@ def touched(*lines: str, warps: int = 1, ctas: int = 1, constants: dict[int, int
 
 def lanes_apart(size: int, *lines: str) -> Access:
     """What the last line touches, R2 being so many bytes further in each lane."""
-    found = touched(TID, TO_BYTES.format(size=hex(size)), *lines)
-    return found[max(found)]
+    access_at = touched(TID, TO_BYTES.format(size=hex(size)), *lines)
+    return access_at[max(access_at)]
 
 
 @pytest.mark.parametrize(
@@ -37,32 +37,32 @@ def test_lanes_far_apart_touch_more_lines(
     size: int, opcode: str, lines: float, sectors: float, moved_bytes: float
 ) -> None:
     """Loads of a tile whose rows are not aligned would cost what they move."""
-    told = lanes_apart(size, f"{opcode} R4, desc[UR4][R2.64+0x100]")
-    assert told == Access(lanes=32, lines=lines, sectors=sectors, moved_bytes=moved_bytes)
+    access = lanes_apart(size, f"{opcode} R4, desc[UR4][R2.64+0x100]")
+    assert access == Access(lanes=32, lines=lines, sectors=sectors, moved_bytes=moved_bytes)
 
 
 def test_an_offset_moves_lanes_over_the_end_of_a_line() -> None:
     """Rows that begin in the middle of a sector would seem whole."""
-    told = lanes_apart(4, "STG.E desc[UR4][R2.64+-0x10], R4")
-    assert (told.lines, told.sectors, told.moved_bytes) == (2, 5, 128)
+    access = lanes_apart(4, "STG.E desc[UR4][R2.64+-0x10], R4")
+    assert (access.lines, access.sectors, access.moved_bytes) == (2, 5, 128)
 
 
 def test_lanes_that_take_no_part_touch_nothing() -> None:
     """The end of a row would be stored as if it were whole."""
-    told = touched(
+    access_at = touched(
         TID,
         TO_BYTES.format(size="0x10"),
         "ISETP.LT.AND P0, PT, R0, 0x8, PT",
         "@P0 STG.E.U16 desc[UR4][R2.64], R4",
         "LDGSTS.E.BYPASS.128 [R2], desc[UR4][R2.64], !P0",
     )
-    assert (told[3].sectors, told[3].moved_bytes) == (4, 16)
-    assert (told[4].sectors, told[4].moved_bytes, told[4].passes) == (12, 384, 3)
+    assert (access_at[3].sectors, access_at[3].moved_bytes) == (4, 16)
+    assert (access_at[4].sectors, access_at[4].moved_bytes, access_at[4].passes) == (12, 384, 3)
 
 
 def test_who_takes_part_in_a_bulk_copy_is_known() -> None:
     """Copies in front of a loop that runs no iteration would be announced, and nobody would wait for them."""
-    told = touched(
+    access_at = touched(
         TID,
         "ISETP.EQ.AND P0, PT, R0, RZ, PT",
         "ISETP.LT.AND P1, PT, RZ, c[0x0][0x210], P0",
@@ -72,12 +72,12 @@ def test_who_takes_part_in_a_bulk_copy_is_known() -> None:
         "@!UP0 UTMALDG.3D [UR8], [UR6]",
         constants={0x210: 0},
     )
-    assert {place: access.lanes for place, access in told.items()} == {3: 1, 4: 0, 6: 0}
+    assert {place: access.lanes for place, access in access_at.items()} == {3: 1, 4: 0, 6: 0}
 
 
 def test_warps_and_ctas_are_averaged() -> None:
     """One CTA at an edge would stand for all."""
-    told = touched(
+    access_at = touched(
         TID,
         TO_BYTES.format(size="0x10"),
         "S2R R5, SR_CTAID.X",
@@ -87,7 +87,7 @@ def test_warps_and_ctas_are_averaged() -> None:
         warps=2,
         ctas=2,
     )
-    assert told[5].moved_bytes == (512 + 256 + 256 + 0) / 4
+    assert access_at[5].moved_bytes == (512 + 256 + 256 + 0) / 4
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_a_bank_serves_one_word_at_a_time(size: int, line: str, passes: float) -
 
 def test_an_address_that_depends_on_data_is_not_known() -> None:
     """What is read through an index that was loaded would get a number that nobody knows."""
-    told = touched(TID, TO_BYTES.format(size="0x4"), "LDG.E R4, desc[UR4][R2.64]", "LDS R5, [R4]")
-    assert set(told) == {2}
+    access_at = touched(TID, TO_BYTES.format(size="0x4"), "LDG.E R4, desc[UR4][R2.64]", "LDS R5, [R4]")
+    assert set(access_at) == {2}
 
 
 def test_arguments_decide_where_rows_begin() -> None:
@@ -138,12 +138,12 @@ def test_tensors_lie_apart() -> None:
     k = ("IADD3 R2, P0, R1, c[0x0][0x210], RZ", "IADD3.X R3, RZ, c[0x0][0x214], RZ, P0, !PT")
     v = ("IADD3 R4, P0, R1, c[0x0][0x218], RZ", "IADD3.X R5, RZ, c[0x0][0x21c], RZ, P0, !PT")
     loads = [f"LDG.E R8, desc[UR4][R{pointer}.64]" for pointer in (2, 4, 2)]
-    told = touched(TID, lane, *k, *v, *loads)
-    assert [told[place].again for place in sorted(told)] == [0.0, 0.0, 1.0]
+    access_at = touched(TID, lane, *k, *v, *loads)
+    assert [access_at[place].again for place in sorted(access_at)] == [0.0, 0.0, 1.0]
 
 
 def test_a_load_of_one_sector_more_is_not_there_already() -> None:
     """The first lines of the next row would come for nothing."""
     wide = [f"LDG.E.U16 R4, desc[UR4][R2.64+{offset:#x}]" for offset in (0, 2, 32, 0x200)]
-    told = touched(TID, TO_BYTES.format(size="0x10"), *wide)
-    assert [told[place].again for place in sorted(told)] == [0.0, 1.0, 0.0, 0.0]
+    access_at = touched(TID, TO_BYTES.format(size="0x10"), *wide)
+    assert [access_at[place].again for place in sorted(access_at)] == [0.0, 1.0, 0.0, 0.0]

@@ -53,8 +53,8 @@ def test_a_wide_product_takes_two_words(a: int, b: int, c: int, unsigned: bool) 
 @given(WORDS, WORDS, WORDS)
 def test_a_narrow_product_keeps_the_lower_word(a: int, b: int, c: int) -> None:
     """Indices would be wrong."""
-    (found,), _ = arithmetic.multiply_add((), [word(a), word(b), word(c)])
-    assert number(found) == (a * b + c) % WORD
+    (result,), _ = arithmetic.multiply_add((), [word(a), word(b), word(c)])
+    assert number(result) == (a * b + c) % WORD
 
 
 @given(WORDS, WORDS, WORDS, st.integers(0, 31))
@@ -84,8 +84,8 @@ def test_a_shift_moves_bits_between_the_words_of_a_pair(low: int, high: int, amo
     pair = high * WORD + low
 
     def shift(*modifiers: str) -> int:
-        (found,), _ = arithmetic.shift(modifiers, [word(low), word(amount), word(high)])
-        return number(found)
+        (result,), _ = arithmetic.shift(modifiers, [word(low), word(amount), word(high)])
+        return number(result)
 
     clamped = min(amount, 32)
     assert shift("R", "U32", "HI") == high >> clamped
@@ -98,9 +98,9 @@ def test_a_shift_moves_bits_between_the_words_of_a_pair(low: int, high: int, amo
 @given(WORDS, WORDS, WORDS, st.integers(0, 255))
 def test_three_words_are_joined_by_a_truth_table(a: int, b: int, c: int, table: int) -> None:
     """Masks would be wrong, and so would predicates that say whether any bit is left."""
-    (found,), (any_bit,) = arithmetic.logic(("LUT",), [word(a), word(b), word(c), word(table)])
+    (result,), (any_bit,) = arithmetic.logic(("LUT",), [word(a), word(b), word(c), word(table)])
     exact = sum((table >> (4 * (a >> i & 1) + 2 * (b >> i & 1) + (c >> i & 1)) & 1) << i for i in range(32))
-    assert (number(found), bool(number(any_bit))) == (exact, exact != 0)
+    assert (number(result), bool(number(any_bit))) == (exact, exact != 0)
 
 
 @given(LONG, LONG, st.sampled_from(["LT", "LE", "GT", "GE", "EQ", "NE"]), st.booleans(), st.booleans())
@@ -111,7 +111,7 @@ def test_numbers_of_two_words_are_compared_in_two_steps(
     kind = ("U32",) if unsigned else ()
     _, (low, _) = arithmetic.compare((relation, "U32", "AND"), [word(a % WORD), word(b % WORD), truth(True)])
     sources = [word(a // WORD), word(b // WORD), truth(joined), low]
-    _, (found, inverse) = arithmetic.compare((relation, *kind, "AND", "EX"), sources)
+    _, (holds, inverse) = arithmetic.compare((relation, *kind, "AND", "EX"), sources)
     left, right = (a, b) if unsigned else (signed(a, 64), signed(b, 64))
     exact = {
         "LT": left < right,
@@ -121,17 +121,17 @@ def test_numbers_of_two_words_are_compared_in_two_steps(
         "EQ": left == right,
         "NE": left != right,
     }[relation]
-    assert (bool(number(found)), bool(number(inverse))) == (exact and joined, not exact and joined)
+    assert (bool(number(holds)), bool(number(inverse))) == (exact and joined, not exact and joined)
 
 
 @given(WORDS, WORDS, WORDS, st.booleans())
 def test_the_smaller_or_the_larger_is_chosen(a: int, b: int, c: int, smaller: bool) -> None:
     """Trip counts that are clipped at the end of a head would be wrong."""
     choose = min if smaller else max
-    (found,), _ = arithmetic.smaller_or_larger((), [word(a), word(b), truth(smaller)])
-    assert signed(number(found)) == choose(signed(a), signed(b))
-    (found,), _ = arithmetic.smaller_or_larger((), [word(a), word(b), word(c), truth(smaller)])
-    assert signed(number(found)) == choose(signed((a + b) % WORD), signed(c))
+    (result,), _ = arithmetic.smaller_or_larger((), [word(a), word(b), truth(smaller)])
+    assert signed(number(result)) == choose(signed(a), signed(b))
+    (result,), _ = arithmetic.smaller_or_larger((), [word(a), word(b), word(c), truth(smaller)])
+    assert signed(number(result)) == choose(signed((a + b) % WORD), signed(c))
 
 
 @given(WORDS, st.integers(1, 32))
@@ -139,8 +139,8 @@ def test_the_lowest_bits_are_extended(value: int, width: int) -> None:
     """Warp numbers that are cut out of a thread's number would be wrong."""
     low = value % (1 << width)
     (unsigned,), _ = arithmetic.extend(("U32",), [word(value), word(width)])
-    (found,), _ = arithmetic.extend((), [word(value), word(width)])
-    assert (number(unsigned), signed(number(found))) == (low, signed(low, width))
+    (result,), _ = arithmetic.extend((), [word(value), word(width)])
+    assert (number(unsigned), signed(number(result))) == (low, signed(low, width))
 
 
 @pytest.mark.parametrize("opcode", ["HFMA2", "LDG.E.128", "HGMMA.64x64x16.F32", "MUFU.EX2"])
@@ -157,5 +157,5 @@ def test_every_truth_table_gives_its_rows() -> None:
     rows = np.arange(8, dtype=np.int64).reshape(1, 1, 8)
     a, b, c = rows >> 2 & 1, rows >> 1 & 1, rows & 1
     for table in range(256):
-        found = np.broadcast_to(arithmetic.looked_up(table, a, b, c, 1), (1, 1, 8))
-        assert found.ravel().tolist() == [table >> row & 1 for row in range(8)]
+        result = np.broadcast_to(arithmetic.looked_up(table, a, b, c, 1), (1, 1, 8))
+        assert result.ravel().tolist() == [table >> row & 1 for row in range(8)]

@@ -21,8 +21,8 @@ def loop(*body: str, at: int) -> tuple[str, ...]:
 def test_a_loop_runs_as_often_as_its_counter_says(trips: int, warps: int, ctas: int) -> None:
     """Instructions are those before, trips times those in, and those after the loop, for every warp."""
     flow = flow_of(*loop("FADD R4, R4, R5", at=1), "EXIT")
-    found = executed_instructions(flow, launch_of(ctas, warps=warps), words({0x210: trips}))
-    assert found == (1 + 4 * trips + 1) * warps * ctas
+    count = executed_instructions(flow, launch_of(ctas, warps=warps), words({0x210: trips}))
+    assert count == (1 + 4 * trips + 1) * warps * ctas
 
 
 @given(st.integers(0, (1 << 31) - 1), st.integers(1, 1 << 30), st.integers(1, 30))
@@ -67,18 +67,18 @@ def test_each_cta_runs_its_own_trips() -> None:
         "@P0 BRA 0x20",
         "EXIT",
     )
-    found = executions(flow, launch_of(5), {})
-    assert found.counts[:, 0, 1].tolist() == [1, 2, 3, 4, 5]
-    assert found.instructions(flow) == 5 * 3 + 3 * 15
-    assert found.per_place(flow).tolist() == [5, 5, 15, 15, 15, 5]
+    counted = executions(flow, launch_of(5), {})
+    assert counted.counts[:, 0, 1].tolist() == [1, 2, 3, 4, 5]
+    assert counted.instructions(flow) == 5 * 3 + 3 * 15
+    assert counted.per_place(flow).tolist() == [5, 5, 15, 15, 15, 5]
 
 
 def test_ctas_that_repeat_are_followed_once() -> None:
     """A million CTAs of one kind would be followed one by one; of a persistent grid each has its own share."""
     flow = flow_of("S2R R1, SR_CTAID.X", "ISETP.EQ.AND P0, PT, R1, RZ, PT", "@P0 EXIT", "NOP", "EXIT")
-    found = executions(flow, launch_of(12, period=3), {})
-    assert found.copies.tolist() == [4, 4, 4]
-    assert found.instructions(flow) == 4 * 3 + 8 * 5
+    counted = executions(flow, launch_of(12, period=3), {})
+    assert counted.copies.tolist() == [4, 4, 4]
+    assert counted.instructions(flow) == 4 * 3 + 8 * 5
     persistent = executions(flow, launch_of(7, period=3, items=21), {})
     assert persistent.instructions(flow) == 3 + 6 * 5
 
@@ -95,8 +95,8 @@ def test_a_warp_whose_lanes_go_apart_runs_both_ways() -> None:
         "NOP",
         "EXIT",
     )
-    found = executions(flow, launch_of(warps=2), {})
-    assert found.counts[0].tolist() == [[1, 1, 1, 1], [1, 1, 0, 1]]
+    counted = executions(flow, launch_of(warps=2), {})
+    assert counted.counts[0].tolist() == [[1, 1, 1, 1], [1, 1, 0, 1]]
     # The lower address first, and all lanes together again where the ways meet.
     assert paths(flow, launch_of(warps=2), {}) == ((0, 1, 2, 3), (0, 1, 3))
 
@@ -112,10 +112,10 @@ def test_each_part_of_a_warp_comes_to_the_meeting_point_by_itself() -> None:
         "BSYNC B0",
         "EXIT",
     )
-    found = executions(flow, launch_of(3, warps=2), {})
-    assert found.counts[0].tolist() == [[1, 1, 1]] * 2
-    assert found.instructions(flow) == 3 * 2 * (7 + 1)
-    assert found.per_place(flow).tolist() == [6, 6, 6, 6, 6, 12, 6]
+    counted = executions(flow, launch_of(3, warps=2), {})
+    assert counted.counts[0].tolist() == [[1, 1, 1]] * 2
+    assert counted.instructions(flow) == 3 * 2 * (7 + 1)
+    assert counted.per_place(flow).tolist() == [6, 6, 6, 6, 6, 12, 6]
 
 
 def test_workers_follow_what_the_first_warp_leaves_in_shared_memory() -> None:

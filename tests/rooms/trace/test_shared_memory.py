@@ -90,8 +90,8 @@ class Bytes:
 
     def word(self, cta: int, place: int, size: int) -> int | None:
         """What a thread loads."""
-        found = [self.ctas[cta].get(place + offset, 0 if place < SYSTEM_BYTES else None) for offset in range(size)]
-        return None if None in found else sum((byte or 0) << 8 * at for at, byte in enumerate(found))
+        bytes_ = [self.ctas[cta].get(place + offset, 0 if place < SYSTEM_BYTES else None) for offset in range(size)]
+        return None if None in bytes_ else sum((byte or 0) << 8 * at for at, byte in enumerate(bytes_))
 
 
 def drawn(draw: np.random.Generator, ctas: int) -> tuple[Array, list[Value], int, Array]:
@@ -122,7 +122,9 @@ def test_what_ctas_load_is_what_their_bytes_hold() -> None:
         ((array, sure),) = memory.load(given(places), size, np.ones((ctas, 1, 64), dtype=np.bool_))
         loaded = np.where(np.broadcast_to(sure, places.shape), np.broadcast_to(array, places.shape), -1)
         expected = [[bytes_of.word(cta, int(place), size) for place in places[cta].ravel()] for cta in range(ctas)]
-        assert loaded.reshape(ctas, -1).tolist() == [[-1 if one is None else one for one in own] for own in expected]
+        assert loaded.reshape(ctas, -1).tolist() == [
+            [-1 if word is None else word for word in words] for words in expected
+        ]
 
 
 def test_what_is_not_known_is_not_kept() -> None:

@@ -26,9 +26,9 @@ def words_of(image: bytes) -> list[Value]:
 
 
 def read_back(*arguments: object) -> Descriptor:
-    found = descriptor_of(words_of(image_of(*arguments)))  # type: ignore[arg-type]
-    assert found is not None
-    return found
+    descriptor = descriptor_of(words_of(image_of(*arguments)))  # type: ignore[arg-type]
+    assert descriptor is not None
+    return descriptor
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3, 5])
@@ -36,12 +36,12 @@ def test_a_descriptor_is_read_back_as_it_was_written(axes: int) -> None:
     """Address, sizes, strides and box, whose axes are then the innermost first."""
     shape, box = [7, 5, 9, 300, 4096][-axes:], [1, 2, 1, 64, 32][-axes:]
     strides = [1 << 38, 1 << 36, 1 << 30, 8192, 1][-axes:]
-    found = read_back(3 << 40 | 4096, shape, strides, box, 2)
-    assert int(found.address.flat[0]) == 3 << 40 | 4096
-    assert [int(each.flat[0]) for each in found.sizes] == shape[::-1]
-    assert list(found.strides) == [2 * stride for stride in strides[::-1]]
-    assert list(found.box) == box[::-1]
-    assert found.element_bytes == 2
+    descriptor = read_back(3 << 40 | 4096, shape, strides, box, 2)
+    assert int(descriptor.address.flat[0]) == 3 << 40 | 4096
+    assert [int(size.flat[0]) for size in descriptor.sizes] == shape[::-1]
+    assert list(descriptor.strides) == [2 * stride for stride in strides[::-1]]
+    assert list(descriptor.box) == box[::-1]
+    assert descriptor.element_bytes == 2
 
 
 @pytest.mark.parametrize("missing", [0, 2, 3, 8, 14])

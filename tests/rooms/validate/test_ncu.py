@@ -5,8 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support import fake_ncu
-from support.fake_ncu import QUERY, VALUES, printed
+from support.fake import ncu as fake_ncu
+from support.fake.ncu import QUERY, VALUES, printed
 from support.waiting import HANG_S
 from tilesight.validate.counters import ncu as room
 from tilesight.validate.counters.ncu import (

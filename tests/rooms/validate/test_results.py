@@ -250,7 +250,7 @@ def test_a_killed_run_leaves_no_worker_and_no_lock(tmp_path: Path, monkeypatch: 
         os.kill(os.getpid(), signal.SIGKILL)
 
     def run() -> None:
-        lane = Lane("0", H200, {"name": "h200", "set": []}, "not asked for", module="support.fake_worker")
+        lane = Lane("0", H200, {"name": "h200", "set": []}, "not asked for", module="support.fake.worker")
         validate(path, lane, POINTS[:2], die)
 
     assert killed(run)

@@ -45,7 +45,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("tilesight.kernels.launch.availability.missing_gpu", lambda: None)
     monkeypatch.setattr("tilesight.cli.commands.validate.compiler", compiler)
     monkeypatch.setattr(gpu_room, "visible_gpus", lambda: visible)
-    monkeypatch.setattr(gpu_room, "Lane", partial(Lane, module="support.fake_worker", timeout_s=HANG_S))
+    monkeypatch.setattr(gpu_room, "Lane", partial(Lane, module="support.fake.worker", timeout_s=HANG_S))
     return visible
 
 

@@ -52,7 +52,7 @@ def lane(monkeypatch: pytest.MonkeyPatch, hanging: Path) -> Iterator[Make]:
         gpu: str = "0",
     ) -> Lane:
         monkeypatch.setenv("FAKE_FAULTS", json.dumps(faults or {}))
-        made.append(Lane(gpu, H200, DEVICE, counting, module="support.fake_worker", timeout_s=0.2))
+        made.append(Lane(gpu, H200, DEVICE, counting, module="support.fake.worker", timeout_s=0.2))
         return made[-1]
 
     yield make

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ....simulator.limits import OLDEST_CAPABILITY
 from ...measure.driver import driver_version
 from .compile import GpuFault, NoGpu, compile_cubin, micro_source, target_of
-
-OLDEST_CAPABILITY = (8, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

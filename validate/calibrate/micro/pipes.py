@@ -45,8 +45,6 @@ MMAS = {
 MMAS_A_TURN = 16
 COLUMNS = (16, 32, 64, 128, 256)
 SOURCES = ("smem", "registers")
-WGMMA_DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32}
-"""Type -> k of a wgmma instruction."""
 WGMMAS_A_TURN = 8
 TILES_BYTES = 8192 + 32768 + 1024
 BESIDE = {

@@ -33,8 +33,8 @@ def test_sums_and_products_round_to_nearest(a: float, b: float) -> None:
 def test_a_product_is_not_rounded_before_it_is_added() -> None:
     """(1 + 2^-12)^2 - 1 - 2^-11 is 2^-24, which a rounded product loses."""
     x = 1 + 2.0**-12
-    (found,), _ = floats.multiply_add((), [bits(x), bits(x), bits(-1 - 2.0**-11)])
-    assert as_float(found) == 2.0**-24
+    (result,), _ = floats.multiply_add((), [bits(x), bits(x), bits(-1 - 2.0**-11)])
+    assert as_float(result) == 2.0**-24
 
 
 @given(NUMBERS, NUMBERS, st.booleans())
@@ -69,6 +69,6 @@ def test_fractions_are_rounded_as_the_instruction_says() -> None:
     """Down, up, towards zero, to the even neighbour."""
     kinds = {"FLOOR": -3, "CEIL": -2, "TRUNC": -2, "RN": -2}
     for kind, exact in kinds.items():
-        (found,), _ = floats.to_integer((kind, "NTZ"), [bits(-2.5)])
+        (result,), _ = floats.to_integer((kind, "NTZ"), [bits(-2.5)])
         (same,), _ = floats.rounded((kind,), [bits(-2.5)])
-        assert (found.item(), as_float(same)) == (exact % WORD, exact)
+        assert (result.item(), as_float(same)) == (exact % WORD, exact)

@@ -11,7 +11,7 @@ LANE = np.arange(32, dtype=np.int64).reshape(1, 1, 32)
 EVERY = np.ones((1, 1, 32), dtype=np.bool_)
 
 
-def told(exchange: lanes.Exchange, modifiers: tuple[str, ...], *sources: Array, mask: Array = EVERY) -> Any:
+def exchanged(exchange: lanes.Exchange, modifiers: tuple[str, ...], *sources: Array, mask: Array = EVERY) -> Any:
     """Words and predicates, as lists of lanes."""
     words, flags = exchange(modifiers, [(source, True) for source in sources], mask, LANE)
     return [np.broadcast_to(array, (1, 1, 32)).ravel().tolist() for array, _ in (*words, *flags)]
@@ -29,7 +29,7 @@ def told(exchange: lanes.Exchange, modifiers: tuple[str, ...], *sources: Array, 
 )
 def test_a_shuffle_takes_the_value_of_another_lane(kind: str, by: int, limits: int, source: list[int]) -> None:
     """Of one beyond the warp, or the segment, nothing: the lane keeps its own, and is told so."""
-    words, inside = told(lanes.shuffle, (kind,), LANE * 10, word(by), word(limits))
+    words, inside = exchanged(lanes.shuffle, (kind,), LANE * 10, word(by), word(limits))
     assert words == [10 * lane for lane in source]
     assert inside == [kind not in ("UP", "DOWN") or source[lane] != lane for lane in range(32)]
 
@@ -37,19 +37,19 @@ def test_a_shuffle_takes_the_value_of_another_lane(kind: str, by: int, limits: i
 def test_lanes_vote() -> None:
     """A branch that a warp takes together would be taken by some of its lanes; those that are not there do not vote."""
     held, there = LANE < 20, LANE < 25
-    ballot, any_lane = told(lanes.vote, ("ANY",), held, mask=there)
-    _, every = told(lanes.vote, ("ALL",), held, mask=there)
-    _, those = told(lanes.vote, ("ALL",), held, mask=held)
+    ballot, any_lane = exchanged(lanes.vote, ("ANY",), held, mask=there)
+    _, every = exchanged(lanes.vote, ("ALL",), held, mask=there)
+    _, those = exchanged(lanes.vote, ("ALL",), held, mask=held)
     assert (ballot[0], any_lane[0], every[0], those[0]) == ((1 << 20) - 1, True, False, True)
 
 
 def test_lanes_with_one_value_find_each_other() -> None:
     """Bits of those that have the same; of ALL all, or none."""
-    which, _ = told(lanes.match, ("ANY",), LANE % 3)
+    which, _ = exchanged(lanes.match, ("ANY",), LANE % 3)
     assert which == [sum(1 << other for other in range(lane % 3, 32, 3)) for lane in range(32)]
-    same, every = told(lanes.match, ("ALL",), LANE * 0)
+    same, every = exchanged(lanes.match, ("ALL",), LANE * 0)
     assert (same[0], every[0]) == ((1 << 32) - 1, True)
-    assert told(lanes.match, ("ALL",), LANE) == [[0] * 32, [False] * 32]
+    assert exchanged(lanes.match, ("ALL",), LANE) == [[0] * 32, [False] * 32]
 
 
 @pytest.mark.parametrize(
@@ -58,16 +58,16 @@ def test_lanes_with_one_value_find_each_other() -> None:
 )
 def test_lanes_are_reduced(kind: tuple[str, ...], exact: int) -> None:
     """Those that take part alone."""
-    assert told(lanes.reduce, kind, LANE, mask=LANE >= 5) == [[exact] * 32]
-    (lowest,) = told(lanes.reduce, ("MIN", "S32"), LANE - 7 & 0xFFFFFFFF)
+    assert exchanged(lanes.reduce, kind, LANE, mask=LANE >= 5) == [[exact] * 32]
+    (lowest,) = exchanged(lanes.reduce, ("MIN", "S32"), LANE - 7 & 0xFFFFFFFF)
     assert lowest[0] == -7 % (1 << 32)
 
 
 def test_a_uniform_register_gets_the_value_of_the_first_lane_that_is_there() -> None:
     """One lane is elected, too: the first."""
-    words, _ = told(lanes.uniform, (), LANE + 100, mask=LANE > 6)
+    words, _ = exchanged(lanes.uniform, (), LANE + 100, mask=LANE > 6)
     assert words == [107] * 32
-    assert told(lanes.elect, ())[1] == [True] + [False] * 31
+    assert exchanged(lanes.elect, ())[1] == [True] + [False] * 31
 
 
 def test_threads_that_stand_for_warps_tell_each_other_only_what_all_lanes_share() -> None:

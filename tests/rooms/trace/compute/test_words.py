@@ -20,11 +20,14 @@ def number(array: Array) -> int:
 @given(WORDS, WORDS, st.integers(0, 0xFFFF))
 def test_bytes_are_permuted(a: int, b: int, selector: int) -> None:
     """Words that are packed of two halves would be wrong."""
-    (found,), _ = words.permute((), [word(a), word(selector), word(b)])
+    (result,), _ = words.permute((), [word(a), word(selector), word(b)])
     source = a.to_bytes(4, "little") + b.to_bytes(4, "little")
     chosen = [selector >> 4 * i & 15 for i in range(4)]
-    exact = bytes(255 * (source[one & 7] >> 7) if one & 8 else source[one] for one in chosen)
-    assert number(found).to_bytes(4, "little") == exact
+    exact = bytes(
+        255 * (source[selector_bits & 7] >> 7) if selector_bits & 8 else source[selector_bits]
+        for selector_bits in chosen
+    )
+    assert number(result).to_bytes(4, "little") == exact
 
 
 @pytest.mark.parametrize(
@@ -40,8 +43,8 @@ def test_bytes_are_permuted(a: int, b: int, selector: int) -> None:
 )
 def test_bytes_are_chosen_by_modes(mode: str, first: int, bytes_: list[int]) -> None:
     """As the table of modes in the PTX manual has them, lowest byte first."""
-    (found,), _ = words.permute((mode,), [word(0x03020100), word(first), word(0x07060504)])
-    assert list(number(found).to_bytes(4, "little")) == bytes_
+    (result,), _ = words.permute((mode,), [word(0x03020100), word(first), word(0x07060504)])
+    assert list(number(result).to_bytes(4, "little")) == bytes_
 
 
 @given(WORDS)

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from support.fake_worker import MACHINE
+from support.fake.worker import MACHINE
 from tilesight.simulator.jobs.processes import serve
 
 GRID = [4096, 1, 1]

@@ -8,7 +8,7 @@ from pathlib import Path
 PROGRAM = f"""#!{sys.executable}
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from fake_ncu import main
+from ncu import main
 main(__file__)
 """
 

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from tilesight.kernels.launch.launch import Twin, allocate, interpreted, run
+from tilesight.simulator.launch.program import Launch, Tensor
+from tilesight.simulator.launch.walk import Access
+from tilesight.simulator.problems.problem import Problem
 from triton.runtime import interpreter
-
-from ...simulator.launch.program import Launch, Tensor
-from ...simulator.launch.walk import Access
-from ...simulator.problems.problem import Problem
-from ..launch.launch import Twin, allocate, interpreted, run
 
 Trace = tuple[tuple[Access, ...], ...]
 
