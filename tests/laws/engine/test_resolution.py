@@ -17,7 +17,7 @@ from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.simulate import simulate
 
 # What L1 has is a matter of chance beyond half of its room: on which SM a CTA runs, and when (decision 0011).
-FILL, HBM_READ, HBM_WRITE, L2_READ, FABRIC, CYCLES = 0.015, 0.02, 0.01, 0.015, 0.01, 0.02
+FILL, HBM_READ, HBM_WRITE, L2_READ, FABRIC, CYCLES = 0.015, 0.02, 0.01, 0.02, 0.01, 0.02
 """Where a kernel waits for loads alone, its cycles follow its fill."""
 H200 = load_device("h200")
 SLICE = replace(H200, name="16 SMs and 4 MiB of an H200", sms=16, l2_bytes=4 << 20, l2_set_spread=0, hbm_channels=1)
