@@ -123,16 +123,16 @@ class _AsOnGpu(TorchFunctionMode):
                 return True
             if function == DEVICE:
                 return torch.device("cuda", 0)
+        if function is torch.Tensor.to and any(_is_cuda(argument) for argument in (*args[1:], options.get("device"))):
+            args = (args[0], *(argument for argument in args[1:] if not _is_cuda(argument)))
+            options.pop("device", None)
+            return function(*args, **options) if len(args) > 1 or options else args[0]
         if "device" in options and _is_cuda(options["device"]):
             options["device"] = "meta"
         if function is torch.Tensor.data_ptr and args[0].is_meta:
             return self._storages.address(args[0])
         if function is torch.Tensor.cuda:
             return args[0]
-        if function is torch.Tensor.to and any(_is_cuda(argument) for argument in (*args[1:], options.get("device"))):
-            args = (args[0], *(argument for argument in args[1:] if not _is_cuda(argument)))
-            options.pop("device", None)
-            return function(*args, **options) if len(args) > 1 or options else args[0]
         return function(*(args if _is_registered(function) else _together(args)), **options)
 
 

@@ -23,7 +23,7 @@ from .code import Code as Code
 from .lists import Lists
 from .traced import TracedCode
 
-Path = Literal["plain", "async", "cached", "tma", "atomic"]
+Path = Literal["plain", "uncached", "async", "cached", "tma", "atomic"]
 THROUGH_L1 = frozenset({"plain", "cached"})
 """Paths on which L1 keeps what passes."""
 ASYNCHRONOUS = frozenset({"async", "cached", "tma"})
@@ -93,8 +93,8 @@ class Tile:
         row: affine row of the origin; col: affine column of the origin (elements).
         rows, cols: extent before clipping at the tensor's edge.
         path: how a load travels: `plain` (ld.global) or `cached` (cp.async of less than 16 B a thread, which cannot
-            do otherwise), both through L1, `async` (cp.async) or `tma`, both past it; `atomic`: what an atomic gives
-            back, past L1 too. A store by `atomic` adds to what is there.
+            do otherwise), both through L1; `uncached` (ld.global.cg, ld.volatile), `async` (cp.async) or `tma`, all
+            past it; `atomic`: what an atomic gives back, past L1 too. A store by `atomic` adds to what is there.
         lists: where it is many pieces of that extent, their origins beyond (row, col).
         zero_bytes: that come with it by TMA as zeros, where the tile is what is left of a box at a tensor's edge.
     """

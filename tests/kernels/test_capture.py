@@ -90,6 +90,17 @@ def test_tensors_say_that_they_are_on_the_gpu() -> None:
     assert x.device.type == y.device.type == "meta"
 
 
+def test_values_stay_when_a_tensor_is_moved_to_the_gpu() -> None:
+    """However the GPU is named."""
+    labels, x = torch.arange(8), torch.empty(8, device="meta")
+    with tilesight.capture() as launches:
+        for moved in (labels.to("cuda"), labels.to(device=x.device), labels.to(x.device, torch.int32), labels.cuda()):
+            double[(1,)](moved, x, 8, BLOCK=8)
+    for launch in launches:
+        values = launch.tensors["X"].values
+        assert values is not None and values.tolist() == list(range(8))
+
+
 def test_values_on_the_cpu_go_with_tensors_without() -> None:
     """torch mixes no devices; a GPU has both on it. The values that a kernel is called with stay."""
     labels = torch.arange(8)

@@ -1,4 +1,4 @@
-"""Look-ups in a table of 1 KiB, which stays in L1: each SM loads it once, however many CTAs look there."""
+"""What L1 serves of what is loaded again: a table of 1 KiB, however many CTAs look there, and what a CTA has loaded."""
 
 import pytest
 from tilesight.kernels.launch.availability import missing_package
@@ -49,3 +49,13 @@ def test_each_sm_loads_a_table_once_where_indices_are_too_many_to_be_listed(monk
         look_ups.dequantise[(CTAS,)](index, codes, z, N=N, num_warps=2)
     (row,) = tilesight.predict(launches, device="h200").rows
     assert row.traffic.smem_fill_bytes - CTAS * N <= SMS * TABLE_BYTES
+
+
+@pytest.mark.parametrize(("cache", "loads"), [("", 1.5), (".cg", 2.0)])
+def test_loads_past_l1_fetch_again_what_others_have_loaded(cache: str, loads: float) -> None:
+    """Half of what a CTA loads second it has loaded first."""
+    with tilesight.capture() as launches:
+        x, z = torch.empty(CTAS * N + N // 2, device="meta"), torch.empty(CTAS * N, device="meta")
+        look_ups.differences[(CTAS,)](x, z, N=N, CACHE=cache, num_warps=2)
+    (row,) = tilesight.predict(launches, device="h200").rows
+    assert row.traffic.smem_fill_bytes == 4 * CTAS * N * loads

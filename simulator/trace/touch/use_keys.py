@@ -18,10 +18,12 @@ from ..values import Array
 from .footprints import Touched
 from .phases import Part, Phases
 
-PAST_L1 = frozenset({"async", "tma", "atomic"})
+PAST_L1 = frozenset({"uncached", "async", "tma", "atomic"})
 """Paths on which each access fetches its own sectors, even those that others have fetched."""
-BY_WARP = frozenset({"async", "atomic"})
+BY_WARP = frozenset({"uncached", "async", "atomic"})
 """Paths on which each warp does."""
+STRONG = "STRONG"
+"""Modifier of a load that sees what other SMs have written (ld.global.cg, ld.volatile, ld.acquire)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class UseKey:
 
     Args:
         part, phase: of the code; storage: its number; kind: load, store, atomic or reduction;
-        path: plain, cached, async, tma or atomic, as in `program.Tile`.
+        path: plain, uncached, cached, async, tma or atomic, as in `program.Tile`.
     """
 
     part: Part
@@ -78,7 +80,8 @@ def path_of(instruction: Instruction) -> str:
     if is_copy(instruction):
         return "tma"
     if instruction.family != COPY:
-        return "plain"
+        loads_past_l1 = STRONG in instruction.modifiers and kind_of(instruction) == "load"
+        return "uncached" if loads_past_l1 else "plain"
     return "async" if "BYPASS" in instruction.modifiers or "128" in instruction.modifiers else "cached"
 
 
