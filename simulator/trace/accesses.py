@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..limits import LINE_BYTES, POINTER_BYTES, SECTOR_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
+from ..limits import LINE_BYTES, POINTER_BYTES, SECTOR_BYTES, WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
 from ..sass.flow import Flow
 from ..sass.opcodes import vector_bytes
@@ -52,7 +52,8 @@ class Access:
     """What an instruction touches, in the mean of the warps that run it.
 
     Args:
-        lines, sectors, moved_bytes: of global memory, different ones of each.
+        lines: of global memory, different ones of each group of lanes that a line could serve (l1_duplicates.cu);
+        sectors, moved_bytes: of global memory, different ones.
         passes: cycles that it takes shared memory, with what banks conflict; lanes: that take part.
         again: share of the warps that have loaded all of its sectors before, in the same block.
     """
@@ -102,7 +103,7 @@ def accesses(
                 if place in touching:
                     lanes = touching[place].lanes(threads, shape)
                     seen[place].append(lanes)
-                    if lanes and _stays_in_l1(flow.instructions[place]):
+                    if lanes and stays_in_l1(flow.instructions[place]):
                         loaded[place] = _sectors(*lanes)
                     if loads and place in loads:
                         loads[place](threads, TRUE[0])
@@ -139,7 +140,8 @@ def _of_warps(special: Mapping[str, Value], warps: list[int]) -> dict[str, Value
     return {name: (array[:, warps] if array.shape[1] > 1 else array, known) for name, (array, known) in special.items()}
 
 
-def _stays_in_l1(instruction: Instruction) -> bool:
+def stays_in_l1(instruction: Instruction) -> bool:
+    """Whether L1 keeps what is loaded."""
     return instruction.family in LOADS and BEYOND_L1.isdisjoint(instruction.modifiers)
 
 
@@ -234,7 +236,8 @@ def _touched(instruction: Instruction, parts: list[tuple[Array, ...]], again: li
     if instruction.family in SHARED:
         return Access(lanes=lanes, passes=passes)
     places = np.where(active, addresses[-1] + BEGIN, -1)
-    lines, sectors, moved = (float(_distinct(places // unit).mean()) for unit in (LINE_BYTES, SECTOR_BYTES, size))
+    sectors, moved = (float(_distinct(places // unit).mean()) for unit in (SECTOR_BYTES, size))
+    lines = float(_distinct(_in_groups(places // LINE_BYTES, size)).sum(axis=1).mean())
     warps = np.concatenate(again) if again else np.zeros(0)
     share = float(warps.mean()) if warps.size else 0.0
     return Access(lanes=lanes, lines=lines, sectors=sectors, moved_bytes=moved * size, passes=passes, again=share)
@@ -255,11 +258,16 @@ def _distinct(numbers: Array) -> Array:
     return counted
 
 
+def _in_groups(places: Array, size: int) -> Array:
+    """Lanes by groups that a line could serve, that move `size` bytes each; of shape (warps, groups, lanes)."""
+    return places.reshape(len(places), -1, LINE_BYTES // max(size, WORD_BYTES))
+
+
 def _passes(addresses: Array, active: Array, size: int) -> float:
     """Cycles of shared memory in the mean: lanes go in groups that a line could serve, a bank serves one word each."""
     unit = max(size, WORD_BYTES)
-    places = SMEM_LINE_BYTES // unit
-    grouped = np.where(active, addresses // unit, -1).reshape(len(addresses), -1, places)
+    grouped = _in_groups(np.where(active, addresses // unit, -1), size)
+    places = grouped.shape[-1]
     worst = np.zeros(grouped.shape[:2], dtype=np.int64)
     for place in range(places):
         worst = np.maximum(worst, _distinct(np.where(grouped % places == place, grouped, -1)))

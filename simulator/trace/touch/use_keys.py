@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...sass.decode import Instruction
-from ..accesses import COPY
+from ..accesses import COPY, stays_in_l1
 from ..cta.cta_run import Box, CtaRun, Iteration, Position, children_of
 from ..cta.given import Subject
 from ..cta.kinds import STORES, gives_back, is_atomic, is_read_at_l2
@@ -22,8 +22,6 @@ PAST_L1 = frozenset({"uncached", "async", "tma", "atomic"})
 """Paths on which each access fetches its own sectors, even those that others have fetched."""
 BY_WARP = frozenset({"uncached", "async", "atomic"})
 """Paths on which each warp does."""
-STRONG = "STRONG"
-"""Modifier of a load that sees what other SMs have written (ld.global.cg, ld.volatile, ld.acquire)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +78,7 @@ def path_of(instruction: Instruction) -> str:
     if is_copy(instruction):
         return "tma"
     if instruction.family != COPY:
-        loads_past_l1 = STRONG in instruction.modifiers and kind_of(instruction) == "load"
-        return "uncached" if loads_past_l1 else "plain"
+        return "plain" if kind_of(instruction) == "store" or stays_in_l1(instruction) else "uncached"
     return "async" if "BYPASS" in instruction.modifiers or "128" in instruction.modifiers else "cached"
 
 
