@@ -128,3 +128,10 @@ def unsloth_nvfp4(device: str) -> Body:
         op._nvfp4_matmul_dx_fused(dy, w, scale, all_scale),
         op._nvfp4_dequantize_triton(w, scale, all_scale, torch.bfloat16),
     )
+
+
+@case("flash_sinkhorn.split_targets", "matmul")
+def sinkhorn_split(device: str) -> Body:
+    op = plain("flash_sinkhorn.kernels.sinkhorn_splitn_sqeuclid").flashsinkhorn_lse_splitn
+    x, y, bias = fp32(device, 4096, 128), fp32(device, 65536, 128), fp32(device, 65536)
+    return lambda: op(x, y, bias, 0.1, num_splits=8)

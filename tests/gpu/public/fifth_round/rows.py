@@ -2,7 +2,7 @@
 
 import torch
 from launching import Body, in_round
-from libraries import bitsandbytes, deepspeed, nemo, plain, tokenspeed, transformer_engine
+from libraries import bitsandbytes, deepspeed, liger, nemo, plain, tokenspeed, transformer_engine, vllm
 from made import backward, bf16, fp16, fp32, given, seeded
 
 case = in_round(5)
@@ -60,14 +60,6 @@ def te_sinkhorn(device: str) -> Body:
     return lambda: backward(op.mhc_fused_sinkhorn(x), x)
 
 
-@case("chalk.qkv_epilogue", "rotary")
-def chalk_qkv(device: str) -> Body:
-    op = plain("chalk.ops.qkv")._build_kernel()
-    x, qn, kn = bf16(device, 8192, (2 * 16 + 2 * 2) * 256), bf16(device, 256), bf16(device, 256)
-    cos, sin = bf16(device, 8192, 64), bf16(device, 8192, 64)
-    return lambda: op(x, qn, kn, cos, sin, n_q_heads=16, n_kv_heads=2, head_dim=256)
-
-
 @case("chalk.qk_norm_rope", "rotary")
 def chalk_qk_norm_rope(device: str) -> Body:
     op = plain("chalk.ops.qkv")._build_qknorm_rope()
@@ -76,19 +68,15 @@ def chalk_qk_norm_rope(device: str) -> Body:
     return lambda: backward(op(x, w, cos, sin), x, w)
 
 
-@case("chalk.gather_rms_norm", "embedding")
-def chalk_gather(device: str) -> Body:
-    op = plain("chalk.ops.embedding")._build_kernel()
-    ids, table, w = given(device, seeded(151936, 16384, seed=503)), bf16(device, 151936, 5120), bf16(device, 5120)
-    return lambda: op(ids, table, w)
-
-
 @case("exllamav3.kl_divergence", "loss")
 def exllamav3_kl(device: str) -> Body:
     op = plain("exllamav3.util.measures")
     x, y = fp16(device, 2048, 128256), fp16(device, 2048, 128256)
-    target = given(device, seeded(128256, 2048, seed=504))
-    return lambda: (op.compute_kl_div(x, y, 128256), op.compute_target_log_probs(x, target, 128256))
+    target, parts = given(device, seeded(128256, 2048, seed=504)), [fp32(device, 2048, 126) for _ in range(3)]
+    return lambda: (
+        op.compute_kl_div(x, y, 128256),
+        op._target_logprob_partial_kernel[(2048, 126)](x, target, *parts, 128256, 1, 128256, 126, 1024, num_warps=4),
+    )
 
 
 @case("nemo.rnnt_logprobs", "loss")
@@ -116,7 +104,7 @@ def tokenspeed_rotary(device: str) -> Body:
 def tokenspeed_engram(device: str) -> Body:
     op = tokenspeed("embedding.triton")
     ids, before = given(device, seeded(129280, 16384, seed=506)), given(device, seeded(129280, 16384, 2, seed=507))
-    mask, table = torch.ones(16384, device=device, dtype=torch.bool), given(device, seeded(99000, 129280, seed=508))
+    mask, table = given(device, torch.ones(16384, dtype=torch.bool)), given(device, seeded(99000, 129280, seed=508))
     factors = given(device, seeded(1 << 31, 2, 3, seed=509) * 2 + 1)
     primes, starts = given(device, seeded(500000, 2, 3, 8, seed=510) + 400000), given(device, seeded(1 << 20, 2, 24))
     return lambda: op.engram_hash(ids, before, mask, table, factors, primes, starts, 2, -1)
@@ -129,3 +117,19 @@ def bnb_one_state(device: str) -> Body:
     return lambda: op.optimizer_update_32bit_impl(
         "lion", g, p, m, None, None, 0.0, 0.0, 0.9, 0.99, 0.0, 0.0, 1e-8, 0.01, 10, 1e-4
     )
+
+
+@case("liger.add_rms_norm_backward", "norm")
+def liger_backward(device: str) -> Body:
+    op = liger("fused_add_rms_norm").fused_add_rms_norm_backward
+    dy, ds, x, w = bf16(device, 16384, 4096), bf16(device, 16384, 4096), bf16(device, 16384, 4096), bf16(device, 4096)
+    scale = fp32(device, 16384)
+    return lambda: op(dy, ds, x, w, scale, 0.0, 0, 4096, 8, 3, False)
+
+
+@case("vllm.qk_norm_rope_gate", "rotary")
+def vllm_qk_norm_rope(device: str) -> Body:
+    op = vllm("model_executor.layers.fused_qk_norm_rope").fused_qk_rmsnorm_rope_gate
+    q, k, qw, kw = bf16(device, 8192, 2 * 16 * 256), bf16(device, 8192, 512), bf16(device, 256), bf16(device, 256)
+    turns, positions = bf16(device, 32768, 64), given(device, seeded(32768, 8192, seed=511))
+    return lambda: op(q, k, qw, kw, turns, positions, 1e-6, 16, 2, 256, 64)

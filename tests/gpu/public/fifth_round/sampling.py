@@ -2,7 +2,7 @@
 
 import torch
 from launching import Body, in_round
-from libraries import bitsandbytes, flag_gems, modelopt, plain, sglang_kernels, tokenspeed
+from libraries import bitsandbytes, lmdeploy, modelopt, plain, sglang_kernels, tokenspeed
 from made import bf16, bounds, fp32, given, permuted, seeded
 
 case = in_round(5)
@@ -22,9 +22,20 @@ def tokenspeed_top_k(device: str) -> Body:
     warmth, p = given(device, torch.full((64,), 0.8)), given(device, torch.full((64,), 0.95))
     k, seeds = given(device, torch.full((64,), 40, dtype=torch.int32)), given(device, seeded(1 << 30, 64, seed=522))
     at = given(device, seeded(8192, 64, seed=523, dtype=torch.int32))
-    ids, logits = torch.empty(64, 64 * 128, device=device, dtype=torch.int32), fp32(device, 64, 64 * 128)
+    generator = torch.Generator().manual_seed(524)
+    best = torch.randn(64, 64, 128, generator=generator).sort(-1, descending=True).values.view(64, 8192)
+    ids = permuted(129280, 129280, seed=525)[:8192].expand(64, 8192).contiguous()
+    ids, best = given(device, ids), given(device, best)
+    found, logits = torch.empty(64, 8192, device=device, dtype=torch.int32), fp32(device, 64, 8192)
     out = torch.empty(64, device=device, dtype=torch.int32)
-    return lambda: op.gumbel_sample_top_k_top_p_from_pools(x, own, warmth, k, p, seeds, at, ids, logits, out)
+    return lambda: (
+        op._top_k_top_p_candidates_stage1_kernel[(64, 64)](
+            x, found, logits, 129280, 8192, 129280, 2048, 128, num_warps=8
+        ),
+        op._top_k_top_p_gumbel_stage2_kernel[(64,)](
+            ids, best, own, warmth, k, p, None, seeds, at, out, 8192, 64, 129280, 128, 64, 1, num_warps=4, num_stages=3
+        ),
+    )
 
 
 @case("sglang.temperature_softmax", "sampling")
@@ -52,36 +63,18 @@ def flashlib_histogram(device: str) -> Body:
     return lambda: op.triton_rf_histogram(x, g, 128)
 
 
-@case("flashlib.standard_scaler", "reduction")
-def flashlib_scaler(device: str) -> Body:
-    op = plain("flashlib.primitives.standard_scaler.triton.scaler")
-    x, mean, scale = fp32(device, 1 << 18, 512), fp32(device, 512), fp32(device, 512)
-    return lambda: (op.flash_standard_scaler_fit(x), op.flash_standard_scaler_transform(x, mean, scale))
-
-
 @case("flashlib.product_quantised_search", "gather")
 def flashlib_pq(device: str) -> Body:
     tables, scan = (plain(f"flashlib.primitives.ivf_pq.triton.{name}") for name in ("lut", "fine_scan"))
     q, centres, books = fp32(device, 256, 128), fp32(device, 1024, 128), fp32(device, 16, 256, 8)
     probed = given(device, seeded(1024, 256, 32, seed=526, dtype=torch.int32))
     codes = given(device, seeded(256, 1 << 20, 16, seed=527, dtype=torch.uint8))
-    lists, lut = given(device, bounds([1024] * 1024, torch.int64)), fp32(device, 256, 32, 16, 256)
+    generator = torch.Generator().manual_seed(531)
+    lut = given(device, torch.rand(256, 32, 16, 256, generator=generator))
+    lists = given(device, bounds([1024] * 1024, torch.int64))
     return lambda: (
         tables.pq_build_lut(q, centres, probed, books, by_residual=True),
         scan.ivf_pq_fine_scan(codes, probed, lists, lut, 16, by_residual=True, max_list_len=1024),
-    )
-
-
-@case("flag_gems.embedding_by_frequency", "embedding")
-def gems_embedding(device: str) -> Body:
-    op = flag_gems("ops.embedding")
-    drawn = seeded(32000, 16384, seed=528)
-    ids, often = given(device, drawn), given(device, torch.bincount(drawn, minlength=32000).int())
-    table, grads, counts = bf16(device, 32000, 4096), fp32(device, 32000, 4096), torch.zeros_like(often)
-    return lambda: (
-        op.embedding(table, ids),
-        op.indice_freq_kernel[(64,)](counts, ids, 16384, 256),
-        op.embedding_grad_scale_kernel[(16384,)](grads, often, 32000, 4096, 4096),
     )
 
 
@@ -137,3 +130,11 @@ def tokenspeed_quantise(device: str) -> Body:
         op.triton_fp8_quantize_dequantize(x, 128, "ue8m0"),
         op.triton_quantize_fp8_group32_ue8m0_swizzled(y),
     )
+
+
+@case("lmdeploy.copy_cache", "copy")
+def lmdeploy_copy(device: str) -> Body:
+    op = lmdeploy("copy_cache").copy_cache_blocks
+    cache, pages = bf16(device, 8, 1024, 64, 8, 128), permuted(1024, 2, 512, seed=532, dtype=torch.int64)
+    source, target = given(device, pages[0, :256].clone()), given(device, pages[1, :256].clone())
+    return lambda: op(cache, 1, source, target, 1)
