@@ -111,17 +111,16 @@ def turboquant(device: str) -> Body:
     )
 
 
-@case("fla.attention_backward", "attention")
-def fla_backward(device: str) -> Body:
-    op = fla("ops.attn.parallel").parallel_attn_bwd
-    q, k, v = bf16(device, 1, 4096, 32, 128), bf16(device, 1, 4096, 8, 128), bf16(device, 1, 4096, 8, 128)
-    o, do, lse = bf16(device, 1, 4096, 32, 128), bf16(device, 1, 4096, 32, 128), fp32(device, 1, 4096, 32)
-    return lambda: op(q, k, v, o, None, lse, do, scale=0.088)
-
-
 @case("fla.stickbreaking_backward", "attention")
 def fla_stickbreaking(device: str) -> Body:
     op = fla("ops.stickbreaking_attn.parallel").parallel_stickbreaking_attn_bwd
     q, k, v, do = (bf16(device, 1, 4096, 16, 64) for _ in range(4))
     drem = bf16(device, 1, 4096, 16)
     return lambda: op(q, k, v, do, drem, 0.125)
+
+
+@case("fla.nsa_top_blocks", "attention")
+def nsa_topk(device: str) -> Body:
+    op = fla("ops.nsa.parallel").parallel_nsa_topk
+    q, k, lse = bf16(device, 1, 8192, 64, 128), bf16(device, 1, 128, 4, 128), fp32(device, 1, 8192, 64)
+    return lambda: op(q, k, 8192, lse, 16, 64, 0.088)

@@ -25,19 +25,6 @@ def complex_scan(device: str) -> Body:
     return lambda: backward(op.apply(forget, x), forget, x)
 
 
-@case("mamba.ssd_chunks", "linear attention")
-def ssd_chunks(device: str) -> Body:
-    state, product = mamba("ssd_chunk_state"), mamba("ssd_bmm")
-    dt, a, bias = bf16(device, 1, 8192, 80), -fp32(device, 80).abs(), fp32(device, 80)
-    x, b, c = bf16(device, 1, 8192, 80, 64), bf16(device, 1, 8192, 8, 128), bf16(device, 1, 8192, 8, 128)
-    steps, decay = fp32(device, 1, 80, 32, 256), fp32(device, 1, 80, 32, 256)
-    return lambda: (
-        state._chunk_cumsum_fwd(dt, a, 256, bias, True),
-        state._chunk_state_fwd(b, x, steps, decay),
-        product._bmm_chunk_fwd(c, b, 256),
-    )
-
-
 @case("tokenspeed.mamba2_chunk_scan", "linear attention")
 def tokenspeed_mamba2(device: str) -> Body:
     op = tokenspeed("attention.mamba2.triton", Mamba2ChunkMetadata=object).triton_mamba2_chunk_scan
@@ -82,17 +69,6 @@ def selective_scan(device: str) -> Body:
     return lambda: backward(op.apply(u, delta, a, b, c)[0], u, delta)
 
 
-@case("fla.chunk_rwkv6", "linear attention")
-def chunk_rwkv6(device: str) -> Body:
-    op = fla("ops.rwkv6.chunk")
-    q, k, u = bf16(device, 1, 8192, 32, 64), bf16(device, 1, 8192, 32, 64), bf16(device, 32, 64)
-    gi, ge, da = (-fp32(device, 1, 8192, 32, 64).abs() for _ in range(3))
-    return lambda: (
-        op.chunk_rwkv6_fwd_intra(q, k, gi, ge, u, 0.125),
-        op.chunk_rwkv6_bwd_dqk_intra(q, k, gi, ge, da),
-    )
-
-
 @case("fla.rwkv7_key_update", "elementwise")
 def rwkv7_keys(device: str) -> Body:
     op = fla("ops.rwkv7.fused_k_update")
@@ -116,3 +92,22 @@ def quantised_norm(device: str) -> Body:
     x, w, b, dy = bf16(device, 16384, 4096), bf16(device, 4096), bf16(device, 4096), bf16(device, 16384, 4096)
     mean, scale = fp32(device, 16384), fp32(device, 16384)
     return lambda: (op.layer_norm_quant_fwd(x, w, b, 1e-5), op.layer_norm_quant_bwd(dy, x, w, b, mean, scale))
+
+
+@case("mamba.mamba3_backward", "linear attention")
+def mamba3_backward(device: str) -> Body:
+    op = mamba("mamba3.mamba3_siso_bwd")
+    do, z, o = (bf16(device, 2, 8192, 32, 64) for _ in range(3))
+    steps = [fp32(device, 2, 32, 8192) for _ in range(4)]
+    return lambda: (op.compute_dzdo(do, z, o), op.compute_ddt_dtrap_dinput_states(*steps))
+
+
+@case("fla.rwkv6_backward", "linear attention")
+def rwkv6_backward(device: str) -> Body:
+    op = fla("ops.rwkv6.chunk")
+    q, k, v, do = (bf16(device, 1, 8192, 32, 64) for _ in range(4))
+    gi, ge, da = (-fp32(device, 1, 8192, 32, 64).abs() for _ in range(3))
+    return lambda: (
+        op.chunk_rwkv6_bwd_dh(q, k, v, gi, ge, do, None, None, 0.125),
+        op.chunk_rwkv6_bwd_dqk_intra(q, k, gi, ge, da),
+    )

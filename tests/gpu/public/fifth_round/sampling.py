@@ -98,14 +98,17 @@ def sglang_patches(device: str) -> Body:
     return lambda: op(x, scale, bias, 14, 1036, 1036)
 
 
-@case("bitsandbytes.four_bits", "quantise")
-def bnb_four(device: str) -> Body:
+@case("bitsandbytes.fp4_and_back", "quantise")
+def bnb_fp4(device: str) -> Body:
     op = bitsandbytes("kernels_4bit")
-    x, scales = bf16(device, 4096 * 14336), fp32(device, 4096 * 14336 // 64)
-    q = torch.empty(4096 * 14336 // 2, 1, device=device, dtype=torch.uint8)
-    return lambda: [
-        op.quantize_4bit_blockwise_triton(x, 64, kind, scales.numel(), scales, x.numel(), q) for kind in ("nf4", "fp4")
-    ]
+    x, scales, y = bf16(device, 4096 * 4096), fp32(device, 4096 * 64), bf16(device, 4096 * 4096)
+    q = torch.empty(4096 * 2048, 1, device=device, dtype=torch.uint8)
+    packed = given(device, seeded(256, 4096 * 2048, 1, seed=533, dtype=torch.uint8))
+    code = given(device, torch.linspace(-1, 1, 16))
+    return lambda: (
+        op.quantize_4bit_blockwise_triton(x, 64, "fp4", scales.numel(), scales, x.numel(), q),
+        op.dequantize_4bit_impl_passing_code(packed, scales, 64, code, torch.bfloat16, y),
+    )
 
 
 @case("modelopt.nvfp4", "quantise")
