@@ -64,8 +64,8 @@ def exllamav3_conv(device: str) -> Body:
 def selective_scan(device: str) -> Body:
     absent("dlblas.utils")
     op = plain("dlblas.kernels.selective_scan").SelectiveScan
-    u, delta = fp32(device, 2, 2048, 4096, grad=True), fp32(device, 2, 2048, 4096).abs().requires_grad_()
-    a, b, c = -fp32(device, 4096, 16).abs(), fp32(device, 2, 2048, 16), fp32(device, 2, 2048, 16)
+    u, delta = fp32(device, 2, 1024, 4096, grad=True), fp32(device, 2, 1024, 4096).abs().requires_grad_()
+    a, b, c = -fp32(device, 4096, 16).abs(), fp32(device, 2, 1024, 16), fp32(device, 2, 1024, 16)
     return lambda: backward(op.apply(u, delta, a, b, c)[0], u, delta)
 
 

@@ -103,9 +103,9 @@ def tokenspeed_rotary(device: str) -> Body:
 @case("tokenspeed.engram_hash", "embedding")
 def tokenspeed_engram(device: str) -> Body:
     op = tokenspeed("embedding.triton")
-    ids, before = given(device, seeded(129280, 16384, seed=506)), given(device, seeded(129280, 16384, 2, seed=507))
+    ids, before = given(device, seeded(129280, 16384, seed=506)), given(device, seeded(129280, 16384, 3, seed=507))
     mask, table = given(device, torch.ones(16384, dtype=torch.bool)), given(device, seeded(99000, 129280, seed=508))
-    factors = given(device, seeded(1 << 31, 2, 3, seed=509) * 2 + 1)
+    factors = given(device, seeded(1 << 31, 2, 4, seed=509) * 2 + 1)
     primes, starts = given(device, seeded(500000, 2, 3, 8, seed=510) + 400000), given(device, seeded(1 << 20, 2, 24))
     return lambda: op.engram_hash(ids, before, mask, table, factors, primes, starts, 2, -1)
 
