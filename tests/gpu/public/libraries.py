@@ -4,6 +4,7 @@ import sys
 from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import triton
@@ -164,6 +165,74 @@ def torchao_prototype(path: str) -> Any:
     """A module of torchao.prototype."""
     root = f"torchao.prototype.{path.rpartition('.')[0]}"
     return library(f"torchao.prototype.{path}", "torchao", "torchao.prototype", root)
+
+
+def deepspeed(path: str) -> Any:
+    """A module of deepspeed, which is told that it has Triton."""
+    absent("deepspeed.ops.triton_ops._triton", _TRITON_AVAILABLE=True, triton=triton, tl=tl)
+    absent("deepspeed.utils", "deepspeed.utils.torch")
+    return _bare(f"deepspeed.{path}")
+
+
+def transformer_engine(name: str) -> Any:
+    """A module of transformer_engine.pytorch.triton."""
+    absent("transformer_engine.pytorch.cpp_extensions", "transformer_engine.pytorch.cpp_extensions.gemm")
+    roots = ("transformer_engine", "transformer_engine.common", "transformer_engine.pytorch")
+    return library(f"transformer_engine.pytorch.triton.{name}", *roots, "transformer_engine.pytorch.triton")
+
+
+def modelopt(path: str) -> Any:
+    """A module of modelopt.torch.kernels."""
+    absent("modelopt.torch.quantization.utils.numeric_utils", E4M3_MAX=448.0)
+    for name in ("sparsity.attention.skip_softmax_helpers", "quantization.attention.bmm2_qdq"):
+        _bare(f"modelopt.torch.kernels.{name}")
+    return _bare(f"modelopt.torch.kernels.{path}")
+
+
+def ring_attention(name: str) -> Any:
+    """A module of ring_attention_pytorch, which asks for the version of Triton by the name of its nightly builds."""
+    with patch("importlib.metadata.version", lambda _: triton.__version__):
+        return _bare(f"ring_attention_pytorch.{name}")
+
+
+def tokenspeed(path: str, **above: Any) -> Any:
+    """A module of tokenspeed_kernel.ops, whose Triton is the one of all others. Args: above: what its package holds."""
+    absent("tokenspeed_kernel._triton", tl=tl, triton=triton, libdevice=tldevice)
+    absent("tokenspeed_kernel.registry", register_kernel=_as_is, Priority=_Off())
+    absent("tokenspeed_kernel.signature", "tokenspeed_kernel.platform", "tokenspeed_kernel.selection")
+    absent("tokenspeed_kernel.profiling", "tokenspeed_kernel.ops.tuning")
+    root = f"tokenspeed_kernel.ops.{path}".rpartition(".")[0]
+    parts = root.split(".")
+    vars(library(root, *(".".join(parts[:size]) for size in range(1, len(parts) + 1)))).update(above)
+    return _bare(f"tokenspeed_kernel.ops.{path}")
+
+
+def gptqmodel(path: str) -> Any:
+    """A module of gptqmodel."""
+    library("gptqmodel.utils.env", "gptqmodel", "gptqmodel.utils")
+    absent("gptqmodel.utils.logger", "gptqmodel.utils.torch", HAS_XPU=False)
+    return _bare(f"gptqmodel.{path}")
+
+
+def verl(path: str) -> Any:
+    """A module of verl.utils, which is told that it runs on an H100 or H200."""
+    absent("verl.utils.device", get_device_capability=lambda *_: (9, 0), get_device_name=lambda: "cuda")
+    sys.modules["verl.utils.device"].is_cuda_available = True
+    return _bare(f"verl.utils.{path}")
+
+
+def minference(path: str) -> Any:
+    """A module of minference."""
+    absent("minference.cuda", "transformers", "transformers.models", "transformers.utils")
+    absent("transformers.utils.import_utils", "transformers.models.llama", "transformers.models.llama.modeling_llama")
+    vars(sys.modules["transformers.models.llama.modeling_llama"]).setdefault("Cache", object)
+    return _bare(f"minference.{path}")
+
+
+def nemo(path: str) -> Any:
+    """A module of nemo.collections.asr.parts."""
+    absent("nemo.core.utils.optional_libs", "nemo.utils")
+    return _bare(f"nemo.collections.asr.parts.{path}")
 
 
 class _Off:

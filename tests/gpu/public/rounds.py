@@ -11,6 +11,7 @@ ROUNDS = {
     2: ("second_round.rows", "second_round.recurrent", "second_round.attention", "second_round.matrices"),
     3: tuple(f"third_round.{name}" for name in KINDS),
     4: tuple(f"fourth_round.{name}" for name in KINDS),
+    5: tuple(f"fifth_round.{name}" for name in KINDS),
 }
 """Modules that enter the cases of a round."""
 
