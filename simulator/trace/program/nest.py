@@ -85,6 +85,10 @@ class _Body:
         self._uses: dict[Part, list[Use]] = defaultdict(list)
         for use in kind.uses:
             self._uses[use.part].append(use)
+        self._entered: dict[int, set[int]] = defaultdict(set)  # inner region -> iterations of the one around it
+        for position in path_class.representative.positions:
+            if len(position.iteration) > 1:
+                self._entered[position.region].add(position.iteration[-2])
         self._whole: dict[int, int] = defaultdict(int)
         for (region, _), sizes in path_class.phases.sizes.items():
             self._whole[region] += sum(sizes)
@@ -96,9 +100,14 @@ class _Body:
             part = region, piece
             if part in self._class.phases.sizes:
                 body += self._steps(part, counters, stretch)
-            if piece < len(self._children[region]):
+            if piece < len(self._children[region]) and self._is_entered(self._children[region][piece], stretch):
                 body += self._loops(self._children[region][piece], counters)
         return body
+
+    def _is_entered(self, inner: int, stretch: _Stretch | None) -> bool:
+        """Whether a region inside another is run in a stretch of that one's iterations."""
+        entered = self._entered[inner]
+        return stretch is None or not entered or any(stretch.first <= number < stretch.last for number in entered)
 
     def _steps(self, part: Part, counters: tuple[str, ...], stretch: _Stretch | None) -> Iterator[Step]:
         uses = [use for use in self._uses[part] if _in(use, stretch)]

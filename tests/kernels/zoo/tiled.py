@@ -89,6 +89,20 @@ def gemm_split(A, B, C, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
 
 
 @triton.jit
+def products_below(X, Y, Z, blocks, D: tl.constexpr, B: tl.constexpr):
+    """Each block of rows times those below it, of which the last has none: there the inner loop is not entered."""
+    base = tl.program_id(0) * blocks * B * D
+    rb, rd = tl.arange(0, B), tl.arange(0, D)
+    for j in range(0, blocks):
+        x = tl.load(X + base + (j * B + rb[:, None]) * D + rd[None, :])
+        total = tl.zeros([B, B], tl.float32)
+        for i in range(j + 1, blocks):
+            y = tl.load(Y + base + (i * B + rb[None, :]) * D + rd[:, None])
+            total = tl.dot(x, y, total)
+        tl.store(Z + base + (j * B + rb[:, None]) * D + rd[None, :], (x * tl.sum(total, 1)[:, None]).to(tl.float16))
+
+
+@triton.jit
 def transpose(X, Z, M, N, BM: tl.constexpr, BN: tl.constexpr):
     rm = tl.program_id(0) * BM + tl.arange(0, BM)
     rn = tl.program_id(1) * BN + tl.arange(0, BN)
@@ -185,6 +199,7 @@ CASES = {
     "gemm_split": _of(
         gemm_split, (4, 2), _half(64, 128), _half(128, 64), _single(64, 64), 64, 64, 128, SPLIT=2, **TILES
     ),
+    "products_below": _of(products_below, (2,), *(_half(2, 256, 32) for _ in range(3)), 8, D=32, B=32),
     "transpose": _of(transpose, (3, 2), _half(80, 64), _half(64, 80), 80, 64, BM=32, BN=32),
     "attention": _of(
         attention, (2, 2), *(_half(2, 64, 64) for _ in range(4)), 64, 0.1, D=64, BM=32, BN=32, CAUSAL=False
