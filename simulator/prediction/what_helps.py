@@ -16,6 +16,8 @@ LIMITS = {
 }
 LEAST_SHARE = 0.05
 """Share of the time from which on a cause besides the largest is named."""
+READ_AGAIN = 0.25
+"""Share of what comes from L2 that has not just come from HBM, below which larger tiles save nothing."""
 HELP = {
     "hbm": "fewer bytes: narrower types, or what it reads left in L2 or in registers by the kernel before (fuse them)",
     "l2": "larger tiles: what is loaded into an SM is used more often there",
@@ -41,6 +43,9 @@ def help_text(launch: LaunchPrediction) -> str:
         limit = LIMITS.get(launch.occupancy_limit)
         beside = f" (now {launch.ctas_per_sm} per SM{f', limited by {limit}' if limit else ''})"
         return f"more loads in flight: more num_stages or num_warps, or more CTAs{beside}"
+    traffic = launch.traffic
+    if launch.bottleneck == "l2" and traffic.l2_hit_bytes < READ_AGAIN * traffic.l2_read_bytes:
+        return "fewer bytes: narrower types, or fuse it with its neighbours; it reads them once, so larger tiles save none"
     return HELP[launch.bottleneck]
 
 
