@@ -31,12 +31,14 @@ def lanes_apart(size: int, *lines: str) -> Access:
         (16, "LDG.E.U16", 4, 16, 64),
         (128, "LDG.E", 32, 32, 128),
         (0, "LDG.E", 1, 1, 4),
+        (0, "LDG.E.64", 2, 1, 8),
+        (0, "LDG.E.128", 4, 1, 16),
     ],
 )
 def test_lanes_far_apart_touch_more_lines(
     size: int, opcode: str, lines: float, sectors: float, moved_bytes: float
 ) -> None:
-    """Loads of a tile whose rows are not aligned would cost what they move."""
+    """A line counts for each group of lanes that it could serve, measured by docs/lab/l1_duplicates.cu."""
     access = lanes_apart(size, f"{opcode} R4, desc[UR4][R2.64+0x100]")
     assert access == Access(lanes=32, lines=lines, sectors=sectors, moved_bytes=moved_bytes)
 
