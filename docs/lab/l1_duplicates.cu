@@ -3,8 +3,8 @@
 //   nvcc -std=c++17 -gencode arch=compute_90a,code=sm_90a -O3 l1_duplicates.cu -o l1_duplicates
 //   ./l1_duplicates > l1_duplicates.ndjson
 //
-// Each line: cycles of an SM for each load of a warp, 16 warps on each SM; lane l loads `width` bytes from
-// (l / repeats % distinct) * stride of 1 KiB, or (l % distinct) * stride where `turns` is 1.
+// Each line: cycles of an SM for each load of a warp, 16 warps on each SM; lane l loads `width` bytes at
+// l / (32 / distinct) * stride, or at l % distinct * stride where `turns` is 1, of eight places that follow each other.
 #include <cstdio>
 #include <vector>
 #include "check.cuh"
@@ -20,9 +20,9 @@ template <int WIDTH> __device__ __forceinline__ unsigned load(const char *at) {
   return a ^ b ^ c ^ d;
 }
 
-template <int WIDTH> __global__ void loads(const char *data, int distinct, int repeats, int stride, int turns, long moved,
+template <int WIDTH> __global__ void loads(const char *data, int distinct, int stride, int turns, long moved,
                                            long long *took) {
-  int lane = threadIdx.x % 32, which = turns ? lane % distinct : lane / repeats % distinct;
+  int lane = threadIdx.x % 32, which = turns ? lane % distinct : lane / (32 / distinct);
   const char *at = data + which * stride;
   unsigned found = 0;
   for (int j = 0; j < UNROLLED; ++j) found ^= load<WIDTH>(at + j * 4096);
@@ -46,7 +46,7 @@ template <int WIDTH> void measure() {
     for (int turns : {0, 1})
       for (int stride : {WIDTH, 2 * WIDTH, 4 * WIDTH, 128}) {
         for (int round = 0; round < 2; ++round) {
-          loads<WIDTH><<<SMS, 32 * WARPS>>>(data, distinct, 32 / distinct, stride, turns, 0, took);
+          loads<WIDTH><<<SMS, 32 * WARPS>>>(data, distinct, stride, turns, 0, took);
           CHECK(cudaDeviceSynchronize());
         }
         std::vector<long long> got(SMS);

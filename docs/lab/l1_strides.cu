@@ -29,7 +29,8 @@ __global__ void again(const char *data, size_t of_sm, size_t stride, int rows, i
   if (found == 77) sink = found;
 }
 
-// Tiles of `ROWS` rows side by side and one below the other, a CTA each; each row is loaded TAPS times, with the row above.
+// Tiles of `ROWS` rows side by side and one below the other, a CTA each; its rows are loaded TAPS times, a row further down
+// each time.
 constexpr int ROWS = 64, TAPS = 4;
 __global__ void taps(const char *data, size_t stride, int width, int together) {
   const char *own = data + (size_t)blockIdx.y * ROWS * stride + blockIdx.x * width;

@@ -45,7 +45,7 @@ def help_text(launch: LaunchPrediction) -> str:
         return f"more loads in flight: more num_stages or num_warps, or more CTAs{beside}"
     traffic = launch.traffic
     if launch.bottleneck == "l2" and traffic.l2_hit_bytes < READ_AGAIN * traffic.l2_read_bytes:
-        return "fewer bytes: narrower types, or fuse it with neighbours; larger tiles save none, as all is read once"
+        return "fewer bytes: narrower types, or fuse it with neighbours; larger tiles save few, as most is read once"
     return HELP[launch.bottleneck]
 
 

@@ -96,6 +96,7 @@ def test_values_stay_when_a_tensor_is_moved_to_the_gpu() -> None:
     with tilesight.capture() as launches:
         for moved in (labels.to("cuda"), labels.to(device=x.device), labels.to(x.device, torch.int32), labels.cuda()):
             double[(1,)](moved, x, 8, BLOCK=8)
+    assert len(launches) == 4
     for launch in launches:
         values = launch.tensors["X"].values
         assert values is not None and values.tolist() == list(range(8))

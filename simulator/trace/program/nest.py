@@ -106,8 +106,7 @@ class _Body:
 
     def _is_entered(self, inner: int, stretch: _Stretch | None) -> bool:
         """Whether a region inside another is run in a stretch of that one's iterations."""
-        entered = self._entered[inner]
-        return stretch is None or not entered or any(stretch.first <= number < stretch.last for number in entered)
+        return stretch is None or any(stretch.first <= number < stretch.last for number in self._entered[inner])
 
     def _steps(self, part: Part, counters: tuple[str, ...], stretch: _Stretch | None) -> Iterator[Step]:
         uses = [use for use in self._uses[part] if _in(use, stretch)]

@@ -67,6 +67,15 @@ def routes(device: str, tokens: int, top: int, experts: int, seed: int = 0) -> l
     return [given(device, table) for table in (chosen.argsort(stable=True), starts, ends)]
 
 
+def pooled(device: str, seed: int) -> list[torch.Tensor]:
+    """Points of a camera, by the cell of a map of 180 x 180 that they fall into: cells, where each begins, how many."""
+    lengths = seeded(24, 40000, seed=seed, dtype=torch.int32) + 1
+    starts = lengths.cumsum(0, dtype=torch.int32) - lengths
+    cells = permuted(180 * 180 * 2, 180 * 180 * 2, seed=seed + 1)[:40000]
+    place = torch.stack([cells % 180, cells // 180 % 180, torch.zeros_like(cells), cells // 32400], 1)
+    return [given(device, table) for table in (place.repeat_interleave(lengths, 0).contiguous(), starts, lengths)]
+
+
 def bounds(lengths: list[int], dtype: torch.dtype = torch.int32) -> torch.Tensor:
     """Where sequences of given lengths begin, and where the last ends."""
     return torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=dtype)

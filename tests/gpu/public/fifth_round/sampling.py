@@ -3,7 +3,7 @@
 import torch
 from launching import Body, in_round
 from libraries import bitsandbytes, lmdeploy, modelopt, plain, sglang_kernels, tokenspeed
-from made import bf16, bounds, fp32, given, permuted, seeded
+from made import bf16, bounds, fp32, given, permuted, pooled, seeded
 
 case = in_round(5)
 
@@ -81,13 +81,8 @@ def flashlib_pq(device: str) -> Body:
 @case("conch.bev_pool_backward", "scatter")
 def conch_bev_backward(device: str) -> Body:
     op = plain("conch.kernels.vision.bev_pool").bev_pool_backward_launcher
-    lengths = seeded(24, 40000, seed=529, dtype=torch.int32) + 1
-    starts = lengths.cumsum(0, dtype=torch.int32) - lengths
-    cells = permuted(180 * 180 * 2, 180 * 180 * 2, seed=530)[:40000]
-    place = torch.stack([cells % 180, cells // 180 % 180, torch.zeros_like(cells), cells // 32400], 1)
-    place = place.repeat_interleave(lengths, 0).contiguous()
+    place, starts, lengths = pooled(device, 529)
     dx, dy = fp32(device, place.shape[0], 80), fp32(device, 2, 1, 180, 180, 80)
-    place, starts, lengths = given(device, place), given(device, starts), given(device, lengths)
     return lambda: op(dx, dy, place, starts, lengths)
 
 

@@ -3,7 +3,7 @@
 import torch
 from launching import Body, in_round, library
 from libraries import flag_gems, lmdeploy, sglang_kernels, vllm
-from made import bf16, fp32, given, permuted, seeded
+from made import bf16, fp32, given, permuted, pooled, seeded
 
 case = in_round(3)
 
@@ -110,11 +110,6 @@ def gems_bincount(device: str) -> Body:
 @case("conch.bev_pool", "gather")
 def conch_bev_pool(device: str) -> Body:
     op = library("conch.kernels.vision.bev_pool").bev_pool_launcher
-    lengths = seeded(24, 40000, seed=90, dtype=torch.int32) + 1
-    starts = lengths.cumsum(0, dtype=torch.int32) - lengths
-    cells = permuted(180 * 180 * 2, 180 * 180 * 2, seed=91)[:40000]
-    place = torch.stack([cells % 180, cells // 180 % 180, torch.zeros_like(cells), cells // 32400], 1)
-    place = place.repeat_interleave(lengths, 0).contiguous()
+    place, starts, lengths = pooled(device, 90)
     x, out = fp32(device, place.shape[0], 80), fp32(device, 2, 1, 180, 180, 80)
-    place, starts, lengths = given(device, place), given(device, starts), given(device, lengths)
     return lambda: op(out, x, place, starts, lengths)
