@@ -204,13 +204,14 @@ def _matmul(instruction: Instruction, matmul: MatmulShape, rule: Rule, numbers: 
 
 
 def _barrier(instruction: Instruction) -> SmInstruction:
-    """A named barrier: its number, and how many warps have to arrive."""
+    """A named barrier: its number, and how many warps have to arrive. An arrival passes L1, as an idle access does."""
     numbers = [_number(operand) for operand in instruction.operands if operand[:1].isdigit()]
     return SmInstruction(
         kind=sm.BARRIER,
         barrier=numbers[0] % sm.BARRIERS if numbers else 0,
         barrier_warps=numbers[1] // WARP_THREADS if len(numbers) > 1 else 0,
         only_arrives=int("ARV" in instruction.modifiers),
+        smem_lines=1.0,
     )
 
 

@@ -25,6 +25,21 @@ def test_barriers_take_as_long_as_measured(warps: int, measured: float) -> None:
     assert (times[-1] - times[10]) / (len(times) - 11) == pytest.approx(measured, abs=1.5)
 
 
+def test_arrivals_at_barriers_of_all_ctas_take_turns() -> None:
+    """An H200 takes 2.05 cycles for each warp of 16 CTAs of four (docs/lab/shared_turns.cu); alone, each CTA 21."""
+    seen = straight(Code().add(op.BARRIER, smem=1.0, times=100), 4, offsets=(0.0,) * 16)
+    assert seen.cycles / (16 * 4 * 100) == pytest.approx(2.05, rel=0.05)
+
+
+def test_an_arrival_takes_a_turn_at_l1() -> None:
+    """Four shuffles and four barriers take each warp of many 8.4 cycles on an H200, and would take 4 or 8 or 12."""
+    body = [(op.SHARED, op.LSU)] * 4 + [(op.BARRIER, op.NO_PIPE)] * 4
+    code = Code()
+    for kind, pipe in body * 25:
+        code.add(kind, pipe, smem=1.0)
+    assert straight(code, 4, offsets=(0.0,) * 16).cycles / (16 * 4 * 25) == pytest.approx(8.4, rel=0.07)
+
+
 def test_a_barrier_lets_nobody_go_before_the_last() -> None:
     """Data would be read before another warp has written them."""
     code = Code().add(stall=15, times=20).add(op.BARRIER).add()

@@ -84,8 +84,11 @@ def _arrive_at_barrier(
     barrier, expected = instruction.barrier, instruction.barrier_warps
     if expected == 0:
         expected = state.running[slot]
+    sm = state.sm[0]
+    sm.barrier_free = max(now, sm.barrier_free) + latencies.barrier_arrival
+    sm.smem_free = max(now, sm.smem_free) + instruction.smem_lines
+    state.used[SHARED_MEMORY] += instruction.smem_lines
     state.arrived[slot, barrier] += 1
-    state.released[slot, barrier] = max(now, state.released[slot, barrier]) + latencies.barrier_arrival
     if not instruction.only_arrives:
         state.at_barrier[warp] = barrier
         state.earliest[warp] = np.inf
@@ -95,7 +98,7 @@ def _arrive_at_barrier(
         for other in range(slot * width, (slot + 1) * width):
             if state.at_barrier[other] == barrier:
                 state.at_barrier[other] = -1
-                state.earliest[other] = state.released[slot, barrier] + latencies.barrier_release
+                state.earliest[other] = sm.barrier_free + latencies.barrier_release
         state.wake[slot] = 1
 
 

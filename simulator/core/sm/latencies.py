@@ -14,7 +14,7 @@ class Latencies(NamedTuple):
         fill_per_line: shared memory takes each line that arrives from L2 for a cycle; the line itself takes so long.
         store_per_line: each line takes so long on its way out to L2.
         copy_after_store: a TMA load sets out so much later than the stores before it have left.
-        barrier_arrival: of each warp at a barrier; arrivals are serialised.
+        barrier_arrival: of each warp at a barrier; arrivals of an SM are serialised.
         barrier_release: from the last arrival to the release.
         matmul_release: from the end of a matmul to the release of a warp that waits for it.
         matmul_queue: matmuls that a warpgroup may have issued and not started.

@@ -43,6 +43,7 @@ SHARED_STATE = np.dtype(
         ("store_free", np.float64),  # the link to L2
         ("store_room", np.float64),  # cycles of that link that may be queued behind L1; infinite after a bulk store
         ("stores_done", np.float64),  # all that was stored, or copied by LDGSTS, is in shared memory
+        ("barrier_free", np.float64),  # the unit that takes arrivals at barriers
         ("filled_cycles", np.float64),  # of shared memory that loads and copies have taken so far
         # The matmul that runs.
         ("matmul_runs", np.int64),
@@ -89,7 +90,6 @@ class State(NamedTuple):
         phase_time: slot, channel, phase modulo `RING` -> when it is complete.
         channel: slot -> the channel of the last announcement.
         arrived: slot, barrier -> warps.
-        released: slot, barrier -> when the last arrival has been taken in.
         running: slot -> warps.
         done: slot -> CTAs.
         wake: slot -> whether what its warps wait for has changed.
@@ -141,7 +141,6 @@ class State(NamedTuple):
     phase_time: np.ndarray
     channel: np.ndarray
     arrived: np.ndarray
-    released: np.ndarray
     running: np.ndarray
     done: np.ndarray
     wake: np.ndarray
@@ -215,7 +214,6 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         phase_time=np.zeros((slots, CHANNELS, RING)),
         channel=whole(slots),
         arrived=whole(slots, BARRIERS),
-        released=np.zeros((slots, BARRIERS)),
         running=whole(slots),
         done=whole(slots),
         wake=whole(slots),

@@ -29,7 +29,6 @@ def start_cta(state: State, trace: np.ndarray, roles: np.ndarray, slot: int) -> 
     state.running[slot] = width
     _log(state, slot, START, begin)
     state.arrived[slot] = 0
-    state.released[slot] = 0.0
     state.announced[slot] = state.complete[slot] = 0
     state.phase_time[slot] = 0.0
     for group in range(slot * per_cta, (slot + 1) * per_cta):
