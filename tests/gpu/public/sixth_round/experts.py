@@ -84,8 +84,8 @@ def grammar_mask(device: str) -> Body:
     return lambda: op[(256, 19)](x, 151936, rows, rows, mask, 4748, 151936, MASK_STRIDE=1, BLOCK_SIZE=8192)
 
 
-@case("sglang.softcap", "elementwise")
-def softcap(device: str) -> Body:
+@case("sglang.capped_logits", "elementwise")
+def capped_logits(device: str) -> Body:
     op = sglang_kernels("activation.softcap")
     x, parts, y = bf16(device, 512, 256000), bf16(device, 8, 256, 32064), fp32(device, 256, 256000)
     return lambda: (op.softcap_inplace_logits(x, 30.0), op.gathered_softcap_logits(parts, 30.0, y))
@@ -119,14 +119,6 @@ def cache_fill(device: str) -> Body:
         block_size=16, x=1, USE_HEAD_MAJOR_LAYOUT=False, INTERLEAVED_V_PACK_FACTOR=0, FP8_KV_CACHE=False,
         TILE_SIZE=1024, num_warps=8, num_stages=2,
     )  # fmt: skip
-
-
-@case("sglang.merge_state", "attention")
-def merge_state(device: str) -> Body:
-    op = sglang_kernels("attention.merge_state").merge_state_triton
-    a, b = bf16(device, 16384, 32, 128), bf16(device, 16384, 32, 128)
-    one, two = fp32(device, 16384, 32), fp32(device, 16384, 32)
-    return lambda: op(a, one, b, two)
 
 
 def _casts() -> None:

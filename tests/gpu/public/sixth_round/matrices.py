@@ -115,8 +115,8 @@ def packed_int4(device: str) -> Body:
         op._dequant_kernel[(512, 8, 1)](
             *rest, y, 8192, 4096, 512, 512, 32, 0, 4096, BLOCK_N=16, BLOCK_KP=64, num_warps=4, **kinds
         ),
-        op._gemv_kernel[(512, 1, 4)](
-            x, *rest, out, 4, 8192, 4096, 512, 4096, 512, 32, 0, 8192, BLOCK_N=16, BLOCK_KP=64, SPLIT_K=1, num_warps=4,
+        op._gemv_kernel[(1024, 1, 4)](
+            x, *rest, out, 4, 8192, 4096, 512, 4096, 512, 32, 0, 8192, BLOCK_N=8, BLOCK_KP=64, SPLIT_K=1, num_warps=4,
             **kinds,
         ),
     )  # fmt: skip
