@@ -65,7 +65,8 @@ def extrapolate_steady_state(run: LaunchState, refresh: bool) -> np.ndarray:
         return np.zeros(COUNTERS + 1)
     totals = running_totals(program)
     whole = totals.work(0, items)
-    # Granules that share a number are touched more than once: then rates alone say what is touched for the first time.
+    # Granules that share a number are touched more than once: then rates alone say what is touched for the first time,
+    # as they do where this is too much to count.
     touched = 0 if run.is_folded else touched_bytes(program, run.tensors)
     even = totals.work(0, 1).steps * items == whole.steps
     skipped, first = np.zeros(COUNTERS + 1), np.zeros(COUNTERS + 1)

@@ -15,6 +15,8 @@ from .lower import LoweredTensors
 
 MOST_ITEMS = 1 << 22
 """Items among which those of a slab are looked for: the first so many hold all of at least one."""
+MOST_RECTANGLES = 1 << 24
+"""Rectangles of a launch that are looked at, for the sake of memory: 32 B each, and as much again to sort them."""
 DENSE = 4
 """Numbers are told apart by a table, not by sorting, where it is at most so many times as long as there are of them."""
 CELLS_AT_ONCE = 1 << 20
@@ -24,7 +26,7 @@ CELLS_AT_ONCE = 1 << 20
 def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
     """Bytes that a launch loads of its inputs, each granule once, as the engine counts them [B].
 
-    What it stores first is not for it to fetch.
+    What it stores first is not for it to fetch. 0 where they are too many rectangles to look at.
     """
     inputs = {tensor.name for tensor in program.tensors if tensor.role == "input"}
     stored = {tile.tensor for step, _ in steps(program.body) for tile in step.stores} - inputs
@@ -49,6 +51,8 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
                     if tile.lists is not None:
                         rows, cols = _listed(tile.lists, values, rows, cols, size)
                     covered[name].add(*rows, *cols)
+                    if sum(slab.rectangles for slab in covered.values()) > MOST_RECTANGLES:
+                        return 0
     return sum(slab.loaded_bytes() * program.tensor(name).slabs for name, slab in covered.items())
 
 
@@ -73,6 +77,7 @@ class _Slab:
     def __init__(self, row: np.void) -> None:
         self.row = row
         self.high, self.wide = int(row["granule_rows"]), int(row["granule_row_bytes"])
+        self.rectangles = 0
         self._boxes = [np.zeros((4, 0), dtype=np.int64)]
 
     def add(self, top: np.ndarray, bottom: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
@@ -80,6 +85,7 @@ class _Slab:
         bytes_of_row, rows = self.row["row_bytes"], self.row["rows"]
         inside = np.stack((*np.clip((top, bottom), 0, rows), *np.clip((left, right), 0, bytes_of_row)))
         top, bottom, left, right = inside[:, (inside[0] < inside[1]) & (inside[2] < inside[3])]
+        self.rectangles += len(top)
         self._boxes.append(
             np.stack((top // self.high, -(-bottom // self.high), left // self.wide, -(-right // self.wide)))
         )

@@ -235,6 +235,25 @@ def nemo(path: str) -> Any:
     return _bare(f"nemo.collections.asr.parts.{path}")
 
 
+def miniworld(path: str) -> Any:
+    """A module of miniworld_engine."""
+    absent("jaxtyping", Float=_Shaped, Bool=_Shaped, Int=_Shaped)
+    return _bare(f"miniworld_engine.{path}")
+
+
+def triton_sigmoid(name: str) -> Any:
+    """A module of triton_sigmoid, which is told that it runs on an H100 or H200."""
+    with patch.object(torch.cuda, "get_device_capability", lambda *_: (9, 0)):
+        return _bare(f"triton_sigmoid.{name}")
+
+
+class _Shaped:
+    """A type of tensors of some shape."""
+
+    def __class_getitem__(cls, shape: object) -> type:
+        return cls
+
+
 class _Off:
     """Something of which all is off, unless given, and whose functions say no."""
 

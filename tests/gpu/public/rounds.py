@@ -12,6 +12,7 @@ ROUNDS = {
     3: tuple(f"third_round.{name}" for name in KINDS),
     4: tuple(f"fourth_round.{name}" for name in KINDS),
     5: tuple(f"fifth_round.{name}" for name in KINDS),
+    6: tuple(f"sixth_round.{name}" for name in KINDS),
 }
 """Modules that enter the cases of a round."""
 

@@ -29,3 +29,12 @@ def test_a_list_of_a_cta_that_is_not_of_the_class_is_not_looked_at() -> None:
     body = (Loop(counter="guard", trips="member", body=(step,)),)
     made = launch(body, (tensor("X", 9),), [(0, 1, 0, 1), (0, 0, 900, 905)], ("slab", "member", "at", "until"))
     assert touched_bytes(made.program, lower_tensors((made,), GPU, "chunk")) == TILE_BYTES
+
+
+def test_too_many_rectangles_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch of many CTAs that load many places each would take all of memory; rates say what it touches first."""
+    body = Step(name="load", loads=(tile("X"),))
+    made = launch((body,), (tensor("X", 9),), [(0,)] * 3)
+    assert touched_bytes(made.program, lower_tensors((made,), GPU, "chunk")) == TILE_BYTES
+    monkeypatch.setattr("tilesight.simulator.engine.touched.MOST_RECTANGLES", 2)
+    assert touched_bytes(made.program, lower_tensors((made,), GPU, "chunk")) == 0
