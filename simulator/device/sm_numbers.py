@@ -135,6 +135,9 @@ class SmNumbers:
     l2_turn_bytes: int = number(
         0, 1024, whole=True, part=HBM, doc="that L2 moves in the time that it takes for any piece"
     )
+    l2_request_fraction: float = number(
+        0, 1, part=HBM, doc="of a load's time at L2, that its request takes where stores go"
+    )
 
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)
 
@@ -240,7 +243,10 @@ def _base(name: object) -> SmNumbers:
 def _numbers(table: Mapping[str, Any], base: SmNumbers | None) -> SmNumbers:
     known = sm_fields()
     check_keys(table, {BASE: None, **known}, f"`simulator/device/sm/{architecture_of('9.0')}.toml`")
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {}    l2_request_fraction: float = number(
+        0, 1, part=HBM, doc="of a load's time at L2, that its request takes where stores go"
+    )
+
     provenance: dict[str, Provenance] = {}
     for key, item in known.items():
         if key in table:

@@ -47,6 +47,7 @@ class LaunchState:
     ) -> None:
         self.launch, self.lowered, self.tensors, self.memory = launch, lowered, tensors, memory
         self.begin = self.now = begin
+        self.ramp = float(device.launch_ramp_cycles)
         self.slot_count = residency.concurrent_ctas
         self.rates = _rates(lowered, tensors, residency, device, clocks, interleaved, begin)
         self.program = Program(
@@ -108,10 +109,15 @@ class LaunchState:
 
     @property
     def end(self) -> float:
-        """When the newest event is over, what it evicted has left for device memory, and L2 has added [cycles]."""
+        """When the newest event is over, what it evicted has left for device memory, and L2 has added [cycles].
+
+        L2 takes what is stored; what is left of that is taken in while the launch ends.
+        """
         channels = self.memory.free[links.first_channel(self.rates.partitions, self.rates.sms) :]
         left = self.now + float(np.mean(np.maximum(channels - self.now, 0.0)))
-        return max(left, float(self.memory.slices[:, additions.FREE].max(initial=0.0)))
+        ports = links.FIRST_L2 + self.rates.partitions
+        stored = float(self.memory.free[ports : ports + self.rates.partitions].max()) - self.ramp
+        return max(left, stored, float(self.memory.slices[:, additions.FREE].max(initial=0.0)))
 
     @property
     def idle_cycles(self) -> float:
@@ -140,6 +146,7 @@ def _rates(
         sms=device.sms,
         coalescer_sms=device.coalescer_sms,
         l2_read_cycles_per_byte=clock_hz / device.l2_bytes_per_s * device.l2_partitions,
+        l2_request_share=device.sm.l2_request_fraction,
         l2_write_cycles_per_byte=clock_hz / device.l2_write_bytes_per_s * device.l2_partitions,
         turn_bytes=device.sm.l2_turn_bytes,
         given_back_cycles_per_byte=clock_hz

@@ -20,7 +20,7 @@ RECENT_READ_BYTES, RECENT_WRITE_BYTES, WRITING, WRITING_AT = range(COUNTERS, COU
 the recent time in which it has been writing, which fades over `hbm_writing_cycles`, and up to when that is known."""
 COUNTER_ELEMENTS = COUNTERS + 4
 FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2
-"""Elements of `free`: what all share, an L2 port per partition, a read and a write port per SM, the channels of HBM."""
+"""Elements of `free`: what all share, two ports of L2 per partition, for loads and for stores, a read and a write port per SM, the channels of HBM."""
 MOST_PIECES = 1 << 16
 """Pieces of something that is read, more than there are."""
 GOLDEN = 0x9E3779B9
@@ -35,7 +35,8 @@ class Rates(NamedTuple):
         interleaved: whether lines of a granule lie in all partitions.
         sms: SMs.
         coalescer_sms: SMs that share a coalescer.
-        l2_read_cycles_per_byte, l2_write_cycles_per_byte: of the port of one partition.
+        l2_read_cycles_per_byte, l2_write_cycles_per_byte: of the ports of one partition, for loads and for stores.
+        l2_request_share: of a load's time at its port, that its request takes at the port for stores.
         turn_bytes: that a slice of L2 could give or take in the time that a piece takes at least [B].
         given_back_cycles_per_byte: of the read port, of what atomics give back.
         add_sector_cycles, add_least_cycles, add_again_cycles: that an addition takes a slice of L2: for each sector,
@@ -74,6 +75,7 @@ class Rates(NamedTuple):
     coalescer_sms: int
     l2_read_cycles_per_byte: float
     l2_write_cycles_per_byte: float
+    l2_request_share: float
     turn_bytes: int
     given_back_cycles_per_byte: float
     add_sector_cycles: float
@@ -112,7 +114,7 @@ class Rates(NamedTuple):
 @inlined
 def first_channel(partitions: int, sms: int) -> int:
     """The element of `free` that the channels of HBM begin with."""
-    return FIRST_L2 + partitions + 2 * sms
+    return FIRST_L2 + 2 * partitions + 2 * sms
 
 
 @inlined

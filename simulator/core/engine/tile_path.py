@@ -163,7 +163,7 @@ def _access_at(
                     summed = add(memory.slices, rates, granule, high * wide, size, time)
                     arrival = max(arrival, summed + rates.l2_latency)
                 done = max(done, arrival)
-    port = FIRST_L2 + rates.partitions + (sm if not store else rates.sms + sm)
+    port = FIRST_L2 + 2 * rates.partitions + (sm if not store else rates.sms + sm)
     port_done = serve(memory.free, port, time, total * rates.sm_fill_cycles_per_byte)
     # The tile streams through the port behind its first bytes.
     return time if store else port_done + (done - time)
@@ -191,7 +191,8 @@ def _read_granule(
     parts, near = rates.partitions, near_partition(rates, sm)
     counter[L2_READ] += size
     cycles = size * rates.given_back_cycles_per_byte if gives_back else turns * rates.l2_read_cycles_per_byte
-    done = serve(free, FIRST_L2 + near, time, cycles)
+    asked_at = serve(free, FIRST_L2 + parts + near, time, cycles * rates.l2_request_share)
+    done = serve(free, FIRST_L2 + near, asked_at, cycles)
     first, last, share = 0, parts, size if parts == 1 else size // 2
     if not rates.interleaved:
         first = scatter(granule) % parts
@@ -241,7 +242,7 @@ def _write_granule(
         first = scatter(granule) % parts
         last, share = first + 1, size
     for home in range(first, last):
-        serve(free, FIRST_L2 + home, time, turns / (last - first) * rates.l2_write_cycles_per_byte)
+        serve(free, FIRST_L2 + parts + home, time, turns / (last - first) * rates.l2_write_cycles_per_byte)
         if home != near:
             counter[FABRIC] += share
             serve(free, FABRIC_LINK, time, share * rates.fabric_cycles_per_byte)
