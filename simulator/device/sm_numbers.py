@@ -243,10 +243,7 @@ def _base(name: object) -> SmNumbers:
 def _numbers(table: Mapping[str, Any], base: SmNumbers | None) -> SmNumbers:
     known = sm_fields()
     check_keys(table, {BASE: None, **known}, f"`simulator/device/sm/{architecture_of('9.0')}.toml`")
-    values: dict[str, Any] = {}    l2_request_fraction: float = number(
-        0, 1, part=HBM, doc="of a load's time at L2, that its request takes where stores go"
-    )
-
+    values: dict[str, Any] = {}
     provenance: dict[str, Provenance] = {}
     for key, item in known.items():
         if key in table:
