@@ -46,7 +46,7 @@ def test_stores_to_one_line_do_not_queue_like_additions() -> None:
     """A slice takes additions alone; a device whose slices are not known takes additions as it takes stores."""
     stores = writes(tiles=1, slabs=(0,), times=50)
     assert run(stores, gpu=GPU).cycles == run(stores, gpu=ONE_PARTITION).cycles
-    assert run(additions(1), gpu=ONE_PARTITION).cycles < 0.1 * run(additions(1), gpu=GPU).cycles
+    assert run(additions(1), gpu=ONE_PARTITION).cycles < 0.2 * run(additions(1), gpu=GPU).cycles
 
 
 @pytest.mark.parametrize(("lines", "measured_us"), [(1, 327), (4, 160)])

