@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from machine.toys import ONE_PARTITION, TILE_BYTES, TILE_ROWS, launch, run, run_all, sweeps, writes
+from machine.toys import ONE_PARTITION, TILE_BYTES, TILE_ROWS, launch, run, run_all, writes
 from tilesight.simulator.dtypes import DTYPES
 from tilesight.simulator.engine.engine import LaunchRun
 from tilesight.simulator.launch.program import Launch, Loop, Step, Tensor, Tile, affine

@@ -20,7 +20,8 @@ RECENT_READ_BYTES, RECENT_WRITE_BYTES, WRITING, WRITING_AT = range(COUNTERS, COU
 the recent time in which it has been writing, which fades over `hbm_writing_cycles`, and up to when that is known."""
 COUNTER_ELEMENTS = COUNTERS + 4
 FABRIC_LINK, DISPATCH, FIRST_L2 = 0, 1, 2
-"""Elements of `free`: what all share, two ports of L2 per partition, for loads and for stores, a read and a write port per SM, the channels of HBM."""
+"""Elements of `free`: what all share, the ports of L2 for loads, a partition each, and those for stores, a read and a
+write port per SM, the channels of HBM."""
 MOST_PIECES = 1 << 16
 """Pieces of something that is read, more than there are."""
 GOLDEN = 0x9E3779B9
