@@ -60,7 +60,7 @@ def test_nobody_gets_data_before_it_is_there() -> None:
 
 @pytest.mark.parametrize(("request_fraction", "cycles"), [(0.0, 400), (0.25, 450), (1.0, 600)])
 def test_l2_takes_stores_beside_loads_and_their_requests(request_fraction: float, cycles: float) -> None:
-    """100 stores take 4 cycles each at their port; 50 loads, of two SMs each, take 4 at theirs, and a part of it there."""
+    """100 stores take 4 cycles each at their port; 50 loads, of two SMs each, 4 at theirs and a part of it there."""
     numbers = replace(ONE_PARTITION.sm, l2_request_fraction=request_fraction)
     gpu = replace(ONE_PARTITION, sm=numbers, sm_fill_bytes_per_cycle=8192, l2_latency_cycles=1)
     both = tuple(tile(name, i=1) for name in "XY")
