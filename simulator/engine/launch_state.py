@@ -111,7 +111,8 @@ class LaunchState:
     def end(self) -> float:
         """When the newest event is over, what it evicted has left for device memory, and L2 has added [cycles].
 
-        L2 takes what is stored; what is left of that is taken in while the launch ends.
+        L2 takes what is stored; what is left of that, within the ramp (assumption: so a launch that stores 17 MB in
+        5.5 us, `liger.neighborhood/0`, is 1 % off, else 35 %).
         """
         channels = self.memory.free[links.first_channel(self.rates.partitions, self.rates.sms) :]
         left = self.now + float(np.mean(np.maximum(channels - self.now, 0.0)))

@@ -191,8 +191,8 @@ def _read_granule(
     parts, near = rates.partitions, near_partition(rates, sm)
     counter[L2_READ] += size
     cycles = size * rates.given_back_cycles_per_byte if gives_back else turns * rates.l2_read_cycles_per_byte
-    # Its request goes where stores go, behind those that came before.
-    request = cycles * rates.l2_request_share
+    # Its request goes where stores go, behind those that came before, at the same pace for what atomics give back.
+    request = turns * rates.l2_read_cycles_per_byte * rates.l2_request_share
     begins = serve(free, FIRST_L2 + parts + near, time, request) - request
     done = serve(free, FIRST_L2 + near, begins, cycles)
     first, last, share = 0, parts, size if parts == 1 else size // 2

@@ -54,7 +54,7 @@ class SmInstruction(NamedTuple):
         latency_cycles: from issue to result [cycles].
         operand_cycles: from issue until operands are read [cycles].
         smem_lines: lines of 128 B through shared memory, a cycle each; of a LOAD, lines that are fetched; of a BARRIER,
-            as long as an arrival takes there.
+            cycles of L1 that an arrival takes.
         tag_lines: (LOAD, COPY) lines looked up in L1's tags, a cycle each.
         queued_lines: (STORE) lines that may wait ahead of it to leave the SM.
         tensor_cycles: (MATMUL) of the tensor cores [cycles].
