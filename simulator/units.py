@@ -48,11 +48,6 @@ def rate(value_flop_per_s: float) -> str:
     return _scaled(value_flop_per_s, 1000, _DECIMAL, "FLOP/s")
 
 
-def flop(value_flop: float) -> str:
-    """Text of a count of floating-point operations, e.g. `8.6 TFLOP`. Args: value_flop [FLOP]."""
-    return _scaled(value_flop, 1000, _DECIMAL, "FLOP")
-
-
 def count(value: float) -> str:
     """Text of a count of operations, e.g. `137 G`. Args: value [1]."""
     return _scaled(value, 1000, _DECIMAL, "").rstrip()

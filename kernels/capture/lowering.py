@@ -90,6 +90,7 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         storages=_storages(capture),
         tuned=capture.tuned,
         label=capture.label,
+        cooperative=bool(capture.options.get("launch_cooperative_grid")),
     )
 
 
@@ -171,7 +172,9 @@ def _storages(capture: Capture) -> tuple[Storage, ...]:
             number, size = tensor.storage, tensor.storage_bytes
             first = known.name if known else name
             whole = tensor.dtype in WHOLE
-            storages[number] = Storage(number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor))
+            storages[number] = Storage(
+                number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor), origin=tensor.origin
+            )
     return tuple(storages.values())
 
 

@@ -48,8 +48,10 @@ class OnGpu(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
-        if getattr(function, "__name__", "") == "__get__" and function in (IS_CUDA, IS_CPU, DEVICE):
-            return torch.device("cuda", 0) if function == DEVICE else function == IS_CUDA
+        if getattr(function, "__name__", "") in ("__get__", "__set__"):
+            if function in (IS_CUDA, IS_CPU, DEVICE):
+                return torch.device("cuda", 0) if function == DEVICE else function == IS_CUDA
+            return function(*args, **options)
         if self.by_default and "device" not in options and function in _device_constructors():
             options["device"] = "cuda"
         if function in (torch.Tensor.cuda, torch.Tensor.cpu, torch.Tensor.to, torch.Tensor.pin_memory):
@@ -60,6 +62,8 @@ class OnGpu(TorchFunctionMode):
             return 0
         if function in NUMBERS or function in (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__format__):
             return self._asked(function, args, options)
+        if function is torch.Tensor.__repr__ and not self.known.has_values(args[0]):
+            return function(args[0].to("meta"), **options)
         if function in COMPARED and not all(self.known.has_values(tensor) for tensor in args[:2]):
             self.notes[NO_DATA] = None
             return True
@@ -71,7 +75,9 @@ class OnGpu(TorchFunctionMode):
             return result
         if _is_cuda(options.get("device")):
             return self._new(function, args, options)
-        return function(*self._together(args), **options)
+        if function is not torch._has_compatible_shallow_copy_type:
+            args = self._together(args)
+        return function(*args, **options)
 
     def _new(self, function: Any, args: Any, options: dict[str, Any]) -> Any:
         """A tensor that is asked for on the GPU."""
@@ -132,7 +138,7 @@ class OnGpu(TorchFunctionMode):
     def _together(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arguments of a function: parameters on the CPU lose their data beside tensors that have none, for autograd."""
         tensors = [arg for arg in tree_leaves(args) if isinstance(arg, torch.Tensor)]
-        if len(tensors) < 2 or not any(tensor.is_meta for tensor in tensors):
+        if len(tensors) < 2 or not torch.is_grad_enabled() or not any(tensor.is_meta for tensor in tensors):
             return args
         return tuple(
             arg.to("meta") if isinstance(arg, torch.Tensor) and arg.requires_grad and not arg.is_meta else arg

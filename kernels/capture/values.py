@@ -29,6 +29,8 @@ FILLS = frozenset({
     "copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "set_data",
 })  # fmt: skip
 """They overwrite all of a tensor, and do not read it."""
+DRAWN = frozenset({"normal_", "uniform_", "trunc_normal_"})
+"""They fill a tensor with random numbers, which takes seconds for the parameters of a layer."""
 LIKE = frozenset({
     "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like",
     "new_zeros", "new_ones", "new_full",
@@ -92,6 +94,9 @@ class Values(TorchDispatchMode):
             return result
         if function.is_view:
             return function(*args, **options)
+        if packet in DRAWN and len(tensors) == 1 and tensors[0].dtype.is_floating_point and not _is_small(tensors[0]):
+            self._known.forget(tensors[0])  # parameters of a module: nobody reads them
+            return tensors[0]
         on_gpu = any(self._known.is_on_gpu(tensor) for tensor in tensors)
         result = self._computed(function, packet, args, options, tensors, on_gpu)
         makes_inputs = packet in FILLS and packet != "copy_" or packet in LIKE
@@ -103,7 +108,7 @@ class Values(TorchDispatchMode):
         """What a function without tensors makes: with values where it is small, and has some."""
         if not (self._for_gpu and options.get("device") == META):
             return function(*args, **options)
-        shape = function(*args, **{name: value for name, value in options.items() if name != "generator"})
+        shape = function(*args, **{**options, **({"generator": None} if "generator" in options else {})})
         allocated = function.overloadpacket.__name__ in UNMADE
         if not isinstance(shape, torch.Tensor) or not _is_small(shape) or allocated and shape.dtype.is_floating_point:
             return shape
@@ -118,7 +123,9 @@ class Values(TorchDispatchMode):
     ) -> Any:
         written = _written(function, args, options)
         fills = packet in FILLS or function._overloadname.endswith("out")
-        read = [tensor for tensor in tensors if not (fills and any(tensor is other for other in written))]
+        places = _places(packet, args, options)
+        unread = written if fills or places else []
+        read = [tensor for tensor in tensors if not any(tensor is other for other in unread)]
         if packet in UNMADE or packet in LIKE:
             known = not any(tensor.is_meta for tensor in tensors)
             options = {name: value for name, value in options.items() if not (known and name == "device")}
@@ -129,7 +136,10 @@ class Values(TorchDispatchMode):
         ):
             result = function(*args, **options)
             for tensor in written:
-                self._write(tensor, packet, fills, args, options)
+                if fills:
+                    self._known.write(tensor)
+                elif places:
+                    self._known.write(tensor, places(torch.zeros(tensor.shape, dtype=torch.bool)))
             for made in tree_leaves(result):
                 if on_gpu and isinstance(made, torch.Tensor):
                     self._known.put_on_gpu(made)
@@ -137,17 +147,6 @@ class Values(TorchDispatchMode):
                         self._known.forget(made, f"made by torch.{packet}{_at()}")
             return result
         return self._by_shape(function, packet, args, options, written)
-
-    def _write(self, tensor: torch.Tensor, packet: str, fills: bool, args: Any, options: dict[str, Any]) -> None:
-        """Note what known values were written to."""
-        if fills:
-            self._known.write(tensor)
-        elif packet in ("index_put_", "_index_put_impl_") and not (args[3:] and args[3]):
-            mask = torch.zeros(tensor.shape, dtype=torch.bool)
-            ATEN.index_put_.default(mask, args[1], torch.ones((), dtype=torch.bool))
-            self._known.write(tensor, mask)
-        elif packet == "scatter_" and len(args) == 4 and "reduce" not in options:
-            self._known.write(tensor, torch.zeros(tensor.shape, dtype=torch.bool).scatter_(args[1], args[2], True))
 
     def _by_shape(
         self, function: Any, packet: str, args: Any, options: dict[str, Any], written: list[torch.Tensor]
@@ -171,7 +170,7 @@ class Values(TorchDispatchMode):
         try:
             result = function(*moved_args, **moved_options)
         except NotImplementedError:
-            raise NoValues(f"torch.{packet.strip('_')} needs values of a tensor that has none{origin}") from None
+            raise NoValues(f"torch.{packet.strip('_')} needs the values of a tensor without any, {origin}") from None
         for tensor in written:
             if not tensor.is_meta:
                 self._known.forget(tensor, origin)
@@ -208,6 +207,15 @@ def _is_cheap(function: Any, args: Any, options: dict[str, Any], tensors: list[t
     except (NotImplementedError, RuntimeError):  # its shape depends on values
         return True
     return all(_is_small(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor))
+
+
+def _places(packet: str, args: Any, options: dict[str, Any]) -> Callable[[torch.Tensor], torch.Tensor] | None:
+    """Of an operation that puts values into some elements: what marks these in a mask; None: it is none."""
+    if packet in ("index_put_", "_index_put_impl_") and not (options.get("accumulate") or (args[3:] and args[3])):
+        return lambda mask: ATEN.index_put_.default(mask, args[1], torch.ones((), dtype=torch.bool))
+    if packet == "scatter_" and len(args) == 4 and "reduce" not in options:
+        return lambda mask: mask.scatter_(args[1], args[2], True)
+    return None
 
 
 def _twin(leaf: Any) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .. import units
+from ..display.render import flop
 
 MOST_NAMED = 5
 """Kinds of operations that a line names."""
@@ -31,9 +32,17 @@ def torch_text(operations: Sequence[TorchOperation]) -> str:
     if others := sum(operation.count for operation in operations[MOST_NAMED:]):
         named.append(f"{others} {'other' if others == 1 else 'others'}")
     words = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else named[0]
-    flop = sum(operation.flop for operation in operations)
+    total = sum(operation.flop for operation in operations)
     moved = units.traffic(sum(operation.bytes for operation in operations))
-    return f"{words} of torch ({f'{units.flop(flop)}, ' if flop else ''}{moved})"
+    return f"{words} of torch ({f'{flop(total)}, ' if total else ''}{moved})"
+
+
+def torch_note(operations: Sequence[TorchOperation]) -> str:
+    """That operations run, and what a prediction of launches beside them lacks."""
+    count = sum(operation.count for operation in operations)
+    runs, them = ("runs", "it") if count == 1 else ("run", "them")
+    is_not = "is not" if count == 1 else "are not"
+    return f"{torch_text(operations)} {runs} beside these launches and {is_not} predicted; L2 does not know of {them}"
 
 
 def _text(operation: TorchOperation) -> str:
