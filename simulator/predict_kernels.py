@@ -26,11 +26,13 @@ class CompiledLaunch:
     Args:
         row: what is known of it; its `refused` says why there is no code; called: with the code, None if refused.
         tuned: number of the autotuned launch that it is one configuration of; -1: it is none.
+        cooperative: whether all of its CTAs have to be resident at once.
     """
 
     row: KernelRow
     called: Called | None
     tuned: int = -1
+    cooperative: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,23 @@ def predict_kernels(
     )
 
 
+def too_many_to_wait_for(asked: CompiledLaunch, device: Device) -> str | None:
+    """Why a device takes no cooperative launch; None: it would, or the launch is none. Raises: DoesNotFit.
+
+    Source: cudaErrorCooperativeLaunchTooLarge (CUDA runtime API, cudaLaunchCooperativeKernel).
+    """
+    if not asked.cooperative or asked.called is None:
+        return None
+    called, ctas = asked.called, prod(asked.row.grid)
+    residency = residency_of_ctas(called.resources, called.warps, ctas, device)
+    if residency.concurrent_ctas >= ctas:
+        return None
+    return (
+        f"kernel {asked.row.name}: launch_cooperative_grid = True: {ctas:,} CTAs have to be resident at once, and "
+        f"{device.sms} SMs hold {residency.concurrent_ctas:,} ({residency.ctas_per_sm} each): launch no more than that"
+    )
+
+
 def room_of(resources: Resources, grid: tuple[int, int, int], device: Device) -> float:
     """What L1 has for each of the CTAs of a launch that share an SM [B]."""
     residency = residency_of_ctas(resources, resources.warps_per_cta, prod(grid), device)
@@ -107,6 +126,8 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
     if asked.called is None:
         return asked.row, None
     try:
+        if reason := too_many_to_wait_for(asked, device):
+            return replace(asked.row, refused=reason), None
         followed = trace(asked.called, room_of(asked.called.resources, asked.row.grid, device))
     except Refused as error:
         return replace(asked.row, refused=str(error)), None

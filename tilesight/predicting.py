@@ -7,6 +7,7 @@ simulate   costs, clock, engine, prediction (simulator.predict_kernels)
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .compiling import why_not
@@ -19,14 +20,15 @@ from .simulator.trace.cta.given import Called
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from .kernels.capture.recorded import Capture
+    from .kernels.capture.file import RecordedFunction
+    from .kernels.capture.recorded import Capture, Recording
     from .kernels.compile.call import KernelCall, RefusedCall
     from .kernels.compile.calls import CompiledCall
 
 __all__ = ["L2", "KernelsPrediction", "capture", "predict", "simulate_calls"]
 
 
-def capture(device: Device | str = "h200") -> "AbstractContextManager[list[Capture]]":
+def capture(device: Device | str = "h200") -> "AbstractContextManager[Recording]":
     """Record the launches of Triton kernels in a `with` block, instead of running them; tensors need no data.
 
     Args:
@@ -65,12 +67,26 @@ def predict(
     if reason := why_not():
         raise RuntimeError(reason)
     from .kernels.capture.lowering import lower_or_refuse
+    from .kernels.capture.recorded import Recording
 
     name = device if isinstance(device, str) else device.name
     gpu = load_device(device) if isinstance(device, str) else device
     capability = int(gpu.compute_capability.replace(".", ""))
     calls = [lower_or_refuse(launch, capability) for launch in launches]
-    return simulate_calls(calls, gpu, name, l2=l2, workers=workers).prediction
+    simulated = simulate_calls(calls, gpu, name, l2=l2, workers=workers)
+    return (told(simulated, launches) if isinstance(launches, Recording) else simulated).prediction
+
+
+def told(simulated: SimulatedKernels, recorded: "Recording | RecordedFunction") -> SimulatedKernels:
+    """Launches that were simulated, with what else is to be said of the code that made them."""
+    prediction = simulated.prediction
+    prediction = replace(
+        prediction,
+        notes=(*recorded.notes, *prediction.notes),
+        torch_operations=recorded.operations,
+        ended=recorded.ended,
+    )
+    return replace(simulated, prediction=prediction)
 
 
 def simulate_calls(
@@ -105,7 +121,7 @@ def simulate_calls(
             refused=None if isinstance(outcome, CompiledCall) else outcome.reason,
         )
         called = _called(outcome) if isinstance(outcome, CompiledCall) else None
-        asked.append(CompiledLaunch(row=row, called=called, tuned=call.tuned))
+        asked.append(CompiledLaunch(row=row, called=called, tuned=call.tuned, cooperative=call.cooperative))
     return predict_kernels(asked, device, name, l2=l2, record=record)
 
 

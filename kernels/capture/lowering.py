@@ -18,15 +18,14 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.jit import create_function_from_signature
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from ...simulator.limits import WARP_THREADS
+from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
 from ...simulator.trace.memory import STORAGE_SHIFT, Storage
 from ..compile.call import KernelCall, RefusedCall
 from .beyond_target import refusal_of
-from .recorded import Capture, RecordedTensor
+from .recorded import WHOLE, Capture, RecordedTensor
 
 MOST_VALUES_BYTES = 1 << 28
 """Tensors of whole numbers above this are data, not what addresses are computed from [B]."""
-WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool})
 NOT_FOR_THE_COMPILER = frozenset({"warmup", "grid"})
 
 
@@ -43,6 +42,8 @@ def lower(capture: Capture, capability: int) -> KernelCall:
     Raises:
         LoweringError: Triton refuses the kernel, or it is of a kind that is not followed.
     """
+    if capture.refused:
+        raise LoweringError(capture.refused)
     function = capture.function
     target = GPUTarget("cuda", capability, WARP_THREADS)
     backend = make_backend(target)
@@ -59,6 +60,11 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         raise LoweringError(f"kernel {capture.name}: Triton refuses {_refused(error)}") from None
     except (KeyError, TypeError, AssertionError, NotImplementedError) as error:
         raise LoweringError(f"kernel {capture.name}: {type(error).__name__}: {_one_line(str(error))}") from None
+    if parsed.num_warps * WARP_THREADS > MAX_CTA_THREADS:
+        raise LoweringError(
+            f"kernel {capture.name}: num_warps = {parsed.num_warps}: a CTA has at most {MAX_CTA_THREADS} threads, "
+            f"{MAX_CTA_THREADS // WARP_THREADS} warps"
+        )
     if parsed.num_ctas != 1:
         raise LoweringError(f"kernel {capture.name}: num_ctas = {parsed.num_ctas}: clusters are not modelled")
     if reason := refusal_of(capture.name, text, capability):
@@ -84,6 +90,7 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         storages=_storages(capture),
         tuned=capture.tuned,
         label=capture.label,
+        cooperative=bool(capture.options.get("launch_cooperative_grid")),
     )
 
 
@@ -165,7 +172,9 @@ def _storages(capture: Capture) -> tuple[Storage, ...]:
             number, size = tensor.storage, tensor.storage_bytes
             first = known.name if known else name
             whole = tensor.dtype in WHOLE
-            storages[number] = Storage(number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor))
+            storages[number] = Storage(
+                number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor), origin=tensor.origin
+            )
     return tuple(storages.values())
 
 

@@ -17,7 +17,7 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import JITFunction
 
 from .recording import Recorder
-from .target_answers import IS_CUDA
+from .on_gpu import IS_CUDA
 
 NEW = frozenset({torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty})
 

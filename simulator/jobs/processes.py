@@ -41,6 +41,7 @@ class Answerer:
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
+        self._said = ""
 
     def ask(self, job: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """Send a job and wait for its answer.
@@ -77,6 +78,14 @@ class Answerer:
         finally:
             timer.cancel()
 
+    @property
+    def said(self) -> str:
+        """What the process has written on stderr, and what it has printed, up to its end where it has ended."""
+        if self._errors is not None and not self._errors.closed:
+            size = os.fstat(self._errors.fileno()).st_size
+            self._said = os.pread(self._errors.fileno(), size, 0).decode(errors="replace")
+        return self._said
+
     def kill(self) -> None:
         """Let the process not finish what it is at: whoever waits for it sees it die."""
         process = self._process
@@ -92,6 +101,7 @@ class Answerer:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        _ = self.said  # what is asked for later
         for pipe in (process.stdin, process.stdout, self._errors):
             if pipe:
                 try:
@@ -154,5 +164,7 @@ def serve(answer: Any) -> None:
     jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     for line in jobs:
-        answers.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
+        given = answer(json.loads(line))
+        sys.stdout.flush()
+        answers.write(json.dumps(given).encode() + b"\n")
         answers.flush()

@@ -13,6 +13,7 @@ from ..display.render import table, wrapped
 from ..traffic import Traffic
 from .kernel_row import KernelRow, traffic_dict
 from .kernel_table import configuration_columns, grid_text, launch_columns
+from .torch_operation import TorchOperation, torch_note
 from .what_helps import dominating_lines
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class KernelsPrediction:
     Args:
         device: name; l2: `pipeline`, `cold` or `warm`; rows: one a launch; notes: on all of them, one line each.
         configurations: of autotuned launches, by number of their row: all that were predicted.
+        torch_operations: of torch, that run beside the launches and are not predicted.
+        ended: what the code that launches raised after the last of them, in one line; empty: it ran to its end.
     """
 
     device: str
@@ -36,6 +39,18 @@ class KernelsPrediction:
     rows: tuple[KernelRow, ...]
     notes: tuple[str, ...] = ()
     configurations: tuple[tuple[int, tuple[KernelRow, ...]], ...] = ()
+    torch_operations: tuple[TorchOperation, ...] = ()
+    ended: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every launch was predicted, and the code that makes them ran to its end."""
+        return not self.refused and not self.ended
+
+    @property
+    def refused(self) -> int:
+        """Launches that were not predicted."""
+        return sum(row.prediction is None for row in self.rows)
 
     @property
     def total(self) -> Traffic:
@@ -58,8 +73,11 @@ class KernelsPrediction:
             "schema": SCHEMA,
             "device": self.device,
             "l2": self.l2,
+            "complete": self.complete,
+            "ended": self.ended or None,
             "launches": [row.to_dict() for row in self.rows],
             "total": traffic_dict(self.total),
+            "torch_operations": [operation.to_dict() for operation in self.torch_operations],
             "notes": list(self.notes),
         }
 
@@ -87,7 +105,7 @@ class KernelsPrediction:
 
     def text(self, width: int, color: bool = False) -> str:
         """The table, and remarks below it. Args: width: characters at most; color: whether the header is bold."""
-        lines = [self.title, ""]
+        lines = [*wrapped(self.heading, width), ""]
         if self.is_predicted:
             lines += [table(launch_columns(self.rows), width, color), ""]
         for name, rows in self.tuned:
@@ -111,6 +129,7 @@ class KernelsPrediction:
             *(dominating_lines(longest, self.total.time_s) if longest else ()),
             *(f"Refused  {row.refused}" for row in self.rows if row.refused),
             *([f"Note     {known} of {accesses} accesses known"] if accesses else ()),
+            *([f"Note     {torch_note(self.torch_operations)}"] if self.torch_operations else ()),
             *(f"Note     {note}" for note in notes),
         ]
 
@@ -120,11 +139,24 @@ class KernelsPrediction:
         return [": ".join(remark.split(maxsplit=1)) for remark in self.remarks]
 
     def _repr_html_(self) -> str:
-        return html_table(self.title, launch_columns(self.rows), self.labelled_remarks)
+        return html_table("; ".join(self.heading), launch_columns(self.rows), self.labelled_remarks)
 
     @property
     def title(self) -> str:
-        """How many launches, where, and their time."""
-        launches = "1 launch" if len(self.rows) == 1 else f"{len(self.rows)} launches"
+        """How many launches, where, and their time; what the sum lacks."""
+        count = len(self.rows)
+        launches = "1 launch" if count == 1 else f"{count} launches"
+        if self.refused:
+            launches = f"{count - self.refused} of {launches}"
         heading = f"{launches} on {self.device}, L2 {self.l2}"
-        return f"{heading}: {units.duration(self.total.time_s)}" if self.is_predicted else heading
+        if not self.is_predicted:
+            return heading
+        lacking = f" without the {self.refused} refused" if self.refused else ""
+        return f"{heading}: {units.duration(self.total.time_s)}{lacking}"
+
+    @property
+    def heading(self) -> list[str]:
+        """The title, below what the code ended in, where it did not run to its end."""
+        count = len(self.rows)
+        after = f"after {'1 launch' if count == 1 else f'{count} launches'}, which are predicted"
+        return [*([f"Incomplete: the code ended in an error {after}: {self.ended}"] if self.ended else ()), self.title]

@@ -7,13 +7,13 @@ import typer
 
 from ..simulator.device.device import Device
 from .output import BadInput, Failed, announce_compiler, bad_input
-from .parse import number, one_of, option
+from .parse import flag, number, one_of, option
 
 if TYPE_CHECKING:
     from ..simulator.predict_kernels import SimulatedKernels
 
 TARGET = typer.Argument(
-    help="Function without arguments that launches Triton kernels, on tensors without data.",
+    help="Function without arguments that launches Triton kernels, on tensors without data; or MODULE:FUNCTION.",
     metavar="FILE.py:FUNCTION",
 )
 Target = Annotated[str, TARGET]
@@ -28,6 +28,9 @@ L2 = Annotated[
 ]
 TimeLimit = Annotated[
     float, option("--time-limit", "What the function may take to make its launches, in seconds.", "SECONDS", number)
+]
+Partial = Annotated[
+    bool, flag("--partial", "Exit with 0 though some launches are refused, or the function ended in an error.")
 ]
 TIME_LIMIT_S = 120.0
 """What a user's function may take to make its launches, none of which run [s]."""
@@ -60,14 +63,14 @@ def simulated(
     if not time_limit_s > 0:
         raise BadInput(f"--time-limit = {time_limit_s:g}: must be more than 0 seconds")
     from ..kernels.capture.file import CannotCapture, UserCodeFailed, capture_function
-    from ..predicting import simulate_calls
+    from ..predicting import simulate_calls, told
 
     try:
-        calls = capture_function(target, name, settings or (), time_limit_s)
+        recorded = capture_function(target, name, settings or (), time_limit_s)
     except CannotCapture as error:
         raise BadInput(str(error)) from None
     except UserCodeFailed as error:
         raise Failed(str(error)) from None
     announce_compiler()
     with bad_input():
-        return simulate_calls(calls, device, name, l2=l2, record=record)
+        return told(simulate_calls(recorded.calls, device, name, l2=l2, record=record), recorded)

@@ -33,7 +33,7 @@ def comparison(predictions: Sequence[KernelsPrediction]) -> list[Column]:
     """A row for each device that anything was predicted on, the fastest first; one that predicts less says so."""
     ran = sorted(
         (prediction for prediction in predictions if prediction.is_predicted),
-        key=lambda prediction: (-_predicted(prediction), prediction.total.time_s),
+        key=lambda prediction: (not prediction.complete, -_predicted(prediction), prediction.total.time_s),
     )
     if not ran:
         return []
@@ -43,12 +43,15 @@ def comparison(predictions: Sequence[KernelsPrediction]) -> list[Column]:
         Column(title="device", cells=[prediction.device for prediction in ran], left=True),
         Column(
             title="launches",
-            cells=[f"{_predicted(prediction)} of {len(prediction.rows)}" for prediction in ran],
-            rank=2,
+            cells=[
+                f"{_predicted(prediction)} of {len(prediction.rows)}{'' if prediction.complete else ': incomplete'}"
+                for prediction in ran
+            ],
+            rank=0 if any(not prediction.complete for prediction in ran) else 2,
         ),
         Column(title="time", cells=[units.duration(prediction.total.time_s) for prediction in ran]),
     ]
-    if len({_predicted(prediction) for prediction in ran}) == 1:
+    if len({(_predicted(prediction), prediction.complete) for prediction in ran}) == 1:
         columns.append(
             Column(title="vs slowest", cells=[times(slowest_s / prediction.total.time_s) for prediction in ran])
         )

@@ -175,8 +175,9 @@ class Doubts:
         memory, origins = self._subject.memory, self._origins_of(place, registers)
         numbers = dict.fromkeys(self.fetched_from[other] for other in origins if other in self.fetched_from)
         storages = [memory.storages[number] for number in numbers if number in memory.storages]
-        for name in [storage.name for storage in storages if storage.whole and storage.values is None]:
+        for storage in [storage for storage in storages if storage.whole and storage.values is None]:
+            name, origin = storage.name, f" ({storage.origin})" if storage.origin else ""
             raise Refused(
-                f"{self._subject.place_text(place)}: {what} tensor {name}, whose values are not known: "
+                f"{self._subject.place_text(place)}: {what} tensor {name}, whose values are not known{origin}: "
                 f"pass {name} as a CPU tensor"
             )

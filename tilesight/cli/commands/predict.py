@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..given import made
-from ..kernels import L2, TIME_LIMIT_S, Target, TimeLimit, simulated
+from ..kernels import L2, TIME_LIMIT_S, Partial, Target, TimeLimit, simulated
 from ..options import Devices, Settings, devices_given, one_device, set_notes
 from ..output import check_outputs, say, show, text_color, text_width, write_file
 from ..parse import flag, option
@@ -21,6 +21,7 @@ def predict(
     set_: Settings = None,
     l2: L2 = "pipeline",
     time_limit: TimeLimit = TIME_LIMIT_S,
+    partial: Partial = False,
     json: Annotated[bool, flag("--json", "Print JSON; of several devices a list.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all launches as CSV.", "FILE")] = None,
     html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
@@ -69,5 +70,6 @@ def predict(
         show(render.to_json(kernels_json(predictions)))
     else:
         show(kernels_text(predictions, text_width(), text_color()))
-    if not any(prediction.is_predicted for prediction in predictions):
+    predicted = any(prediction.is_predicted for prediction in predictions)
+    if not predicted or not (partial or all(prediction.complete for prediction in predictions)):
         raise typer.Exit(1)
