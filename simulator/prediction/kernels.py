@@ -127,4 +127,5 @@ class KernelsPrediction:
         """How many launches, where, and their time."""
         launches = "1 launch" if len(self.rows) == 1 else f"{len(self.rows)} launches"
         heading = f"{launches} on {self.device}, L2 {self.l2}"
-        return f"{heading}: {units.duration(self.total.time_s)}" if self.is_predicted else heading
+        least = ">= " if any(row.lower_bound for row in self.rows) else ""
+        return f"{heading}: {least}{units.duration(self.total.time_s)}" if self.is_predicted else heading

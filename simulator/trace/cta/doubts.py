@@ -18,6 +18,7 @@ from ..operands import Threads
 from ..values import Array
 from .given import Refused, Subject
 from .kinds import LOADS, is_atomic
+from .rare_sides import RareSides
 from .slow_paths import skips_slow_path
 from .tables import find_table
 from .waiting import Waiting, find_waiting
@@ -28,7 +29,8 @@ class Doubts:
 
     `notes`: what was settled without being known, one line each; `unknown_places`: accesses whose addresses are not
     known; `fetched_from`: place of a load or an atomic -> number of the storage that it reads;
-    `waiting`: loops that wait for other CTAs.
+    `waiting`: loops that wait for other CTAs; `lower_bound`: whether waits were left out;
+    `rare_blocks`: that end in a branch whose rare side no thread takes; `taking`: those where all do instead.
 
     Args:
         subject: the launch; kept_bytes: the largest storage that L1 keeps whole for a CTA [B].
@@ -41,6 +43,10 @@ class Doubts:
         self.unknown_places: set[int] = set()
         self.fetched_from: dict[int, int] = {}
         self.waiting: Waiting = find_waiting(subject.flow)
+        self.lower_bound = False
+        self.rare_blocks: dict[int, None] = {}
+        self.taking: frozenset[int] = frozenset()
+        self._sides = RareSides(subject.flow)
         self._origins: dict[tuple[int, tuple[str, ...]], list[int]] = {}
 
     def fetched(self, place: int, addresses: Array, active: Array) -> None:
@@ -65,9 +71,14 @@ class Doubts:
             text = "has an IEEE division or square root: its slow path (denormals, overflow) is not counted"
             self.notes[f"{self._subject.place_text(place)} {text}"] = None
             return np.where(known, holds, skips)
+        if (outside := self._sides.outside(block)) is not None:
+            return np.where(known, holds, not self._is_taken(block, outside))
+        if self._sides.holds_array(block):
+            return self._settle_rare(block, holds, known)
         loop = flow.loop_of(block)
-        self._refuse_waiting(loop, self._origins_of(place, read(instruction)))
-        self.refuse_unknown(place, read(instruction), f"{instruction.family} depends on")
+        if self._polls(loop, self._origins_of(place, read(instruction))):
+            return self._settle_wait(block, loop, holds, known)
+        self.refuse_unknown(place, read(instruction), "a branch depends on")
         if loop in self.waiting.retries:
             text = "tries an atomic until it succeeds: taken to do so at once"
             self.notes[f"{self._subject.place_text(place)} {text}"] = None
@@ -79,9 +90,42 @@ class Doubts:
             raise Refused(
                 f"{self._subject.place_text(place)} branches on {values}; cannot be predicted from code alone"
             )
+        if self._sides.rare(block) is not None:
+            return self._settle_rare(block, holds, known)
         self.notes[f"{self._subject.place_text(place)} branches on computed values: both sides are counted"] = None
         odd = threads.special["SR_LANEID"][0] % 2 == 1
         return np.where(known, holds, odd)
+
+    def _is_taken(self, block: int, side: int) -> bool:
+        """Whether a side is where the branch of a block jumps to, and not what follows the block."""
+        flow = self._subject.flow
+        return flow.block_at.get(flow.code(block)[-1].target or -1, -1) == side
+
+    def _settle_rare(self, block: int, holds: Array, known: Array) -> Array:
+        """No thread takes the rare side of a branch, or all do, where that is asked for."""
+        side = self._sides.rare(block)
+        taken = self._is_taken(block, -1 if side is None else side)
+        if block not in self.taking:
+            self.rare_blocks[block] = None
+            taken = not taken
+        return np.where(known, holds, taken)
+
+    def _settle_wait(self, block: int, loop: int, holds: Array, known: Array) -> Array:
+        """All threads leave a loop that waits for other CTAs."""
+        flow = self._subject.flow
+        leaves = [side for side in flow.blocks[block].successors if side not in flow.loops[loop].blocks]
+        if len(leaves) != 1:
+            raise Refused(
+                f"{self._subject.place_text(flow.blocks[block].stop - 1)} waits for other CTAs through memory, in a loop"
+                " of several exits: not modelled"
+            )
+        polled = sorted(self.waiting.polls[loop])
+        names = self._names(polled)
+        what = f" (it polls {names[0]})" if names else ""
+        self.lower_bound = True
+        text = f"waits for other CTAs{what}: taken never to wait; the time is a lower bound"
+        self.notes[f"{self._subject.place_text(polled[0])} {text}"] = None
+        return np.where(known, holds, self._is_taken(block, leaves[0]))
 
     def table(self, place: int) -> Storage | None:
         """The storage that a load of unknown address looks its values up in; None where L1 keeps none such whole.
@@ -143,14 +187,9 @@ class Doubts:
         numbers = dict.fromkeys(self.fetched_from[place] for place in places if place in self.fetched_from)
         return [storages[number].name for number in numbers if number in storages]
 
-    def _refuse_waiting(self, loop: int, origins: Iterable[int]) -> None:
-        polled = [place for place in origins if place in self.waiting.polls.get(loop, ())]
-        if not polled:
-            return
-        kernel, where = self._subject.called.name, self._subject.line_text(polled[0])
-        names = self._names(polled)
-        tensor = f": they poll tensor {names[0]}" if names else ""
-        raise Refused(f"kernel {kernel}: CTAs wait for each other through memory ({where}): not modelled{tensor}")
+    def _polls(self, loop: int, origins: Iterable[int]) -> bool:
+        """Whether what a loop polls is among some places."""
+        return not self.waiting.polls.get(loop, frozenset()).isdisjoint(origins)
 
     def _refuse_atomic(self, place: int, registers: tuple[str, ...]) -> None:
         code = self._subject.flow.instructions

@@ -15,6 +15,7 @@ from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
 from ..cta.given import Called, Refused, Subject
 from ..cta.knowable import find_unknown
+from ..cta.left_out import notes_on_outside_calls, notes_on_rare_sides
 from ..cta.sites import find_slice
 from ..memory import Memory, Storage, loads_of_memory
 from ..operands import Step as Effect
@@ -39,7 +40,8 @@ class Traced:
     Args:
         called: the launch; classes: its classes of CTAs; instructions: that its warps issue;
         known, accesses: instructions that touch memory on the paths that CTAs run: of known address, and all of them.
-        read: number of each storage whose values were looked at -> its name; notes: doubts and remarks, one line each.
+        read: number of each storage whose values were looked at -> its name; notes: doubts and remarks, one line each;
+        lower_bound: whether waits of CTAs for each other were left out.
     """
 
     called: Called
@@ -49,6 +51,7 @@ class Traced:
     accesses: int
     read: Mapping[int, str]
     notes: tuple[str, ...]
+    lower_bound: bool = False
 
     @property
     def stored(self) -> frozenset[int]:
@@ -79,6 +82,8 @@ def trace(called: Called, room_bytes: float) -> Traced:
         counts = count_blocks(subject, doubts)
         notes: list[str] = []
         classes = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
+        notes += notes_on_outside_calls(subject)
+        notes += notes_on_rare_sides(subject, doubts, classes[0].representative.cta)
     except CannotFollow as error:
         raise Refused(f"kernel {called.name}: {error}") from error
     visited = {
@@ -97,6 +102,7 @@ def trace(called: Called, room_bytes: float) -> Traced:
         accesses=len(passed),
         read={number: memory.storages[number].name for number in sorted(memory.read)},
         notes=(*doubts.notes, *notes),
+        lower_bound=doubts.lower_bound,
     )
 
 
