@@ -175,6 +175,12 @@ def _join(groups: dict[tuple[int, int], Array], place: tuple[int, int], mask: Ar
     groups[place] = np.ones(SHAPE, dtype=np.bool_) if mask.all() else small(mask)
 
 
+def lanes_below(lanes: Array) -> Array:
+    """Mask of the lanes of lower number, as SR_LTMASK."""
+    below: Array = (np.int64(1) << lanes.astype(np.int64)) - 1
+    return below
+
+
 def special_registers(grid: tuple[int, int, int], ctas: Array, warps: int) -> dict[str, Value]:
     """What threads know of themselves. Args: grid: CTAs along x, y, z; ctas: their numbers; warps: of a CTA."""
 
@@ -193,6 +199,7 @@ def special_registers(grid: tuple[int, int, int], ctas: Array, warps: int) -> di
         "SR_TID.Y": zero,
         "SR_TID.Z": zero,
         "SR_LANEID": along(lanes, 2),
+        "SR_LTMASK": along(lanes_below(lanes), 2),
         "SR_CTAID.X": along(ctas % grid[0], 0),
         "SR_CTAID.Y": along(ctas // grid[0] % grid[1], 0),
         "SR_CTAID.Z": along(ctas // (grid[0] * grid[1]), 0),

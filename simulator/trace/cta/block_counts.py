@@ -11,7 +11,7 @@ import numpy as np
 from ...limits import WARP_THREADS
 from ..compute.lanes import LanesDiffer
 from ..deciding import BARRIERS
-from ..executions import MAX_STEPS, run_through, special_registers
+from ..executions import MAX_STEPS, lanes_below, run_through, special_registers
 from ..jumps import prepare
 from ..operands import Threads
 from ..values import Array, Value
@@ -81,5 +81,6 @@ def probe_registers(grid: tuple[int, int, int], ctas: Array, warps: int) -> dict
     lanes = np.array([0, WARP_THREADS - 1, 0, WARP_THREADS - 1], dtype=np.int64).reshape(1, PROBES, 1)
     warp = np.array([0, 0, warps - 1, warps - 1], dtype=np.int64).reshape(1, PROBES, 1)
     special["SR_LANEID"] = lanes, True
+    special["SR_LTMASK"] = lanes_below(lanes), True
     special["SR_TID.X"] = lanes + WARP_THREADS * warp, True
     return special

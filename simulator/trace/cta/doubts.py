@@ -16,6 +16,7 @@ from ..deciding import reaching
 from ..memory import Storage
 from ..operands import Threads
 from ..values import Array
+from .counters import Counters, find_counters
 from .given import Refused, Subject
 from .kinds import LOADS, is_atomic
 from .rare_sides import RareSides
@@ -30,7 +31,8 @@ class Doubts:
     `notes`: what was settled without being known, one line each; `unknown_places`: accesses whose addresses are not
     known; `fetched_from`: place of a load or an atomic -> number of the storage that it reads;
     `waiting`: loops that wait for other CTAs; `lower_bound`: whether waits were left out;
-    `rare_blocks`: that end in a branch whose rare side no thread takes; `taking`: those where all do instead.
+    `rare_blocks`: that end in a branch whose rare side no thread takes; `taking`: those where all do instead;
+    `counters`: what additions to counters give back; `counter_places`: of these in the code.
 
     Args:
         subject: the launch; kept_bytes: the largest storage that L1 keeps whole for a CTA [B].
@@ -46,6 +48,8 @@ class Doubts:
         self.lower_bound = False
         self.rare_blocks: dict[int, None] = {}
         self.taking: frozenset[int] = frozenset()
+        self.counters = Counters(subject.memory, subject.called.grid)
+        self.counter_places = find_counters(subject.flow)
         self._sides = RareSides(subject.flow)
         self._origins: dict[tuple[int, tuple[str, ...]], list[int]] = {}
 
@@ -78,12 +82,13 @@ class Doubts:
         loop = flow.loop_of(block)
         if self._polls(loop, self._origins_of(place, read(instruction))):
             return self._settle_wait(block, loop, holds, known)
-        self.refuse_unknown(place, read(instruction), "a branch depends on")
         if loop in self.waiting.retries:
+            self.refuse_unknown(place, read(instruction), "a branch depends on")
             text = "tries an atomic until it succeeds: taken to do so at once"
             self.notes[f"{self._subject.place_text(place)} {text}"] = None
             return np.asarray(holds & known)
         self._refuse_atomic(place, read(instruction))
+        self.refuse_unknown(place, read(instruction), "a branch depends on")
         if instruction.family != "BRA" or self._decides_trips(block):
             names = self._names(self._origins_of(place, read(instruction)))
             values = f"values computed from tensor {names[0]}" if names else "computed values"
@@ -116,7 +121,7 @@ class Doubts:
         leaves = [side for side in flow.blocks[block].successors if side not in flow.loops[loop].blocks]
         if len(leaves) != 1:
             raise Refused(
-                f"{self._subject.place_text(flow.blocks[block].stop - 1)} waits for other CTAs through memory, in a loop"
+                f"{self._subject.place_text(flow.blocks[block].stop - 1)} waits for other CTAs through memory in a loop"
                 " of several exits: not modelled"
             )
         polled = sorted(self.waiting.polls[loop])

@@ -32,6 +32,7 @@ def notes_on_rare_sides(subject: Subject, doubts: Doubts, cta: int) -> list[str]
 
 def _added(subject: Subject, doubts: Doubts, cta: int) -> str:
     taking = Doubts(subject)
+    taking.counters = doubts.counters
     sides = RareSides(subject.flow)
     taking.taking = frozenset().union(*(sides.guards(block) for block in doubts.rare_blocks))
     sizes = np.array([block.stop - block.first for block in subject.flow.blocks], dtype=np.int64)
@@ -43,6 +44,15 @@ def _added(subject: Subject, doubts: Doubts, cta: int) -> str:
         return "what it would add is not known"
     times = always / never
     return f"a warp that always takes it issues {times:.{0 if times >= TENFOLD else 1}f} times as many instructions"
+
+
+def notes_on_counters(subject: Subject, doubts: Doubts, lower_bound: bool) -> list[str]:
+    """A remark on counters that CTAs add to. Args: lower_bound: whether the time is one."""
+    bound = "; the time is a lower bound" if lower_bound else ""
+    return [
+        f"{subject.place_text(place)}: CTAs count up {name}: taken to come in the order of their numbers{bound}"
+        for place, name in sorted(doubts.counters.used.items())
+    ]
 
 
 def notes_on_outside_calls(subject: Subject) -> list[str]:

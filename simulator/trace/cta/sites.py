@@ -20,6 +20,7 @@ from ..threads import forgetting, step_of
 from ..tma.boxes import Boxes, BoxTouch, is_copy, unfollowed
 from ..tma.written import descriptor_writes, steps_of, take
 from ..values import Array
+from .counters import is_counter
 from .doubts import Doubts
 from .given import Refused, Subject
 from .kinds import ATOMICS, LOADS, is_access, is_atomic
@@ -110,13 +111,14 @@ def find_deciding_slice(subject: Subject) -> Slice:
 
 
 def _roots(touching: Mapping[int, Touch], code: Sequence[Instruction]) -> dict[int, tuple[str, ...]]:
-    """Place of an access -> registers of its address in global memory and of its guards."""
-    return {
-        place: touch.names
-        if code[place].family != COPY
-        else (*touch.names[: len(touch.guards)], *names_of(code[place].operands[1]))
-        for place, touch in touching.items()
-    }
+    """Place of an access -> registers of its address in global memory and of its guards; of a counter what is added."""
+
+    def names(place: int, touch: Touch) -> tuple[str, ...]:
+        if code[place].family == COPY:
+            return (*touch.names[: len(touch.guards)], *names_of(code[place].operands[1]))
+        return (*touch.names, *read(code[place])) if is_counter(code[place]) else touch.names
+
+    return {place: names(place, touch) for place, touch in touching.items()}
 
 
 def _places_of(code_slice: Slice, code: Sequence[Instruction], families: frozenset[str]) -> list[int]:
@@ -206,7 +208,9 @@ def _box_step(subject: Subject, place: int, touch: BoxTouch, doubts: Doubts, rec
 def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, record: Record, shared: bool) -> Step:
     """An access by threads. Args: shared: whether what copies leave in shared memory may be loaded."""
     instruction = subject.flow.instructions[place]
-    if is_atomic(instruction) or place in doubts.waiting.polled:
+    if place in doubts.counter_places:
+        then = doubts.counters.step(instruction, place, touch)
+    elif is_atomic(instruction) or place in doubts.waiting.polled:
         # What it returns depends on other CTAs, even where the values in memory were given.
         then = step_of(instruction)
     elif shared and instruction.family == COPY:

@@ -15,7 +15,7 @@ from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
 from ..cta.given import Called, Refused, Subject
 from ..cta.knowable import find_unknown
-from ..cta.left_out import notes_on_outside_calls, notes_on_rare_sides
+from ..cta.left_out import notes_on_counters, notes_on_outside_calls, notes_on_rare_sides
 from ..cta.sites import find_slice
 from ..memory import Memory, Storage, loads_of_memory
 from ..operands import Step as Effect
@@ -80,8 +80,10 @@ def trace(called: Called, room_bytes: float) -> Traced:
         doubts = Doubts(subject, REACH * room_bytes)
         code_slice = find_slice(subject)
         counts = count_blocks(subject, doubts)
+        lower_bound = doubts.lower_bound or bool(doubts.counters.used)
         notes: list[str] = []
         classes = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
+        notes += notes_on_counters(subject, doubts, lower_bound)
         notes += notes_on_outside_calls(subject)
         notes += notes_on_rare_sides(subject, doubts, classes[0].representative.cta)
     except CannotFollow as error:
@@ -102,7 +104,7 @@ def trace(called: Called, room_bytes: float) -> Traced:
         accesses=len(passed),
         read={number: memory.storages[number].name for number in sorted(memory.read)},
         notes=(*doubts.notes, *notes),
-        lower_bound=doubts.lower_bound,
+        lower_bound=lower_bound,
     )
 
 
