@@ -82,7 +82,7 @@ class Counters:
             number, number_known = addend(threads)
             forget(threads, mask)
             sure = np.asarray(where_known) & np.asarray(number_known) & active
-            ctas = self._ctas(threads)
+            ctas = cta_numbers(threads, self._grid)
             shape = np.broadcast_shapes(sure.shape, ctas.shape, where.shape, number.shape)
             sure = np.broadcast_to(sure, shape)
             alone = sure & (sure.sum(axis=(1, 2), keepdims=True) == 1)
@@ -116,8 +116,9 @@ class Counters:
             self.used[place] = storage.name
         return int(word.flat[0]) if known.all() else 0
 
-    def _ctas(self, threads: Threads) -> Array:
-        """Numbers of the CTAs that are followed, int64 (CTAs, 1, 1)."""
-        x, y, z = (threads.special[f"SR_CTAID.{axis}"][0] for axis in "XYZ")
-        numbers: Array = x + self._grid[0] * (y + self._grid[1] * z)
-        return numbers
+
+def cta_numbers(threads: Threads, grid: tuple[int, int, int]) -> Array:
+    """Numbers of the CTAs that are followed, int64 (CTAs, 1, 1). Args: grid: CTAs along x, y, z."""
+    x, y, z = (threads.special[f"SR_CTAID.{axis}"][0] for axis in "XYZ")
+    numbers: Array = x + grid[0] * (y + grid[1] * z)
+    return numbers

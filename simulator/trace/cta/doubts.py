@@ -29,7 +29,8 @@ class Doubts:
     """Doubts about one launch.
 
     `notes`: what was settled without being known, one line each; `unknown_places`: accesses whose addresses are not
-    known; `fetched_from`: place of a load or an atomic -> number of the storage that it reads;
+    known; `estimated_places`: of these, those of which each lane is taken to touch a sector of its own;
+    `fetched_from`: place of a load or an atomic -> number of the storage that it reads;
     `waiting`: loops that wait for other CTAs; `lower_bound`: whether waits were left out;
     `rare_blocks`: that end in a branch whose rare side no thread takes; `taking`: those where all do instead;
     `counters`: what additions to counters give back; `counter_places`: of these in the code.
@@ -43,6 +44,7 @@ class Doubts:
         self._tables: dict[int, Storage | None] = {}
         self.notes: dict[str, None] = {}
         self.unknown_places: set[int] = set()
+        self.estimated_places: set[int] = set()
         self.fetched_from: dict[int, int] = {}
         self.waiting: Waiting = find_waiting(subject.flow)
         self.lower_bound = False
@@ -132,21 +134,21 @@ class Doubts:
         self.notes[f"{self._subject.place_text(polled[0])} {text}"] = None
         return np.where(known, holds, self._is_taken(block, leaves[0]))
 
-    def table(self, place: int) -> Storage | None:
-        """The storage that a load of unknown address looks its values up in; None where L1 keeps none such whole.
-
-        Args:
-            place: of the load; others than plain ones have no table.
-        """
+    def base(self, place: int) -> Storage | None:
+        """The storage that an access of unknown address lies in; None where several may be. Args: place: of it."""
         if place not in self._tables:
-            subject, table = self._subject, None
-            if subject.flow.instructions[place].family in PLAIN_LOADS and self._kept_bytes > 0:
-                table = find_table(subject.flow, place, subject.constants, subject.memory)
-            self._tables[place] = table if table and table.size_bytes <= self._kept_bytes else None
+            subject = self._subject
+            self._tables[place] = find_table(subject.flow, place, subject.constants, subject.memory)
         return self._tables[place]
 
+    def is_table(self, place: int) -> bool:
+        """Whether a load of unknown address looks up values in a storage that L1 keeps whole. Args: place: of it."""
+        table = self.base(place)
+        plain = self._subject.flow.instructions[place].family in PLAIN_LOADS
+        return table is not None and plain and table.size_bytes <= self._kept_bytes
+
     def address(self, place: int, names: tuple[str, ...] = ()) -> None:
-        """Settle an access whose address is not known: one to a table touches it anywhere, others are left out.
+        """Settle an access whose address is not known: it lies anywhere in its storage; left out where that is unknown.
 
         Args:
             names: registers of the address; empty: all that the instruction reads.
@@ -158,9 +160,18 @@ class Doubts:
         registers = names or read(self._subject.flow.instructions[place])
         self._refuse_atomic(place, registers)
         self.refuse_unknown(place, registers, "its address depends on")
-        table = self.table(place)
-        taken = f"taken to lie anywhere in {table.name}" if table else "the access is left out"
-        self.notes[f"{self._subject.place_text(place)}: an address is not known; {taken}"] = None
+        storage = None if names else self.base(place)
+        if storage is None:
+            what = "an address is not known, nor in which tensor it lies; the access is left out: bytes are too low"
+        elif self.is_table(place):
+            what = f"an address is computed from values; taken to lie anywhere in {storage.name}"
+        else:
+            self.estimated_places.add(place)
+            what = (
+                "an address is computed from values; each lane is taken to touch a sector of its own, anywhere in "
+                f"{storage.name}: its bytes are an upper bound"
+            )
+        self.notes[f"{self._subject.place_text(place)}: {what}"] = None
 
     def guard(self, place: int) -> None:
         """Let all threads take part in an access whose guard is not known. Raises: as `address`."""

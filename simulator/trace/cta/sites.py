@@ -20,11 +20,11 @@ from ..threads import forgetting, step_of
 from ..tma.boxes import Boxes, BoxTouch, is_copy, unfollowed
 from ..tma.written import descriptor_writes, steps_of, take
 from ..values import Array
-from .counters import is_counter
+from .counters import cta_numbers, is_counter
 from .doubts import Doubts
 from .given import Refused, Subject
 from .kinds import ATOMICS, LOADS, is_access, is_atomic
-from .tables import drawn_addresses
+from .tables import drawn_addresses, spread_addresses
 
 SHORT_ADDRESS = re.compile(r"^\[(R\d+)(?=[+\]])")
 """The address of an instruction that gives the lower of two registers alone."""
@@ -218,6 +218,18 @@ def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, rec
     else:
         then = load_of_memory(instruction, subject.memory)
     address = touch.addresses[-1]
+    visits = 0
+
+    def drawn(threads: Threads) -> Array | None:
+        """Addresses in the place of those that are not known; None where the storage is not known, either."""
+        nonlocal visits
+        storage, called, width = doubts.base(place), subject.called, bytes_of(instruction)
+        if storage is None:
+            return None
+        if doubts.is_table(place):
+            return drawn_addresses(storage, place, threads, width)
+        visits += 1
+        return spread_addresses(storage, place, threads, cta_numbers(threads, called.grid), called.warps, visits, width)
 
     def step(threads: Threads, mask: Array) -> None:
         active = mask
@@ -229,8 +241,8 @@ def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, rec
         where, known = address(threads)
         if not np.all(np.asarray(known) | ~active):
             doubts.address(place)
-            if table := doubts.table(place):
-                record(place, drawn_addresses(table, place, threads, bytes_of(instruction)), active, None)
+            if (anywhere := drawn(threads)) is not None:
+                record(place, anywhere, active, None)
         else:
             doubts.fetched(place, where, active)
             record(place, where, active, None)
