@@ -147,6 +147,10 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
         executed_instructions=followed.instructions,
         known_accesses=followed.known,
         accesses=followed.accesses,
+        estimated_accesses=len(followed.estimated),
+        requested_bytes=sum(followed.requested),
+        estimated_bytes=followed.requested.estimated_bytes,
+        lower_bound=followed.lower_bound,
         notes=(*followed.notes, *read),
     )
     return row, followed

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "tilesight.predict/1"
 WIDTH = 120
+MATTERS = 0.05
+"""Share of the bytes that are asked for from which on estimated ones are named first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +121,42 @@ class KernelsPrediction:
         return [(self.rows[number].name, rows) for number, rows in self.configurations]
 
     @property
+    def known_text(self) -> str:
+        """How many accesses are known, and bytes that are estimated; empty where nothing touches memory."""
+        rows = [row for row in self.rows if row.prediction]
+        accesses, known, estimated = (
+            sum(getattr(row, name) for row in rows) for name in ("accesses", "known_accesses", "estimated_accesses")
+        )
+        if not accesses:
+            return ""
+        asked = sum(row.requested_bytes for row in rows)
+        guessed = sum(row.estimated_bytes for row in rows)
+        share = f" ({units.traffic(guessed)} of {units.traffic(asked)} that are asked for)" if estimated else ""
+        return f"{known} of {accesses} accesses known" + (f", {estimated} estimated{share}" if estimated else "")
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether what is not known of accesses matters: bytes that are estimated, or accesses that were left out."""
+        rows = [row for row in self.rows if row.prediction]
+        missing = any(row.missing_accesses for row in rows)
+        asked = sum(row.requested_bytes for row in rows)
+        return missing or sum(row.estimated_bytes for row in rows) > MATTERS * asked
+
+    @property
     def remarks(self) -> list[str]:
-        """What stands below the table: the longest launch, what was refused, how much is known, and every note."""
+        """What stands below the table: the longest launch, what was refused, how much is known, and every note.
+
+        How much is known comes first where that matters.
+        """
         longest = self.longest.prediction
-        accesses = sum(row.accesses for row in self.rows if row.prediction)
-        known = sum(row.known_accesses for row in self.rows if row.prediction)
         notes = dict.fromkeys([*self.notes, *(note for row in self.rows for note in row.notes)])
+        known = [f"Note     {self.known_text}"] if self.known_text else []
+        first, later = (known, []) if self.is_estimated else ([], known)
         return [
+            *first,
             *(dominating_lines(longest, self.total.time_s) if longest else ()),
             *(f"Refused  {row.refused}" for row in self.rows if row.refused),
-            *([f"Note     {known} of {accesses} accesses known"] if accesses else ()),
+            *later,
             *([f"Note     {torch_note(self.torch_operations)}"] if self.torch_operations else ()),
             *(f"Note     {note}" for note in notes),
         ]
@@ -151,8 +179,9 @@ class KernelsPrediction:
         heading = f"{launches} on {self.device}, L2 {self.l2}"
         if not self.is_predicted:
             return heading
+        least = ">= " if any(row.lower_bound for row in self.rows) else ""
         lacking = f" without the {self.refused} refused" if self.refused else ""
-        return f"{heading}: {units.duration(self.total.time_s)}{lacking}"
+        return f"{heading}: {least}{units.duration(self.total.time_s)}{lacking}"
 
     @property
     def heading(self) -> list[str]:

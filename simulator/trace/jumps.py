@@ -111,7 +111,7 @@ def leave_of(flow: Flow, number: int, traps: set[int], unsure: Unsure | None) ->
     if not _leaves(instruction):
         return lambda threads, mask: [(following, mask)]
     condition = condition_of(instruction)
-    targets = _targets(flow, instruction)
+    targets = _targets(flow, number)
 
     def leave(threads: Threads, mask: Array) -> list[tuple[int, Array]]:
         holds, known = condition(threads)
@@ -133,12 +133,16 @@ def leave_of(flow: Flow, number: int, traps: set[int], unsure: Unsure | None) ->
     return leave
 
 
-def _targets(flow: Flow, instruction: Instruction) -> Callable[[Threads, Array], list[tuple[int, Array]]]:
+def _targets(flow: Flow, number: int) -> Callable[[Threads, Array], list[tuple[int, Array]]]:
+    instruction = flow.code(number)[-1]
     if instruction.family in ENDS:
         return lambda threads, mask: []
     if instruction.target is not None:
         block = flow.block_at[instruction.target]
         return lambda threads, mask: [(block, mask)]
+    if instruction.family in CALLS:
+        after = number + 1
+        return lambda threads, mask: [(after, mask)]
     words = " ".join(instruction.operands).replace("`", " ").split()
     registers = [number_of(text) for text in words if REGISTER.match(text)]
     offset = sum(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from linecache import getline
 from math import prod
 
 from ...launch.program import Resources
@@ -55,8 +56,17 @@ class Called:
 
     def line_of(self, address: int) -> int:
         """The user's source line of an instruction; 0 where it is not known. Args: address: in the code [B]."""
-        before = [line for at, _, line in _user_lines(tuple(self.lines)) if at <= address]
-        return before[-1] if before else 0
+        return self._place_of(address)[1]
+
+    def text_of(self, address: int) -> str:
+        """The text of the user's source line of an instruction; empty where it is not known. Args: address: [B]."""
+        file, line = self._place_of(address)
+        return getline(file, line).strip() if file else ""
+
+    def _place_of(self, address: int) -> tuple[str, int]:
+        """File and line of an instruction; `("", 0)` where they are not known."""
+        before = [(file, line) for at, file, line in _user_lines(tuple(self.lines)) if at <= address]
+        return before[-1] if before else ("", 0)
 
 
 @lru_cache(maxsize=KERNELS_KEPT)
@@ -90,3 +100,7 @@ class Subject:
         address = self.flow.instructions[place].address
         line = self.called.line_of(address)
         return f"line {line}" if line else f"address {address:#x}"
+
+    def source_text(self, place: int) -> str:
+        """Source line of an instruction as it is written; empty where it is not known. Args: place: as above."""
+        return self.called.text_of(self.flow.instructions[place].address)

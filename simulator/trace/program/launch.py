@@ -15,6 +15,7 @@ from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
 from ..cta.given import Called, Refused, Subject
 from ..cta.knowable import find_unknown
+from ..cta.left_out import notes_on_counters, notes_on_outside_calls, notes_on_rare_sides
 from ..cta.sites import find_slice
 from ..memory import Memory, Storage, loads_of_memory
 from ..operands import Step as Effect
@@ -25,6 +26,7 @@ from ..touch.uses import Use
 from ..values import Array
 from .nest import nest_of
 from .pitches import Piece, Rows, rows_of
+from .requested import Requested, requested_bytes, scattered_lanes
 from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_of
 from .work import dtype_of, executions_of
 
@@ -39,7 +41,9 @@ class Traced:
     Args:
         called: the launch; classes: its classes of CTAs; instructions: that its warps issue;
         known, accesses: instructions that touch memory on the paths that CTAs run: of known address, and all of them.
-        read: number of each storage whose values were looked at -> its name; notes: doubts and remarks, one line each.
+        read: number of each storage whose values were looked at -> its name; notes: doubts and remarks, one line each;
+        lower_bound: whether waits of CTAs for each other were left out;
+        estimated: places of accesses of which each lane is taken to touch a sector of its own; requested: bytes.
     """
 
     called: Called
@@ -49,6 +53,9 @@ class Traced:
     accesses: int
     read: Mapping[int, str]
     notes: tuple[str, ...]
+    lower_bound: bool
+    estimated: frozenset[int]
+    requested: Requested
 
     @property
     def stored(self) -> frozenset[int]:
@@ -77,8 +84,12 @@ def trace(called: Called, room_bytes: float) -> Traced:
         doubts = Doubts(subject, REACH * room_bytes)
         code_slice = find_slice(subject)
         counts = count_blocks(subject, doubts)
+        lower_bound = doubts.lower_bound or bool(doubts.counters.used)
         notes: list[str] = []
         classes = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
+        notes += notes_on_counters(subject, doubts, lower_bound)
+        notes += notes_on_outside_calls(subject)
+        notes += notes_on_rare_sides(subject, doubts, classes[0].representative.cta)
     except CannotFollow as error:
         raise Refused(f"kernel {called.name}: {error}") from error
     visited = {
@@ -97,6 +108,9 @@ def trace(called: Called, room_bytes: float) -> Traced:
         accesses=len(passed),
         read={number: memory.storages[number].name for number in sorted(memory.read)},
         notes=(*doubts.notes, *notes),
+        lower_bound=lower_bound,
+        estimated=frozenset(doubts.estimated_places & passed),
+        requested=requested_bytes(classes, doubts.estimated_places),
     )
 
 
@@ -208,12 +222,18 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
         resources=called.resources,
         dtype=dtype_of(traced.classes[0].representative.paths),
         traced=tuple(
-            _code(path_class, phases, loads) for path_class, phases in zip(traced.classes, nest.phases, strict=True)
+            _code(path_class, phases, loads, traced.estimated)
+            for path_class, phases in zip(traced.classes, nest.phases, strict=True)
         ),
     )
 
 
-def _code(path_class: PathClass, phases: list, loads: Mapping[int, Effect]) -> TracedCode:  # type: ignore[type-arg]
+def _code(
+    path_class: PathClass,
+    phases: list,  # type: ignore[type-arg]
+    loads: Mapping[int, Effect],
+    estimated: frozenset[int],
+) -> TracedCode:
     members = np.concatenate([kind.members for kind in path_class.masked])
     like = np.unique(members[(np.arange(LIKE) * 0.6180339887 % 1.0 * len(members)).astype(np.int64)])
     named: dict[tuple[int, int], tuple[str, ...]] = {}
@@ -226,6 +246,7 @@ def _code(path_class: PathClass, phases: list, loads: Mapping[int, Effect]) -> T
         phases=tuple(phases),
         executed=executions_of(path_class.representative.paths, named),
         in_l1=path_class.in_l1,
+        scattered=scattered_lanes(path_class, estimated),
         box_bytes=_box_bytes(path_class),
         issued=path_class.issued,
         loads=loads,
