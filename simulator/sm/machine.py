@@ -148,6 +148,7 @@ class Machine:
         trace, roles, counts = self.paths.traces(trips)
         entries = LEAST_LOGGED + len(offsets) * (rounds + 2) * (sum(counts.values()) + CTA_MARKS)
         while True:
+            check_wanted()
             after = state.new_state(len(self.code), len(roles), offsets, entries)
             logged = issue.simulate_sm(self.code, trace, roles, self.latencies, rounds, after)
             if logged < 0:

@@ -10,7 +10,8 @@ from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..given import refuse_unread
 from ..groups import spread
-from ..kernels import TARGET, TIME_LIMIT_S, TimeLimit, simulated
+from ..kernels import TARGET, simulated
+from ..limit import TimeLimit
 from ..options import DEFAULT_SCHEDULE, MachineOptions, OneSchedule, problem_of
 from ..output import BadInput, announce_compiler, bad_input, show, text_color, text_width
 from ..parse import flag, one_of, option
@@ -45,7 +46,7 @@ def explain(
     problem: ProblemOptions,
     config: ConfigOptions,
     machine: ExplainMachine,
-    time_limit: TimeLimit = TIME_LIMIT_S,
+    time_limit: TimeLimit = None,
     sass: Annotated[
         bool, flag("--sass", "Show the machine code, with the cycles and stalls of each instruction.")
     ] = False,
@@ -86,7 +87,7 @@ def explain(
         show(explain_text(explanation, device, sass, text_width(), text_color()))
 
 
-def _explain_function(target: str, machine: ExplainMachine, time_limit_s: float, sass: bool, json: bool) -> None:
+def _explain_function(target: str, machine: ExplainMachine, time_limit_s: float | None, sass: bool, json: bool) -> None:
     """The same of a user's kernels. Raises: typer.Exit: none was predicted."""
     name, device = machine.build()
     outcome = simulated(
