@@ -10,6 +10,7 @@ from ..core.sm import issue, state
 from ..core.sm.instruction import ALU, FMA, HEAVY, MUFU, TENSOR_PIPE
 from ..core.sm.latencies import Latencies
 from ..device.device import Device
+from ..jobs.stopping import check_wanted
 from ..limits import LINE_BYTES, SUB_CORES
 from ..trace.paths import CtaPaths
 
