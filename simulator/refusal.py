@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 Made = TypeVar("Made")
-Kind = Literal["not supported", "does not fit"]
+Kind = Literal["not supported", "does not fit", "takes too long"]
 
 
 class DoesNotFit(ValueError):
@@ -24,7 +24,8 @@ class Refusal:
 
     Args:
         kind: `not supported` where a schedule or a device cannot do the work at all, whatever it takes of an SM;
-            `does not fit` where a CTA takes more than an SM has, or the compiler refuses the kernel.
+            `does not fit` where a CTA takes more than an SM has, or the compiler refuses the kernel;
+            `takes too long` where an answer would take longer than it may.
         reason: one line.
     """
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from .device.device import Device, device_name, load_device
 from .engine.engine import LaunchRun
+from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
 from .prediction.notes import tile_notes
 from .prediction.prediction import Prediction
@@ -112,9 +113,14 @@ def predict(
     resolution: str = "chunk",
     steady_state: bool = True,
     overhead: str = "stream",
+    tell: Tell | None = None,
 ) -> Prediction:
-    """The prediction of what runs. Args: resolved: for this device; the rest as in `simulate`."""
-    return _predict(resolved, device, l2, resolution, steady_state, overhead, record=False)[0]
+    """The prediction of what runs.
+
+    Args:
+        resolved: for this device; the rest as in `simulate`; tell: called when a launch comes to another phase.
+    """
+    return _predict(resolved, device, l2, resolution, steady_state, overhead, record=False, tell=tell)[0]
 
 
 def predict_with_timeline(
@@ -125,9 +131,10 @@ def predict_with_timeline(
     resolution: str = "chunk",
     steady_state: bool = True,
     overhead: str = "stream",
+    tell: Tell | None = None,
 ) -> tuple[Prediction, Timeline]:
     """As `predict`, and when each CTA ran where; every CTA is stepped through."""
-    prediction, runs = _predict(resolved, device, l2, resolution, steady_state, overhead, record=True)
+    prediction, runs = _predict(resolved, device, l2, resolution, steady_state, overhead, record=True, tell=tell)
 
     def work_of(launch: Launch) -> tuple[str, ...]:
         return work_of_ctas(launch, prediction.problem.part_text)
@@ -181,6 +188,7 @@ def _predict(
     overhead: str,
     *,
     record: bool,
+    tell: Tell | None = None,
 ) -> tuple[Prediction, tuple[LaunchRun, ...]]:
     simulated = simulate_launches(
         resolved.launches,
@@ -193,6 +201,7 @@ def _predict(
         uncompiled=resolved.uncompiled,
         flop_per_matmul=resolved.problem.flop_per_matmul,
         record=record,
+        tell=tell,
     )
     prediction = Prediction(
         device=device.name,

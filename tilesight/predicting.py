@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from .compiling import why_not
 from .simulator.device.device import Device, load_device
+from .simulator.jobs.stopping import LIMIT_S, Stage, Tell
 from .simulator.predict_kernels import L2, CompiledLaunch, SimulatedKernels, predict_kernels
 from .simulator.prediction.kernel_row import KernelRow
 from .simulator.prediction.kernels import KernelsPrediction
@@ -49,13 +50,19 @@ def capture(device: Device | str = "h200") -> "AbstractContextManager[Recording]
 
 
 def predict(
-    launches: "Sequence[Capture]", device: Device | str = "h200", *, l2: str = "pipeline", workers: int | None = None
+    launches: "Sequence[Capture]",
+    device: Device | str = "h200",
+    *,
+    l2: str = "pipeline",
+    workers: int | None = None,
+    time_limit_s: float | None = LIMIT_S,
 ) -> KernelsPrediction:
     """Predict launches that `capture` has recorded.
 
     Args:
         device: a name, a path to a TOML file, or the device itself; l2: one of `L2`.
         workers: compiler processes at most; one per core where None.
+        time_limit_s: that each launch may take once it is compiled; None: as long as it likes [s].
 
     Returns:
         A row for each launch, in the order of the calls; one that cannot be predicted says why.
@@ -73,7 +80,7 @@ def predict(
     gpu = load_device(device) if isinstance(device, str) else device
     capability = int(gpu.compute_capability.replace(".", ""))
     calls = [lower_or_refuse(launch, capability) for launch in launches]
-    simulated = simulate_calls(calls, gpu, name, l2=l2, workers=workers)
+    simulated = simulate_calls(calls, gpu, name, l2=l2, workers=workers, limit_s=time_limit_s)
     return (told(simulated, launches) if isinstance(launches, Recording) else simulated).prediction
 
 
@@ -97,12 +104,28 @@ def simulate_calls(
     l2: str,
     workers: int | None = None,
     record: bool = False,
+    compile_limit_s: float | None = None,
+    limit_s: float | None = None,
+    tell: Tell | None = None,
 ) -> SimulatedKernels:
-    """The same for launches in plain values. Args: name: of the device, for people; record: as `predict_kernels`."""
+    """The same for launches in plain values.
+
+    Args:
+        name: of the device, for people; record, limit_s, tell: as `predict_kernels`;
+        compile_limit_s: that the compiler may take for each launch [s].
+    """
     from .kernels.compile.call import KernelCall
     from .kernels.compile.calls import CompiledCall, compile_calls
 
-    outcomes = iter(compile_calls([call for call in calls if isinstance(call, KernelCall)], device, workers=workers))
+    numbers = [number for number, call in enumerate(calls, 1) if isinstance(call, KernelCall)]
+
+    def compiling(place: int) -> None:
+        if tell:
+            number = numbers[place]
+            tell(Stage(number=number, total=len(calls), name=calls[number - 1].name, phase="compile"))
+
+    kernels = [call for call in calls if isinstance(call, KernelCall)]
+    outcomes = iter(compile_calls(kernels, device, workers=workers, limit_s=compile_limit_s, tell=compiling))
     asked: list[CompiledLaunch] = []
     for call in calls:
         if not isinstance(call, KernelCall):
@@ -122,7 +145,7 @@ def simulate_calls(
         )
         called = _called(outcome) if isinstance(outcome, CompiledCall) else None
         asked.append(CompiledLaunch(row=row, called=called, tuned=call.tuned, cooperative=call.cooperative))
-    return predict_kernels(asked, device, name, l2=l2, record=record)
+    return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell)
 
 
 def _called(outcome: "CompiledCall") -> Called:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 import triton
 
 from ...simulator.device.device import Device
+from ...simulator.jobs.attempts import internal
 from ...simulator.launch.program import Code, Resources
 from ...simulator.sass.constants import Parameter, constant_bank
 from ...simulator.trace.memory import Storage
@@ -44,19 +45,34 @@ class CompiledCall:
 
 
 def compile_calls(
-    calls: Sequence[KernelCall], device: Device, *, workers: int | None = None
+    calls: Sequence[KernelCall],
+    device: Device,
+    *,
+    workers: int | None = None,
+    limit_s: float | None = None,
+    tell: Callable[[int], None] = lambda number: None,
 ) -> list[CompiledCall | Failure]:
     """Compile recorded launches for a device; results are kept on disk.
 
     Args:
-        calls: lowered for the device's compute capability; workers: compiler processes, one per core where None.
+        calls: lowered for the device's compute capability; workers: compiler processes, one per core where None;
+        limit_s: that the compiler may take for each, None: as long as any kernel here takes [s];
+        tell: called with the number of each launch that is waited for, from 0.
 
     Returns:
         One outcome per launch, in order.
     """
     jobs = {call_key(call.job): dict(call.job) | {"code": True} for call in calls}
-    with answers_of(jobs, workers) as answer:
-        return [_outcome(call, answer(call_key(call.job)), device) for call in calls]
+    outcomes: list[CompiledCall | Failure] = []
+    with answers_of(jobs, workers, limit_s) as answer:
+        for number, call in enumerate(calls):
+            tell(number)
+            found = answer(call_key(call.job))
+            try:
+                outcomes.append(_outcome(call, found, device))
+            except Exception as error:  # one launch that fails does not take the others along
+                outcomes.append(Failure(reason=f"kernel {call.name}: {internal(error, 'compile')}"))
+    return outcomes
 
 
 def call_key(job: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from ...simulator.launch.program import Code, Resources
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
 from .cache import cache_folder, read, write
-from .pool import Pool
+from .pool import TIMEOUT_S, Pool
 
 TMEM_COLUMNS = 512
 """Columns of tensor memory that a CTA can take on sm_100."""
@@ -59,12 +59,13 @@ Outcome = Compiled | Failure
 
 @contextmanager
 def answers_of(
-    jobs: Mapping[str, dict[str, Any]], workers: int | None = None
+    jobs: Mapping[str, dict[str, Any]], workers: int | None = None, limit_s: float | None = None
 ) -> Iterator[Callable[[str], dict[str, Any]]]:
     """Have jobs answered, several at a time.
 
     Args:
-        jobs: by name of their results in the cache; workers: compiler processes, one per core where None.
+        jobs: by name of their results in the cache; workers: compiler processes, one per core where None;
+        limit_s: that the compiler may take for one, None: as long as any kernel here takes [s].
 
     Yields:
         What gives the answer of a name, once it is there.
@@ -72,7 +73,7 @@ def answers_of(
     pool = Pool()
     threads = ThreadPoolExecutor(max_workers=workers or cores())
     try:
-        answers = {key: threads.submit(_answer, pool, key, job) for key, job in jobs.items()}
+        answers = {key: threads.submit(_answer, pool, key, job, limit_s) for key, job in jobs.items()}
         yield lambda key: answers[key].result()
     except BaseException:
         threads.shutdown(wait=False, cancel_futures=True)
@@ -83,13 +84,13 @@ def answers_of(
         pool.close()
 
 
-def _answer(pool: Pool, key: str, job: dict[str, Any]) -> dict[str, Any]:
+def _answer(pool: Pool, key: str, job: dict[str, Any], limit_s: float | None) -> dict[str, Any]:
     """From the cache, else from a compiler."""
     path = cache_folder() / f"{key}.json"
     answer = read(path)
     if answer is None:
         try:
-            answer = pool.answer(job)
+            answer = pool.answer(job, limit_s or TIMEOUT_S)
         except Died as death:
             return {"reason": str(death)}
         write(path, answer)

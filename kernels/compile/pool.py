@@ -19,13 +19,13 @@ class Pool:
         self._idle: list[Answerer] = []
         self._busy: list[Answerer] = []
 
-    def answer(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Have a process answer a job. Raises: processes.Died: it ended without an answer."""
+    def answer(self, job: dict[str, Any], timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+        """Have a process answer a job. Raises: processes.Died: it ended without an answer, or took too long."""
         with self._lock:
             compiler = self._idle.pop() if self._idle else Answerer(WORKER, "compiler", (), triton_cache())
             self._busy.append(compiler)
         try:
-            return compiler.ask(job, TIMEOUT_S)
+            return compiler.ask(job, timeout_s)
         finally:
             with self._lock:
                 self._busy.remove(compiler)

@@ -144,6 +144,7 @@ def explore(
     cost: str = "compiled",
     workers: int | None = None,
     progress: Progress | None = None,
+    time_limit_s: float | None = None,
     **fixed: int | str | Sequence[int | str],
 ) -> Exploration:
     """Simulate a configuration space and rank it.
@@ -157,6 +158,7 @@ def explore(
             what `simulate` knows of them.
         workers: threads at most; one per core where None.
         progress: called with (configurations done, configurations in all).
+        time_limit_s: that the simulation of one configuration may take; it is left out beyond [s].
         fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.
 
     Raises:
@@ -167,7 +169,13 @@ def explore(
     source = cost if registers is None and smem_bytes is None else "tiles"
     jobs, left_out = plan(problem, schedule, fixed, source)
     settings = Settings(
-        l2=l2, overhead=overhead, resolution=resolution, registers=registers, smem_bytes=smem_bytes, cost=cost
+        l2=l2,
+        overhead=overhead,
+        resolution=resolution,
+        registers=registers,
+        smem_bytes=smem_bytes,
+        cost=cost,
+        limit_s=time_limit_s,
     )
     trials = [Trial(candidate=job) for job in jobs]
     baselines = _baselines(problem, schedules_named(schedule)[0], gpu, cost)
@@ -175,7 +183,7 @@ def explore(
         both = with_resources([*baselines, *trials], problem, gpu, resources_of)
         baselines, trials = both[: len(baselines)], both[len(baselines) :]
     # The baseline takes longest, and is in its own configuration whatever else is given.
-    plain = Settings(l2=l2, overhead=overhead, cost=cost)
+    plain = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=time_limit_s)
     work = [*((plain, trial) for trial in baselines), *((settings, trial) for trial in trials)]
     ran = run_all(lambda job: tried(problem, gpu, *job), work, workers, progress)
     done = ran[len(baselines) :]

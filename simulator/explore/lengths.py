@@ -121,6 +121,7 @@ def compare(
     cost: str = "compiled",
     workers: int | None = None,
     progress: Progress | None = None,
+    time_limit_s: float | None = None,
     **fixed: int | str,
 ) -> Scaling:
     """Simulate schedules over sequence lengths, each in its fastest configuration.
@@ -133,6 +134,7 @@ def compare(
         device: a `Device`, a catalogue name or a path to a TOML file.
         l2, overhead, cost: as `simulate`.
         workers, progress: as `explore`.
+        time_limit_s: that the simulation of one configuration may take; it is left out beyond [s].
         fixed: options of the configuration, for the schedules that take them.
 
     Raises:
@@ -145,7 +147,7 @@ def compare(
     space, left_out = plan(problems[0], schedule, fixed, cost)
     able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
-    settings = Settings(l2=l2, overhead=overhead, cost=cost)
+    settings = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=time_limit_s)
     jobs = [Trial(candidate=job) for some in space.values() if len(some) > 1 for job in some]
     ranked = ranking(
         survey_problem(problems[-1]), gpu, jobs, settings, workers, _part(progress, 0, len(jobs), len(able))

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 
 from .. import units
 from ..device.device import Device
 from ..jobs.pool import Progress, run_all
+from ..jobs.stopping import OutOfTime, Stage, limited, out_of_time
+from ..jobs.working_clock import working_s
 from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
 from ..refusal import Refusal
@@ -17,7 +20,7 @@ from .candidate import Candidate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How all configurations are simulated. Args: as in `simulate`."""
+    """How all configurations are simulated. Args: as in `simulate`; limit_s: that each may take, None: any time [s]."""
 
     l2: str = "cold"
     overhead: str = "stream"
@@ -25,6 +28,7 @@ class Settings:
     registers: int | None = None
     smem_bytes: int | None = None
     cost: str = "compiled"
+    limit_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +60,21 @@ def resolved_as(
     )
 
 
-def predicted(resolved: Resolved, device: Device, settings: Settings) -> Prediction:
-    """The prediction of what runs."""
-    return predict(resolved, device, l2=settings.l2, overhead=settings.overhead, resolution=settings.resolution)
+def predicted(resolved: Resolved, device: Device, settings: Settings) -> Prediction | Refusal:
+    """The prediction of what runs; or that it has taken longer than it may."""
+    stages: list[Stage] = []
+    try:
+        with limited(working_s() + (inf if settings.limit_s is None else settings.limit_s), working_s):
+            return predict(
+                resolved,
+                device,
+                l2=settings.l2,
+                overhead=settings.overhead,
+                resolution=settings.resolution,
+                tell=stages.append,
+            )
+    except OutOfTime:
+        return Refusal("takes too long", out_of_time(settings.limit_s or 0.0, stages[-1].text))
 
 
 def tried(problem: Problem, device: Device, settings: Settings, trial: Trial) -> Trial:
@@ -69,7 +85,10 @@ def tried(problem: Problem, device: Device, settings: Settings, trial: Trial) ->
     resolved = resolved_as(problem, device, settings, candidate, trial.launches)
     if isinstance(resolved, Refusal):
         return Trial(candidate=replace(candidate, reason=resolved.reason), launches=resolved)
-    done = candidate_of(predicted(resolved, device, settings), device)
+    outcome = predicted(resolved, device, settings)
+    if isinstance(outcome, Refusal):
+        return Trial(candidate=replace(candidate, reason=outcome.reason), launches=resolved.launches)
+    done = candidate_of(outcome, device)
     return Trial(candidate=replace(done, resources=candidate.resources), launches=resolved.launches)
 
 

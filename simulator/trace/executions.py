@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..jobs.stopping import check_wanted
 from ..launch.program import Launch
 from ..limits import WARP_THREADS
 from ..refusal import CannotFollow
@@ -129,6 +130,7 @@ def run_through(
     groups: dict[tuple[int, int], Array] = {(0, 0): np.ones(SHAPE, dtype=np.bool_)}
     barriers = Barriers(warps)
     for _ in range(most_steps):
+        check_wanted()
         if not groups:
             if barriers.waiting:
                 raise CannotFollow(f"warps wait at barrier {barriers.waiting[0]} for others that never come there")

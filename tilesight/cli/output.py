@@ -124,6 +124,7 @@ def write_file(path: Path, content: str | bytes, hint: str = "") -> None:
 def show(text: str) -> None:
     """Data, on stdout."""
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    sys.stdout.flush()
 
 
 def text_width() -> int:

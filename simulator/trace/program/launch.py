@@ -120,26 +120,39 @@ def launches_of(traced: Sequence[Traced]) -> list[Launch]:
     Args:
         traced: in the order in which they run.
     """
-    storages: dict[int, Storage] = {}
-    for launch in traced:
-        for storage in launch.called.storages:
-            known = storages.setdefault(storage.number, storage)
-            if storage.size_bytes > known.size_bytes:
-                storages[storage.number] = storage
-    names = _names(storages)
-    pieces: dict[int, list[Piece]] = {}
-    for launch in traced:
-        for path_class in launch.classes:
-            for kind in path_class.masked:
-                for use in kind.uses:
-                    pieces.setdefault(use.storage, []).extend(_pieces(use, path_class, storages))
-    rows = {number: rows_of(storages[number].size_bytes, touching) for number, touching in pieces.items()}
-    inputs = _inputs(traced)
-    tensors = {
-        number: tensor_of(names[number], "input" if number in inputs else "output", storages[number].size_bytes, layout)
-        for number, layout in rows.items()
-    }
-    return [_launch(launch, storages, rows, tensors) for launch in traced]
+    layout = Layout(traced)
+    return [layout.launch_of(launch) for launch in traced]
+
+
+class Layout:
+    """How launches that follow each other see the storages that they share. Args: traced: in that order."""
+
+    def __init__(self, traced: Sequence[Traced]) -> None:
+        self.storages: dict[int, Storage] = {}
+        for launch in traced:
+            for storage in launch.called.storages:
+                known = self.storages.setdefault(storage.number, storage)
+                if storage.size_bytes > known.size_bytes:
+                    self.storages[storage.number] = storage
+        names = _names(self.storages)
+        pieces: dict[int, list[Piece]] = {}
+        for launch in traced:
+            for path_class in launch.classes:
+                for kind in path_class.masked:
+                    for use in kind.uses:
+                        pieces.setdefault(use.storage, []).extend(_pieces(use, path_class, self.storages))
+        self.rows = {number: rows_of(self.storages[number].size_bytes, touching) for number, touching in pieces.items()}
+        inputs = _inputs(traced)
+        self.tensors = {
+            number: tensor_of(
+                names[number], "input" if number in inputs else "output", self.storages[number].size_bytes, layout
+            )
+            for number, layout in self.rows.items()
+        }
+
+    def launch_of(self, traced: Traced) -> Launch:
+        """The program of one of the launches."""
+        return _launch(traced, self.storages, self.rows, self.tensors)
 
 
 def _inputs(traced: Sequence[Traced]) -> set[int]:

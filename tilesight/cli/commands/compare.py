@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
+from ...simulator.jobs.stopping import LIMIT_S
 from ...simulator.problems.attention import MAX_SEQLEN
 from ...simulator.schedules.registry import all_options, all_problems
 from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..groups import spread
+from ..limit import SimulationLimit, checked_limit
 from ..options import MachinesOptions, Schedules, Workers, one_device, workers_given
 from ..output import (
     BadInput,
@@ -39,6 +41,7 @@ def compare(
     config: ConfigOptions,
     machine: MachinesOptions,
     workers: Workers = None,
+    time_limit: SimulationLimit = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all points as CSV.", "FILE")] = None,
     plot: Annotated[Path | None, option("--plot", "Write a picture: time and memory over length.", "FILE.png")] = None,
@@ -76,6 +79,7 @@ def compare(
                 overhead=machine.overhead,
                 workers=processes,
                 progress=tick,
+                time_limit_s=checked_limit(time_limit) or LIMIT_S,
                 **chosen,
             )
         scalings.append(replace(scaling, device_name=name, notes=(*machine.notes(), *scaling.notes)))

@@ -10,7 +10,8 @@ from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..given import refuse_unread
 from ..groups import spread
-from ..kernels import TARGET, TIME_LIMIT_S, Partial, TimeLimit, simulated
+from ..kernels import TARGET, Partial, simulated
+from ..limit import TimeLimit
 from ..options import DEFAULT_SCHEDULE, MachineOptions, OneSchedule, problem_of
 from ..output import BadInput, announce_compiler, bad_input, show, text_color, text_width
 from ..parse import flag, one_of, option
@@ -45,7 +46,7 @@ def explain(
     problem: ProblemOptions,
     config: ConfigOptions,
     machine: ExplainMachine,
-    time_limit: TimeLimit = TIME_LIMIT_S,
+    time_limit: TimeLimit = None,
     partial: Partial = False,
     sass: Annotated[
         bool, flag("--sass", "Show the machine code, with the cycles and stalls of each instruction.")
@@ -88,7 +89,7 @@ def explain(
 
 
 def _explain_function(
-    target: str, machine: ExplainMachine, time_limit_s: float, partial: bool, sass: bool, json: bool
+    target: str, machine: ExplainMachine, time_limit_s: float | None, partial: bool, sass: bool, json: bool
 ) -> None:
     """The same of a user's kernels. Raises: typer.Exit: none was predicted, or, unless `partial`, not all."""
     name, device = machine.build()

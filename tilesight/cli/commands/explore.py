@@ -6,12 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
+from ...simulator.jobs.stopping import LIMIT_S
 from ...simulator.schedules.registry import all_options
 from ..compiled import cost_given, of_use, resources_given, source_of_costs
 from ..configs import SpaceOptions
 from ..given import given as typed_options
 from ..given import made, refuse_unread
 from ..groups import spread
+from ..limit import SimulationLimit, checked_limit
 from ..options import (
     DEFAULT_SCHEDULE,
     Compiled,
@@ -62,6 +64,7 @@ def explore(
         ),
     ] = None,
     workers: Workers = None,
+    time_limit: SimulationLimit = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
     html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
@@ -110,6 +113,7 @@ def explore(
                 cost=kind,
                 workers=processes,
                 progress=tick,
+                time_limit_s=checked_limit(time_limit) or LIMIT_S,
                 **settings,
             )
         launches = [launch for item in exploration.ranked if item.prediction for launch in item.prediction.launches]

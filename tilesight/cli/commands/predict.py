@@ -3,15 +3,19 @@
 import gzip
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..given import made
-from ..kernels import L2, TIME_LIMIT_S, Partial, Target, TimeLimit, simulated
+from ..kernels import L2, Partial, Target, simulated
+from ..limit import TimeLimit
 from ..options import Devices, Settings, devices_given, one_device, set_notes
-from ..output import check_outputs, say, show, text_color, text_width, write_file
+from ..output import BadInput, Failed, check_outputs, one_line, say, show, text_color, text_width, write_file
 from ..parse import flag, option
+
+if TYPE_CHECKING:
+    from ...simulator.prediction.kernels import KernelsPrediction
 
 
 def predict(
@@ -20,7 +24,7 @@ def predict(
     device: Devices = None,
     set_: Settings = None,
     l2: L2 = "pipeline",
-    time_limit: TimeLimit = TIME_LIMIT_S,
+    time_limit: TimeLimit = None,
     partial: Partial = False,
     json: Annotated[bool, flag("--json", "Print JSON; of several devices a list.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all launches as CSV.", "FILE")] = None,
@@ -42,13 +46,27 @@ def predict(
     check_outputs(csv=csv, html=html, trace=trace)
     devices = devices_given(device, set_)
     one_device(devices, trace=trace)
-    predictions = []
+    from ...simulator.display import render
+    from ...simulator.report.kernels.text import compared_text, kernels_json, kernels_rows
+
+    outcomes: dict[str, KernelsPrediction | str] = {}
+    errors: list[Exception] = []
     for name, gpu in devices.items():
-        outcome = simulated(
-            target, name, gpu, set_, l2=l2, time_limit_s=time_limit, command="predict", record=trace is not None
-        )
+        try:
+            outcome = simulated(
+                target, name, gpu, set_, l2=l2, time_limit_s=time_limit, command="predict", record=trace is not None
+            )
+        except (BadInput, Failed) as error:
+            if len(devices) == 1:
+                raise
+            errors.append(error)
+            outcomes[name] = one_line(str(error))
+            say(f"{name}: {error}")
+            continue
         prediction = outcome.prediction
-        predictions.append(replace(prediction, notes=(*set_notes(set_), *prediction.notes)))
+        prediction = outcomes[name] = replace(prediction, notes=(*set_notes(set_), *prediction.notes))
+        if not json:
+            show(prediction.text(text_width(), text_color()) + ("\n\n" if len(devices) > 1 else ""))
         if trace and outcome.timeline:
             from ...simulator.report.perfetto import trace_of
 
@@ -57,19 +75,20 @@ def predict(
             write_file(trace, packed, "open it at https://ui.perfetto.dev")
         elif trace:
             say(f"--trace: {trace} is not written: no launch is predicted")
-    from ...simulator.display import render
-    from ...simulator.report.kernels.text import kernels_json, kernels_rows, kernels_text
-
-    if html:
+    predictions = [outcome for outcome in outcomes.values() if not isinstance(outcome, str)]
+    if json:
+        show(render.to_json(kernels_json(outcomes)))
+    elif compared := compared_text(predictions, text_width(), text_color()):
+        show(compared)
+    if html and predictions:
         from ...simulator.report.kernels.html import kernels_html
 
         write_file(html, kernels_html(predictions, target, made(context)))
-    if csv:
+    if csv and predictions:
         write_file(csv, render.to_csv(kernels_rows(predictions)))
-    if json:
-        show(render.to_json(kernels_json(predictions)))
-    else:
-        show(kernels_text(predictions, text_width(), text_color()))
+    if errors and not predictions:
+        raise errors[0]
     predicted = any(prediction.is_predicted for prediction in predictions)
-    if not predicted or not (partial or all(prediction.complete for prediction in predictions)):
+    complete = not errors and all(prediction.complete for prediction in predictions)
+    if not predicted or not (partial or complete):
         raise typer.Exit(1)

@@ -12,6 +12,7 @@ from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..given import refuse_unread
 from ..groups import spread
+from ..limit import SimulationLimit, limited_answer
 from ..options import DEFAULT_SCHEDULE, Compiled, Cost, MachineOptions, OneSchedule, Registers, SmemBytes, problem_of
 from ..output import BadInput, announce_compiler, bad_input, check_outputs, say, show, write_file
 from ..parse import flag, one_of, option
@@ -34,6 +35,7 @@ def simulate(
         str, option("--resolution", "Granularity of the cache simulation.", "chunk|line", one_of("chunk", "line"))
     ] = "chunk",
     full: Annotated[bool, flag("--full", "Simulate every CTA; do not extrapolate from a steady state.")] = False,
+    time_limit: SimulationLimit = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     trace: Annotated[
         Path | None,
@@ -76,8 +78,12 @@ def simulate(
 
     settings: dict[str, Any] = {"l2": machine.l2, "overhead": machine.overhead, "resolution": resolution}
     settings |= {"steady_state": not full}
+    with limited_answer(time_limit) as tell:
+        if trace:
+            prediction, timeline = door.predict_with_timeline(runs, device, **settings, tell=tell)
+        else:
+            prediction = door.predict(runs, device, **settings, tell=tell)
     if trace:
-        prediction, timeline = door.predict_with_timeline(runs, device, **settings)
         made = trace_of(timeline, trace_sms)
         if trace_sms is None and made.shown < made.sms:
             shown = f"{made.shown} of {made.sms} SMs"
@@ -85,8 +91,6 @@ def simulate(
         text = made.text.encode()
         compressed = trace.suffix == ".gz"
         write_file(trace, gzip.compress(text, mtime=0) if compressed else text, "open it at https://ui.perfetto.dev")
-    else:
-        prediction = door.predict(runs, device, **settings)
     notes = (*machine.notes(), *of_use(remarks, prediction.launches), *prediction.notes)
     prediction = replace(prediction, device=name, notes=notes)
     show(render.to_json(prediction.to_dict()) if json else simulate_text(prediction, device))

@@ -13,7 +13,8 @@ from ..functions import Measuring, validate_function
 from ..given import Given, made, refuse_unread
 from ..given import given as typed_options
 from ..gpu import DOCTOR, Named, compiler, device_named, need_gpu
-from ..kernels import TARGET, TIME_LIMIT_S, TimeLimit
+from ..kernels import TARGET
+from ..limit import TimeLimit
 from ..options import Workers, workers_given
 from ..output import (
     BadInput,
@@ -108,7 +109,7 @@ def validate(
     html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
     page: Annotated[Path | None, option("--page", "Write the tables as a Markdown page.", "FILE.md")] = None,
     workers: Workers = None,
-    time_limit: TimeLimit = TIME_LIMIT_S,
+    time_limit: TimeLimit = None,
 ) -> None:
     """Run the Triton kernels on this GPU and print predicted beside measured: bytes, cycles, clock, time.
 
