@@ -166,6 +166,8 @@ def _simulate(traced: Sequence[Traced], device: Device, l2: str, record: bool = 
 def _with(row: KernelRow, run: _Run | None) -> KernelRow:
     if run is None:
         return row
+    if broken := run.simulated.broken[run.number]:
+        return replace(row, refused=broken)
     prediction = run.simulated.launches[run.number]
     estimated = prediction.cost.removeprefix("tiles: ")
     doubt = (
@@ -190,7 +192,8 @@ def _choose(
         ready = [other for other in alike if traced[other] is not None]
         alone = _simulate([kernel for other in ready if (kernel := traced[other]) is not None], device, "cold")
         tried = {other: _with(rows[other], run) for other, run in zip(ready, alone.simulated, strict=True)}
-        best = min(ready, key=lambda other: tried[other].traffic.time_s, default=number)
+        possible = [other for other in ready if tried[other].prediction] or ready
+        best = min(possible, key=lambda other: tried[other].traffic.time_s, default=number)
         configurations.append((best, tuple(tried.get(other, rows[other]) for other in alike)))
         note = f"kernel {rows[best].name}: fastest of {len(alike)} configurations: {rows[best].label}"
         rows[best] = replace(rows[best], notes=(*rows[best].notes, note))

@@ -14,6 +14,10 @@ class DoesNotFit(ValueError):
     """A CTA needs more of something than one SM has, or the compiler refuses its kernel."""
 
 
+class BrokenLaw(Exception):
+    """A prediction that no device can keep: a fault of the model, which is no answer; the text is one line to report."""
+
+
 class CannotFollow(ValueError):
     """Machine code that cannot be read, or threads that cannot be followed through it; the text is one line."""
 

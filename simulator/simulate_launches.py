@@ -5,6 +5,7 @@ costs      what a step takes an SM   (sm)
 clock      how fast the SM ticks     (from what it executes)
 run        cycles and bytes          (engine)
 prediction every figure of each launch
+laws       what no device can do is no answer (prediction.laws)
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from .engine.engine import LaunchRun, run_launches
 from .launch.program import Launch
 from .launch.walk import tally
 from .prediction.launch import predict_launch
+from .prediction.laws import broken_law
 from .prediction.notes import WAY_OUT, l2_notes
 from .prediction.prediction import LaunchPrediction
 from .residency.device_memory import peak_bytes
@@ -33,12 +35,14 @@ class SimulatedLaunches:
     Args:
         launches: predictions, in order; runs: what the engine saw of each.
         peak_memory_bytes: most device memory held at once [B].
+        broken: the law of physics that each launch's figures break, in one line; empty where they keep all.
         cost_notes, l2_notes: remarks on where cycles come from, and on an L2 that overflows, one line each.
     """
 
     launches: tuple[LaunchPrediction, ...]
     runs: tuple[LaunchRun, ...]
     peak_memory_bytes: int
+    broken: tuple[str, ...]
     cost_notes: tuple[str, ...]
     l2_notes: tuple[str, ...]
 
@@ -119,11 +123,16 @@ def simulate_launches(
         )
         for number, launch in enumerate(pipeline)
     )
+    broken = (
+        broken_law(launch, prediction, device, cold=l2 == "cold" and number == 0)
+        for number, (launch, prediction) in enumerate(zip(pipeline, predicted, strict=True))
+    )
     crowded = l2_notes(predicted, device)
     return SimulatedLaunches(
         launches=predicted,
         runs=tuple(runs),
         peak_memory_bytes=peak_bytes(pipeline),
+        broken=tuple(broken),
         cost_notes=cost_notes(origin for _, origin in costed),
         l2_notes=(*crowded, WAY_OUT) if crowded else (),
     )

@@ -14,7 +14,7 @@ from math import isqrt
 from ..device.device import Device
 from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
-from ..refusal import Refusal
+from ..refusal import BrokenLaw, Refusal
 from ..residency.device_memory import peak_bytes
 from ..resolve import attempt_launches, default_config
 from ..schedules.config import Config
@@ -185,7 +185,10 @@ def _tried_alone(problem: Problem, device: Device, settings: Settings, trial: Tr
     resolved = resolved_as(problem, device, settings, candidate, launches)
     if isinstance(resolved, Refusal):
         return _point(problem, candidate, held_bytes, reason=resolved.reason)
-    return _point(problem, candidate, held_bytes, prediction=predicted(resolved, device, settings))
+    try:
+        return _point(problem, candidate, held_bytes, prediction=predicted(resolved, device, settings))
+    except BrokenLaw as error:
+        return _point(problem, candidate, held_bytes, reason=str(error))
 
 
 def _point(

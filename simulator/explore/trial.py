@@ -9,7 +9,7 @@ from ..device.device import Device
 from ..jobs.pool import Progress, run_all
 from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
-from ..refusal import Refusal
+from ..refusal import BrokenLaw, Refusal
 from ..resolve import Launches, Resolved, ResourcesOf, attempt_launches, resolve
 from ..simulate import predict
 from .candidate import Candidate
@@ -57,7 +57,7 @@ def resolved_as(
 
 
 def predicted(resolved: Resolved, device: Device, settings: Settings) -> Prediction:
-    """The prediction of what runs."""
+    """The prediction of what runs. Raises: BrokenLaw: no device can keep it."""
     return predict(resolved, device, l2=settings.l2, overhead=settings.overhead, resolution=settings.resolution)
 
 
@@ -69,7 +69,10 @@ def tried(problem: Problem, device: Device, settings: Settings, trial: Trial) ->
     resolved = resolved_as(problem, device, settings, candidate, trial.launches)
     if isinstance(resolved, Refusal):
         return Trial(candidate=replace(candidate, reason=resolved.reason), launches=resolved)
-    done = candidate_of(predicted(resolved, device, settings), device)
+    try:
+        done = candidate_of(predicted(resolved, device, settings), device)
+    except BrokenLaw as error:
+        return Trial(candidate=replace(candidate, reason=str(error)), launches=resolved.launches)
     return Trial(candidate=replace(done, resources=candidate.resources), launches=resolved.launches)
 
 
