@@ -15,7 +15,7 @@ class DoesNotFit(ValueError):
 
 
 class BrokenLaw(Exception):
-    """A prediction that no device can keep: a fault of the model, which is no answer; the text is one line to report."""
+    """A prediction that no device can keep: a fault of the model, and no answer; the text is one line to report."""
 
 
 class CannotFollow(ValueError):

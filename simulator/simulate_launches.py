@@ -124,7 +124,7 @@ def simulate_launches(
         for number, launch in enumerate(pipeline)
     )
     broken = (
-        broken_law(launch, prediction, device, cold=l2 == "cold" and number == 0)
+        broken_law(launch, tallies[number].executions, prediction, device, cold=l2 == "cold" and number == 0)
         for number, (launch, prediction) in enumerate(zip(pipeline, predicted, strict=True))
     )
     crowded = l2_notes(predicted, device)

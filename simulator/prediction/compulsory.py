@@ -1,7 +1,7 @@
 """Bytes that a launch cannot but read from device memory, where nothing of them was in L2 before.
 
-Counted from the tile program alone: distinct tiles of what it loads and does not store. Tiles that overlap others, those
-of lists, and those of the last items of a large launch are left out, so it is a lower bound.
+Counted from the tile program alone: distinct tiles of what it loads and does not store. Tiles that overlap others,
+those of lists, and those of the last items of a large launch are left out, so it is a lower bound.
 """
 
 import numpy as np

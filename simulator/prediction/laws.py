@@ -5,6 +5,7 @@ schedule, or from the matrix instructions that traced machine code issues; bytes
 the device can do is a fault of the model, and no answer.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from math import ceil
@@ -14,10 +15,11 @@ import numpy as np
 from ..device.device import Device
 from ..launch.program import Launch
 from ..limits import SUB_CORES
+from ..sass import matrix
 from ..sass.flow import flow_of
 from ..sass.matrix import matmul_shape_of
 from ..sass.opcodes import rules
-from ..sm.tensor_rate import LIKE, rates_of
+from ..sm.tensor_rate import LIKE, rates_of, tensor_cycles_of
 from .compulsory import compulsory_read_bytes
 from .prediction import LaunchPrediction
 
@@ -49,11 +51,14 @@ class Law:
         return self.figure > (1.0 + self.tolerance) * self.limit
 
 
-def laws_of(launch: Launch, prediction: LaunchPrediction, device: Device, *, cold: bool) -> tuple[Law, ...]:
+def laws_of(
+    launch: Launch, executions: Mapping[str, int], prediction: LaunchPrediction, device: Device, *, cold: bool
+) -> tuple[Law, ...]:
     """The laws that a launch's prediction has to keep.
 
     Args:
         launch: with its program, and the code where it is traced.
+        executions: step name -> how often it runs in the launch.
         prediction: of the launch on the device.
         cold: whether nothing of what it reads was in L2 before.
     """
@@ -66,13 +71,14 @@ def laws_of(launch: Launch, prediction: LaunchPrediction, device: Device, *, col
     sub_cores = min(SUB_CORES, warps) / SUB_CORES
     available, whole_cycles = cycles * sms, traffic.cycles * device.sms
     used = {name: share * whole_cycles for name, share in prediction.utilisation.items()}
-    tensor = tensor_cycles(launch, traffic.executed_flop, device)
+    tensor, most_tensor = tensor_cycles(launch, executions, device)
     exps = traffic.exp_count / device.mufu_per_cycle
     limit_bytes = device.sm_fill_bytes_per_cycle * available
     laws = [
         Law("useful FLOP are part of those executed", traffic.matmul_flop, traffic.executed_flop, "FLOP"),
         Law("matmuls take their time on the tensor cores", tensor, available * sub_cores, "SM cycles", LIKE),
         Law("steps take the time of their matmuls", tensor, used["tensor"], "SM cycles", LIKE),
+        Law("steps take no longer than the slowest matmuls", used["tensor"], most_tensor, "SM cycles", LIKE),
         Law("exponentials take their time on the MUFU pipes", exps, available * sub_cores, "SM cycles"),
         Law("loads pass the ports of the SMs", traffic.smem_fill_bytes, limit_bytes, "bytes"),
         Law("loads pass L2", traffic.l2_read_bytes, device.l2_bytes_per_s * time_s, "bytes"),
@@ -90,9 +96,12 @@ def laws_of(launch: Launch, prediction: LaunchPrediction, device: Device, *, col
     return tuple(laws)
 
 
-def broken_law(launch: Launch, prediction: LaunchPrediction, device: Device, *, cold: bool) -> str:
+def broken_law(
+    launch: Launch, executions: Mapping[str, int], prediction: LaunchPrediction, device: Device, *, cold: bool
+) -> str:
     """The first law that a launch's prediction breaks, with what to report, in one line; empty where it keeps all."""
-    law = next((law for law in laws_of(launch, prediction, device, cold=cold) if law.broken), None)
+    laws = laws_of(launch, executions, prediction, device, cold=cold)
+    law = next((law for law in laws if law.broken), None)
     if law is None:
         return ""
     grid = " x ".join(map(str, launch.grid))
@@ -115,22 +124,29 @@ def sms_in_use(launch: Launch, device: Device) -> float:
     return min(device.sms, launch.cta_count)
 
 
-def tensor_cycles(launch: Launch, executed_flop: int, device: Device) -> float:
-    """Time that the matmuls of a launch take at the rates of the device, summed over SMs [cycles].
+def tensor_cycles(launch: Launch, executions: Mapping[str, int], device: Device) -> tuple[float, float]:
+    """Time that the matmuls of a launch take at the rates of the device: least and most, summed over SMs [cycles].
 
     Args:
-        executed_flop: by its tiles; of a traced launch its matrix instructions are counted instead [FLOP].
+        executions: step name -> how often it runs; of a traced launch its matrix instructions are counted instead.
     """
     if not launch.traced or launch.resources.code is None:
-        return executed_flop / device.fastest_flop_per_cycle(launch.dtype) if executed_flop else 0.0
+        return tensor_cycles_of(launch, executions, device)
     table = rules(int(device.compute_capability.replace(".", "")))
     issued = np.sum([code.issued for code in launch.traced], axis=0)
-    total = 0.0
+    least = most = 0.0
     for instruction, times in zip(flow_of(launch.resources.code.sass).instructions, issued, strict=True):
         if times and (matmul := matmul_shape_of(instruction)):
-            rate, _ = rates_of(instruction, table, device)
-            total += times * matmul.flop / matmul.warps / rate if rate else 0.0
-    return total
+            rate, usual = rates_of(instruction, table, device)
+            if rate:
+                cycles = matmul.flop / rate
+                least += times / matmul.warps * cycles
+                if matmul.warps > 1:
+                    # Short ones of a warpgroup wait for A from shared memory, or for their sums.
+                    taken = max(matrix.tensor_cycles(matmul, 1.0), device.sm.wgmma_registers_least_cycles)
+                    cycles = max(cycles, taken * usual / rate)
+                most += times / matmul.warps * cycles
+    return least, most
 
 
 def _version() -> str:

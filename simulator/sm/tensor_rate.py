@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..device.device import Device
+from ..launch.program import Launch, Matmul
+from ..launch.walk import steps
 from ..limits import SUB_CORES
+from ..residency.registers_and_smem import MMA_ROWS
 from ..sass.decode import Instruction
-from ..sass.matrix import MatmulShape, matmul_shape_of
+from ..sass.matrix import MatmulShape, matmul_shape_of, tensor_cycles
 from ..sass.opcodes import Rule, find_rule, interval_cycles
 
 LIKE = 0.1
@@ -68,6 +71,37 @@ def with_tensor_rates(
     slowed["interval_cycles"] *= slower
     slowed["tensor_cycles"] *= slower
     return slowed
+
+
+def tensor_cycles_of(launch: Launch, executions: Mapping[str, int], device: Device) -> tuple[float, float]:
+    """Time that the matmuls of a schedule's launch take the tensor cores, summed over SMs [cycles].
+
+    Args:
+        executions: step name -> how often it runs in the launch.
+
+    Returns:
+        (least: at the fastest rate of the device, most: by its slowest instructions, repeated by warps that find no
+        rows of their own).
+    """
+    least = most = 0.0
+    for step, _ in steps(launch.program.body):
+        for matmul in step.work.matmuls:
+            cycles = executions[step.name] * matmul.flop / device.fastest_flop_per_cycle(launch.dtype)
+            least += cycles
+            most += cycles * _slowest(matmul, launch, device)
+    return least, most
+
+
+def _slowest(matmul: Matmul, launch: Launch, device: Device) -> float:
+    """How many times as long as at the fastest rate a tile's matmul can take the tensor cores."""
+    repeated = max(1.0, launch.compute_warps * MMA_ROWS / matmul.m)
+    mma = device.tensor_flop_per_cycle("mma", launch.dtype)
+    by_warp = device.fastest_flop_per_cycle(launch.dtype) / mma if mma else 1.0
+    # Narrow ones of a warpgroup take their turn at reading A.
+    narrow = MatmulShape(
+        m=64, n=max(8, int(matmul.n / repeated)), k=16, bits=16, warps=4, a_in_smem=True, narrow_sums=False
+    )
+    return repeated * max(by_warp, tensor_cycles(narrow, 1.0) / (narrow.n / 2))
 
 
 def _usual_flop_per_cycle(instruction: Instruction, matmul: MatmulShape, rule: Rule) -> float:
