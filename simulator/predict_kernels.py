@@ -96,6 +96,7 @@ def predict_kernels(
     chosen, configurations = _choose(rows, followed, [launch.tuned for launch in asked], simulation)
     kept = {number: followed[number] for number in chosen if number in followed}
     by_number, timeline = simulation.run(kept, l2, record)
+    sound = {number for number, run in by_number.items() if not run.broken}
     places = {number: place for place, number in enumerate(chosen)}
     rows = [simulation.with_reason(number, row) for number, row in enumerate(rows)]
     return SimulatedKernels(
@@ -107,8 +108,8 @@ def predict_kernels(
         ),
         asked=tuple(launch.row.name for launch in asked),
         numbers=tuple(chosen),
-        compiled=tuple(asked[number].called if number in by_number else None for number in chosen),
-        launches=tuple(by_number[number].launch if number in by_number else None for number in chosen),
+        compiled=tuple(asked[number].called if number in sound else None for number in chosen),
+        launches=tuple(by_number[number].launch if number in sound else None for number in chosen),
         timeline=timeline,
     )
 
@@ -173,10 +174,11 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A launch that was simulated. Args: prediction: of it; launch: its program."""
+    """A launch that was simulated. Args: prediction: of it; launch: its program; broken: the law that it breaks."""
 
     prediction: LaunchPrediction
     launch: Launch
+    broken: str
 
 
 class _Simulation:
@@ -214,8 +216,8 @@ class _Simulation:
                 )
             if outcome is None:
                 continue
-            for place, prediction in zip(outcome.numbers, outcome.launches, strict=True):
-                runs[numbers[place]] = _Run(prediction=prediction, launch=launches[place])
+            for place, prediction, broken in zip(outcome.numbers, outcome.launches, outcome.broken, strict=True):
+                runs[numbers[place]] = _Run(prediction=prediction, launch=launches[place], broken=broken)
             if record and outcome.numbers:
                 ran = tuple(launches[place] for place in outcome.numbers)
                 recorded = timeline_of(ran, outcome.launches, outcome.runs, self._device.sms, programs_of)
@@ -243,6 +245,8 @@ class _Simulation:
 def _with(row: KernelRow, run: _Run | None) -> KernelRow:
     if run is None:
         return row
+    if run.broken:
+        return replace(row, refused=run.broken)
     prediction = run.prediction
     estimated = prediction.cost.removeprefix("tiles: ")
     doubt = (
@@ -266,11 +270,12 @@ def _choose(
             continue
         runs, _ = simulation.run({other: traced[other] for other in alike if other in traced}, "cold")
         tried = {other: _with(rows[other], run) for other, run in runs.items()}
-        best = min(tried, key=lambda other: tried[other].traffic.time_s, default=number)
+        possible = [other for other in tried if tried[other].prediction]
+        best = min(possible, key=lambda other: tried[other].traffic.time_s, default=number)
         configurations.append(
             (best, tuple(tried.get(other, simulation.with_reason(other, rows[other])) for other in alike))
         )
-        if tried:
+        if possible:
             note = f"kernel {rows[best].name}: fastest of {len(alike)} configurations: {rows[best].label}"
             rows[best] = replace(rows[best], notes=(*rows[best].notes, note))
         chosen.append(best)

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 Made = TypeVar("Made")
-Kind = Literal["not supported", "does not fit", "takes too long"]
+Kind = Literal["not supported", "does not fit", "takes too long", "impossible"]
 
 
 class DoesNotFit(ValueError):
     """A CTA needs more of something than one SM has, or the compiler refuses its kernel."""
+
+
+class BrokenLaw(Exception):
+    """A prediction that no device can keep: a fault of the model, and no answer; the text is one line to report."""
 
 
 class CannotFollow(ValueError):
@@ -25,7 +29,8 @@ class Refusal:
     Args:
         kind: `not supported` where a schedule or a device cannot do the work at all, whatever it takes of an SM;
             `does not fit` where a CTA takes more than an SM has, or the compiler refuses the kernel;
-            `takes too long` where an answer would take longer than it may.
+            `takes too long` where an answer would take longer than it may;
+            `impossible` where what was predicted breaks a law of physics.
         reason: one line.
     """
 

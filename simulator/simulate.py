@@ -16,7 +16,7 @@ from .prediction.notes import tile_notes
 from .prediction.prediction import Prediction
 from .prediction.timeline import Timeline, timeline_of, work_of_ctas
 from .problems.problem import Problem
-from .refusal import DoesNotFit, granted
+from .refusal import BrokenLaw, DoesNotFit, granted
 from .residency.device_memory import peak_bytes
 from .resolve import Resolved, ResourcesOf, launches_of, resolve
 from .schedules.config import Config
@@ -71,6 +71,7 @@ def simulate(
     Raises:
         ValueError: a name or value is not allowed, or the schedule cannot do the problem (one line).
         DoesNotFit: a CTA needs more than an SM has, or the compiler refuses a kernel.
+        BrokenLaw: no device can do what was predicted; one line, to report.
     """
     check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
     gpu, name = _device(device)
@@ -119,6 +120,9 @@ def predict(
 
     Args:
         resolved: for this device; the rest as in `simulate`; tell: called when a launch comes to another phase.
+
+    Raises:
+        BrokenLaw: no device can keep what was predicted.
     """
     return _predict(resolved, device, l2, resolution, steady_state, overhead, record=False, tell=tell)[0]
 
@@ -203,6 +207,8 @@ def _predict(
         record=record,
         tell=tell,
     )
+    if broken := next(filter(None, simulated.broken), ""):
+        raise BrokenLaw(broken)
     prediction = Prediction(
         device=device.name,
         schedule=resolved.schedule.name,

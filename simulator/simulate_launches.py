@@ -5,6 +5,7 @@ costs      what a step takes an SM   (sm)
 clock      how fast the SM ticks     (from what it executes)
 run        cycles and bytes          (engine)
 prediction every figure of each launch
+laws       what no device can do is no answer (prediction.laws)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from .jobs.stopping import Stage, Tell
 from .launch.program import Launch
 from .launch.walk import Tally, tally
 from .prediction.launch import predict_launch
+from .prediction.laws import broken_law
 from .prediction.notes import WAY_OUT, l2_notes
 from .prediction.prediction import LaunchPrediction
 from .residency.device_memory import peak_bytes
@@ -37,6 +39,7 @@ class SimulatedLaunches:
         launches: predictions, in order; runs: what the engine saw of each.
         numbers: which of those that were asked for each is: all, but for those that an attempt has ended.
         peak_memory_bytes: most device memory held at once [B].
+        broken: the law of physics that each launch's figures break, in one line; empty where they keep all.
         cost_notes, l2_notes: remarks on where cycles come from, and on an L2 that overflows, one line each.
     """
 
@@ -44,6 +47,7 @@ class SimulatedLaunches:
     runs: tuple[LaunchRun, ...]
     numbers: tuple[int, ...]
     peak_memory_bytes: int
+    broken: tuple[str, ...]
     cost_notes: tuple[str, ...]
     l2_notes: tuple[str, ...]
 
@@ -190,12 +194,23 @@ def simulate_costed(
                 device,
                 overhead,
             )
+    broken = (
+        broken_law(
+            costed[number].launch,
+            costed[number].tally.executions,
+            prediction,
+            device,
+            cold=l2 == "cold" and number == 0,
+        )
+        for number, prediction in predicted.items()
+    )
     crowded = l2_notes(tuple(predicted.values()), device)
     return SimulatedLaunches(
         launches=tuple(predicted.values()),
         runs=tuple(ran[number] for number in predicted),
         numbers=tuple(predicted),
         peak_memory_bytes=peak_bytes(pipeline),
+        broken=tuple(broken),
         cost_notes=cost_notes(one.origin for one in costed),
         l2_notes=(*crowded, WAY_OUT) if crowded else (),
     )

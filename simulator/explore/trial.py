@@ -12,7 +12,7 @@ from ..jobs.stopping import OutOfTime, Stage, limited, out_of_time
 from ..jobs.working_clock import working_s
 from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
-from ..refusal import Refusal
+from ..refusal import BrokenLaw, Refusal
 from ..resolve import Launches, Resolved, ResourcesOf, attempt_launches, resolve
 from ..simulate import predict
 from .candidate import Candidate
@@ -61,7 +61,7 @@ def resolved_as(
 
 
 def predicted(resolved: Resolved, device: Device, settings: Settings) -> Prediction | Refusal:
-    """The prediction of what runs; or that it has taken longer than it may."""
+    """The prediction of what runs; or that it has taken longer than it may, or that no device can keep it."""
     stages: list[Stage] = []
     try:
         with limited(working_s() + (inf if settings.limit_s is None else settings.limit_s), working_s):
@@ -75,6 +75,8 @@ def predicted(resolved: Resolved, device: Device, settings: Settings) -> Predict
             )
     except OutOfTime:
         return Refusal("takes too long", out_of_time(settings.limit_s or 0.0, stages[-1].text))
+    except BrokenLaw as error:
+        return Refusal("impossible", str(error))
 
 
 def tried(problem: Problem, device: Device, settings: Settings, trial: Trial) -> Trial:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
+from ..simulator.refusal import BrokenLaw
 from .commands.calibrate import calibrate
 from .commands.check_softmax import check_softmax
 from .commands.compare import compare
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except BadInput as error:
         return _failed(2, str(error))
-    except Failed as error:
+    except (Failed, BrokenLaw) as error:
         return _failed(1, str(error))
     except OSError as error:
         return _failed(1, f"{error.filename or 'output'}: {error.strerror or error}")

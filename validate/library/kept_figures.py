@@ -9,6 +9,8 @@ import numpy as np
 
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Figures, Launch
+from ...simulator.launch.walk import steps, tally
+from ...simulator.library.keys import by_length
 from ...simulator.library.lookup import capability_of
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
@@ -16,7 +18,8 @@ from ...simulator.residency.residency import residency_of
 from ...simulator.sm.followed import follow
 from ...simulator.sm.from_code import compiled_costs
 from ...simulator.sm.kept import Condition, condition_of, figures_of
-from ...simulator.sm.step_cost import StepCost
+from ...simulator.sm.step_cost import PIPES, StepCost
+from ...simulator.sm.tensor_rate import LIKE
 
 SAME_CYCLES = 2.0
 """Devices whose latencies differ by less share figures [cycles]."""
@@ -32,11 +35,35 @@ def figures_on(launches: Sequence[Launch], devices: Sequence[Device]) -> Figures
         devices: of its architecture, whose SMs are alike.
 
     Raises:
-        ValueError: the code cannot be followed, in one line.
+        ValueError: the code cannot be followed, or a loop's code was given to another step; in one line.
     """
     conditions = [condition for launch in launches for condition in _conditions(launch, devices)]
     unique = {condition: costs for condition, costs in conditions if len(costs) == len(conditions[0][1])}
-    return figures_of(list(unique), list(unique.values()))
+    figures = figures_of(list(unique), list(unique.values()))
+    if by_length(launches[0]):
+        return figures  # of these lengths alone; or of any, whose launch is long (`build`)
+    if lost := lost_matmuls(launches[0], figures, devices[0]):
+        raise ValueError(f"kernel {launches[0].name}: cycles of its loop were given to other steps than {lost}")
+    return figures
+
+
+def lost_matmuls(launch: Launch, figures: Figures, device: Device) -> str:
+    """The first step of a loop whose figures hold less time than its matmuls take; empty where there is none.
+
+    At lengths with other numbers of iterations the figures of such a kernel mean nothing, though their sum is right.
+
+    Args:
+        launch: that the figures were made for.
+    """
+    executions = tally(launch.program).executions
+    for number, (step, around) in enumerate(steps(launch.program.body)):
+        if not around or not executions[step.name]:
+            continue
+        flop = sum(matmul.flop for matmul in step.work.matmuls)
+        least = (1.0 - LIKE) * flop / device.fastest_flop_per_cycle(launch.dtype) if flop else 0.0
+        if figures.values[:, :, number, PIPES.index("tensor")].min() < least:
+            return step.name
+    return ""
 
 
 def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[Condition, Costs]]:
