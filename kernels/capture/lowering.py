@@ -8,6 +8,7 @@ Source: `JITFunction.run` and `compile` of Triton 3.6, whose steps these are.
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,7 +17,6 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError
 from triton.runtime.jit import create_function_from_signature
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
 from ...simulator.trace.memory import STORAGE_SHIFT, Storage
@@ -54,7 +54,7 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         bind = create_function_from_signature(function.signature, function.params, backend)
         bound, specialization, extra = bind(**{**options, **given})
         parsed, signature, constants, attributes = function._pack_args(backend, options, bound, specialization, extra)
-        source = ASTSource(function, signature, constants, attributes)
+        source = _source_kind(function)(function, signature, constants, attributes)
         text = _first_ir(source, target, backend, parsed)
     except CompilationError as error:
         raise LoweringError(f"kernel {capture.name}: Triton refuses {_refused(error)}") from None
@@ -82,6 +82,7 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         job={
             "name": function.__name__,
             "ttir": text,
+            "gluon": _is_gluon(function),
             "signature": list(signature.items()),
             "capability": capability,
             "options": {name: value for name, value in options.items() if isinstance(value, int | float | str | bool)},
@@ -104,6 +105,20 @@ def lower_or_refuse(capture: Capture, capability: int) -> KernelCall | RefusedCa
         )
 
 
+def _is_gluon(function: Any) -> bool:
+    """Whether a kernel is written in Gluon, whose first IR holds layouts already."""
+    return bool(function.is_gluon())
+
+
+def _source_kind(function: Any) -> type[ASTSource]:
+    """What walks over a kernel's source: Gluon brings its own."""
+    if not _is_gluon(function):
+        return ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    return GluonASTSource
+
+
 def _first_ir(source: Any, target: Any, backend: Any, options: Any) -> str:
     context = ir.context()
     ir.load_dialects(context)
@@ -118,7 +133,7 @@ def _stand_in(capture: Capture, name: str) -> Any:
     pointer = _Pointer(tensor)
     if name not in capture.blocks:
         return pointer
-    return TensorDescriptor(pointer, list(tensor.shape), list(tensor.strides), list(capture.blocks[name]))
+    return replace(capture.descriptors[name], base=pointer, shape=list(tensor.shape), strides=list(tensor.strides))
 
 
 class _Pointer:
@@ -159,6 +174,7 @@ def _run_time(capture: Capture, signature: Mapping[str, Any]) -> dict[str, int |
             if name in capture.blocks:
                 values |= {f"{name}.shape[{axis}]": size for axis, size in enumerate(tensor.shape)}
                 values |= {f"{name}.stride[{axis}]": size for axis, size in enumerate(tensor.strides)}
+                values[f"{name}.padding"] = int(capture.descriptors[name].padding == "nan")
         elif isinstance(capture.arguments[name], int | float):
             values[name] = capture.arguments[name]
     return values

@@ -70,6 +70,7 @@ class Capture:
         arguments: by name, without the tensors: numbers, compile-time constants, None.
         tensors: parameter -> tensor.
         blocks: parameter -> block shape, where it is a tensor descriptor of that tensor, made on the host.
+        descriptors: parameter -> that descriptor itself, Triton's or Gluon's, which may hold a layout and a padding.
         options: what was asked of the compiler (num_warps, num_stages, ...).
         tuned: number of the autotuned launch that this is one configuration of; -1: it is none.
         label: what tells configurations of an autotuned launch apart, e.g. `BLOCK: 128, num_warps: 4`.
@@ -81,6 +82,7 @@ class Capture:
     arguments: Mapping[str, Any]
     tensors: Mapping[str, RecordedTensor]
     blocks: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    descriptors: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     tuned: int = -1
     label: str = ""

@@ -19,7 +19,6 @@ import torch
 from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ...simulator.device.device import Device, load_device
 from ...simulator.limits import MAX_GRID, MAX_GRID_AXES
@@ -124,11 +123,11 @@ class Recorder:
         bound = function.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
         bound.apply_defaults()
         given = dict(bound.arguments)
-        tensors, blocks, arguments = {}, {}, {}
+        tensors, blocks, descriptors, arguments = {}, {}, {}, {}
         for name, value in given.items():
-            if isinstance(value, TensorDescriptor):
+            if _is_descriptor(value):
                 tensors[name] = self._tensor(value.base, tuple(value.shape), tuple(value.strides))
-                blocks[name] = tuple(value.block_shape)
+                blocks[name], descriptors[name] = tuple(value.block_shape), value
             elif isinstance(value, torch.Tensor):
                 tensors[name] = self._tensor(value, tuple(value.shape), tuple(value.stride()))
             else:
@@ -140,6 +139,7 @@ class Recorder:
             arguments=MappingProxyType(arguments),
             tensors=MappingProxyType(tensors),
             blocks=MappingProxyType(blocks),
+            descriptors=MappingProxyType(descriptors),
             options=MappingProxyType(
                 {name: value for name, value in kwargs.items() if name not in names or name in FOR_THE_COMPILER}
             ),
@@ -172,6 +172,11 @@ class Recorder:
             self._snapshots[key] = storage.clone()
         kept = torch.empty(0, dtype=tensor.dtype)
         return kept.set_(self._snapshots[key], tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+def _is_descriptor(value: Any) -> bool:
+    """Whether an argument is a tensor descriptor that the host made: Triton's, or one of Gluon's, which has a layout."""
+    return isinstance(getattr(value, "base", None), torch.Tensor) and hasattr(value, "block_shape")
 
 
 def _grid(grid: Any, given: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from triton._C.libtriton import ir
+from triton.backends.compiler import Language
 from triton.compiler import ASTSource
 
 LINE = re.compile(r'^\s*//## File "([^"]+)", line (\d+)')
@@ -21,12 +22,13 @@ class WrittenDown(ASTSource):
     """Triton's first IR as text.
 
     Args:
-        job: `ttir`: the text; `name`: of the kernel; `signature`: pairs of parameter and type.
+        job: `ttir`: the text; `name`: of the kernel; `signature`: pairs of parameter and type; `gluon`: whether it is
+            written in Gluon, whose first IR is of a later stage.
     """
 
-    def __init__(self, job: Mapping[str, Any], language: Any) -> None:
+    def __init__(self, job: Mapping[str, Any]) -> None:
         self.text, self.name, self.signature = job["ttir"], job["name"], dict(job["signature"])
-        self.ext, self.language = "ttir", language
+        self.ext, self.language = ("ttgir", Language.GLUON) if job["gluon"] else ("ttir", Language.TRITON)
         self.constants: dict[Any, Any] = {}
         self.attrs: dict[Any, Any] = {}
         self.fn = None
@@ -38,7 +40,7 @@ class WrittenDown(ASTSource):
     def make_ir(self, target: Any, options: Any, codegen_fns: Any, module_map: Any, context: Any) -> Any:
         """The IR, read back."""
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "kernel.ttir"
+            path = Path(folder) / f"kernel.{self.ext}"
             path.write_text(self.text, encoding="utf-8")
             module = ir.parse_mlir_module(str(path), context)
         module.context = context

@@ -15,8 +15,8 @@ from ...simulator.limits import WARP_THREADS
 from ..launch.launch import unspecialised
 from .ttir import source_lines
 
-DESCRIPTOR = re.compile(r"^tensordesc<\w+\[([0-9, ]+)\]")
-"""Type of a descriptor and the shape of its tiles."""
+DESCRIPTOR = re.compile(r"^tensordesc<(?P<element>\w+)\[(?P<box>[0-9, ]+)\]")
+"""Type of a descriptor: of its elements, and the shape of its tiles."""
 BANK = re.compile(r"Attribute:\s*EIATTR_PARAM_CBANK\s+Format:\s*\w+\s+Value:\s*0x[0-9a-f]+ 0x([0-9a-f]+)")
 """Where parameters lie in constant bank 0: size in the upper half of the word, address in the lower."""
 PARAMETER = re.compile(r"Ordinal\s*:\s*0x([0-9a-f]+)\s+Offset\s*:\s*0x([0-9a-f]+)\s+Size\s*:\s*0x([0-9a-f]+)")
@@ -72,29 +72,44 @@ def compiled_kernel(job: dict[str, Any]) -> Any:
 
 def written_source(job: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """The same for a job that holds a kernel's first IR: ttir, name, signature, capability, options."""
-    from triton.backends.compiler import GPUTarget, Language
+    from triton.backends.compiler import GPUTarget
     from triton.compiler import make_backend
 
     from .ttir import WrittenDown
 
     target = GPUTarget("cuda", job["capability"], WARP_THREADS)
     options = make_backend(target).parse_options(dict(job["options"]))
-    return WrittenDown(job, Language.TRITON), target, options.__dict__
+    return WrittenDown(job), target, options.__dict__
 
 
-def parameter_types(job: dict[str, Any]) -> list[tuple[str, str]]:
-    """Parameters of a job's machine code in order: name and type, e.g. `i32`, `fp32`, `*fp16`."""
+def parameter_types(job: dict[str, Any], tma: bool) -> list[tuple[str, str]]:
+    """Parameters of a job's machine code in order: name and type, e.g. `i32`, `fp32`, `*fp16`.
+
+    Args:
+        tma: whether descriptors of the host came as such; else as pointer, sizes, strides and padding, and then sizes
+            and strides again.
+
+    Source: `make_launcher` and `make_tensordesc_arg` of Triton 3.6.
+    """
     signature = job["signature"] if "ttir" in job else kernel_source(job)[0].signature.items()
     flat = []
     for name, kind in signature:
         if kind == "constexpr":
             continue
-        flat.append((name, kind))
-        if match := DESCRIPTOR.match(kind):
-            # The compiler passes shape and strides beside a descriptor.
-            axes = range(len(match[1].split(",")))
-            flat += [(f"{name}.shape[{axis}]", "i32") for axis in axes]
-            flat += [(f"{name}.stride[{axis}]", "i64") for axis in axes]
+        match = DESCRIPTOR.match(kind)
+        if match is None:
+            flat.append((name, kind))
+            continue
+        axes = range(len(match["box"].split(",")))
+        if tma:
+            flat.append((name, kind))
+        else:
+            flat.append((name, f"*{match['element']}"))
+            flat += [(f"{name}.{what}[{axis}]", "i64") for what in ("shape", "stride") for axis in axes]
+            flat.append((f"{name}.padding", "i1"))
+        # The compiler passes shape and strides beside a descriptor.
+        flat += [(f"{name}.shape[{axis}]", "i32") for axis in axes]
+        flat += [(f"{name}.stride[{axis}]", "i64") for axis in axes]
     return flat
 
 
@@ -141,7 +156,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         result["boxes"] = [box["block_size"] for box in metadata.tensordesc_meta or ()]
         result["code"] = {
             "sass": RUNS.sub(" ", inspect(cubin, "-sass")),
-            "parameters": parameters(job, inspect(cubin, "-elf")),
+            "parameters": parameters(job, inspect(cubin, "-elf"), tma=bool(metadata.tensordesc_meta)),
         }
         if "ttir" in job:
             result["code"]["lines"] = source_lines(inspect(cubin, "-g", "-c", tool="nvdisasm"))
@@ -150,16 +165,16 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def parameters(job: dict[str, Any], elf: str) -> list[dict[str, Any]]:
+def parameters(job: dict[str, Any], elf: str, *, tma: bool) -> list[dict[str, Any]]:
     """Where the arguments of a kernel lie in constant bank 0: name, type, address, size [B].
 
     Args:
-        elf: what cuobjdump says of the cubin; the compiler adds parameters of its own behind those of the job, of which
+        tma: as in `parameter_types`; elf: what cuobjdump says of the cubin; the compiler adds parameters of its own behind those of the job, of which
             the first is the address of the launch's workspace.
     """
     bank = BANK.search(elf)
     places = {int(ordinal, 16): (int(offset, 16), int(size, 16)) for ordinal, offset, size in PARAMETER.findall(elf)}
-    types = parameter_types(job)
+    types = parameter_types(job, tma)
     if bank is None or len(places) < len(types):
         return []
     if len(places) > len(types):
