@@ -58,7 +58,7 @@ def predict_kernels(
 
     Args:
         asked: in the order of their calls; name: of the device, for people; l2: one of `L2`;
-        record: whether to record when each CTA ran (steps through every CTA).
+        record: whether to record when each CTA ran, as `simulate_launches`.
 
     Raises:
         ValueError: l2 is none of them (one line).
@@ -159,7 +159,7 @@ def _simulate(traced: Sequence[Traced], device: Device, l2: str, record: bool = 
         simulated += [_Run(simulated=outcome, launch=launch, number=number) for number, launch in enumerate(launches)]
         if record:
             recorded = timeline_of(tuple(launches), outcome.launches, outcome.runs, device.sms, programs_of)
-            timelines.append((recorded, outcome.total.time_s))
+            timelines.append((recorded, recorded.end_s + outcome.launches[-1].overhead_s))
     return _Runs(simulated=simulated, timeline=joined(timelines) if timelines else None)
 
 

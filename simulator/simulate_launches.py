@@ -9,6 +9,7 @@ prediction every figure of each launch
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from .device.device import Device
 from .engine.clock import clocks_of
@@ -31,7 +32,7 @@ class SimulatedLaunches:
     """What became of the launches of a pipeline.
 
     Args:
-        launches: predictions, in order; runs: what the engine saw of each.
+        launches: predictions, in order; runs: what the engine saw of each; where it recorded, with every CTA.
         peak_memory_bytes: most device memory held at once [B].
         cost_notes, l2_notes: remarks on where cycles come from, and on an L2 that overflows, one line each.
     """
@@ -75,7 +76,8 @@ def simulate_launches(
         l2, resolution, steady_state, overhead, cost: as in `simulate`.
         uncompiled: why there is no machine code, where the caller knows, in one line.
         flop_per_matmul: useful operations of one matmul of these launches [FLOP]; 0 where nobody knows.
-        record: whether to record when each CTA ran (steps through every CTA).
+        record: whether to record when each CTA ran: in a run of its own that steps through every CTA, where figures
+            extrapolate a steady state, so that they are the same with and without a record.
 
     Raises:
         ValueError: a setting that is not allowed (one line).
@@ -94,7 +96,8 @@ def simulate_launches(
         clocks_of(launch, costs, exact.executions, device)
         for launch, (costs, _), exact in zip(pipeline, costed, tallies, strict=True)
     ]
-    runs = run_launches(
+    run = partial(
+        run_launches,
         pipeline,
         [costs for costs, _ in costed],
         clocks,
@@ -102,9 +105,9 @@ def simulate_launches(
         device,
         warm=l2 == "warm",
         resolution=resolution,
-        steady_state=steady_state,
-        record=record,
     )
+    recorded = run(steady_state=False, record=True) if record else None
+    runs = recorded if recorded and not steady_state else run(steady_state=steady_state)
     predicted = tuple(
         predict_launch(
             flop_per_matmul,
@@ -122,7 +125,7 @@ def simulate_launches(
     crowded = l2_notes(predicted, device)
     return SimulatedLaunches(
         launches=predicted,
-        runs=tuple(runs),
+        runs=tuple(recorded or runs),
         peak_memory_bytes=peak_bytes(pipeline),
         cost_notes=cost_notes(origin for _, origin in costed),
         l2_notes=(*crowded, WAY_OUT) if crowded else (),

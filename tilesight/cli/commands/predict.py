@@ -1,6 +1,5 @@
 """`tilesight predict`: bytes and time of the kernels that a function of the user's launches."""
 
-import gzip
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ import typer
 from ..given import made
 from ..kernels import L2, TIME_LIMIT_S, Target, TimeLimit, simulated
 from ..options import Devices, Settings, devices_given, one_device, set_notes
-from ..output import check_outputs, say, show, text_color, text_width, write_file
+from ..output import Output, check_outputs, deliver, say, text_color, text_width, trace_output
 from ..parse import flag, option
 
 
@@ -48,26 +47,18 @@ def predict(
         )
         prediction = outcome.prediction
         predictions.append(replace(prediction, notes=(*set_notes(set_), *prediction.notes)))
-        if trace and outcome.timeline:
-            from ...simulator.report.perfetto import trace_of
-
-            text = trace_of(outcome.timeline).text.encode()
-            packed = gzip.compress(text, mtime=0) if trace.suffix == ".gz" else text
-            write_file(trace, packed, "open it at https://ui.perfetto.dev")
-        elif trace:
-            say(f"--trace: {trace} is not written: no launch is predicted")
+        timeline = outcome.timeline
+    if trace and not timeline:
+        say(f"--trace: {trace} is not written: no launch is predicted")
     from ...simulator.display import render
+    from ...simulator.report.kernels.html import kernels_html
     from ...simulator.report.kernels.text import kernels_json, kernels_rows, kernels_text
 
-    if html:
-        from ...simulator.report.kernels.html import kernels_html
-
-        write_file(html, kernels_html(predictions, target, made(context)))
-    if csv:
-        write_file(csv, render.to_csv(kernels_rows(predictions)))
-    if json:
-        show(render.to_json(kernels_json(predictions)))
-    else:
-        show(kernels_text(predictions, text_width(), text_color()))
+    deliver(
+        render.to_json(kernels_json(predictions)) if json else kernels_text(predictions, text_width(), text_color()),
+        Output(option="--html", path=html, make=lambda: kernels_html(predictions, target, made(context))),
+        Output(option="--csv", path=csv, make=lambda: render.to_csv(kernels_rows(predictions))),
+        *([trace_output(trace, timeline)] if trace and timeline else []),
+    )
     if not any(prediction.is_predicted for prediction in predictions):
         raise typer.Exit(1)
