@@ -73,7 +73,7 @@ def predict_kernels(
 
     Args:
         asked: in the order of their calls; name: of the device, for people; l2: one of `L2`;
-        record: whether to record when each CTA ran (steps through every CTA);
+        record: whether to record when each CTA ran, as `simulate_launches`;
         limit_s: that each launch may take from here on, None: as long as it likes [s];
         tell: called when a launch comes to another phase.
 
@@ -221,7 +221,7 @@ class _Simulation:
             if record and outcome.numbers:
                 ran = tuple(launches[place] for place in outcome.numbers)
                 recorded = timeline_of(ran, outcome.launches, outcome.runs, self._device.sms, programs_of)
-                timelines.append((recorded, outcome.total.time_s))
+                timelines.append((recorded, recorded.end_s + outcome.launches[-1].overhead_s))
         return runs, joined(timelines) if timelines else None
 
     def _costed(self, group: Mapping[int, Traced]) -> dict[int, CostedLaunch]:

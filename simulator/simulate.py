@@ -96,7 +96,7 @@ def simulate_with_timeline(
     resources_of: ResourcesOf | None = None,
     cost: str = "compiled",
 ) -> tuple[Prediction, Timeline]:
-    """As `simulate`, and when each CTA ran where; every CTA is stepped through (`steady_state` has no effect)."""
+    """As `simulate`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
     check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
     gpu, name = _device(device)
     resolved = _resolved(problem, schedule, config, gpu, registers, smem_bytes, resources, resources_of, cost)
@@ -137,7 +137,7 @@ def predict_with_timeline(
     overhead: str = "stream",
     tell: Tell | None = None,
 ) -> tuple[Prediction, Timeline]:
-    """As `predict`, and when each CTA ran where; every CTA is stepped through."""
+    """As `predict`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
     prediction, runs = _predict(resolved, device, l2, resolution, steady_state, overhead, record=True, tell=tell)
 
     def work_of(launch: Launch) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ laws       what no device can do is no answer (prediction.laws)
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 from .device.device import Device
 from .engine.clock import Clocks, clocks_of
@@ -36,7 +37,8 @@ class SimulatedLaunches:
     """What became of the launches of a pipeline.
 
     Args:
-        launches: predictions, in order; runs: what the engine saw of each.
+        launches: predictions, in order.
+        runs: what the engine saw of each; where it recorded, with every CTA.
         numbers: which of those that were asked for each is: all, but for those that an attempt has ended.
         peak_memory_bytes: most device memory held at once [B].
         broken: the law of physics that each launch's figures break, in one line; empty where they keep all.
@@ -120,7 +122,8 @@ def simulate_launches(
         l2, resolution, steady_state, overhead, cost: as in `simulate`.
         uncompiled: why there is no machine code, where the caller knows, in one line.
         flop_per_matmul: useful operations of one matmul of these launches [FLOP]; 0 where nobody knows.
-        record: whether to record when each CTA ran (steps through every CTA).
+        record: whether to record when each CTA ran: in a run of its own that steps through every CTA, where figures
+            extrapolate a steady state, so that they are the same with and without a record.
         tell: called when a launch comes to another phase.
 
     Raises:
@@ -166,7 +169,8 @@ def simulate_costed(
 ) -> SimulatedLaunches:
     """The same once it is known what steps take. Args: attempt: around each launch, as in `run_launches`."""
     pipeline = tuple(one.launch for one in costed)
-    runs = run_launches(
+    run = partial(
+        run_launches,
         pipeline,
         [dict(one.costs) for one in costed],
         [one.clocks for one in costed],
@@ -174,11 +178,11 @@ def simulate_costed(
         device,
         warm=l2 == "warm",
         resolution=resolution,
-        steady_state=steady_state,
-        record=record,
         attempt=attempt,
     )
-    ran = {number: run for number, run in enumerate(runs) if run is not None}
+    recorded = run(steady_state=False, record=True) if record else None
+    runs = recorded if recorded and not steady_state else run(steady_state=steady_state)
+    ran = {number: run for number, run in enumerate(runs) if run and (recorded is None or recorded[number])}
     predicted: dict[int, LaunchPrediction] = {}
     for number, run in ran.items():
         one = costed[number]
@@ -207,7 +211,7 @@ def simulate_costed(
     crowded = l2_notes(tuple(predicted.values()), device)
     return SimulatedLaunches(
         launches=tuple(predicted.values()),
-        runs=tuple(ran[number] for number in predicted),
+        runs=tuple(seen for number in predicted if (seen := (recorded or runs)[number])),
         numbers=tuple(predicted),
         peak_memory_bytes=peak_bytes(pipeline),
         broken=tuple(broken),

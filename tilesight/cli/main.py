@@ -1,4 +1,4 @@
-"""The `tilesight` command: exit 0 answered, 1 failed, 2 bad input, 130 interrupted; never a traceback."""
+"""The `tilesight` command: exit 0 answered, 1 failed, 2 bad input, 130 interrupted, 141 left by its reader."""
 
 import os
 import sys
@@ -20,9 +20,10 @@ from .commands.predict import predict
 from .commands.simulate import simulate
 from .commands.validate import validate
 from .given import Command
-from .output import BadInput, Failed, one_line, show
+from .output import BadInput, Failed, ReaderLeft, one_line, open_streams, show
 
-INTERRUPTED = 130
+INTERRUPTED, READER_LEFT = 130, 141
+"""What a shell reports of a program that ends by SIGINT, and by SIGPIPE as in `| head -1`."""
 EXTRAS = {"hypothesis": "check-softmax"}
 """Package that one command alone needs -> the extra of pyproject.toml that installs it."""
 
@@ -67,10 +68,8 @@ def _tilesight(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Args: arguments: those of the process where None. Returns: the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
     try:
+        open_streams()
         command = typer.main.get_command(app)
         code = command.main(
             args=None if arguments is None else list(arguments), prog_name="tilesight", standalone_mode=False
@@ -81,10 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _failed(INTERRUPTED, "interrupted")
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderLeft, SystemExit):  # the last is what typer makes of a reader that leaves its help
         # Whoever read has left. What is still buffered must not raise once more when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return READER_LEFT
     except BadInput as error:
         return _failed(2, str(error))
     except (Failed, BrokenLaw) as error:

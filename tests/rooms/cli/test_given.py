@@ -46,7 +46,6 @@ def test_what_is_given_twice_is_an_error(capsys: pytest.CaptureFixture[str], arg
         ("explore --schedule online_softmax --kv-heads 1", "--kv-heads 1: changes nothing for schedule online_softmax"),
         ("simulate --schedule flash2 --dropout 0.1", "--dropout 0.1: changes nothing for schedule flash2"),
         ("compare --schedule flash2 --schedule naive --dropout 0.1", "--dropout 0.1: changes nothing for schedules"),
-        (f"simulate {TINY} --trace x.json --full", "--full: changes nothing with --trace, which steps through"),
         ("simulate --seqlen 64 --seqlen-q 1 --seqlen-k 64", "--seqlen 64: changes nothing beside --seqlen-q and"),
         ("simulate --cost tiles --compiled", "--cost tiles and --compiled: kernels that are compiled give the cycles"),
         ("explore --cost tiles --registers 64", "--cost tiles: changes nothing with --registers"),

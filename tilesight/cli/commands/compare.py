@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,17 +16,20 @@ from ..limit import SimulationLimit, checked_limit
 from ..options import MachinesOptions, Schedules, Workers, one_device, workers_given
 from ..output import (
     BadInput,
+    Output,
     announce_compiler,
     bad_input,
     check_outputs,
+    deliver,
     progress,
-    show,
     text_color,
     text_width,
-    write_file,
 )
 from ..parse import flag, option
 from ..shapes import ShapeOptions, refuse_unread_shape
+
+if TYPE_CHECKING:
+    from ...simulator.explore.lengths import Scaling
 
 DEFAULT_SEQLENS = "512,1024,2048"
 
@@ -83,17 +86,19 @@ def compare(
                 **chosen,
             )
         scalings.append(replace(scaling, device_name=name, notes=(*machine.notes(), *scaling.notes)))
-    if csv:
-        write_file(csv, render.to_csv(compare_rows(*scalings)))
-    if plot:
-        from ...simulator.report.png import compare_png
-
-        write_file(plot, compare_png(scalings[0]))
-    show(
+    deliver(
         render.to_json(compare_dict(*scalings))
         if json
-        else compare_text(*scalings, width=text_width(), color=text_color())
+        else compare_text(*scalings, width=text_width(), color=text_color()),
+        Output(option="--csv", path=csv, make=lambda: render.to_csv(compare_rows(*scalings))),
+        Output(option="--plot", path=plot, make=lambda: _png(scalings[0])),
     )
+
+
+def _png(scaling: "Scaling") -> bytes:
+    from ...simulator.report.png import compare_png
+
+    return compare_png(scaling)
 
 
 def _lengths(text: str) -> list[int]:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,17 +29,21 @@ from ..options import (
 )
 from ..output import (
     BadInput,
+    Output,
     announce_compiler,
     bad_input,
     check_outputs,
+    deliver,
     progress,
-    show,
     text_color,
     text_width,
-    write_file,
 )
 from ..parse import flag, option, whole
 from ..shapes import ProblemOptions, refuse_unread_shape
+
+if TYPE_CHECKING:
+    from ...simulator.explore.explore import Exploration
+    from ...simulator.report.page import Made
 
 
 @spread
@@ -121,28 +125,36 @@ def explore(
             replace(exploration, device_name=name, notes=(*notes, *of_use(remarks, launches), *exploration.notes))
         )
     first = every[0]
-    if csv:
-        write_file(csv, render.to_csv(devices_rows(every)))
-    if html:
-        from ...simulator.report.html import explore_html
-
-        write_file(html, explore_html(first, made(context)))
-    if plot:
-        from ...simulator.report.png import explore_png
-
-        write_file(plot, explore_png(first))
     if len(every) > 1:
-        show(
+        text = (
             render.to_json(devices_dict(every, top))
             if json
             else devices_text(every, top or 5, text_width(), text_color())
         )
     elif triton_configs:
-        show(first.to_triton_configs(triton_configs))
+        text = first.to_triton_configs(triton_configs)
     elif json:
-        show(render.to_json(first.to_dict(top)))
+        text = render.to_json(first.to_dict(top))
     else:
-        show(explore_text(first, top or 15, text_width(), text_color()))
+        text = explore_text(first, top or 15, text_width(), text_color())
+    deliver(
+        text,
+        Output(option="--csv", path=csv, make=lambda: render.to_csv(devices_rows(every))),
+        Output(option="--html", path=html, make=lambda: _html(first, made(context))),
+        Output(option="--plot", path=plot, make=lambda: _png(first)),
+    )
+
+
+def _html(exploration: "Exploration", maker: "Made") -> str:
+    from ...simulator.report.html import explore_html
+
+    return explore_html(exploration, maker)
+
+
+def _png(exploration: "Exploration") -> bytes:
+    from ...simulator.report.png import explore_png
+
+    return explore_png(exploration)
 
 
 def _named(schedules: list[str] | None) -> list[str]:

@@ -1,6 +1,5 @@
 """`tilesight predict`: bytes and time of the kernels that a function of the user's launches."""
 
-import gzip
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,19 @@ from ..given import made
 from ..kernels import L2, Partial, Target, simulated
 from ..limit import TimeLimit
 from ..options import Devices, Settings, devices_given, one_device, set_notes
-from ..output import BadInput, Failed, check_outputs, one_line, say, show, text_color, text_width, write_file
+from ..output import (
+    BadInput,
+    Failed,
+    Output,
+    check_outputs,
+    deliver,
+    one_line,
+    say,
+    show,
+    text_color,
+    text_width,
+    trace_output,
+)
 from ..parse import flag, option
 
 if TYPE_CHECKING:
@@ -47,10 +58,12 @@ def predict(
     devices = devices_given(device, set_)
     one_device(devices, trace=trace)
     from ...simulator.display import render
+    from ...simulator.report.kernels.html import kernels_html
     from ...simulator.report.kernels.text import compared_text, kernels_json, kernels_rows
 
     outcomes: dict[str, KernelsPrediction | str] = {}
     errors: list[Exception] = []
+    timeline = None
     for name, gpu in devices.items():
         try:
             outcome = simulated(
@@ -67,25 +80,22 @@ def predict(
         prediction = outcomes[name] = replace(prediction, notes=(*set_notes(set_), *prediction.notes))
         if not json:
             show(prediction.text(text_width(), text_color()) + ("\n\n" if len(devices) > 1 else ""))
-        if trace and outcome.timeline:
-            from ...simulator.report.perfetto import trace_of
-
-            text = trace_of(outcome.timeline).text.encode()
-            packed = gzip.compress(text, mtime=0) if trace.suffix == ".gz" else text
-            write_file(trace, packed, "open it at https://ui.perfetto.dev")
-        elif trace:
-            say(f"--trace: {trace} is not written: no launch is predicted")
+        timeline = outcome.timeline
+    if trace and not timeline:
+        say(f"--trace: {trace} is not written: no launch is predicted")
     predictions = [outcome for outcome in outcomes.values() if not isinstance(outcome, str)]
-    if json:
-        show(render.to_json(kernels_json(outcomes)))
-    elif compared := compared_text(predictions, text_width(), text_color()):
-        show(compared)
-    if html and predictions:
-        from ...simulator.report.kernels.html import kernels_html
-
-        write_file(html, kernels_html(predictions, target, made(context)))
-    if csv and predictions:
-        write_file(csv, render.to_csv(kernels_rows(predictions)))
+    deliver(
+        render.to_json(kernels_json(outcomes)) if json else compared_text(predictions, text_width(), text_color()),
+        Output(
+            option="--html",
+            path=html if predictions else None,
+            make=lambda: kernels_html(predictions, target, made(context)),
+        ),
+        Output(
+            option="--csv", path=csv if predictions else None, make=lambda: render.to_csv(kernels_rows(predictions))
+        ),
+        *([trace_output(trace, timeline)] if trace and timeline else []),
+    )
     if errors and not predictions:
         raise errors[0]
     predicted = any(prediction.is_predicted for prediction in predictions)
