@@ -11,7 +11,8 @@ from tilesight.simulator.simulate import simulate
 
 
 @pytest.mark.parametrize(
-    ("from_l2_alone", "help_begins"), [(0.0, "fewer bytes"), (0.24, "fewer bytes"), (0.26, "larger tiles"), (0.9, "larger tiles")]
+    ("from_l2_alone", "help_begins"),
+    [(0.0, "fewer bytes"), (0.24, "fewer bytes"), (0.26, "larger tiles"), (0.9, "larger tiles")],
 )
 def test_larger_tiles_help_what_l2_gives_several_times(from_l2_alone: float, help_begins: str) -> None:
     """Tiles twice as large save half of what is read again: less than an eighth, where that is less than a quarter."""

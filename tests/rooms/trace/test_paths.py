@@ -160,7 +160,16 @@ def region(count: int, parent: int = OUTSIDE, leaf: bool = True) -> Region:
         ((40,), (("inner",),), (1.0,), (0.0,)),
         ((43,), (("inner", "masked"),), (1.0,), (0.0,)),
     ],
-    ids=["alike", "unrolled", "peeled", "four peeled", "five missing", "unrolled and peeled", "masked is straight code", "one loop for both"],
+    ids=[
+        "alike",
+        "unrolled",
+        "peeled",
+        "four peeled",
+        "five missing",
+        "unrolled and peeled",
+        "masked is straight code",
+        "one loop for both",
+    ],
 )
 def test_parts_belong_to_the_steps_that_run_as_often(
     counts: tuple[int, ...], steps: tuple[tuple[str, ...], ...], times: tuple[float, ...], remainders: tuple[float, ...]
