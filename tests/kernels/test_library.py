@@ -1,4 +1,4 @@
-"""The library of compiled kernels against the compiler: a sample, another one every day, compiled and simulated anew."""
+"""The library of compiled kernels against the compiler: a sample, another every day, compiled and simulated anew."""
 
 import pytest
 from support.todays_seed import todays_seed

@@ -1,4 +1,4 @@
-"""What code is told that asks torch or Triton for its GPU: figures that NVIDIA publishes, on which autotuners decide."""
+"""What code is told that asks torch or Triton for its GPU: published figures, on which autotuners decide."""
 
 from typing import Any
 

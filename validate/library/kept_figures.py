@@ -23,7 +23,7 @@ from ...simulator.sm.step_cost import StepCost
 SAME_CYCLES = 2.0
 """Devices whose latencies differ by less share figures [cycles]."""
 STALE_SHARE, STALE_CYCLES = 0.01, 1.0
-"""How far figures made anew may lie from those that are kept: a hundredth, and a cycle [cycles]; beyond, what is kept is
+"""How far figures made anew may lie from those that are kept: a hundredth, and a cycle [cycles]; else what is kept is
 of another simulator."""
 Costs = list[dict[str, StepCost]]
 """Step name -> cost, for 1, 2, ... CTAs that share an SM."""

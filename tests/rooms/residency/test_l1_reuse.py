@@ -137,7 +137,7 @@ def test_what_is_loaded_again_and_again_hits_all_but_once() -> None:
 
 
 def test_many_small_pieces_of_the_cta_before_are_still_there() -> None:
-    """1,600 times 32 B fit a room of 124 KiB as one load of 50 KiB does: all waves of twenty find them but the first."""
+    """1,600 times 32 B fit a room of 124 KiB as one load of 50 KiB does: 19 waves of 20 find them."""
     assert served(in_loops((weights_of(1600, 32, 32),), 50 * KIB), 1)["weights"].share == pytest.approx(0.95)
 
 

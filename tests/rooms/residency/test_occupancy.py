@@ -34,7 +34,7 @@ def needs(registers: int, smem_bytes: int) -> Resources:
         # Eleven CTAs take 157 units of 128 B each, beside 1 KiB; not one byte more.
         (16, 20096, 1, 11, "smem"),
         (16, 20097, 1, 10, "smem"),
-        # 96 registers of 32 lanes are 3072: five warps a sub-core of 16,384, not the 21 of an SM that 65,536 would hold.
+        # 96 registers of 32 lanes are 3072: five warps a sub-core, not the 21 that 65,536 would hold.
         (96, 0, 7, 2, "registers"),
         (96, 0, 1, 20, "registers"),
         (104, 0, 2, 8, "registers"),

@@ -72,7 +72,7 @@ def triangle(ctas: int) -> Traced:
 
 @pytest.mark.parametrize(("ctas", "classes"), [(3, 3), (32, 32), (33, 1)])
 def test_up_to_32_kinds_of_ctas_are_classes_of_their_own(ctas: int, classes: int) -> None:
-    """With more of them each CTA's accesses are listed instead; either way a CTA loads 4 B (c + 1), no more and no less."""
+    """With more of them each CTA's accesses are listed instead; either way a CTA loads 4 B (c + 1)."""
     traced = triangle(ctas)
     (path_class,) = traced.classes
     assert len(path_class.masked) == classes
