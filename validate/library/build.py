@@ -36,8 +36,7 @@ from ...simulator.schedules.contract import Schedule
 from ...simulator.schedules.registry import all_schedules
 from ..measure.results_file import read_results
 from ..points.point import Point, runnable_schedules
-from .kept_figures import figures_on, lost_matmuls
-from .sources import digest
+from .kept_figures import difference, figures_on, lost_matmuls
 
 ROOM = Path(lookup.__file__).parent
 CAPABILITIES = (80, 90)
@@ -194,32 +193,27 @@ def build(capability: int, folder: Path | None, workers: int) -> None:
 
 def made_here() -> dict[str, str]:
     """What the header of a file says of who made it."""
-    return {"triton": triton.__version__, "sources": digest()}
+    return {"triton": triton.__version__}
 
 
 def check(capability: int, folder: Path | None, count: int, seed: int) -> list[str]:
-    """Make a sample of the kernels anew; where all come out as they are kept, say in the files that they are of today.
+    """Make a sample of the kernels anew.
 
     Args:
         folder: as in `build`; count: kernels of the sample; seed: of their choice.
 
     Returns:
-        The kernels that come out otherwise, a line each.
+        The kernels that come out otherwise than they are kept, a line each.
     """
-    known = {key: pairs for key, pairs in groups(capability, folder)}
-    contents = {file: unpack(path_of(file).read_bytes())[0] for file in {file for file, _ in known}}
-    sample = random.Random(seed).sample(sorted(known), min(count, len(known)))
+    known = dict(groups(capability, folder))
     devices = devices_of(capability)
     others = []
-    for file, key in sample:
-        pairs = known[file, key]
-        outcomes = compile_many(pairs, devices[0], code=True)
-        made = kept_kernel(devices, [(launch, outcome) for (launch, _), outcome in zip(pairs, outcomes, strict=True)])
-        if pack({key: made}, {}) != pack({key: contents[file][key]}, {}):
-            others.append(f"{file}: {key}")
-    if not others:
-        for file, kernels in contents.items():
-            path_of(file).write_bytes(pack(kernels, made_here()))
+    for file, key in random.Random(seed).sample(sorted(known), min(count, len(known))):
+        launches = [launch for launch, _ in known[file, key]]
+        outcomes = compile_many(known[file, key], devices[0], code=True, workers=1)
+        made = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
+        if unlike := difference(kept_in(file).get(key), made):
+            others.append(f"{file}: {key}: {unlike}")
     return others
 
 
@@ -234,7 +228,7 @@ def mend(capability: int, folder: Path | None) -> list[str]:
     """
     devices = devices_of(capability)
     known = groups(capability, folder)
-    contents = {file: unpack(path_of(file).read_bytes())[0] for file in {file for (file, _), _ in known}}
+    contents = {file: dict(kept_in(file)) for file in {file for (file, _), _ in known}}
     done = []
     for (file, key), pairs in known:
         kept, launch = contents[file].get(key), pairs[0][0]
@@ -253,6 +247,12 @@ def mend(capability: int, folder: Path | None) -> list[str]:
     for file, kernels in contents.items():
         path_of(file).write_bytes(pack(kernels, made_here()))
     return done
+
+
+@cache
+def kept_in(file: str) -> dict[str, Kernel]:
+    """Kernels of a file of the library, by key. Args: file: as in `keys.file_of`."""
+    return unpack(path_of(file).read_bytes())[0]
 
 
 def path_of(file: str) -> Path:

@@ -1,6 +1,7 @@
 """Figures to keep of a kernel: its code through the simulation of an SM, under every condition that counts.
 
 Needs no compiler: the machine code stands in the resources of the launches.
+What is kept is of the simulator of its day, so a sample made anew is held against it (`difference`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ import numpy as np
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Figures, Launch
 from ...simulator.launch.walk import steps, tally
+from ...simulator.library.files import Kernel
 from ...simulator.library.keys import by_length
 from ...simulator.library.lookup import capability_of
 from ...simulator.refusal import Refusal
@@ -23,6 +25,9 @@ from ...simulator.sm.tensor_rate import LIKE
 
 SAME_CYCLES = 2.0
 """Devices whose latencies differ by less share figures [cycles]."""
+STALE_SHARE, STALE_CYCLES = 0.01, 1.0
+"""How far figures made anew may lie from those that are kept: a hundredth, and a cycle [cycles]; else what is kept is
+of another simulator."""
 Costs = list[dict[str, StepCost]]
 """Step name -> cost, for 1, 2, ... CTAs that share an SM."""
 
@@ -83,3 +88,26 @@ def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[Con
             for resident in range(1, residency.ctas_per_sm + 1)
         ]
         yield condition, costs
+
+
+def difference(kept: Kernel | None, made: Kernel) -> str:
+    """How a kernel made anew differs from the one that is kept, in one line; empty where it does not."""
+    if kept is None:
+        return "is not kept"
+    if kept.resources != made.resources or kept.reason != made.reason:
+        return f"takes {dict(made.resources)} {made.reason}, kept are {dict(kept.resources)} {kept.reason}".rstrip()
+    if kept.figures is None or made.figures is None:
+        return "" if kept.figures is made.figures else "has figures in one of the two alone"
+    if kept.figures.steps != made.figures.steps or kept.figures.values.shape != made.figures.values.shape:
+        return f"has steps {made.figures.steps}, kept are {kept.figures.steps}, or other conditions"
+    if not np.allclose(kept.figures.conditions, made.figures.conditions, rtol=STALE_SHARE, atol=STALE_CYCLES):
+        return "was simulated under other conditions"
+    old, new = kept.figures.values, made.figures.values
+    ages = kept.figures.slowdown_by_age, made.figures.slowdown_by_age
+    if np.allclose(new, old, rtol=STALE_SHARE, atol=STALE_CYCLES) and np.allclose(*ages, atol=STALE_SHARE):
+        return ""
+    condition, resident, step, field = np.unravel_index(np.abs(new - old).argmax(), old.shape)
+    return (
+        f"figure {field} of step {kept.figures.steps[step]} is {new[condition, resident, step, field]:g} with "
+        f"{resident + 1} CTAs on an SM, kept is {old[condition, resident, step, field]:g}"
+    )

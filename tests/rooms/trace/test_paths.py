@@ -154,10 +154,22 @@ def region(count: int, parent: int = OUTSIDE, leaf: bool = True) -> Region:
         ((40, 3), (("inner",), ("masked",)), (1.0, 1.0), (0.0, 0.0)),
         ((20, 3), (("inner",), ("masked",)), (0.5, 1.0), (0.0, 0.0)),
         ((39, 3), (("inner",), ("masked",)), (1.0, 1.0), (-1.0, 0.0)),
+        ((36, 3), (("inner",), ("masked",)), (1.0, 1.0), (-4.0, 0.0)),
+        ((35, 3), (("inner",), ("masked",)), (35 / 40, 1.0), (0.0, 0.0)),
+        ((18, 3), (("inner",), ("masked",)), (0.5, 1.0), (-2.0, 0.0)),
         ((40,), (("inner",),), (1.0,), (0.0,)),
         ((43,), (("inner", "masked"),), (1.0,), (0.0,)),
     ],
-    ids=["alike", "unrolled", "peeled", "masked is straight code", "one loop for both"],
+    ids=[
+        "alike",
+        "unrolled",
+        "peeled",
+        "four peeled",
+        "five missing",
+        "unrolled and peeled",
+        "masked is straight code",
+        "one loop for both",
+    ],
 )
 def test_parts_belong_to_the_steps_that_run_as_often(
     counts: tuple[int, ...], steps: tuple[tuple[str, ...], ...], times: tuple[float, ...], remainders: tuple[float, ...]
