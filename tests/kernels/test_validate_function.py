@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from support.fake import ncu as fake_ncu
 from support.fake.ncu import QUERY, VALUES, printed
 from tilesight.kernels.launch.availability import missing_package
-from tilesight.validate.counters.ncu import VARIABLE
+from tilesight.validate.counters.ncu import VARIABLE, copy_doubt
 from users_file import DOUBLE
 
 from tilesight.cli.main import main
@@ -67,7 +68,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilesight.cli.functions.need_gpu", lambda: None)
     monkeypatch.setattr("tilesight.validate.measure.gpus.visible_gpus", lambda: ["0"])
     monkeypatch.setattr("tilesight.validate.functions.measured.WORKER", "support.fake.function_worker")
-    monkeypatch.setattr("tilesight.validate.functions.measured.doubt", lambda *_: None)
+    monkeypatch.setattr("tilesight.validate.functions.measured.copy_doubt", lambda *_: None)
     program = fake_ncu.install(tmp_path, query=QUERY, table=printed(*VALUES))
     monkeypatch.setenv(VARIABLE, str(program))
 
@@ -152,6 +153,26 @@ def test_without_counters_times_are_compared(
     monkeypatch.setenv("FAKE_ANSWER", json.dumps({"raised": "RuntimeError: no (mine.py:20)"}))
     assert main(["validate", f"{file}:run", "--device", "h200"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == "tilesight: RuntimeError: no (mine.py:20)"
+
+
+@pytest.mark.parametrize(("l2", "mode"), [("cold", "kernel"), ("warm", "application")])
+def test_the_program_starts_once_where_launches_find_l2_empty(
+    bench: None, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], l2: str, mode: str
+) -> None:
+    """A launch that finds what itself left is counted by repeating all of the program."""
+    assert main(["validate", f"{file}:run", "--device", "h200", "--l2", l2, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["counters"] == "measured"
+    assert ("--replay-mode", mode) in set(pairwise(fake_ncu.command_of(tmp_path / "ncu")))
+
+
+def test_counters_that_miss_the_known_copy_are_not_trusted(
+    bench: None, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is counted in the same run, before the launches."""
+    monkeypatch.setattr("tilesight.validate.functions.measured.copy_doubt", copy_doubt)
+    assert main(["validate", f"{file}:run", "--device", "h200"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "no counters: counters are not trusted: a copy was launched, and no launch was counted" in text
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
 """Hardware counters by Nsight Compute: find it, ask what it offers, run a program under it, check that it counts right.
 
 A program that is to be counted puts `cudaProfilerStart()` and `cudaProfilerStop()` round the launches that count,
-flushes L2 itself where a point is cold, and reads its work from a file, since ncu runs it several times:
-the GPU cannot count everything at once, and `--replay-mode application` repeats the program for each set of counters.
-(The other way, repeating single kernels, would show a pipeline's second kernel its own data in L2,
-and not what the first one left there.)
+and reads its work from a file. The GPU cannot count everything at once, so what is counted is repeated, in one of two
+ways (`Repeated`): the whole program, which then flushes L2 itself where a point is cold, since a pipeline's second
+kernel has to find what the first one left in L2, and not its own data; or each launch, if it is to find L2 empty.
 
 Nothing here ever asks for more rights; without permission there are no counters, and the reason says what would help.
 """
@@ -18,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import Literal
 
 from .ncu_output import CountedLaunch, UnreadableCounters, offered, parse
 from .table import Metrics, fields_of, metric_names, resolve
@@ -29,6 +30,15 @@ OLDEST = (2022, 3)
 """The first version that knows compute capability 9.0."""
 ESSENTIAL = ("hbm_read_bytes", "hbm_write_bytes", "cycles", "time_s")
 """Fields without which counters are not worth a run."""
+Repeated = Literal["program", "launch"]
+REPEATING: Mapping[Repeated, Mapping[str, str]] = MappingProxyType(
+    {
+        "program": {"--replay-mode": "application", "--cache-control": "none"},
+        "launch": {"--replay-mode": "kernel", "--cache-control": "all"},
+    }
+)
+"""What is repeated for each set of counters: all that the program does; or each launch by itself, its data put back and
+all caches emptied before each time, so that the program starts only once (7 s in place of 26 s)."""
 KNOWN_COPY = f"{__package__}.self_check"
 COPY_L2_SIZES = 64
 """The known copy is so many times the L2, so that dirty lines left behind are at most 1/64 (1.6 %) of it."""
@@ -90,11 +100,14 @@ def version_of(said: str) -> str | None:
     return match[1] if match else None
 
 
-def count(ncu: Ncu, program: Sequence[str], *, timeout_s: float) -> tuple[CountedLaunch, ...]:
+def count(
+    ncu: Ncu, program: Sequence[str], *, timeout_s: float, repeated: Repeated = "program"
+) -> tuple[CountedLaunch, ...]:
     """Run a program under ncu. Returns: the launches between the profiler's marks, in order.
 
     Args:
         program: command line; what it prints is thrown away.
+        repeated: for each set of counters.
         timeout_s: for all its repetitions together [s].
 
     Raises:
@@ -102,7 +115,7 @@ def count(ncu: Ncu, program: Sequence[str], *, timeout_s: float) -> tuple[Counte
     """
     with TemporaryDirectory(prefix="tilesight-ncu-") as folder:
         log = Path(folder) / "ncu.csv"
-        command = [*command_line(ncu, log), *program]
+        command = [*command_line(ncu, log, repeated), *program]
         try:
             finished = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
@@ -122,14 +135,13 @@ def count(ncu: Ncu, program: Sequence[str], *, timeout_s: float) -> tuple[Counte
         raise NcuFailed(str(error)) from None
 
 
-def command_line(ncu: Ncu, log: Path) -> list[str]:
+def command_line(ncu: Ncu, log: Path, repeated: Repeated) -> list[str]:
     """The ncu call, up to the program. Args: log: file for the table, to keep the program's own output out of it."""
     options = {
         "--page": "raw",
         "--print-units": "base",
         "--clock-control": "none",
-        "--cache-control": "none",
-        "--replay-mode": "application",
+        **REPEATING[repeated],
         "--profile-from-start": "off",
         "--target-processes": "application-only",
         "--log-file": str(log),
@@ -157,13 +169,19 @@ def doubt(ncu: Ncu, l2_bytes: int) -> str | None:
     Returns:
         Why counters cannot be read, or are not to be trusted, in one line; None where all is well.
     """
-    size_bytes = COPY_L2_SIZES * l2_bytes // 4 * 4
+    size_bytes = copy_bytes(l2_bytes)
+    program = [sys.executable, "-P", "-m", KNOWN_COPY, str(size_bytes)]
     try:
-        launches = count(ncu, [sys.executable, "-P", "-m", KNOWN_COPY, str(size_bytes)], timeout_s=COPY_S)
+        launches = count(ncu, program, timeout_s=COPY_S, repeated="launch")
         counted = [fields_of(launch, ncu.metrics) for launch in launches]
     except (NcuFailed, UnreadableCounters) as error:
         return str(error)
     return copy_doubt(counted, size_bytes)
+
+
+def copy_bytes(l2_bytes: int) -> int:
+    """Size of the known copy for an L2 [B]."""
+    return COPY_L2_SIZES * l2_bytes // 4 * 4
 
 
 def copy_doubt(counted: Sequence[Mapping[str, float]], size_bytes: int) -> str | None:

@@ -1,6 +1,6 @@
 """A copy of known size, to be run under ncu: if its bytes are counted wrongly, no other count can be trusted.
 
-Run as `python -m tilesight.validate.counters.self_check BYTES`; `ncu.doubt` does.
+Run as `python -m tilesight.validate.counters.self_check BYTES`, as `ncu.doubt` does, or by a program that counts more.
 """
 
 import sys
@@ -8,7 +8,7 @@ import sys
 import torch
 
 
-def main(size_bytes: int) -> None:
+def copy(size_bytes: int) -> None:
     """Copy so many bytes once, by a kernel (a copy engine would not be counted), between the profiler's marks."""
     source = torch.ones(size_bytes // 4, dtype=torch.int32, device="cuda")
     target = torch.empty_like(source)
@@ -21,4 +21,4 @@ def main(size_bytes: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    copy(int(sys.argv[1]))

@@ -12,7 +12,7 @@ from ...kernels.capture.file import CannotCapture, UserCodeFailed
 from ...kernels.compile.cache import triton_cache
 from ...simulator.device.device import Device
 from ...simulator.jobs.processes import Answerer, Died
-from ..counters.ncu import Ncu, NcuFailed, count, doubt, find_ncu
+from ..counters.ncu import Ncu, NcuFailed, copy_bytes, copy_doubt, count, find_ncu
 from ..counters.ncu_output import UnreadableCounters
 from ..counters.table import fields_of
 from ..measurement import MEASURED, LaunchMeasurement, Machine, Timing
@@ -129,8 +129,7 @@ def measure_function(
         try:
             ncu = find_ncu()
             version = ncu.version
-            if why := doubt(ncu, device.l2_bytes):
-                raise NcuFailed(why)
+            job = {**job, "copy_bytes": copy_bytes(device.l2_bytes)}
             launches = _counted(ncu, launches, job, gpu, timeout_s * NCU_PASSES)
             counters = MEASURED
         except NcuFailed as error:
@@ -153,10 +152,12 @@ def _counted(
         file = Path(folder) / "job.json"
         file.write_text(json.dumps(dict(job)), "utf-8")
         program = [sys.executable, "-P", "-m", WORKER, "--gpu", gpu, "--count", str(file)]
-        kernels = count(ncu, program, timeout_s=timeout_s)
-    if len(kernels) != len(launches):
+        # Each launch is measured by itself, so on a cold L2 it can also be repeated by itself.
+        kernels = count(ncu, program, timeout_s=timeout_s, repeated="launch" if job["l2"] == "cold" else "program")
+    copies = len(kernels) - len(launches)
+    if copies < 0:
         raise NcuFailed(f"{len(launches)} launches ran under ncu, {len(kernels)} were counted")
-    for launch, counted in zip(launches, kernels, strict=True):
+    for launch, counted in zip(launches, kernels[copies:], strict=True):
         if counted.grid != launch.launch.grid:
             raise NcuFailed(
                 f"kernel {launch.launch.name}: ncu counted a grid of {counted.grid}, not {launch.launch.grid}"
@@ -165,9 +166,11 @@ def _counted(
         values = [fields_of(counted, ncu.metrics) for counted in kernels]
     except UnreadableCounters as error:
         raise NcuFailed(str(error)) from None
+    if why := copy_doubt(values[:copies], job["copy_bytes"]):
+        raise NcuFailed(why)
     return tuple(
         replace(launch, launch=replace(launch.launch, counters=fields))
-        for launch, fields in zip(launches, values, strict=True)
+        for launch, fields in zip(launches, values[copies:], strict=True)
     )
 
 

@@ -4,7 +4,7 @@
     ... --gpu 0 --count FILE                                  runs the launches of a job once each, under ncu
 
 A job has: file, function, l2 (`cold` or `warm`), names (of all launches that were recorded), numbers (of those that are
-to be measured).
+to be measured); under ncu also copy_bytes: of a copy that is counted first, to see whether counters can be trusted.
 """
 
 import argparse
@@ -69,20 +69,19 @@ def _measured(replay: "Replay", l2: Any) -> dict[str, Any]:
 
 
 def run_under_ncu(job: Mapping[str, Any]) -> None:
-    """Make each launch once between the profiler's marks, with L2 empty, or as itself left it."""
+    """Make the copy and each launch once between the profiler's marks, with L2 as ncu or itself left it."""
     import torch
 
+    from ..counters.self_check import copy
     from ..timing.timing import WARM_UP_S
 
-    track, _ = track_and_tare()
+    copy(job["copy_bytes"])
+    torch.cuda.empty_cache()
     for replay in chosen(job):
         begin = time.monotonic()
         while time.monotonic() - begin < WARM_UP_S:  # an idle clock would make memory look fast in cycles
             replay.launch()
             torch.cuda.synchronize()
-        if job["l2"] == "cold":
-            track.flush()
-        torch.cuda.synchronize()
         torch.cuda.cudart().cudaProfilerStart()
         replay.launch()
         torch.cuda.synchronize()

@@ -13,6 +13,7 @@ from tilesight.validate.counters.ncu import (
     VARIABLE,
     Ncu,
     NcuFailed,
+    Repeated,
     copy_doubt,
     count,
     doubt,
@@ -98,13 +99,16 @@ def test_counting_returns_the_launches_of_the_table(install: Install) -> None:
     assert launch.kernel == "flash2_kernel"
 
 
-def test_the_call_leaves_clocks_and_caches_alone_and_repeats_the_program(install: Install) -> None:
-    """Caches are flushed by the program where a point is cold, and every set of counters sees the whole pipeline."""
+@pytest.mark.parametrize(("repeated", "mode", "caches"), [("program", "application", "none"), ("launch", "kernel", "all")])
+def test_the_call_leaves_clocks_alone_and_repeats_what_it_is_told(
+    install: Install, repeated: Repeated, mode: str, caches: str
+) -> None:
+    """A program flushes L2 itself, where a point is cold; launches that are repeated alone find all caches empty."""
     program = install(table=printed(*VALUES))
-    count(ncu_of(program), ["python", "work.py"], timeout_s=HANG_S)
+    count(ncu_of(program), ["python", "work.py"], timeout_s=HANG_S, repeated=repeated)
     words = fake_ncu.command_of(program)
     pairs = set(pairwise(words))
-    assert {("--clock-control", "none"), ("--cache-control", "none"), ("--replay-mode", "application")} <= pairs
+    assert {("--clock-control", "none"), ("--cache-control", caches), ("--replay-mode", mode)} <= pairs
     assert {("--profile-from-start", "off"), ("--print-units", "base"), ("--page", "raw")} <= pairs
     assert ("--metrics", "dram__bytes_read.sum") in pairs
     assert words[-2:] == ["python", "work.py"]
