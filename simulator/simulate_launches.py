@@ -182,9 +182,9 @@ def simulate_costed(
     )
     recorded = run(steady_state=False, record=True) if record else None
     runs = recorded if recorded and not steady_state else run(steady_state=steady_state)
-    ran = {number: run for number, run in enumerate(runs) if run and (recorded is None or recorded[number])}
+    ran = {number: seen for number, seen in enumerate(runs) if seen and (recorded is None or recorded[number])}
     predicted: dict[int, LaunchPrediction] = {}
-    for number, run in ran.items():
+    for number, seen in ran.items():
         one = costed[number]
         with attempt(number):
             predicted[number] = predict_launch(
@@ -193,7 +193,7 @@ def simulate_costed(
                 (dict(one.costs), one.origin),
                 one.tally,
                 one.clocks.counted_hz,
-                run,
+                seen,
                 one.residency,
                 device,
                 overhead,

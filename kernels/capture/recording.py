@@ -92,7 +92,7 @@ class Recorder:
         self.mode.values.launched = True
         for name in stored_parameters(capture.function) & set(capture.tensors):
             value = given[name]
-            tensor = value.base if isinstance(value, TensorDescriptor) else value
+            tensor = value.base if _is_descriptor(value) else value
             if not tensor.is_meta:
                 self.mode.known.store(tensor, capture.name)
 
