@@ -218,7 +218,7 @@ def check(capability: int, folder: Path | None, count: int, seed: int) -> list[s
 
 
 def mend(capability: int, folder: Path | None) -> list[str]:
-    """Make the kernels anew whose figures lack the time of a loop's matmuls, and stamp all files as of today.
+    """Make those kernels anew that are missing or lack the time of a loop's matmuls; stamp all files as of today.
 
     Args:
         folder: as in `build`.
@@ -238,9 +238,8 @@ def mend(capability: int, folder: Path | None) -> list[str]:
             continue
         outcomes = compile_many(pairs, devices[0], code=True)
         made = kept_kernel(devices, [(launch, outcome) for (launch, _), outcome in zip(pairs, outcomes, strict=True)])
-        if made.figures is None or lost_matmuls(launch, made.figures, devices[0]):
-            del contents[file][key]
-        else:
+        contents[file].pop(key, None)
+        if made.figures and not lost_matmuls(launch, made.figures, devices[0]):
             contents[file][key] = made
         done.append(f"{file}: {key}: {'made anew' if key in contents[file] else 'left out: ' + made.reason}")
         _say(done[-1])

@@ -48,27 +48,31 @@ def figures_on(launches: Sequence[Launch], devices: Sequence[Device]) -> Figures
     if by_length(launches[0]):
         return figures  # of these lengths alone; or of any, whose launch is long (`build`)
     if lost := lost_matmuls(launches[0], figures, devices[0]):
-        raise ValueError(f"kernel {launches[0].name}: cycles of its loop were given to other steps than {lost}")
+        raise ValueError(f"kernel {launches[0].name}: cycles of its loop were given to other steps than `{lost}`")
     return figures
 
 
 def lost_matmuls(launch: Launch, figures: Figures, device: Device) -> str:
-    """The first step of a loop whose figures hold less time than its matmuls take; empty where there is none.
+    """The step with most of the matmuls of a loop, where figures hold less time of it than these take; else empty.
 
     At lengths with other numbers of iterations the figures of such a kernel mean nothing, though their sum is right.
+    Steps that run as often at all lengths, at the edges of a mask, may stand in the code around the loop.
 
     Args:
         launch: that the figures were made for.
     """
     executions = tally(launch.program).executions
-    for number, (step, around) in enumerate(steps(launch.program.body)):
-        if not around or not executions[step.name]:
-            continue
-        flop = sum(matmul.flop for matmul in step.work.matmuls)
-        least = (1.0 - LIKE) * flop / device.fastest_flop_per_cycle(launch.dtype) if flop else 0.0
-        if figures.values[:, :, number, PIPES.index("tensor")].min() < least:
-            return step.name
-    return ""
+    flop = {
+        step.name: sum(matmul.flop for matmul in step.work.matmuls)
+        for step, around in steps(launch.program.body)
+        if around and executions[step.name]
+    }
+    main = max(flop, key=lambda name: executions[name] * flop[name], default="")
+    if not main:
+        return ""
+    tensor = figures.values[:, :, figures.steps.index(main), PIPES.index("tensor")]
+    least = (1.0 - LIKE) * flop[main] / device.fastest_flop_per_cycle(launch.dtype) if flop[main] else 0.0
+    return main if tensor.min() < least else ""
 
 
 def _conditions(launch: Launch, devices: Sequence[Device]) -> Iterator[tuple[Condition, Costs]]:
