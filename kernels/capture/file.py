@@ -23,7 +23,7 @@ class UserCodeFailed(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedFunction:
-    """What a function did. Args: calls: launches in the order of their calls; notes, operations, ended: as `Recording`."""
+    """What a function did. Args: calls: launches in the order of their calls; the rest as `Recording` has it."""
 
     calls: tuple[KernelCall | RefusedCall, ...]
     notes: tuple[str, ...]
@@ -35,8 +35,8 @@ def capture_function(target: str, device: str, settings: Sequence[str], timeout_
     """Record what a function launches; what it prints reaches stderr once it has ended.
 
     Args:
-        target: `file.py:function` or `package.module:function`; device: name or path of the target; settings: what-ifs of it, `key=value`;
-        timeout_s: what the function may take [s].
+        target: `file.py:function` or `package.module:function`; device: name or path of the target;
+        settings: what-ifs of it, `key=value`; timeout_s: what the function may take [s].
 
     Raises:
         CannotCapture: there is no such file or function, it needs arguments, or it launches nothing.

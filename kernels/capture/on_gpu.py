@@ -1,4 +1,4 @@
-"""Tensors that say they are on a GPU, and where, while launches are recorded; new ones for a GPU are made without it."""
+"""Tensors that say they are on a GPU while launches are recorded; new ones for a GPU are made without it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,7 +73,7 @@ class OnGpu(TorchFunctionMode):
             name, flop = FUSED[function]
             self.operations.add(name, flop(*args, **options), bytes_of((args, options, result)))
             return result
-        if _is_cuda(options.get("device")):
+        if is_cuda(options.get("device")):
             return self._new(function, args, options)
         if function is not torch._has_compatible_shallow_copy_type:
             args = self._together(args)
@@ -104,13 +104,14 @@ class OnGpu(TorchFunctionMode):
         else:
             rest = [other.dtype if isinstance(other, torch.Tensor) else other for other in rest]
             asked = [*rest, options.get("device")]
-            to_gpu = any(_is_cuda(word) for word in asked)
+            to_gpu = any(is_cuda(word) for word in asked)
             if tensor.is_meta or to_gpu:
-                rest = [word for word in rest if not (_is_cuda(word) or _is_cpu(word))]
-                options = {name: word for name, word in options.items() if name != "device" or _is_meta(word)}
-        if to_gpu and tensor.dtype.is_floating_point and not tensor.is_meta:
-            if tensor.requires_grad or tensor.numel() > MOST_FLOATS:
-                options["device"] = "meta"
+                types = dict([("dtype", word) for word in rest if isinstance(word, torch.dtype)])
+                kept = {name: word for name, word in options.items() if name != "device" or _is_meta(word)}
+                rest, options = [word for word in rest if _is_meta(word)], {**types, **kept}
+        parameters = tensor.dtype.is_floating_point and (tensor.requires_grad or tensor.numel() > MOST_FLOATS)
+        if to_gpu and parameters and not tensor.is_meta:
+            options["device"] = "meta"
         moved = torch.Tensor.to(tensor, *rest, **options) if rest or options else tensor
         if to_gpu:
             self.known.put_on_gpu(moved)
@@ -119,7 +120,7 @@ class OnGpu(TorchFunctionMode):
     def _asked(self, function: Any, args: Any, options: dict[str, Any]) -> Any:
         """Values that code asks for: of floats without any it is told nan, as it would print them."""
         tensor = args[0]
-        if self.known.has_values(tensor) or function is torch.Tensor.__format__ and tensor.dim():
+        if self.known.has_values(tensor) or (function is torch.Tensor.__format__ and tensor.dim()):
             return function(*args, **options)
         if tensor.dtype.is_floating_point and tensor.numel() == 1:
             if function in (torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.__float__):
@@ -136,7 +137,7 @@ class OnGpu(TorchFunctionMode):
         )
 
     def _together(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arguments of a function: parameters on the CPU lose their data beside tensors that have none, for autograd."""
+        """Arguments of a function: for autograd, parameters lose their data beside tensors that have none."""
         tensors = [arg for arg in tree_leaves(args) if isinstance(arg, torch.Tensor)]
         if len(tensors) < 2 or not torch.is_grad_enabled() or not any(tensor.is_meta for tensor in tensors):
             return args
@@ -148,7 +149,7 @@ class OnGpu(TorchFunctionMode):
 
 @contextmanager
 def on_gpu(mode: OnGpu) -> Iterator[None]:
-    """Have torch speak of tensors as if there was a GPU, in a block and wherever torch calls the user's Python from it."""
+    """Have torch speak of tensors as if there was a GPU, in a block and where torch calls the user's Python from it."""
 
     def apply(node: Any, *args: Any) -> Any:
         with mode:  # torch leaves it while it works
@@ -171,7 +172,8 @@ FUSED = {
 """Functions that are one kernel on a GPU, and several operations elsewhere: name, FLOP."""
 
 
-def _is_cuda(device: Any) -> bool:
+def is_cuda(device: Any) -> bool:
+    """Whether a device that was named is a GPU."""
     return _type_of(device) == "cuda" or (isinstance(device, int) and not isinstance(device, bool))
 
 

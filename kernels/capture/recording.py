@@ -78,7 +78,9 @@ class Recorder:
                 return
             capture = self.captured(function, args, grid, kwargs)
             if prod(capture.grid) <= 0:  # as Triton's launcher has it
-                self.launches.notes[f"kernel {capture.name}: grid {capture.grid} has no CTAs: nothing is launched"] = None
+                self.launches.notes[f"kernel {capture.name}: grid {capture.grid} has no CTAs: nothing is launched"] = (
+                    None
+                )
                 return
             self.launches.append(capture)
             self._store(capture, {**dict(zip(function.arg_names, args, strict=False)), **kwargs})
@@ -164,7 +166,7 @@ class Recorder:
 
     def _snapshot(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor that code may write to later, as it is now, where its values may decide something."""
-        if tensor.dtype not in WHOLE or tensor.device.type != "cpu":
+        if self.mode is None or tensor.dtype not in WHOLE:
             return tensor
         storage = tensor.untyped_storage()
         key = (storage._cdata, -1 if tensor.is_inference() else tensor._version)

@@ -1,4 +1,4 @@
-"""Which parameters a kernel may store to, read from its source: torch code that reads such a tensor later reads no values.
+"""Which parameters a kernel may store to, read from its source: torch code that reads these later reads no values.
 
 A parameter counts where its name goes into the address of a store or an atomic, by way of other names or not, or where
 it is handed to another function of the user's.

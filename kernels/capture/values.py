@@ -94,12 +94,12 @@ class Values(TorchDispatchMode):
             return result
         if function.is_view:
             return function(*args, **options)
-        if packet in DRAWN and len(tensors) == 1 and tensors[0].dtype.is_floating_point and not _is_small(tensors[0]):
+        if packet in DRAWN and len(tensors) == 1 and tensors[0].dtype.is_floating_point and not is_small(tensors[0]):
             self._known.forget(tensors[0])  # parameters of a module: nobody reads them
             return tensors[0]
         on_gpu = any(self._known.is_on_gpu(tensor) for tensor in tensors)
         result = self._computed(function, packet, args, options, tensors, on_gpu)
-        makes_inputs = packet in FILLS and packet != "copy_" or packet in LIKE
+        makes_inputs = (packet in FILLS and packet != "copy_") or packet in LIKE
         if on_gpu and "device" not in options and (self.launched or not makes_inputs):
             self._operations.count(function, args, options, result)
         return result
@@ -110,7 +110,7 @@ class Values(TorchDispatchMode):
             return function(*args, **options)
         shape = function(*args, **{**options, **({"generator": None} if "generator" in options else {})})
         allocated = function.overloadpacket.__name__ in UNMADE
-        if not isinstance(shape, torch.Tensor) or not _is_small(shape) or allocated and shape.dtype.is_floating_point:
+        if not isinstance(shape, torch.Tensor) or not is_small(shape) or (allocated and shape.dtype.is_floating_point):
             return shape
         result = function(*args, **{**options, "device": CPU})
         self._known.put_on_gpu(result)
@@ -131,8 +131,10 @@ class Values(TorchDispatchMode):
             options = {name: value for name, value in options.items() if not (known and name == "device")}
         else:
             known = all(self._known.has_values(tensor) for tensor in read)
-        if known and not any(tensor.is_meta for tensor in written) and (
-            not on_gpu or _is_cheap(function, args, options, tensors)
+        if (
+            known
+            and not any(tensor.is_meta for tensor in written)
+            and (not on_gpu or _is_cheap(function, args, options, tensors))
         ):
             result = function(*args, **options)
             for tensor in written:
@@ -190,13 +192,14 @@ class Values(TorchDispatchMode):
         return earlier or f"made by torch.{packet.strip('_')} of a tensor without values{_at()}"
 
 
-def _is_small(tensor: torch.Tensor) -> bool:
+def is_small(tensor: torch.Tensor) -> bool:
+    """Whether values of a tensor on the GPU are kept, where it has some."""
     return tensor.numel() <= (MOST_FLOATS if tensor.dtype.is_floating_point else MOST_WHOLE)
 
 
 def _is_cheap(function: Any, args: Any, options: dict[str, Any], tensors: list[torch.Tensor]) -> bool:
     """Whether an operation of tensors on the GPU takes a CPU no time worth speaking of."""
-    if not all(_is_small(tensor) for tensor in tensors):
+    if not all(is_small(tensor) for tensor in tensors):
         return False
     if has_formula(function):
         return prod(sorted(tensor.numel() for tensor in tensors)[-2:]) <= MOST_PRODUCT
@@ -206,7 +209,7 @@ def _is_cheap(function: Any, args: Any, options: dict[str, Any], tensors: list[t
         result = function(*tree_map(_twin, args), **tree_map(_twin, options))
     except (NotImplementedError, RuntimeError):  # its shape depends on values
         return True
-    return all(_is_small(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor))
+    return all(is_small(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor))
 
 
 def _places(packet: str, args: Any, options: dict[str, Any]) -> Callable[[torch.Tensor], torch.Tensor] | None:

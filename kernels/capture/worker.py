@@ -6,7 +6,6 @@ user's code prints goes to stderr.
 
 import sys
 from contextlib import redirect_stderr
-from pathlib import Path
 from typing import Any, TextIO
 
 from ...simulator.device.device import load_device, override
@@ -61,7 +60,9 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 def _instead(launches: Recording) -> str:
     """What a function did that launches nothing."""
-    ran = f"; {torch_text(launches.operations)} ran, but only Triton kernels are predicted" if launches.operations else ""
+    ran = (
+        f"; {torch_text(launches.operations)} ran, but only Triton kernels are predicted" if launches.operations else ""
+    )
     return "; ".join([ran, *launches.notes])
 
 
