@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from rooms.trace.test_stand_ins import ADDRESS, COLUMN, CONSTANTS, MASK, X, subject_of
 from support.listings import flow_of, listing
 from tilesight.simulator.sass.local_memory import spilled_bytes
 from tilesight.simulator.trace.cta.block_counts import count_blocks
 from tilesight.simulator.trace.cta.doubts import Doubts
-from tilesight.simulator.trace.cta.given import Subject
+from tilesight.simulator.trace.cta.given import Refused, Subject
 from tilesight.simulator.trace.cta.left_out import notes_on_outside_calls, notes_on_rare_sides
 from tilesight.simulator.trace.cta.rare_sides import RareSides
 from tilesight.simulator.trace.memory import Memory, Storage
@@ -52,6 +53,13 @@ def test_a_branch_that_decides_whether_a_cta_has_work_is_not_rare() -> None:
     counts, doubts = counted(subject_of(*guarded(*LOOP, *STORED, after=())))
     assert not doubts.rare_blocks
     assert (counts[:, 1] > 0).all()
+
+
+def test_a_loop_that_runs_until_values_converge_is_not_rare() -> None:
+    """Its branch goes on while the number that was loaded is large: how often is not known."""
+    body = ("FMUL R8, R8, 0.5", "FSETP.GT.AND P1, PT, R8, 1e30, PT", f"@P1 BRA {AT + 16:#x}")
+    with pytest.raises(Refused, match="how often a loop runs depends on values computed from tensor x"):
+        counted(subject_of(*guarded(*body)))
 
 
 def test_an_array_in_local_memory_marks_a_slow_path_and_a_spilled_register_does_not() -> None:
