@@ -17,6 +17,7 @@ from .prediction.prediction import LaunchPrediction
 from .prediction.timeline import Timeline, joined, programs_of, timeline_of
 from .refusal import DoesNotFit
 from .residency.residency import residency_of_ctas
+from .sass.local_memory import spilled_bytes
 from .simulate_launches import CostedLaunch, SimulatedLaunches, costed_launch, simulate_costed
 from .trace.cta.given import Called, Refused
 from .trace.program.launch import Layout, Traced, trace
@@ -137,6 +138,12 @@ def room_of(resources: Resources, grid: tuple[int, int, int], device: Device) ->
     return residency.l1_bytes / residency.ctas_per_busy_sm
 
 
+def _spilled_bytes(resources: Resources) -> int:
+    """Registers that a thread spills [B]."""
+    frame_bytes = resources.spilled_bytes_per_thread
+    return spilled_bytes(resources.code.sass, frame_bytes) if resources.code else frame_bytes
+
+
 def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[KernelRow, Traced | None]:
     """A launch that was followed, or refused. Args: stored: numbers of the storages that those before it write."""
     if asked.called is None:
@@ -166,6 +173,7 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
         estimated_accesses=len(followed.estimated),
         requested_bytes=sum(followed.requested),
         estimated_bytes=followed.requested.estimated_bytes,
+        spilled_bytes_per_thread=_spilled_bytes(asked.called.resources),
         lower_bound=followed.lower_bound,
         notes=(*followed.notes, *read),
     )

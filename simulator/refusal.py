@@ -19,7 +19,15 @@ class BrokenLaw(Exception):
 
 
 class CannotFollow(ValueError):
-    """Machine code that cannot be read, or threads that cannot be followed through it; the text is one line."""
+    """Machine code that cannot be read, or threads that cannot be followed through it; the text is one line.
+
+    Args:
+        address: of the instruction where that was found, in the code [B]; -1: of none.
+    """
+
+    def __init__(self, text: str, address: int = -1) -> None:
+        super().__init__(text)
+        self.address = address
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ class KernelRow:
             those whose addresses are known, and all.
         estimated_accesses: those of unknown address of which each lane is taken to touch a sector of its own;
         requested_bytes, estimated_bytes: that lanes ask for, in all, and by these [B];
+        spilled_bytes_per_thread: registers that a thread spills [B]; `prediction` has its stack frame, arrays included;
         lower_bound: whether waits of CTAs for each other were left out, so that it takes the time at least;
         notes: remarks, one line each; label: configuration of an autotuned launch, where it is one.
     """
@@ -35,6 +36,7 @@ class KernelRow:
     requested_bytes: int = 0
     estimated_bytes: int = 0
     lower_bound: bool = False
+    spilled_bytes_per_thread: int = 0
     notes: tuple[str, ...] = ()
     label: str = ""
     refused: str | None = None
@@ -63,7 +65,7 @@ class KernelRow:
             "num_warps": launch.num_warps if launch else self.num_warps,
             "num_stages": self.num_stages,
             "registers_per_thread": launch.registers_per_thread if launch else None,
-            "spilled_bytes_per_thread": launch.spilled_bytes_per_thread if launch else None,
+            "spilled_bytes_per_thread": self.spilled_bytes_per_thread if launch else None,
             "smem_bytes_per_cta": launch.smem_bytes_per_cta if launch else None,
             "executed_instructions": self.executed_instructions if launch else None,
             "traffic": traffic_dict(launch.traffic) if launch else None,

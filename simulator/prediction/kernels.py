@@ -148,13 +148,13 @@ class KernelsPrediction:
 
         How much is known comes first where that matters.
         """
-        longest = self.longest.prediction
+        longest, spilled = self.longest.prediction, self.longest.spilled_bytes_per_thread
         notes = dict.fromkeys([*self.notes, *(note for row in self.rows for note in row.notes)])
         known = [f"Note     {self.known_text}"] if self.known_text else []
         first, later = (known, []) if self.is_estimated else ([], known)
         return [
             *first,
-            *(dominating_lines(longest, self.total.time_s) if longest else ()),
+            *(dominating_lines(longest, self.total.time_s, spilled) if longest else ()),
             *(f"Refused  {row.refused}" for row in self.rows if row.refused),
             *later,
             *([f"Note     {torch_note(self.torch_operations)}"] if self.torch_operations else ()),

@@ -8,7 +8,6 @@ from ..engine.engine import LaunchRun
 from ..launch.program import Launch
 from ..launch.walk import Tally, matmuls_of
 from ..residency.residency import Residency
-from ..sass.local_memory import spilled_bytes
 from ..sm.step_cost import StepCost
 from ..traffic import Traffic
 from .activity import activity_of, utilisation_of
@@ -93,18 +92,12 @@ def predict_launch(
         num_warps=launch.warps_per_cta,
         num_stages=launch.num_stages,
         registers_per_thread=launch.resources.registers_per_thread,
-        spilled_bytes_per_thread=_spilled_bytes(launch),
+        spilled_bytes_per_thread=launch.resources.spilled_bytes_per_thread,
         smem_bytes_per_cta=launch.resources.smem_bytes_per_cta,
         resources=launch.resources.origin,
         cost=origin,
         simulated_fraction=run.simulated_fraction,
     )
-
-
-def _spilled_bytes(launch: Launch) -> int:
-    """Registers that a thread spills [B]: arrays of its own in the stack frame do not count, where code tells them."""
-    frame_bytes, code = launch.resources.spilled_bytes_per_thread, launch.resources.code
-    return spilled_bytes(code.sass, frame_bytes) if code and frame_bytes else frame_bytes
 
 
 def _pipe_cycles(costs: dict[str, StepCost], executions: dict[str, int]) -> np.ndarray:

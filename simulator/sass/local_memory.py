@@ -23,6 +23,8 @@ def spilled_bytes(sass: str, frame_bytes: int) -> int:
     Returns:
         All of the frame where it holds nothing else [B].
     """
+    if not frame_bytes:
+        return 0
     stored: set[int] = set()
     loaded: set[int] = set()
     holds_others = False

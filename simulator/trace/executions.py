@@ -133,7 +133,9 @@ def run_through(
         check_wanted()
         if not groups:
             if barriers.waiting:
-                raise CannotFollow(f"warps wait at barrier {barriers.waiting[0]} for others that never come there")
+                raise CannotFollow(
+                    f"warps wait at barrier {barriers.waiting[0]}, where other warps of their CTA never come"
+                )
             break
         block, part = place = min(groups)
         mask = groups.pop(place)
@@ -155,7 +157,7 @@ def run_through(
                 rejoins[where[0]] = rejoins[where[0]] + both
             _join(groups, where, coming)
     else:
-        raise CannotFollow("code does not end")
+        raise CannotFollow(f"a loop does not end within {most_steps} steps")
     shape = (ctas, warps, 1)
     tables = [
         np.concatenate([np.broadcast_to(times, shape) for times in blocks], axis=2) for blocks in (counts, rejoins)

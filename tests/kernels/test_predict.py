@@ -39,7 +39,8 @@ def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[st
     assert list(first) == [
         *("name", "grid", "num_warps", "num_stages", "registers_per_thread", "spilled_bytes_per_thread"),
         *("smem_bytes_per_cta", "executed_instructions", "traffic", "clock_hz", "sustained_clock_hz", "bottleneck"),
-        *("ctas_per_sm", "known_accesses", "accesses", "notes", "refused"),
+        *("ctas_per_sm", "known_accesses", "accesses", "estimated_accesses", "estimated_bytes", "lower_bound"),
+        *("notes", "refused"),
     ]
     assert first["name"] == "double" and first["grid"] == [1024, 1, 1] and first["refused"] is None
     assert first["traffic"]["hbm_read_bytes"] == 4 << 20

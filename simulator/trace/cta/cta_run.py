@@ -169,7 +169,7 @@ class _Recorder:
         if len(self._accesses[number]) > MOST_ACCESSES // called.warps:
             raise Refused(
                 f"kernel {called.name}: CTA {self._ctas[number]} makes more than {MOST_ACCESSES // called.warps} "
-                "accesses to memory: too many to follow"
+                "accesses to memory: too many to follow; try a larger grid with less work for each CTA"
             )
 
     def _record_boxes(self, visit: int, place: int, active: Array, boxes: Boxes) -> None:

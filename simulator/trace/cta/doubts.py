@@ -79,7 +79,7 @@ class Doubts:
             return np.where(known, holds, skips)
         if (outside := self._sides.outside(block)) is not None:
             return np.where(known, holds, not self._is_taken(block, outside))
-        if self._sides.holds_array(block):
+        if self._sides.holds_array(block) and self._is_rare(block):
             return self._settle_rare(block, holds, known)
         loop = flow.loop_of(block)
         if self._polls(loop, self._origins_of(place, read(instruction))):
@@ -94,10 +94,11 @@ class Doubts:
         if instruction.family != "BRA" or self._decides_trips(block):
             names = self._names(self._origins_of(place, read(instruction)))
             values = f"values computed from tensor {names[0]}" if names else "computed values"
+            what = "how often a loop runs" if instruction.family == "BRA" else "which threads go on"
             raise Refused(
-                f"{self._subject.place_text(place)} branches on {values}; cannot be predicted from code alone"
+                f"{self._subject.place_text(place)}: {what} depends on {values}: cannot be predicted from code alone"
             )
-        if self._sides.rare(block) is not None:
+        if self._is_rare(block):
             return self._settle_rare(block, holds, known)
         self.notes[f"{self._subject.place_text(place)} branches on computed values: both sides are counted"] = None
         odd = threads.special["SR_LANEID"][0] % 2 == 1
@@ -107,6 +108,14 @@ class Doubts:
         """Whether a side is where the branch of a block jumps to, and not what follows the block."""
         flow = self._subject.flow
         return flow.block_at.get(flow.code(block)[-1].target or -1, -1) == side
+
+    def _is_rare(self, block: int) -> bool:
+        """Whether a block has a rare side, whose loops run as often as the launch says: not until values converge."""
+        flow = self._subject.flow
+        ends = [flow.blocks[inside].stop - 1 for inside in self._sides.exits(block)]
+        return self._sides.rare(block) is not None and not any(
+            self._origins_of(place, read(flow.instructions[place])) for place in ends
+        )
 
     def _settle_rare(self, block: int, holds: Array, known: Array) -> Array:
         """No thread takes the rare side of a branch, or all do, where that is asked for."""
@@ -178,7 +187,9 @@ class Doubts:
         guards = guard_of(self._subject.flow.instructions[place])
         self._refuse_atomic(place, guards)
         self.refuse_unknown(place, guards, "who takes part in an access depends on")
-        self.notes[f"{self._subject.place_text(place)}: a mask is not known; all are taken to take part"] = None
+        self.notes[
+            f"{self._subject.place_text(place)}: a mask is computed from values; all lanes are taken to take part"
+        ] = None
 
     def _decides_trips(self, block: int) -> bool:
         """Whether a branch decides a trip count: it jumps back, or out of its loop."""

@@ -63,6 +63,12 @@ class Called:
         file, line = self._place_of(address)
         return getline(file, line).strip() if file else ""
 
+    def where(self, address: int) -> str:
+        """Begin of a remark on an instruction, e.g. `line 12 ("x = tl.load(X)"): `. Args: address: in the code [B]."""
+        line, text = self.line_of(address), self.text_of(address)
+        quoted = f' ("{text}")' if text else ""
+        return f"line {line}{quoted}: " if line else ""
+
     def _place_of(self, address: int) -> tuple[str, int]:
         """File and line of an instruction; `("", 0)` where they are not known."""
         before = [(file, line) for at, file, line in _user_lines(tuple(self.lines)) if at <= address]

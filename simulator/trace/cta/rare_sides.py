@@ -47,6 +47,17 @@ class RareSides:
         side = self.rare(block)
         return side is not None and any(self._uses_array(other) for other in self.side(side, self._meetings[block]))
 
+    def exits(self, block: int) -> list[int]:
+        """Blocks whose branches decide how often the loops on the rare side of a block run."""
+        side = self.rare(block)
+        blocks = frozenset() if side is None else self.side(side, self._meetings[block])
+        return [
+            inside
+            for loop in (self._flow.loops[number] for number in self._loops(blocks))
+            for inside in loop.blocks
+            if not loop.blocks.issuperset(self._flow.blocks[inside].successors)
+        ]
+
     def guards(self, block: int) -> frozenset[int]:
         """A block whose rare side holds a loop, and blocks on this side that end in a further branch around it."""
         side = self.rare(block)

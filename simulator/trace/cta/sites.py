@@ -79,7 +79,7 @@ def find_slice(subject: Subject) -> Slice:
     for place, instruction in enumerate(flow.instructions):
         if unfollowed(instruction):
             raise Refused(
-                f"{subject.place_text(place)} copies by {instruction.opcode}: only boxes of tensors are followed"
+                f"{subject.place_text(place)} copies in bulk by TMA: only tiles of a tensor descriptor are modelled"
             )
     copying = {
         place: BoxTouch(instruction) for place, instruction in enumerate(flow.instructions) if is_copy(instruction)

@@ -91,7 +91,7 @@ def trace(called: Called, room_bytes: float) -> Traced:
         notes += notes_on_outside_calls(subject)
         notes += notes_on_rare_sides(subject, doubts, classes[0].representative.cta)
     except CannotFollow as error:
-        raise Refused(f"kernel {called.name}: {error}") from error
+        raise Refused(f"kernel {called.name}: {called.where(error.address)}{error}") from error
     visited = {
         block
         for path_class in classes

@@ -116,7 +116,7 @@ def test_warps_with_loops_of_their_own_share_a_region() -> None:
 
 def test_warps_whose_loops_differ_are_refused_in_one_line() -> None:
     """Some warps would wait for ever for others whose iterations were left out."""
-    with pytest.raises(ValueError, match="do not run side by side"):
+    with pytest.raises(ValueError, match="run loops of different nesting"):
         find_paths(NESTED, [nested(5, 5, 5), [0, 1, 3, 4]])
 
 
