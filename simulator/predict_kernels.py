@@ -19,7 +19,8 @@ from .refusal import DoesNotFit
 from .residency.residency import residency_of_ctas
 from .simulate_launches import CostedLaunch, SimulatedLaunches, costed_launch, simulate_costed
 from .trace.cta.given import Called, Refused
-from .trace.program.launch import Layout, Traced, trace
+from .trace.program.launch import Layout, Traced
+from .trace.program.whole_grid import trace_grid
 
 L2 = ("pipeline", "cold", "warm")
 """What a launch finds in the caches: what those before left, nothing, or what itself left."""
@@ -122,7 +123,7 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
     if asked.called is None:
         return asked.row, None
     try:
-        followed = trace(asked.called, room_of(asked.called.resources, asked.row.grid, device))
+        followed = trace_grid(asked.called, room_of(asked.called.resources, asked.row.grid, device))
     except Refused as error:
         return replace(asked.row, refused=str(error)), None
     except DoesNotFit as error:
