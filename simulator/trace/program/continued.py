@@ -47,6 +47,12 @@ class Continued:
         """Whether the grid is a whole number of boxes along each axis."""
         return not any(size % part for size, part in zip(self.grid, self.box, strict=True))
 
+    def steps(self, base: Array) -> Array:
+        """How far CTAs lie apart from those of the box before, int64 (axes, CTAs). Args: base: in all boxes."""
+        boxes = base.reshape(self.boxes, -1)
+        apart: Array = boxes[1 : 1 + len(self.axes)] - boxes[0]
+        return apart
+
     def items(self, table: Array) -> Callable[[Array], Array]:
         """Variables of any CTA of the grid, from those of the CTAs of all boxes. Args: table: (CTAs, variables)."""
         begin = table[: self.ctas]

@@ -25,7 +25,7 @@ from ..touch.uses import Use
 from ..values import Array
 from .continued import Continued
 from .nest import nest_of
-from .pitches import Piece, Rows, rows_of
+from .pitches import Piece, Rows, one_row, rows_of
 from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_of
 from .work import dtype_of, executions_of
 
@@ -77,6 +77,13 @@ class Traced:
         for column, (base, those) in enumerate(zip(bases, members, strict=True)):
             table[those, column] = base
         return self.continued.is_even(table, self.firsts)
+
+    def within_rows(self, rows: Mapping[int, Rows]) -> set[int]:
+        """Numbers of the storages within whose rows boxes of a continued grid lie apart."""
+        if self.continued is None:
+            return set()
+        uses = (use for path_class in self.everywhere for kind in path_class.masked for use in kind.uses)
+        return {use.storage for use in uses if (self.continued.steps(use.base) % rows[use.storage].pitch).any()}
 
     @property
     def stored(self) -> frozenset[int]:
@@ -156,6 +163,10 @@ class Layout:
                     for use in kind.uses:
                         pieces.setdefault(use.storage, []).extend(_pieces(use, path_class, self.storages))
         self.rows = {number: rows_of(self.storages[number].size_bytes, touching) for number, touching in pieces.items()}
+        for launch in traced:
+            # Where a grid goes on within rows, columns do not go on evenly: then all of the storage is one row.
+            for number in launch.within_rows(self.rows):
+                self.rows[number] = one_row(self.storages[number].size_bytes)
         inputs = _inputs(traced)
         self.tensors = {
             number: tensor_of(

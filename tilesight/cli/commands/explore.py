@@ -6,14 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ...simulator.jobs.stopping import LIMIT_S
 from ...simulator.schedules.registry import all_options
 from ..compiled import cost_given, of_use, resources_given, source_of_costs
 from ..configs import SpaceOptions
 from ..given import given as typed_options
 from ..given import made, refuse_unread
 from ..groups import spread
-from ..limit import SimulationLimit, checked_limit
+from ..limit import SimulationLimit, limit_of
 from ..options import (
     DEFAULT_SCHEDULE,
     Compiled,
@@ -113,7 +112,7 @@ def explore(
                 cost=kind,
                 workers=processes,
                 progress=tick,
-                time_limit_s=checked_limit(time_limit) or LIMIT_S,
+                time_limit_s=limit_of(time_limit),
                 **settings,
             )
         launches = [launch for item in exploration.ranked if item.prediction for launch in item.prediction.launches]
