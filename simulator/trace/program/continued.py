@@ -147,7 +147,8 @@ def _alike(one: PathClass, other: PathClass) -> bool:
         one.parts == other.parts
         and one.representative.blocks == other.representative.blocks
         and len(one.masked) == len(other.masked)
-        and all(np.array_equal(one.trips[region], other.trips.get(region)) for region in one.trips)
+        and one.trips.keys() == other.trips.keys()
+        and all(np.array_equal(one.trips[region], other.trips[region]) for region in one.trips)
         and all(
             np.array_equal(kind.members, counterpart.members)
             and [_shape(use) for use in kind.uses] == [_shape(use) for use in counterpart.uses]

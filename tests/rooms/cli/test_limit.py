@@ -1,8 +1,10 @@
 """How long an answer may take, and what is said meanwhile."""
 
+from collections.abc import Callable
 from itertools import count
 
 import pytest
+from tilesight.simulator.explore import explore as exploring
 from tilesight.simulator.explore import trial
 from tilesight.simulator.explore.explore import explore
 from tilesight.simulator.explore.lengths import compare
@@ -24,11 +26,16 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def _hurrying(monkeypatch: pytest.MonkeyPatch) -> None:
+def _hurrying(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
     """A clock on which a second passes each time that somebody looks."""
     seconds = count()
-    for module in (working_clock, trial):
-        monkeypatch.setattr(module, "working_s", lambda: float(next(seconds)))
+
+    def working_s() -> float:
+        return float(next(seconds))
+
+    for module in (working_clock, trial, exploring):
+        monkeypatch.setattr(module, "working_s", working_s)
+    return working_s
 
 
 @pytest.mark.usefixtures("shown")
@@ -77,9 +84,21 @@ def test_a_limit_leaves_some_time(capsys: pytest.CaptureFixture[str], command: s
 def test_configurations_that_take_too_long_are_left_out_with_the_reason() -> None:
     """Of a ranking, and of a comparison over lengths."""
     fixed = {"block_m": 64, "num_warps": 4, "num_stages": 2}
-    found = explore(SMALL, workers=1, time_limit_s=0.5, **fixed)
+    found = explore(SMALL, workers=1, each_limit_s=0.5, **fixed)
     assert not found.ranked
     assert all("no answer within 0.5 s (phase: launch 1 of 1, flash2: " in item.reason for item in found.candidates)
     points = compare(SMALL, [256], schedule="flash2", workers=1, time_limit_s=0.5, **fixed).points
     assert all("no answer within 0.5 s" in point.reason for point in points)
-    assert explore(SMALL, workers=1, time_limit_s=1e6, **fixed).ranked
+    assert explore(SMALL, workers=1, each_limit_s=1e6, **fixed).ranked
+
+
+def test_what_all_may_take_together_goes_to_the_most_promising(_hurrying: Callable[[], float]) -> None:
+    """Those that are simulated are the best of a ranking without a limit; the others say why they are not."""
+    begin_s = _hurrying()
+    every = explore(SMALL, workers=1, num_stages=2, block_n=64, time_limit_s=1e6)
+    took_s = _hurrying() - begin_s
+    some = explore(SMALL, workers=1, num_stages=2, block_n=64, time_limit_s=0.8 * took_s)
+    assert 0 < len(some.ranked) < len(every.ranked) == len(some.candidates)
+    assert [item.config for item in some.ranked] == [item.config for item in every.ranked[: len(some.ranked)]]
+    left = [item.reason for item in some.candidates if not item.fits]
+    assert set(left) == {"no time was left for it; a longer --time-limit may do"}

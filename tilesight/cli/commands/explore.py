@@ -1,18 +1,20 @@
 """`tilesight explore`: which schedule and block sizes are best, and why."""
 
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ...simulator.jobs.stopping import LIMIT_S
 from ...simulator.schedules.registry import all_options
 from ..compiled import cost_given, of_use, resources_given, source_of_costs
 from ..configs import SpaceOptions
 from ..given import given as typed_options
 from ..given import made, refuse_unread
 from ..groups import spread
-from ..limit import SimulationLimit, limit_of
+from ..limit import limit_of
 from ..options import (
     DEFAULT_SCHEDULE,
     Compiled,
@@ -37,7 +39,7 @@ from ..output import (
     text_width,
     write_file,
 )
-from ..parse import flag, option, whole
+from ..parse import flag, number, option, whole
 from ..shapes import ProblemOptions, refuse_unread_shape
 
 
@@ -63,7 +65,16 @@ def explore(
         ),
     ] = None,
     workers: Workers = None,
-    time_limit: SimulationLimit = None,
+    time_limit: Annotated[
+        float | None,
+        option(
+            "--time-limit",
+            "What all may take together; those that are best at a short length come first, what no time is left for is"
+            f" left out.  [default: {LIMIT_S:g} for each]",
+            "SECONDS",
+            number,
+        ),
+    ] = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
     html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
@@ -112,7 +123,8 @@ def explore(
                 cost=kind,
                 workers=processes,
                 progress=tick,
-                time_limit_s=limit_of(time_limit),
+                time_limit_s=inf if time_limit is None else limit_of(time_limit),
+                each_limit_s=limit_of(None),
                 **settings,
             )
         launches = [launch for item in exploration.ranked if item.prediction for launch in item.prediction.launches]
