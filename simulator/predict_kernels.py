@@ -20,7 +20,8 @@ from .residency.residency import residency_of_ctas
 from .sass.local_memory import spilled_bytes
 from .simulate_launches import CostedLaunch, SimulatedLaunches, costed_launch, simulate_costed
 from .trace.cta.given import Called, Refused
-from .trace.program.launch import Layout, Traced, trace
+from .trace.program.launch import Layout, Traced
+from .trace.program.whole_grid import trace_grid
 
 L2 = ("pipeline", "cold", "warm")
 """What a launch finds in the caches: what those before left, nothing, or what itself left."""
@@ -151,7 +152,7 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
     try:
         if reason := too_many_to_wait_for(asked, device):
             return replace(asked.row, refused=reason), None
-        followed = trace(asked.called, room_of(asked.called.resources, asked.row.grid, device))
+        followed = trace_grid(asked.called, room_of(asked.called.resources, asked.row.grid, device))
     except Refused as error:
         return replace(asked.row, refused=str(error)), None
     except DoesNotFit as error:

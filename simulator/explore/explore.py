@@ -5,6 +5,7 @@ Every configuration is simulated on its own, so the result does not depend on ho
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from ..device.device import Device, device_name, load_device
@@ -13,6 +14,7 @@ from ..display.frames import frame
 from ..display.render import table
 from ..display.words import plural
 from ..jobs.pool import Progress, run_all
+from ..jobs.working_clock import working_s
 from ..prediction.notes import tile_notes
 from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
@@ -24,9 +26,10 @@ from ..schedules.registry import DEFAULT_SCHEDULE, baseline_of
 from ..sm.choose import cost_notes
 from .candidate import Candidate, mark_like_best, mark_pareto
 from .crowded import crowded_notes
+from .fastest import survey_problem
 from .ranking import ranking_columns, ranking_rows, short_text
 from .space import Options, configs_of, schedules_named, those_able, unlike
-from .trial import Settings, Trial, candidate_of, rank_of, tried, with_resources
+from .trial import Settings, Trial, candidate_of, rank_of, ranking, tried, with_resources
 from .triton_configs import triton_configs_text
 
 if TYPE_CHECKING:
@@ -144,7 +147,8 @@ def explore(
     cost: str = "compiled",
     workers: int | None = None,
     progress: Progress | None = None,
-    time_limit_s: float | None = None,
+    time_limit_s: float = inf,
+    each_limit_s: float = inf,
     **fixed: int | str | Sequence[int | str],
 ) -> Exploration:
     """Simulate a configuration space and rank it.
@@ -158,7 +162,8 @@ def explore(
             what `simulate` knows of them.
         workers: threads at most; one per core where None.
         progress: called with (configurations done, configurations in all).
-        time_limit_s: that the simulation of one configuration may take; it is left out beyond [s].
+        time_limit_s: that all may take together: those that are best at a short length come first, and those for which
+            no time is left are left out; each_limit_s: that one may take [s].
         fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.
 
     Raises:
@@ -168,6 +173,7 @@ def explore(
     gpu = load_device(device) if isinstance(device, str) else device
     source = cost if registers is None and smem_bytes is None else "tiles"
     jobs, left_out = plan(problem, schedule, fixed, source)
+    until_s = working_s() + time_limit_s
     settings = Settings(
         l2=l2,
         overhead=overhead,
@@ -175,15 +181,18 @@ def explore(
         registers=registers,
         smem_bytes=smem_bytes,
         cost=cost,
-        limit_s=time_limit_s,
+        limit_s=each_limit_s,
+        until_s=until_s,
     )
     trials = [Trial(candidate=job) for job in jobs]
+    if time_limit_s < inf:
+        trials = _promising_first(problem, gpu, trials, settings, workers)
     baselines = _baselines(problem, schedules_named(schedule)[0], gpu, cost)
     if resources_of:
         both = with_resources([*baselines, *trials], problem, gpu, resources_of)
         baselines, trials = both[: len(baselines)], both[len(baselines) :]
     # The baseline takes longest, and is in its own configuration whatever else is given.
-    plain = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=time_limit_s)
+    plain = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=each_limit_s, until_s=until_s)
     work = [*((plain, trial) for trial in baselines), *((settings, trial) for trial in trials)]
     ran = run_all(lambda job: tried(problem, gpu, *job), work, workers, progress)
     done = ran[len(baselines) :]
@@ -202,6 +211,15 @@ def explore(
             *crowded_notes(fitting, gpu, lambda other: tried(problem, gpu, settings, Trial(candidate=other)).candidate),
         ),
     )
+
+
+def _promising_first(
+    problem: Problem, device: Device, trials: Sequence[Trial], settings: Settings, workers: int | None
+) -> list[Trial]:
+    """Trials in the order in which they rank at a short length."""
+    ranked = ranking(survey_problem(problem), device, trials, settings, workers)
+    places = {(item.schedule, item.config): place for place, item in enumerate(ranked)}
+    return sorted(trials, key=lambda trial: places[trial.candidate.schedule, trial.candidate.config])
 
 
 def _baselines(problem: Problem, like: Schedule, device: Device, cost: str) -> list[Trial]:

@@ -6,6 +6,7 @@ Each schedule runs in its fastest configuration of all that the options leave (`
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from math import inf
 
 from ..device.device import Device, device_name, load_device
 from ..jobs.pool import Progress, run_all
@@ -121,7 +122,7 @@ def compare(
     cost: str = "compiled",
     workers: int | None = None,
     progress: Progress | None = None,
-    time_limit_s: float | None = None,
+    time_limit_s: float = inf,
     **fixed: int | str,
 ) -> Scaling:
     """Simulate schedules over sequence lengths, each in its fastest configuration.

@@ -20,7 +20,11 @@ from .candidate import Candidate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How all configurations are simulated. Args: as in `simulate`; limit_s: that each may take, None: any time [s]."""
+    """How all configurations are simulated.
+
+    Args:
+        limit_s: that each may take; until_s: when all have to be done, by `working_s`; the rest as in `simulate`.
+    """
 
     l2: str = "cold"
     overhead: str = "stream"
@@ -28,7 +32,8 @@ class Settings:
     registers: int | None = None
     smem_bytes: int | None = None
     cost: str = "compiled"
-    limit_s: float | None = None
+    limit_s: float = inf
+    until_s: float = inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +68,9 @@ def resolved_as(
 def predicted(resolved: Resolved, device: Device, settings: Settings) -> Prediction | Refusal:
     """The prediction of what runs; or that it has taken longer than it may, or that no device can keep it."""
     stages: list[Stage] = []
+    until_s = working_s() + settings.limit_s
     try:
-        with limited(working_s() + (inf if settings.limit_s is None else settings.limit_s), working_s):
+        with limited(min(until_s, settings.until_s), working_s):
             return predict(
                 resolved,
                 device,
@@ -74,7 +80,9 @@ def predicted(resolved: Resolved, device: Device, settings: Settings) -> Predict
                 tell=stages.append,
             )
     except OutOfTime:
-        return Refusal("takes too long", out_of_time(settings.limit_s or 0.0, stages[-1].text))
+        if settings.until_s < until_s:
+            return Refusal("takes too long", "no time was left for it; a longer --time-limit may do")
+        return Refusal("takes too long", out_of_time(settings.limit_s, stages[-1].text))
     except BrokenLaw as error:
         return Refusal("impossible", str(error))
 

@@ -77,7 +77,10 @@ class Attempts:
 
 def internal(error: BaseException, phase: str) -> str:
     """An error of the program itself, in one line: type, place, and what to do about it."""
-    frames = ((frame.f_globals.get("__name__", ""), line) for frame, line in traceback.walk_tb(error.__traceback__))
+    caught = error.__traceback__  # the frame that has caught it comes first
+    frames = (
+        (frame.f_globals.get("__name__", ""), line) for frame, line in traceback.walk_tb(caught and caught.tb_next)
+    )
     inside = [f" at {module.removeprefix(PACKAGE)}:{line}" for module, line in frames if module.startswith(PACKAGE)]
     place = inside[-1] if inside else ""
     message = " ".join(str(error).split())[:LONGEST_MESSAGE]

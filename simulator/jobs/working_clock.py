@@ -29,7 +29,7 @@ class _Compiling(event.Listener):
 
 
 _COMPILING = _Compiling()
-event.register("numba:compile", _COMPILING)
+event.register("numba:compile", _COMPILING)  # type: ignore[no-untyped-call]
 
 
 def working_s() -> float:

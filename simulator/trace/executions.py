@@ -185,8 +185,14 @@ def lanes_below(lanes: Array) -> Array:
     return below
 
 
-def special_registers(grid: tuple[int, int, int], ctas: Array, warps: int) -> dict[str, Value]:
-    """What threads know of themselves. Args: grid: CTAs along x, y, z; ctas: their numbers; warps: of a CTA."""
+def special_registers(
+    grid: tuple[int, int, int], ctas: Array, warps: int, first: tuple[int, int, int] = (0, 0, 0)
+) -> dict[str, Value]:
+    """What threads know of themselves.
+
+    Args:
+        grid: CTAs along x, y, z; ctas: their numbers; warps: of a CTA; first: where the CTA of number 0 stands.
+    """
 
     def along(values: Array, axis: int) -> Value:
         shape = [1, 1, 1]
@@ -204,8 +210,8 @@ def special_registers(grid: tuple[int, int, int], ctas: Array, warps: int) -> di
         "SR_TID.Z": zero,
         "SR_LANEID": along(lanes, 2),
         "SR_LTMASK": along(lanes_below(lanes), 2),
-        "SR_CTAID.X": along(ctas % grid[0], 0),
-        "SR_CTAID.Y": along(ctas // grid[0] % grid[1], 0),
-        "SR_CTAID.Z": along(ctas // (grid[0] * grid[1]), 0),
+        "SR_CTAID.X": along(first[0] + ctas % grid[0], 0),
+        "SR_CTAID.Y": along(first[1] + ctas // grid[0] % grid[1], 0),
+        "SR_CTAID.Z": along(first[2] + ctas // (grid[0] * grid[1]), 0),
         "SR_CgaCtaId": zero,
     }

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..simulator.device.device import Device
-from ..simulator.jobs.stopping import LIMIT_S
-from .limit import USERS_CODE_S, checked_limit, stages
+from .limit import USERS_CODE_S, limit_of, stages
 from .output import BadInput, Failed, announce_compiler, bad_input
 from .parse import flag, one_of, option
 
@@ -58,7 +57,7 @@ def simulated(
 
     if reason := why_not():
         raise BadInput(f"{command}: {reason}")
-    checked_limit(time_limit_s)
+    limit_s = limit_of(time_limit_s)
     from ..kernels.capture.file import CannotCapture, UserCodeFailed, capture_function
     from ..predicting import simulate_calls, told
 
@@ -79,7 +78,7 @@ def simulated(
                 l2=l2,
                 record=record,
                 compile_limit_s=time_limit_s or USERS_CODE_S,
-                limit_s=time_limit_s or LIMIT_S,
+                limit_s=limit_s,
                 tell=lambda stage: tell(stage.text),
             )
             return told(outcome, recorded)

@@ -49,7 +49,7 @@ class Stages:
         self.now = ""
         """What is under way."""
         self._terminal, self._width = terminal, width
-        self._shown, self._shown_s = "", -SAY_PROGRESS_EVERY_S
+        self._shown, self._shown_s = "", 0.0
 
     def due(self, since_s: float) -> str:
         """What to write, or nothing. Args: since_s: since the work began [s]."""
@@ -105,11 +105,11 @@ def _write(text: str) -> None:
         sys.stderr.flush()
 
 
-def checked_limit(time_limit_s: float | None) -> float | None:
-    """A limit that was given. Raises: BadInput: it leaves no time."""
+def limit_of(time_limit_s: float | None) -> float:
+    """What a prediction may take: as was given, or as usual [s]. Raises: BadInput: it leaves no time."""
     if time_limit_s is not None and not time_limit_s > 0:
         raise BadInput(f"--time-limit = {time_limit_s:g}: must be more than 0 seconds")
-    return time_limit_s
+    return LIMIT_S if time_limit_s is None else time_limit_s
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def limited_answer(time_limit_s: float | None) -> Iterator[Callable[[Stage], Non
     """
     from ..simulator.jobs.working_clock import working_s
 
-    limit_s = checked_limit(time_limit_s) or LIMIT_S
+    limit_s = limit_of(time_limit_s)
     reached = "begin"
     with stages() as tell:
 

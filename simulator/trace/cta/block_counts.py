@@ -65,19 +65,21 @@ def _count(
     parts = []
     for begin in range(0, len(counted), step):
         ctas = np.array(counted[begin : begin + step], dtype=np.int64)
-        special = (special_registers if all_threads else probe_registers)(called.grid, ctas, called.warps)
+        special = (special_registers if all_threads else probe_registers)(called.grid, ctas, called.warps, called.first)
         threads = Threads(constants=subject.constants, special=special, whole=all_threads)
         counts, _ = run_through(flow, code, threads, len(ctas), width, most_steps=most_steps)
         parts.append(counts.max(axis=1))
     return np.concatenate(parts)
 
 
-def probe_registers(grid: tuple[int, int, int], ctas: Array, warps: int) -> dict[str, Value]:
+def probe_registers(
+    grid: tuple[int, int, int], ctas: Array, warps: int, first: tuple[int, int, int] = (0, 0, 0)
+) -> dict[str, Value]:
     """Special registers of the probe threads: the first and last lane of the first and last warp of each CTA.
 
     Each is taken for a warp of one lane: arrays of (CTAs, 4, 1).
     """
-    special = special_registers(grid, ctas, warps)
+    special = special_registers(grid, ctas, warps, first)
     lanes = np.array([0, WARP_THREADS - 1, 0, WARP_THREADS - 1], dtype=np.int64).reshape(1, PROBES, 1)
     warp = np.array([0, 0, warps - 1, warps - 1], dtype=np.int64).reshape(1, PROBES, 1)
     special["SR_LANEID"] = lanes, True

@@ -122,7 +122,7 @@ def follow_ctas(tracer: Tracer, ctas: Sequence[int]) -> list[CtaRun]:
     steps = access_steps(subject, code_slice, doubts, recorder.record)
     watched = {place: recorder.watched(step) for place, step in steps.items()}
     code = prepare(subject.flow, code_slice.places, watched, doubts.settle)
-    special = special_registers(subject.called.grid, np.array(ctas), warps)
+    special = special_registers(subject.called.grid, np.array(ctas), warps, subject.called.first)
     threads = Threads(constants=subject.constants, special=special)
     counts, rejoins = run_through(subject.flow, code, threads, len(ctas), warps, recorder.order)
     return [recorder.run_of(number, counts[number], rejoins[number]) for number in range(len(ctas))]

@@ -28,7 +28,8 @@ class Called:
         name: of the kernel; grid: CTAs along x, y, z; num_warps, num_stages: as the user asked for them;
         resources: of a CTA, with the machine code, whose constant bank holds the arguments;
         storages: memory that its pointers point to;
-        lines: (address in the code [B], file, line) of each instruction where another source line begins.
+        lines: (address in the code [B], file, line) of each instruction where another source line begins;
+        first: where its first CTA stands in the grid of the launch, of which it may be a part.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Called:
     resources: Resources
     storages: tuple[Storage, ...]
     lines: Sequence[tuple[int, str, int]] = ()
+    first: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def ctas(self) -> int:

@@ -24,8 +24,9 @@ from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH
 from ..touch.uses import Use
 from ..values import Array
+from .continued import Continued
 from .nest import nest_of
-from .pitches import Piece, Rows, rows_of
+from .pitches import Piece, Rows, one_row, rows_of
 from .requested import Requested, requested_bytes, scattered_lanes
 from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_of
 from .work import dtype_of, executions_of
@@ -43,7 +44,9 @@ class Traced:
         known, accesses: instructions that touch memory on the paths that CTAs run: of known address, and all of them.
         read: number of each storage whose values were looked at -> its name; notes: doubts and remarks, one line each;
         lower_bound: whether waits of CTAs for each other were left out;
-        estimated: places of accesses of which each lane is taken to touch a sector of its own; requested: bytes.
+        estimated: places of accesses of which each lane is taken to touch a sector of its own; requested: bytes;
+        continued: how the grid goes on from the CTAs that were followed, where these are not all of them; then
+        placed: classes of all boxes of it; firsts: the first CTA of each.
     """
 
     called: Called
@@ -56,6 +59,38 @@ class Traced:
     lower_bound: bool
     estimated: frozenset[int]
     requested: Requested
+    continued: Continued | None = None
+    placed: tuple[PathClass, ...] | None = None
+    firsts: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def everywhere(self) -> tuple[PathClass, ...]:
+        """Its classes, with all CTAs that were followed."""
+        return self.classes if self.placed is None else self.placed
+
+    @property
+    def followed_ctas(self) -> int:
+        """CTAs that were followed."""
+        return self.called.ctas if self.continued is None else self.continued.ctas * self.continued.boxes
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the boxes of a continued grid are where it goes on to."""
+        if self.continued is None or self.placed is None:
+            return False
+        bases = [use.base for path_class in self.placed for kind in path_class.masked for use in kind.uses]
+        members = [kind.members for path_class in self.placed for kind in path_class.masked for use in kind.uses]
+        table = np.zeros((self.followed_ctas, len(bases)), dtype=np.int64)
+        for column, (base, those) in enumerate(zip(bases, members, strict=True)):
+            table[those, column] = base
+        return self.continued.is_even(table, self.firsts)
+
+    def within_rows(self, rows: Mapping[int, Rows]) -> set[int]:
+        """Numbers of the storages within whose rows boxes of a continued grid lie apart."""
+        if self.continued is None:
+            return set()
+        uses = (use for path_class in self.everywhere for kind in path_class.masked for use in kind.uses)
+        return {use.storage for use in uses if (self.continued.steps(use.base) % rows[use.storage].pitch).any()}
 
     @property
     def stored(self) -> frozenset[int]:
@@ -137,11 +172,15 @@ class Layout:
         names = _names(self.storages)
         pieces: dict[int, list[Piece]] = {}
         for launch in traced:
-            for path_class in launch.classes:
+            for path_class in launch.everywhere:
                 for kind in path_class.masked:
                     for use in kind.uses:
                         pieces.setdefault(use.storage, []).extend(_pieces(use, path_class, self.storages))
         self.rows = {number: rows_of(self.storages[number].size_bytes, touching) for number, touching in pieces.items()}
+        for launch in traced:
+            # Where a grid goes on within rows, columns do not go on evenly: then all of the storage is one row.
+            for number in launch.within_rows(self.rows):
+                self.rows[number] = one_row(self.storages[number].size_bytes)
         inputs = _inputs(traced)
         self.tensors = {
             number: tensor_of(
@@ -196,7 +235,7 @@ def _pieces(use: Use, path_class: PathClass, storages: dict[int, Storage]) -> li
 def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows], tensors: dict[int, Tensor]) -> Launch:
     called = traced.called
     loads = loads_of_memory(traced.classes[0].representative.paths.flow, Memory(called.storages))
-    variables = Variables(called.ctas)
+    variables = Variables(traced.followed_ctas)
 
     def tiles(use: Use, counters: tuple[str, ...], members: Array) -> list[Tile]:
         tensor, storage, layout = tensors[use.storage], storages[use.storage], rows[use.storage]
@@ -212,16 +251,18 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
             for tile in tiles_of(use, rectangle, tensor.name, layout, counters, members, storage.address, variables)
         ]
 
-    nest = nest_of(list(traced.classes), variables, tiles)
+    nest = nest_of(list(traced.everywhere), variables, tiles)
     table = np.stack([*variables.columns.values()], axis=1)
-    trips = {name: variables.columns[name] for name in _lengths(nest.body)}
+    continued = traced.continued
+    followed = called.ctas if continued is None else continued.ctas
+    trips = {name: variables.columns[name][:followed] for name in _lengths(nest.body)}
     axes = [axis for axis in called.grid if axis > 1]
     program = TileProgram(
         tensors=tuple(tensors[number] for number in tensors if _touches(traced, number)),
         variables=tuple(variables.columns),
-        items=lambda indices: table[indices],
+        items=continued.items(table) if continued else lambda indices: table[indices],
         item_count=called.ctas,
-        period_items=called.ctas if _is_listed(nest.body) else period_of(trips, called.ctas),
+        period_items=called.ctas if _is_listed(nest.body) else period_of(trips, followed),
         body=tuple(nest.body),
         sweep_items=called.ctas // axes[-1] if len(axes) > 1 else 0,
     )

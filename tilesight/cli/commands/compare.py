@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...simulator.jobs.stopping import LIMIT_S
 from ...simulator.problems.attention import MAX_SEQLEN
 from ...simulator.schedules.registry import all_options, all_problems
 from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..groups import spread
-from ..limit import SimulationLimit, checked_limit
+from ..limit import SimulationLimit, limit_of
 from ..options import MachinesOptions, Schedules, Workers, one_device, workers_given
 from ..output import (
     BadInput,
@@ -82,7 +81,7 @@ def compare(
                 overhead=machine.overhead,
                 workers=processes,
                 progress=tick,
-                time_limit_s=checked_limit(time_limit) or LIMIT_S,
+                time_limit_s=limit_of(time_limit),
                 **chosen,
             )
         scalings.append(replace(scaling, device_name=name, notes=(*machine.notes(), *scaling.notes)))

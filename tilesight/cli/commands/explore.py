@@ -1,6 +1,7 @@
 """`tilesight explore`: which schedule and block sizes are best, and why."""
 
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from ..configs import SpaceOptions
 from ..given import given as typed_options
 from ..given import made, refuse_unread
 from ..groups import spread
-from ..limit import SimulationLimit, checked_limit
+from ..limit import limit_of
 from ..options import (
     DEFAULT_SCHEDULE,
     Compiled,
@@ -38,7 +39,7 @@ from ..output import (
     text_color,
     text_width,
 )
-from ..parse import flag, option, whole
+from ..parse import flag, number, option, whole
 from ..shapes import ProblemOptions, refuse_unread_shape
 
 if TYPE_CHECKING:
@@ -68,7 +69,16 @@ def explore(
         ),
     ] = None,
     workers: Workers = None,
-    time_limit: SimulationLimit = None,
+    time_limit: Annotated[
+        float | None,
+        option(
+            "--time-limit",
+            "What all may take together; those that are best at a short length come first, what no time is left for is"
+            f" left out.  [default: {LIMIT_S:g} for each]",
+            "SECONDS",
+            number,
+        ),
+    ] = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
     html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
@@ -117,7 +127,8 @@ def explore(
                 cost=kind,
                 workers=processes,
                 progress=tick,
-                time_limit_s=checked_limit(time_limit) or LIMIT_S,
+                time_limit_s=inf if time_limit is None else limit_of(time_limit),
+                each_limit_s=limit_of(None),
                 **settings,
             )
         launches = [launch for item in exploration.ranked if item.prediction for launch in item.prediction.launches]
