@@ -126,7 +126,7 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
         executed_instructions=followed.instructions,
         known_accesses=followed.known,
         accesses=followed.accesses,
-        notes=(*followed.notes, *read),
+        notes=(*asked.row.notes, *followed.notes, *read),
     )
     return row, followed
 

@@ -17,6 +17,7 @@ from ...simulator.trace.memory import Storage
 from ...simulator.trace.tma.descriptor import image_of
 from . import ttir, worker
 from .call import KernelCall
+from .diagnosis import specialisation_note
 from .outcomes import Failure, answers_of, outcome_of
 
 DESCRIPTOR = "tensordesc<"
@@ -35,12 +36,14 @@ class CompiledCall:
 
     Args:
         call: the launch; resources: of a CTA, with the code in them;
-        lines: (address [B], file, line) where instructions of another line of the user's code begin.
+        lines: (address [B], file, line) where instructions of another line of the user's code begin;
+        notes: remarks, one line each.
     """
 
     call: KernelCall
     resources: Resources
     lines: tuple[tuple[int, str, int], ...]
+    notes: tuple[str, ...] = ()
 
 
 def compile_calls(
@@ -86,7 +89,13 @@ def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Compil
         call=call,
         resources=replace(outcome.resources, code=Code(sass=code["sass"], constants=bank)),
         lines=tuple((address, file, line) for address, file, line in code["lines"]),
+        notes=_notes(call, outcome.resources),
     )
+
+
+def _notes(call: KernelCall, resources: Resources) -> tuple[str, ...]:
+    note = specialisation_note(call.job, call.num_warps, resources.warps_per_cta)
+    return (f"kernel {call.name}: {note}",) if note else ()
 
 
 def _with_workspace(call: KernelCall, bytes_per_cta: int) -> KernelCall:

@@ -13,6 +13,7 @@ from ...simulator.launch.program import Code, Resources
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
 from .cache import cache_folder, read, write
+from .diagnosis import explained
 from .pool import Pool
 
 TMEM_COLUMNS = 512
@@ -91,7 +92,7 @@ def _answer(pool: Pool, key: str, job: dict[str, Any]) -> dict[str, Any]:
         try:
             answer = pool.answer(job)
         except Died as death:
-            return {"reason": str(death)}
+            return {"reason": explained(str(death), "", job)}
         write(path, answer)
     return answer
 

@@ -15,6 +15,8 @@ from triton.backends.compiler import Language
 from triton.compiler import ASTSource
 
 LINE = re.compile(r'^\s*//## File "([^"]+)", line (\d+)')
+SOURCE = re.compile(r'"[^"]*":(\d+):\d+')
+NAMED = re.compile(r"#loc\d*\b")
 PLACE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/")
 
 
@@ -45,6 +47,17 @@ class WrittenDown(ASTSource):
             module = ir.parse_mlir_module(str(path), context)
         module.context = context
         return module
+
+
+def line_of(location: str, ir: str) -> int:
+    """Line of the source that a location of the IR leads to; 0 where it leads nowhere. Args: location: e.g. `#loc3`."""
+    places = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", ir, re.M))
+    while (text := places.pop(location, None)) is not None:
+        if match := SOURCE.search(text):
+            return int(match[1])
+        if inner := NAMED.search(text):
+            location = inner[0]
+    return 0
 
 
 def source_lines(disassembly: str) -> list[list[Any]]:

@@ -3,16 +3,19 @@
 Run as `python -m tilesight.kernels.compile.worker`; `compile` starts and feeds it. Messages are lines of JSON.
 """
 
+import os
 import re
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from ...simulator.jobs.processes import TELLING, serve
 from ...simulator.limits import WARP_THREADS
 from ..launch.launch import unspecialised
+from .diagnosis import explained
 from .ttir import source_lines
 
 DESCRIPTOR = re.compile(r"^tensordesc<(?P<element>\w+)\[(?P<box>[0-9, ]+)\]")
@@ -20,6 +23,7 @@ DESCRIPTOR = re.compile(r"^tensordesc<(?P<element>\w+)\[(?P<box>[0-9, ]+)\]")
 BANK = re.compile(r"Attribute:\s*EIATTR_PARAM_CBANK\s+Format:\s*\w+\s+Value:\s*0x[0-9a-f]+ 0x([0-9a-f]+)")
 """Where parameters lie in constant bank 0: size in the upper half of the word, address in the lower."""
 PARAMETER = re.compile(r"Ordinal\s*:\s*0x([0-9a-f]+)\s+Offset\s*:\s*0x([0-9a-f]+)\s+Size\s*:\s*0x([0-9a-f]+)")
+STDERR = 2
 WORKSPACE = "global_scratch"
 """The compiler's name for memory that it has each launch be given."""
 RUNS = re.compile(r"[ \t]+")
@@ -128,12 +132,13 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     """Compile a job and read its resources; a refusal becomes its reason."""
     from triton.compiler.errors import CompilationError
 
+    printed = printed_from_here()
     try:
         kernel = compiled_kernel(job)
     except CompilationError as error:
         return {"reason": f"Triton refuses: {_one_line(error.error_message or str(error))}"}
     except Exception as error:
-        return {"reason": f"{type(error).__name__}: {_one_line(str(error))}"}
+        return {"reason": explained(f"{type(error).__name__}: {_one_line(str(error))}", printed(), job)}
     cubin, metadata = kernel.asm["cubin"], kernel.metadata
     if "arguments" in job and (
         reason := unspecialised(job["arguments"], job["options"]["num_warps"], metadata.num_warps)
@@ -169,8 +174,9 @@ def parameters(job: dict[str, Any], elf: str, *, tma: bool) -> list[dict[str, An
     """Where the arguments of a kernel lie in constant bank 0: name, type, address, size [B].
 
     Args:
-        tma: as in `parameter_types`; elf: what cuobjdump says of the cubin; the compiler adds parameters of its own behind those of the job, of which
+        elf: what cuobjdump says of the cubin; the compiler adds parameters of its own behind those of the job, of which
             the first is the address of the launch's workspace.
+        tma: as in `parameter_types`.
     """
     bank = BANK.search(elf)
     places = {int(ordinal, 16): (int(offset, 16), int(size, 16)) for ordinal, offset, size in PARAMETER.findall(elf)}
@@ -184,6 +190,15 @@ def parameters(job: dict[str, Any], elf: str, *, tma: bool) -> list[dict[str, An
         {"name": name, "type": kind, "address": first + places[number][0], "size_bytes": places[number][1]}
         for number, (name, kind) in enumerate(types)
     ]
+
+
+def printed_from_here() -> Callable[[], str]:
+    """Gives what this process, libraries included, will have printed on stderr; empty where that is no file."""
+    try:
+        begin = os.lseek(STDERR, 0, os.SEEK_CUR)
+    except OSError:
+        return lambda: ""
+    return lambda: os.pread(STDERR, os.lseek(STDERR, 0, os.SEEK_CUR) - begin, begin).decode(errors="replace")
 
 
 def _one_line(text: str) -> str:
