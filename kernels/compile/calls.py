@@ -5,20 +5,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from pathlib import Path
 from typing import Any
-
-import triton
 
 from ...simulator.device.device import Device
 from ...simulator.launch.program import Code, Resources
 from ...simulator.sass.constants import Parameter, constant_bank
 from ...simulator.trace.memory import Storage
 from ...simulator.trace.tma.descriptor import image_of
-from . import ttir, worker
 from .call import KernelCall
 from .diagnosis import specialisation_note
-from .outcomes import Failure, answers_of, outcome_of
+from .outcomes import Failure, answers_of, made_by, outcome_of
+from .worker import WORKSPACE
 
 DESCRIPTOR = "tensordesc<"
 ELEMENT_BYTES = {
@@ -58,17 +55,13 @@ def compile_calls(
         One outcome per launch, in order.
     """
     jobs = {call_key(call.job): dict(call.job) | {"code": True} for call in calls}
-    with answers_of(jobs, workers) as answer:
-        return [_outcome(call, answer(call_key(call.job)), device) for call in calls]
+    answers = answers_of(jobs, workers)
+    return [_outcome(call, answers[call_key(call.job)], device) for call in calls]
 
 
 def call_key(job: Mapping[str, Any]) -> str:
     """Name of a job's result in the cache: the IR holds all that the compiler sees of a launch."""
-    made_by = [
-        triton.__version__,
-        *(Path(str(module.__file__)).read_text(encoding="utf-8") for module in (worker, ttir)),
-    ]
-    text = json.dumps([dict(job), made_by], sort_keys=True, default=str)
+    text = json.dumps([dict(job), made_by()], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -103,7 +96,7 @@ def _with_workspace(call: KernelCall, bytes_per_cta: int) -> KernelCall:
     if not bytes_per_cta:
         return call
     storage = Storage(number=WORKSPACE_NUMBER, size_bytes=bytes_per_cta * prod(call.grid), name="workspace")
-    arguments = {**call.arguments, worker.WORKSPACE: storage.address}
+    arguments = {**call.arguments, WORKSPACE: storage.address}
     return replace(call, storages=(*call.storages, storage), arguments=arguments)
 
 

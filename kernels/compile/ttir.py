@@ -14,10 +14,8 @@ from triton._C.libtriton import ir
 from triton.backends.compiler import Language
 from triton.compiler import ASTSource
 
-LINE = re.compile(r'^\s*//## File "([^"]+)", line (\d+)')
 SOURCE = re.compile(r'"[^"]*":(\d+):\d+')
 NAMED = re.compile(r"#loc\d*\b")
-PLACE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/")
 
 
 class WrittenDown(ASTSource):
@@ -58,19 +56,3 @@ def line_of(location: str, ir: str) -> int:
         if inner := NAMED.search(text):
             location = inner[0]
     return 0
-
-
-def source_lines(disassembly: str) -> list[list[Any]]:
-    """Which line of the user's files each instruction comes from: [address, file, line], where that changes.
-
-    Args:
-        disassembly: what `nvdisasm -g -c` prints of a cubin.
-    """
-    changes: list[list[Any]] = []
-    now: list[Any] = []
-    for line in disassembly.splitlines():
-        if match := LINE.match(line):
-            now = [match[1], int(match[2])]
-        elif (place := PLACE.match(line)) and now and (not changes or changes[-1][1:] != now):
-            changes.append([int(place[1], 16), *now])
-    return changes
