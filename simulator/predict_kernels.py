@@ -176,7 +176,7 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
         estimated_bytes=followed.requested.estimated_bytes,
         spilled_bytes_per_thread=_spilled_bytes(asked.called.resources),
         lower_bound=followed.lower_bound,
-        notes=(*followed.notes, *read),
+        notes=(*asked.row.notes, *followed.notes, *read),
     )
     return row, followed
 

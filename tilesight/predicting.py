@@ -141,6 +141,7 @@ def simulate_calls(
             num_warps=call.num_warps,
             num_stages=call.num_stages,
             label=call.label,
+            notes=outcome.notes if isinstance(outcome, CompiledCall) else (),
             refused=None if isinstance(outcome, CompiledCall) else outcome.reason,
         )
         called = _called(outcome) if isinstance(outcome, CompiledCall) else None

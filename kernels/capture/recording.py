@@ -177,7 +177,7 @@ class Recorder:
 
 
 def _is_descriptor(value: Any) -> bool:
-    """Whether an argument is a tensor descriptor that the host made: Triton's, or one of Gluon's, which has a layout."""
+    """Whether an argument is a tensor descriptor of the host, Triton's or Gluon's."""
     return isinstance(getattr(value, "base", None), torch.Tensor) and hasattr(value, "block_shape")
 
 

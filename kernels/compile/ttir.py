@@ -14,8 +14,8 @@ from triton._C.libtriton import ir
 from triton.backends.compiler import Language
 from triton.compiler import ASTSource
 
-LINE = re.compile(r'^\s*//## File "([^"]+)", line (\d+)')
-PLACE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/")
+SOURCE = re.compile(r'"[^"]*":(\d+):\d+')
+NAMED = re.compile(r"#loc\d*\b")
 
 
 class WrittenDown(ASTSource):
@@ -47,17 +47,12 @@ class WrittenDown(ASTSource):
         return module
 
 
-def source_lines(disassembly: str) -> list[list[Any]]:
-    """Which line of the user's files each instruction comes from: [address, file, line], where that changes.
-
-    Args:
-        disassembly: what `nvdisasm -g -c` prints of a cubin.
-    """
-    changes: list[list[Any]] = []
-    now: list[Any] = []
-    for line in disassembly.splitlines():
-        if match := LINE.match(line):
-            now = [match[1], int(match[2])]
-        elif (place := PLACE.match(line)) and now and (not changes or changes[-1][1:] != now):
-            changes.append([int(place[1], 16), *now])
-    return changes
+def line_of(location: str, ir: str) -> int:
+    """Line of the source that a location of the IR leads to; 0 where it leads nowhere. Args: location: e.g. `#loc3`."""
+    places = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", ir, re.M))
+    while (text := places.pop(location, None)) is not None:
+        if match := SOURCE.search(text):
+            return int(match[1])
+        if inner := NAMED.search(text):
+            location = inner[0]
+    return 0

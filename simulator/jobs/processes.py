@@ -52,6 +52,8 @@ class Answerer:
         Raises:
             Died: the process ended without an answer; the next job finds a new one.
         """
+        if self._process:
+            self._forget_what_was_printed()
         process = self._process or self._start()
         late = threading.Event()
 
@@ -108,6 +110,22 @@ class Answerer:
                     pipe.close()
                 except OSError:  # what was still to be written has nobody to read it
                     continue
+
+    def abandon(self) -> None:
+        """In a forked child: let go of the pipes of a process that is the parent's, so that it sees the parent end."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.returncode = 0  # no child of this process: nothing to wait for
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                pipe.raw.close()  # type: ignore[attr-defined]  # without writing what the parent has begun
+
+    def _forget_what_was_printed(self) -> None:
+        """The next job is not blamed for what was printed before; a process that lives long prints much."""
+        assert self._errors
+        os.lseek(self._errors.fileno(), 0, os.SEEK_SET)
+        os.ftruncate(self._errors.fileno(), 0)
 
     def _start(self) -> "subprocess.Popen[bytes]":
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
