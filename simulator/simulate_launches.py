@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from .arguments import shown
 from .device.device import Device
 from .engine.clock import clocks_of
 from .engine.engine import LaunchRun, run_launches
@@ -52,8 +53,8 @@ class SimulatedLaunches:
 def check_settings(**settings: str) -> None:
     """Raises: ValueError: a setting has a value that is not allowed; one line."""
     for name, value in settings.items():
-        if value not in SETTINGS[name]:
-            raise ValueError(f"{name} = {value!r}: must be one of {', '.join(SETTINGS[name])}")
+        if not isinstance(value, str) or value not in SETTINGS[name]:
+            raise ValueError(f"{name} = {shown(value)}: must be one of {', '.join(SETTINGS[name])}")
 
 
 def simulate_launches(

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from ..device.device import Device, device_name, load_device
+from ..arguments import instance, several, whole
+from ..device.device import Device, found_device
 from ..jobs.pool import Progress, run_all
 from ..problems.attention import MAX_SEQLEN
-from ..problems.problem import Problem
+from ..problems.problem import EXAMPLE, Problem
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import all_problems, baseline_of, find_schedule
 from ..simulate import peak_memory_bytes
+from ..simulate_launches import check_settings
 from .candidate import ERROR_FRACTIONS
 from .fastest import Point, along, plan, shortlist, survey_problem
 from .space import unlike
@@ -138,10 +140,13 @@ def compare(
     Raises:
         ValueError: unknown name, a value that is not allowed, or an option that no schedule takes.
     """
-    if not seqlens:
+    instance("problem", problem, Problem, EXAMPLE)
+    lengths = {whole("seqlens", length) for length in several("seqlens", seqlens, "lengths, such as [1024, 2048]")}
+    if not lengths:
         raise ValueError("seqlens: must hold at least one length")
-    gpu = load_device(device) if isinstance(device, str) else device
-    problems = [problem.but(seqlen_q=length, seqlen_k=length) for length in sorted(set(seqlens))]
+    check_settings(l2=l2, overhead=overhead, cost=cost)
+    gpu, name = found_device(device)
+    problems = [problem.but(seqlen_q=length, seqlen_k=length) for length in sorted(lengths)]
     space, left_out = plan(problems[0], schedule, fixed, cost)
     able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
@@ -163,7 +168,7 @@ def compare(
     return Scaling(
         problem=problems[0],
         device=gpu,
-        device_name=device_name(device) if isinstance(device, str) else device.name,
+        device_name=name,
         chosen=chosen,
         tried={name: len(some) for name, some in space.items()},
         seqlens=tuple(posed.seqlen_q for posed in problems),

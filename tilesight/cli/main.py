@@ -79,10 +79,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _failed(INTERRUPTED, "interrupted")
-    except (BrokenPipeError, ReaderLeft, SystemExit):  # the last is what typer makes of a reader that leaves its help
-        # Whoever read has left. What is still buffered must not raise once more when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return READER_LEFT
+    except (BrokenPipeError, ReaderLeft):
+        return _left_alone()
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # what typer makes of a reader that leaves its help
+            return _left_alone()
+        raise
     except BadInput as error:
         return _failed(2, str(error))
     except Failed as error:
@@ -98,6 +100,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, ImportError) and (lack := _lack(error)):
             return _failed(2, lack)
         return _failed(1, f"internal error: {type(error).__name__}: {error} (TILESIGHT_DEBUG=1 shows the traceback)")
+
+
+def _left_alone() -> int:
+    """Whoever read has left. What is still buffered must not raise once more when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_LEFT
 
 
 def _lack(error: ImportError) -> str:
