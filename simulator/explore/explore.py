@@ -5,11 +5,13 @@ Every configuration is simulated on its own, so the result does not depend on ho
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from ..arguments import function_or_none, instance, optional_whole, whole
 from ..device.device import Device, found_device
 from ..display.columns import html_table
+from ..display.files import kept, page_made, written_by
 from ..display.frames import frame
 from ..display.render import table
 from ..display.words import plural
@@ -99,6 +101,16 @@ class Exploration:
         """
         return frame(ranking_rows(self.device_name, self.candidates))
 
+    def to_html(self, file: str | PathLike[str] | None = None) -> str:
+        """The report of `explore --html`. Args: file: to write it to. Raises: OSError: it cannot be written."""
+        page: str = kept(written_by("html", "explore_html")(self, page_made("explore")), file)
+        return page
+
+    def plot(self, file: str | PathLike[str] | None = None) -> bytes:
+        """The picture of `explore --plot`, a PNG file. Args: file: to write it to. Raises: OSError: as `to_html`."""
+        picture: bytes = kept(written_by("png", "explore_png")(self), file)
+        return picture
+
     def to_triton_configs(self, top: int = 5) -> str:
         """The best few as a list of `triton.Config`, to paste into `@triton.autotune`; what `--triton-configs` prints.
 
@@ -166,6 +178,8 @@ def explore(
     """
     instance("problem", problem, Problem, EXAMPLE)
     function_or_none("resources_of", resources_of, "the launches of configurations, such as tilesight.compiler()")
+    function_or_none("progress", progress, "(done, all)")
+    workers = optional_whole("workers", workers)
     registers, smem_bytes = optional_whole("registers", registers), optional_whole("smem_bytes", smem_bytes, 0)
     check_settings(l2=l2, overhead=overhead, resolution=resolution, cost=cost)
     gpu, name = found_device(device)

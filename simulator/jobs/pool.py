@@ -10,7 +10,6 @@ from contextvars import copy_context
 from threading import Event
 from typing import TypeVar
 
-from ..arguments import function_or_none, optional_whole
 from .stopping import STOPPED
 
 Job = TypeVar("Job")
@@ -40,8 +39,9 @@ def run_all(
         ValueError: less than one worker. What `function` raises comes through, and so does ctrl-C: what has not begun
             is dropped then, and simulations under way end early.
     """
-    threads = min(optional_whole("workers", workers) or cores(), len(jobs))
-    function_or_none("progress", progress, "(jobs done, jobs in all)")
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers = {workers}: must be an integer of 1 or more")
+    threads = min(workers or cores(), len(jobs))
     report = progress or (lambda done, total: None)
     done: list[Result] = []
     if threads <= 1:

@@ -23,8 +23,8 @@ from .output import BadInput, Failed, ReaderLeft, one_line, open_streams, show
 
 INTERRUPTED, READER_LEFT = 130, 141
 """What a shell reports of a program that ends by SIGINT, and by SIGPIPE as in `| head -1`."""
-EXTRAS = {"hypothesis": "check-softmax"}
-"""Package that one command alone needs -> the extra of pyproject.toml that installs it."""
+OPTIONAL = ("hypothesis",)
+"""Packages that one command alone needs, which an extra of pyproject.toml installs."""
 
 app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -110,8 +110,8 @@ def _left_alone() -> int:
 
 def _lack(error: ImportError) -> str:
     """What to say of a package that is missing, or of another version than is supported; empty of other errors."""
-    if error.name in EXTRAS:
-        return f"{error.name} is not installed: install the extra (pip install 'tilesight[{EXTRAS[error.name]}]')"
+    if error.name in OPTIONAL:
+        return f"{error.name} is not installed: {sys.executable} -m pip install {error.name}"
     return str(error) if error.name == "numba" else ""
 
 
