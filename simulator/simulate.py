@@ -8,14 +8,15 @@ prediction         all of it, with what only a problem can say
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .device.device import Device, device_name, load_device
+from .arguments import function_or_none, instance, optional_whole, several, truth
+from .device.device import Device, found_device
 from .engine.engine import LaunchRun
 from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
 from .prediction.notes import tile_notes
 from .prediction.prediction import Prediction
 from .prediction.timeline import Timeline, timeline_of, work_of_ctas
-from .problems.problem import Problem
+from .problems.problem import EXAMPLE, Problem
 from .refusal import BrokenLaw, DoesNotFit, granted
 from .residency.device_memory import peak_bytes
 from .resolve import Resolved, ResourcesOf, launches_of, resolve
@@ -74,7 +75,7 @@ def simulate(
         BrokenLaw: no device can do what was predicted; one line, to report.
     """
     check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
-    gpu, name = _device(device)
+    gpu, name = found_device(device)
     resolved = _resolved(problem, schedule, config, gpu, registers, smem_bytes, resources, resources_of, cost)
     prediction = predict(resolved, gpu, l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead)
     return replace(prediction, device=name)
@@ -98,7 +99,7 @@ def simulate_with_timeline(
 ) -> tuple[Prediction, Timeline]:
     """As `simulate`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
     check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
-    gpu, name = _device(device)
+    gpu, name = found_device(device)
     resolved = _resolved(problem, schedule, config, gpu, registers, smem_bytes, resources, resources_of, cost)
     prediction, timeline = predict_with_timeline(
         resolved, gpu, l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead
@@ -151,11 +152,6 @@ def peak_memory_bytes(problem: Problem, schedule: str, config: Config | None, de
     return peak_bytes(launches_of(problem, schedule, config, device))
 
 
-def _device(device: Device | str) -> tuple[Device, str]:
-    """A GPU, and its name in the catalogue or as it was given."""
-    return (load_device(device), device_name(device)) if isinstance(device, str) else (device, device.name)
-
-
 def _resolved(
     problem: Problem,
     schedule: str,
@@ -167,15 +163,21 @@ def _resolved(
     resources_of: ResourcesOf | None,
     cost: str,
 ) -> Resolved:
-    """What runs. Raises: ValueError, DoesNotFit: nothing does."""
+    """What runs. Raises: ValueError, DoesNotFit: nothing does, or an argument is of the wrong kind."""
+    instance("problem", problem, Problem, EXAMPLE)
+    named = Config() if config is None else instance("config", config, Config, "Config(block_m=64, num_warps=4)")
+    function_or_none("resources_of", resources_of, "the launches of configurations, such as tilesight.compiler()")
+    if resources is not None:
+        given = several("resources", resources, "Resources, one for each launch")
+        resources = [instance("resources", taken, Resources, "those of a Launch") for taken in given]
     return granted(
         resolve(
             problem,
             schedule,
-            config or Config(),
+            named,
             device,
-            registers=registers,
-            smem_bytes=smem_bytes,
+            registers=optional_whole("registers", registers),
+            smem_bytes=optional_whole("smem_bytes", smem_bytes, 0),
             resources=resources,
             resources_of=resources_of,
             cost=cost,
@@ -194,6 +196,7 @@ def _predict(
     record: bool,
     tell: Tell | None = None,
 ) -> tuple[Prediction, tuple[LaunchRun, ...]]:
+    truth("steady_state", steady_state)
     simulated = simulate_launches(
         resolved.launches,
         device,

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
+from .arguments import shown
 from .device.device import Device
 from .engine.clock import Clocks, clocks_of
 from .engine.engine import Attempt, LaunchRun, run_launches
@@ -78,8 +79,8 @@ class CostedLaunch:
 def check_settings(**settings: str) -> None:
     """Raises: ValueError: a setting has a value that is not allowed; one line."""
     for name, value in settings.items():
-        if value not in SETTINGS[name]:
-            raise ValueError(f"{name} = {value!r}: must be one of {', '.join(SETTINGS[name])}")
+        if not isinstance(value, str) or value not in SETTINGS[name]:
+            raise ValueError(f"{name} = {shown(value)}: must be one of {', '.join(SETTINGS[name])}")
 
 
 def costed_launch(launch: Launch, device: Device, cost: str = "compiled", uncompiled: str = "") -> CostedLaunch:

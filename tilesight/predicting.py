@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .compiling import why_not
-from .simulator.device.device import Device, load_device
+from .simulator.arguments import optional_whole, several, shown
+from .simulator.device.device import Device, found_device
 from .simulator.jobs.stopping import LIMIT_S, Stage, Tell
 from .simulator.predict_kernels import L2, CompiledLaunch, SimulatedKernels, predict_kernels
 from .simulator.prediction.kernel_row import KernelRow
@@ -42,11 +43,12 @@ def capture(device: Device | str = "h200") -> "AbstractContextManager[Recording]
         RuntimeError: torch or triton is missing (one line).
         ValueError: unknown device; or, in the block, a launch that cannot be recorded.
     """
+    gpu, _ = found_device(device)
     if reason := why_not():
         raise RuntimeError(reason)
     from .kernels.capture.recording import capture as recorded
 
-    return recorded(device)
+    return recorded(gpu)
 
 
 def predict(
@@ -71,13 +73,20 @@ def predict(
         RuntimeError: torch or triton is missing (one line).
         ValueError: unknown device, or another setting that is not allowed.
     """
+    gpu, name = found_device(device)
+    what = "recorded launches, such as `with tilesight.capture() as launches:` makes them"
+    several("launches", launches, what)
+    optional_whole("workers", workers)
+    if not isinstance(l2, str) or l2 not in L2:
+        raise ValueError(f"l2 = {shown(l2)}: must be one of {', '.join(L2)}")
     if reason := why_not():
         raise RuntimeError(reason)
     from .kernels.capture.lowering import lower_or_refuse
-    from .kernels.capture.recorded import Recording
+    from .kernels.capture.recorded import Capture, Recording
 
-    name = device if isinstance(device, str) else device.name
-    gpu = load_device(device) if isinstance(device, str) else device
+    for launch in launches:
+        if not isinstance(launch, Capture):
+            raise ValueError(f"launches: hold {shown(launch)}: must be {what}")
     capability = int(gpu.compute_capability.replace(".", ""))
     calls = [lower_or_refuse(launch, capability) for launch in launches]
     simulated = simulate_calls(calls, gpu, name, l2=l2, workers=workers, limit_s=time_limit_s)

@@ -6,10 +6,13 @@ Every configuration is simulated on its own, so the result does not depend on ho
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from os import PathLike
 from typing import TYPE_CHECKING
 
-from ..device.device import Device, device_name, load_device
+from ..arguments import function_or_none, instance, optional_whole, whole
+from ..device.device import Device, found_device
 from ..display.columns import html_table
+from ..display.files import kept, page_made, written_by
 from ..display.frames import frame
 from ..display.render import table
 from ..display.words import plural
@@ -17,12 +20,13 @@ from ..jobs.pool import Progress, run_all
 from ..jobs.working_clock import working_s
 from ..prediction.notes import tile_notes
 from ..prediction.prediction import Prediction
-from ..problems.problem import Problem
+from ..problems.problem import EXAMPLE, Problem
 from ..refusal import Refusal
 from ..resolve import Resolved, ResourcesOf, asked_config, resolve
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import DEFAULT_SCHEDULE, baseline_of
+from ..simulate_launches import check_settings
 from ..sm.choose import cost_notes
 from .candidate import Candidate, mark_like_best, mark_pareto
 from .crowded import crowded_notes
@@ -100,6 +104,16 @@ class Exploration:
         """
         return frame(ranking_rows(self.device_name, self.candidates))
 
+    def to_html(self, file: str | PathLike[str] | None = None) -> str:
+        """The report of `explore --html`. Args: file: to write it to. Raises: OSError: it cannot be written."""
+        page: str = kept(written_by("html", "explore_html")(self, page_made("explore")), file)
+        return page
+
+    def plot(self, file: str | PathLike[str] | None = None) -> bytes:
+        """The picture of `explore --plot`, a PNG file. Args: file: to write it to. Raises: OSError: as `to_html`."""
+        picture: bytes = kept(written_by("png", "explore_png")(self), file)
+        return picture
+
     def to_triton_configs(self, top: int = 5) -> str:
         """The best few as a list of `triton.Config`, to paste into `@triton.autotune`; what `--triton-configs` prints.
 
@@ -109,13 +123,12 @@ class Exploration:
         Raises:
             ValueError: less than one.
         """
-        if top < 1:
-            raise ValueError(f"top = {top}: must be an integer of 1 or more")
-        best = self.ranked[:top]
+        best = self.ranked[: whole("top", top)]
         return triton_configs_text(f"The best {len(best)} by prediction; {self.title}", best, self.notes)
 
     def to_dict(self, top: int | None = None) -> dict[str, object]:
         """The object that `explore --json` prints. Args: top: only that many of the ranked."""
+        top = optional_whole("top", top)
         return {
             "schema": SCHEMA,
             "device": self.device_name,
@@ -170,7 +183,13 @@ def explore(
         ValueError: unknown name, schedules of different problems, a value that is not allowed,
             an option that no schedule takes, or a single schedule that cannot compute the problem.
     """
-    gpu = load_device(device) if isinstance(device, str) else device
+    instance("problem", problem, Problem, EXAMPLE)
+    function_or_none("resources_of", resources_of, "the launches of configurations, such as tilesight.compiler()")
+    function_or_none("progress", progress, "(done, all)")
+    workers = optional_whole("workers", workers)
+    registers, smem_bytes = optional_whole("registers", registers), optional_whole("smem_bytes", smem_bytes, 0)
+    check_settings(l2=l2, overhead=overhead, resolution=resolution, cost=cost)
+    gpu, name = found_device(device)
     source = cost if registers is None and smem_bytes is None else "tiles"
     jobs, left_out = plan(problem, schedule, fixed, source)
     until_s = working_s() + time_limit_s
@@ -201,7 +220,7 @@ def explore(
     return Exploration(
         problem=problem,
         device=gpu,
-        device_name=device_name(device) if isinstance(device, str) else device.name,
+        device_name=name,
         candidates=tuple(candidates),
         baseline=next((trial.candidate.prediction for trial in ran[: len(baselines)]), None),
         left_out=left_out,

@@ -13,7 +13,7 @@ from ..jobs.working_clock import working_s
 from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
 from ..refusal import BrokenLaw, Refusal
-from ..resolve import Launches, Resolved, ResourcesOf, attempt_launches, resolve
+from ..resolve import Launches, Resolved, ResourcesOf, answers_of, attempt_launches, resolve
 from ..simulate import predict
 from .candidate import Candidate
 
@@ -138,7 +138,7 @@ def with_resources(trials: Sequence[Trial], problem: Problem, device: Device, re
         for trial in trials
     ]
     pipelines = {number: launches for number, launches in enumerate(built) if not isinstance(launches, Refusal)}
-    answers = dict(zip(pipelines, resources_of(list(pipelines.values())), strict=True))
+    answers = dict(zip(pipelines, answers_of(resources_of, list(pipelines.values())), strict=True))
     done = []
     for number, (trial, launches) in enumerate(zip(trials, built, strict=True)):
         answer = answers.get(number)

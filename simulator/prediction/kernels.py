@@ -4,10 +4,12 @@
 """
 
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from .. import units
 from ..display.columns import html_table
+from ..display.files import kept, page_made, written_by
 from ..display.frames import frame
 from ..display.render import table, wrapped
 from ..traffic import Traffic
@@ -68,6 +70,12 @@ class KernelsPrediction:
     def longest(self) -> KernelRow:
         """The launch that takes longest; the first of equals."""
         return max(self.rows, key=lambda row: row.traffic.time_s)
+
+    def to_html(self, file: str | PathLike[str] | None = None) -> str:
+        """The report of `predict --html`. Args: file: to write it to. Raises: OSError: it cannot be written."""
+        made = page_made("predict")
+        page: str = kept(written_by("kernels.html", "kernels_html")([self], "recorded launches", made), file)
+        return page
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `tilesight predict --json` prints."""

@@ -24,8 +24,8 @@ from .output import BadInput, Failed, ReaderLeft, one_line, open_streams, show
 
 INTERRUPTED, READER_LEFT = 130, 141
 """What a shell reports of a program that ends by SIGINT, and by SIGPIPE as in `| head -1`."""
-EXTRAS = {"hypothesis": "check-softmax"}
-"""Package that one command alone needs -> the extra of pyproject.toml that installs it."""
+OPTIONAL = ("hypothesis",)
+"""Packages that one command alone needs, which an extra of pyproject.toml installs."""
 
 app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -80,10 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _failed(INTERRUPTED, "interrupted")
-    except (BrokenPipeError, ReaderLeft, SystemExit):  # the last is what typer makes of a reader that leaves its help
-        # Whoever read has left. What is still buffered must not raise once more when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return READER_LEFT
+    except (BrokenPipeError, ReaderLeft):
+        return _left_alone()
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # what typer makes of a reader that leaves its help
+            return _left_alone()
+        raise
     except BadInput as error:
         return _failed(2, str(error))
     except (Failed, BrokenLaw) as error:
@@ -101,10 +103,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(1, f"internal error: {type(error).__name__}: {error} (TILESIGHT_DEBUG=1 shows the traceback)")
 
 
+def _left_alone() -> int:
+    """Whoever read has left. What is still buffered must not raise once more when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_LEFT
+
+
 def _lack(error: ImportError) -> str:
     """What to say of a package that is missing, or of another version than is supported; empty of other errors."""
-    if error.name in EXTRAS:
-        return f"{error.name} is not installed: install the extra (pip install 'tilesight[{EXTRAS[error.name]}]')"
+    if error.name in OPTIONAL:
+        return f"{error.name} is not installed: {sys.executable} -m pip install {error.name}"
     return str(error) if error.name == "numba" else ""
 
 

@@ -37,7 +37,7 @@ def test_a_timeline_changes_no_figure(capsys: pytest.CaptureFixture[str], tmp_pa
     for more in ([], ["--trace", str(file)], ["--full"], ["--full", "--trace", str(file)]):
         assert main(["simulate", *large, *more]) == 0
         printed.append(capsys.readouterr())
-    plain, traced, full, full_traced = (each.out for each in printed)
+    plain, traced, full, full_traced = (output.out for output in printed)
     assert "extrapolated from its steady state" in plain
     assert traced == plain != full == full_traced
     assert "the trace steps through every CTA and ends at" in printed[1].err and "extrapolate" not in printed[3].err
@@ -63,7 +63,9 @@ def test_a_large_timeline_says_what_it_leaves_out(
     """How many SMs it shows, why, and what shows more."""
     monkeypatch.setattr("tilesight.simulator.report.perfetto.MOST_BYTES", 3500)
     assert main(["simulate", *SMALL, "--trace", str(tmp_path / "trace.json")]) == 0
-    match = re.search(r"the trace shows CTAs of (\d) of 4 SMs, .*; simulate --trace-sms asks for more", capsys.readouterr().err)
+    match = re.search(
+        r"the trace shows CTAs of (\d) of 4 SMs, .*; simulate --trace-sms asks for more", capsys.readouterr().err
+    )
     assert match and 1 <= int(match[1]) < 4
 
 

@@ -24,7 +24,7 @@ from ..output import (
     text_color,
     text_width,
 )
-from ..parse import flag, option
+from ..parse import each_once, flag, option
 from ..shapes import ShapeOptions, refuse_unread_shape
 
 if TYPE_CHECKING:
@@ -108,4 +108,4 @@ def _lengths(text: str) -> list[int]:
     for length in lengths:
         if not 1 <= length <= MAX_SEQLEN:
             raise BadInput(f"--seqlens = {length}: must be from 1 to {MAX_SEQLEN}")
-    return lengths
+    return list(each_once("--seqlens", text, lengths))
