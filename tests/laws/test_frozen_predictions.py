@@ -1,18 +1,27 @@
-"""Predictions stay what they were, unless somebody says that they move: the small ones of those that are frozen."""
+"""Predictions stay what they were, unless somebody says that they move."""
+
+from itertools import product
 
 import pytest
-from support.frozen import FIGURES, WHAT_TO_DO, cases, frozen, is_small, label, moves, predicted
+from support.frozen import DEVICES, FIGURES, WHAT_TO_DO, cases, frozen, label, moves, predicted
+from tilesight.simulator.schedules.registry import all_schedules
 
 
 def test_no_prediction_moves_in_silence() -> None:
     """A table says which points moved, by how much, and what to do."""
-    small = [(case, kept) for case, kept in zip(cases(), frozen(), strict=True) if is_small(case)]
-    chosen = [case for case, _ in small]
-    assert {case["given"]["schedule"] for case in chosen} == {case["given"]["schedule"] for case in cases()}
-    assert {case["given"]["device"] for case in chosen} == {case["given"]["device"] for case in cases()}
-    table = moves([kept for _, kept in small], [predicted(case) for case in chosen], [label(case) for case in chosen])
+    every = list(cases())
+    table = moves(frozen(), [predicted(case) for case in every], [label(case) for case in every])
     if table:
         pytest.fail(table, pytrace=False)
+
+
+def test_all_that_predictions_depend_on_is_among_the_frozen_points() -> None:
+    """Every schedule, device, source of cost and state of the L2; refusals are the smaller part."""
+    asked = [case["given"] for case in cases()]
+    assert {given["schedule"] for given in asked} == set(all_schedules())
+    assert {given["device"] for given in asked} == set(DEVICES)
+    assert {(given["cost"], given["l2"]) for given in asked} == set(product(("compiled", "tiles"), ("cold", "warm")))
+    assert 0 < sum("refused" in kept for kept in frozen()) < len(asked) / 3
 
 
 POINT: dict[str, object] = {"time_s": 1e-3, "hbm_read_bytes": 100, "bottleneck": "hbm"}
