@@ -107,7 +107,7 @@ def test_two_warpgroups_share_the_tensor_cores() -> None:
 def test_instructions_beside_a_stream_of_matmuls_are_slowed_as_measured(
     name: str, pipe: int, interval: float, stall: int
 ) -> None:
-    """On an H100, with numbers of an H200: more than half of the cycles that are lost there; matmuls keep their pace."""
+    """More than half of the cycles that an H100 loses, with numbers of an H200; and matmuls keep their pace."""
     alone, beside, products = beside_products_of_an_h100()[name, 1]
     code = Code()
     for number in range(8):
@@ -125,7 +125,7 @@ def test_instructions_beside_a_stream_of_matmuls_are_slowed_as_measured(
 
 @pytest.mark.parametrize("name", ["ffma", "fmul"])
 def test_a_long_row_of_instructions_holds_matmuls_up(name: str) -> None:
-    """Beside rows of 64 FFMA or FMUL they took 162 and 164 cycles on an H100, in place of 64: more than half of that."""
+    """Beside rows of 64 FFMA or FMUL they took 162 and 164 cycles on an H100 for 64: more than half of that."""
     measured = beside_products_of_an_h100()[name, 1][2]
     code = Code()
     for number in range(8):

@@ -12,7 +12,8 @@ H100 = DOCS / "validation" / "h100-2026-11-22.toml"
 SHARING = DOCS / "lab" / "data" / "sm-sharing-h200-2026-11-22.json.xz"
 """What docs/lab/sm_sharing.cu printed on an H200, twice."""
 _BESIDE = re.compile(
-    r"^# beside_(\w+)_(smem|registers)_(\d)_extra_cycles = .*: ([\d.]+) cycles alone, ([\d.]+) beside products at ([\d.]+)",
+    r"^# beside_(\w+)_(smem|registers)_(\d)_extra_cycles = .*: "
+    r"([\d.]+) cycles alone, ([\d.]+) beside products at ([\d.]+)",
     re.MULTILINE,
 )
 
