@@ -94,9 +94,20 @@ class Device:
     l2_slice_block_bytes: int = number(
         0, 1 << 20, optional=True, whole=True, doc="that lie together in one slice of L2; 0: a line"
     )
+    l2_slice_group_bytes: int = number(
+        0, 1 << 20, optional=True, whole=True, doc="that lie in two slices, block by block in turns; 0: a block"
+    )
+    l2_slice_stretch_bytes: int = number(
+        0, 1 << 30, optional=True, whole=True, doc="in which no slice of L2 comes twice; 0: a block"
+    )
     l2_add_sector_s: float = number(0, 1e-6, optional=True, doc="that a slice takes to add to a sector")
-    l2_add_least_s: float = number(0, 1e-6, optional=True, doc="that an addition takes a slice at least")
-    l2_add_again_s: float = number(0, 1e-6, optional=True, doc="the same of two in a row to one place")
+    l2_add_part_s: float = number(0, 1e-6, optional=True, doc="the same of a part of a sector")
+    l2_add_again_s: float = number(
+        0, 1e-6, optional=True, doc="that floats take it at least where the addition before was to the same place"
+    )
+    l2_add_far_s: float = number(
+        0, 1e-6, optional=True, doc="that a sector takes the slice it comes through, from the other partition"
+    )
     l2_given_back_bytes_per_s: float = number(0, 1e15, optional=True, doc="what atomics give back, all of L2")
     coalescer_sms: int = number(1, 1024, whole=True, doc="neighbouring SMs whose simultaneous reads reach L2 once")
 

@@ -165,9 +165,12 @@ def _rates(
         / (device.l2_given_back_bytes_per_s or device.l2_bytes_per_s)
         * device.l2_partitions,
         add_sector_cycles=device.l2_add_sector_s * clock_hz,
-        add_least_cycles=device.l2_add_least_s * clock_hz,
+        add_part_cycles=device.l2_add_part_s * clock_hz,
         add_again_cycles=device.l2_add_again_s * clock_hz,
+        add_far_cycles=device.l2_add_far_s * clock_hz,
         slice_block_bytes=device.l2_slice_block_bytes or LINE_BYTES,
+        slice_group_bytes=device.l2_slice_group_bytes or device.l2_slice_block_bytes or LINE_BYTES,
+        slice_stretch_bytes=device.l2_slice_stretch_bytes or device.l2_slice_block_bytes or LINE_BYTES,
         fabric_cycles_per_byte=clock_hz / device.fabric_bytes_per_s,
         hbm_read_cycles_per_byte=clock_hz / device.hbm_read_bytes_per_s,
         hbm_write_cycles_per_byte=clock_hz / device.hbm_write_bytes_per_s,

@@ -267,19 +267,19 @@ def _lower_tiles(
     launch: Launch, tiles: list[Tile], added: list[bool], variables: dict[str, int], index: dict[str, int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Tiles and where they begin, as in `core.engine.program`. Args: added: whether a load of its step has added it."""
-    rows: list[tuple[int, ...]] = []
+    rows: list[tuple[float, ...]] = []
     origins = np.zeros((len(tiles), 3, TERMS, 2), dtype=np.int64)
     base = 1
     for tile, waits, origin in zip(tiles, added, origins, strict=True):
         element_bytes = launch.program.tensor(tile.tensor).element_bytes
         extent = tile.rows, tile.cols * element_bytes
-        flags = tile.path in ASYNCHRONOUS, tile.path in THROUGH_L1, tile.path == "atomic", waits
+        flags = tile.path in ASYNCHRONOUS, tile.path in THROUGH_L1, tile.path == "atomic", tile.integers, waits
         lists = -1, 0
         terms_of_lists: Affine = ()
         if tile.lists is not None:
             lists, terms_of_lists = (variables[tile.lists.at], base), tile.lists.per
             base += len(tile.lists.spans) + len(tile.lists.pieces)
-        rows.append((index[tile.tensor], variables[tile.slab], *extent, *flags, *lists))
+        rows.append((index[tile.tensor], variables[tile.slab], *extent, *flags, tile.part_fraction, *lists))
         for axis, terms, factor in ((ROW, tile.row, 1), (COL, tile.col, element_bytes), (LIST, terms_of_lists, 1)):
             for term, (name, coefficient) in enumerate(terms):
                 origin[axis, term] = variables[name], coefficient * factor

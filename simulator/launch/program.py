@@ -97,6 +97,8 @@ class Tile:
             past it; `atomic`: what an atomic gives back, past L1 too. A store by `atomic` adds to what is there.
         lists: where it is many pieces of that extent, their origins beyond (row, col).
         zero_bytes: that come with it by TMA as zeros, where the tile is what is left of a box at a tensor's edge.
+        integers: whether these are added to, which need not wait for the sum before at the same place.
+        part_fraction: share of its sectors that are added to in part only, as by scattered lanes.
     """
 
     tensor: str
@@ -108,6 +110,8 @@ class Tile:
     path: Path = "plain"
     lists: Lists | None = field(default=None, repr=False, compare=False)
     zero_bytes: float = 0
+    integers: bool = False
+    part_fraction: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,28 +1,54 @@
 """Additions at L2 (RED, ATOM): each of its slices adds, one addition after the other, what its lines are given.
 
-A slice is a server. An addition takes it a turn for each sector, or longer where it adds to the same place as the
-addition before: that one's sum has to be there first. Few lines lie in few slices, and additions to them queue; many
-lie in all, which work side by side.
+A slice is a server. An addition takes it a turn for each sector, more where only a part of the sector is added to, and
+longer where it adds floats to the same place as the addition before: that one's sum has to be there first. What an SM
+of the other partition adds has come through a slice of that partition, and has taken a turn there.
+
+Few lines lie in few slices, and additions to them queue; many lie in all, which work side by side. Blocks lie in two
+slices in turns; what is next to them lies in two others, of either partition, and in a stretch of memory none comes
+twice (measured: docs/lab/scattered_adds.cu).
 """
 
 import numpy as np
 
 from ...limits import SECTOR_BYTES
-from ..jit import compiled
+from ..jit import compiled, inlined
 from .links import Rates, mixed
 
 FREE, LAST = 0, 1
-"""Elements of a slice: when it is free, and the granule that it added to last, plus one."""
+"""Elements of a slice: when it is free, and the sector that it added to last, plus one."""
+TENSOR_BYTES = 1 << 20
+"""Apart from which the places of tensors begin, for each granule before them: whole stretches of slices."""
+STEP = 7
+"""From a pair's slices to the next one's in the second partition; the first one's neighbours follow each other."""
+
+
+@inlined
+def _home(place: int, count: int, rates: Rates) -> int:
+    """The slice that a place lies in. Args: place: its address [B]; count: of slices."""
+    half, pairs = count // 2, count // 4
+    if pairs == 0:
+        return mixed(place // rates.slice_block_bytes) * count >> 32
+    group = place // rates.slice_group_bytes
+    turn = group // 2
+    drawn = mixed(turn * 2 * rates.slice_group_bytes // rates.slice_stretch_bytes)
+    partition = (group + mixed(turn)) & 1
+    pair = (turn + drawn if partition == 0 else STEP * turn + (drawn >> 16)) % pairs
+    return partition * half + pair * 2 + place // rates.slice_block_bytes % 2
 
 
 @compiled
-def add(slices: np.ndarray, rates: Rates, granule: int, granule_bytes: int, size: int, time: float) -> float:
-    """Add to a granule where it is at home.
+def add(
+    slices: np.ndarray, rates: Rates, place: int, size: int, part: float, integers: bool, near: int, time: float
+) -> float:
+    """Add to a part of a granule where it is at home.
 
     Args:
-        slices: float64 (slices, 2), changed in place.
-        granule_bytes: of a granule of the tensor [B].
+        slices: float64 (slices, 2), changed in place: those of the first partition, then those of the second.
+        place: where it begins: an address in a memory of all granules [B].
         size: that is added to, in whole sectors [B].
+        part: share of the sectors that are added to in part only; integers: whether these are added to.
+        near: the partition that the SM is in.
 
     Returns:
         When the last sum is there.
@@ -30,14 +56,19 @@ def add(slices: np.ndarray, rates: Rates, granule: int, granule_bytes: int, size
     count, done = len(slices), time
     if count == 0:
         return done
-    first = granule * granule_bytes // rates.slice_block_bytes
     pieces = min(count, max(1, size // rates.slice_block_bytes))
-    turns = size / pieces / SECTOR_BYTES * rates.add_sector_cycles
+    sectors = size / pieces / SECTOR_BYTES
+    turns = sectors * (rates.add_sector_cycles + part * (rates.add_part_cycles - rates.add_sector_cycles))
     for piece in range(pieces):
-        which = mixed(first + piece) * count >> 32
-        again = slices[which, LAST] == granule + 1
-        cycles = max(turns, rates.add_again_cycles if again else rates.add_least_cycles)
+        begin = place + piece * rates.slice_block_bytes
+        which = _home(begin, count, rates)
+        if rates.partitions > 1 and which * rates.partitions // count != near:
+            through = (which + count // 2) % count
+            slices[through, FREE] = max(slices[through, FREE], time) + sectors * rates.add_far_cycles
+        sector = begin // SECTOR_BYTES + 1
+        again = slices[which, LAST] == sector and not integers
+        cycles = max(turns, rates.add_again_cycles) if again else turns
         slices[which, FREE] = max(slices[which, FREE], time) + cycles
-        slices[which, LAST] = granule + 1
+        slices[which, LAST] = sector
         done = max(done, slices[which, FREE])
     return done

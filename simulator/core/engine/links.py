@@ -40,9 +40,12 @@ class Rates(NamedTuple):
         l2_request_share: of a load's time at its port, that its request takes at the port for stores.
         turn_bytes: that a slice of L2 could give or take in the time that a piece takes at least [B].
         given_back_cycles_per_byte: of the read port, of what atomics give back.
-        add_sector_cycles, add_least_cycles, add_again_cycles: that an addition takes a slice of L2: for each sector,
-            at least, and at least where it is to the same place as the one before.
+        add_sector_cycles, add_part_cycles: that an addition takes a slice of L2, for each sector: a whole one, a part.
+        add_again_cycles: at least, where it is to the same place as the one before.
+        add_far_cycles: that a sector from the other partition takes the slice of its own that it comes through.
         slice_block_bytes: of memory that lie together in a slice of L2 [B].
+        slice_group_bytes: that lie in two slices, block by block in turns [B].
+        slice_stretch_bytes: in which no slice comes twice [B].
         fabric_cycles_per_byte: between partitions.
         hbm_read_cycles_per_byte, hbm_write_cycles_per_byte: of all channels.
         hbm_channels: servers that share the bandwidth of HBM.
@@ -80,9 +83,12 @@ class Rates(NamedTuple):
     turn_bytes: int
     given_back_cycles_per_byte: float
     add_sector_cycles: float
-    add_least_cycles: float
+    add_part_cycles: float
     add_again_cycles: float
+    add_far_cycles: float
     slice_block_bytes: int
+    slice_group_bytes: int
+    slice_stretch_bytes: int
     fabric_cycles_per_byte: float
     hbm_read_cycles_per_byte: float
     hbm_write_cycles_per_byte: float

@@ -39,7 +39,9 @@ TILE = np.dtype(
         ("asynchronous", np.int64),  # whether it may run ahead of a pipelined loop
         ("through_l1", np.int64),
         ("adds", np.int64),  # whether a store adds to what is there, which L2 must have, or a load gives that back
+        ("integers", np.int64),  # whether it adds to integers
         ("added", np.int64),  # whether a load of the same step has done so, which waits for the sums
+        ("part", np.float64),  # share of the sectors added to that are added to in part only
         ("lists_at", np.int64),  # of a tile in pieces: variable that says where the lists of its item begin, else -1
         ("lists_base", np.int64),  # where all of its lists begin
     ]

@@ -12,7 +12,7 @@ import numpy as np
 from ...limits import LINE_BYTES, SECTOR_BYTES
 from ..jit import compiled, inlined
 from ..scatter import scatter
-from .additions import add
+from .additions import TENSOR_BYTES, add
 from .copies import copy_of, keep_written, list_of, renew
 from .fetching import fetch, fetch_to_add
 from .l1 import look_up
@@ -128,6 +128,7 @@ def _access_at(
         cost += rates.hbm_piece_write_bytes / width
         if width < LINE_BYTES:
             read_cost += rates.hbm_part_line_cost
+    part = 1.0 if width < SECTOR_BYTES else tile.part
     how = reading_of(rates, read_cost, total, pieces)
     for i in range(first_row, last_row + 1):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)
@@ -142,6 +143,8 @@ def _access_at(
             if granule >= fold:
                 window = granule // fold
                 granule -= window * fold
+            place = granule * high * wide + (max(i * high, row) - i * high) * wide + max(j * wide, col) - j * wide
+            place += tensor.base * TENSOR_BYTES
             granule += tensor.base
             if memory.windows[granule] != window:
                 renew(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, time)
@@ -150,7 +153,9 @@ def _access_at(
                 if tile.adds == 1:
                     fetch_to_add(memory, rates, granule, size, stride, reading_of(rates, 1.0, total, pieces), time)
                     if tile.added == 0:
-                        add(memory.slices, rates, granule, high * wide, size, time)
+                        add(
+                            memory.slices, rates, place, size, part, tile.integers == 1, near_partition(rates, sm), time
+                        )
                 _write_granule(
                     memory.l2, memory.ready, memory.free, memory.counter, rates, granule, size, turns, cost, sm, time
                 )
@@ -160,7 +165,9 @@ def _access_at(
                     memory, rates, granule, size, turns, stride, how, sm, time, gives_back
                 )  # fmt: skip
                 if gives_back:
-                    summed = add(memory.slices, rates, granule, high * wide, size, time)
+                    summed = add(
+                        memory.slices, rates, place, size, part, tile.integers == 1, near_partition(rates, sm), time
+                    )
                     arrival = max(arrival, summed + rates.l2_latency)
                 done = max(done, arrival)
     port = FIRST_L2 + 2 * rates.partitions + (sm if not store else rates.sms + sm)

@@ -10,6 +10,8 @@ REDUCTION = "UTMAREDG"
 GIVE_BACK = frozenset({"ATOMG", "ATOM"})
 """Atomics that can return the old value to a warp."""
 EXCHANGE, NOWHERE = "EXCH", "RZ"
+AFTER_EACH_OTHER = ("F16", "F32", "F64", "BF16", "CAS")
+"""Modifiers of atomics that wait for the one before at the same place."""
 STORES = frozenset({"STG", "ST", "UTMASTG"})
 LOADS = frozenset({"LDG", "LD", COPY})
 TOUCHING = GLOBAL | {COPY} | ATOMICS
@@ -34,6 +36,11 @@ def is_plain_exchange(instruction: Instruction) -> bool:
 def gives_back(instruction: Instruction) -> bool:
     """Whether L2 returns the old value to a warp; an addition does so even where it is not used."""
     return instruction.family in GIVE_BACK and not is_plain_exchange(instruction)
+
+
+def sums_integers(instruction: Instruction) -> bool:
+    """Whether L2 adds integers: floats name their type, and what is compared has to be there first."""
+    return is_read_at_l2(instruction) and not any(word.startswith(AFTER_EACH_OTHER) for word in instruction.modifiers)
 
 
 def is_read_at_l2(instruction: Instruction) -> bool:

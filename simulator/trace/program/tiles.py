@@ -145,6 +145,7 @@ def tiles_of(
             row=row_terms,
             col=col_terms,
             path=use.path,  # type: ignore[arg-type]
+            integers=use.integers,
             zero_bytes=use.zero_bytes if rectangle.offset == use.runs[0][0] else 0,
         )
     ]
@@ -188,7 +189,9 @@ def listed_tile(
         row=row,
         col=col,
         path=use.path,  # type: ignore[arg-type]
+        integers=use.integers,
         zero_bytes=zero_bytes,
+        part_fraction=listing.part_fraction,
         lists=Lists(
             spans=spans,
             pieces=np.stack(np.divmod(starts, rows.pitch), axis=1),

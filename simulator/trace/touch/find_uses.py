@@ -185,6 +185,7 @@ class _UseMaker:
             storage=key.storage,
             kind=key.kind,
             path=key.path,
+            integers=key.integers,
             runs=runs,
             base=starts + zero,
             strides=pattern.strides,

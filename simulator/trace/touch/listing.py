@@ -27,7 +27,8 @@ class Listing:
         starts: int64 (pieces,), first byte of each [B]; piece: its extent, at offset 0;
         spans: int64 (lists, 2), first piece and number of pieces of each list;
         at, until: int64 (CTAs,), first list of each CTA, and one past its last;
-        zero_bytes: that TMA adds to each piece as zeros.
+        zero_bytes: that TMA adds to each piece as zeros;
+        part_fraction: share of the sectors that atomics add to in part only.
     """
 
     starts: Array
@@ -36,6 +37,7 @@ class Listing:
     at: Array
     until: Array
     zero_bytes: int = 0
+    part_fraction: float = 0.0
 
 
 def listings_of(origins: Array, shapes: list[Runs], done: Array, tail: int) -> tuple[Listing, ...]:

@@ -2,6 +2,9 @@
 
 All threads of all CTAs are followed, and the sectors of each iteration listed, CTA by CTA. Accesses of one iteration
 and one use share sectors as elsewhere (`find_uses`); hits in L1 between iterations are left out.
+
+What the lanes of a warp add to one word is added in as many *passes* over its sector, each of which L2 is sent and
+counts by itself (measured: docs/lab/scattered_adds.cu).
 """
 
 from collections import defaultdict
@@ -47,6 +50,7 @@ def scattered_uses(tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) 
     subject, group = cta_class.subject, cta_class.group
     parts = _parts_of(tracer.code_slice, group.representative)
     sectors: dict[UseKey, Sectors] = defaultdict(lambda: defaultdict(list))
+    parts_of_passes: dict[UseKey, list[int]] = defaultdict(lambda: [0, 0])
     total = 0
 
     def record(place: int, iteration: Iteration, first: int, addresses: Array, active: Array) -> None:
@@ -57,7 +61,14 @@ def scattered_uses(tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) 
         storage = subject.memory.number_of(int(addresses[active].flat[0]))
         key = key_of(instruction, parts[place], cta_class.phases, place, storage)
         offsets = addresses - _begin(subject, storage)
-        touched = _touched(offsets, active, bytes_of(instruction), key.path in BY_WARP) + (first << SECTOR_BITS)
+        size_bytes = bytes_of(instruction)
+        if key.path == "atomic":
+            touched, in_part = _added_to(offsets, active, size_bytes)
+            counted = parts_of_passes[key]
+            counted[0], counted[1] = counted[0] + in_part, counted[1] + len(touched)
+        else:
+            touched = _touched(offsets, active, size_bytes, key.path in BY_WARP)
+        touched = touched + (first << SECTOR_BITS)
         total += len(touched)
         key, iteration = _joined(key, place, iteration, cta_class.prologues)
         sectors[key][iteration].append(touched)
@@ -66,7 +77,8 @@ def scattered_uses(tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) 
     sizes = {key: _sizes(of_use, key.part, cta_class) for key, of_use in sectors.items()}
     if total > MOST_SECTORS or any(len(group) * prod(trips) >> 63 - SECTOR_BITS for trips in sizes.values()):
         return None
-    uses = [_use(key, of_use, sizes[key], cta_class) for key, of_use in sectors.items()]
+    shares = {key: in_part / passes for key, (in_part, passes) in parts_of_passes.items()}
+    uses = [_use(key, of_use, sizes[key], cta_class, shares.get(key, 0.0)) for key, of_use in sectors.items()]
     pieces = sum(len(listing.starts) for use in uses for listing in use.listings)
     return uses if pieces <= MOST_PIECES else None
 
@@ -127,32 +139,60 @@ def _touched(addresses: Array, active: Array, size_bytes: int, by_warp: bool) ->
     return touched
 
 
+def _added_to(addresses: Array, active: Array, size_bytes: int) -> tuple[Array, int]:
+    """CTAs and the sectors that they add to, as in `Sectors`, once for each pass; and passes over a part of a sector.
+
+    Args:
+        addresses, active: (CTAs, warps, lanes); size_bytes: that a lane adds to, at most a sector.
+    """
+    ctas, warps, lanes = np.nonzero(active)
+    where, words = addresses[ctas, warps, lanes], max(1, SECTOR_BYTES // size_bytes)
+    owners = ctas * active.shape[1] + warps << SECTOR_BITS
+    word, adds = np.unique(
+        (owners + where // SECTOR_BYTES) * words + where % SECTOR_BYTES // size_bytes, return_counts=True
+    )
+    numbers = word // words
+    begins = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
+    passes = np.maximum.reduceat(adds, begins)
+    # All words are added to in as many passes as the rarest of them, if it is there at all.
+    filled = np.where(np.diff(np.r_[begins, len(numbers)]) == words, np.minimum.reduceat(adds, begins), 0)
+    touched = np.repeat(numbers[begins], passes)
+    return (touched >> SECTOR_BITS) // active.shape[1] << SECTOR_BITS | touched & SECTOR_MASK, int(
+        (passes - filled).sum()
+    )
+
+
 def _without_repeats(numbers: Array) -> Array:
     """Numbers without those that equal the one before."""
     kept: Array = numbers[np.r_[True, numbers[1:] != numbers[:-1]]]
     return kept
 
 
-def _use(key: UseKey, sectors: Sectors, sizes: Iteration, cta_class: CtaClass) -> Use:
-    """The use of a key: lists of what each CTA touches in each iteration. Args: sizes: iterations of each loop."""
+def _use(key: UseKey, sectors: Sectors, sizes: Iteration, cta_class: CtaClass, part_fraction: float) -> Use:
+    """The use of a key: lists of what each CTA touches in each iteration.
+
+    Args:
+        sizes: iterations of each loop; part_fraction: as in `Listing`.
+    """
     lists, ctas, prologues = prod(sizes), len(cta_class.group), cta_class.prologues
     parts = []
     for iteration, touched in sectors.items():
         number = int(np.ravel_multi_index(iteration, sizes)) if sizes else 0
         parts += [((part >> SECTOR_BITS) * lists + number << SECTOR_BITS) + (part & SECTOR_MASK) for part in touched]
-    # A layer holds each sector of a list once.
     numbers = np.sort(np.concatenate(parts))
-    layers = [_without_repeats(numbers)]
+    # A layer holds each sector of a list once.
+    layers = np.zeros(len(numbers), dtype=np.int64)
     if key.path in PAST_L1:
         # Each access fetches its sectors, even those that others have fetched.
         index = np.arange(len(numbers))
         new = np.r_[True, numbers[1:] != numbers[:-1]]
-        again = index - np.maximum.accumulate(np.where(new, index, 0))
-        layers += [numbers[again == layer] for layer in range(1, int(again.max()) + 1)]
-    runs = [_runs(layer) for layer in layers]
-    begins, lengths = (np.concatenate([run[which] for run in runs]) for which in (0, 1))
-    order = np.argsort(begins, kind="stable")
-    begins, lengths = begins[order], lengths[order]
+        layers = index - np.maximum.accumulate(np.where(new, index, 0))
+        order = np.lexsort((layers, numbers >> SECTOR_BITS))
+        numbers, layers = numbers[order], layers[order]
+    else:
+        numbers = _without_repeats(numbers)
+        layers = layers[: len(numbers)]
+    begins, lengths = _runs(numbers, layers)
     starts = (begins & SECTOR_MASK) * SECTOR_BYTES + _begin(cta_class.subject, key.storage)
     return Use(
         part=key.part,
@@ -160,26 +200,34 @@ def _use(key: UseKey, sectors: Sectors, sizes: Iteration, cta_class: CtaClass) -
         storage=key.storage,
         kind=key.kind,
         path=key.path,
+        integers=key.integers,
         runs=(),
         base=np.zeros(ctas, dtype=np.int64),
         strides=(0,) * len(sizes),
         ahead=prologues[key].depth if key in prologues else 0,
         uneven=Uneven(origins=np.zeros((ctas, 0), dtype=np.int64), shapes=(), sizes=sizes),
-        listings=_listings(begins >> SECTOR_BITS, starts, lengths, ctas, lists),
+        listings=_listings(begins >> SECTOR_BITS, starts, lengths, ctas, lists, part_fraction),
     )
 
 
-def _runs(numbers: Array) -> tuple[Array, Array]:
-    """Runs of neighbouring sectors of one list: first number and length of each. Args: numbers: rising, int64."""
-    begins = np.flatnonzero(np.r_[True, np.diff(numbers) != 1])
+def _runs(numbers: Array, layers: Array) -> tuple[Array, Array]:
+    """Runs of neighbouring sectors of one list: first number and length of each.
+
+    Args:
+        numbers: int64, rising within each layer; layers: of each.
+    """
+    begins = np.flatnonzero(np.r_[True, (np.diff(numbers) != 1) | (np.diff(layers) != 0)])
     return numbers[begins], np.diff(np.r_[begins, len(numbers)])
 
 
-def _listings(lists: Array, starts: Array, lengths: Array, ctas: int, per_cta: int) -> tuple[Listing, ...]:
+def _listings(
+    lists: Array, starts: Array, lengths: Array, ctas: int, per_cta: int, part_fraction: float
+) -> tuple[Listing, ...]:
     """Listings of runs, one for each length, or of their longest common piece where there would be too many.
 
     Args:
-        lists: index of the list of each run; starts: its address [B]; lengths: in sectors; per_cta: lists of a CTA.
+        lists: index of the list of each run; starts: its address [B]; lengths: in sectors; per_cta: lists of a CTA;
+        part_fraction: as in `Listing`.
     """
     kinds = np.unique(lengths)
     if len(kinds) > MOST_RECTANGLES:
@@ -200,6 +248,7 @@ def _listings(lists: Array, starts: Array, lengths: Array, ctas: int, per_cta: i
                 spans=np.stack([np.cumsum(counts) - counts, counts], axis=1),
                 at=at,
                 until=at + per_cta,
+                part_fraction=part_fraction,
             )
         )
     return tuple(listings)

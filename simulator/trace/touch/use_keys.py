@@ -12,7 +12,7 @@ from ...sass.decode import Instruction
 from ..accesses import COPY, stays_in_l1
 from ..cta.cta_run import Box, CtaRun, Iteration, Position, children_of
 from ..cta.given import Subject
-from ..cta.kinds import STORES, gives_back, is_atomic, is_read_at_l2
+from ..cta.kinds import STORES, gives_back, is_atomic, is_read_at_l2, sums_integers
 from ..tma.boxes import is_copy
 from ..values import Array
 from .footprints import Touched
@@ -30,7 +30,7 @@ class UseKey:
 
     Args:
         part, phase: of the code; storage: its number; kind: load, store, atomic or reduction;
-        path: plain, uncached, cached, async, tma or atomic, as in `program.Tile`.
+        path: plain, uncached, cached, async, tma or atomic, as in `program.Tile`; integers: are added to.
     """
 
     part: Part
@@ -38,6 +38,7 @@ class UseKey:
     storage: int
     kind: str
     path: str
+    integers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ def path_of(instruction: Instruction) -> str:
 def key_of(instruction: Instruction, part: Part, phases: Phases, place: int, storage: int) -> UseKey:
     """Key of an access. Args: part, place: of it in the code; storage: number of the one that it touches."""
     kind = kind_of(instruction)
-    return UseKey(part, phases.of(part, place, kind in ("store", "reduction")), storage, kind, path_of(instruction))
+    phase, path = phases.of(part, place, kind in ("store", "reduction")), path_of(instruction)
+    return UseKey(part, phase, storage, kind, path, sums_integers(instruction))
 
 
 @dataclass(frozen=True, slots=True)
