@@ -184,6 +184,7 @@ def simulate_costed(
     recorded = run(steady_state=False, record=True) if record else None
     runs = recorded if recorded and not steady_state else run(steady_state=steady_state)
     ran = {number: seen for number, seen in enumerate(runs) if seen and (recorded is None or recorded[number])}
+    kept = recorded or runs
     predicted: dict[int, LaunchPrediction] = {}
     for number, seen in ran.items():
         one = costed[number]
@@ -212,7 +213,7 @@ def simulate_costed(
     crowded = l2_notes(tuple(predicted.values()), device)
     return SimulatedLaunches(
         launches=tuple(predicted.values()),
-        runs=tuple(seen for number in predicted if (seen := (recorded or runs)[number])),
+        runs=tuple(one for number in predicted if (one := kept[number])),
         numbers=tuple(predicted),
         peak_memory_bytes=peak_bytes(pipeline),
         broken=tuple(broken),
