@@ -170,7 +170,7 @@ def simulate_costed(
 ) -> SimulatedLaunches:
     """The same once it is known what steps take. Args: attempt: around each launch, as in `run_launches`."""
     pipeline = tuple(one.launch for one in costed)
-    run = partial(
+    engine_run = partial(
         run_launches,
         pipeline,
         [dict(one.costs) for one in costed],
@@ -181,8 +181,8 @@ def simulate_costed(
         resolution=resolution,
         attempt=attempt,
     )
-    recorded = run(steady_state=False, record=True) if record else None
-    runs = recorded if recorded and not steady_state else run(steady_state=steady_state)
+    recorded = engine_run(steady_state=False, record=True) if record else None
+    runs = recorded if recorded and not steady_state else engine_run(steady_state=steady_state)
     ran = {number: seen for number, seen in enumerate(runs) if seen and (recorded is None or recorded[number])}
     kept = recorded or runs
     predicted: dict[int, LaunchPrediction] = {}
@@ -213,7 +213,7 @@ def simulate_costed(
     crowded = l2_notes(tuple(predicted.values()), device)
     return SimulatedLaunches(
         launches=tuple(predicted.values()),
-        runs=tuple(one for number in predicted if (one := kept[number])),
+        runs=tuple(run for run in map(kept.__getitem__, predicted) if run is not None),
         numbers=tuple(predicted),
         peak_memory_bytes=peak_bytes(pipeline),
         broken=tuple(broken),
