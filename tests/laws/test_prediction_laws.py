@@ -1,16 +1,17 @@
 """Laws of predictions: figures that no device can keep are no answer, of a schedule or of anyone's kernel."""
 
 import json
+import lzma
 from dataclasses import replace
+from math import prod
 
-import numpy as np
 import pytest
-from tilesight.cli.main import main
+from support.lab import FOLDER
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import tally
 from tilesight.simulator.prediction.compulsory import compulsory_read_bytes
-from tilesight.simulator.prediction.laws import laws_of
+from tilesight.simulator.prediction.laws import ROUNDING, laws_of
 from tilesight.simulator.refusal import BrokenLaw
 from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.simulate import predict
@@ -18,6 +19,7 @@ from tilesight.simulator.sm import choose
 from tilesight.simulator.sm.step_cost import StepCost
 
 from tilesight import AttentionProblem, Config, Prediction, compare, explore, simulate
+from tilesight.cli.main import main
 
 PROBLEM = AttentionProblem(batch=1, heads=16, seqlen_q=1024, seqlen_k=1024, head_dim=64)
 CONFIG = Config(block_m=128, block_n=64, num_warps=4, num_stages=2)
@@ -84,7 +86,7 @@ def test_a_pipe_has_one_user_at_a_time(pipe: str) -> None:
 
 def test_few_ctas_have_few_sms(half_the_matmuls: None) -> None:
     """One CTA cannot use 132 SMs, even where all of them could do its work in that time."""
-    lone = replace(PROBLEM, heads=1, seqlen_q=128, seqlen_k=8192)
+    lone = replace(PROBLEM, heads=1, kv_heads=1, seqlen_q=128, seqlen_k=8192)
     with pytest.raises(BrokenLaw, match=r"^internal: kernel flash2 breaks a law of NVIDIA H200"):
         simulate(lone, config=CONFIG)
 
@@ -112,11 +114,12 @@ def test_explore_and_compare_rank_nothing_that_breaks_a_law(half_the_matmuls: No
 
 
 def test_compulsory_bytes_are_those_of_q_k_and_v() -> None:
-    """Each tile once, whatever CTAs read it again; a launch of ragged lengths reads no more than is there."""
-    for problem in (PROBLEM, replace(PROBLEM, seqlen_q=1000, seqlen_k=777)):
+    """Each tile once, however often it is read; of ragged lengths all but the last tile, which another step reads."""
+    for problem, least in ((PROBLEM, 1.0), (replace(PROBLEM, seqlen_q=1000, seqlen_k=777), 0.98)):
         resolved = resolve(problem, "flash2", CONFIG, H200)
         assert isinstance(resolved, Resolved)
-        assert compulsory_read_bytes(resolved.launches[0]) == problem.compulsory.read_bytes
+        compulsory = problem.compulsory.read_bytes
+        assert least * compulsory <= compulsory_read_bytes(resolved.launches[0]) <= compulsory
 
 
 @pytest.mark.parametrize("name", ["h200", "a100-sxm-80gb", "rtx-4090", "rtx-5090", "b200", "l40s"])
@@ -130,19 +133,17 @@ def test_usual_predictions_keep_every_law(name: str, schedule: str) -> None:
 
 def test_recorded_predictions_of_public_kernels_beat_no_device() -> None:
     """Issue slots, ports of the SMs in use and device memory, of every launch that was predicted before it was run."""
-    from support.lab import DATA
-
-    for file in sorted(DATA.glob("public-predicted*.ndjson.xz")):
-        from support.lab import lines
-
-        for row in map(json.loads, lines(file)):
-            if row["refused"] is not None:
+    seen = 0
+    for file in sorted(FOLDER.glob("public-predicted*.ndjson.xz")):
+        for row in map(json.loads, lzma.decompress(file.read_bytes()).splitlines()):
+            if row.get("refused") or "cold" not in row:
                 continue
-            device = load_device(row["device"])
-            sms = min(device.sms, int(np.prod(row["grid"])))
-            for state in ("cold", "warm"):
-                seen = row[state]
-                assert row["instructions"] <= 1.01 * device.issue_per_cycle * sms * seen["cycles"], row["name"]
-                assert seen["smem_fill_bytes"] <= 1.01 * device.sm_fill_bytes_per_cycle * sms * seen["cycles"]
-                moved = seen["hbm_read_bytes"] + seen["hbm_write_bytes"]
-                assert moved <= 1.01 * device.hbm_peak_bytes_per_s * seen["time_s"], row["name"]
+            device = load_device(row.get("device", "h100" if "h100" in file.name else "h200"))
+            sms = min(device.sms, prod(row["grid"]))
+            for figures in (row["cold"], row["warm"]):
+                cycles, moved = figures["cycles"], figures["hbm_read_bytes"] + figures["hbm_write_bytes"]
+                assert row["instructions"] <= (1.0 + ROUNDING) * device.issue_per_cycle * sms * cycles, row["name"]
+                assert figures["smem_fill_bytes"] <= (1.0 + ROUNDING) * device.sm_fill_bytes_per_cycle * sms * cycles
+                assert moved <= (1.0 + ROUNDING) * device.hbm_peak_bytes_per_s * figures["time_s"], row["name"]
+                seen += 1
+    assert seen > 1000
