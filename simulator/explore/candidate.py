@@ -132,6 +132,12 @@ class Candidate:
         return figures | {key: total[key] for key in TOTAL_KEYS} | {key: launch[key] for key in LAUNCH_KEYS}
 
 
+def broken_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """How many are out as no device could keep what was predicted, and the first of these to report; in one line."""
+    broken = [candidate.reason for candidate in candidates if candidate.reason.startswith("internal:")]
+    return (f"{len(broken)} of {len(candidates)} configurations left out: {broken[0]}",) if broken else ()
+
+
 def mark_pareto(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The same candidates, with those marked that no other beats in time, SRAM fill and HBM bytes together."""
     fitting = [candidate.costs for candidate in candidates if candidate.fits]

@@ -28,7 +28,7 @@ from ..schedules.contract import Schedule
 from ..schedules.registry import DEFAULT_SCHEDULE, baseline_of
 from ..simulate_launches import check_settings
 from ..sm.choose import cost_notes
-from .candidate import Candidate, mark_like_best, mark_pareto
+from .candidate import Candidate, broken_notes, mark_like_best, mark_pareto
 from .crowded import crowded_notes
 from .fastest import survey_problem
 from .ranking import ranking_columns, ranking_rows, short_text
@@ -225,6 +225,7 @@ def explore(
         baseline=next((trial.candidate.prediction for trial in ran[: len(baselines)]), None),
         left_out=left_out,
         notes=(
+            *broken_notes(candidates),
             *_cost_notes([trial.candidate for trial in done]),
             *(note for best in fitting[:1] for note in _tile_notes(done, best, gpu)),
             *crowded_notes(fitting, gpu, lambda other: tried(problem, gpu, settings, Trial(candidate=other)).candidate),

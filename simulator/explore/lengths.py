@@ -23,7 +23,7 @@ from ..schedules.contract import Schedule
 from ..schedules.registry import all_problems, baseline_of, find_schedule
 from ..simulate import peak_memory_bytes
 from ..simulate_launches import check_settings
-from .candidate import ERROR_FRACTIONS
+from .candidate import ERROR_FRACTIONS, broken_notes
 from .fastest import Point, along, plan, shortlist, survey_problem
 from .space import unlike
 from .trial import Settings, Trial, ranking
@@ -220,7 +220,7 @@ def compare(
             if any(point.peak_memory_bytes for point in along_lengths)
         ),
         left_out=left_out,
-        notes=tuple(note for note in (difference.capitalize(), from_tiles) if note),
+        notes=tuple(note for note in (difference.capitalize(), from_tiles, *broken_notes(ranked)) if note),
     )
 
 
