@@ -170,10 +170,11 @@ class Recorder:
             return tensor
         storage = tensor.untyped_storage()
         key = (storage._cdata, -1 if tensor.is_inference() else tensor._version)
-        if key not in self._snapshots or tensor.is_inference():
-            self._snapshots[key] = storage.clone()
-        kept = torch.empty(0, dtype=tensor.dtype)
-        return kept.set_(self._snapshots[key], tensor.storage_offset(), tensor.shape, tensor.stride())
+        with self.mode.operations.paused():
+            if key not in self._snapshots or tensor.is_inference():
+                self._snapshots[key] = storage.clone()
+            kept = torch.empty(0, dtype=tensor.dtype)
+            return kept.set_(self._snapshots[key], tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 def _is_descriptor(value: Any) -> bool:

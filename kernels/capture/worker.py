@@ -45,7 +45,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     except Unusable as error:
         return {"unusable": str(error)}
     except (Exception, SystemExit) as error:
-        return {"raised": raised_by(error, path, heard.last)}
+        return {"raised": "; ".join([raised_by(error, path, heard.last), *launches.notes])}
     if not launches:
         return {"unusable": f"{path.name}: {job['function']}() launches no Triton kernel{_instead(launches)}"}
     values: ValueTexts = {}

@@ -109,7 +109,7 @@ def test_launches_before_an_error_are_predicted(file: Path, capsys: pytest.Captu
 def test_operations_of_torch_beside_launches_are_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Below the table and in JSON; where there is nothing else, the error names them."""
     assert main(["predict", f"{file}:chunks"]) == 0
-    note = "Note 2 matmuls of torch (17.2 GFLOP, 75.5 MB) run beside these launches and are not predicted; L2 does not know"
+    note = "Note 2 matmuls of torch (17.2 GFLOP, 75.5 MB) run beside these launches and are not predicted; L2 does not"
     assert note in " ".join(capsys.readouterr().out.split())
     assert main(["predict", f"{file}:chunks", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["torch_operations"] == [

@@ -96,6 +96,7 @@ def test_values_are_those_at_the_launch() -> None:
             values_of(ids)
     found = [launch.tensors["IDS"].values for launch in launches]
     assert [values is not None and values.tolist() for values in found] == [[0] * 8, [1] * 8, [3] * 8]
+    assert [(operation.name, operation.count) for operation in launches.operations] == [("add", 3)]
 
 
 def test_what_has_no_values_gets_none() -> None:
