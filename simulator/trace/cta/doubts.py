@@ -220,7 +220,9 @@ class Doubts:
 
     def _refuse_atomic(self, place: int, registers: tuple[str, ...]) -> None:
         code = self._subject.flow.instructions
-        atomics = [other for other in self._origins_of(place, registers) if is_atomic(code[other])]
+        # What a lock gave back says nothing more once it is free, though it may lie in shared memory beside data.
+        origins = (other for other in self._origins_of(place, registers) if other not in self.waiting.polled)
+        atomics = [other for other in origins if is_atomic(code[other])]
         if not atomics:
             return
         names = self._names(atomics)
@@ -238,7 +240,8 @@ class Doubts:
         Raises:
             Refused: they do.
         """
-        memory, origins = self._subject.memory, self._origins_of(place, registers)
+        memory = self._subject.memory
+        origins = (other for other in self._origins_of(place, registers) if other not in self.waiting.polled)
         numbers = dict.fromkeys(self.fetched_from[other] for other in origins if other in self.fetched_from)
         storages = [memory.storages[number] for number in numbers if number in memory.storages]
         for storage in [storage for storage in storages if storage.whole and storage.values is None]:
