@@ -66,16 +66,16 @@ def test_a_launch_that_takes_too_long_is_refused_by_name_and_phase(
 
     def slow(*arguments):
         calls.append(arguments)
-        now_s[0] += 61.0 * (len(calls) - 1)
+        now_s[0] += 6001.0 * (len(calls) - 1)
         check_wanted()
         return usual(*arguments)
 
     monkeypatch.setattr(predict_kernels, "trace_grid", slow)
     monkeypatch.setattr(attempts.Attempts.__init__, "__defaults__", (None, None, lambda: now_s[0]))
-    first, second = rows_of(file, capsys, "--time-limit", "60")
+    first, second = rows_of(file, capsys, "--time-limit", "6000")
     assert first["traffic"] and not second["traffic"]
     assert second["refused"] == (
-        "kernel double: no answer within 60 s (phase: trace); a longer --time-limit may give one"
+        "kernel double: no answer within 6000 s (phase: trace); a longer --time-limit may give one"
     )
 
 
