@@ -48,21 +48,27 @@ def to_csv(rows: Sequence[Mapping[str, object]]) -> str:
     return stream.getvalue()
 
 
-def table(columns: Sequence[Column], width: int, color: bool = False) -> str:
-    """Columns side by side under a ruled header, none cut off; the least important left out where they are too many.
+def fitting(columns: Sequence[Column], width: int) -> list[Column]:
+    """The columns that a table shows: the least important are left out where they are too wide together.
 
     Args:
-        width: characters at most, as far as the columns of rank 0 allow; color: whether the header is bold.
+        width: characters at most, as far as the columns of rank 0 allow.
     """
+    kept = [column for column in columns if column.cells]
+    while sum(column.width + 2 for column in kept) > width and any(column.rank for column in kept):
+        least = max(column.rank for column in kept)
+        kept = [column for column in kept if column.rank < least]
+    return kept
+
+
+def table(columns: Sequence[Column], width: int, color: bool = False) -> str:
+    """Columns side by side under a ruled header, none cut off. Args: width: as `fitting`; color: bold header."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    kept = [column for column in columns if column.cells]
-    while sum(column.width + 2 for column in kept) > width and any(column.rank for column in kept):
-        least = max(column.rank for column in kept)
-        kept = [column for column in kept if column.rank < least]
+    kept = fitting(columns, width)
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
     for column in kept:
         drawn.add_column(Text(column.title), justify="left" if column.left else "right", no_wrap=True)

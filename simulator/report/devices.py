@@ -7,7 +7,7 @@ from ..closed_form.roofline import tensor_peak_flop_per_s
 from ..device.device import Device, number_fields
 from ..device.numbers import Provenance
 from ..device.sm_numbers import SmNumbers, sm_fields
-from ..display.render import Column, table
+from ..display.render import Column, table, wrapped
 
 LIST_SCHEMA = "tilesight.devices/1"
 DEVICE_SCHEMA = "tilesight.device/1"
@@ -63,13 +63,13 @@ def devices_dict(devices: Mapping[str, Device]) -> dict[str, object]:
 
 
 def devices_text(devices: Mapping[str, Device], width: int, color: bool = False) -> str:
-    """The catalogue as a table. Args: devices: catalogue name -> device."""
+    """The catalogue as a table, and what its peak is. Args: devices: catalogue name -> device."""
     all_devices = list(devices.values())
 
     def column(title: str, cells: Sequence[str], rank: int = 0, left: bool = False) -> Column:
         return Column(title=title, cells=cells, rank=rank, left=left)
 
-    return table(
+    drawn = table(
         [
             column("device", list(devices), left=True),
             column("name", [device.name for device in all_devices], 1, left=True),
@@ -79,11 +79,13 @@ def devices_text(devices: Mapping[str, Device], width: int, color: bool = False)
             column("L2", [units.capacity(device.l2_bytes) for device in all_devices]),
             column("memory", [units.capacity(device.hbm_bytes) for device in all_devices]),
             column("bandwidth", [units.bandwidth(device.hbm_peak_bytes_per_s) for device in all_devices]),
-            column("fp16 peak", [units.rate(tensor_peak_flop_per_s(device, "fp16")) for device in all_devices]),
+            column("fp16 at boost", [units.rate(tensor_peak_flop_per_s(device, "fp16")) for device in all_devices]),
         ],
         width,
         color,
     )
+    peak = "fp16 at boost: of all tensor cores, dense, fp32 sums, at tensor_boost_clock_hz; vendors take other clocks."
+    return "\n".join([drawn, "", *wrapped([peak], width)])
 
 
 def device_dict(name: str, device: Device) -> dict[str, object]:

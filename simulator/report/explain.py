@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from .. import units
 from ..device.device import Device
-from ..display.render import RESOURCES, Column, bound_text, config_text, percent, plural, table, wrapped
+from ..display.render import RESOURCES, Column, bound_text, config_text, fitting, percent, plural, table, wrapped
 from ..explain import ISSUE, OUTSIDE, REASONS, Explanation, LaunchExplanation, Line
 from ..sm.stall_reasons import STALLS
 from ..sm.step_cost import PIPES
@@ -151,9 +151,10 @@ def sass_lines(launch: LaunchExplanation, width: int, color: bool = False) -> li
         Column(title=title, cells=column, rank=rank, left=aligned)
         for title, column, rank, aligned in zip(titles, zip(*cells, strict=True), ranks, left, strict=True)
     ]
+    waited = any(column.title == "waited for" for column in fitting(columns, width))
     caption = (
         f"Code of {launch.prediction.name}: issues of all warps; cycles of a warp at each, its waits included;"
-        " share of all warps' time; longest wait; cycles that a warp waits for its result;"
+        f" share of all warps' time; longest wait;{' cycles that a warp waits for its result;' if waited else ''}"
         f" > marks the {HOTTEST} hottest, | a loop"
     )
     return [*wrapped([caption], width), table(columns, width, color)]

@@ -7,7 +7,7 @@ from statistics import median
 from .. import units
 from ..closed_form.roofline import roofline
 from ..display.columns import rate_text as rate_text
-from ..display.render import RESOURCES, ROOFS, bound_text, flop, percent, plural, table, times, wrapped
+from ..display.render import RESOURCES, ROOFS, bound_text, fitting, flop, percent, plural, table, times, wrapped
 from ..explore.candidate import ERROR_FRACTIONS, Candidate
 from ..explore.explore import Exploration
 from ..explore.ranking import band_text as band_text
@@ -26,7 +26,7 @@ def explore_text(exploration: Exploration, top: int = 15, width: int = 120, colo
     ranked = exploration.ranked
     ranking = ["", ranking_table(exploration, ranked[:top], width, color), ""] if ranked else []
     rest = [
-        *([*why_lines(exploration), "", *legend_lines(exploration)] if ranked else ()),
+        *([*why_lines(exploration), "", *legend_lines(exploration, ranked[:top], width)] if ranked else ()),
         *left_out_lines(exploration),
     ]
     rest += [f"Note: {note}" for note in exploration.notes]
@@ -107,11 +107,12 @@ def why_lines(exploration: Exploration) -> list[str]:
     return lines
 
 
-def legend_lines(exploration: Exploration) -> list[str]:
-    """What the marks of the table mean, and how many there are."""
+def legend_lines(exploration: Exploration, rows: Sequence[Candidate], width: int) -> list[str]:
+    """What the columns of a table mean, and how many are marked; nothing of one that does not fit the width."""
+    titles = {column.title for column in fitting(ranking_columns(rows, exploration.candidates), width)}
     marked = sum(item.pareto for item in exploration.ranked)
     text = f"P: * = Pareto-optimal in time, SRAM fill and HBM bytes ({marked} of {len(exploration.ranked)})."
-    return [text, *band_lines(exploration)]
+    return [line for line in (text, *band_lines(exploration)) if line.partition(":")[0] in titles]
 
 
 def _against_baseline(best: Prediction, baseline: Prediction) -> str:

@@ -37,12 +37,13 @@ def costs_of(launch: Launch, residency: Residency, device: Device, kind: str) ->
     if kind == "compiled" and (resources.code is not None or resources.figures is not None):
         try:
             if changed := changed_rates(device, kept=resources.code is None):
-                raise ValueError(f"the SM that its cycles were found for has {changed}")
+                raise ValueError(f"its machine code was simulated on an SM with {changed}")
             if resources.code is not None:
                 return compiled_costs(launch, residency, device).steps, "compiled"
             if other := changed_sm(device):
                 raise ValueError(
-                    f"costs are kept for the SMs of compute capability {device.compute_capability}; here {other}"
+                    f"the library's cycles are those of an SM of compute capability {device.compute_capability};"
+                    f" here {other}"
                 )
             return kept_costs(launch, residency, device), "compiled"
         except ValueError as error:

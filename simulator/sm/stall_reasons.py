@@ -23,14 +23,14 @@ class Stall:
 STALLS = tuple(
     Stall(number=number, name=name, meaning=meaning)
     for number, name, meaning in (
-        (state.FIXED, "fixed", "for the stall count of the one before"),
-        (state.SCOREBOARD, "scoreboard", "for a result without fixed latency"),
+        (state.FIXED, "fixed", "out the fixed latency that the compiler has set (stall count)"),
+        (state.SCOREBOARD, "scoreboard", "for a result of variable latency: a load, a shuffle, MUFU"),
         (state.COPIES, "copies", "for tiles in flight from L2"),
-        (state.MATMUL_END, "matmuls", "for matmuls of its warpgroup to end"),
-        (state.MATMUL_QUEUE, "matmul queue", "for room in the queue of matmuls"),
+        (state.MATMUL_END, "matmuls", "for matrix products of its warpgroup to end"),
+        (state.MATMUL_QUEUE, "matmul queue", "for room in the queue of asynchronous matrix products"),
         (state.AT_BARRIER, "barrier", "for other warps at a barrier"),
         (state.BUSY_PIPE, "busy pipe", "for a pipe that is in use"),
-        (state.NOT_SELECTED, "not selected", "for another warp that issues"),
+        (state.NOT_SELECTED, "not selected", "ready, as another warp issues"),
         (state.PORT_BUSY, "register port", "for the tensor core's register reads"),
     )
 )

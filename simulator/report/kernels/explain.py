@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import units
-from ...display.render import Column, percent, plural, table, wrapped
+from ...display.render import Column, fitting, percent, plural, table, wrapped
 from ...explain_kernels import KernelExplanation, KernelsExplanation, SourceLine
 from ...prediction.torch_operation import torch_note
 from ..explain import MEANINGS, launch_dict, launch_lines, sass_lines
@@ -76,6 +76,8 @@ def source_lines(sources: Sequence[SourceLine], total_cycles: float, width: int,
     if left := len(sources) - len(shown):
         rest = sum(source.total_cycles for source in sources if source not in shown) / total_cycles
         lines.append(f"Not shown: {plural(left, 'line')} with {percent(rest)} of the time.")
+    if all(column.title != "mostly" for column in fitting(columns, width)):
+        return lines
     named = dict.fromkeys(reason for shares in reasons for reason, _ in shares)
     return [*lines, *wrapped([f"{reason}: {MEANINGS[reason]}" for reason in named], width)]
 

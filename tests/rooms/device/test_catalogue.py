@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from tilesight.simulator.closed_form.roofline import tensor_peak_flop_per_s
 from tilesight.simulator.device import device as device_room
 from tilesight.simulator.device.device import (
     Device,
@@ -123,9 +124,10 @@ def test_guide_shows_the_device_as_it_is(name: str) -> None:
     """The row in docs/devices.md is the device file's; a failure prints the row to paste."""
     device, peak_flop_per_s = load_device(name), DATASHEETS[name][0]
     fitted = sum(origin.kind == "fitted" for origin in device.provenance.values())
+    peaks = f"{peak_flop_per_s / 1e12:.0f} / {tensor_peak_flop_per_s(device, 'fp16') / 1e12:.0f}"
     row = (
         f"| `{name}` | {device.sms} | {device.boost_clock_hz / 1e9:.2f} / {device.tensor_clock_hz / 1e9:.2f} "
-        f"| {peak_flop_per_s / 1e12:.0f} | {device.l2_bytes / 2**20:g} ({device.l2_partitions}) "
+        f"| {peaks} | {device.l2_bytes / 2**20:g} ({device.l2_partitions}) "
         f"| {device.l2_bytes_per_s / 1e12:.1f} "
         f"| {device.hbm_read_bytes_per_s / 1e12:.2f} of {device.hbm_peak_bytes_per_s / 1e12:.2f} "
         f"| {fitted} of {len(device.provenance)} |"

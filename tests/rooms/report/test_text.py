@@ -8,6 +8,7 @@ from support.made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
 from tilesight.simulator.device.device import load_device, number_fields
 from tilesight.simulator.display import render
 from tilesight.simulator.display.render import Column, config_text, table, to_csv, to_json
+from tilesight.simulator.explain_kernels import SourceLine
 from tilesight.simulator.explore.candidate import Candidate
 from tilesight.simulator.explore.explore import Exploration, explore
 from tilesight.simulator.explore.lengths import compare
@@ -15,11 +16,14 @@ from tilesight.simulator.prediction.prediction import LaunchPrediction
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.report.devices import device_dict, device_text, devices_dict, devices_text, unit
 from tilesight.simulator.report.explore import explore_rows, explore_text, ranking_table
+from tilesight.simulator.report.kernels.explain import source_lines
 from tilesight.simulator.report.lengths import compare_rows, compare_text
 from tilesight.simulator.report.simulate import simulate_text
 from tilesight.simulator.schedules.config import Config
+from tilesight.simulator.sm.stall_reasons import STALLS
 from tilesight.simulator.sm.step_cost import PIPES
 
+REASON = STALLS[1].name
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=32)
 
 
@@ -52,6 +56,31 @@ def test_a_wide_table_loses_its_least_important_columns_and_cuts_none() -> None:
     assert table(columns, 80).split("\n")[0].split() == ["a", "b", "c"]
     assert table(columns, 50).split("\n")[0].split() == ["a", "c"]
     assert table(columns, 10).split("\n")[-1].strip() == "x" * 20
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
+def test_the_legend_explains_the_columns_that_are_shown(explored: Exploration, width: int) -> None:
+    """And no column that did not fit."""
+    text = explore_text(explored, width=width)
+    head = next(line for line in text.splitlines() if line.lstrip().startswith("#")).split()
+    for title in ("P", "band", "~"):
+        assert (f"\n{title}: " in text) == (title in head), title
+
+
+def test_lines_of_source_have_a_legend_where_their_reasons_are_shown() -> None:
+    """In a narrow terminal the column of reasons is left out, and what reasons mean with it."""
+    cycles = {"issuing": 1.0, REASON: 9.0}
+    line = SourceLine(file="a.py", number=1, text="x = y" * 12, executed=1, warp_cycles=cycles, others_wait_cycles=0)
+    wide, narrow = ("\n".join(source_lines([line], 10.0, width)) for width in (200, 70))
+    assert "mostly" in wide and f"\n{REASON}: " in wide
+    assert "mostly" not in narrow and REASON not in narrow
+
+
+def test_the_peak_of_the_catalogue_is_named() -> None:
+    """Vendors take a clock of their choice: the H200's 990 TFLOP/s are of another than it has."""
+    text = devices_text({"h200": load_device("h200")}, 200)
+    assert "fp16 at boost" in text.splitlines()[0] and "972 TFLOP/s" in text
+    assert "at tensor_boost_clock_hz; vendors take other clocks." in text
 
 
 def test_cells_are_plain_text() -> None:

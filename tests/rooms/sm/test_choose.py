@@ -84,7 +84,7 @@ def test_costs_that_are_kept_are_of_no_use_to_another_sm() -> None:
         " ".join(simulate(problem, schedule="flash2", device=override(H200, [setting])).notes)
         for setting in ("wgmma_queue_products=1", "clock_power_exponent=3")
     )
-    assert "costs are kept for the SMs of compute capability 9.0; here wgmma_queue_products = 1" in queue
+    assert "the library's cycles are those of an SM of compute capability 9.0; here wgmma_queue_products = 1" in queue
     assert "costs are kept" not in power
 
 
