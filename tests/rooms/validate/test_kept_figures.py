@@ -45,7 +45,7 @@ def test_the_recorded_code_is_small_and_of_every_kind() -> None:
 
 
 def test_a_kernel_made_anew_is_told_from_the_one_that_is_kept() -> None:
-    """By what it takes, by a figure that is more than a hundredth off, or by being nowhere; a cycle is no difference."""
+    """By what it takes, by a figure more than a hundredth off, or by being nowhere; a cycle is no difference."""
     launch = RECORDED[0][0]
     kept = find_kernel(launch.launch, launch.gpu)
     assert kept is not None and kept.figures is not None
