@@ -46,6 +46,7 @@ floors: $(VENV)/installed-test
 	$(RUN) tests/house/farm.py floors
 
 pytest: $(VENV)/installed-test
+	@$(RUN) tests/support/compile_engine.py
 	$(RUN) -m pytest -m "not gpu" $(PYTEST)
 
 test-random: $(VENV)/installed-test

@@ -59,10 +59,10 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 def test_torch_tells_what_is_published_of_a_gpu(device: str) -> None:
     """An autotuner would drop configurations that fit, or keep those that do not."""
     with tilesight.capture(device):
-        told = torch.cuda.get_device_properties(0)
-        assert torch.cuda.get_device_capability() == (told.major, told.minor)
+        properties = torch.cuda.get_device_properties(0)
+        assert torch.cuda.get_device_capability() == (properties.major, properties.minor)
     published = PUBLISHED[device]
-    assert {name: getattr(told, name) for name in published} == published
+    assert {name: getattr(properties, name) for name in published} == published
 
 
 @pytest.mark.parametrize("device", PUBLISHED)
@@ -70,10 +70,10 @@ def test_triton_tells_the_same_limits(device: str) -> None:
     """By its own names: shared memory is what a CTA may opt in to, as Triton's kernels do."""
     published = PUBLISHED[device]
     with tilesight.capture(device):
-        told = driver.active.utils.get_device_properties(driver.active.get_current_device())
+        properties = driver.active.utils.get_device_properties(driver.active.get_current_device())
         target = triton.runtime.driver.active.get_current_target()
     assert (target.backend, target.arch, target.warp_size) == ("cuda", 10 * published["major"] + published["minor"], 32)
-    assert told["max_shared_mem"] == published["shared_memory_per_block_optin"]
-    assert told["max_num_regs"] == published["regs_per_multiprocessor"]
-    assert told["multiprocessor_count"] == published["multi_processor_count"]
-    assert told["warpSize"] == published["warp_size"]
+    assert properties["max_shared_mem"] == published["shared_memory_per_block_optin"]
+    assert properties["max_num_regs"] == published["regs_per_multiprocessor"]
+    assert properties["multiprocessor_count"] == published["multi_processor_count"]
+    assert properties["warpSize"] == published["warp_size"]

@@ -194,10 +194,7 @@ WAITED_FOR = {
 
 @pytest.mark.parametrize("name", COPIED)
 def test_matmuls_are_as_fast_while_tiles_arrive(name: str) -> None:
-    """As many bytes a cycle arrive as on an H200 beside matmuls that read both operands from shared memory, by 8 warps.
-
-    A matmul took 33.9 cycles alone there, and 34.6 at most: here no more than the 32 of its shape and that share.
-    """
+    """As many bytes a cycle arrive as on an H200, where matmuls took 33.9 cycles alone and 34.6 beside them at most."""
     rows = [row for row in shared_with_products("m64n64k16 SS") if row["ctas"] == 16]
     alone = min(row["cycles_per_product"] for row in rows if row["second"] == "none")
     (beside, _) = (row for row in rows if row["second"] == name and row["second_warps"] == 8)
@@ -219,10 +216,7 @@ def test_matmuls_are_as_fast_while_tiles_arrive(name: str) -> None:
 @pytest.mark.parametrize(("products", "smem"), [("m64n64k16 SS", 32.0), ("m64n64k16 RS", 16.0)])
 @pytest.mark.parametrize(("stores", "names"), [(1, {"STS"}), (0, {"LDS", "LDSM"})], ids=["stores", "loads"])
 def test_matmuls_leave_others_what_they_do_not_take(products: str, smem: float, stores: int, names: set[str]) -> None:
-    """512 B at a time beside m64n64k16, A in shared memory and in registers: 4 cycles alone, on an H200 9 to 48 beside.
-
-    More than three quarters of what is lost there is lost here.
-    """
+    """512 B take 4 cycles alone, on an H200 9 to 48 beside matmuls: three quarters and more of that is lost here."""
     rows = [row for row in shared_with_products(products) if row["second"] in names and row["second_warps"] == 8]
     lost = sum(512 / row["second_bytes_per_cycle"] for row in rows) / len(rows) - 4
     times = _beside(op.SHARED, 500, 400, smem, stores).times(0)

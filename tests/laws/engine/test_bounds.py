@@ -17,10 +17,8 @@ CONTINUED = 1e-3
 @laws
 @given(case=cases(), l2=st.sampled_from(("cold", "warm")))
 def test_no_launch_beats_its_roofline_nor_its_resources(case: Case, l2: str) -> None:
-    """Compulsory bytes, tile products and exponentials at full rate; later launches may find their input in L2.
-
-    And pipes, shared memory, L2 and device memory are busy for no longer than it lasts.
-    """
+    """Compulsory bytes, products and exponentials at full rate; nothing of it is busy for longer than it lasts."""
+    # Later launches may find their input in L2.
     for number, (seen, launch) in enumerate(zip(case.simulate(l2=l2).launches, case.launches, strict=True)):
         bound = launch_roofline(launch, case.device, l2="cold" if l2 == "cold" and number == 0 else "warm")
         assert seen.traffic.cycles / seen.clock_hz >= bound.bound_s * (1 - ROUNDING)

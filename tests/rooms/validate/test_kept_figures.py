@@ -1,11 +1,13 @@
 """From compressed machine code through the simulation of an SM to costs, without a compiler: those of the library."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.recorded_code import FILE, Kernel, recorded
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.library.lookup import find_kernel
-from tilesight.validate.library.kept_figures import figures_on
+from tilesight.validate.library.kept_figures import difference, figures_on
 
 RECORDED = recorded()
 CYCLES = 1 / 16
@@ -40,3 +42,18 @@ def test_the_recorded_code_is_small_and_of_every_kind() -> None:
     assert {name for capability, name in kinds if capability == "8.0"} == {"flash2", "scores"}
     assert any(launch.resources.spilled_bytes_per_thread for _, launch in RECORDED)
     assert any(kernel.options.get("warp_specialize") for kernel, _ in RECORDED)
+
+
+def test_a_kernel_made_anew_is_told_from_the_one_that_is_kept() -> None:
+    """By what it takes, by a figure more than a hundredth off, or by being nowhere; a cycle is no difference."""
+    launch = RECORDED[0][0]
+    kept = find_kernel(launch.launch, launch.gpu)
+    assert kept is not None and kept.figures is not None
+    assert difference(kept, kept) == ""
+    assert difference(None, kept) == "is not kept"
+    cycle = replace(kept, figures=replace(kept.figures, values=kept.figures.values + 0.9))
+    assert difference(kept, cycle) == ""
+    slower = replace(kept, figures=replace(kept.figures, values=kept.figures.values * 1.05 + 1.0))
+    assert "CTAs on an SM, kept is" in difference(kept, slower)
+    resources = dict(kept.resources) | {"registers_per_thread": 255}
+    assert difference(kept, replace(kept, resources=resources)).startswith("takes {")
