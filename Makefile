@@ -78,9 +78,10 @@ $(VENV)/builder: constraints.txt | $(VENV)/made
 	@$(INSTALL) setuptools
 	@touch $@
 
-$(VENV)/installed: $(VENV)/builder pyproject.toml
+$(VENV)/installed: $(VENV)/builder pyproject.toml tests/house/farm.py
 	@echo "Installing Tilesight into $(VENV) (a minute or two the first time)"
 	@$(INSTALL) --no-build-isolation --editable '.[check-softmax]'
+	@$(RUN) tests/house/farm.py stubs
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/installed

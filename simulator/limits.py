@@ -10,6 +10,10 @@ SCOREBOARDS = 6
 """Of a warp: as many as the control bits of an instruction can name (`sass.decode`)."""
 MAX_GRID = (1 << 31) - 1
 """CTAs of a grid along x (CUDA C++ Programming Guide, compute capabilities), and here of a grid in all."""
+MAX_GRID_AXES = (MAX_GRID, 65_535, 65_535)
+"""CTAs of a grid along x, y and z (the same)."""
+MAX_CTA_THREADS = 1024
+"""Threads of a CTA (the same)."""
 OLDEST_CAPABILITY = (8, 0)
 """Oldest compute capability that the kernels are for (docs/kernels.md)."""
 POINTER_BYTES = 8

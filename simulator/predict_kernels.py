@@ -1,19 +1,27 @@
-"""Launches of compiled kernels in, predictions out: traced, the best of autotuned configurations chosen, simulated."""
+"""Launches of compiled kernels in, predictions out: traced, the best of autotuned configurations chosen, simulated.
 
-from collections.abc import Sequence, Set
+A launch that fails on the way, or takes longer than it may, is refused; the others keep their answers.
+"""
+
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
 from .device.device import Device
+from .jobs.attempts import Attempts
+from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
 from .prediction.kernel_row import KernelRow
 from .prediction.kernels import KernelsPrediction
+from .prediction.prediction import LaunchPrediction
 from .prediction.timeline import Timeline, joined, programs_of, timeline_of
 from .refusal import DoesNotFit
 from .residency.residency import residency_of_ctas
-from .simulate_launches import SimulatedLaunches, simulate_launches
+from .sass.local_memory import spilled_bytes
+from .simulate_launches import CostedLaunch, SimulatedLaunches, costed_launch, simulate_costed
 from .trace.cta.given import Called, Refused
-from .trace.program.launch import Traced, launches_of, trace
+from .trace.program.launch import Layout, Traced
+from .trace.program.whole_grid import trace_grid
 
 L2 = ("pipeline", "cold", "warm")
 """What a launch finds in the caches: what those before left, nothing, or what itself left."""
@@ -26,11 +34,13 @@ class CompiledLaunch:
     Args:
         row: what is known of it; its `refused` says why there is no code; called: with the code, None if refused.
         tuned: number of the autotuned launch that it is one configuration of; -1: it is none.
+        cooperative: whether all of its CTAs have to be resident at once.
     """
 
     row: KernelRow
     called: Called | None
     tuned: int = -1
+    cooperative: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,35 +62,45 @@ class SimulatedKernels:
 
 
 def predict_kernels(
-    asked: Sequence[CompiledLaunch], device: Device, name: str, *, l2: str, record: bool = False
+    asked: Sequence[CompiledLaunch],
+    device: Device,
+    name: str,
+    *,
+    l2: str,
+    record: bool = False,
+    limit_s: float | None = None,
+    tell: Tell | None = None,
 ) -> SimulatedKernels:
     """Predict launches that follow each other.
 
     Args:
         asked: in the order of their calls; name: of the device, for people; l2: one of `L2`;
-        record: whether to record when each CTA ran (steps through every CTA).
+        record: whether to record when each CTA ran, as `simulate_launches`;
+        limit_s: that each launch may take from here on, None: as long as it likes [s];
+        tell: called when a launch comes to another phase.
 
     Raises:
         ValueError: l2 is none of them (one line).
     """
     if l2 not in L2:
         raise ValueError(f"l2 = {l2!r}: must be one of {', '.join(L2)}")
-    traced: list[tuple[KernelRow, Traced | None]] = []
-    for launch in asked:
-        earlier = [
-            kernel
-            for other, (_, kernel) in zip(asked, traced, strict=False)
-            if other.tuned < 0 or other.tuned != launch.tuned
-        ]
-        stored = {number for kernel in earlier if kernel is not None for number in kernel.stored}
-        traced.append(_traced(launch, device, stored))
-    rows = [row for row, _ in traced]
-    followed = [kernel for _, kernel in traced]
-    chosen, configurations = _choose(rows, followed, [launch.tuned for launch in asked], device)
-    kept = [number for number in chosen if followed[number] is not None]
-    runs = _simulate([kernel for number in kept if (kernel := followed[number]) is not None], device, l2, record)
-    by_number = dict(zip(kept, runs.simulated, strict=True))
+    attempts = Attempts([launch.row.name for launch in asked], limit_s, tell)
+    rows: list[KernelRow] = [launch.row for launch in asked]
+    followed: dict[int, Traced] = {}
+    for number, launch in enumerate(asked):
+        earlier = [followed[other] for other in followed if launch.tuned < 0 or asked[other].tuned != launch.tuned]
+        stored = {storage for kernel in earlier for storage in kernel.stored}
+        with attempts.at(number, "trace"):
+            rows[number], kernel = _traced(launch, device, stored)
+            if kernel is not None:
+                followed[number] = kernel
+    simulation = _Simulation(device, attempts)
+    chosen, configurations = _choose(rows, followed, [launch.tuned for launch in asked], simulation)
+    kept = {number: followed[number] for number in chosen if number in followed}
+    by_number, timeline = simulation.run(kept, l2, record)
+    sound = {number for number, run in by_number.items() if not run.broken}
     places = {number: place for place, number in enumerate(chosen)}
+    rows = [simulation.with_reason(number, row) for number, row in enumerate(rows)]
     return SimulatedKernels(
         prediction=KernelsPrediction(
             device=name,
@@ -90,9 +110,26 @@ def predict_kernels(
         ),
         asked=tuple(launch.row.name for launch in asked),
         numbers=tuple(chosen),
-        compiled=tuple(asked[number].called if number in by_number else None for number in chosen),
-        launches=tuple(by_number[number].launch if number in by_number else None for number in chosen),
-        timeline=runs.timeline,
+        compiled=tuple(asked[number].called if number in sound else None for number in chosen),
+        launches=tuple(by_number[number].launch if number in sound else None for number in chosen),
+        timeline=timeline,
+    )
+
+
+def too_many_to_wait_for(asked: CompiledLaunch, device: Device) -> str | None:
+    """Why a device takes no cooperative launch; None: it would, or the launch is none. Raises: DoesNotFit.
+
+    Source: cudaErrorCooperativeLaunchTooLarge (CUDA runtime API, cudaLaunchCooperativeKernel).
+    """
+    if not asked.cooperative or asked.called is None:
+        return None
+    called, ctas = asked.called, prod(asked.row.grid)
+    residency = residency_of_ctas(called.resources, called.warps, ctas, device)
+    if residency.concurrent_ctas >= ctas:
+        return None
+    return (
+        f"kernel {asked.row.name}: launch_cooperative_grid = True: {ctas:,} CTAs have to be resident at once, and "
+        f"{device.sms} SMs hold {residency.concurrent_ctas:,} ({residency.ctas_per_sm} each): launch no more than that"
     )
 
 
@@ -102,12 +139,20 @@ def room_of(resources: Resources, grid: tuple[int, int, int], device: Device) ->
     return residency.l1_bytes / residency.ctas_per_busy_sm
 
 
+def _spilled_bytes(resources: Resources) -> int:
+    """Registers that a thread spills [B]."""
+    frame_bytes = resources.spilled_bytes_per_thread
+    return spilled_bytes(resources.code.sass, frame_bytes) if resources.code else frame_bytes
+
+
 def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[KernelRow, Traced | None]:
     """A launch that was followed, or refused. Args: stored: numbers of the storages that those before it write."""
     if asked.called is None:
         return asked.row, None
     try:
-        followed = trace(asked.called, room_of(asked.called.resources, asked.row.grid, device))
+        if reason := too_many_to_wait_for(asked, device):
+            return replace(asked.row, refused=reason), None
+        followed = trace_grid(asked.called, room_of(asked.called.resources, asked.row.grid, device))
     except Refused as error:
         return replace(asked.row, refused=str(error)), None
     except DoesNotFit as error:
@@ -126,47 +171,92 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
         executed_instructions=followed.instructions,
         known_accesses=followed.known,
         accesses=followed.accesses,
-        notes=(*followed.notes, *read),
+        estimated_accesses=len(followed.estimated),
+        requested_bytes=sum(followed.requested),
+        estimated_bytes=followed.requested.estimated_bytes,
+        spilled_bytes_per_thread=_spilled_bytes(asked.called.resources),
+        lower_bound=followed.lower_bound,
+        notes=(*asked.row.notes, *followed.notes, *read),
     )
     return row, followed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A launch that was simulated. Args: simulated: it, and those that ran with it; number: which of these it is."""
+    """A launch that was simulated. Args: prediction: of it; launch: its program; broken: the law that it breaks."""
 
-    simulated: SimulatedLaunches
+    prediction: LaunchPrediction
     launch: Launch
-    number: int
+    broken: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Runs:
-    simulated: list[_Run]
-    timeline: Timeline | None
+class _Simulation:
+    """Simulates launches that have been traced, by their numbers. Args: attempts: what may fail of them."""
 
+    def __init__(self, device: Device, attempts: Attempts) -> None:
+        self._device, self._attempts = device, attempts
 
-def _simulate(traced: Sequence[Traced], device: Device, l2: str, record: bool = False) -> _Runs:
-    """Launches with what those before left, or each by itself."""
-    groups = [list(traced)] if l2 == "pipeline" and traced else [[single] for single in traced]
-    simulated: list[_Run] = []
-    timelines: list[tuple[Timeline, float]] = []
-    for group in groups:
-        launches = launches_of(group)
-        outcome = simulate_launches(
-            launches, device, l2="warm" if l2 == "warm" else "cold", overhead="graph", record=record
-        )
-        simulated += [_Run(simulated=outcome, launch=launch, number=number) for number, launch in enumerate(launches)]
-        if record:
-            recorded = timeline_of(tuple(launches), outcome.launches, outcome.runs, device.sms, programs_of)
-            timelines.append((recorded, outcome.total.time_s))
-    return _Runs(simulated=simulated, timeline=joined(timelines) if timelines else None)
+    def with_reason(self, number: int, row: KernelRow) -> KernelRow:
+        """The row of a launch, with the reason where it has failed."""
+        refused = self._attempts.refused.get(number)
+        return replace(row, refused=refused) if refused else row
+
+    def run(
+        self, traced: Mapping[int, Traced], l2: str, record: bool = False
+    ) -> tuple[dict[int, _Run], Timeline | None]:
+        """Launches with what those before left, or each by itself; those that fail are left out."""
+        groups = [dict(traced)] if l2 == "pipeline" else [{number: kernel} for number, kernel in traced.items()]
+        runs: dict[int, _Run] = {}
+        timelines: list[tuple[Timeline, float]] = []
+        for group in groups:
+            costed = self._costed(group)
+            if not costed:
+                continue
+            numbers, launches = list(costed), [one.launch for one in costed.values()]
+            outcome: SimulatedLaunches | None = None
+            with self._attempts.all_of(numbers, "simulate memory"):
+                outcome = simulate_costed(
+                    list(costed.values()),
+                    self._device,
+                    l2="warm" if l2 == "warm" else "cold",
+                    overhead="graph",
+                    record=record,
+                    attempt=lambda place, numbers=numbers: self._attempts.at(numbers[place], "simulate memory"),  # type: ignore[misc]
+                )
+            if outcome is None:
+                continue
+            for place, prediction, broken in zip(outcome.numbers, outcome.launches, outcome.broken, strict=True):
+                runs[numbers[place]] = _Run(prediction=prediction, launch=launches[place], broken=broken)
+            if record and outcome.numbers:
+                ran = tuple(launches[place] for place in outcome.numbers)
+                recorded = timeline_of(ran, outcome.launches, outcome.runs, self._device.sms, programs_of)
+                timelines.append((recorded, recorded.end_s + outcome.launches[-1].overhead_s))
+        return runs, joined(timelines) if timelines else None
+
+    def _costed(self, group: Mapping[int, Traced]) -> dict[int, CostedLaunch]:
+        """Programs of launches that share memory, and what their steps take an SM."""
+        layout: Layout | None = None
+        with self._attempts.all_of(list(group), "trace"):
+            layout = Layout(list(group.values()))
+        costed: dict[int, CostedLaunch] = {}
+        if layout is None:
+            return costed
+        for number, kernel in group.items():
+            launch: Launch | None = None
+            with self._attempts.at(number, "trace"):
+                launch = layout.launch_of(kernel)
+            if launch is not None:
+                with self._attempts.at(number, "simulate an SM"):
+                    costed[number] = costed_launch(launch, self._device)
+        return costed
 
 
 def _with(row: KernelRow, run: _Run | None) -> KernelRow:
     if run is None:
         return row
-    prediction = run.simulated.launches[run.number]
+    if run.broken:
+        return replace(row, refused=run.broken)
+    prediction = run.prediction
     estimated = prediction.cost.removeprefix("tiles: ")
     doubt = (
         (f"kernel {row.name}: cycles estimated from tile sizes: {estimated}",) if prediction.cost != "compiled" else ()
@@ -175,7 +265,7 @@ def _with(row: KernelRow, run: _Run | None) -> KernelRow:
 
 
 def _choose(
-    rows: list[KernelRow], traced: list[Traced | None], groups: list[int], device: Device
+    rows: list[KernelRow], traced: Mapping[int, Traced], groups: list[int], simulation: _Simulation
 ) -> tuple[list[int], list[tuple[int, tuple[KernelRow, ...]]]]:
     """Of the configurations of each autotuned launch the fastest by itself; which row, and all that were predicted."""
     chosen: list[int] = []
@@ -187,12 +277,15 @@ def _choose(
         if len(alike) == 1:
             chosen.append(number)
             continue
-        ready = [other for other in alike if traced[other] is not None]
-        alone = _simulate([kernel for other in ready if (kernel := traced[other]) is not None], device, "cold")
-        tried = {other: _with(rows[other], run) for other, run in zip(ready, alone.simulated, strict=True)}
-        best = min(ready, key=lambda other: tried[other].traffic.time_s, default=number)
-        configurations.append((best, tuple(tried.get(other, rows[other]) for other in alike)))
-        note = f"kernel {rows[best].name}: fastest of {len(alike)} configurations: {rows[best].label}"
-        rows[best] = replace(rows[best], notes=(*rows[best].notes, note))
+        runs, _ = simulation.run({other: traced[other] for other in alike if other in traced}, "cold")
+        tried = {other: _with(rows[other], run) for other, run in runs.items()}
+        possible = [other for other in tried if tried[other].prediction]
+        best = min(possible, key=lambda other: tried[other].traffic.time_s, default=number)
+        configurations.append(
+            (best, tuple(tried.get(other, simulation.with_reason(other, rows[other])) for other in alike))
+        )
+        if possible:
+            note = f"kernel {rows[best].name}: fastest of {len(alike)} configurations: {rows[best].label}"
+            rows[best] = replace(rows[best], notes=(*rows[best].notes, note))
         chosen.append(best)
     return chosen, configurations

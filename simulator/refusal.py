@@ -7,15 +7,27 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 Made = TypeVar("Made")
-Kind = Literal["not supported", "does not fit"]
+Kind = Literal["not supported", "does not fit", "takes too long", "impossible"]
 
 
 class DoesNotFit(ValueError):
     """A CTA needs more of something than one SM has, or the compiler refuses its kernel."""
 
 
+class BrokenLaw(Exception):
+    """A prediction that no device can keep: a fault of the model, and no answer; the text is one line to report."""
+
+
 class CannotFollow(ValueError):
-    """Machine code that cannot be read, or threads that cannot be followed through it; the text is one line."""
+    """Machine code that cannot be read, or threads that cannot be followed through it; the text is one line.
+
+    Args:
+        address: of the instruction where that was found, in the code [B]; -1: of none.
+    """
+
+    def __init__(self, text: str, address: int = -1) -> None:
+        super().__init__(text)
+        self.address = address
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +36,9 @@ class Refusal:
 
     Args:
         kind: `not supported` where a schedule or a device cannot do the work at all, whatever it takes of an SM;
-            `does not fit` where a CTA takes more than an SM has, or the compiler refuses the kernel.
+            `does not fit` where a CTA takes more than an SM has, or the compiler refuses the kernel;
+            `takes too long` where an answer would take longer than it may;
+            `impossible` where what was predicted breaks a law of physics.
         reason: one line.
     """
 

@@ -7,6 +7,7 @@ first. What cannot run is a `Refusal`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from .arguments import shown
 from .device.device import Device
 from .launch.program import Launch, Resources
 from .launch.walk import steps
@@ -96,6 +97,9 @@ def _with(launches: Launches, resources: Sequence[Resources] | None) -> Launches
     """The launches with resources of each."""
     if resources is None:
         return launches
+    if len(resources) != len(launches):
+        names = ", ".join(launch.name for launch in launches)
+        raise ValueError(f"resources: has {len(resources)}: must have {len(launches)}, one for each launch ({names})")
     return tuple(replace(launch, resources=taken) for launch, taken in zip(launches, resources, strict=True))
 
 
@@ -193,11 +197,22 @@ def resolve(
     return Refusal("does not fit", reason)
 
 
+def answers_of(
+    resources_of: ResourcesOf, pipelines: Sequence[Launches]
+) -> Sequence[tuple[Resources, ...] | Refusal | None]:
+    """What a function of the user's says of pipelines. Raises: ValueError: not one answer for each."""
+    answers = resources_of(pipelines)
+    if not isinstance(answers, Sequence) or len(answers) != len(pipelines):
+        must = f"must return a list of {len(pipelines)}, for each pipeline Resources of its launches, or None"
+        raise ValueError(f"resources_of: returned {shown(answers)}: {must}")
+    return answers
+
+
 def _sourced(
     launches: Launches, device: Device, resources_of: ResourcesOf | None, source: str
 ) -> tuple[Launches, str] | Refusal:
     """Launches with what each takes of an SM, and why there is no machine code; or why the compiler refuses one."""
-    (answer,) = resources_of([launches]) if resources_of else (None,)
+    answer = answers_of(resources_of, [launches])[0] if resources_of else None
     if isinstance(answer, Refusal):
         return answer
     if answer:

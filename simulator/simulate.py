@@ -8,14 +8,16 @@ prediction         all of it, with what only a problem can say
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .device.device import Device, device_name, load_device
+from .arguments import function_or_none, instance, optional_whole, several, truth
+from .device.device import Device, found_device
 from .engine.engine import LaunchRun
+from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
 from .prediction.notes import tile_notes
 from .prediction.prediction import Prediction
 from .prediction.timeline import Timeline, timeline_of, work_of_ctas
-from .problems.problem import Problem
-from .refusal import DoesNotFit, granted
+from .problems.problem import EXAMPLE, Problem
+from .refusal import BrokenLaw, DoesNotFit, granted
 from .residency.device_memory import peak_bytes
 from .resolve import Resolved, ResourcesOf, launches_of, resolve
 from .schedules.config import Config
@@ -70,9 +72,10 @@ def simulate(
     Raises:
         ValueError: a name or value is not allowed, or the schedule cannot do the problem (one line).
         DoesNotFit: a CTA needs more than an SM has, or the compiler refuses a kernel.
+        BrokenLaw: no device can do what was predicted; one line, to report.
     """
     check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
-    gpu, name = _device(device)
+    gpu, name = found_device(device)
     resolved = _resolved(problem, schedule, config, gpu, registers, smem_bytes, resources, resources_of, cost)
     prediction = predict(resolved, gpu, l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead)
     return replace(prediction, device=name)
@@ -94,9 +97,9 @@ def simulate_with_timeline(
     resources_of: ResourcesOf | None = None,
     cost: str = "compiled",
 ) -> tuple[Prediction, Timeline]:
-    """As `simulate`, and when each CTA ran where; every CTA is stepped through (`steady_state` has no effect)."""
+    """As `simulate`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
     check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
-    gpu, name = _device(device)
+    gpu, name = found_device(device)
     resolved = _resolved(problem, schedule, config, gpu, registers, smem_bytes, resources, resources_of, cost)
     prediction, timeline = predict_with_timeline(
         resolved, gpu, l2=l2, resolution=resolution, steady_state=steady_state, overhead=overhead
@@ -112,9 +115,17 @@ def predict(
     resolution: str = "chunk",
     steady_state: bool = True,
     overhead: str = "stream",
+    tell: Tell | None = None,
 ) -> Prediction:
-    """The prediction of what runs. Args: resolved: for this device; the rest as in `simulate`."""
-    return _predict(resolved, device, l2, resolution, steady_state, overhead, record=False)[0]
+    """The prediction of what runs.
+
+    Args:
+        resolved: for this device; the rest as in `simulate`; tell: called when a launch comes to another phase.
+
+    Raises:
+        BrokenLaw: no device can keep what was predicted.
+    """
+    return _predict(resolved, device, l2, resolution, steady_state, overhead, record=False, tell=tell)[0]
 
 
 def predict_with_timeline(
@@ -125,9 +136,10 @@ def predict_with_timeline(
     resolution: str = "chunk",
     steady_state: bool = True,
     overhead: str = "stream",
+    tell: Tell | None = None,
 ) -> tuple[Prediction, Timeline]:
-    """As `predict`, and when each CTA ran where; every CTA is stepped through."""
-    prediction, runs = _predict(resolved, device, l2, resolution, steady_state, overhead, record=True)
+    """As `predict`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
+    prediction, runs = _predict(resolved, device, l2, resolution, steady_state, overhead, record=True, tell=tell)
 
     def work_of(launch: Launch) -> tuple[str, ...]:
         return work_of_ctas(launch, prediction.problem.part_text)
@@ -138,11 +150,6 @@ def predict_with_timeline(
 def peak_memory_bytes(problem: Problem, schedule: str, config: Config | None, device: Device) -> int:
     """Most device memory held at once: inputs and outputs always, scratch from first to last use [B]."""
     return peak_bytes(launches_of(problem, schedule, config, device))
-
-
-def _device(device: Device | str) -> tuple[Device, str]:
-    """A GPU, and its name in the catalogue or as it was given."""
-    return (load_device(device), device_name(device)) if isinstance(device, str) else (device, device.name)
 
 
 def _resolved(
@@ -156,15 +163,21 @@ def _resolved(
     resources_of: ResourcesOf | None,
     cost: str,
 ) -> Resolved:
-    """What runs. Raises: ValueError, DoesNotFit: nothing does."""
+    """What runs. Raises: ValueError, DoesNotFit: nothing does, or an argument is of the wrong kind."""
+    instance("problem", problem, Problem, EXAMPLE)
+    named = Config() if config is None else instance("config", config, Config, "Config(block_m=64, num_warps=4)")
+    function_or_none("resources_of", resources_of, "the launches of configurations, such as tilesight.compiler()")
+    if resources is not None:
+        given = several("resources", resources, "Resources, one for each launch")
+        resources = [instance("resources", taken, Resources, "those of a Launch") for taken in given]
     return granted(
         resolve(
             problem,
             schedule,
-            config or Config(),
+            named,
             device,
-            registers=registers,
-            smem_bytes=smem_bytes,
+            registers=optional_whole("registers", registers),
+            smem_bytes=optional_whole("smem_bytes", smem_bytes, 0),
             resources=resources,
             resources_of=resources_of,
             cost=cost,
@@ -181,7 +194,9 @@ def _predict(
     overhead: str,
     *,
     record: bool,
+    tell: Tell | None = None,
 ) -> tuple[Prediction, tuple[LaunchRun, ...]]:
+    truth("steady_state", steady_state)
     simulated = simulate_launches(
         resolved.launches,
         device,
@@ -193,7 +208,10 @@ def _predict(
         uncompiled=resolved.uncompiled,
         flop_per_matmul=resolved.problem.flop_per_matmul,
         record=record,
+        tell=tell,
     )
+    if broken := next(filter(None, simulated.broken), ""):
+        raise BrokenLaw(broken)
     prediction = Prediction(
         device=device.name,
         schedule=resolved.schedule.name,

@@ -5,22 +5,29 @@ costs      what a step takes an SM   (sm)
 clock      how fast the SM ticks     (from what it executes)
 run        cycles and bytes          (engine)
 prediction every figure of each launch
+laws       what no device can do is no answer (prediction.laws)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
+from .arguments import shown
 from .device.device import Device
-from .engine.clock import clocks_of
-from .engine.engine import LaunchRun, run_launches
+from .engine.clock import Clocks, clocks_of
+from .engine.engine import Attempt, LaunchRun, run_launches
+from .jobs.stopping import Stage, Tell
 from .launch.program import Launch
-from .launch.walk import tally
+from .launch.walk import Tally, tally
 from .prediction.launch import predict_launch
+from .prediction.laws import broken_law
 from .prediction.notes import WAY_OUT, l2_notes
 from .prediction.prediction import LaunchPrediction
 from .residency.device_memory import peak_bytes
-from .residency.residency import residency_of
+from .residency.residency import Residency, residency_of
 from .sm.choose import COSTS, cost_notes, costs_of
+from .sm.step_cost import StepCost
 from .traffic import Traffic
 
 SETTINGS = {"l2": ("cold", "warm"), "resolution": ("chunk", "line"), "overhead": ("stream", "graph"), "cost": COSTS}
@@ -31,14 +38,19 @@ class SimulatedLaunches:
     """What became of the launches of a pipeline.
 
     Args:
-        launches: predictions, in order; runs: what the engine saw of each.
+        launches: predictions, in order.
+        runs: what the engine saw of each; where it recorded, with every CTA.
+        numbers: which of those that were asked for each is: all, but for those that an attempt has ended.
         peak_memory_bytes: most device memory held at once [B].
+        broken: the law of physics that each launch's figures break, in one line; empty where they keep all.
         cost_notes, l2_notes: remarks on where cycles come from, and on an L2 that overflows, one line each.
     """
 
     launches: tuple[LaunchPrediction, ...]
     runs: tuple[LaunchRun, ...]
+    numbers: tuple[int, ...]
     peak_memory_bytes: int
+    broken: tuple[str, ...]
     cost_notes: tuple[str, ...]
     l2_notes: tuple[str, ...]
 
@@ -48,11 +60,46 @@ class SimulatedLaunches:
         return sum((launch.traffic for launch in self.launches), Traffic())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostedLaunch:
+    """A launch with all that the engine has to know of it.
+
+    Args:
+        costs: step name -> cost; origin: of these, as `costs_of` has it; tally: exact totals of its program.
+    """
+
+    launch: Launch
+    residency: Residency
+    costs: Mapping[str, StepCost]
+    origin: str
+    tally: Tally
+    clocks: Clocks
+
+
 def check_settings(**settings: str) -> None:
     """Raises: ValueError: a setting has a value that is not allowed; one line."""
     for name, value in settings.items():
-        if value not in SETTINGS[name]:
-            raise ValueError(f"{name} = {value!r}: must be one of {', '.join(SETTINGS[name])}")
+        if not isinstance(value, str) or value not in SETTINGS[name]:
+            raise ValueError(f"{name} = {shown(value)}: must be one of {', '.join(SETTINGS[name])}")
+
+
+def costed_launch(launch: Launch, device: Device, cost: str = "compiled", uncompiled: str = "") -> CostedLaunch:
+    """What a launch's steps take an SM, and at which clock. Args: as of `simulate_launches`.
+
+    Raises:
+        DoesNotFit: a CTA needs more than an SM has.
+    """
+    residency = residency_of(launch, device)
+    costs, origin = costs_of(launch, residency, device, cost)
+    exact = tally(launch.program)
+    return CostedLaunch(
+        launch=launch,
+        residency=residency,
+        costs=costs,
+        origin=f"tiles: {uncompiled}" if uncompiled else origin,
+        tally=exact,
+        clocks=clocks_of(launch, costs, exact.executions, device),
+    )
 
 
 def simulate_launches(
@@ -67,6 +114,7 @@ def simulate_launches(
     uncompiled: str = "",
     flop_per_matmul: int = 0,
     record: bool = False,
+    tell: Tell | None = None,
 ) -> SimulatedLaunches:
     """Predict launches that follow each other on the same L2.
 
@@ -75,55 +123,100 @@ def simulate_launches(
         l2, resolution, steady_state, overhead, cost: as in `simulate`.
         uncompiled: why there is no machine code, where the caller knows, in one line.
         flop_per_matmul: useful operations of one matmul of these launches [FLOP]; 0 where nobody knows.
-        record: whether to record when each CTA ran (steps through every CTA).
+        record: whether to record when each CTA ran: in a run of its own that steps through every CTA, where figures
+            extrapolate a steady state, so that they are the same with and without a record.
+        tell: called when a launch comes to another phase.
 
     Raises:
         ValueError: a setting that is not allowed (one line).
         DoesNotFit: a CTA needs more than an SM has.
     """
     check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
-    pipeline = tuple(launches)
-    residencies = [residency_of(launch, device) for launch in pipeline]
-    costed = [
-        costs_of(launch, residency, device, cost) for launch, residency in zip(pipeline, residencies, strict=True)
-    ]
-    if uncompiled:
-        costed = [(costs, f"tiles: {uncompiled}") for costs, _ in costed]
-    tallies = [tally(launch.program) for launch in pipeline]
-    clocks = [
-        clocks_of(launch, costs, exact.executions, device)
-        for launch, (costs, _), exact in zip(pipeline, costed, tallies, strict=True)
-    ]
-    runs = run_launches(
+
+    @contextmanager
+    def told(number: int, phase: str = "simulate memory") -> Iterator[None]:
+        if tell:
+            tell(Stage(number=number + 1, total=len(launches), name=launches[number].name, phase=phase))
+        yield
+
+    costed = []
+    for number, launch in enumerate(launches):
+        with told(number, "simulate an SM"):
+            costed.append(costed_launch(launch, device, cost, uncompiled))
+    return simulate_costed(
+        costed,
+        device,
+        l2=l2,
+        resolution=resolution,
+        steady_state=steady_state,
+        overhead=overhead,
+        flop_per_matmul=flop_per_matmul,
+        record=record,
+        attempt=told,
+    )
+
+
+def simulate_costed(
+    costed: Sequence[CostedLaunch],
+    device: Device,
+    *,
+    l2: str = "cold",
+    resolution: str = "chunk",
+    steady_state: bool = True,
+    overhead: str = "stream",
+    flop_per_matmul: int = 0,
+    record: bool = False,
+    attempt: Attempt = lambda number: nullcontext(),
+) -> SimulatedLaunches:
+    """The same once it is known what steps take. Args: attempt: around each launch, as in `run_launches`."""
+    pipeline = tuple(one.launch for one in costed)
+    engine_run = partial(
+        run_launches,
         pipeline,
-        [costs for costs, _ in costed],
-        clocks,
-        residencies,
+        [dict(one.costs) for one in costed],
+        [one.clocks for one in costed],
+        [one.residency for one in costed],
         device,
         warm=l2 == "warm",
         resolution=resolution,
-        steady_state=steady_state,
-        record=record,
+        attempt=attempt,
     )
-    predicted = tuple(
-        predict_launch(
-            flop_per_matmul,
-            launch,
-            costed[number],
-            tallies[number],
-            clocks[number].counted_hz,
-            runs[number],
-            residencies[number],
+    recorded = engine_run(steady_state=False, record=True) if record else None
+    runs = recorded if recorded and not steady_state else engine_run(steady_state=steady_state)
+    ran = {number: seen for number, seen in enumerate(runs) if seen and (recorded is None or recorded[number])}
+    kept = recorded or runs
+    predicted: dict[int, LaunchPrediction] = {}
+    for number, seen in ran.items():
+        one = costed[number]
+        with attempt(number):
+            predicted[number] = predict_launch(
+                flop_per_matmul,
+                one.launch,
+                (dict(one.costs), one.origin),
+                one.tally,
+                one.clocks.counted_hz,
+                seen,
+                one.residency,
+                device,
+                overhead,
+            )
+    broken = (
+        broken_law(
+            costed[number].launch,
+            costed[number].tally.executions,
+            prediction,
             device,
-            overhead,
+            cold=l2 == "cold" and number == 0,
         )
-        for number, launch in enumerate(pipeline)
+        for number, prediction in predicted.items()
     )
-    crowded = l2_notes(predicted, device)
+    crowded = l2_notes(tuple(predicted.values()), device)
     return SimulatedLaunches(
-        launches=predicted,
-        runs=tuple(runs),
+        launches=tuple(predicted.values()),
+        runs=tuple(run for run in map(kept.__getitem__, predicted) if run is not None),
+        numbers=tuple(predicted),
         peak_memory_bytes=peak_bytes(pipeline),
-        cost_notes=cost_notes(origin for _, origin in costed),
+        broken=tuple(broken),
+        cost_notes=cost_notes(one.origin for one in costed),
         l2_notes=(*crowded, WAY_OUT) if crowded else (),
     )

@@ -1,5 +1,7 @@
 """What every test relies on: examples that no clock decides about, a reason for each skipped GPU test."""
 
+from math import inf
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -13,6 +15,13 @@ settings.load_profile("house")
 def _width_of_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are as wide as where nobody says how wide; processes of pytest-xdist are told 80 columns."""
     monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands answer however slow the machine is, and do not say what is under way meanwhile."""
+    monkeypatch.setattr("tilesight.cli.limit.LIMIT_S", inf)
+    monkeypatch.setattr("tilesight.cli.limit.SHOW_AFTER_S", inf)
 
 
 def _why_no_gpu() -> str | None:

@@ -5,10 +5,11 @@ The library of compiled kernels answers first, unless everything is to be compil
 
 from collections.abc import Sequence
 
-from .simulator.device.device import Device, load_device
+from .simulator.arguments import instance, optional_whole
+from .simulator.device.device import Device, found_device
 from .simulator.jobs.pool import Progress
 from .simulator.launch.program import Launch, Resources
-from .simulator.problems.problem import Problem
+from .simulator.problems.problem import EXAMPLE, Problem
 from .simulator.refusal import Refusal
 from .simulator.resolve import ResourcesOf
 
@@ -39,9 +40,9 @@ def compiler(
         RuntimeError: torch or triton is missing, or TRITON_INTERPRET is set (one line).
         ValueError: unknown device, or less than one worker.
     """
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers = {workers}: must be an integer of 1 or more")
-    gpu = load_device(device) if isinstance(device, str) else device
+    optional_whole("workers", workers)
+    instance("problem", problem, Problem, EXAMPLE)
+    gpu, _ = found_device(device)
     reason = why_not()
     if reason:
         raise RuntimeError(reason)

@@ -7,10 +7,13 @@ simulate   costs, clock, engine, prediction (simulator.predict_kernels)
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .compiling import why_not
-from .simulator.device.device import Device, load_device
+from .simulator.arguments import optional_whole, several, shown
+from .simulator.device.device import Device, found_device
+from .simulator.jobs.stopping import LIMIT_S, Stage, Tell
 from .simulator.predict_kernels import L2, CompiledLaunch, SimulatedKernels, predict_kernels
 from .simulator.prediction.kernel_row import KernelRow
 from .simulator.prediction.kernels import KernelsPrediction
@@ -19,14 +22,15 @@ from .simulator.trace.cta.given import Called
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from .kernels.capture.recorded import Capture
+    from .kernels.capture.file import RecordedFunction
+    from .kernels.capture.recorded import Capture, Recording
     from .kernels.compile.call import KernelCall, RefusedCall
     from .kernels.compile.calls import CompiledCall
 
 __all__ = ["L2", "KernelsPrediction", "capture", "predict", "simulate_calls"]
 
 
-def capture(device: Device | str = "h200") -> "AbstractContextManager[list[Capture]]":
+def capture(device: Device | str = "h200") -> "AbstractContextManager[Recording]":
     """Record the launches of Triton kernels in a `with` block, instead of running them; tensors need no data.
 
     Args:
@@ -39,21 +43,28 @@ def capture(device: Device | str = "h200") -> "AbstractContextManager[list[Captu
         RuntimeError: torch or triton is missing (one line).
         ValueError: unknown device; or, in the block, a launch that cannot be recorded.
     """
+    gpu, _ = found_device(device)
     if reason := why_not():
         raise RuntimeError(reason)
     from .kernels.capture.recording import capture as recorded
 
-    return recorded(device)
+    return recorded(gpu)
 
 
 def predict(
-    launches: "Sequence[Capture]", device: Device | str = "h200", *, l2: str = "pipeline", workers: int | None = None
+    launches: "Sequence[Capture]",
+    device: Device | str = "h200",
+    *,
+    l2: str = "pipeline",
+    workers: int | None = None,
+    time_limit_s: float | None = LIMIT_S,
 ) -> KernelsPrediction:
     """Predict launches that `capture` has recorded.
 
     Args:
         device: a name, a path to a TOML file, or the device itself; l2: one of `L2`.
         workers: compiler processes at most; one per core where None.
+        time_limit_s: that each launch may take once it is compiled; None: as long as it likes [s].
 
     Returns:
         A row for each launch, in the order of the calls; one that cannot be predicted says why.
@@ -62,15 +73,36 @@ def predict(
         RuntimeError: torch or triton is missing (one line).
         ValueError: unknown device, or another setting that is not allowed.
     """
+    gpu, name = found_device(device)
+    what = "recorded launches, such as `with tilesight.capture() as launches:` makes them"
+    several("launches", launches, what)
+    optional_whole("workers", workers)
+    if not isinstance(l2, str) or l2 not in L2:
+        raise ValueError(f"l2 = {shown(l2)}: must be one of {', '.join(L2)}")
     if reason := why_not():
         raise RuntimeError(reason)
     from .kernels.capture.lowering import lower_or_refuse
+    from .kernels.capture.recorded import Capture, Recording
 
-    name = device if isinstance(device, str) else device.name
-    gpu = load_device(device) if isinstance(device, str) else device
+    for launch in launches:
+        if not isinstance(launch, Capture):
+            raise ValueError(f"launches: hold {shown(launch)}: must be {what}")
     capability = int(gpu.compute_capability.replace(".", ""))
     calls = [lower_or_refuse(launch, capability) for launch in launches]
-    return simulate_calls(calls, gpu, name, l2=l2, workers=workers).prediction
+    simulated = simulate_calls(calls, gpu, name, l2=l2, workers=workers, limit_s=time_limit_s)
+    return (told(simulated, launches) if isinstance(launches, Recording) else simulated).prediction
+
+
+def told(simulated: SimulatedKernels, recorded: "Recording | RecordedFunction") -> SimulatedKernels:
+    """Launches that were simulated, with what else is to be said of the code that made them."""
+    prediction = simulated.prediction
+    prediction = replace(
+        prediction,
+        notes=(*recorded.notes, *prediction.notes),
+        torch_operations=recorded.operations,
+        ended=recorded.ended,
+    )
+    return replace(simulated, prediction=prediction)
 
 
 def simulate_calls(
@@ -81,12 +113,28 @@ def simulate_calls(
     l2: str,
     workers: int | None = None,
     record: bool = False,
+    compile_limit_s: float | None = None,
+    limit_s: float | None = None,
+    tell: Tell | None = None,
 ) -> SimulatedKernels:
-    """The same for launches in plain values. Args: name: of the device, for people; record: as `predict_kernels`."""
+    """The same for launches in plain values.
+
+    Args:
+        name: of the device, for people; record, limit_s, tell: as `predict_kernels`;
+        compile_limit_s: that the compiler may take for each launch [s].
+    """
     from .kernels.compile.call import KernelCall
     from .kernels.compile.calls import CompiledCall, compile_calls
 
-    outcomes = iter(compile_calls([call for call in calls if isinstance(call, KernelCall)], device, workers=workers))
+    numbers = [number for number, call in enumerate(calls, 1) if isinstance(call, KernelCall)]
+
+    def compiling(place: int) -> None:
+        if tell:
+            number = numbers[place]
+            tell(Stage(number=number, total=len(calls), name=calls[number - 1].name, phase="compile"))
+
+    kernels = [call for call in calls if isinstance(call, KernelCall)]
+    outcomes = iter(compile_calls(kernels, device, workers=workers, limit_s=compile_limit_s, tell=compiling))
     asked: list[CompiledLaunch] = []
     for call in calls:
         if not isinstance(call, KernelCall):
@@ -102,11 +150,12 @@ def simulate_calls(
             num_warps=call.num_warps,
             num_stages=call.num_stages,
             label=call.label,
+            notes=outcome.notes if isinstance(outcome, CompiledCall) else (),
             refused=None if isinstance(outcome, CompiledCall) else outcome.reason,
         )
         called = _called(outcome) if isinstance(outcome, CompiledCall) else None
-        asked.append(CompiledLaunch(row=row, called=called, tuned=call.tuned))
-    return predict_kernels(asked, device, name, l2=l2, record=record)
+        asked.append(CompiledLaunch(row=row, called=called, tuned=call.tuned, cooperative=call.cooperative))
+    return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell)
 
 
 def _called(outcome: "CompiledCall") -> Called:

@@ -5,10 +5,10 @@ Source: PTX ISA 8.8, `cp.async.bulk.tensor`: `.tile::gather4` and `.tile::scatte
 
 import re
 
+from ..compile.ttir import line_of
+
 GATHERS = re.compile(r"tt\.descriptor_(gather|scatter)\b.*loc\((#loc\d*)\)")
 GATHER_CAPABILITY = 100
-PLACE = re.compile(r'"[^"]*":(\d+):\d+')
-NAMED = re.compile(r"#loc\d*\b")
 
 
 def refusal_of(name: str, ir: str, capability: int) -> str:
@@ -21,17 +21,6 @@ def refusal_of(name: str, ir: str, capability: int) -> str:
     if match is None or capability >= GATHER_CAPABILITY:
         return ""
     return (
-        f"kernel {name}: line {_line(match[2], ir)}: {match[1]} through a tensor descriptor needs "
+        f"kernel {name}: line {line_of(match[2], ir)}: {match[1]} through a tensor descriptor needs "
         f"sm_{GATHER_CAPABILITY} or newer, the target is sm_{capability}: take pointers"
     )
-
-
-def _line(location: str, ir: str) -> int:
-    """Line of the source that a location of the IR leads to; 0 where it leads nowhere."""
-    places = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", ir, re.M))
-    while (text := places.pop(location, None)) is not None:
-        if match := PLACE.search(text):
-            return int(match[1])
-        if inner := NAMED.search(text):
-            location = inner[0]
-    return 0

@@ -8,6 +8,7 @@ Source: `JITFunction.run` and `compile` of Triton 3.6, whose steps these are.
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,17 +17,15 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError
 from triton.runtime.jit import create_function_from_signature
-from triton.tools.tensor_descriptor import TensorDescriptor
 
-from ...simulator.limits import WARP_THREADS
+from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
 from ...simulator.trace.memory import STORAGE_SHIFT, Storage
 from ..compile.call import KernelCall, RefusedCall
 from .beyond_target import refusal_of
-from .recorded import Capture, RecordedTensor
+from .recorded import WHOLE, Capture, RecordedTensor
 
 MOST_VALUES_BYTES = 1 << 28
 """Tensors of whole numbers above this are data, not what addresses are computed from [B]."""
-WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool})
 NOT_FOR_THE_COMPILER = frozenset({"warmup", "grid"})
 
 
@@ -43,6 +42,8 @@ def lower(capture: Capture, capability: int) -> KernelCall:
     Raises:
         LoweringError: Triton refuses the kernel, or it is of a kind that is not followed.
     """
+    if capture.refused:
+        raise LoweringError(capture.refused)
     function = capture.function
     target = GPUTarget("cuda", capability, WARP_THREADS)
     backend = make_backend(target)
@@ -53,12 +54,17 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         bind = create_function_from_signature(function.signature, function.params, backend)
         bound, specialization, extra = bind(**{**options, **given})
         parsed, signature, constants, attributes = function._pack_args(backend, options, bound, specialization, extra)
-        source = ASTSource(function, signature, constants, attributes)
+        source = _source_kind(function)(function, signature, constants, attributes)
         text = _first_ir(source, target, backend, parsed)
     except CompilationError as error:
         raise LoweringError(f"kernel {capture.name}: Triton refuses {_refused(error)}") from None
     except (KeyError, TypeError, AssertionError, NotImplementedError) as error:
         raise LoweringError(f"kernel {capture.name}: {type(error).__name__}: {_one_line(str(error))}") from None
+    if parsed.num_warps * WARP_THREADS > MAX_CTA_THREADS:
+        raise LoweringError(
+            f"kernel {capture.name}: num_warps = {parsed.num_warps}: a CTA has at most {MAX_CTA_THREADS} threads, "
+            f"{MAX_CTA_THREADS // WARP_THREADS} warps"
+        )
     if parsed.num_ctas != 1:
         raise LoweringError(f"kernel {capture.name}: num_ctas = {parsed.num_ctas}: clusters are not modelled")
     if reason := refusal_of(capture.name, text, capability):
@@ -76,6 +82,7 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         job={
             "name": function.__name__,
             "ttir": text,
+            "gluon": _is_gluon(function),
             "signature": list(signature.items()),
             "capability": capability,
             "options": {name: value for name, value in options.items() if isinstance(value, int | float | str | bool)},
@@ -84,6 +91,7 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         storages=_storages(capture),
         tuned=capture.tuned,
         label=capture.label,
+        cooperative=bool(capture.options.get("launch_cooperative_grid")),
     )
 
 
@@ -95,6 +103,20 @@ def lower_or_refuse(capture: Capture, capability: int) -> KernelCall | RefusedCa
         return RefusedCall(
             name=capture.name, grid=capture.grid, reason=str(error), tuned=capture.tuned, label=capture.label
         )
+
+
+def _is_gluon(function: Any) -> bool:
+    """Whether a kernel is written in Gluon, whose first IR holds layouts already."""
+    return bool(function.is_gluon())
+
+
+def _source_kind(function: Any) -> type[ASTSource]:
+    """What walks over a kernel's source: Gluon brings its own."""
+    if not _is_gluon(function):
+        return ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    return GluonASTSource
 
 
 def _first_ir(source: Any, target: Any, backend: Any, options: Any) -> str:
@@ -111,7 +133,7 @@ def _stand_in(capture: Capture, name: str) -> Any:
     pointer = _Pointer(tensor)
     if name not in capture.blocks:
         return pointer
-    return TensorDescriptor(pointer, list(tensor.shape), list(tensor.strides), list(capture.blocks[name]))
+    return replace(capture.descriptors[name], base=pointer, shape=list(tensor.shape), strides=list(tensor.strides))
 
 
 class _Pointer:
@@ -152,6 +174,7 @@ def _run_time(capture: Capture, signature: Mapping[str, Any]) -> dict[str, int |
             if name in capture.blocks:
                 values |= {f"{name}.shape[{axis}]": size for axis, size in enumerate(tensor.shape)}
                 values |= {f"{name}.stride[{axis}]": size for axis, size in enumerate(tensor.strides)}
+                values[f"{name}.padding"] = int(capture.descriptors[name].padding == "nan")
         elif isinstance(capture.arguments[name], int | float):
             values[name] = capture.arguments[name]
     return values
@@ -165,7 +188,9 @@ def _storages(capture: Capture) -> tuple[Storage, ...]:
             number, size = tensor.storage, tensor.storage_bytes
             first = known.name if known else name
             whole = tensor.dtype in WHOLE
-            storages[number] = Storage(number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor))
+            storages[number] = Storage(
+                number=number, size_bytes=size, name=first, whole=whole, values=_values(tensor), origin=tensor.origin
+            )
     return tuple(storages.values())
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ...simulator.prediction.torch_operation import TorchOperation
 from ...simulator.trace.memory import STORAGE_SHIFT
 
 
@@ -41,7 +42,8 @@ class RecordedTensor:
         storage: number of its storage in the recording, from 0 on; views of one tensor share it.
         storage_bytes: of the whole storage [B]; offset_bytes: where the tensor begins there [B].
         shape, strides: in elements; dtype: of the elements.
-        values: the tensor itself where its data are given, on the CPU; None: they are not.
+        values: the tensor where its data are given, on the CPU, as they were at the launch; None: they are not.
+        origin: where values went missing, for people; empty where that is not known.
     """
 
     storage: int
@@ -51,6 +53,11 @@ class RecordedTensor:
     strides: tuple[int, ...]
     dtype: torch.dtype
     values: torch.Tensor | None = field(default=None, repr=False, compare=False)
+    origin: str = ""
+
+
+WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool})
+"""Types of values that addresses and branches may be computed from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +70,11 @@ class Capture:
         arguments: by name, without the tensors: numbers, compile-time constants, None.
         tensors: parameter -> tensor.
         blocks: parameter -> block shape, where it is a tensor descriptor of that tensor, made on the host.
+        descriptors: parameter -> that descriptor itself, Triton's or Gluon's, which may hold a layout and a padding.
         options: what was asked of the compiler (num_warps, num_stages, ...).
         tuned: number of the autotuned launch that this is one configuration of; -1: it is none.
         label: what tells configurations of an autotuned launch apart, e.g. `BLOCK: 128, num_warps: 4`.
+        refused: why no GPU would take it, in one line; None: one would.
     """
 
     function: Any
@@ -73,9 +82,11 @@ class Capture:
     arguments: Mapping[str, Any]
     tensors: Mapping[str, RecordedTensor]
     blocks: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    descriptors: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     tuned: int = -1
     label: str = ""
+    refused: str | None = None
 
     @property
     def name(self) -> str:
@@ -85,3 +96,19 @@ class Capture:
     def __repr__(self) -> str:
         """One line: kernel and grid."""
         return f"<Capture: {self.name}, grid {' x '.join(map(str, self.grid))}>"
+
+
+class Recording(list[Capture]):
+    """Launches in the order of their calls, and what else is to be said of the code that made them.
+
+    Attributes:
+        notes: one line each, in order.
+        operations: of torch, that would run beside the launches.
+        ended: what the code raised after its last launch, in one line; empty: it ran to its end.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: dict[str, None] = {}
+        self.operations: tuple[TorchOperation, ...] = ()
+        self.ended = ""

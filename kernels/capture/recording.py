@@ -19,11 +19,12 @@ import torch
 from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ...simulator.device.device import Device, load_device
-from ...simulator.limits import MAX_GRID
-from .recorded import Capture, RecordedTensor, StorageNumbers
+from ...simulator.limits import MAX_GRID, MAX_GRID_AXES
+from .on_gpu import OnGpu
+from .recorded import WHOLE, Capture, RecordedTensor, Recording, StorageNumbers
+from .stores import stored_parameters
 from .target_answers import answered_for
 
 FOR_THE_COMPILER = frozenset(CUDAOptions.__dataclass_fields__)
@@ -31,7 +32,7 @@ FOR_THE_COMPILER = frozenset(CUDAOptions.__dataclass_fields__)
 
 
 @contextmanager
-def capture(device: Device | str = "h200") -> Iterator[list[Capture]]:
+def capture(device: Device | str = "h200") -> Iterator[Recording]:
     """Record the launches of Triton kernels in a block, instead of running them.
 
     Args:
@@ -41,35 +42,61 @@ def capture(device: Device | str = "h200") -> Iterator[list[Capture]]:
         The list that launches are added to, in the order of their calls.
 
     Raises (in the block):
-        ValueError: a launch that cannot be recorded, e.g. an empty grid; one line.
+        NoValues: code asks for values of a tensor that has none; one line.
     """
     recorder = Recorder()
+    mode = recorder.mode = OnGpu(recorder.storages, recorder.launches.notes)
     with ExitStack() as stack:
         for kind, replacement in ((JITFunction, recorder.jit_run()), (Autotuner, recorder.autotuner_run())):
             stack.enter_context(patch.object(kind, "run", replacement))
-        stack.enter_context(answered_for(load_device(device) if isinstance(device, str) else device, recorder.storages))
-        yield recorder.launches
+        stack.enter_context(answered_for(load_device(device) if isinstance(device, str) else device, mode))
+        try:
+            yield recorder.launches
+        finally:
+            recorder.launches.operations = mode.operations.list
 
 
 class Recorder:
     """What has been launched so far. `launches`: in order; configurations of an autotuned one follow each other.
 
-    `storages`: numbers of the storages that were launched with, or asked for their addresses.
+    `storages`: numbers of the storages that were launched with, or asked for their addresses; `mode`: knows what values
+    tensors have, where that is to be known.
     """
 
     def __init__(self) -> None:
-        self.launches: list[Capture] = []
+        self.launches = Recording()
         self.storages = StorageNumbers()
+        self.mode: OnGpu | None = None
+        self._snapshots: dict[tuple[int, int], torch.UntypedStorage] = {}
         self._tuned, self._tuned_count, self._label = -1, 0, ""
 
     def jit_run(self) -> Any:
         """What stands for `JITFunction.run`."""
 
         def run(function: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
-            if not warmup:
-                self.launches.append(self.captured(function, args, grid, kwargs))
+            if warmup:
+                return
+            capture = self.captured(function, args, grid, kwargs)
+            if prod(capture.grid) <= 0:  # as Triton's launcher has it
+                self.launches.notes[f"kernel {capture.name}: grid {capture.grid} has no CTAs: nothing is launched"] = (
+                    None
+                )
+                return
+            self.launches.append(capture)
+            self._store(capture, {**dict(zip(function.arg_names, args, strict=False)), **kwargs})
 
         return run
+
+    def _store(self, capture: Capture, given: Mapping[str, Any]) -> None:
+        """Note what the launch would write: code that reads it later finds no values."""
+        if self.mode is None:
+            return
+        self.mode.values.launched = True
+        for name in stored_parameters(capture.function) & set(capture.tensors):
+            value = given[name]
+            tensor = value.base if _is_descriptor(value) else value
+            if not tensor.is_meta:
+                self.mode.known.store(tensor, capture.name)
 
     def autotuner_run(self) -> Any:
         """What stands for `Autotuner.run`: every configuration that it would measure is a launch of its own."""
@@ -93,34 +120,39 @@ class Recorder:
         return run
 
     def captured(self, function: Any, args: tuple[Any, ...], grid: Any, kwargs: Mapping[str, Any]) -> Capture:
-        """What a launch is called with. Raises: ValueError: its grid is empty, or too large."""
+        """What a launch is called with."""
         names = set(function.arg_names)
         bound = function.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
         bound.apply_defaults()
         given = dict(bound.arguments)
-        tensors, blocks, arguments = {}, {}, {}
+        tensors, blocks, descriptors, arguments = {}, {}, {}, {}
         for name, value in given.items():
-            if isinstance(value, TensorDescriptor):
+            if _is_descriptor(value):
                 tensors[name] = self._tensor(value.base, tuple(value.shape), tuple(value.strides))
-                blocks[name] = tuple(value.block_shape)
+                blocks[name], descriptors[name] = tuple(value.block_shape), value
             elif isinstance(value, torch.Tensor):
                 tensors[name] = self._tensor(value, tuple(value.shape), tuple(value.stride()))
             else:
                 arguments[name] = value
+        axes = _grid(grid, given)
         return Capture(
             function=function,
-            grid=_grid(function.__name__, grid, given),
+            grid=axes,
             arguments=MappingProxyType(arguments),
             tensors=MappingProxyType(tensors),
             blocks=MappingProxyType(blocks),
+            descriptors=MappingProxyType(descriptors),
             options=MappingProxyType(
                 {name: value for name, value in kwargs.items() if name not in names or name in FOR_THE_COMPILER}
             ),
             tuned=self._tuned,
             label=self._label,
+            refused=_beyond(function.__name__, axes),
         )
 
     def _tensor(self, tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> RecordedTensor:
+        known = self.mode.known if self.mode else None
+        has_values = known.has_values_for_kernels(tensor) if known else not tensor.is_meta
         return RecordedTensor(
             storage=self.storages.number(tensor),
             storage_bytes=tensor.untyped_storage().nbytes(),
@@ -128,17 +160,42 @@ class Recorder:
             shape=shape,
             strides=strides,
             dtype=tensor.dtype,
-            values=None if tensor.is_meta else tensor.detach(),
+            values=self._snapshot(tensor.detach()) if has_values else None,
+            origin=known.origin(tensor) if known and not has_values else "",
         )
 
+    def _snapshot(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor that code may write to later, as it is now, where its values may decide something."""
+        if self.mode is None or tensor.dtype not in WHOLE:
+            return tensor
+        storage = tensor.untyped_storage()
+        key = (storage._cdata, -1 if tensor.is_inference() else tensor._version)
+        if key not in self._snapshots or tensor.is_inference():
+            self._snapshots[key] = storage.clone()
+        kept = torch.empty(0, dtype=tensor.dtype)
+        return kept.set_(self._snapshots[key], tensor.storage_offset(), tensor.shape, tensor.stride())
 
-def _grid(name: str, grid: Any, given: Mapping[str, Any]) -> tuple[int, int, int]:
+
+def _is_descriptor(value: Any) -> bool:
+    """Whether an argument is a tensor descriptor of the host, Triton's or Gluon's."""
+    return isinstance(getattr(value, "base", None), torch.Tensor) and hasattr(value, "block_shape")
+
+
+def _grid(grid: Any, given: Mapping[str, Any]) -> tuple[int, int, int]:
     axes = grid(dict(given)) if callable(grid) else grid
     axes = (axes,) if isinstance(axes, int) else tuple(int(axis) for axis in axes)
     x, y, z = (*axes, 1, 1, 1)[:3]
-    if not 1 <= prod((x, y, z)) <= MAX_GRID or min(x, y, z) < 1:
-        raise ValueError(f"kernel {name}: grid {axes}: must have from 1 to {MAX_GRID} (2^31 - 1) CTAs")
     return x, y, z
+
+
+def _beyond(name: str, grid: tuple[int, int, int]) -> str | None:
+    """Why no GPU takes a grid; None where one would."""
+    for axis, size, most in zip("xyz", grid, MAX_GRID_AXES, strict=True):
+        if not size <= most or size < 1:
+            return f"kernel {name}: grid {grid}: {axis} = {size:,}: must be from 1 to {most:,}"
+    if prod(grid) > MAX_GRID:
+        return f"kernel {name}: grid {grid}: {prod(grid):,} CTAs: at most {MAX_GRID:,} (2^31 - 1) are predicted"
+    return None
 
 
 def needs_arguments(function: Any) -> str:

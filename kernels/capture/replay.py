@@ -16,9 +16,13 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import JITFunction
 
+from .harness import benchmarks_run_once
+from .on_gpu import IS_CUDA, is_cuda
 from .recording import Recorder
-from .target_answers import IS_CUDA
+from .values import is_small
 
+DRAWN = frozenset({torch.randint, torch.randperm, torch.rand, torch.randn})
+"""Their small results are drawn on the CPU, as in a recording: both find the same values."""
 NEW = frozenset({torch.empty, torch.empty_like, torch.empty_strided, torch.Tensor.new_empty})
 
 
@@ -45,6 +49,7 @@ def replays(device: str = "cuda") -> Iterator[list[Replay]]:
     with (
         patch.object(JITFunction, "run", recorder.jit_run()),
         patch.object(Autotuner, "run", recorder.autotuner_run()),
+        benchmarks_run_once(),
         _RealTensors(device),
     ):
         yield recorder.replays
@@ -95,6 +100,11 @@ class _RealTensors(TorchFunctionMode):
         if function is IS_CUDA or (getattr(function, "__name__", "") == "__get__" and function == IS_CUDA):
             return True  # kernels find CPU tensors on the GPU
         options = dict(kwargs or {})
+        drawn = (
+            function in DRAWN and is_cuda(options.get("device")) and not {"generator", "requires_grad"} & set(options)
+        )
+        if drawn and is_small(function(*args, **{**options, "device": "meta"})):
+            return function(*args, **{**options, "device": "cpu"}).to(self._device)
         args = tuple(self._device if _is_meta(value) else value for value in args)
         if _is_meta(options.get("device")):
             options["device"] = self._device

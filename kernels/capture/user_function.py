@@ -2,7 +2,8 @@
 
 import sys
 import traceback
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
@@ -16,19 +17,42 @@ class Unusable(Exception):
     """A file or function that cannot be called; the text is one line."""
 
 
+def located(file: str) -> Path:
+    """The file that is meant: a path, or the name of a module that can be imported here. Raises: Unusable: none is."""
+    if Path(file).is_file():
+        return Path(file).resolve()
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        spec = find_spec(file)
+    except ModuleNotFoundError as error:
+        raise Unusable(f"{file}: no module named {error.name!r}") from None
+    if spec is None or not spec.origin or not Path(spec.origin).is_file():
+        raise Unusable(f"{file}: is no module of Python source that can be imported here")
+    return Path(spec.origin).resolve()
+
+
 def user_function(path: Path, name: str) -> Any:
     """The function of that name, once its file has run. Raises: Unusable: there is none, or it needs arguments."""
     return _function(_module(path), name, path.name)
 
 
 def _module(path: Path) -> ModuleType:
-    spec = spec_from_file_location(path.stem, path)
+    """The file as a module; in a folder with `__init__.py` as a part of that package, for imports relative to it."""
+    root, name = path.parent, "" if path.stem == "__init__" else path.stem
+    while (root / "__init__.py").is_file() and root.name.isidentifier():
+        root, name = root.parent, f"{root.name}.{name}".rstrip(".")
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    sys.argv = [str(path)]
+    if "." in name:
+        import_module(name.rpartition(".")[0])
+    if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(path):
+        return sys.modules[name]
+    spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise Unusable(f"{path.name}: is no Python file")
     module = module_from_spec(spec)
-    sys.path.insert(0, str(path.parent))
-    sys.modules[path.stem] = module
-    sys.argv = [str(path)]
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -47,11 +71,16 @@ def _function(module: ModuleType, name: str, file: str) -> Any:
     return function
 
 
-def raised_by(error: BaseException, path: Path) -> str:
-    """What was raised, and by which line of the user's file."""
+def raised_by(error: BaseException, path: Path, said: str = "") -> str:
+    """What was raised, and by which line of the user's file. Args: said: the last line that it wrote on stderr."""
     if isinstance(error, SyntaxError):
-        return f"SyntaxError: {error.msg} ({path.name}:{error.lineno})"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+        return f"SyntaxError: {error.msg} ({Path(error.filename or path).name}:{error.lineno})"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == path]
     text = " ".join(str(error).split())
     where = f" ({path.name}:{lines[-1]})" if lines else ""
+    if isinstance(error, SystemExit):
+        text = "" if error.code is None else text
+        said = f": {said}" if said and said != text else ""
+        return f"the code ended itself: SystemExit{f': {text}' if text else ''}{where}{said}"
     return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"

@@ -7,6 +7,7 @@ import base64
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from ...simulator.trace.memory import Storage
@@ -23,7 +24,7 @@ class KernelCall:
         job: what a compiler process needs (`compile.ttir`).
         arguments: run-time argument -> its value; of a pointer its address.
         storages: memory that pointers lead to.
-        tuned, label: as in `Capture`.
+        tuned, label: as in `Capture`; cooperative: whether all CTAs have to be resident at once.
     """
 
     name: str
@@ -38,6 +39,11 @@ class KernelCall:
     storages: tuple[Storage, ...]
     tuned: int = -1
     label: str = ""
+    cooperative: bool = False
+
+
+ValueTexts = dict[str, str]
+"""Values of storages as texts, by their digest: many launches share them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,35 +57,33 @@ class RefusedCall:
     label: str = ""
 
 
-def to_plain(call: KernelCall | RefusedCall) -> dict[str, Any]:
-    """A call as JSON can hold it."""
+def to_plain(call: KernelCall | RefusedCall, values: ValueTexts) -> dict[str, Any]:
+    """A call as JSON can hold it. Args: values: of storages, those of this call are added."""
     if isinstance(call, RefusedCall):
         return asdict(call)
     plain = {name: getattr(call, name) for name in KernelCall.__slots__}
-    plain["storages"] = [
-        {
-            "number": storage.number,
-            "size_bytes": storage.size_bytes,
-            "name": storage.name,
-            "whole": storage.whole,
-            "values": None if storage.values is None else base64.b64encode(zlib.compress(storage.values, 1)).decode(),
-        }
-        for storage in call.storages
-    ]
-    return plain | {"job": dict(call.job), "arguments": dict(call.arguments)}
+    storages = []
+    for storage in call.storages:
+        entry = {name: getattr(storage, name) for name in Storage.__slots__}
+        if storage.values is not None:
+            entry["values"] = sha256(storage.values).hexdigest()
+            if entry["values"] not in values:
+                values[entry["values"]] = base64.b64encode(zlib.compress(storage.values, 1)).decode()
+        storages.append(entry)
+    return plain | {"job": dict(call.job), "arguments": dict(call.arguments), "storages": storages}
 
 
-def from_plain(plain: Mapping[str, Any]) -> KernelCall | RefusedCall:
-    """The call that `to_plain` made a dictionary of."""
+def from_plain(plain: Mapping[str, Any], values: Mapping[str, bytes]) -> KernelCall | RefusedCall:
+    """The call that `to_plain` made a dictionary of. Args: values: of storages, by digest."""
     if "reason" in plain:
         return RefusedCall(**{**plain, "grid": tuple(plain["grid"])})
     storages = tuple(
-        Storage(
-            **{
-                **storage,
-                "values": None if storage["values"] is None else zlib.decompress(base64.b64decode(storage["values"])),
-            }
-        )
+        Storage(**{**storage, "values": None if storage["values"] is None else values[storage["values"]]})
         for storage in plain["storages"]
     )
     return KernelCall(**{**plain, "grid": tuple(plain["grid"]), "storages": storages})
+
+
+def values_of(texts: Mapping[str, str]) -> dict[str, bytes]:
+    """Values of storages, by digest, from the texts that `to_plain` made."""
+    return {digest: zlib.decompress(base64.b64decode(text)) for digest, text in texts.items()}

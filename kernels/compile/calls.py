@@ -2,22 +2,22 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
-from pathlib import Path
 from typing import Any
 
-import triton
-
 from ...simulator.device.device import Device
+from ...simulator.jobs.attempts import internal
 from ...simulator.launch.program import Code, Resources
 from ...simulator.sass.constants import Parameter, constant_bank
 from ...simulator.trace.memory import Storage
 from ...simulator.trace.tma.descriptor import image_of
-from . import ttir, worker
 from .call import KernelCall
-from .outcomes import Failure, answers_of, outcome_of
+from .diagnosis import specialisation_note
+from .outcomes import Failure, answers_of, made_by, outcome_of
+from .worker import WORKSPACE
 
 DESCRIPTOR = "tensordesc<"
 ELEMENT_BYTES = {
@@ -35,37 +35,54 @@ class CompiledCall:
 
     Args:
         call: the launch; resources: of a CTA, with the code in them;
-        lines: (address [B], file, line) where instructions of another line of the user's code begin.
+        lines: (address [B], file, line) where instructions of another line of the user's code begin;
+        notes: remarks, one line each.
     """
 
     call: KernelCall
     resources: Resources
     lines: tuple[tuple[int, str, int], ...]
+    notes: tuple[str, ...] = ()
 
 
 def compile_calls(
-    calls: Sequence[KernelCall], device: Device, *, workers: int | None = None
+    calls: Sequence[KernelCall],
+    device: Device,
+    *,
+    workers: int | None = None,
+    limit_s: float | None = None,
+    tell: Callable[[int], None] = lambda number: None,
 ) -> list[CompiledCall | Failure]:
     """Compile recorded launches for a device; results are kept on disk.
 
     Args:
-        calls: lowered for the device's compute capability; workers: compiler processes, one per core where None.
+        calls: lowered for the device's compute capability; workers: compiler processes, one per core where None;
+        limit_s: that the compiler may take for each, None: as long as any kernel here takes [s];
+        tell: called with the number of each launch that is waited for, from 0.
 
     Returns:
         One outcome per launch, in order.
     """
     jobs = {call_key(call.job): dict(call.job) | {"code": True} for call in calls}
-    with answers_of(jobs, workers) as answer:
-        return [_outcome(call, answer(call_key(call.job)), device) for call in calls]
+    first: dict[str, int] = {}
+    for number, call in enumerate(calls):
+        first.setdefault(call_key(call.job), number)
+    following = dict(pairwise(first))
+    if calls:
+        tell(0)
+    answers = answers_of(jobs, workers, lambda key: tell(first[following[key]]) if key in following else None, limit_s)
+    outcomes: list[CompiledCall | Failure] = []
+    for call in calls:
+        try:
+            outcomes.append(_outcome(call, answers[call_key(call.job)], device))
+        except Exception as error:  # one launch that fails does not take the others along
+            outcomes.append(Failure(reason=f"kernel {call.name}: {internal(error, 'compile')}"))
+    return outcomes
 
 
 def call_key(job: Mapping[str, Any]) -> str:
     """Name of a job's result in the cache: the IR holds all that the compiler sees of a launch."""
-    made_by = [
-        triton.__version__,
-        *(Path(str(module.__file__)).read_text(encoding="utf-8") for module in (worker, ttir)),
-    ]
-    text = json.dumps([dict(job), made_by], sort_keys=True, default=str)
+    text = json.dumps([dict(job), made_by()], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -86,7 +103,13 @@ def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Compil
         call=call,
         resources=replace(outcome.resources, code=Code(sass=code["sass"], constants=bank)),
         lines=tuple((address, file, line) for address, file, line in code["lines"]),
+        notes=_notes(call, outcome.resources),
     )
+
+
+def _notes(call: KernelCall, resources: Resources) -> tuple[str, ...]:
+    note = specialisation_note(call.job, call.num_warps, resources.warps_per_cta)
+    return (f"kernel {call.name}: {note}",) if note else ()
 
 
 def _with_workspace(call: KernelCall, bytes_per_cta: int) -> KernelCall:
@@ -94,7 +117,7 @@ def _with_workspace(call: KernelCall, bytes_per_cta: int) -> KernelCall:
     if not bytes_per_cta:
         return call
     storage = Storage(number=WORKSPACE_NUMBER, size_bytes=bytes_per_cta * prod(call.grid), name="workspace")
-    arguments = {**call.arguments, worker.WORKSPACE: storage.address}
+    arguments = {**call.arguments, WORKSPACE: storage.address}
     return replace(call, storages=(*call.storages, storage), arguments=arguments)
 
 

@@ -9,10 +9,9 @@ keyed by the kernel's source, its arguments and options, the target, the version
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import triton
@@ -24,8 +23,7 @@ from ...simulator.refusal import Refusal
 from ...simulator.sass.constants import Parameter, constant_bank
 from ..launch.launch import interpreted, options_of, parameter_names, torch_dtype
 from ..launch.registry import find_twin
-from . import worker
-from .outcomes import Compiled, Failure, Outcome, answers_of, outcome_of
+from .outcomes import Compiled, Failure, Outcome, answers_of, made_by, outcome_of
 
 
 def with_resources(launch: Launch, outcome: Outcome) -> Launch:
@@ -52,7 +50,7 @@ def compile_many(
     Args:
         wanted: launches, each with its problem; device: gives architecture and limits.
         workers: compiler processes; as many as there are cores where None.
-        progress: called with (done, total) after each launch, in the caller's thread.
+        progress: called with (done, total) after each kernel, in the caller's thread.
         code: keep the machine code; results with and without it are kept apart on disk.
 
     Returns:
@@ -76,17 +74,17 @@ def compile_many(
             key = key_of(job)
             jobs[key] = job
             keys.append((key, launch, job))
-    outcomes: list[Outcome] = []
-    with answers_of(jobs, workers) as answer:
-        for keyed in keys:
-            if isinstance(keyed, Failure):
-                outcomes.append(keyed)
-            else:
-                key, launch, job = keyed
-                outcomes.append(_outcome(answer(key), launch, job, device))
-            if progress:
-                progress(len(outcomes), len(keys))
-    return outcomes
+    launches_of = Counter(keyed[0] for keyed in keys if not isinstance(keyed, Failure))
+    done = len(keys) - launches_of.total()
+
+    def answered(key: str) -> None:
+        nonlocal done
+        done += launches_of[key]
+        if progress:
+            progress(done, len(keys))
+
+    answers = answers_of(jobs, workers, answered)
+    return [keyed if isinstance(keyed, Failure) else _outcome(answers[keyed[0]], *keyed[1:], device) for keyed in keys]
 
 
 def compile_pipelines(
@@ -176,15 +174,8 @@ def key_of(job: dict[str, Any]) -> str:
         name: value if annotations.get(name) == "constexpr" or isinstance(value, bool) else _specialised(value)
         for name, value in job["arguments"].items()
     }
-    made_by = {"triton": triton.__version__, "worker": _worker_source()}
-    text = json.dumps({**job, "arguments": seen, **made_by}, sort_keys=True, default=str)
+    text = json.dumps({**job, "arguments": seen, "made_by": made_by()}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-@cache
-def _worker_source() -> str:
-    """What asks the compiler and reads its answer; results of another one are none of this one's."""
-    return Path(worker.__file__).read_text(encoding="utf-8")
 
 
 def find_annotations(job: dict[str, Any]) -> dict[str, str]:

@@ -1,10 +1,15 @@
 """What became of compile jobs, whoever wrote them: answers from the cache, else from compiler processes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any
+
+import triton
 
 from ...simulator.device.device import Device
 from ...simulator.jobs.pool import cores
@@ -12,11 +17,16 @@ from ...simulator.jobs.processes import Died
 from ...simulator.launch.program import Code, Resources
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
+from . import cubin, diagnosis, disassemble, ttir, worker
 from .cache import cache_folder, read, write
-from .pool import Pool
+from .pool import POOL, TIMEOUT_S, Turns
 
 TMEM_COLUMNS = 512
 """Columns of tensor memory that a CTA can take on sm_100."""
+
+LISTED_TOGETHER = 32
+"""Kernels that are disassembled at once: enough that the start of the disassembler does not count, and few enough that
+little is lost where the command is stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,43 +67,81 @@ class Failure:
 Outcome = Compiled | Failure
 
 
-@contextmanager
 def answers_of(
-    jobs: Mapping[str, dict[str, Any]], workers: int | None = None
-) -> Iterator[Callable[[str], dict[str, Any]]]:
+    jobs: Mapping[str, dict[str, Any]],
+    workers: int | None = None,
+    answered: Callable[[str], None] | None = None,
+    limit_s: float | None = None,
+) -> dict[str, dict[str, Any]]:
     """Have jobs answered, several at a time.
 
     Args:
-        jobs: by name of their results in the cache; workers: compiler processes, one per core where None.
+        jobs: by name of their results in the cache.
+        workers: compiler processes, one per core where None.
+        answered: called in this thread with each name in order, once its job is done.
+        limit_s: that the compiler may take for one, None: as long as any kernel here takes [s].
 
-    Yields:
-        What gives the answer of a name, once it is there.
+    Returns:
+        By name: resources of a CTA, and opcode -> how often it stands in the code; with `code`, where it was asked for:
+        the listing, where parameters lie, lines of source. Or a reason why there is none of this.
     """
-    pool = Pool()
+    turns = Turns(POOL)
     threads = ThreadPoolExecutor(max_workers=workers or cores())
+    answers: dict[str, dict[str, Any]] = {}
+    unlisted: list[str] = []
     try:
-        answers = {key: threads.submit(_answer, pool, key, job) for key, job in jobs.items()}
-        yield lambda key: answers[key].result()
+        waiting = {key: threads.submit(_answer, turns, key, job, limit_s or TIMEOUT_S) for key, job in jobs.items()}
+        for key, answer in waiting.items():
+            answers[key], new = answer.result()
+            if new:
+                unlisted.append(key)
+            if len(unlisted) == LISTED_TOGETHER:
+                _list_and_keep(unlisted, answers, jobs)
+                unlisted = []
+            if answered:
+                answered(key)
+        _list_and_keep(unlisted, answers, jobs)
     except BaseException:
         threads.shutdown(wait=False, cancel_futures=True)
-        pool.kill()
+        turns.kill()
         raise
     finally:
         threads.shutdown()
-        pool.close()
+    return answers
 
 
-def _answer(pool: Pool, key: str, job: dict[str, Any]) -> dict[str, Any]:
-    """From the cache, else from a compiler."""
-    path = cache_folder() / f"{key}.json"
-    answer = read(path)
-    if answer is None:
-        try:
-            answer = pool.answer(job)
-        except Died as death:
-            return {"reason": str(death)}
-        write(path, answer)
-    return answer
+@cache
+def made_by() -> tuple[str, ...]:
+    """What asks the compiler and reads its answer; results of another one are none of this one's."""
+    modules = (cubin, diagnosis, disassemble, ttir, worker)
+    return triton.__version__, *(Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules)
+
+
+def _answer(turns: Turns, key: str, job: dict[str, Any], timeout_s: float) -> tuple[dict[str, Any], bool]:
+    """From the cache, else from a compiler. Returns: the answer, and whether it is to be kept."""
+    answer = read(cache_folder() / f"{key}.json")
+    if answer is not None:
+        return answer, False
+    try:
+        return turns.answer(job, timeout_s), True
+    except Died as death:
+        return {"reason": diagnosis.explained(str(death), "", job)}, False
+
+
+def _list_and_keep(keys: Sequence[str], answers: dict[str, dict[str, Any]], jobs: Mapping[str, dict[str, Any]]) -> None:
+    """Add what disassembly says of the code of new answers, for all of them at once, and write them down."""
+    compiled = {key: b64decode(answers[key].pop("cubin")) for key in keys if "cubin" in answers[key]}
+    try:
+        listings = disassemble.disassemble([(code, int(jobs[key]["capability"])) for key, code in compiled.items()])
+    except (OSError, CalledProcessError) as error:
+        answers |= {key: {"reason": f"the code cannot be disassembled: {error}"} for key in compiled}
+        return
+    for key, listing in zip(compiled, listings, strict=True):
+        answers[key]["instructions"] = listing.opcodes
+        if "code" in answers[key]:
+            answers[key]["code"]["sass"] = listing.sass
+    for key in keys:
+        write(cache_folder() / f"{key}.json", answers[key])
 
 
 def outcome_of(answer: dict[str, Any], device: Device) -> Outcome:

@@ -1,5 +1,7 @@
-"""Compiler processes that take turns, one for each thread that asks."""
+"""Compiler processes that stay for the life of this one, and take turns: each thread that asks has one to itself."""
 
+import atexit
+import os
 import threading
 from typing import Any
 
@@ -9,35 +11,83 @@ from .cache import triton_cache
 TIMEOUT_S = 300.0
 """No kernel here takes the compiler longer; a compiler that hangs becomes a failure [s]."""
 WORKER = f"{__package__}.worker"
+MOST_IDLE = 8
+"""Compilers that are kept where nobody asks; each takes some 200 MB."""
+READ_BY_TRITON = ("TRITON_", "PYTHONPATH", "TMPDIR", "PATH")
+"""Begins of the names of variables that a compiler reads when it starts."""
 
 
 class Pool:
-    """Compiler processes, started when first needed."""
+    """Compiler processes, started when first needed, and kept."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._all: set[Answerer] = set()
         self._idle: list[Answerer] = []
-        self._busy: list[Answerer] = []
+        self._environment: dict[str, str] = {}
 
-    def answer(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Have a process answer a job. Raises: processes.Died: it ended without an answer."""
+    def take(self) -> Answerer:
+        """A compiler to oneself, as this process's environment is now; to be given back."""
+        now = {name: value for name, value in os.environ.items() if name.startswith(READ_BY_TRITON)}
         with self._lock:
+            if now != self._environment:
+                self._environment, stale, self._idle = now, self._idle, []
+                self._all = set()  # whoever has one of them gives it back to be ended
+            else:
+                stale = []
             compiler = self._idle.pop() if self._idle else Answerer(WORKER, "compiler", (), triton_cache())
-            self._busy.append(compiler)
-        try:
-            return compiler.ask(job, TIMEOUT_S)
-        finally:
-            with self._lock:
-                self._busy.remove(compiler)
-                self._idle.append(compiler)
+            self._all.add(compiler)
+        for other in stale:
+            other.stop()
+        return compiler
 
-    def kill(self) -> None:
-        """Let no process finish what it is at: whoever waits for it sees it die."""
+    def give_back(self, compiler: Answerer) -> None:
+        """Let others have a compiler."""
         with self._lock:
-            for compiler in self._busy:
-                compiler.kill()
+            keep = compiler in self._all and len(self._idle) < MOST_IDLE
+            (self._idle.append if keep else self._all.discard)(compiler)
+        if not keep:
+            compiler.stop()
 
     def close(self) -> None:
         """End all processes that wait for a job."""
-        for compiler in self._idle:
+        with self._lock:
+            idle, self._idle = self._idle, []
+            self._all.difference_update(idle)
+        for compiler in idle:
             compiler.stop()
+
+    def forget(self) -> None:
+        """In a forked child: the processes are the parent's, which alone asks and ends them."""
+        for compiler in self._all:
+            compiler.abandon()
+        self.__init__()  # type: ignore[misc]
+
+
+class Turns:
+    """Compilers of a pool that one call has. Args: pool: where they are from."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._busy: set[Answerer] = set()
+
+    def answer(self, job: dict[str, Any], timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+        """Have a process answer a job. Raises: processes.Died: it ended without an answer, or took too long."""
+        compiler = self._pool.take()
+        self._busy.add(compiler)
+        try:
+            return compiler.ask(job, timeout_s)
+        finally:
+            self._busy.discard(compiler)
+            self._pool.give_back(compiler)
+
+    def kill(self) -> None:
+        """Let no process finish what it is at for this call: whoever waits for it sees it die."""
+        for compiler in tuple(self._busy):
+            compiler.kill()
+
+
+POOL = Pool()
+"""Of this process."""
+atexit.register(POOL.close)
+os.register_at_fork(after_in_child=POOL.forget)

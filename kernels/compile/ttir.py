@@ -11,22 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from triton._C.libtriton import ir
+from triton.backends.compiler import Language
 from triton.compiler import ASTSource
 
-LINE = re.compile(r'^\s*//## File "([^"]+)", line (\d+)')
-PLACE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/")
+SOURCE = re.compile(r'"[^"]*":(\d+):\d+')
+NAMED = re.compile(r"#loc\d*\b")
 
 
 class WrittenDown(ASTSource):
     """Triton's first IR as text.
 
     Args:
-        job: `ttir`: the text; `name`: of the kernel; `signature`: pairs of parameter and type.
+        job: `ttir`: the text; `name`: of the kernel; `signature`: pairs of parameter and type; `gluon`: whether it is
+            written in Gluon, whose first IR is of a later stage.
     """
 
-    def __init__(self, job: Mapping[str, Any], language: Any) -> None:
+    def __init__(self, job: Mapping[str, Any]) -> None:
         self.text, self.name, self.signature = job["ttir"], job["name"], dict(job["signature"])
-        self.ext, self.language = "ttir", language
+        self.ext, self.language = ("ttgir", Language.GLUON) if job["gluon"] else ("ttir", Language.TRITON)
         self.constants: dict[Any, Any] = {}
         self.attrs: dict[Any, Any] = {}
         self.fn = None
@@ -38,24 +40,19 @@ class WrittenDown(ASTSource):
     def make_ir(self, target: Any, options: Any, codegen_fns: Any, module_map: Any, context: Any) -> Any:
         """The IR, read back."""
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "kernel.ttir"
+            path = Path(folder) / f"kernel.{self.ext}"
             path.write_text(self.text, encoding="utf-8")
             module = ir.parse_mlir_module(str(path), context)
         module.context = context
         return module
 
 
-def source_lines(disassembly: str) -> list[list[Any]]:
-    """Which line of the user's files each instruction comes from: [address, file, line], where that changes.
-
-    Args:
-        disassembly: what `nvdisasm -g -c` prints of a cubin.
-    """
-    changes: list[list[Any]] = []
-    now: list[Any] = []
-    for line in disassembly.splitlines():
-        if match := LINE.match(line):
-            now = [match[1], int(match[2])]
-        elif (place := PLACE.match(line)) and now and (not changes or changes[-1][1:] != now):
-            changes.append([int(place[1], 16), *now])
-    return changes
+def line_of(location: str, ir: str) -> int:
+    """Line of the source that a location of the IR leads to; 0 where it leads nowhere. Args: location: e.g. `#loc3`."""
+    places = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", ir, re.M))
+    while (text := places.pop(location, None)) is not None:
+        if match := SOURCE.search(text):
+            return int(match[1])
+        if inner := NAMED.search(text):
+            location = inner[0]
+    return 0

@@ -3,28 +3,28 @@
 Run as `python -m tilesight.kernels.compile.worker`; `compile` starts and feeds it. Messages are lines of JSON.
 """
 
+import os
 import re
-import subprocess
-import tempfile
-from collections import Counter
+from base64 import b64encode
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from ...simulator.jobs.processes import TELLING, serve
 from ...simulator.limits import WARP_THREADS
-from ..launch.launch import unspecialised
-from .ttir import source_lines
+from .cubin import source_lines
+from .diagnosis import explained
+from .disassemble import inspect
 
-DESCRIPTOR = re.compile(r"^tensordesc<\w+\[([0-9, ]+)\]")
-"""Type of a descriptor and the shape of its tiles."""
+DESCRIPTOR = re.compile(r"^tensordesc<(?P<element>\w+)\[(?P<box>[0-9, ]+)\]")
+"""Type of a descriptor: of its elements, and the shape of its tiles."""
 BANK = re.compile(r"Attribute:\s*EIATTR_PARAM_CBANK\s+Format:\s*\w+\s+Value:\s*0x[0-9a-f]+ 0x([0-9a-f]+)")
 """Where parameters lie in constant bank 0: size in the upper half of the word, address in the lower."""
 PARAMETER = re.compile(r"Ordinal\s*:\s*0x([0-9a-f]+)\s+Offset\s*:\s*0x([0-9a-f]+)\s+Size\s*:\s*0x([0-9a-f]+)")
+STDERR = 2
 WORKSPACE = "global_scratch"
 """The compiler's name for memory that it has each launch be given."""
-RUNS = re.compile(r"[ \t]+")
 RESOURCE = re.compile(r"Function (\S+):\s*\n?\s*REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
-INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)", re.M)
 
 
 def kernel_source(job: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
@@ -72,59 +72,67 @@ def compiled_kernel(job: dict[str, Any]) -> Any:
 
 def written_source(job: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """The same for a job that holds a kernel's first IR: ttir, name, signature, capability, options."""
-    from triton.backends.compiler import GPUTarget, Language
+    from triton.backends.compiler import GPUTarget
     from triton.compiler import make_backend
 
     from .ttir import WrittenDown
 
     target = GPUTarget("cuda", job["capability"], WARP_THREADS)
     options = make_backend(target).parse_options(dict(job["options"]))
-    return WrittenDown(job, Language.TRITON), target, options.__dict__
+    return WrittenDown(job), target, options.__dict__
 
 
-def parameter_types(job: dict[str, Any]) -> list[tuple[str, str]]:
-    """Parameters of a job's machine code in order: name and type, e.g. `i32`, `fp32`, `*fp16`."""
+def parameter_types(job: dict[str, Any], tma: bool) -> list[tuple[str, str]]:
+    """Parameters of a job's machine code in order: name and type, e.g. `i32`, `fp32`, `*fp16`.
+
+    Args:
+        tma: whether descriptors of the host came as such; else as pointer, sizes, strides and padding, and then sizes
+            and strides again.
+
+    Source: `make_launcher` and `make_tensordesc_arg` of Triton 3.6.
+    """
     signature = job["signature"] if "ttir" in job else kernel_source(job)[0].signature.items()
     flat = []
     for name, kind in signature:
         if kind == "constexpr":
             continue
-        flat.append((name, kind))
-        if match := DESCRIPTOR.match(kind):
-            # The compiler passes shape and strides beside a descriptor.
-            axes = range(len(match[1].split(",")))
-            flat += [(f"{name}.shape[{axis}]", "i32") for axis in axes]
-            flat += [(f"{name}.stride[{axis}]", "i64") for axis in axes]
+        match = DESCRIPTOR.match(kind)
+        if match is None:
+            flat.append((name, kind))
+            continue
+        axes = range(len(match["box"].split(",")))
+        if tma:
+            flat.append((name, kind))
+        else:
+            flat.append((name, f"*{match['element']}"))
+            flat += [(f"{name}.{what}[{axis}]", "i64") for what in ("shape", "stride") for axis in axes]
+            flat.append((f"{name}.padding", "i1"))
+        # The compiler passes shape and strides beside a descriptor.
+        flat += [(f"{name}.shape[{axis}]", "i32") for axis in axes]
+        flat += [(f"{name}.stride[{axis}]", "i64") for axis in axes]
     return flat
 
 
-def inspect(cubin: bytes, *switches: str, tool: str = "cuobjdump") -> str:
-    """What Triton's bundled cuobjdump (or nvdisasm) says of a cubin. Args: switches: e.g. `-sass`."""
-    from triton import knobs
-
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        command = [getattr(knobs.nvidia, tool).path, *switches, file.name]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Compile a job and read its resources; a refusal becomes its reason."""
+    """Compile a job and read its resources; a refusal becomes its reason.
+
+    Returns:
+        As `outcomes.answers_of`, with `cubin` in base64 in the place of what disassembly gives.
+    """
     from triton.compiler.errors import CompilationError
 
+    printed = printed_from_here()
     try:
         kernel = compiled_kernel(job)
     except CompilationError as error:
         return {"reason": f"Triton refuses: {_one_line(error.error_message or str(error))}"}
     except Exception as error:
-        return {"reason": f"{type(error).__name__}: {_one_line(str(error))}"}
+        return {"reason": explained(f"{type(error).__name__}: {_one_line(str(error))}", printed(), job)}
     cubin, metadata = kernel.asm["cubin"], kernel.metadata
-    if "arguments" in job and (
-        reason := unspecialised(job["arguments"], job["options"]["num_warps"], metadata.num_warps)
-    ):
+    if "arguments" in job and (reason := _unspecialised(job, metadata.num_warps)):
         return {"reason": reason}
-    usage = RESOURCE.search(inspect(cubin, "--dump-resource-usage"))
+    said = inspect(cubin, "--dump-resource-usage", *(["-elf"] if job.get("code") else []))
+    usage = RESOURCE.search(said)
     if usage is None:
         return {"reason": "cuobjdump reports no resource usage"}
     result: dict[str, Any] = {
@@ -134,32 +142,35 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         "smem_bytes": metadata.shared,
         "num_warps": metadata.num_warps,
         "tmem_columns": metadata.tmem_size or 0,
-        "instructions": dict(Counter(INSTRUCTION.findall(inspect(cubin, "-sass")))),
+        "cubin": b64encode(cubin).decode(),
     }
     if job.get("code"):
         result["workspace_bytes"] = metadata.global_scratch_size
         result["boxes"] = [box["block_size"] for box in metadata.tensordesc_meta or ()]
-        result["code"] = {
-            "sass": RUNS.sub(" ", inspect(cubin, "-sass")),
-            "parameters": parameters(job, inspect(cubin, "-elf")),
-        }
+        result["code"] = {"parameters": parameters(job, said, tma=bool(metadata.tensordesc_meta))}
         if "ttir" in job:
-            result["code"]["lines"] = source_lines(inspect(cubin, "-g", "-c", tool="nvdisasm"))
-    if job.get("keep"):
-        result["asm"] = {name: kernel.asm[name] for name in ("ttgir", "ptx")} | {"sass": inspect(cubin, "-sass")}
+            result["code"]["lines"] = source_lines(cubin)
     return result
 
 
-def parameters(job: dict[str, Any], elf: str) -> list[dict[str, Any]]:
+def _unspecialised(job: dict[str, Any], num_warps: int) -> str | None:
+    # Here alone, as it imports torch, which takes a second that kernels that come as IR do not need.
+    from ..launch.launch import unspecialised
+
+    return unspecialised(job["arguments"], job["options"]["num_warps"], num_warps)
+
+
+def parameters(job: dict[str, Any], elf: str, *, tma: bool) -> list[dict[str, Any]]:
     """Where the arguments of a kernel lie in constant bank 0: name, type, address, size [B].
 
     Args:
         elf: what cuobjdump says of the cubin; the compiler adds parameters of its own behind those of the job, of which
             the first is the address of the launch's workspace.
+        tma: as in `parameter_types`.
     """
     bank = BANK.search(elf)
     places = {int(ordinal, 16): (int(offset, 16), int(size, 16)) for ordinal, offset, size in PARAMETER.findall(elf)}
-    types = parameter_types(job)
+    types = parameter_types(job, tma)
     if bank is None or len(places) < len(types):
         return []
     if len(places) > len(types):
@@ -169,6 +180,15 @@ def parameters(job: dict[str, Any], elf: str) -> list[dict[str, Any]]:
         {"name": name, "type": kind, "address": first + places[number][0], "size_bytes": places[number][1]}
         for number, (name, kind) in enumerate(types)
     ]
+
+
+def printed_from_here() -> Callable[[], str]:
+    """Gives what this process, libraries included, will have printed on stderr; empty where that is no file."""
+    try:
+        begin = os.lseek(STDERR, 0, os.SEEK_CUR)
+    except OSError:
+        return lambda: ""
+    return lambda: os.pread(STDERR, os.lseek(STDERR, 0, os.SEEK_CUR) - begin, begin).decode(errors="replace")
 
 
 def _one_line(text: str) -> str:

@@ -1,5 +1,6 @@
 """What the kernels need and whether it is here, said in one line; imports neither torch nor triton by itself."""
 
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
@@ -9,13 +10,34 @@ TRITON = "3.6", "3.9"
 """Oldest and newest minor version of Triton whose inner functions `compile.worker` and `capture` are known to call
 rightly: all kernel tests ran with 3.6.0, those of compilation with 3.9.0, none with 3.7 and 3.8."""
 
+TORCH_PACKAGE, TRITON_PACKAGE = "'torch>=2.10,<2.16'", "'triton>=3.6,<3.10'"
+"""What pip installs of them: the ranges of the extras in pyproject.toml."""
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+"""Where pip finds torch without CUDA, which is 3 GB less."""
+
+
+def install_torch() -> str:
+    """The command that installs torch into this environment, for a machine without a GPU."""
+    return f"{sys.executable} -m pip install {TORCH_PACKAGE} --index-url {CPU_INDEX}"
+
+
+def install_triton() -> str:
+    """The command that installs a Triton that is supported."""
+    return f"{sys.executable} -m pip install {TRITON_PACKAGE}"
+
 
 def missing_package() -> str | None:
-    """Why no kernel can be compiled or interpreted here; None where one can."""
-    for name in ("torch", "triton"):
-        if find_spec(name) is None:
-            return f"{name} is not installed: install the gpu extra (pip install 'tilesight[gpu]')"
+    """Why no kernel can be compiled or interpreted here, and the commands that change it; None where one can."""
+    commands = {"torch": install_torch(), "triton": install_triton()}
+    missing = [name for name in commands if find_spec(name) is None]
+    if missing:
+        how = " && ".join(commands[name] for name in missing)
+        return f"{_not_installed(missing)} (no GPU is needed): {how}"
     return _other_triton()
+
+
+def _not_installed(names: list[str]) -> str:
+    return f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} not installed"
 
 
 def _other_triton() -> str | None:
@@ -27,7 +49,7 @@ def _other_triton() -> str | None:
     oldest, newest = TRITON
     if _minor(oldest) <= _minor(installed) <= _minor(newest):
         return None
-    return f"triton {installed} is installed: must be {oldest} to {newest} (pip install 'tilesight[gpu]')"
+    return f"triton {installed} is installed: must be {oldest} to {newest}: {install_triton()}"
 
 
 def _minor(text: str) -> tuple[int, int]:
@@ -37,8 +59,9 @@ def _minor(text: str) -> tuple[int, int]:
 
 def missing_gpu() -> str | None:
     """Why no kernel can be run on a GPU here; None where one can."""
-    reason = missing_package()
-    if reason:
+    if missing := [name for name in ("torch", "triton") if find_spec(name) is None]:
+        return f"{_not_installed(missing)}: install the gpu extra, in a clone: {sys.executable} -m pip install '.[gpu]'"
+    if reason := _other_triton():
         return reason
     import torch
 

@@ -2,25 +2,45 @@
 
 Device files are TOML, one line a number: `l2_bytes = { value = 62914560, kind = "measured", source = "..." }`.
 `load_device("h200")` reads the folder `catalogue/`, `load_device("path/to/file.toml")` any other file;
-names may be short and in any case: `H100` is `h100-sxm`.
+names may be short and in any case: `H100` is `h100-sxm`, `RTX 4090` is `rtx-4090`.
 What belongs to the architecture stands in `sm/` (`sm_numbers`); a table `[sm]` replaces single numbers of it.
 A what-if is `dataclasses.replace(device, l2_bytes=...)` or `--set l2_bytes=...`.
 """
 
+import re
 import tomllib
 from dataclasses import dataclass, field, replace
 from importlib import resources
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from .. import units
+from ..arguments import instance, shown
 from ..dtypes import DTYPES
 from ..names import unknown
 from .numbers import Provenance, check_keys, check_number, number, numbers_of, plain, read_entry
 from .sm_numbers import SM_TABLE, SmNumbers, sm_fields, sm_of
 
-ALIASES = {"h100": "h100-sxm", "a100": "a100-sxm-80gb"}
-"""Short name -> the one in the catalogue that people mostly mean."""
+ALIASES = {
+    "h100": "h100-sxm",
+    "h100sxm5": "h100-sxm",
+    "h10080gb": "h100-sxm",
+    "h10080gbhbm3": "h100-sxm",
+    "h200sxm": "h200",
+    "b200sxm": "b200",
+    "a100": "a100-sxm-80gb",
+    "a100sxm": "a100-sxm-80gb",
+    "a10080gb": "a100-sxm-80gb",
+    "a100sxm480gb": "a100-sxm-80gb",
+    "a10040gb": "a100-sxm-40gb",
+    "a100sxm440gb": "a100-sxm-40gb",
+    "4090": "rtx-4090",
+    "5090": "rtx-5090",
+}
+"""Another name, squashed -> the one in the catalogue that people mostly mean."""
+MAKERS = ("nvidia", "geforce", "tesla")
+"""Words of product names that tell no device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +154,9 @@ class Device:
         return f"<Device: {self.name}, compute capability {self.compute_capability}, {self.sms} SMs>"
 
     def __post_init__(self) -> None:
+        for name in TEXTS:
+            instance(name, getattr(self, name), str, "'9.0'" if name == "compute_capability" else "'H200'")
+        instance("sm", self.sm, SmNumbers, "load_device('h200').sm")
         for item in number_fields():
             check_number(item, getattr(self, item.name))
         for small, large in _ORDERED:
@@ -182,23 +205,47 @@ def catalogue() -> list[str]:
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
-def device_name(name: str) -> str:
+def squashed(name: str) -> str:
+    """A name as people may write it, e.g. `NVIDIA RTX 4090` -> `rtx4090`: lower case, without maker and separators."""
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    return "".join(word for word in words if word not in MAKERS)
+
+
+def device_name(name: str | PathLike[str]) -> str:
     """A device's name in the catalogue; a path that ends in `.toml` as it is.
 
     Args:
-        name: in any case, or one of `ALIASES`.
+        name: in any case, with or without separators and maker, or one of `ALIASES`.
 
     Raises:
         ValueError: there is none of that name; the text names the nearest.
     """
+    name = _text(name)
     if name.endswith(".toml"):
         return name
-    plain = name.strip().lower()
     known = catalogue()
-    if ALIASES.get(plain, plain) not in known:
+    names = ALIASES | {squashed(entry): entry for entry in known}
+    if squashed(name) not in names:
         where = "`tilesight devices`"
         raise ValueError(f"device {unknown(name, known, where)} (or give a path that ends in .toml)")
-    return ALIASES.get(plain, plain)
+    return names[squashed(name)]
+
+
+def _text(name: object) -> str:
+    """A name or path as text. Raises: ValueError: it is neither."""
+    if isinstance(name, PathLike):
+        name = fspath(name)
+    if not isinstance(name, str):
+        example = "a name such as 'h200', a path that ends in .toml, or what load_device() returns"
+        raise ValueError(f"device = {shown(name)}: must be {example}")
+    return name
+
+
+def found_device(device: Device | str | PathLike[str]) -> tuple[Device, str]:
+    """A GPU, and its name in the catalogue or as it was given. Raises: ValueError: as `load_device`."""
+    if isinstance(device, Device):
+        return device, device.name
+    return load_device(device), device_name(device)
 
 
 def device_of_product(product: str) -> str | None:
@@ -211,7 +258,7 @@ def device_of_product(product: str) -> str | None:
     return parts[max(fitting, key=len)] if fitting else None
 
 
-def load_device(name: str) -> Device:
+def load_device(name: str | PathLike[str]) -> Device:
     """Read a device by catalogue name, or from a TOML file.
 
     Args:
@@ -221,11 +268,15 @@ def load_device(name: str) -> Device:
         ValueError: unknown name, unreadable file, or a missing, misspelt or non-physical value
             (the text names file, key, value and allowed range).
     """
+    name = _text(name)
     if name.endswith(".toml"):
         try:
             text = Path(name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise ValueError(f"{name}: no such file; `tilesight devices` lists what can be named instead") from None
         except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"{name}: cannot be read ({error.__class__.__name__})") from None
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise ValueError(f"{name}: cannot be read ({why})") from None
         return parse_device(text, name)
     file = f"{device_name(name)}.toml"
     return parse_device((resources.files(__package__) / "catalogue" / file).read_text("utf-8"), file)

@@ -4,7 +4,8 @@ CTAs go to SMs as slots free up; every CTA walks its program; time and caches ad
 Launches of a pipeline follow each other on the same L2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -28,6 +29,8 @@ from .steady_state import extrapolate_steady_state
 
 MOST_SAMPLES = 500
 """Times at which a recorded launch says how many bytes have moved: where a CTA begins, and at the end."""
+Attempt = Callable[[int], AbstractContextManager[None]]
+"""Around what is done for a launch, by its number; it may keep what that raises to itself."""
 MOST_GROUPS, GROUP_GRANULES = 16, 8
 """Groups of sets of an L2 partition that are told apart, and granules that each has room for at least."""
 
@@ -79,7 +82,8 @@ def run_launches(
     resolution: str = "chunk",
     steady_state: bool = True,
     record: bool = False,
-) -> list[LaunchRun]:
+    attempt: Attempt = lambda number: nullcontext(),
+) -> list[LaunchRun | None]:
     """Simulate the launches of a pipeline, one after the other on the same L2.
 
     Args:
@@ -89,6 +93,10 @@ def run_launches(
         resolution: `chunk` or `line`.
         steady_state: whether large grids may be continued from a steady state.
         record: whether to record a timeline (steps through every CTA).
+        attempt: around each launch.
+
+    Returns:
+        What the engine saw of each; None where `attempt` has ended it, which leaves L2 to the next as it was then.
     """
     tensors = lower_tensors(launches, device, resolution)
     lowered = [lower_launch(launch, cost, tensors.index) for launch, cost in zip(launches, costs, strict=True)]
@@ -100,26 +108,30 @@ def run_launches(
     )
     memory = _make_memory(tensors.granules + spilled, largest_bytes, device, resolution)
     begin = 0.0
-    runs: list[LaunchRun] = []
+    runs: dict[int, LaunchRun] = {}
+    left = list(range(len(launches)))
     for _ in range(2 if warm else 1):
-        runs = []
-        for number, launch in enumerate(launches):
-            state = LaunchState(
-                launch,
-                lowered[number],
-                tensors,
-                memory,
-                residencies[number],
-                device,
-                clocks[number],
-                interleaved=resolution == "chunk",
-                begin=begin,
-                record=record,
-            )
-            last = number == len(launches) - 1 and not warm
-            runs.append(_finish(state, steady_state and not record, refresh=not last))
-            begin = state.end
-    return runs
+        for number in left:
+            state: LaunchState | None = None
+            runs.pop(number, None)
+            with attempt(number):
+                state = LaunchState(
+                    launches[number],
+                    lowered[number],
+                    tensors,
+                    memory,
+                    residencies[number],
+                    device,
+                    clocks[number],
+                    interleaved=resolution == "chunk",
+                    begin=begin,
+                    record=record,
+                )
+                last = number == len(launches) - 1 and not warm
+                runs[number] = _finish(state, steady_state and not record, refresh=not last)
+            begin = state.end if state else begin
+        left = [number for number in left if number in runs]
+    return [runs.get(number) for number in range(len(launches))]
 
 
 def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str) -> Memory:

@@ -17,6 +17,8 @@ from .lower import LoweredLaunch, LoweredTensors
 
 ITEMS_AT_ONCE = 1 << 15
 """Items whose variables are looked up at a time."""
+STEPS_AT_ONCE = 1 << 20
+"""Steps between two looks at whether the launch is still wanted: less than a second of work."""
 
 
 class LaunchState:
@@ -75,10 +77,21 @@ class LaunchState:
         program, ctas = self.launch.program, self.launch.cta_count
         done, end = min(table_first, program.item_count), min(item, program.item_count)
         while True:
-            check_wanted()
             # A persistent CTA takes up items from all over the grid.
             stop = program.item_count if ctas < program.item_count else min(done + ITEMS_AT_ONCE, end)
             table = np.ascontiguousarray(program.items(np.arange(done, stop, dtype=np.int64)), dtype=np.int64)
+            self._run(Items(table, done), stop if stop < program.item_count else ctas)
+            done = stop
+            if done >= end:
+                return
+
+    def _run(self, items: Items, pause_cta: int) -> None:
+        """Run events until a CTA is due that none of these items is for. Raises: Stopped, OutOfTime: see `jobs`."""
+        steps = self.memory.counter
+        pause_step = steps[links.STEPS]
+        while steps[links.STEPS] >= pause_step:
+            check_wanted()
+            pause_step = steps[links.STEPS] + STEPS_AT_ONCE
             self.now = event_loop.run(
                 self.memory,
                 self.rates,
@@ -86,15 +99,13 @@ class LaunchState:
                 self.ctas,
                 self.sharing,
                 self.calendar,
-                Items(table, done),
+                items,
                 self.next_cta,
-                stop if stop < program.item_count else ctas,
+                pause_cta,
+                pause_step,
                 self.record,
                 self.now,
             )
-            done = stop
-            if done >= end:
-                return
 
     def skip_to(self, item: int) -> None:
         """Go on with a later item: those in between are not stepped through."""

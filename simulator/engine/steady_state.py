@@ -151,7 +151,8 @@ def _resumed_at(position: int, most: int, slots: int, program: TileProgram, even
     waves are skipped, so that the tail wave stays what it is.
     """
     unit = program.period_items if program.period_items < program.item_count else 1
-    ends = np.arange(most // unit, position // unit, -1, dtype=np.int64)[:MOST_ENDS] * unit
+    last = most // unit
+    ends = np.arange(last, max(position // unit, last - MOST_ENDS), -1, dtype=np.int64) * unit
     if even:
         distance = np.abs((ends - position + slots // 2) % slots - slots // 2)
         ends = ends[distance <= TAIL_TOLERANCE * program.item_count]

@@ -26,7 +26,7 @@ CELLS_AT_ONCE = 1 << 20
 def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
     """Bytes that a launch loads of its inputs, each granule once, as the engine counts them [B].
 
-    What it stores first is not for it to fetch. 0 where they are too many rectangles to look at.
+    What it stores first is not for it to fetch. 0 where they are too many items or rectangles to look at.
     """
     inputs = {tensor.name for tensor in program.tensors if tensor.role == "input"}
     stored = {tile.tensor for step, _ in steps(program.body) for tile in step.stores} - inputs
@@ -34,6 +34,8 @@ def touched_bytes(program: TileProgram, tensors: LoweredTensors) -> int:
     for step, around in steps(program.body):
         for tile in (tile for tile in step.loads if tile.tensor not in stored):
             loads.setdefault(tile.tensor, []).append((tile, around))
+    if program.item_count > MOST_ITEMS and any(program.tensor(name).slabs == 1 for name in loads):
+        return 0  # the first items do not hold all of a tensor's only slab
     covered = {name: _Slab(tensors.table[tensors.index[name]]) for name in loads}
     first = program.items(np.zeros(1, dtype=np.int64))[0]
     slab_of = dict(zip(program.variables, first.tolist(), strict=True))

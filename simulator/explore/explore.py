@@ -5,28 +5,35 @@ Every configuration is simulated on its own, so the result does not depend on ho
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
+from os import PathLike
 from typing import TYPE_CHECKING
 
-from ..device.device import Device, device_name, load_device
+from ..arguments import function_or_none, instance, optional_whole, whole
+from ..device.device import Device, found_device
 from ..display.columns import html_table
+from ..display.files import kept, page_made, written_by
 from ..display.frames import frame
 from ..display.render import table
 from ..display.words import plural
 from ..jobs.pool import Progress, run_all
+from ..jobs.working_clock import working_s
 from ..prediction.notes import tile_notes
 from ..prediction.prediction import Prediction
-from ..problems.problem import Problem
+from ..problems.problem import EXAMPLE, Problem
 from ..refusal import Refusal
 from ..resolve import Resolved, ResourcesOf, asked_config, resolve
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import DEFAULT_SCHEDULE, baseline_of
+from ..simulate_launches import check_settings
 from ..sm.choose import cost_notes
 from .candidate import Candidate, mark_like_best, mark_pareto
 from .crowded import crowded_notes
+from .fastest import survey_problem
 from .ranking import ranking_columns, ranking_rows, short_text
 from .space import Options, configs_of, schedules_named, those_able, unlike
-from .trial import Settings, Trial, candidate_of, rank_of, tried, with_resources
+from .trial import Settings, Trial, candidate_of, rank_of, ranking, tried, with_resources
 from .triton_configs import triton_configs_text
 
 if TYPE_CHECKING:
@@ -97,6 +104,16 @@ class Exploration:
         """
         return frame(ranking_rows(self.device_name, self.candidates))
 
+    def to_html(self, file: str | PathLike[str] | None = None) -> str:
+        """The report of `explore --html`. Args: file: to write it to. Raises: OSError: it cannot be written."""
+        page: str = kept(written_by("html", "explore_html")(self, page_made("explore")), file)
+        return page
+
+    def plot(self, file: str | PathLike[str] | None = None) -> bytes:
+        """The picture of `explore --plot`, a PNG file. Args: file: to write it to. Raises: OSError: as `to_html`."""
+        picture: bytes = kept(written_by("png", "explore_png")(self), file)
+        return picture
+
     def to_triton_configs(self, top: int = 5) -> str:
         """The best few as a list of `triton.Config`, to paste into `@triton.autotune`; what `--triton-configs` prints.
 
@@ -106,13 +123,12 @@ class Exploration:
         Raises:
             ValueError: less than one.
         """
-        if top < 1:
-            raise ValueError(f"top = {top}: must be an integer of 1 or more")
-        best = self.ranked[:top]
+        best = self.ranked[: whole("top", top)]
         return triton_configs_text(f"The best {len(best)} by prediction; {self.title}", best, self.notes)
 
     def to_dict(self, top: int | None = None) -> dict[str, object]:
         """The object that `explore --json` prints. Args: top: only that many of the ranked."""
+        top = optional_whole("top", top)
         return {
             "schema": SCHEMA,
             "device": self.device_name,
@@ -144,6 +160,8 @@ def explore(
     cost: str = "compiled",
     workers: int | None = None,
     progress: Progress | None = None,
+    time_limit_s: float = inf,
+    each_limit_s: float = inf,
     **fixed: int | str | Sequence[int | str],
 ) -> Exploration:
     """Simulate a configuration space and rank it.
@@ -157,25 +175,43 @@ def explore(
             what `simulate` knows of them.
         workers: threads at most; one per core where None.
         progress: called with (configurations done, configurations in all).
+        time_limit_s: that all may take together: those that are best at a short length come first, and those for which
+            no time is left are left out; each_limit_s: that one may take [s].
         fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.
 
     Raises:
         ValueError: unknown name, schedules of different problems, a value that is not allowed,
             an option that no schedule takes, or a single schedule that cannot compute the problem.
     """
-    gpu = load_device(device) if isinstance(device, str) else device
+    instance("problem", problem, Problem, EXAMPLE)
+    function_or_none("resources_of", resources_of, "the launches of configurations, such as tilesight.compiler()")
+    function_or_none("progress", progress, "(done, all)")
+    workers = optional_whole("workers", workers)
+    registers, smem_bytes = optional_whole("registers", registers), optional_whole("smem_bytes", smem_bytes, 0)
+    check_settings(l2=l2, overhead=overhead, resolution=resolution, cost=cost)
+    gpu, name = found_device(device)
     source = cost if registers is None and smem_bytes is None else "tiles"
     jobs, left_out = plan(problem, schedule, fixed, source)
+    until_s = working_s() + time_limit_s
     settings = Settings(
-        l2=l2, overhead=overhead, resolution=resolution, registers=registers, smem_bytes=smem_bytes, cost=cost
+        l2=l2,
+        overhead=overhead,
+        resolution=resolution,
+        registers=registers,
+        smem_bytes=smem_bytes,
+        cost=cost,
+        limit_s=each_limit_s,
+        until_s=until_s,
     )
     trials = [Trial(candidate=job) for job in jobs]
+    if time_limit_s < inf:
+        trials = _promising_first(problem, gpu, trials, settings, workers)
     baselines = _baselines(problem, schedules_named(schedule)[0], gpu, cost)
     if resources_of:
         both = with_resources([*baselines, *trials], problem, gpu, resources_of)
         baselines, trials = both[: len(baselines)], both[len(baselines) :]
     # The baseline takes longest, and is in its own configuration whatever else is given.
-    plain = Settings(l2=l2, overhead=overhead, cost=cost)
+    plain = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=each_limit_s, until_s=until_s)
     work = [*((plain, trial) for trial in baselines), *((settings, trial) for trial in trials)]
     ran = run_all(lambda job: tried(problem, gpu, *job), work, workers, progress)
     done = ran[len(baselines) :]
@@ -184,7 +220,7 @@ def explore(
     return Exploration(
         problem=problem,
         device=gpu,
-        device_name=device_name(device) if isinstance(device, str) else device.name,
+        device_name=name,
         candidates=tuple(candidates),
         baseline=next((trial.candidate.prediction for trial in ran[: len(baselines)]), None),
         left_out=left_out,
@@ -194,6 +230,15 @@ def explore(
             *crowded_notes(fitting, gpu, lambda other: tried(problem, gpu, settings, Trial(candidate=other)).candidate),
         ),
     )
+
+
+def _promising_first(
+    problem: Problem, device: Device, trials: Sequence[Trial], settings: Settings, workers: int | None
+) -> list[Trial]:
+    """Trials in the order in which they rank at a short length."""
+    ranked = ranking(survey_problem(problem), device, trials, settings, workers)
+    places = {(item.schedule, item.config): place for place, item in enumerate(ranked)}
+    return sorted(trials, key=lambda trial: places[trial.candidate.schedule, trial.candidate.config])
 
 
 def _baselines(problem: Problem, like: Schedule, device: Device, cost: str) -> list[Trial]:

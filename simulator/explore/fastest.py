@@ -185,7 +185,10 @@ def _tried_alone(problem: Problem, device: Device, settings: Settings, trial: Tr
     resolved = resolved_as(problem, device, settings, candidate, launches)
     if isinstance(resolved, Refusal):
         return _point(problem, candidate, held_bytes, reason=resolved.reason)
-    return _point(problem, candidate, held_bytes, prediction=predicted(resolved, device, settings))
+    outcome = predicted(resolved, device, settings)
+    if isinstance(outcome, Refusal):
+        return _point(problem, candidate, held_bytes, reason=outcome.reason)
+    return _point(problem, candidate, held_bytes, prediction=outcome)
 
 
 def _point(

@@ -6,19 +6,30 @@ Each schedule runs in its fastest configuration of all that the options leave (`
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from html import escape
+from math import inf
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
-from ..device.device import Device, device_name, load_device
+from ..arguments import function_or_none, instance, optional_whole, several, whole
+from ..device.device import Device, found_device
+from ..display.files import kept, written_by
+from ..display.frames import frame
 from ..jobs.pool import Progress, run_all
 from ..problems.attention import MAX_SEQLEN
-from ..problems.problem import Problem
+from ..problems.problem import EXAMPLE, Problem
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import all_problems, baseline_of, find_schedule
 from ..simulate import peak_memory_bytes
+from ..simulate_launches import check_settings
 from .candidate import ERROR_FRACTIONS
 from .fastest import Point, along, plan, shortlist, survey_problem
 from .space import unlike
 from .trial import Settings, Trial, ranking
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SCHEMA = "tilesight.compare/1"
 
@@ -66,6 +77,34 @@ class Scaling:
         """One line: which schedules, at which lengths, and where."""
         lengths = ", ".join(map(str, self.seqlens))
         return f"<Scaling: {', '.join(self.chosen)} at N = {lengths} on {self.device_name}>"
+
+    def __str__(self) -> str:
+        """The tables that `compare` prints."""
+        text: str = written_by("lengths", "compare_text")(self)
+        return text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per schedule and length: the columns of `compare --csv`."""
+        return [{"device": self.device_name} | point.to_dict(self.speedup(point)) for point in self.points]
+
+    def to_pandas(self) -> "DataFrame":
+        """The same as a data frame. Raises: ImportError: pandas is not installed."""
+        return frame(self.rows())
+
+    def plot(self, file: str | PathLike[str] | None = None) -> bytes:
+        """The picture of `compare --plot`, a PNG file.
+
+        Args:
+            file: to write it to.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        picture: bytes = kept(written_by("png", "compare_png")(self), file)
+        return picture
 
     def point(self, schedule: str, seqlen: int) -> Point | None:
         """A schedule at a length; None where it was left out."""
@@ -121,6 +160,7 @@ def compare(
     cost: str = "compiled",
     workers: int | None = None,
     progress: Progress | None = None,
+    time_limit_s: float = inf,
     **fixed: int | str,
 ) -> Scaling:
     """Simulate schedules over sequence lengths, each in its fastest configuration.
@@ -133,19 +173,25 @@ def compare(
         device: a `Device`, a catalogue name or a path to a TOML file.
         l2, overhead, cost: as `simulate`.
         workers, progress: as `explore`.
+        time_limit_s: that the simulation of one configuration may take; it is left out beyond [s].
         fixed: options of the configuration, for the schedules that take them.
 
     Raises:
         ValueError: unknown name, a value that is not allowed, or an option that no schedule takes.
     """
-    if not seqlens:
+    instance("problem", problem, Problem, EXAMPLE)
+    lengths = {whole("seqlens", length) for length in several("seqlens", seqlens, "lengths, such as [1024, 2048]")}
+    if not lengths:
         raise ValueError("seqlens: must hold at least one length")
-    gpu = load_device(device) if isinstance(device, str) else device
-    problems = [problem.but(seqlen_q=length, seqlen_k=length) for length in sorted(set(seqlens))]
+    function_or_none("progress", progress, "(done, all)")
+    workers = optional_whole("workers", workers)
+    check_settings(l2=l2, overhead=overhead, cost=cost)
+    gpu, name = found_device(device)
+    problems = [problem.but(seqlen_q=length, seqlen_k=length) for length in sorted(lengths)]
     space, left_out = plan(problems[0], schedule, fixed, cost)
     able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
-    settings = Settings(l2=l2, overhead=overhead, cost=cost)
+    settings = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=time_limit_s)
     jobs = [Trial(candidate=job) for some in space.values() if len(some) > 1 for job in some]
     ranked = ranking(
         survey_problem(problems[-1]), gpu, jobs, settings, workers, _part(progress, 0, len(jobs), len(able))
@@ -163,7 +209,7 @@ def compare(
     return Scaling(
         problem=problems[0],
         device=gpu,
-        device_name=device_name(device) if isinstance(device, str) else device.name,
+        device_name=name,
         chosen=chosen,
         tried={name: len(some) for name, some in space.items()},
         seqlens=tuple(posed.seqlen_q for posed in problems),

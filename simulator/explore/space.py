@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from ..arguments import several
 from ..problems.problem import Problem
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
@@ -19,7 +20,9 @@ def schedules_named(names: str | Sequence[str]) -> list[Schedule]:
     Raises:
         ValueError: there is none of that name, or `all` has it already.
     """
-    listed = [names] if isinstance(names, str) else list(names)
+    listed = [names] if isinstance(names, str) else [str(name) for name in several("schedule", names, "names, or one")]
+    if not listed:
+        raise ValueError(f"schedule = {names!r}: must name at least one of {', '.join(all_schedules())}")
     if "all" in listed:
         usual = all_problems()[0]
         for name in listed:

@@ -3,21 +3,28 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 
 from .. import units
 from ..device.device import Device
 from ..jobs.pool import Progress, run_all
+from ..jobs.stopping import OutOfTime, Stage, limited, out_of_time
+from ..jobs.working_clock import working_s
 from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
-from ..refusal import Refusal
-from ..resolve import Launches, Resolved, ResourcesOf, attempt_launches, resolve
+from ..refusal import BrokenLaw, Refusal
+from ..resolve import Launches, Resolved, ResourcesOf, answers_of, attempt_launches, resolve
 from ..simulate import predict
 from .candidate import Candidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How all configurations are simulated. Args: as in `simulate`."""
+    """How all configurations are simulated.
+
+    Args:
+        limit_s: that each may take; until_s: when all have to be done, by `working_s`; the rest as in `simulate`.
+    """
 
     l2: str = "cold"
     overhead: str = "stream"
@@ -25,6 +32,8 @@ class Settings:
     registers: int | None = None
     smem_bytes: int | None = None
     cost: str = "compiled"
+    limit_s: float = inf
+    until_s: float = inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +65,26 @@ def resolved_as(
     )
 
 
-def predicted(resolved: Resolved, device: Device, settings: Settings) -> Prediction:
-    """The prediction of what runs."""
-    return predict(resolved, device, l2=settings.l2, overhead=settings.overhead, resolution=settings.resolution)
+def predicted(resolved: Resolved, device: Device, settings: Settings) -> Prediction | Refusal:
+    """The prediction of what runs; or that it has taken longer than it may, or that no device can keep it."""
+    stages: list[Stage] = []
+    until_s = working_s() + settings.limit_s
+    try:
+        with limited(min(until_s, settings.until_s), working_s):
+            return predict(
+                resolved,
+                device,
+                l2=settings.l2,
+                overhead=settings.overhead,
+                resolution=settings.resolution,
+                tell=stages.append,
+            )
+    except OutOfTime:
+        if settings.until_s < until_s:
+            return Refusal("takes too long", "no time was left for it; a longer --time-limit may do")
+        return Refusal("takes too long", out_of_time(settings.limit_s, stages[-1].text))
+    except BrokenLaw as error:
+        return Refusal("impossible", str(error))
 
 
 def tried(problem: Problem, device: Device, settings: Settings, trial: Trial) -> Trial:
@@ -69,7 +95,10 @@ def tried(problem: Problem, device: Device, settings: Settings, trial: Trial) ->
     resolved = resolved_as(problem, device, settings, candidate, trial.launches)
     if isinstance(resolved, Refusal):
         return Trial(candidate=replace(candidate, reason=resolved.reason), launches=resolved)
-    done = candidate_of(predicted(resolved, device, settings), device)
+    outcome = predicted(resolved, device, settings)
+    if isinstance(outcome, Refusal):
+        return Trial(candidate=replace(candidate, reason=outcome.reason), launches=resolved.launches)
+    done = candidate_of(outcome, device)
     return Trial(candidate=replace(done, resources=candidate.resources), launches=resolved.launches)
 
 
@@ -109,7 +138,7 @@ def with_resources(trials: Sequence[Trial], problem: Problem, device: Device, re
         for trial in trials
     ]
     pipelines = {number: launches for number, launches in enumerate(built) if not isinstance(launches, Refusal)}
-    answers = dict(zip(pipelines, resources_of(list(pipelines.values())), strict=True))
+    answers = dict(zip(pipelines, answers_of(resources_of, list(pipelines.values())), strict=True))
     done = []
     for number, (trial, launches) in enumerate(zip(trials, built, strict=True)):
         answer = answers.get(number)

@@ -41,6 +41,7 @@ class Answerer:
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
+        self._said = ""
 
     def ask(self, job: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """Send a job and wait for its answer.
@@ -51,6 +52,8 @@ class Answerer:
         Raises:
             Died: the process ended without an answer; the next job finds a new one.
         """
+        if self._process:
+            self._forget_what_was_printed()
         process = self._process or self._start()
         late = threading.Event()
 
@@ -77,6 +80,14 @@ class Answerer:
         finally:
             timer.cancel()
 
+    @property
+    def said(self) -> str:
+        """What the process has written on stderr, and what it has printed, up to its end where it has ended."""
+        if self._errors is not None and not self._errors.closed:
+            size = os.fstat(self._errors.fileno()).st_size
+            self._said = os.pread(self._errors.fileno(), size, 0).decode(errors="replace")
+        return self._said
+
     def kill(self) -> None:
         """Let the process not finish what it is at: whoever waits for it sees it die."""
         process = self._process
@@ -92,12 +103,29 @@ class Answerer:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        _ = self.said  # what is asked for later
         for pipe in (process.stdin, process.stdout, self._errors):
             if pipe:
                 try:
                     pipe.close()
                 except OSError:  # what was still to be written has nobody to read it
                     continue
+
+    def abandon(self) -> None:
+        """In a forked child: let go of the pipes of a process that is the parent's, so that it sees the parent end."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.returncode = 0  # no child of this process: nothing to wait for
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                pipe.raw.close()  # type: ignore[attr-defined]  # without writing what the parent has begun
+
+    def _forget_what_was_printed(self) -> None:
+        """The next job is not blamed for what was printed before; a process that lives long prints much."""
+        assert self._errors
+        os.lseek(self._errors.fileno(), 0, os.SEEK_SET)
+        os.ftruncate(self._errors.fileno(), 0)
 
     def _start(self) -> "subprocess.Popen[bytes]":
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
@@ -154,5 +182,7 @@ def serve(answer: Any) -> None:
     jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     for line in jobs:
-        answers.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
+        given = answer(json.loads(line))
+        sys.stdout.flush()
+        answers.write(json.dumps(given).encode() + b"\n")
         answers.flush()

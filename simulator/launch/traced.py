@@ -36,6 +36,8 @@ class TracedCode:
         phases: of its steps; executed: step name -> executions in that CTA.
         in_l1: place of a load in the code -> share of its bytes that L1 serves;
         issued: float64 (instructions of the code,), how often all CTAs of the class issue each.
+        scattered: place of an access each of whose lanes touches a sector of its own -> lanes of a warp that take part,
+            in the mean, and bytes that each moves [B];
         box_bytes: place of a copy by TMA -> what the CTA moves there each time [B].
         loads: place of a load -> what it does to the threads that are followed, where given data tell addresses.
     """
@@ -47,5 +49,6 @@ class TracedCode:
     executed: Mapping[str, int]
     in_l1: Mapping[int, float]
     issued: np.ndarray = field(repr=False, compare=False)
+    scattered: Mapping[int, tuple[float, int]] = field(default_factory=dict)
     box_bytes: Mapping[int, float] = field(default_factory=dict)
     loads: Mapping[int, Callable[[Any, np.ndarray], None]] = field(default_factory=dict, repr=False, compare=False)

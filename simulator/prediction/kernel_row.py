@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .. import units
 from ..traffic import Traffic
 from .prediction import LaunchPrediction
 
@@ -16,6 +17,10 @@ class KernelRow:
         prediction: figures; None: the launch was refused, and `refused` says why, in one line.
         executed_instructions: that all warps issue; known_accesses, accesses: instructions that touch global memory,
             those whose addresses are known, and all.
+        estimated_accesses: those of unknown address of which each lane is taken to touch a sector of its own;
+        requested_bytes, estimated_bytes: that lanes ask for, in all, and by these [B];
+        spilled_bytes_per_thread: registers that a thread spills [B]; `prediction` has its stack frame, arrays included;
+        lower_bound: whether waits of CTAs for each other were left out, so that it takes the time at least;
         notes: remarks, one line each; label: configuration of an autotuned launch, where it is one.
     """
 
@@ -27,6 +32,11 @@ class KernelRow:
     executed_instructions: int = 0
     known_accesses: int = 0
     accesses: int = 0
+    estimated_accesses: int = 0
+    requested_bytes: int = 0
+    estimated_bytes: int = 0
+    lower_bound: bool = False
+    spilled_bytes_per_thread: int = 0
     notes: tuple[str, ...] = ()
     label: str = ""
     refused: str | None = None
@@ -35,6 +45,16 @@ class KernelRow:
     def traffic(self) -> Traffic:
         """Bytes, operations, cycles, time; nothing of a launch that was refused."""
         return self.prediction.traffic if self.prediction else Traffic()
+
+    @property
+    def missing_accesses(self) -> int:
+        """Accesses that were left out."""
+        return self.accesses - self.known_accesses - self.estimated_accesses
+
+    @property
+    def time_text(self) -> str:
+        """Its time for people; `>= 132 us` where it is a lower bound."""
+        return f"{'>= ' if self.lower_bound else ''}{units.duration(self.traffic.time_s)}"
 
     def to_dict(self) -> dict[str, Any]:
         """The launch's object in `predict --json`; figures of a launch that was refused are null."""
@@ -45,7 +65,7 @@ class KernelRow:
             "num_warps": launch.num_warps if launch else self.num_warps,
             "num_stages": self.num_stages,
             "registers_per_thread": launch.registers_per_thread if launch else None,
-            "spilled_bytes_per_thread": launch.spilled_bytes_per_thread if launch else None,
+            "spilled_bytes_per_thread": self.spilled_bytes_per_thread if launch else None,
             "smem_bytes_per_cta": launch.smem_bytes_per_cta if launch else None,
             "executed_instructions": self.executed_instructions if launch else None,
             "traffic": traffic_dict(launch.traffic) if launch else None,
@@ -55,6 +75,9 @@ class KernelRow:
             "ctas_per_sm": launch.ctas_per_sm if launch else None,
             "known_accesses": self.known_accesses if launch else None,
             "accesses": self.accesses if launch else None,
+            "estimated_accesses": self.estimated_accesses if launch else None,
+            "estimated_bytes": self.estimated_bytes if launch else None,
+            "lower_bound": self.lower_bound if launch else None,
             "notes": list(self.notes),
             "refused": self.refused,
         }

@@ -24,14 +24,14 @@ def launch_columns(rows: Sequence[KernelRow]) -> list[Column]:
         Column(title="grid", cells=[grid_text(row.grid) for row, _ in shown], rank=3),
         column("regs", lambda launch: str(launch.registers_per_thread), 5),
         column("smem", lambda launch: units.capacity(launch.smem_bytes_per_cta), 5),
-        column("spill", lambda launch: f"{launch.spilled_bytes_per_thread} B", 4),
+        Column(title="spill", cells=[f"{row.spilled_bytes_per_thread} B" for row, _ in shown], rank=4),
         column("CTAs/SM", lambda launch: str(launch.ctas_per_sm), 4),
         column("HBM read", lambda launch: units.traffic(launch.traffic.hbm_read_bytes)),
         column("written", lambda launch: units.traffic(launch.traffic.hbm_write_bytes), 1),
         column("L2 read", lambda launch: units.traffic(launch.traffic.l2_read_bytes), 6),
         column("L2 written", lambda launch: units.traffic(launch.traffic.l2_write_bytes), 7),
         column("SRAM fill", lambda launch: units.traffic(launch.traffic.smem_fill_bytes), 2),
-        column("time", lambda launch: units.duration(launch.traffic.time_s)),
+        Column(title="time", cells=[row.time_text for row, _ in shown]),
         column("bound by", lambda launch: f"{launch.bottleneck} {percent(launch.bottleneck_share)}", left=True),
         column("share", lambda launch: percent(launch.traffic.time_s / total_s)),
     ]
@@ -48,13 +48,17 @@ def configuration_columns(rows: Sequence[KernelRow]) -> list[Column]:
 
     return [
         Column(title="configuration", cells=distinct_labels([row.label for row in ordered]), left=True),
-        column("time", lambda launch: units.duration(launch.traffic.time_s)),
+        Column(title="time", cells=[row.time_text if row.prediction else NONE for row in ordered]),
         column("regs", lambda launch: str(launch.registers_per_thread), 2),
-        column("spill", lambda launch: f"{launch.spilled_bytes_per_thread} B", 3),
+        Column(title="spill", cells=[_spills(row) for row in ordered], rank=3),
         column("CTAs/SM", lambda launch: str(launch.ctas_per_sm), 2),
         column("HBM read", lambda launch: units.traffic(launch.traffic.hbm_read_bytes), 1),
         Column(title="bound by", cells=[_binds(row) for row in ordered], left=True),
     ]
+
+
+def _spills(row: KernelRow) -> str:
+    return f"{row.spilled_bytes_per_thread} B" if row.prediction else NONE
 
 
 def _binds(row: KernelRow) -> str:

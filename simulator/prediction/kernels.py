@@ -4,15 +4,18 @@
 """
 
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from .. import units
 from ..display.columns import html_table
+from ..display.files import kept, page_made, written_by
 from ..display.frames import frame
 from ..display.render import table, wrapped
 from ..traffic import Traffic
 from .kernel_row import KernelRow, traffic_dict
 from .kernel_table import configuration_columns, grid_text, launch_columns
+from .torch_operation import TorchOperation, torch_note
 from .what_helps import dominating_lines
 
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "tilesight.predict/1"
 WIDTH = 120
+MATTERS = 0.05
+"""Share of the bytes that are asked for from which on estimated ones are named first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,8 @@ class KernelsPrediction:
     Args:
         device: name; l2: `pipeline`, `cold` or `warm`; rows: one a launch; notes: on all of them, one line each.
         configurations: of autotuned launches, by number of their row: all that were predicted.
+        torch_operations: of torch, that run beside the launches and are not predicted.
+        ended: what the code that launches raised after the last of them, in one line; empty: it ran to its end.
     """
 
     device: str
@@ -36,6 +43,18 @@ class KernelsPrediction:
     rows: tuple[KernelRow, ...]
     notes: tuple[str, ...] = ()
     configurations: tuple[tuple[int, tuple[KernelRow, ...]], ...] = ()
+    torch_operations: tuple[TorchOperation, ...] = ()
+    ended: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every launch was predicted, and the code that makes them ran to its end."""
+        return not self.refused and not self.ended
+
+    @property
+    def refused(self) -> int:
+        """Launches that were not predicted."""
+        return sum(row.prediction is None for row in self.rows)
 
     @property
     def total(self) -> Traffic:
@@ -52,14 +71,23 @@ class KernelsPrediction:
         """The launch that takes longest; the first of equals."""
         return max(self.rows, key=lambda row: row.traffic.time_s)
 
+    def to_html(self, file: str | PathLike[str] | None = None) -> str:
+        """The report of `predict --html`. Args: file: to write it to. Raises: OSError: it cannot be written."""
+        made = page_made("predict")
+        page: str = kept(written_by("kernels.html", "kernels_html")([self], "recorded launches", made), file)
+        return page
+
     def to_dict(self) -> dict[str, Any]:
         """The object that `tilesight predict --json` prints."""
         return {
             "schema": SCHEMA,
             "device": self.device,
             "l2": self.l2,
+            "complete": self.complete,
+            "ended": self.ended or None,
             "launches": [row.to_dict() for row in self.rows],
             "total": traffic_dict(self.total),
+            "torch_operations": [operation.to_dict() for operation in self.torch_operations],
             "notes": list(self.notes),
         }
 
@@ -87,7 +115,7 @@ class KernelsPrediction:
 
     def text(self, width: int, color: bool = False) -> str:
         """The table, and remarks below it. Args: width: characters at most; color: whether the header is bold."""
-        lines = [self.title, ""]
+        lines = [*wrapped(self.heading, width), ""]
         if self.is_predicted:
             lines += [table(launch_columns(self.rows), width, color), ""]
         for name, rows in self.tuned:
@@ -101,16 +129,43 @@ class KernelsPrediction:
         return [(self.rows[number].name, rows) for number, rows in self.configurations]
 
     @property
+    def known_text(self) -> str:
+        """How many accesses are known, and bytes that are estimated; empty where nothing touches memory."""
+        rows = [row for row in self.rows if row.prediction]
+        accesses, known, estimated = (
+            sum(getattr(row, name) for row in rows) for name in ("accesses", "known_accesses", "estimated_accesses")
+        )
+        if not accesses:
+            return ""
+        asked = sum(row.requested_bytes for row in rows)
+        guessed = sum(row.estimated_bytes for row in rows)
+        share = f" ({units.traffic(guessed)} of {units.traffic(asked)} that are asked for)" if estimated else ""
+        return f"{known} of {accesses} accesses known" + (f", {estimated} estimated{share}" if estimated else "")
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether what is not known of accesses matters: bytes that are estimated, or accesses that were left out."""
+        rows = [row for row in self.rows if row.prediction]
+        missing = any(row.missing_accesses for row in rows)
+        asked = sum(row.requested_bytes for row in rows)
+        return missing or sum(row.estimated_bytes for row in rows) > MATTERS * asked
+
+    @property
     def remarks(self) -> list[str]:
-        """What stands below the table: the longest launch, what was refused, how much is known, and every note."""
-        longest = self.longest.prediction
-        accesses = sum(row.accesses for row in self.rows if row.prediction)
-        known = sum(row.known_accesses for row in self.rows if row.prediction)
+        """What stands below the table: the longest launch, what was refused, how much is known, and every note.
+
+        How much is known comes first where that matters.
+        """
+        longest, spilled = self.longest.prediction, self.longest.spilled_bytes_per_thread
         notes = dict.fromkeys([*self.notes, *(note for row in self.rows for note in row.notes)])
+        known = [f"Note     {self.known_text}"] if self.known_text else []
+        first, later = (known, []) if self.is_estimated else ([], known)
         return [
-            *(dominating_lines(longest, self.total.time_s) if longest else ()),
+            *first,
+            *(dominating_lines(longest, self.total.time_s, spilled) if longest else ()),
             *(f"Refused  {row.refused}" for row in self.rows if row.refused),
-            *([f"Note     {known} of {accesses} accesses known"] if accesses else ()),
+            *later,
+            *([f"Note     {torch_note(self.torch_operations)}"] if self.torch_operations else ()),
             *(f"Note     {note}" for note in notes),
         ]
 
@@ -120,11 +175,25 @@ class KernelsPrediction:
         return [": ".join(remark.split(maxsplit=1)) for remark in self.remarks]
 
     def _repr_html_(self) -> str:
-        return html_table(self.title, launch_columns(self.rows), self.labelled_remarks)
+        return html_table("; ".join(self.heading), launch_columns(self.rows), self.labelled_remarks)
 
     @property
     def title(self) -> str:
-        """How many launches, where, and their time."""
-        launches = "1 launch" if len(self.rows) == 1 else f"{len(self.rows)} launches"
+        """How many launches, where, and their time; what the sum lacks."""
+        count = len(self.rows)
+        launches = "1 launch" if count == 1 else f"{count} launches"
+        if self.refused:
+            launches = f"{count - self.refused} of {launches}"
         heading = f"{launches} on {self.device}, L2 {self.l2}"
-        return f"{heading}: {units.duration(self.total.time_s)}" if self.is_predicted else heading
+        if not self.is_predicted:
+            return heading
+        least = ">= " if any(row.lower_bound for row in self.rows) else ""
+        lacking = f" without the {self.refused} refused" if self.refused else ""
+        return f"{heading}: {least}{units.duration(self.total.time_s)}{lacking}"
+
+    @property
+    def heading(self) -> list[str]:
+        """The title, below what the code ended in, where it did not run to its end."""
+        count = len(self.rows)
+        after = f"after {'1 launch' if count == 1 else f'{count} launches'}, which are predicted"
+        return [*([f"Incomplete: the code ended in an error {after}: {self.ended}"] if self.ended else ()), self.title]

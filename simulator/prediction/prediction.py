@@ -162,6 +162,11 @@ class Prediction:
         return sum((launch.traffic for launch in self.launches), Traffic())
 
     @property
+    def is_extrapolated(self) -> bool:
+        """Whether a part of any launch was continued from a steady state."""
+        return any(launch.simulated_fraction < 1.0 for launch in self.launches)
+
+    @property
     def time_s(self) -> float:
         """Predicted time of all launches [s]."""
         return self.total.time_s

@@ -60,6 +60,11 @@ class Timeline:
     sms: int
     launches: tuple[LaunchTimeline, ...]
 
+    @property
+    def end_s(self) -> float:
+        """When the last launch ends, without launch overhead [s]."""
+        return self.launches[-1].end_s
+
     def __repr__(self) -> str:
         """One line: how many kernels, on how many SMs."""
         return f"<Timeline: {plural(len(self.launches), 'kernel')} on {plural(self.sms, 'SM')}>"
@@ -100,7 +105,7 @@ def timeline_of(
                 l2_bytes=run.samples[:, 2],
             )
         )
-        begin_s += prediction.traffic.time_s
+        begin_s += run.cycles / prediction.clock_hz + prediction.overhead_s
         begin_cycles += run.cycles
     return Timeline(sms=sms, launches=tuple(entries))
 

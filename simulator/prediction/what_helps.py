@@ -49,8 +49,12 @@ def help_text(launch: LaunchPrediction) -> str:
     return HELP[launch.bottleneck]
 
 
-def dominating_lines(launch: LaunchPrediction, total_s: float) -> list[str]:
-    """What the longest launch is bound by, and what would help. Args: total_s: time of all launches [s]."""
+def dominating_lines(launch: LaunchPrediction, total_s: float, spilled_bytes: int) -> list[str]:
+    """What the longest launch is bound by, and what would help.
+
+    Args:
+        total_s: time of all launches [s]; spilled_bytes: registers that a thread spills [B].
+    """
     others = sorted((share, name) for name, share in launch.causes.items() if name != launch.bottleneck)
     also = [f"{name} {percent(share)}" for share, name in reversed(others) if share >= LEAST_SHARE]
     lines = [
@@ -60,7 +64,7 @@ def dominating_lines(launch: LaunchPrediction, total_s: float) -> list[str]:
         + (f"; then {', '.join(also)}" if also else ""),
         f"Helps    {help_text(launch)}",
     ]
-    if launch.spilled_bytes_per_thread:
-        spilled = f"{launch.spilled_bytes_per_thread} B per thread"
+    if spilled_bytes:
+        spilled = f"{spilled_bytes} B per thread"
         lines.append(f"Helps    no spills: {spilled} go to local memory and back; smaller tiles, or more warps")
     return lines

@@ -6,9 +6,11 @@ Letters: B batch, H query heads, G KV heads, M query length, N key length, D hea
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from ..arguments import shown, truth, whole
 from ..dtypes import DTYPES, OPERANDS
 from .mask import Mask
 from .problem import Field, Problem, ReadWrite, check_dtype, check_whole_numbers
@@ -54,6 +56,7 @@ class AttentionProblem(Problem):
         Field(name="dropout", help="Dropout probability.", default=0.0, metavar="P"),
     )
     ASKS_NOTHING: ClassVar[Mapping[str, Any]] = MappingProxyType({"window": 0, "causal": False, "dropout": 0.0})
+    IMPLIED: ClassVar[Mapping[str, str]] = MappingProxyType({"causal": "window"})
 
     batch: int
     heads: int
@@ -69,9 +72,8 @@ class AttentionProblem(Problem):
     def __post_init__(self) -> None:
         check_whole_numbers(self, "batch", "heads", "seqlen_q", "seqlen_k", "head_dim")
         for name, allowed in (("kv_heads", "1 or more"), ("window", "1 or more, or 0 for none")):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise ValueError(f"{name} = {value!r}: must be an integer of {allowed}")
+            object.__setattr__(self, name, whole(name, getattr(self, name), 0, f"an integer of {allowed}"))
+        object.__setattr__(self, "causal", truth("causal", self.causal))
         if self.kv_heads == 0:
             object.__setattr__(self, "kv_heads", self.heads)
         if self.window:
@@ -81,8 +83,9 @@ class AttentionProblem(Problem):
         check_dtype(self.dtype, OPERANDS)
         if self.head_dim not in HEAD_DIMS:
             raise ValueError(f"head_dim = {self.head_dim}: must be a multiple of 8 from 16 to 256")
-        if not isinstance(self.dropout, (int, float)) or not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout = {self.dropout!r}: must be a probability in [0, 1)")
+        if not isinstance(self.dropout, Real) or isinstance(self.dropout, bool) or not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout = {shown(self.dropout)}: must be a probability in [0, 1)")
+        object.__setattr__(self, "dropout", float(self.dropout))
         check_size(self.seqlen_q, self.seqlen_k, self.batch * self.heads)
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
+from ..arguments import instance, whole
 from ..dtypes import DTYPES, Dtype
 
 
@@ -41,6 +42,10 @@ class Field:
     choices: tuple[str, ...] = ()
 
 
+EXAMPLE = "AttentionProblem(batch=1, heads=16, seqlen_q=2048, seqlen_k=2048, head_dim=64)"
+"""How to make a problem, for whoever passed something else."""
+
+
 class Problem(ABC):
     """What every problem says of itself.
 
@@ -49,6 +54,7 @@ class Problem(ABC):
         FIELDS: what the command line takes, but for the lengths.
         ASKS_NOTHING: fields that ask for something more -> the value with which they ask for nothing; a schedule that
             has no such thing solves the problem only where they do.
+        IMPLIED: field -> another that includes it, so that nobody need ask for both.
 
     Attributes:
         dtype: name of the element type of its inputs.
@@ -61,6 +67,7 @@ class Problem(ABC):
     MOVES: ClassVar[str]
     FIELDS: ClassVar[tuple[Field, ...]]
     ASKS_NOTHING: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    IMPLIED: ClassVar[Mapping[str, str]] = MappingProxyType({})
     dtype: str
     batch: int
     heads: int
@@ -130,20 +137,19 @@ class Problem(ABC):
         return asdict(self)  # type: ignore[call-overload, no-any-return]
 
 
-def unlike(solved: type[Problem], posed: Problem) -> str:
-    """Why a schedule cannot take a problem of another type, in one line."""
+def unlike(solved: type[Problem], problem: object) -> str:
+    """Why a schedule cannot take a problem of another type, in one line. Raises: ValueError: it is no problem."""
+    posed: Problem = instance("problem", problem, Problem, EXAMPLE)
     return f"this schedule solves {solved.KIND}, not {posed.KIND}"
 
 
 def check_whole_numbers(problem: Problem, *names: str) -> None:
-    """Raises: ValueError: one of the fields is no integer of 1 or more."""
+    """See that fields are integers of 1 or more, and make them Python's own. Raises: ValueError: one is not."""
     for name in names:
-        value = getattr(problem, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} = {value!r}: must be an integer of 1 or more")
+        object.__setattr__(problem, name, whole(name, getattr(problem, name)))
 
 
 def check_dtype(dtype: str, allowed: tuple[str, ...]) -> None:
     """Raises: ValueError: an element type that is not allowed."""
-    if dtype not in allowed:
+    if not isinstance(dtype, str) or dtype not in allowed:
         raise ValueError(f"dtype = {dtype!r}: must be one of {', '.join(allowed)}")

@@ -158,11 +158,7 @@ def _names_width(scaling: Scaling) -> int:
 
 def compare_rows(*scalings: Scaling) -> list[dict[str, object]]:
     """All points as rows for CSV."""
-    return [
-        {"device": scaling.device_name} | point.to_dict(scaling.speedup(point))
-        for scaling in scalings
-        for point in scaling.points
-    ]
+    return [row for scaling in scalings for row in scaling.rows()]
 
 
 def compare_dict(*scalings: Scaling) -> dict[str, object]:

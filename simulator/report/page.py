@@ -1,9 +1,13 @@
 """A report as one HTML file that opens offline: the frame of the page, tables that sort, and text that is escaped."""
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
+from importlib.metadata import version
 from math import isfinite
+from time import time
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2328; --muted: #57606a; --edge: #8c959f; --line: #dfe3e8;
@@ -97,6 +101,13 @@ class Made:
     command: str
     version: str
     date: str
+
+
+def made_now(command: str) -> Made:
+    """What makes a report now; or at the time that SOURCE_DATE_EPOCH tells, as of builds [s]."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.fromtimestamp(int(epoch) if epoch.isdecimal() else int(time()), UTC)
+    return Made(command=command, version=version("tilesight"), date=now.isoformat())
 
 
 def page(title: str, sections: Iterable[str], made: Made, facts: Sequence[tuple[str, str]]) -> str:

@@ -53,9 +53,7 @@ def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy
         "warps": device.max_warps_per_sm // num_warps,
         "smem": device.smem_per_sm_bytes // smem_per_cta if smem_per_cta else device.max_ctas_per_sm,
         # A sub-core holds a quarter of the registers, and a warp's registers lie in one sub-core.
-        "registers": SUB_CORES * (device.registers_per_sm // SUB_CORES // registers_per_warp) // num_warps
-        if num_warps >= SUB_CORES
-        else device.registers_per_sm // registers_per_warp // num_warps,
+        "registers": SUB_CORES * (device.registers_per_sm // SUB_CORES // registers_per_warp) // num_warps,
     }
     limit = min(limits, key=lambda name: limits[name])
     if limits[limit] == 0:

@@ -146,7 +146,9 @@ def _blocks(code: tuple[Instruction, ...]) -> tuple[Block, ...]:
             ]
         else:
             jump = [numbers[places[last.target]]] if last.target is not None else []
-            successors = [*jump, *(next_block if is_conditional(last) else [])]
+            # A function outside of the code (the CUDA runtime's printf, a failed assertion) comes back to what follows.
+            outside = last.family in CALLS and last.target is None
+            successors = [*jump, *(next_block if outside or is_conditional(last) else [])]
         if last.family in RETURNS | INDIRECT and is_conditional(last):
             successors = [*successors, *next_block]
         blocks.append(Block(first=first, stop=stop, successors=tuple(dict.fromkeys(successors))))

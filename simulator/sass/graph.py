@@ -33,6 +33,14 @@ def find_dominators(successors: Successors) -> tuple[int, ...]:
     return tuple(dominators)
 
 
+def find_post_dominators(successors: Successors) -> tuple[int, ...]:
+    """Block -> the first other block that every way from it to an end leads through; -1 where there is none."""
+    # The same graph with all edges turned round, and one entry, number 0, in front of all ends.
+    ends = [block + 1 for block, targets in enumerate(successors) if not targets]
+    turned = [ends, *([source + 1 for source in sources] for sources in predecessors(successors))]
+    return tuple(block - 1 if block > 0 else -1 for block in find_dominators(turned)[1:])
+
+
 def natural_loops(successors: Successors, dominators: Sequence[int]) -> dict[int, set[int]]:
     """Header -> blocks of its loop. Args: dominators: as `find_dominators` gives them."""
     above = predecessors(successors)

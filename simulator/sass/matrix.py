@@ -29,6 +29,7 @@ class MatmulShape:
         m, n, k: extents; bits: of an element of A.
         warps: that make it together: 1 or 4.
         a_in_smem: whether A, too, comes from shared memory.
+        narrow_sums: whether C is of 16 bits.
     """
 
     m: int
@@ -37,6 +38,7 @@ class MatmulShape:
     bits: int
     warps: int
     a_in_smem: bool
+    narrow_sums: bool
 
     @property
     def flop(self) -> int:
@@ -68,6 +70,7 @@ def matmul_shape_of(instruction: Instruction) -> MatmulShape | None:
         bits=known[0] if known else FAMILY_BITS.get(family, 16),
         warps=1 if family in WARP else 4,
         a_in_smem=family in WARPGROUP and instruction.operands[1].startswith("gdesc"),
+        narrow_sums=modifiers[modifiers.index(shape[0]) + 1 :][:1] == ("F16",),
     )
 
 

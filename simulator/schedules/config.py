@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from ..arguments import plain_number
+
 
 class Config:
     """Options of a schedule with their values, e.g. `Config(block_m=64, num_warps=4)`; a frozen value.
@@ -24,7 +26,8 @@ class Config:
     _values: Mapping[str, Any]
 
     def __init__(self, **chosen: Any) -> None:
-        object.__setattr__(self, "_values", MappingProxyType(chosen))
+        values = {name: plain_number(value) for name, value in chosen.items()}
+        object.__setattr__(self, "_values", MappingProxyType(values))
 
     def __getattr__(self, name: str) -> Any:
         try:

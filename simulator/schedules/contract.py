@@ -11,6 +11,9 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
+from ..arguments import plain_number, several, shown
 from ..device.device import Device
 from ..launch.program import Launch
 from ..problems.attention import AttentionProblem
@@ -108,13 +111,24 @@ class Schedule:
             ValueError: a fixed option is not one of this schedule's, its value is not allowed, or it goes with nothing.
         """
         self.check_options(**dict.fromkeys(fixed, 0))
-        space: dict[str, Any] = {
-            name: (values,) if isinstance(values, (int, str)) else values for name, values in fixed.items()
-        }
+        space: dict[str, Any] = {name: self._values(name, values) for name, values in fixed.items()}
         space |= {name: values for name, values in self.space.items() if name not in fixed}
         made = [self.asked(**dict(zip(space, values, strict=True))) for values in product(*space.values())]
         together = [config for config in made if self.conflict(config) is None]
         yield from (self.checked(config) for config in together or made)
+
+    def _values(self, name: str, given: Value | Sequence[Value]) -> tuple[Any, ...]:
+        """The values of an option that keeps one, or some. Raises: ValueError: there is none, or one twice."""
+        if isinstance(given, (int, str, np.integer)):
+            return (given,)
+        values = several(name, given, f"values, or one: {self.options[name].allowed}")
+        if not values:
+            raise ValueError(f"{name} = {shown(given)}: must hold at least one value")
+        for place, value in enumerate(values):
+            self.options[name].check(plain_number(value))
+            if value in values[:place]:
+                raise ValueError(f"{name} = {shown(given)}: has {shown(plain_number(value))} twice; give it once")
+        return values
 
     def config(self, **chosen: Any) -> Config:
         """The default configuration with some options chosen.
@@ -135,6 +149,7 @@ class Schedule:
             ValueError: a chosen option is not one of this schedule's, or its value is not allowed.
         """
         self.check_options(**chosen)
+        chosen = {name: plain_number(value) for name, value in chosen.items()}
         for name, value in chosen.items():
             self.options[name].check(value)
         return self.default.but(**chosen)

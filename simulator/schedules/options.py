@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from ..arguments import shown
+
 Value = int | str
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -42,8 +44,8 @@ class Option:
 
     def check(self, value: object) -> None:
         """Raises: ValueError: the value is not allowed; the text names option, value and what is allowed."""
-        if value not in self.values or isinstance(value, (bool, float)):
-            raise ValueError(f"{self.name} = {value!r}: must be {self.allowed}")
+        if not isinstance(value, (int, str)) or isinstance(value, bool) or value not in self.values:
+            raise ValueError(f"{self.name} = {shown(value)}: must be {self.allowed}")
 
 
 def number(name: str, help_: str, values: Sequence[int], allowed: str, **rest: object) -> Option:

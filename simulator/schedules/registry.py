@@ -5,6 +5,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from .. import schedules
+from ..arguments import shown
 from ..names import unknown
 from ..problems.problem import Problem
 from .contract import Schedule
@@ -56,6 +57,8 @@ def find_schedule(name: str) -> Schedule:
     Raises:
         ValueError: there is none; the text names the nearest, or lists those that exist.
     """
+    if not isinstance(name, str):
+        raise ValueError(f"schedule = {shown(name)}: must be a name, one of {', '.join(all_schedules())}")
     if name not in all_schedules():
         raise ValueError(f"schedule {unknown(name, all_schedules())}")
     return all_schedules()[name]

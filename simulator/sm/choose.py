@@ -13,17 +13,14 @@ from ..residency.residency import Residency
 from .from_code import compiled_costs
 from .kept import kept_costs
 from .step_cost import StepCost, step_cost
+from .tensor_rate import LIKE, alike
 
-SM_RATES = (
-    *(
-        f"{name}_flop_per_cycle"
-        for name in ("mma_fp16", "mma_tf32", "mma_fp8", "wgmma_fp16", "wgmma_tf32", "wgmma_fp8")
-    ),
-    *("fma_per_cycle", "alu_per_cycle", "mufu_per_cycle", "issue_per_cycle", "smem_bytes_per_cycle"),
+MATMUL_RATES = tuple(
+    f"{name}_flop_per_cycle" for name in ("mma_fp16", "mma_tf32", "mma_fp8", "wgmma_fp16", "wgmma_tf32", "wgmma_fp8")
 )
-"""Numbers of a device that the simulation of machine code has of its own, for each compute capability."""
-LIKE = 0.1
-"""Difference up to which a rate counts as the same: microbenchmarks and datasheets differ by as much."""
+"""Numbers of a device that costs kept for its compute capability have of their own; code is run at the device's."""
+SM_RATES = ("fma_per_cycle", "alu_per_cycle", "mufu_per_cycle", "issue_per_cycle", "smem_bytes_per_cycle")
+"""Those that the simulation of machine code has of its own, too."""
 COSTS = ("compiled", "tiles")
 """`compiled`: simulated from machine code; `tiles`: estimated from the tile program."""
 
@@ -39,7 +36,7 @@ def costs_of(launch: Launch, residency: Residency, device: Device, kind: str) ->
     resources = launch.resources
     if kind == "compiled" and (resources.code is not None or resources.figures is not None):
         try:
-            if changed := changed_rates(device):
+            if changed := changed_rates(device, kept=resources.code is None):
                 raise ValueError(f"the SM that its cycles were found for has {changed}")
             if resources.code is not None:
                 return compiled_costs(launch, residency, device).steps, "compiled"
@@ -54,17 +51,22 @@ def costs_of(launch: Launch, residency: Residency, device: Device, kind: str) ->
 
 
 @cache
-def changed_rates(device: Device) -> str:
+def changed_rates(device: Device, kept: bool) -> str:
     """Rates of the catalogue's SMs of a device's compute capability that are not its own; empty where all are alike.
 
     A what-if that machine code does not ask about is answered from tiles.
+
+    Args:
+        kept: whether costs were found before, for one device of the architecture; else code is at hand, whose matmuls
+            are as fast as the device's, if it has them at all.
     """
+    names = (*(name for name in MATMUL_RATES if kept or not getattr(device, name)), *SM_RATES)
     relatives = [load_device(name) for name in catalogue()]
     differences = [
         ", ".join(
             f"{name} = {getattr(relative, name):g}, not {getattr(device, name):g}"
-            for name in SM_RATES
-            if not _alike(getattr(relative, name), getattr(device, name))
+            for name in names
+            if not alike(getattr(relative, name), getattr(device, name))
         )
         for relative in relatives
         if relative.compute_capability == device.compute_capability
@@ -83,10 +85,6 @@ def changed_sm(device: Device) -> str:
         for key in device.sm.changed(usual, CODE, L1)
         if device.sm.provenance[key] == SET or not np.allclose(getattr(device.sm, key), getattr(usual, key), rtol=LIKE)
     )
-
-
-def _alike(rate: float, other: float) -> bool:
-    return abs(rate - other) <= LIKE * max(rate, other)
 
 
 def cost_notes(origins: Iterable[str]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from ..trace.operands import Step
 from ..trace.paths import CtaPaths, find_paths
 from .instructions import lower_code
 from .l1_hits import Spilled, find_spilled, spilled_by_phase
-from .lane_addresses import with_lane_addresses
+from .lane_addresses import with_lane_addresses, with_scattered
 from .match_steps import Attribution, Part, few_items, find_cta, match_steps
 from .mbarriers import (
     with_bulk_copy_sizes,
@@ -157,6 +157,7 @@ def _follow_traced(
     code, unknown = make_code_table(
         launch, paths, attributions, traced.executed, constants, capability, sm_numbers, traced.like, traced.loads
     )
+    code = with_scattered(code, traced.scattered, sm_numbers)
     for place, share in traced.in_l1.items():
         row = code[place]  # a view: what is set here is set in the table
         if share > MOSTLY and row["kind"] == instruction.LOAD:

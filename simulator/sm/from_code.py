@@ -24,6 +24,7 @@ from ..launch.program import Launch, Loop
 from ..launch.walk import steps
 from ..residency.residency import Residency
 from ..sass.flow import Flow
+from ..sass.opcodes import rules
 from ..trace.paths import OUTSIDE, Region
 from .followed import FollowedCode, follow
 from .full_sm import FullSm, measure_full_sm
@@ -33,6 +34,7 @@ from .machine import Machine, latencies_of
 from .match_steps import Attribution, Part
 from .single_cta import RegionCost, lone_costs
 from .step_cost import PIPES, StepCost, step_cost
+from .tensor_rate import with_tensor_rates
 
 COMPILED_PIPES = (*PIPES, "sm")
 
@@ -90,9 +92,10 @@ def compiled_costs(
     seen = followed or follow(launch, capability, device.sm)
     resident = resident or residency.ctas_per_busy_sm
     attributions = seen.attributions
+    code = with_tensor_rates(seen.code, seen.flow.instructions, rules(capability), device)
     machine = Machine(
         paths=seen.paths,
-        code=with_l1_hits(seen.code, whole or launch, residency, device, resident, seen.cta, seen.paths, attributions),
+        code=with_l1_hits(code, whole or launch, residency, device, resident, seen.cta, seen.paths, attributions),
         latencies=latencies_of(device, min(launch.cta_count, device.sms)),
     )
     alone = lone_costs(machine)

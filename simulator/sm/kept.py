@@ -11,10 +11,12 @@ import numpy as np
 from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import Figures, Launch, Loop
-from ..launch.walk import steps
+from ..launch.walk import steps, tally
 from ..residency.residency import Residency
 from .latency_slack import hbm_extra_latency_cycles
 from .step_cost import PIPES, StepCost, step_cost
+from .tensor_rate import LIKE as SAME_RATE
+from .tensor_rate import tensor_cycles_of
 
 PIPE_COUNT = len(PIPES) + 1
 FIELDS = (
@@ -88,7 +90,8 @@ def kept_costs(launch: Launch, residency: Residency, device: Device) -> dict[str
         residency: of the launch on the device.
 
     Raises:
-        ValueError: the figures are of other steps, or of devices whose L2 is much nearer or farther.
+        ValueError: the figures are of other steps, or of devices whose L2 is much nearer or farther, or they lack the
+            time of matmuls that the launch makes.
     """
     figures = launch.resources.figures
     names = tuple(step.name for step, _ in steps(launch.program.body))
@@ -108,6 +111,14 @@ def kept_costs(launch: Launch, residency: Residency, device: Device) -> dict[str
     filled, first = np.unique(figures.conditions[like, 2], return_index=True)
     weights = [np.interp(wanted[2], filled, unit) for unit in np.eye(len(filled))]
     values = np.tensordot(weights, figures.values[like[first], resident - 1], 1)
+    executions = tally(launch.program).executions
+    least, most = tensor_cycles_of(launch, executions, device)
+    tensor = float(np.dot(values[:, PIPES.index("tensor")], list(executions.values())))
+    if not (1.0 - SAME_RATE) * least <= tensor <= (1.0 + SAME_RATE) * most:
+        raise ValueError(
+            f"kernel {launch.name}: costs are kept of another number of matmuls than the launch makes "
+            f"({tensor:.4g} cycles of the tensor cores; {least:.4g} to {most:.4g} are right)"
+        )
     slowdown = np.tensordot(weights, figures.slowdown_by_age[like[first], resident - 1], 1)
     return {
         step.name: _cost(step_cost(step, launch, device), row, by_age[:resident])

@@ -83,6 +83,21 @@ def with_lane_addresses(
     return code
 
 
+def with_scattered(code: np.ndarray, scattered: Mapping[int, tuple[float, int]], sm_numbers: SmNumbers) -> np.ndarray:
+    """The code with accesses each of whose lanes touches a sector of its own. Args: scattered: as of `TracedCode`."""
+    code = code.copy()
+    for place, (lanes, size) in scattered.items():
+        row = code[place]  # a view: what is set here is set in the table
+        if row["kind"] == sm.STORE:
+            row["smem_lines"] = _lines_out(Access(lanes=lanes, sectors=lanes, moved_bytes=lanes * size), sm_numbers)
+            row["interval_cycles"] = max(sm_numbers.lsu_interval_cycles, row["smem_lines"])
+        elif row["kind"] in (sm.LOAD, sm.REUSED_LOAD):
+            row["kind"], row["smem_lines"], row["tag_lines"] = sm.LOAD, lanes / LINE_SECTORS, lanes
+        elif row["kind"] == sm.COPY:
+            row["tag_lines"] = lanes
+    return code
+
+
 def _blocks_of_warps(paths: CtaPaths, most: int) -> list[tuple[int, ...]]:
     """Per warp the blocks that it runs, each so often at most."""
     warps = []

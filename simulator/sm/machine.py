@@ -10,6 +10,7 @@ from ..core.sm import issue, state
 from ..core.sm.instruction import ALU, FMA, HEAVY, MUFU, TENSOR_PIPE
 from ..core.sm.latencies import Latencies
 from ..device.device import Device
+from ..jobs.stopping import check_wanted
 from ..limits import LINE_BYTES, SUB_CORES
 from ..trace.paths import CtaPaths
 
@@ -148,6 +149,7 @@ class Machine:
         trace, roles, counts = self.paths.traces(trips)
         entries = LEAST_LOGGED + len(offsets) * (rounds + 2) * (sum(counts.values()) + CTA_MARKS)
         while True:
+            check_wanted()
             after = state.new_state(len(self.code), len(roles), offsets, entries)
             logged = issue.simulate_sm(self.code, trace, roles, self.latencies, rounds, after)
             if logged < 0:

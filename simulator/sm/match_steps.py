@@ -4,6 +4,7 @@ Parts of the code are its straight code and its regions (`trace.paths`); one wit
 first of those begins. Parts in the order of the code, and steps in that of the program, are aligned so that they run
 equally often (a dynamic program over both, whose cost is the logarithm of the ratio of executions):
 a loop that the compiler has unrolled runs a fraction as often as its step, one that it has peeled a few times less.
+Where a step of a loop runs so, no other step may have the loop's code: its executions would not grow with the loop's.
 What comes after loops goes to the last step that runs as often; of loops that run equally often, each has its own.
 One loop may stand for several steps of the program, and several parts for one step.
 The cycles of all parts are attributed, whatever goes to which step: the sum is that of the code.
@@ -25,6 +26,8 @@ ENOUGH = 24
 """Executions of a step from which on more of them make a CTA no better a sample."""
 PEELED = 4
 """Iterations that the compiler may have taken out of a loop."""
+UNROLLED = 8
+"""Most copies of a loop's body that the compiler makes of it; ptxas makes four of short ones."""
 SAME_STEPS_COST = 1e-4
 """What it costs a part to belong to the same steps as the one before: less than any difference of executions."""
 MORE_STEPS_COST = 1e-3
@@ -32,6 +35,8 @@ MORE_STEPS_COST = 1e-3
 LATER_STEP_COST = 1e-6
 """What each step costs that is passed over: of steps that run equally often, what comes first in the code belongs to
 the first, what comes after loops to the last."""
+LOST_LOOP_COST = 1e3
+"""What it costs that a loop of the code belongs to steps outside of loops: more than any difference of executions."""
 MOST_PER_CTA = 4
 """Items of a CTA of a persistent grid that are followed."""
 MOST_ITEMS = 1 << 16
@@ -135,6 +140,7 @@ def match_steps(launch: Launch, regions: tuple[Region, ...], executed: Mapping[s
         if stop == first + 1 or all(looped for _, looped in named[first:stop])
     ]
     parts = parts_of(regions)
+    looped_totals = [executed[name] for name, looped in named if looped]
     costs = [
         [
             abs(log(count / (totals[stop] - totals[first])))
@@ -144,6 +150,10 @@ def match_steps(launch: Launch, regions: tuple[Region, ...], executed: Mapping[s
         ]
         for part, count in parts
     ]
+    for (part, count), of_runs in zip(parts, costs, strict=True):
+        if part.region != OUTSIDE and regions[part.region].leaf and any(_copies(count, of) for of in looped_totals):
+            for number, (first, stop) in enumerate(runs):
+                of_runs[number] += 0.0 if any(looped for _, looped in named[first:stop]) else LOST_LOOP_COST
     forward = [place for place, (part, _) in enumerate(parts) if not part.after]
     in_order = dict(zip(forward, _in_order([costs[place] for place in forward], runs), strict=True))
     # What comes after loops may have no step of its own there.
@@ -161,6 +171,13 @@ def match_steps(launch: Launch, regions: tuple[Region, ...], executed: Mapping[s
         names = tuple(name for name, _ in named[first:stop])
         attributions[part] = Attribution(steps=names, times=times, remainder=remainder)
     return attributions
+
+
+def _copies(count: int, executions: int) -> int:
+    """Copies of a step's code that a loop with so many iterations holds; 0 where they do not make its executions."""
+    copies = max(1, round(executions / count))
+    # Peeled iterations are those of the step, not of its copies.
+    return copies if copies <= UNROLLED and abs(copies * count - executions) <= PEELED * copies else 0
 
 
 def _in_order(costs: list[list[float]], runs: list[tuple[int, int]]) -> list[int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..jobs.stopping import check_wanted
 from ..launch.program import Launch
 from ..limits import WARP_THREADS
 from ..refusal import CannotFollow
@@ -103,13 +104,20 @@ def _follow(
 
 
 def run_through(
-    flow: Flow, code: Prepared, threads: Threads, ctas: int, warps: int, order: Order | None = None
+    flow: Flow,
+    code: Prepared,
+    threads: Threads,
+    ctas: int,
+    warps: int,
+    order: Order | None = None,
+    most_steps: int = MAX_STEPS,
 ) -> tuple[Array, Array]:
     """Run threads through code that has been made ready, block by block.
 
     Args:
         code: as `jumps.prepare` makes it; ctas, warps: how many there are, along the axes of `threads`.
-        order: gets the blocks that are run, in order, each with the warps that are there.
+        order: gets the blocks that are run, in order, each with the warps that are there;
+        most_steps: blocks that are gone through before code is taken to be endless.
 
     Returns:
         Counts and rejoins, as in `Executions`.
@@ -121,10 +129,13 @@ def run_through(
     meetings = {number for number in range(len(flow.blocks)) if flow.code(number)[0].family == "BSYNC"}
     groups: dict[tuple[int, int], Array] = {(0, 0): np.ones(SHAPE, dtype=np.bool_)}
     barriers = Barriers(warps)
-    for _ in range(MAX_STEPS):
+    for _ in range(most_steps):
+        check_wanted()
         if not groups:
             if barriers.waiting:
-                raise CannotFollow(f"warps wait at barrier {barriers.waiting[0]} for others that never come there")
+                raise CannotFollow(
+                    f"warps wait at barrier {barriers.waiting[0]}, where other warps of their CTA never come"
+                )
             break
         block, part = place = min(groups)
         mask = groups.pop(place)
@@ -146,7 +157,7 @@ def run_through(
                 rejoins[where[0]] = rejoins[where[0]] + both
             _join(groups, where, coming)
     else:
-        raise CannotFollow("code does not end")
+        raise CannotFollow(f"a loop does not end within {most_steps} steps")
     shape = (ctas, warps, 1)
     tables = [
         np.concatenate([np.broadcast_to(times, shape) for times in blocks], axis=2) for blocks in (counts, rejoins)
@@ -168,8 +179,20 @@ def _join(groups: dict[tuple[int, int], Array], place: tuple[int, int], mask: Ar
     groups[place] = np.ones(SHAPE, dtype=np.bool_) if mask.all() else small(mask)
 
 
-def special_registers(grid: tuple[int, int, int], ctas: Array, warps: int) -> dict[str, Value]:
-    """What threads know of themselves. Args: grid: CTAs along x, y, z; ctas: their numbers; warps: of a CTA."""
+def lanes_below(lanes: Array) -> Array:
+    """Mask of the lanes of lower number, as SR_LTMASK."""
+    below: Array = (np.int64(1) << lanes.astype(np.int64)) - 1
+    return below
+
+
+def special_registers(
+    grid: tuple[int, int, int], ctas: Array, warps: int, first: tuple[int, int, int] = (0, 0, 0)
+) -> dict[str, Value]:
+    """What threads know of themselves.
+
+    Args:
+        grid: CTAs along x, y, z; ctas: their numbers; warps: of a CTA; first: where the CTA of number 0 stands.
+    """
 
     def along(values: Array, axis: int) -> Value:
         shape = [1, 1, 1]
@@ -186,8 +209,9 @@ def special_registers(grid: tuple[int, int, int], ctas: Array, warps: int) -> di
         "SR_TID.Y": zero,
         "SR_TID.Z": zero,
         "SR_LANEID": along(lanes, 2),
-        "SR_CTAID.X": along(ctas % grid[0], 0),
-        "SR_CTAID.Y": along(ctas // grid[0] % grid[1], 0),
-        "SR_CTAID.Z": along(ctas // (grid[0] * grid[1]), 0),
+        "SR_LTMASK": along(lanes_below(lanes), 2),
+        "SR_CTAID.X": along(first[0] + ctas % grid[0], 0),
+        "SR_CTAID.Y": along(first[1] + ctas // grid[0] % grid[1], 0),
+        "SR_CTAID.Z": along(first[2] + ctas // (grid[0] * grid[1]), 0),
         "SR_CgaCtaId": zero,
     }

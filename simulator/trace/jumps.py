@@ -22,6 +22,10 @@ Leave = Callable[[Threads, Array], list[tuple[int, Array]]]
 Unsure = Callable[[int, Threads, Array, Array], Array]
 """From a block, its threads, and whether and where the condition of its branch is known, to who takes the branch."""
 TRAP = "BPT.TRAP"
+UNKNOWN_TARGET = (
+    "jumps to a place that is read from a table (a choice among many cases, or a function that is not inlined):"
+    " not modelled; try nested ifs, or tl.where"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ def _leaves(instruction: Instruction) -> bool:
 def _barrier(instruction: Instruction) -> Barrier:
     numbers = [NUMBER.match(operand) for operand in instruction.operands]
     if not numbers or not all(numbers):
-        raise CannotFollow(f"{instruction.opcode} at {instruction.address:#x}: the barrier's number is not a constant")
+        raise CannotFollow("which barrier warps wait at is computed: not modelled", instruction.address)
     number, *threads = (int(match[2], 16) for match in numbers if match)
     return Barrier(number, threads[0] // WARP_THREADS if threads else 0, "ARV" not in instruction.modifiers)
 
@@ -111,7 +115,7 @@ def leave_of(flow: Flow, number: int, traps: set[int], unsure: Unsure | None) ->
     if not _leaves(instruction):
         return lambda threads, mask: [(following, mask)]
     condition = condition_of(instruction)
-    targets = _targets(flow, instruction)
+    targets = _targets(flow, number)
 
     def leave(threads: Threads, mask: Array) -> list[tuple[int, Array]]:
         holds, known = condition(threads)
@@ -122,7 +126,8 @@ def leave_of(flow: Flow, number: int, traps: set[int], unsure: Unsure | None) ->
             elif straight == aside:
                 raise CannotFollow(
                     f"{instruction.opcode} at {instruction.address:#x} depends on data or on what is not modelled: "
-                    "must follow from the launch"
+                    "must follow from the launch",
+                    instruction.address,
                 )
             else:
                 holds = np.full((1, 1, 1), straight)
@@ -133,12 +138,16 @@ def leave_of(flow: Flow, number: int, traps: set[int], unsure: Unsure | None) ->
     return leave
 
 
-def _targets(flow: Flow, instruction: Instruction) -> Callable[[Threads, Array], list[tuple[int, Array]]]:
+def _targets(flow: Flow, number: int) -> Callable[[Threads, Array], list[tuple[int, Array]]]:
+    instruction = flow.code(number)[-1]
     if instruction.family in ENDS:
         return lambda threads, mask: []
     if instruction.target is not None:
         block = flow.block_at[instruction.target]
         return lambda threads, mask: [(block, mask)]
+    if instruction.family in CALLS:
+        after = number + 1
+        return lambda threads, mask: [(after, mask)]
     words = " ".join(instruction.operands).replace("`", " ").split()
     registers = [number_of(text) for text in words if REGISTER.match(text)]
     offset = sum(
@@ -148,7 +157,7 @@ def _targets(flow: Flow, instruction: Instruction) -> Callable[[Threads, Array],
     def targets(threads: Threads, mask: Array) -> list[tuple[int, Array]]:
         address, known = registers[0](threads) if registers else (np.zeros((1, 1, 1), dtype=np.int64), False)
         if known is not True and not np.all(np.where(mask, known, True)):
-            raise CannotFollow(f"{instruction.opcode} at {instruction.address:#x}: its target is not known")
+            raise CannotFollow(UNKNOWN_TARGET, instruction.address)
         # Addresses in code are offsets within it, or from the jump itself where it is relative to where it stands.
         places = address + offset & WORD_MASK
         if instruction.family in INDIRECT:
@@ -157,9 +166,7 @@ def _targets(flow: Flow, instruction: Instruction) -> Callable[[Threads, Array],
         exits = []
         for place in np.unique(chosen[np.broadcast_to(mask, chosen.shape)]):
             if int(place) not in flow.block_at:
-                raise CannotFollow(
-                    f"{instruction.opcode} at {instruction.address:#x} goes to {int(place):#x}, no block"
-                )
+                raise CannotFollow(UNKNOWN_TARGET, instruction.address)
             exits.append((flow.block_at[int(place)], mask & (chosen == place)))
         return exits
 

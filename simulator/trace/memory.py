@@ -30,7 +30,7 @@ class Storage:
     Args:
         number: in the recording; size_bytes: of all of it [B]; name: parameter that it was first passed for.
         whole: whether its elements are whole numbers, which addresses and branches may depend on.
-        values: its bytes, where they are given.
+        values: its bytes, where they are given; origin: else what left it without, for people, where that is known.
     """
 
     number: int
@@ -38,6 +38,7 @@ class Storage:
     name: str
     whole: bool = False
     values: bytes | None = field(default=None, repr=False)
+    origin: str = ""
 
     @property
     def address(self) -> int:

@@ -131,7 +131,7 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
     nests = [_loops_of(path) for path in warps]
     shapes = {tuple((parent, leaf) for _, parent, _, leaf in nest) for nest in nests}
     if len(shapes) > 1:
-        raise CannotFollow("loops of specialised warps do not run side by side")
+        raise CannotFollow("warps of a CTA run loops of different nesting (specialised warps): not modelled")
     counts = [max(nest[number][2] for nest in nests) for number in range(len(nests[0]))]
     return CtaPaths(
         flow=flow,

@@ -5,12 +5,15 @@ So they run in a temporary folder of links, laid out by the same table of pyproj
 
     python tests/house/farm.py types    mypy over all four packages
     python tests/house/farm.py floors   import-linter over all four packages
+    python tests/house/farm.py stubs    links in this environment's site-packages, as `make` has them, by which a
+                                        user's mypy finds the types of an editable install
 """
 
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,6 +50,23 @@ def lay_out(root: Path, farm: Path) -> None:
                 link.symlink_to(file)
 
 
+def lay_stubs(site: Path, root: Path = ROOT) -> Path:
+    """Fill `tilesight-stubs` in a folder of installed packages with links to the code below `root`.
+
+    Python finds an editable install by a table that type checkers do not read; a stub package they find by its name
+    (PEP 561). Folders are linked whole, so that a new module is found as well.
+    """
+    stubs = site / "tilesight-stubs"
+    shutil.rmtree(stubs, ignore_errors=True)
+    stubs.mkdir()
+    places = {package.partition(".")[2]: root / folder for package, folder in folders(root).items()}
+    top = places.pop("")
+    places |= {path.name: path for path in top.iterdir() if path.name not in ("__init__.py", "__pycache__")}
+    for name, place in {**places, "__init__.pyi": top / "__init__.py"}.items():
+        (stubs / name).symlink_to(place)
+    return stubs
+
+
 def copy(root: Path, target: Path) -> Path:
     """Copy all that a wheel is built from to the folder `target`, to plant mistakes in. Returns: the copy's root."""
     tops = {folder.partition("/")[0] for folder in folders(root).values()}
@@ -80,6 +100,9 @@ def run(tool: str, root: Path = ROOT, cache: Path | None = None) -> subprocess.C
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "stubs":
+        lay_stubs(Path(sysconfig.get_path("purelib")))
+        sys.exit()
     finished = run(sys.argv[1])
     print(finished.stdout, end="")
     sys.exit(finished.returncode)

@@ -1,19 +1,43 @@
 """What is missing is said in one line."""
 
 import importlib.util
+import sys
+import tomllib
 
 import pytest
+from house import farm
 from tilesight.kernels.launch import availability
 
+PIP = f"{sys.executable} -m pip install"
+TORCH = f"{PIP} 'torch>=2.10,<2.16' --index-url https://download.pytorch.org/whl/cpu"
+TRITON = f"{PIP} 'triton>=3.6,<3.10'"
 
-@pytest.mark.parametrize("package", ["torch", "triton"])
-def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to install."""
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (("torch",), f"torch is not installed (no GPU is needed): {TORCH}"),
+        (("triton",), f"triton is not installed (no GPU is needed): {TRITON}"),
+        (("torch", "triton"), f"torch and triton are not installed (no GPU is needed): {TORCH} && {TRITON}"),
+    ],
+)
+def test_a_missing_package_is_named(missing: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the commands that install what does without a GPU; where one is needed, with the extra that brings all."""
     find_spec = importlib.util.find_spec
-    monkeypatch.setattr(availability, "find_spec", lambda name: None if name == package else find_spec("json"))
-    expected = f"{package} is not installed: install the gpu extra (pip install 'tilesight[gpu]')"
-    assert availability.missing_package() == expected
-    assert availability.missing_gpu() == expected
+    monkeypatch.setattr(availability, "find_spec", lambda name: None if name in missing else find_spec("json"))
+    assert availability.missing_package() == said
+    assert f"install the gpu extra, in a clone: {PIP} '.[gpu]'" in str(availability.missing_gpu())
+
+
+def test_the_commands_install_what_the_extras_ask_for() -> None:
+    """The same ranges, written down twice."""
+    extras = tomllib.loads((farm.ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    packages = [availability.TORCH_PACKAGE.strip("'"), availability.TRITON_PACKAGE.strip("'")]
+    assert extras["predict"] == packages
+    assert set(packages) < set(extras["gpu"])
+    for page in ("README.md", "docs/your-kernel.md"):
+        text = (farm.ROOT / page).read_text("utf-8")
+        assert availability.CPU_INDEX in text and availability.TRITON_PACKAGE in text, page
 
 
 @pytest.mark.parametrize(
@@ -26,7 +50,7 @@ def test_another_triton_than_is_supported_is_named(
     """With the versions that are, in place of whatever its inner functions would do; the library answers then."""
     monkeypatch.setattr(availability, "find_spec", lambda name: importlib.util.find_spec("json"))
     monkeypatch.setattr(availability, "version", lambda name: installed)
-    said = f"triton {installed} is installed: must be 3.6 to 3.9 (pip install 'tilesight[gpu]')"
+    said = f"triton {installed} is installed: must be 3.6 to 3.9: {TRITON}"
     assert availability.missing_package() == (None if supported else said)
 
 

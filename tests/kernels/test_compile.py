@@ -27,7 +27,7 @@ from tilesight.kernels.compile.compile import (
     with_resources,
 )
 from tilesight.kernels.compile.outcomes import Compiled, Failure
-from tilesight.kernels.compile.pool import Pool
+from tilesight.kernels.compile.pool import Pool, Turns
 from tilesight.kernels.compile.worker import compiled_kernel
 from tilesight.simulator.jobs.processes import Answerer, Died
 
@@ -103,11 +103,12 @@ def test_a_compiler_that_dies_says_so_and_is_replaced(monkeypatch: pytest.Monkey
     # No empty entry: it would put the tree's own `kernels` folder before the planted one.
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [tests, os.environ.get("PYTHONPATH")])))
     pool = Pool()
+    turns = Turns(pool)
     job = job_of(flash2(block_m=64), PROBLEM, H200)
     with pytest.raises(Died, match=r"the compiler died \(signal 6, SIGABRT\): Assertion .* failed"):
-        pool.answer({**job, "module": "kernels.dies"})
-    assert pool.answer(job)["registers"] > 0
-    assert "reason" in pool.answer({**job, "options": {**job["options"], "num_warps": 3}})
+        turns.answer({**job, "module": "kernels.dies"})
+    assert turns.answer(job)["registers"] > 0
+    assert "reason" in turns.answer({**job, "options": {**job["options"], "num_warps": 3}})
     pool.close()
 
 
@@ -120,7 +121,7 @@ def test_a_result_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     (file,) = cache_folder().glob(f"{key_of(job_of(flash2(block_m=64), PROBLEM, H200))}.json")
     with monkeypatch.context() as patch:
-        patch.setattr(Pool, "answer", refuse)
+        patch.setattr(Turns, "answer", refuse)
         assert compile_launch(flash2(block_m=64), PROBLEM, H200) == first
         file.write_text("{", encoding="utf-8")
         assert compile_launch(flash2(block_m=64), PROBLEM, H200) == Failure(reason="asked again")
@@ -131,11 +132,11 @@ def test_a_kernel_that_is_wanted_twice_is_compiled_once(monkeypatch: pytest.Monk
     """Lengths of the same divisibility are one kernel, and so is a launch that several pipelines share."""
     asked: list[object] = []
 
-    def answer(_: Pool, job: object) -> dict[str, object]:
+    def answer(_: Turns, job: object) -> dict[str, object]:
         asked.append(job)
         return {"reason": "not today"}
 
-    monkeypatch.setattr(Pool, "answer", answer)
+    monkeypatch.setattr(Turns, "answer", answer)
     longer = replace(PROBLEM, seqlen_q=8192, seqlen_k=8192, dtype="bf16")
     wanted = [(flash2(problem), problem) for problem in (replace(longer, seqlen_q=4096), longer, longer)]
     assert compile_many(wanted, H200) == [Failure(reason="not today")] * 3
@@ -159,6 +160,7 @@ def test_a_pipeline_has_the_resources_of_its_launches_or_a_reason() -> None:
 def test_an_interruption_ends_the_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has not begun is never begun, what has begun is killed, and nobody waits for it."""
     started: list[Answerer] = []
+    compilers = Pool()
 
     def start(*arguments: Any) -> Answerer:
         started.append(Answerer(*arguments))
@@ -168,11 +170,13 @@ def test_an_interruption_ends_the_compilers(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tilesight.kernels.compile.pool.Answerer", start)
+    monkeypatch.setattr("tilesight.kernels.compile.outcomes.POOL", compilers)
     wanted = [(flash2(block_m=block_m, block_n=32, num_stages=4), PROBLEM) for block_m in (32, 64, 128, 256)]
     with pytest.raises(KeyboardInterrupt):
         compile_many(wanted, H200, workers=2, progress=interrupt)
     assert 1 <= len(started) <= 2
-    assert all(compiler._process is None or compiler._process.poll() is not None for compiler in started)
+    compilers.close()
+    assert all(compiler._process is None for compiler in started)
     kept = [(cache_folder() / f"{key_of(job_of(*call, H200))}.json").exists() for call in wanted]
     assert kept.count(True) < len(wanted)
 

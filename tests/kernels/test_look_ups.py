@@ -29,7 +29,7 @@ def test_each_sm_loads_a_table_once_for_indices_that_are_not_known() -> None:
     (row,) = tilesight.predict(launches, device="h200").rows
     table_bytes = row.traffic.smem_fill_bytes - 4 * CTAS * N
     assert 0 < table_bytes <= SMS * TABLE_BYTES
-    assert any("an address is not known; taken to lie anywhere in CODES" in note for note in row.notes)
+    assert any("an address is computed from values; taken to lie anywhere in CODES" in note for note in row.notes)
     assert row.known_accesses < row.accesses
 
 

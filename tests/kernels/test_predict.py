@@ -32,12 +32,15 @@ def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[st
     """The second reads what the first has written, from L2; cold, both read HBM."""
     assert main(["predict", f"{file}:run", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert list(answer) == ["schema", "device", "l2", "launches", "total", "notes"]
+    assert list(answer) == [
+        *("schema", "device", "l2", "complete", "ended", "launches", "total", "torch_operations", "notes"),
+    ]
     first, second = answer["launches"]
     assert list(first) == [
         *("name", "grid", "num_warps", "num_stages", "registers_per_thread", "spilled_bytes_per_thread"),
         *("smem_bytes_per_cta", "executed_instructions", "traffic", "clock_hz", "sustained_clock_hz", "bottleneck"),
-        *("ctas_per_sm", "known_accesses", "accesses", "notes", "refused"),
+        *("ctas_per_sm", "known_accesses", "accesses", "estimated_accesses", "estimated_bytes", "lower_bound"),
+        *("notes", "refused"),
     ]
     assert first["name"] == "double" and first["grid"] == [1024, 1, 1] and first["refused"] is None
     assert first["traffic"]["hbm_read_bytes"] == 4 << 20
@@ -99,7 +102,7 @@ def test_there_is_no_such_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", "nowhere.py"]) == 2
     assert capsys.readouterr().err.splitlines() == [
         "tilesight: nowhere.py: no such file",
-        "tilesight: 'nowhere.py': must be FILE.py:FUNCTION",
+        "tilesight: 'nowhere.py': must be FILE.py:FUNCTION or MODULE:FUNCTION",
     ]
 
 

@@ -130,15 +130,75 @@ def whole(values=(0,), device="cpu"):
     return torch.tensor(values, dtype=torch.int32, device=device)
 
 
-def run():
+@triton.jit
+def sine(X, Y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(Y + i, tl.sin(tl.load(X + i)))  # sine
+
+
+@triton.jit
+def guarded(X, Y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(X + i)
+    if tl.max(x, 0) > 1e30:  # guard
+        for k in range(64):
+            x = tl.exp(x - k) * tl.cos(x)
+    tl.store(Y + i, x)
+
+
+@triton.jit
+def printing(X, Y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(X + i)
+    if tl.program_id(0) == 0:
+        tl.device_print("x", x)  # print
+    tl.store(Y + i, x)
+
+
+@triton.jit
+def asserting(X, IDS, Y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.device_assert(tl.load(IDS + i) < n, "out of bounds")  # assert
+    tl.store(Y + i, tl.load(X + i))
+
+
+@triton.jit
+def looked_up(X, W, Y, rows, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = (tl.load(X + i) * rows).to(tl.int32)
+    tl.store(Y + i, tl.load(W + at * 32))  # lookup
+
+
+def waits():
     x, y = floats(4096), floats(4096)
     locked[(8,)](x, whole(device="meta"), y, BLOCK=256)
     locked[(8,)](x, whole(), y, BLOCK=256)
     met[(8,)](x, whole(device="meta"), y, 8, BLOCK=256)
     met[(8,)](x, whole(), y, 8, BLOCK=256)
-    queued[(4,)](x, whole(), y, 16, BLOCK=256)
+
+
+def counts():
+    x, y = floats(4096), floats(4096)
     appended[(8,)](x, whole(), y, BLOCK=256)
     last_sums[(8,)](x, whole(), floats(8), y, CTAS=8, BLOCK=256)
+
+
+def left_out():
+    x, y = floats(4096), floats(4096)
+    copied[(4,)](x, y, BLOCK=1024)
+    sine[(4,)](x, y, BLOCK=1024)
+    guarded[(4,)](x, y, BLOCK=1024)
+    printing[(4,)](x, y, BLOCK=1024)
+    asserting[(4,)](x, whole([0], "meta").expand(4096).contiguous(), y, 8, BLOCK=1024, debug=True)
+
+
+def look_ups():
+    looked_up[(64,)](floats(1 << 16), floats(1 << 25), floats(1 << 16), 1 << 20, BLOCK=1024)
+
+
+def run():
+    x, y = floats(4096), floats(4096)
+    queued[(4,)](x, whole(), y, 16, BLOCK=256)
     converges[(8,)](x, y, BLOCK=256)
     copied[(8,)](x, y, BLOCK=256, num_ctas=2)
     shifted[(16,)](x, y, 3, BLOCK=256)
@@ -163,29 +223,18 @@ def stale():
     paged[(8,)](x, pages, y, 4, SIZE=64)
 """
 REFUSED = (
-    ("a lock", "lock",
-     "kernel locked: CTAs wait for each other through memory ({}): not modelled: they poll tensor LOCK"),
-    ("a lock that is free at first", "lock",
-     "kernel locked: CTAs wait for each other through memory ({}): not modelled: they poll tensor LOCK"),
-    ("a barrier of the grid", "barrier",
-     "kernel met: CTAs wait for each other through memory ({}): not modelled: they poll tensor ARRIVED"),
-    ("a barrier of the grid with its counter", "barrier",
-     "kernel met: CTAs wait for each other through memory ({}): not modelled: they poll tensor ARRIVED"),
     ("a queue of work", "ticket",
      "kernel queued: {} uses the result of an atomic on tensor TICKET: CTA order decides what it does"),
-    ("a place that an atomic gives", "append",
-     "kernel appended: {} uses the result of an atomic on tensor END: CTA order decides what it does"),
-    ("the last CTA", "last",
-     "kernel last_sums: {} uses the result of an atomic on tensor ARRIVED: CTA order decides what it does"),
     ("a tolerance", "tolerance",
-     "kernel converges: {} branches on values computed from tensor X; cannot be predicted from code alone"),
+     "kernel converges: {}: how often a loop runs depends on values computed from tensor X: "
+     "cannot be predicted from code alone"),
     ("a cluster", "", "kernel copied: num_ctas = 2: clusters are not modelled"),
     ("beyond a tensor", "shift", "kernel shifted: {}: load reaches 12 B beyond tensor X"),
     ("in front of a tensor", "shift", "kernel shifted: {}: load reaches 8 B in front of tensor X"),
     ("a page beyond a tensor", "page", "kernel paged: {}: load reaches 256 B beyond tensor X"),
     ("a page in front of a tensor", "page", "kernel paged: {}: load reaches 256 B in front of tensor X"),
     ("an end that is not known", "empty",
-     "kernel ragged: {}: EXIT depends on tensor OFFSETS, whose values are not known: pass OFFSETS as a CPU tensor"),
+     "kernel ragged: {}: a branch depends on tensor OFFSETS, whose values are not known: pass OFFSETS as a CPU tensor"),
     ("keys that are sorted, not known", "order",
      "kernel ordered: {}: its address depends on tensor KEYS, whose values are not known: pass KEYS as a CPU tensor"),
 )  # fmt: skip
@@ -224,6 +273,58 @@ def test_what_cannot_be_predicted_is_refused(predicted: Predict) -> None:
     assert lines == [text.format(line_of(mark)) for _, mark, text in REFUSED]
     assert all(launch["traffic"] is None for launch in answer["launches"])
     assert code == 1
+
+
+def test_who_waits_for_others_takes_a_lower_bound(predicted: Predict) -> None:
+    """Locks and barriers of the grid are taken to be free at once, whether or not their values are known."""
+    code, answer = predicted("waits")
+    assert code == 0
+    for launch, (mark, tensor) in zip(
+        answer["launches"], [("lock", "LOCK")] * 2 + [("barrier", "ARRIVED")] * 2, strict=True
+    ):
+        assert launch["lower_bound"] and launch["refused"] is None
+        text = f"{line_of(mark)} waits for other CTAs (it polls {tensor}): taken never to wait"
+        assert any(text in note for note in launch["notes"])
+
+
+def test_the_last_cta_to_count_up_sums_up(predicted: Predict) -> None:
+    """One of eight reads what all have left: 8 words, one sector; where it does is in a note."""
+    code, answer = predicted("counts")
+    appended, last = answer["launches"]
+    assert code == 0 and last["lower_bound"]
+    assert any(f"{line_of('last')}: CTAs count up ARRIVED" in note for note in last["notes"])
+    assert appended["known_accesses"] == appended["accesses"]
+    assert appended["traffic"]["l2_write_bytes"] >= 8 * 256 * 4, "each CTA at a place of its own"
+
+
+def test_rare_sides_prints_and_assertions_are_left_out_and_named(predicted: Predict) -> None:
+    """As many bytes as a copy, and as many again for what an assertion looks at."""
+    code, answer = predicted("left_out")
+    _, *others, asserting = answer["launches"]
+    assert code == 0
+    for launch, mark, text in zip(
+        (*others, asserting),
+        ("sine", "guard", "print", "assert"),
+        ("rare case", "rare case", "device_print is left out", "device_assert is left out"),
+        strict=True,
+    ):
+        assert any(f"{line_of(mark)}: {text}" in note for note in launch["notes"]), launch["notes"]
+        assert launch["spilled_bytes_per_thread"] == 0
+    fills = [launch["traffic"]["smem_fill_bytes"] for launch in answer["launches"]]
+    assert fills[1:4] == [fills[0]] * 3 and fills[4] == 2 * fills[0]
+
+
+def test_addresses_that_are_computed_cost_each_lane_a_sector_and_the_answer_says_so_first(
+    predicted: Predict, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 2^16 lanes, in a table of 128 MiB that L1 does not keep."""
+    code, answer = predicted("look_ups")
+    (launch,) = answer["launches"]
+    assert code == 0 and launch["estimated_bytes"] == 32 << 16
+    assert launch["traffic"]["smem_fill_bytes"] == pytest.approx((32 + 4) << 16, rel=0.02)
+    assert main(["predict", f"{file}:look_ups"]) == 0
+    remarks = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("Note", "Longest"))]
+    assert "estimated (2.10 MB of 2.62 MB that are asked for)" in remarks[0]
 
 
 def test_an_atomic_that_the_compiler_tries_again_waits_for_nobody(predicted: Predict) -> None:

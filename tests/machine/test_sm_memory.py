@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 from machine.sm_toys import LATENCIES, Code, straight, walk
+from support.measured import barriers_of_an_h100
 from tilesight.simulator.core.sm import instruction as op
 from tilesight.simulator.core.sm import state as sm
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.sm.machine import latencies_of
 
 LOAD_128 = {"kind": op.SHARED, "pipe": op.LSU, "interval": 4.0, "latency": 22.0, "smem": 4.0}
 
@@ -16,13 +19,12 @@ def test_shared_memory_serves_all_warps_at_128_bytes_a_cycle(warps: int) -> None
     assert straight(code, warps).cycles == pytest.approx(warps * 50 * 4 + 22, rel=0.03)
 
 
-@pytest.mark.parametrize(("warps", "measured"), [(4, 20.6), (8, 28.6), (12, 36.6), (16, 44.6)])
+@pytest.mark.parametrize(("warps", "measured"), barriers_of_an_h100().items())
 def test_barriers_take_as_long_as_measured(warps: int, measured: float) -> None:
-    """bar.sync after bar.sync would not grow with the warps as on an H200."""
-    latencies = LATENCIES._replace(barrier_arrival=2.0, barrier_release=12.0)
-    seen = walk(Code().add(op.BARRIER), [[(0, 1, 0)] * 50] * warps, latencies=latencies)
-    times = seen.times(0)
-    assert (times[-1] - times[10]) / (len(times) - 11) == pytest.approx(measured, abs=1.5)
+    """bar.sync after bar.sync on an H100, with the numbers that are kept of an H200, whole cycles."""
+    latencies = latencies_of(load_device("h200"), 132)
+    times = walk(Code().add(op.BARRIER), [[(0, 1, 0)] * 50] * warps, latencies=latencies).times(0)
+    assert (times[-1] - times[10]) / (len(times) - 11) == pytest.approx(measured, abs=1.0)
 
 
 def test_arrivals_at_barriers_of_all_ctas_take_turns() -> None:

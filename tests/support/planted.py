@@ -23,6 +23,11 @@ def plant(folder: Path) -> Path:
     root = farm.copy(farm.ROOT, folder / "house")
     for name in ("tests", "docs/schedules"):
         shutil.copytree(farm.ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "recorded"))
+    for compiled in (farm.ROOT / "simulator").rglob("*.nb[ic]"):
+        # The engine of the copy is the same; compiling it again would take most of a minute.
+        cache = (root / compiled.relative_to(farm.ROOT)).parent
+        cache.mkdir(exist_ok=True)
+        shutil.copy2(compiled, cache)
     for file, place in PLACES.items():
         assert not (root / place).exists()
         shutil.copy(PLANTED / file, root / place)

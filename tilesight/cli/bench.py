@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .gpu import DOCTOR, Named, compiler, gpu_missing, need_gpu
-from .output import announce_compiler, progress, show, text_color, text_width, write_file
+from .output import Output, announce_compiler, deliver, progress, text_color, text_width
 from .points import problem_given
 
 if TYPE_CHECKING:
@@ -73,9 +73,8 @@ def checkpoint(
                 answers = room.predict(asked, device.device, compiler=compiled, workers=workers, progress=tick)
             with progress("shapes") as tick:
                 answers = room.measure(answers, device.job, ask, progress=tick)
-    if html:
-        write_file(html, checkpoint_html(answers, made))
-    tell(answers.to_dict(), wanted, lambda: checkpoint_text(answers, text_width(), text_color()))
+    page = Output(option="--html", path=html, make=lambda: checkpoint_html(answers, made))
+    tell(answers.to_dict(), wanted, lambda: checkpoint_text(answers, text_width(), text_color()), page)
 
 
 def launches(problem: Sequence[str], device: Named, workers: int, wanted: Wanted) -> None:
@@ -93,10 +92,9 @@ def launches(problem: Sequence[str], device: Named, workers: int, wanted: Wanted
     tell(report.to_dict(), wanted, lambda: launches_text(report, text_width(), text_color()))
 
 
-def tell(value: Mapping[str, Any], wanted: Wanted, text: Callable[[], str]) -> None:
-    """Print the text, or JSON in its place where it is asked for; write JSON where there is a file for it."""
+def tell(value: Mapping[str, Any], wanted: Wanted, text: Callable[[], str], *outputs: Output) -> None:
+    """Print the text, or JSON in its place where it is asked for; write files, JSON among them."""
     from ..simulator.display import render
 
-    if wanted.file:
-        write_file(wanted.file, render.to_json(value))
-    show(render.to_json(value) if wanted.printed else text())
+    document = Output(option="--json-file", path=wanted.file, make=lambda: render.to_json(value))
+    deliver(render.to_json(value) if wanted.printed else text(), *outputs, document)

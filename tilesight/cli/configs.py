@@ -11,6 +11,7 @@ from ..simulator.schedules.options import Option
 from ..simulator.schedules.registry import all_options, all_schedules
 from .groups import Group, parameter
 from .output import BadInput
+from .parse import each_once
 
 
 @dataclass(frozen=True)
@@ -38,22 +39,26 @@ class ConfigOptions(Group):
         return {name: values[0] for name, values in self.lists().items()}
 
     def lists(self) -> dict[str, tuple[int | str, ...]]:
-        """All values of each option that the user gave, in order and without repeats.
+        """All values of each option that the user gave, in order.
 
         Raises:
-            BadInput: no whole number where one is needed, or an empty list.
+            BadInput: no whole number where one is needed, an empty list, or a value twice.
         """
         return {name: self._values(name, text) for name, text in self.texts.items() if text is not None}
 
     def _values(self, name: str, text: str) -> tuple[int | str, ...]:
         parts = [part.strip() for part in text.split(",")] if self.SEVERAL else [text]
+        option = f"--{name.replace('_', '-')}"
         if not all_options()[name].is_number:
-            return tuple(dict.fromkeys(parts))
+            return each_once(option, text, parts)
         try:
-            return tuple(dict.fromkeys(int(part) for part in parts))
+            return each_once(option, text, [int(part) for part in parts])
         except ValueError:
-            allowed = "whole numbers, separated by commas" if self.SEVERAL else "a whole number"
-            raise BadInput(f"--{name.replace('_', '-')} = {text!r}: must be {allowed}") from None
+            several = "whole numbers, separated by commas"
+            allowed = several if self.SEVERAL else "a whole number"
+            listed = not self.SEVERAL and "," in text
+            hint = "; explore tries several" if listed else ""
+            raise BadInput(f"{option} = {text!r}: must be {allowed}{hint}") from None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import typer
 from .bench import Wanted, tell
 from .gpu import Named, device_named, need_gpu
 from .kernels import simulated
+from .limit import USERS_CODE_S
 from .options import set_notes
 from .output import BadInput, Failed, say, text_color, text_width, write_file
 
@@ -23,11 +24,11 @@ class Measuring:
     """How it is measured.
 
     Args:
-        time_limit_s: what the function may take [s]; counted: whether ncu is asked.
+        time_limit_s: as `--time-limit`, None: the defaults [s]; counted: whether ncu is asked.
         results: file for what was measured; read: file to take it from, in place of a GPU.
     """
 
-    time_limit_s: float
+    time_limit_s: float | None
     counted: bool
     results: Path | None
     read: Path | None
@@ -90,7 +91,7 @@ def _measured(target: str, outcome: "SimulatedKernels", named: Named, l2: str, h
             device=named.device,
             name=named.name,
             counted=how.counted,
-            time_limit_s=how.time_limit_s,
+            time_limit_s=how.time_limit_s or USERS_CODE_S,
         )
     except CannotCapture as error:
         raise BadInput(str(error)) from None

@@ -1,17 +1,13 @@
 """What the user typed: nothing twice that can be given once, and nothing that changes nothing."""
 
-import os
 import shlex
 from collections.abc import Iterable, Mapping
 from copy import copy
-from datetime import UTC, datetime
-from time import time
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from .. import __version__
 from .output import BadInput
 
 if TYPE_CHECKING:
@@ -78,12 +74,9 @@ def given(context: typer.Context) -> Given:
 
 def made(context: typer.Context) -> "Made":
     """What makes a report: this command line, now; or at the time that SOURCE_DATE_EPOCH tells, as of builds [s]."""
-    from ..simulator.report.page import Made
+    from ..simulator.report.page import made_now
 
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    now = datetime.fromtimestamp(int(epoch) if epoch.isdecimal() else int(time()), UTC)
-    command = shlex.join(("tilesight", context.info_name or "", *context.meta[ARGUMENTS]))
-    return Made(command=command, version=__version__, date=now.isoformat())
+    return made_now(shlex.join(("tilesight", context.info_name or "", *context.meta[ARGUMENTS])))
 
 
 def refuse_unread(typed: Given, options: Iterable[str], where: str) -> None:

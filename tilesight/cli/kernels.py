@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..simulator.device.device import Device
+from .limit import USERS_CODE_S, limit_of, stages
 from .output import BadInput, Failed, announce_compiler, bad_input
-from .parse import number, one_of, option
+from .parse import flag, one_of, option
 
 if TYPE_CHECKING:
     from ..simulator.predict_kernels import SimulatedKernels
 
 TARGET = typer.Argument(
-    help="Function without arguments that launches Triton kernels, on tensors without data.",
+    help="Function without arguments that launches Triton kernels, on tensors without data; or MODULE:FUNCTION.",
     metavar="FILE.py:FUNCTION",
 )
 Target = Annotated[str, TARGET]
@@ -26,11 +27,9 @@ L2 = Annotated[
         one_of("pipeline", "cold", "warm"),
     ),
 ]
-TimeLimit = Annotated[
-    float, option("--time-limit", "What the function may take to make its launches, in seconds.", "SECONDS", number)
+Partial = Annotated[
+    bool, flag("--partial", "Exit with 0 though some launches are refused, or the function ended in an error.")
 ]
-TIME_LIMIT_S = 120.0
-"""What a user's function may take to make its launches, none of which run [s]."""
 
 
 def simulated(
@@ -40,7 +39,7 @@ def simulated(
     settings: Sequence[str] | None,
     *,
     l2: str,
-    time_limit_s: float,
+    time_limit_s: float | None,
     command: str,
     record: bool = False,
 ) -> "SimulatedKernels":
@@ -48,6 +47,7 @@ def simulated(
 
     Args:
         name, device: of the target; settings: what-ifs that made it; command: that asks, for messages.
+        time_limit_s: as `--time-limit`, None: the defaults [s].
 
     Raises:
         BadInput: there is no such function, it launches nothing, or nothing can be compiled here.
@@ -57,17 +57,28 @@ def simulated(
 
     if reason := why_not():
         raise BadInput(f"{command}: {reason}")
-    if not time_limit_s > 0:
-        raise BadInput(f"--time-limit = {time_limit_s:g}: must be more than 0 seconds")
+    limit_s = limit_of(time_limit_s)
     from ..kernels.capture.file import CannotCapture, UserCodeFailed, capture_function
-    from ..predicting import simulate_calls
+    from ..predicting import simulate_calls, told
 
-    try:
-        calls = capture_function(target, name, settings or (), time_limit_s)
-    except CannotCapture as error:
-        raise BadInput(str(error)) from None
-    except UserCodeFailed as error:
-        raise Failed(str(error)) from None
-    announce_compiler()
-    with bad_input():
-        return simulate_calls(calls, device, name, l2=l2, record=record)
+    with stages() as tell:
+        tell(f"{target}: function")
+        try:
+            recorded = capture_function(target, name, settings or (), time_limit_s or USERS_CODE_S)
+        except CannotCapture as error:
+            raise BadInput(str(error)) from None
+        except UserCodeFailed as error:
+            raise Failed(str(error)) from None
+        announce_compiler()
+        with bad_input():
+            outcome = simulate_calls(
+                recorded.calls,
+                device,
+                name,
+                l2=l2,
+                record=record,
+                compile_limit_s=time_limit_s or USERS_CODE_S,
+                limit_s=limit_s,
+                tell=lambda stage: tell(stage.text),
+            )
+            return told(outcome, recorded)

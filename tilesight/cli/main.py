@@ -1,4 +1,4 @@
-"""The `tilesight` command: exit 0 answered, 1 failed, 2 bad input, 130 interrupted; never a traceback."""
+"""The `tilesight` command: exit 0 answered, 1 failed, 2 bad input, 130 interrupted, 141 left by its reader."""
 
 import os
 import sys
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
+from ..simulator.refusal import BrokenLaw
 from .commands.calibrate import calibrate
 from .commands.check_softmax import check_softmax
 from .commands.compare import compare
@@ -19,11 +20,12 @@ from .commands.predict import predict
 from .commands.simulate import simulate
 from .commands.validate import validate
 from .given import Command
-from .output import BadInput, Failed, one_line, show
+from .output import BadInput, Failed, ReaderLeft, one_line, open_streams, show
 
-INTERRUPTED = 130
-EXTRAS = {"hypothesis": "check-softmax"}
-"""Package that one command alone needs -> the extra of pyproject.toml that installs it."""
+INTERRUPTED, READER_LEFT = 130, 141
+"""What a shell reports of a program that ends by SIGINT, and by SIGPIPE as in `| head -1`."""
+OPTIONAL = ("hypothesis",)
+"""Packages that one command alone needs, which an extra of pyproject.toml installs."""
 
 app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -66,10 +68,8 @@ def _tilesight(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Args: arguments: those of the process where None. Returns: the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
     try:
+        open_streams()
         command = typer.main.get_command(app)
         code = command.main(
             args=None if arguments is None else list(arguments), prog_name="tilesight", standalone_mode=False
@@ -80,13 +80,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _failed(INTERRUPTED, "interrupted")
-    except BrokenPipeError:
-        # Whoever read has left. What is still buffered must not raise once more when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except (BrokenPipeError, ReaderLeft):
+        return _left_alone()
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # what typer makes of a reader that leaves its help
+            return _left_alone()
+        raise
     except BadInput as error:
         return _failed(2, str(error))
-    except Failed as error:
+    except (Failed, BrokenLaw) as error:
         return _failed(1, str(error))
     except OSError as error:
         return _failed(1, f"{error.filename or 'output'}: {error.strerror or error}")
@@ -101,10 +103,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(1, f"internal error: {type(error).__name__}: {error} (TILESIGHT_DEBUG=1 shows the traceback)")
 
 
+def _left_alone() -> int:
+    """Whoever read has left. What is still buffered must not raise once more when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_LEFT
+
+
 def _lack(error: ImportError) -> str:
     """What to say of a package that is missing, or of another version than is supported; empty of other errors."""
-    if error.name in EXTRAS:
-        return f"{error.name} is not installed: install the extra (pip install 'tilesight[{EXTRAS[error.name]}]')"
+    if error.name in OPTIONAL:
+        return f"{error.name} is not installed: {sys.executable} -m pip install {error.name}"
     return str(error) if error.name == "numba" else ""
 
 

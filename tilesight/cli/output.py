@@ -1,19 +1,30 @@
 """How the commands speak: data on stdout, remarks on stderr, files whole or not at all, bad input in one line."""
 
+import codecs
+import gzip
 import os
 import re
 import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..simulator.prediction.timeline import Timeline
 
 SHOW_PROGRESS_AFTER_S = 1.0
 SAY_PROGRESS_EVERY_S = 15.0
 """Where stderr is no terminal, a line so often: a log is read later."""
 WORTH_SAYING_S = 5.0
 """What ends sooner needs no more lines."""
+PLAIN = {"█": "#", "░": ".", "×": "x", "−": "-", "–": "-", "…": "...", "µ": "u"} | dict.fromkeys("─━╴╶╺╸", "-")
+"""What stands for a character where the encoding of a stream has none for it."""
+PLAIN_TEXT = "tilesight.plain"
+"""Name of that, as an error handler of encodings."""
 
 
 class BadInput(Exception):
@@ -22,6 +33,29 @@ class BadInput(Exception):
 
 class Failed(Exception):
     """What was asked for was tried, and failed. The text is one line."""
+
+
+def open_streams() -> None:
+    """Make stdout and stderr ready: any text can be printed in any encoding, and a closed stderr swallows remarks.
+
+    Raises:
+        Failed: stdout is closed.
+    """
+
+    def plain(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        lost = error.object[error.start : error.end]
+        return "".join(PLAIN.get(char) or ascii(char)[1:-1] for char in lost), error.end
+
+    codecs.register_error(PLAIN_TEXT, plain)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=PLAIN_TEXT)
+    if sys.stdout is None:
+        raise Failed("standard output is closed: nothing can be printed; send it to a file or to /dev/null")
 
 
 def say(text: str) -> None:
@@ -33,6 +67,10 @@ def one_line(text: str) -> str:
     """The text on one line, with control characters spelt out."""
     words = " ".join(text.split())
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in words)
+
+
+class ReaderLeft(Exception):
+    """Whoever read stdout, such as `head`, has left."""
 
 
 @contextmanager
@@ -122,8 +160,75 @@ def write_file(path: Path, content: str | bytes, hint: str = "") -> None:
 
 
 def show(text: str) -> None:
-    """Data, on stdout."""
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    """Data, on stdout. Raises: ReaderLeft, Failed: it cannot be written."""
+    try:
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise ReaderLeft from None
+    except OSError as error:
+        raise Failed(f"standard output: cannot be written ({error.strerror or error})") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A file that a command writes beside what it prints.
+
+    Args:
+        option: that asks for it, e.g. `--csv`; path: None where nobody did; make: its content; hint: as `write_file`.
+    """
+
+    option: str
+    path: Path | None
+    make: Callable[[], str | bytes]
+    hint: str = ""
+
+
+def deliver(text: str, *outputs: Output) -> None:
+    """Print an answer, then write its files; where one of these cannot be written, the others still are.
+
+    Args:
+        text: the answer, or what is left of it to print.
+
+    Raises:
+        ReaderLeft, Failed: stdout, or a file, cannot be written; the text names it.
+    """
+    unread: Exception | None = None
+    try:
+        if text:
+            show(text)
+    except (ReaderLeft, Failed) as error:
+        unread = error
+    lost = []
+    for output in outputs:
+        if output.path is None:
+            continue
+        try:
+            write_file(output.path, output.make(), output.hint)
+        except OSError as error:
+            lost.append(f"{output.option} {str(output.path)!r}: cannot be written ({error.strerror or error})")
+    if lost and unread is None:
+        raise Failed(f"{'; '.join(lost)}; the answer is printed all the same")
+    for line in lost:
+        say(line)
+    if unread is not None:
+        raise unread
+
+
+def trace_output(path: Path, timeline: "Timeline", sms: int | None = None) -> Output:
+    """The file of `--trace`. Args: sms: show the CTAs of so many; None: as many as keep it small."""
+
+    def make() -> bytes:
+        from ..simulator.report.perfetto import trace_of
+
+        trace = trace_of(timeline, sms)
+        if sms is None and trace.shown < trace.sms:
+            shown = f"{trace.shown} of {trace.sms} SMs"
+            say(f"the trace shows CTAs of {shown}, to stay below 20 MB; simulate --trace-sms asks for more")
+        text = trace.text.encode()
+        return gzip.compress(text, mtime=0) if path.suffix == ".gz" else text
+
+    return Output(option="--trace", path=path, make=make, hint="open it at https://ui.perfetto.dev")
 
 
 def text_width() -> int:

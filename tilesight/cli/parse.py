@@ -1,9 +1,13 @@
 """Options of typer: how their values are read, and what a shell completes them by."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import typer
+
+from .output import BadInput
+
+Value = TypeVar("Value")
 
 
 def whole(text: str) -> int:
@@ -31,6 +35,14 @@ def one_of(*allowed: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def each_once(name: str, text: str, values: Sequence[Value]) -> tuple[Value, ...]:
+    """The values of a list. Args: name: of the option; text: as typed. Raises: BadInput: one is there twice."""
+    for place, value in enumerate(values):
+        if value in values[:place]:
+            raise BadInput(f"{name} {text!r}: has {value} twice; give it once")
+    return tuple(values)
 
 
 def option(

@@ -118,6 +118,10 @@ def refuse_unread_shape(typed: Given, schedules: Sequence[Schedule]) -> None:
         fields = {item.name for item in schedule.problem.FIELDS}
         return (declared_fields().keys() - fields) | set(schedule.unread)
 
+    for schedule in schedules:
+        for name, other in schedule.problem.IMPLIED.items():
+            if _dashed(other) in typed:
+                refuse_unread(typed, [_dashed(name)], f"with {_dashed(other)}, which includes it")
     nowhere = set.intersection(*(unread(schedule) for schedule in schedules))
     options = [_dashed(item.name) for item in _in_order() if item.name in nowhere]
     named = ", ".join(schedule.name for schedule in schedules)

@@ -21,7 +21,7 @@ OLDEST = {"torch": (2, 5), "triton": (3, 4)}
 """The first versions that will do: torch's SDPA with GQA; triton's knobs, which name its disassembler."""
 PROVEN = {"torch": ("2.11", "2.13"), "triton": ("3.6", "3.9")}
 """Versions that the kernels and the compiler's output were tested with."""
-INSTALL = "install the gpu extra (pip install 'tilesight[gpu]')"
+INSTALL = "install the gpu extra (in a clone: pip install '.[gpu]')"
 
 State = Literal["ok", "note", "bad"]
 

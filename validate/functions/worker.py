@@ -44,11 +44,15 @@ def answer(job: Mapping[str, Any]) -> dict[str, Any]:
 def chosen(job: Mapping[str, Any]) -> "list[Replay]":
     """Run the function. Returns: its launches that are wanted. Raises: Unusable: it launches something else here."""
     from ...kernels.capture.replay import replays
-    from ...kernels.capture.user_function import Unusable, user_function
+    from ...kernels.capture.user_function import Unusable, located, user_function
 
-    path = Path(job["file"]).resolve()
+    path = located(job["file"])
     with replays() as made:
-        user_function(path, job["function"])()
+        try:
+            user_function(path, job["function"])()
+        except Exception:
+            if [replay.name for replay in made] != list(job["names"]):
+                raise  # else what was recorded has run: the rest is not what is measured
     names = [replay.name for replay in made]
     if names != list(job["names"]):
         raise Unusable(

@@ -18,6 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import triton
 
 from ...kernels.compile.compile import compile_many
@@ -25,7 +26,7 @@ from ...kernels.compile.outcomes import Compiled, Outcome
 from ...simulator.device.device import Device, catalogue, load_device
 from ...simulator.jobs.pool import cores, run_all
 from ...simulator.launch.program import Launch, Resources
-from ...simulator.launch.walk import matmuls_of
+from ...simulator.launch.walk import matmuls_of, steps
 from ...simulator.library import keys, lookup
 from ...simulator.library.files import Kernel, pack, unpack
 from ...simulator.problems.attention import AttentionProblem
@@ -34,9 +35,8 @@ from ...simulator.schedules.config import Config
 from ...simulator.schedules.contract import Schedule
 from ...simulator.schedules.registry import all_schedules
 from ..measure.results_file import read_results
-from ..points.point import runnable_schedules
-from .kept_figures import figures_on
-from .sources import digest
+from ..points.point import Point, runnable_schedules
+from .kept_figures import difference, figures_on, lost_matmuls
 
 ROOM = Path(lookup.__file__).parent
 CAPABILITIES = (80, 90)
@@ -97,12 +97,12 @@ def wanted(device: Device) -> Iterator[Wanted]:
             yield from (pair for pair in launches if len(launches) > 1 and not matmuls_of(pair[0]))
 
 
-def recorded(folder: Path, device: Device) -> Iterator[Wanted]:
-    """Launches of the points that the results files of a folder hold, on a device."""
+def recorded(folder: Path, device: Device) -> Iterator[tuple[Launch, Point]]:
+    """Launches of the points that the results files of a folder hold, on a device, each with its point."""
     for path in sorted([*folder.rglob("*.jsonl"), *folder.rglob("*.jsonl.xz")]):
         for row in read_results(path)[1]:
             if row.resources:
-                yield from ((launch, row.point.problem) for launch in row.point.launches(device))
+                yield from ((launch, row.point) for launch in row.point.launches(device))
 
 
 def _row_lengths() -> Iterator[int]:
@@ -133,21 +133,36 @@ def groups(capability: int, folder: Path | None) -> tuple[tuple[tuple[str, str],
     for launch, problem in wanted(device):
         key = keys.file_of(launch, capability), next(keys.keys_of(launch))
         kept.setdefault(key, []).append((launch, problem))
-    for launch, problem in sorted(recorded(folder, device) if folder else (), key=_trips, reverse=True):
+    for launch, point in sorted(recorded(folder, device) if folder else (), key=_trips, reverse=True):
         names = [(keys.file_of(launch, capability), key) for key in keys.keys_of(launch)]
         if keys.by_length(launch):
             # The first half of its keys name the lengths, the second half stand for any.
-            for name in (names[0], names[len(names) // 2]):
-                kept.setdefault(name, [(launch, problem)])
+            kept.setdefault(names[0], [(launch, point.problem)])
+            if names[len(names) // 2] not in kept:
+                kept[names[len(names) // 2]] = [_repeating(launch, point, device)]
         elif not any(name in kept for name in names):
-            kept[names[0]] = [(launch, problem)]
+            kept[names[0]] = [(launch, point.problem)]
     return tuple((key, tuple(pairs)) for key, pairs in kept.items())
 
 
-def _trips(pair: Wanted) -> tuple[int, int]:
+def _trips(pair: tuple[Launch, Point]) -> tuple[int, int]:
     """Orders launches of the same code: the longest stands for the others, as a loop that runs once tells nothing."""
-    lengths = pair[1].seqlen_q, pair[1].seqlen_k
+    lengths = pair[1].problem.seqlen_q, pair[1].problem.seqlen_k
     return min(lengths), max(lengths)
+
+
+def _repeating(launch: Launch, point: Point, device: Device) -> Wanted:
+    """A launch, with its problem, whose loops all run more than once: that of the point, or of it with long lengths."""
+    items = launch.program.items(np.arange(launch.program.period_items, dtype=np.int64))
+    trips = dict(zip(launch.program.variables, items.max(axis=0).tolist(), strict=True))
+    loops = {loop for _, around in steps(launch.program.body) for loop in around}
+    if all((trips[loop.trips] if isinstance(loop.trips, str) else loop.trips) > 1 for loop in loops):
+        return launch, point.problem
+    whole_m, whole_n = (launch.constants[name] for name in ("whole_m", "whole_n"))
+    # Causal masks allow no more queries than keys.
+    longer = point.problem.but(seqlen_q=LONG if whole_m else RAGGED, seqlen_k=LONG if whole_n else LONG + 1)
+    launches = replace(point, problem=longer).launches(device)
+    return next(other for other in launches if other.name == launch.name), longer
 
 
 @cache
@@ -178,33 +193,65 @@ def build(capability: int, folder: Path | None, workers: int) -> None:
 
 def made_here() -> dict[str, str]:
     """What the header of a file says of who made it."""
-    return {"triton": triton.__version__, "sources": digest()}
+    return {"triton": triton.__version__}
 
 
 def check(capability: int, folder: Path | None, count: int, seed: int) -> list[str]:
-    """Make a sample of the kernels anew; where all come out as they are kept, say in the files that they are of today.
+    """Make a sample of the kernels anew.
 
     Args:
         folder: as in `build`; count: kernels of the sample; seed: of their choice.
 
     Returns:
-        The kernels that come out otherwise, a line each.
+        The kernels that come out otherwise than they are kept, a line each.
     """
-    known = {key: pairs for key, pairs in groups(capability, folder)}
-    contents = {file: unpack(path_of(file).read_bytes())[0] for file in {file for file, _ in known}}
-    sample = random.Random(seed).sample(sorted(known), min(count, len(known)))
+    known = dict(groups(capability, folder))
     devices = devices_of(capability)
     others = []
-    for file, key in sample:
-        pairs = known[file, key]
+    for file, key in random.Random(seed).sample(sorted(known), min(count, len(known))):
+        launches = [launch for launch, _ in known[file, key]]
+        outcomes = compile_many(known[file, key], devices[0], code=True, workers=1)
+        made = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
+        if unlike := difference(kept_in(file).get(key), made):
+            others.append(f"{file}: {key}: {unlike}")
+    return others
+
+
+def mend(capability: int, folder: Path | None) -> list[str]:
+    """Make those kernels anew that are missing or lack the time of a loop's matmuls; stamp all files as of today.
+
+    Args:
+        folder: as in `build`.
+
+    Returns:
+        What became of each, a line each.
+    """
+    devices = devices_of(capability)
+    known = groups(capability, folder)
+    contents = {file: dict(kept_in(file)) for file in {file for (file, _), _ in known}}
+    done = []
+    for (file, key), pairs in known:
+        kept, launch = contents[file].get(key), pairs[0][0]
+        if kept is None or kept.figures is None or (key == next(keys.keys_of(launch)) and keys.by_length(launch)):
+            continue
+        if not lost_matmuls(launch, kept.figures, devices[0]):
+            continue
         outcomes = compile_many(pairs, devices[0], code=True)
         made = kept_kernel(devices, [(launch, outcome) for (launch, _), outcome in zip(pairs, outcomes, strict=True)])
-        if pack({key: made}, {}) != pack({key: contents[file][key]}, {}):
-            others.append(f"{file}: {key}")
-    if not others:
-        for file, kernels in contents.items():
-            path_of(file).write_bytes(pack(kernels, made_here()))
-    return others
+        contents[file].pop(key, None)
+        if made.figures and not lost_matmuls(launch, made.figures, devices[0]):
+            contents[file][key] = made
+        done.append(f"{file}: {key}: {'made anew' if key in contents[file] else 'left out: ' + made.reason}")
+        _say(done[-1])
+    for file, kernels in contents.items():
+        path_of(file).write_bytes(pack(kernels, made_here()))
+    return done
+
+
+@cache
+def kept_in(file: str) -> dict[str, Kernel]:
+    """Kernels of a file of the library, by key. Args: file: as in `keys.file_of`."""
+    return unpack(path_of(file).read_bytes())[0]
 
 
 def path_of(file: str) -> Path:
@@ -260,11 +307,14 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--recorded", type=Path, metavar="FOLDER", help="of results files whose kernels are kept too")
     parser.add_argument("--check", type=int, metavar="N", help="make N kernels anew and compare, in place of all")
+    parser.add_argument("--mend", action="store_true", help="make those anew that break a law, in place of all")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of those")
     chosen = parser.parse_args(arguments)
     for capability in chosen.capability or CAPABILITIES:
         folder = chosen.recorded if capability == RECORDED_ON else None
-        if chosen.check is None:
+        if chosen.mend:
+            mend(capability, folder)
+        elif chosen.check is None:
             build(capability, folder, cores())
         elif others := check(capability, folder, chosen.check, chosen.seed):
             sys.exit("\n".join(["not as kept:", *others]))

@@ -59,7 +59,7 @@ def reproduce(
     function: Callable[..., Any],
     *,
     knob: Any = None,
-    causal: bool = False,
+    masked: bool = False,
     cuts: tuple[int, ...] = (),
     x: Any = None,
     q: Any = None,
@@ -70,11 +70,14 @@ def reproduce(
     """Hold an implementation to one law on one input.
 
     Args:
-        law: name; knob: what the law changes; x, q, k, v, causal, cuts: the input, as in `Case`; given: declarations.
+        law: name; knob: what the law changes; x, q, k, v, cuts: the input, as in `Case`;
+        masked: whether the causal mask is asked for; given: declarations, among them how it is aligned (`causal`).
 
     Raises:
         Violation: the law does not hold.
     """
+    if isinstance(given.get("causal"), bool):  # so older snippets say that the input asks for it
+        masked = given.pop("causal")
     subject = fit(function, **given)
     arrays = {name: array for name, array in (("x", x), ("q", q), ("k", k), ("v", v)) if array is not None}
-    hold(find_law(law), subject, case_of(subject.declaration, causal=causal, cuts=cuts, **arrays), knob)
+    hold(find_law(law), subject, case_of(subject.declaration, causal=masked, cuts=cuts, **arrays), knob)

@@ -36,16 +36,18 @@ def run(
     items: Items,
     next_cta: np.ndarray,
     pause_cta: int,
+    pause_step: float,
     record: np.ndarray,
     now: float,
 ) -> float:
-    """Run events until all CTAs are done, or until CTA number `pause_cta` is due.
+    """Run events until all CTAs are done, or until CTA number `pause_cta` is due, or so many steps have run.
 
     Args:
         ctas: slot i is in place i // SMs of the SM that comes i % SMs-th in the order of dispatch (its *lane*).
         sharing, calendar: by lane.
         items: those that are taken up until then.
         next_cta: int64 (1,), number of the next CTA that is dispatched.
+        pause_step: steps of the launch, those of earlier calls included.
         record: float64 (CTAs, 4), SM, slot, begin and end of each CTA; or of shape (0, 4) for no record.
         now: time of the newest event so far.
 
@@ -57,7 +59,7 @@ def run(
     while True:
         lane, place = next_event(calendar, lane)
         time = calendar.due[lane, place]
-        if time == np.inf:
+        if time == np.inf or memory.counter[STEPS] >= pause_step:
             return now
         slot = place * sms + lane
         state = ctas.slots[slot]

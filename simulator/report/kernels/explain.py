@@ -7,6 +7,7 @@ from typing import Any
 from ... import units
 from ...display.render import Column, percent, plural, table, wrapped
 from ...explain_kernels import KernelExplanation, KernelsExplanation, SourceLine
+from ...prediction.torch_operation import torch_note
 from ..explain import MEANINGS, launch_dict, launch_lines, sass_lines
 
 SCHEMA = "tilesight.explain.kernels/1"
@@ -24,7 +25,7 @@ SOURCE_WIDTH = 60
 def kernels_explanation_text(explanation: KernelsExplanation, sass: bool, width: int, color: bool = False) -> str:
     """What `tilesight explain FILE.py:FUNCTION` prints. Args: sass: with the code of the launch that takes longest."""
     prediction = explanation.prediction
-    lines = [prediction.title]
+    lines = list(wrapped(prediction.heading, width))
     kernel = explanation.dominating
     if kernel and kernel.launch:
         heading = f"Launch {_number(explanation, kernel)} of {len(explanation.kernels)}: {kernel.row.name}"
@@ -40,6 +41,8 @@ def kernels_explanation_text(explanation: KernelsExplanation, sass: bool, width:
             lines += [table(_other_columns(explanation, others), width, color)]
     notes = dict.fromkeys([*prediction.notes, *(note for row in prediction.rows for note in row.notes)])
     remarks = [f"Refused  {row.refused}" for row in prediction.rows if row.refused]
+    if prediction.torch_operations:
+        remarks.append(f"Note     {torch_note(prediction.torch_operations)}")
     remarks += [f"Note     {note}" for note in notes]
     return "\n".join([*lines, *(["", *wrapped(remarks, width)] if remarks else [])])
 
@@ -131,8 +134,11 @@ def kernels_explanation_dict(explanation: KernelsExplanation, sass: bool) -> dic
         "schema": SCHEMA,
         "device": prediction.device,
         "l2": prediction.l2,
+        "complete": prediction.complete,
+        "ended": prediction.ended or None,
         "time_s": prediction.total.time_s,
         "launches": [_kernel_dict(kernel, sass) for kernel in explanation.kernels],
+        "torch_operations": [operation.to_dict() for operation in prediction.torch_operations],
         "notes": list(prediction.notes),
     }
 

@@ -20,6 +20,7 @@ def kernels_html(predictions: Sequence[KernelsPrediction], target: str, made: Ma
         sections += [f"<h2>Each device</h2>{_table(columns)}" for columns in (comparison(predictions),) if columns]
         sections += [f"<h2>Each launch</h2>{_table(columns)}" for columns in (side_by_side(predictions),) if columns]
     for prediction in predictions:
+        sections += [f"<p>{escape(line)}</p>" for line in prediction.heading[:-1]]
         sections.append(f"<h2>{escape(prediction.title)}</h2>")
         if prediction.is_predicted:
             sections.append(_table(launch_columns(prediction.rows)))

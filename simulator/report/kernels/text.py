@@ -1,16 +1,16 @@
 """Launches of a user's kernels on one device or several: a table for each, and all beside each other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import units
 from ...display.render import Column, bound_text, table, times
-from ...prediction.kernels import KernelsPrediction
+from ...prediction.kernels import SCHEMA, KernelsPrediction
 
 
-def kernels_text(predictions: Sequence[KernelsPrediction], width: int, color: bool = False) -> str:
-    """What `tilesight predict` prints. Args: predictions: one a device; width: characters; color: whether bold."""
-    texts = [prediction.text(width, color) for prediction in predictions]
+def compared_text(predictions: Sequence[KernelsPrediction], width: int, color: bool = False) -> str:
+    """What is printed below the tables of several devices; empty of one."""
+    texts = []
     if len(predictions) > 1 and (compared := comparison(predictions)):
         texts.append(f"Each device\n{table(compared, width, color)}")
         if beside := side_by_side(predictions):
@@ -18,9 +18,16 @@ def kernels_text(predictions: Sequence[KernelsPrediction], width: int, color: bo
     return "\n\n".join(texts)
 
 
-def kernels_json(predictions: Sequence[KernelsPrediction]) -> dict[str, Any] | list[dict[str, Any]]:
-    """What `predict --json` prints: an object, or a list of them, in the order in which devices were named."""
-    every = [prediction.to_dict() for prediction in predictions]
+def kernels_json(outcomes: Mapping[str, KernelsPrediction | str]) -> dict[str, Any] | list[dict[str, Any]]:
+    """What `predict --json` prints: an object, or a list of them, in the order in which devices were named.
+
+    Args:
+        outcomes: device -> its predictions, or why there are none, in one line.
+    """
+    every = [
+        {"schema": SCHEMA, "device": name, "failed": outcome} if isinstance(outcome, str) else outcome.to_dict()
+        for name, outcome in outcomes.items()
+    ]
     return every[0] if len(every) == 1 else every
 
 
@@ -33,7 +40,7 @@ def comparison(predictions: Sequence[KernelsPrediction]) -> list[Column]:
     """A row for each device that anything was predicted on, the fastest first; one that predicts less says so."""
     ran = sorted(
         (prediction for prediction in predictions if prediction.is_predicted),
-        key=lambda prediction: (-_predicted(prediction), prediction.total.time_s),
+        key=lambda prediction: (not prediction.complete, -_predicted(prediction), prediction.total.time_s),
     )
     if not ran:
         return []
@@ -43,12 +50,15 @@ def comparison(predictions: Sequence[KernelsPrediction]) -> list[Column]:
         Column(title="device", cells=[prediction.device for prediction in ran], left=True),
         Column(
             title="launches",
-            cells=[f"{_predicted(prediction)} of {len(prediction.rows)}" for prediction in ran],
-            rank=2,
+            cells=[
+                f"{_predicted(prediction)} of {len(prediction.rows)}{'' if prediction.complete else ': incomplete'}"
+                for prediction in ran
+            ],
+            rank=0 if any(not prediction.complete for prediction in ran) else 2,
         ),
         Column(title="time", cells=[units.duration(prediction.total.time_s) for prediction in ran]),
     ]
-    if len({_predicted(prediction) for prediction in ran}) == 1:
+    if len({(_predicted(prediction), prediction.complete) for prediction in ran}) == 1:
         columns.append(
             Column(title="vs slowest", cells=[times(slowest_s / prediction.total.time_s) for prediction in ran])
         )

@@ -4,12 +4,14 @@ Probe threads are the first and the last lane of the first and of the last warp:
 tile, these do. Where branches depend on what threads exchange, all threads are followed.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...limits import WARP_THREADS
 from ..compute.lanes import LanesDiffer
 from ..deciding import BARRIERS
-from ..executions import run_through, special_registers
+from ..executions import MAX_STEPS, lanes_below, run_through, special_registers
 from ..jumps import prepare
 from ..operands import Threads
 from ..values import Array, Value
@@ -25,8 +27,13 @@ PROBES = 4
 """Probe threads of a CTA."""
 
 
-def count_blocks(subject: Subject, doubts: Doubts) -> Array:
+def count_blocks(
+    subject: Subject, doubts: Doubts, ctas: Sequence[int] | None = None, most_steps: int = MAX_STEPS
+) -> Array:
     """Executions of each basic block, in the warp of a CTA that executes it most often.
+
+    Args:
+        ctas: numbers of CTAs, all where None; most_steps: as of `run_through`.
 
     Returns:
         int64 (CTAs, blocks).
@@ -36,15 +43,18 @@ def count_blocks(subject: Subject, doubts: Doubts) -> Array:
         ValueError: the code does not end; one line.
     """
     code_slice = find_deciding_slice(subject)
+    counted = range(subject.called.ctas) if ctas is None else ctas
     if code_slice.all_threads:
-        return _count(subject, code_slice, doubts, all_threads=True)
+        return _count(subject, code_slice, doubts, counted, most_steps, all_threads=True)
     try:
-        return _count(subject, code_slice, doubts, all_threads=False)
+        return _count(subject, code_slice, doubts, counted, most_steps, all_threads=False)
     except LanesDiffer:
-        return _count(subject, code_slice, doubts, all_threads=True)
+        return _count(subject, code_slice, doubts, counted, most_steps, all_threads=True)
 
 
-def _count(subject: Subject, code_slice: Slice, doubts: Doubts, all_threads: bool) -> Array:
+def _count(
+    subject: Subject, code_slice: Slice, doubts: Doubts, counted: Sequence[int], most_steps: int, all_threads: bool
+) -> Array:
     """The same. Args: all_threads: or the probe threads alone, which wait at no barrier."""
     called, flow, places = subject.called, subject.flow, code_slice.places
     if not all_threads:
@@ -53,23 +63,26 @@ def _count(subject: Subject, code_slice: Slice, doubts: Doubts, all_threads: boo
     width = called.warps if all_threads else PROBES
     step = max(1, THREADS_AT_ONCE // (called.warps * WARP_THREADS)) if all_threads else CTAS_AT_ONCE
     parts = []
-    for begin in range(0, called.ctas, step):
-        ctas = np.arange(begin, min(begin + step, called.ctas))
-        special = (special_registers if all_threads else probe_registers)(called.grid, ctas, called.warps)
+    for begin in range(0, len(counted), step):
+        ctas = np.array(counted[begin : begin + step], dtype=np.int64)
+        special = (special_registers if all_threads else probe_registers)(called.grid, ctas, called.warps, called.first)
         threads = Threads(constants=subject.constants, special=special, whole=all_threads)
-        counts, _ = run_through(flow, code, threads, len(ctas), width)
+        counts, _ = run_through(flow, code, threads, len(ctas), width, most_steps=most_steps)
         parts.append(counts.max(axis=1))
     return np.concatenate(parts)
 
 
-def probe_registers(grid: tuple[int, int, int], ctas: Array, warps: int) -> dict[str, Value]:
+def probe_registers(
+    grid: tuple[int, int, int], ctas: Array, warps: int, first: tuple[int, int, int] = (0, 0, 0)
+) -> dict[str, Value]:
     """Special registers of the probe threads: the first and last lane of the first and last warp of each CTA.
 
     Each is taken for a warp of one lane: arrays of (CTAs, 4, 1).
     """
-    special = special_registers(grid, ctas, warps)
+    special = special_registers(grid, ctas, warps, first)
     lanes = np.array([0, WARP_THREADS - 1, 0, WARP_THREADS - 1], dtype=np.int64).reshape(1, PROBES, 1)
     warp = np.array([0, 0, warps - 1, warps - 1], dtype=np.int64).reshape(1, PROBES, 1)
     special["SR_LANEID"] = lanes, True
+    special["SR_LTMASK"] = lanes_below(lanes), True
     special["SR_TID.X"] = lanes + WARP_THREADS * warp, True
     return special

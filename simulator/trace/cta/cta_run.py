@@ -122,7 +122,7 @@ def follow_ctas(tracer: Tracer, ctas: Sequence[int]) -> list[CtaRun]:
     steps = access_steps(subject, code_slice, doubts, recorder.record)
     watched = {place: recorder.watched(step) for place, step in steps.items()}
     code = prepare(subject.flow, code_slice.places, watched, doubts.settle)
-    special = special_registers(subject.called.grid, np.array(ctas), warps)
+    special = special_registers(subject.called.grid, np.array(ctas), warps, subject.called.first)
     threads = Threads(constants=subject.constants, special=special)
     counts, rejoins = run_through(subject.flow, code, threads, len(ctas), warps, recorder.order)
     return [recorder.run_of(number, counts[number], rejoins[number]) for number in range(len(ctas))]
@@ -169,7 +169,7 @@ class _Recorder:
         if len(self._accesses[number]) > MOST_ACCESSES // called.warps:
             raise Refused(
                 f"kernel {called.name}: CTA {self._ctas[number]} makes more than {MOST_ACCESSES // called.warps} "
-                "accesses to memory: too many to follow"
+                "accesses to memory: too many to follow; try a larger grid with less work for each CTA"
             )
 
     def _record_boxes(self, visit: int, place: int, active: Array, boxes: Boxes) -> None:

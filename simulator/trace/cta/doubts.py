@@ -16,8 +16,10 @@ from ..deciding import reaching
 from ..memory import Storage
 from ..operands import Threads
 from ..values import Array
+from .counters import Counters, find_counters
 from .given import Refused, Subject
 from .kinds import LOADS, is_atomic
+from .rare_sides import RareSides
 from .slow_paths import skips_slow_path
 from .tables import find_table
 from .waiting import Waiting, find_waiting
@@ -27,8 +29,11 @@ class Doubts:
     """Doubts about one launch.
 
     `notes`: what was settled without being known, one line each; `unknown_places`: accesses whose addresses are not
-    known; `fetched_from`: place of a load or an atomic -> number of the storage that it reads;
-    `waiting`: loops that wait for other CTAs.
+    known; `estimated_places`: of these, those of which each lane is taken to touch a sector of its own;
+    `fetched_from`: place of a load or an atomic -> number of the storage that it reads;
+    `waiting`: loops that wait for other CTAs; `lower_bound`: whether waits were left out;
+    `rare_blocks`: that end in a branch whose rare side no thread takes; `taking`: those where all do instead;
+    `counters`: what additions to counters give back; `counter_places`: of these in the code.
 
     Args:
         subject: the launch; kept_bytes: the largest storage that L1 keeps whole for a CTA [B].
@@ -39,8 +44,15 @@ class Doubts:
         self._tables: dict[int, Storage | None] = {}
         self.notes: dict[str, None] = {}
         self.unknown_places: set[int] = set()
+        self.estimated_places: set[int] = set()
         self.fetched_from: dict[int, int] = {}
         self.waiting: Waiting = find_waiting(subject.flow)
+        self.lower_bound = False
+        self.rare_blocks: dict[int, None] = {}
+        self.taking: frozenset[int] = frozenset()
+        self.counters = Counters(subject.memory, subject.called.grid)
+        self.counter_places = find_counters(subject.flow)
+        self._sides = RareSides(subject.flow)
         self._origins: dict[tuple[int, tuple[str, ...]], list[int]] = {}
 
     def fetched(self, place: int, addresses: Array, active: Array) -> None:
@@ -65,39 +77,87 @@ class Doubts:
             text = "has an IEEE division or square root: its slow path (denormals, overflow) is not counted"
             self.notes[f"{self._subject.place_text(place)} {text}"] = None
             return np.where(known, holds, skips)
+        if (outside := self._sides.outside(block)) is not None:
+            return np.where(known, holds, not self._is_taken(block, outside))
+        if self._sides.holds_array(block) and self._is_rare(block):
+            return self._settle_rare(block, holds, known)
         loop = flow.loop_of(block)
-        self._refuse_waiting(loop, self._origins_of(place, read(instruction)))
-        self.refuse_unknown(place, read(instruction), f"{instruction.family} depends on")
+        if self._polls(loop, self._origins_of(place, read(instruction))):
+            return self._settle_wait(block, loop, holds, known)
         if loop in self.waiting.retries:
+            self.refuse_unknown(place, read(instruction), "a branch depends on")
             text = "tries an atomic until it succeeds: taken to do so at once"
             self.notes[f"{self._subject.place_text(place)} {text}"] = None
             return np.asarray(holds & known)
         self._refuse_atomic(place, read(instruction))
+        self.refuse_unknown(place, read(instruction), "a branch depends on")
         if instruction.family != "BRA" or self._decides_trips(block):
             names = self._names(self._origins_of(place, read(instruction)))
             values = f"values computed from tensor {names[0]}" if names else "computed values"
+            what = "how often a loop runs" if instruction.family == "BRA" else "which threads go on"
             raise Refused(
-                f"{self._subject.place_text(place)} branches on {values}; cannot be predicted from code alone"
+                f"{self._subject.place_text(place)}: {what} depends on {values}: cannot be predicted from code alone"
             )
+        if self._is_rare(block):
+            return self._settle_rare(block, holds, known)
         self.notes[f"{self._subject.place_text(place)} branches on computed values: both sides are counted"] = None
         odd = threads.special["SR_LANEID"][0] % 2 == 1
         return np.where(known, holds, odd)
 
-    def table(self, place: int) -> Storage | None:
-        """The storage that a load of unknown address looks its values up in; None where L1 keeps none such whole.
+    def _is_taken(self, block: int, side: int) -> bool:
+        """Whether a side is where the branch of a block jumps to, and not what follows the block."""
+        flow = self._subject.flow
+        return flow.block_at.get(flow.code(block)[-1].target or -1, -1) == side
 
-        Args:
-            place: of the load; others than plain ones have no table.
-        """
+    def _is_rare(self, block: int) -> bool:
+        """Whether a block has a rare side, whose loops run as often as the launch says: not until values converge."""
+        flow = self._subject.flow
+        ends = [flow.blocks[inside].stop - 1 for inside in self._sides.exits(block)]
+        return self._sides.rare(block) is not None and not any(
+            self._origins_of(place, read(flow.instructions[place])) for place in ends
+        )
+
+    def _settle_rare(self, block: int, holds: Array, known: Array) -> Array:
+        """No thread takes the rare side of a branch, or all do, where that is asked for."""
+        side = self._sides.rare(block)
+        taken = self._is_taken(block, -1 if side is None else side)
+        if block not in self.taking:
+            self.rare_blocks[block] = None
+            taken = not taken
+        return np.where(known, holds, taken)
+
+    def _settle_wait(self, block: int, loop: int, holds: Array, known: Array) -> Array:
+        """All threads leave a loop that waits for other CTAs."""
+        flow = self._subject.flow
+        leaves = [side for side in flow.blocks[block].successors if side not in flow.loops[loop].blocks]
+        if len(leaves) != 1:
+            raise Refused(
+                f"{self._subject.place_text(flow.blocks[block].stop - 1)} waits for other CTAs through memory in a loop"
+                " of several exits: not modelled"
+            )
+        polled = sorted(self.waiting.polls[loop])
+        names = self._names(polled)
+        what = f" (it polls {names[0]})" if names else ""
+        self.lower_bound = True
+        text = f"waits for other CTAs{what}: taken never to wait; the time is a lower bound"
+        self.notes[f"{self._subject.place_text(polled[0])} {text}"] = None
+        return np.where(known, holds, self._is_taken(block, leaves[0]))
+
+    def base(self, place: int) -> Storage | None:
+        """The storage that an access of unknown address lies in; None where several may be. Args: place: of it."""
         if place not in self._tables:
-            subject, table = self._subject, None
-            if subject.flow.instructions[place].family in PLAIN_LOADS and self._kept_bytes > 0:
-                table = find_table(subject.flow, place, subject.constants, subject.memory)
-            self._tables[place] = table if table and table.size_bytes <= self._kept_bytes else None
+            subject = self._subject
+            self._tables[place] = find_table(subject.flow, place, subject.constants, subject.memory)
         return self._tables[place]
 
+    def is_table(self, place: int) -> bool:
+        """Whether a load of unknown address looks up values in a storage that L1 keeps whole. Args: place: of it."""
+        table = self.base(place)
+        plain = self._subject.flow.instructions[place].family in PLAIN_LOADS
+        return table is not None and plain and table.size_bytes <= self._kept_bytes
+
     def address(self, place: int, names: tuple[str, ...] = ()) -> None:
-        """Settle an access whose address is not known: one to a table touches it anywhere, others are left out.
+        """Settle an access whose address is not known: it lies anywhere in its storage; left out where that is unknown.
 
         Args:
             names: registers of the address; empty: all that the instruction reads.
@@ -109,16 +169,27 @@ class Doubts:
         registers = names or read(self._subject.flow.instructions[place])
         self._refuse_atomic(place, registers)
         self.refuse_unknown(place, registers, "its address depends on")
-        table = self.table(place)
-        taken = f"taken to lie anywhere in {table.name}" if table else "the access is left out"
-        self.notes[f"{self._subject.place_text(place)}: an address is not known; {taken}"] = None
+        storage = None if names else self.base(place)
+        if storage is None:
+            what = "an address is not known, nor in which tensor it lies; the access is left out: bytes are too low"
+        elif self.is_table(place):
+            what = f"an address is computed from values; taken to lie anywhere in {storage.name}"
+        else:
+            self.estimated_places.add(place)
+            what = (
+                "an address is computed from values; each lane is taken to touch a sector of its own, anywhere in "
+                f"{storage.name}: its bytes are an upper bound"
+            )
+        self.notes[f"{self._subject.place_text(place)}: {what}"] = None
 
     def guard(self, place: int) -> None:
         """Let all threads take part in an access whose guard is not known. Raises: as `address`."""
         guards = guard_of(self._subject.flow.instructions[place])
         self._refuse_atomic(place, guards)
         self.refuse_unknown(place, guards, "who takes part in an access depends on")
-        self.notes[f"{self._subject.place_text(place)}: a mask is not known; all are taken to take part"] = None
+        self.notes[
+            f"{self._subject.place_text(place)}: a mask is computed from values; all lanes are taken to take part"
+        ] = None
 
     def _decides_trips(self, block: int) -> bool:
         """Whether a branch decides a trip count: it jumps back, or out of its loop."""
@@ -143,14 +214,9 @@ class Doubts:
         numbers = dict.fromkeys(self.fetched_from[place] for place in places if place in self.fetched_from)
         return [storages[number].name for number in numbers if number in storages]
 
-    def _refuse_waiting(self, loop: int, origins: Iterable[int]) -> None:
-        polled = [place for place in origins if place in self.waiting.polls.get(loop, ())]
-        if not polled:
-            return
-        kernel, where = self._subject.called.name, self._subject.line_text(polled[0])
-        names = self._names(polled)
-        tensor = f": they poll tensor {names[0]}" if names else ""
-        raise Refused(f"kernel {kernel}: CTAs wait for each other through memory ({where}): not modelled{tensor}")
+    def _polls(self, loop: int, origins: Iterable[int]) -> bool:
+        """Whether what a loop polls is among some places."""
+        return not self.waiting.polls.get(loop, frozenset()).isdisjoint(origins)
 
     def _refuse_atomic(self, place: int, registers: tuple[str, ...]) -> None:
         code = self._subject.flow.instructions
@@ -175,8 +241,9 @@ class Doubts:
         memory, origins = self._subject.memory, self._origins_of(place, registers)
         numbers = dict.fromkeys(self.fetched_from[other] for other in origins if other in self.fetched_from)
         storages = [memory.storages[number] for number in numbers if number in memory.storages]
-        for name in [storage.name for storage in storages if storage.whole and storage.values is None]:
+        for storage in [storage for storage in storages if storage.whole and storage.values is None]:
+            name, origin = storage.name, f" ({storage.origin})" if storage.origin else ""
             raise Refused(
-                f"{self._subject.place_text(place)}: {what} tensor {name}, whose values are not known: "
+                f"{self._subject.place_text(place)}: {what} tensor {name}, whose values are not known{origin}: "
                 f"pass {name} as a CPU tensor"
             )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from linecache import getline
 from math import prod
 
 from ...launch.program import Resources
@@ -27,7 +28,8 @@ class Called:
         name: of the kernel; grid: CTAs along x, y, z; num_warps, num_stages: as the user asked for them;
         resources: of a CTA, with the machine code, whose constant bank holds the arguments;
         storages: memory that its pointers point to;
-        lines: (address in the code [B], file, line) of each instruction where another source line begins.
+        lines: (address in the code [B], file, line) of each instruction where another source line begins;
+        first: where its first CTA stands in the grid of the launch, of which it may be a part.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Called:
     resources: Resources
     storages: tuple[Storage, ...]
     lines: Sequence[tuple[int, str, int]] = ()
+    first: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def ctas(self) -> int:
@@ -55,8 +58,23 @@ class Called:
 
     def line_of(self, address: int) -> int:
         """The user's source line of an instruction; 0 where it is not known. Args: address: in the code [B]."""
-        before = [line for at, _, line in _user_lines(tuple(self.lines)) if at <= address]
-        return before[-1] if before else 0
+        return self._place_of(address)[1]
+
+    def text_of(self, address: int) -> str:
+        """The text of the user's source line of an instruction; empty where it is not known. Args: address: [B]."""
+        file, line = self._place_of(address)
+        return getline(file, line).strip() if file else ""
+
+    def where(self, address: int) -> str:
+        """Begin of a remark on an instruction, e.g. `line 12 ("x = tl.load(X)"): `. Args: address: in the code [B]."""
+        line, text = self.line_of(address), self.text_of(address)
+        quoted = f' ("{text}")' if text else ""
+        return f"line {line}{quoted}: " if line else ""
+
+    def _place_of(self, address: int) -> tuple[str, int]:
+        """File and line of an instruction; `("", 0)` where they are not known."""
+        before = [(file, line) for at, file, line in _user_lines(tuple(self.lines)) if at <= address]
+        return before[-1] if before else ("", 0)
 
 
 @lru_cache(maxsize=KERNELS_KEPT)
@@ -90,3 +108,7 @@ class Subject:
         address = self.flow.instructions[place].address
         line = self.called.line_of(address)
         return f"line {line}" if line else f"address {address:#x}"
+
+    def source_text(self, place: int) -> str:
+        """Source line of an instruction as it is written; empty where it is not known. Args: place: as above."""
+        return self.called.text_of(self.flow.instructions[place].address)

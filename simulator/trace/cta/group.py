@@ -122,14 +122,14 @@ def _is_part(blocks: Sequence[int], of: Sequence[int]) -> bool:
 
 def _all_registers(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
     """Special registers of all threads of some warps."""
-    special = special_registers(subject.called.grid, ctas, subject.called.warps)
+    special = special_registers(subject.called.grid, ctas, subject.called.warps, subject.called.first)
     special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
     return special
 
 
 def _probe_registers(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
     """Special registers of the probe threads, were the CTA made of these warps alone."""
-    special = probe_registers(subject.called.grid, ctas, subject.called.warps)
+    special = probe_registers(subject.called.grid, ctas, subject.called.warps, subject.called.first)
     first, last = min(warps), max(warps)
     warp = np.array([first, first, last, last], dtype=np.int64).reshape(1, PROBES, 1)
     special["SR_TID.X"] = WARP_THREADS * warp + special["SR_LANEID"][0], True

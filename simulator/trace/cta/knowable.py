@@ -19,7 +19,8 @@ from ..deciding import SHARED_LOADS
 from ..memory import Memory, Storage
 from ..shared_accesses import STORES
 from ..tma.written import descriptor_writes
-from .transfer import NOTHING, Rule, State, TransferRules
+from .counters import counted, find_counters
+from .transfer import NOTHING, Rule, State, Transfer, TransferRules
 
 
 def find_unknown(flow: Flow, constants: Mapping[int, int], memory: Memory) -> frozenset[int]:
@@ -33,6 +34,8 @@ def find_unknown(flow: Flow, constants: Mapping[int, int], memory: Memory) -> fr
     valued = [storage for storage in memory.storages.values() if storage.values is not None]
     reader = TransferRules(_pointers(constants, valued), any(_holds_pointers(storage, valued) for storage in valued))
     rules = [reader.rule_of(instruction) for instruction in flow.instructions]
+    for place in find_counters(flow):
+        rules[place] = rules[place]._replace(transfer=_known(reader.set_of(counted(flow.instructions[place]))))
     states = _before_each(flow, rules, reader.all_registers)
     if any(
         rule.known_data or rule.data & state.known or rule.pointers & state.pointers
@@ -49,6 +52,11 @@ def find_unknown(flow: Flow, constants: Mapping[int, int], memory: Memory) -> fr
         for place, (instruction, rule, state) in enumerate(zip(flow.instructions, rules, states, strict=True))
         if rule.results and instruction.family not in STORES and not any(rule.transfer(state)[:2])
     )
+
+
+def _known(results: int) -> Transfer:
+    """Registers may be known in any case. Args: results: them, as a set of bits."""
+    return lambda before: State(known=results)
 
 
 def _holds_pointers(storage: Storage, valued: Sequence[Storage]) -> bool:

@@ -20,10 +20,11 @@ from ..threads import forgetting, step_of
 from ..tma.boxes import Boxes, BoxTouch, is_copy, unfollowed
 from ..tma.written import descriptor_writes, steps_of, take
 from ..values import Array
+from .counters import cta_numbers, is_counter
 from .doubts import Doubts
 from .given import Refused, Subject
 from .kinds import ATOMICS, LOADS, is_access, is_atomic
-from .tables import drawn_addresses
+from .tables import drawn_addresses, spread_addresses
 
 SHORT_ADDRESS = re.compile(r"^\[(R\d+)(?=[+\]])")
 """The address of an instruction that gives the lower of two registers alone."""
@@ -78,7 +79,7 @@ def find_slice(subject: Subject) -> Slice:
     for place, instruction in enumerate(flow.instructions):
         if unfollowed(instruction):
             raise Refused(
-                f"{subject.place_text(place)} copies by {instruction.opcode}: only boxes of tensors are followed"
+                f"{subject.place_text(place)} copies in bulk by TMA: only tiles of a tensor descriptor are modelled"
             )
     copying = {
         place: BoxTouch(instruction) for place, instruction in enumerate(flow.instructions) if is_copy(instruction)
@@ -110,13 +111,14 @@ def find_deciding_slice(subject: Subject) -> Slice:
 
 
 def _roots(touching: Mapping[int, Touch], code: Sequence[Instruction]) -> dict[int, tuple[str, ...]]:
-    """Place of an access -> registers of its address in global memory and of its guards."""
-    return {
-        place: touch.names
-        if code[place].family != COPY
-        else (*touch.names[: len(touch.guards)], *names_of(code[place].operands[1]))
-        for place, touch in touching.items()
-    }
+    """Place of an access -> registers of its address in global memory and of its guards; of a counter what is added."""
+
+    def names(place: int, touch: Touch) -> tuple[str, ...]:
+        if code[place].family == COPY:
+            return (*touch.names[: len(touch.guards)], *names_of(code[place].operands[1]))
+        return (*touch.names, *read(code[place])) if is_counter(code[place]) else touch.names
+
+    return {place: names(place, touch) for place, touch in touching.items()}
 
 
 def _places_of(code_slice: Slice, code: Sequence[Instruction], families: frozenset[str]) -> list[int]:
@@ -206,7 +208,9 @@ def _box_step(subject: Subject, place: int, touch: BoxTouch, doubts: Doubts, rec
 def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, record: Record, shared: bool) -> Step:
     """An access by threads. Args: shared: whether what copies leave in shared memory may be loaded."""
     instruction = subject.flow.instructions[place]
-    if is_atomic(instruction) or place in doubts.waiting.polled:
+    if place in doubts.counter_places:
+        then = doubts.counters.step(instruction, place, touch)
+    elif is_atomic(instruction) or place in doubts.waiting.polled:
         # What it returns depends on other CTAs, even where the values in memory were given.
         then = step_of(instruction)
     elif shared and instruction.family == COPY:
@@ -214,6 +218,18 @@ def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, rec
     else:
         then = load_of_memory(instruction, subject.memory)
     address = touch.addresses[-1]
+    visits = 0
+
+    def drawn(threads: Threads) -> Array | None:
+        """Addresses in the place of those that are not known; None where the storage is not known, either."""
+        nonlocal visits
+        storage, called, width = doubts.base(place), subject.called, bytes_of(instruction)
+        if storage is None:
+            return None
+        if doubts.is_table(place):
+            return drawn_addresses(storage, place, threads, width)
+        visits += 1
+        return spread_addresses(storage, place, threads, cta_numbers(threads, called.grid), called.warps, visits, width)
 
     def step(threads: Threads, mask: Array) -> None:
         active = mask
@@ -225,8 +241,8 @@ def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, rec
         where, known = address(threads)
         if not np.all(np.asarray(known) | ~active):
             doubts.address(place)
-            if table := doubts.table(place):
-                record(place, drawn_addresses(table, place, threads, bytes_of(instruction)), active, None)
+            if (anywhere := drawn(threads)) is not None:
+                record(place, anywhere, active, None)
         else:
             doubts.fetched(place, where, active)
             record(place, where, active, None)

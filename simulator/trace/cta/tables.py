@@ -1,15 +1,17 @@
-"""Tables: small storages that loads look values up in, at addresses that nobody knows before the launch.
+"""Accesses at addresses that nobody knows before the launch: in small tables that L1 keeps, or anywhere in a tensor.
 
 Such an address is a pointer that the launch was given, and an index computed from data. The pointer tells the storage;
-of where in it lanes load nothing is known but that all places are alike. So lanes get drawn places, the same in every
-CTA and in every iteration: L1 keeps such a storage whole, and what CTAs load of it again hits.
+of where in it lanes load nothing is known but that all places are alike. In a table lanes get drawn places, the same in
+every CTA and in every iteration: L1 keeps such a storage whole, and what CTAs load of it again hits.
+Of a larger storage each thread has a slice of its own, and each CTA, access and iteration a drawn sector of the slice:
+no two lanes share a sector, which bounds the bytes from above, and L2 serves again what was drawn before.
 """
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from ...limits import WORD_BYTES
+from ...limits import SECTOR_BYTES, WARP_THREADS, WORD_BYTES
 from ...sass.flow import Flow
 from ..accesses import GLOBAL
 from ..deciding import SHARED_LOADS, addresses_of, slice_of
@@ -53,3 +55,32 @@ def drawn_addresses(table: Storage, place: int, threads: Threads, width_bytes: i
     drawn = np.random.default_rng(place).integers(elements, size=MOST_THREADS)
     addresses: Array = table.address + width_bytes * drawn[threads.special["SR_TID.X"][0]]
     return addresses
+
+
+def spread_addresses(
+    storage: Storage, place: int, threads: Threads, ctas: Array, warps: int, visit: int, width_bytes: int
+) -> Array:
+    """An address within a storage for each thread, in another sector than those of its CTA's others.
+
+    Args:
+        place: of the access; ctas: numbers of the CTAs, int64 (CTAs, 1, 1); warps: of a CTA;
+        visit: how often the access has been made before; width_bytes: that a lane touches.
+
+    Returns:
+        int64 (CTAs, warps, lanes) [B].
+    """
+    sectors = max(1, (storage.size_bytes - max(0, width_bytes - SECTOR_BYTES)) // SECTOR_BYTES)
+    slices = min(sectors, warps * WARP_THREADS)
+    drawn = _hashed(ctas, place, visit) % np.uint64(sectors // slices)
+    number = threads.special["SR_TID.X"][0] % slices
+    addresses: Array = storage.address + SECTOR_BYTES * (number * (sectors // slices) + drawn.astype(np.int64))
+    return addresses
+
+
+def _hashed(ctas: Array, place: int, visit: int) -> Array:
+    """Numbers that look drawn, uint64, of the shape of `ctas`; the finaliser of MurmurHash3 (Appleby 2011)."""
+    mixed = ctas.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(place << 32 | visit)
+    for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        mixed = (mixed ^ mixed >> np.uint64(33)) * np.uint64(multiplier)
+    hashed: Array = mixed ^ mixed >> np.uint64(33)
+    return hashed

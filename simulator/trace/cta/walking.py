@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...jobs.stopping import check_wanted
 from ...sass.flow import BLOCK_ENDS
 from ..deciding import BARRIERS
 from ..jumps import leave_of, traps_of
@@ -98,6 +99,7 @@ class Walk:
 
     def _run(self, block: int, iteration: Iteration) -> None:
         """Execute a block, by the threads that arrive there."""
+        check_wanted()
         self._iteration, mask = iteration, self._arrived(block)
         for place in self._places[block]:
             if self._watch:

@@ -15,6 +15,7 @@ from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
 from ..cta.given import Called, Refused, Subject
 from ..cta.knowable import find_unknown
+from ..cta.left_out import notes_on_counters, notes_on_outside_calls, notes_on_rare_sides
 from ..cta.sites import find_slice
 from ..memory import Memory, Storage, loads_of_memory
 from ..operands import Step as Effect
@@ -23,8 +24,10 @@ from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH
 from ..touch.uses import Use
 from ..values import Array
+from .continued import Continued
 from .nest import nest_of
-from .pitches import Piece, Rows, rows_of
+from .pitches import Piece, Rows, one_row, rows_of
+from .requested import Requested, requested_bytes, scattered_lanes
 from .tiles import Variables, listed_tile, period_of, tensor_of, tiles_of
 from .work import dtype_of, executions_of
 
@@ -39,7 +42,11 @@ class Traced:
     Args:
         called: the launch; classes: its classes of CTAs; instructions: that its warps issue;
         known, accesses: instructions that touch memory on the paths that CTAs run: of known address, and all of them.
-        read: number of each storage whose values were looked at -> its name; notes: doubts and remarks, one line each.
+        read: number of each storage whose values were looked at -> its name; notes: doubts and remarks, one line each;
+        lower_bound: whether waits of CTAs for each other were left out;
+        estimated: places of accesses of which each lane is taken to touch a sector of its own; requested: bytes;
+        continued: how the grid goes on from the CTAs that were followed, where these are not all of them; then
+        placed: classes of all boxes of it; firsts: the first CTA of each.
     """
 
     called: Called
@@ -49,6 +56,41 @@ class Traced:
     accesses: int
     read: Mapping[int, str]
     notes: tuple[str, ...]
+    lower_bound: bool
+    estimated: frozenset[int]
+    requested: Requested
+    continued: Continued | None = None
+    placed: tuple[PathClass, ...] | None = None
+    firsts: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def everywhere(self) -> tuple[PathClass, ...]:
+        """Its classes, with all CTAs that were followed."""
+        return self.classes if self.placed is None else self.placed
+
+    @property
+    def followed_ctas(self) -> int:
+        """CTAs that were followed."""
+        return self.called.ctas if self.continued is None else self.continued.ctas * self.continued.boxes
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the boxes of a continued grid are where it goes on to."""
+        if self.continued is None or self.placed is None:
+            return False
+        bases = [use.base for path_class in self.placed for kind in path_class.masked for use in kind.uses]
+        members = [kind.members for path_class in self.placed for kind in path_class.masked for use in kind.uses]
+        table = np.zeros((self.followed_ctas, len(bases)), dtype=np.int64)
+        for column, (base, those) in enumerate(zip(bases, members, strict=True)):
+            table[those, column] = base
+        return self.continued.is_even(table, self.firsts)
+
+    def within_rows(self, rows: Mapping[int, Rows]) -> set[int]:
+        """Numbers of the storages within whose rows boxes of a continued grid lie apart."""
+        if self.continued is None:
+            return set()
+        uses = (use for path_class in self.everywhere for kind in path_class.masked for use in kind.uses)
+        return {use.storage for use in uses if (self.continued.steps(use.base) % rows[use.storage].pitch).any()}
 
     @property
     def stored(self) -> frozenset[int]:
@@ -77,10 +119,14 @@ def trace(called: Called, room_bytes: float) -> Traced:
         doubts = Doubts(subject, REACH * room_bytes)
         code_slice = find_slice(subject)
         counts = count_blocks(subject, doubts)
+        lower_bound = doubts.lower_bound or bool(doubts.counters.used)
         notes: list[str] = []
         classes = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
+        notes += notes_on_counters(subject, doubts, lower_bound)
+        notes += notes_on_outside_calls(subject)
+        notes += notes_on_rare_sides(subject, doubts, classes[0].representative.cta)
     except CannotFollow as error:
-        raise Refused(f"kernel {called.name}: {error}") from error
+        raise Refused(f"kernel {called.name}: {called.where(error.address)}{error}") from error
     visited = {
         block
         for path_class in classes
@@ -97,6 +143,9 @@ def trace(called: Called, room_bytes: float) -> Traced:
         accesses=len(passed),
         read={number: memory.storages[number].name for number in sorted(memory.read)},
         notes=(*doubts.notes, *notes),
+        lower_bound=lower_bound,
+        estimated=frozenset(doubts.estimated_places & passed),
+        requested=requested_bytes(classes, doubts.estimated_places),
     )
 
 
@@ -106,26 +155,43 @@ def launches_of(traced: Sequence[Traced]) -> list[Launch]:
     Args:
         traced: in the order in which they run.
     """
-    storages: dict[int, Storage] = {}
-    for launch in traced:
-        for storage in launch.called.storages:
-            known = storages.setdefault(storage.number, storage)
-            if storage.size_bytes > known.size_bytes:
-                storages[storage.number] = storage
-    names = _names(storages)
-    pieces: dict[int, list[Piece]] = {}
-    for launch in traced:
-        for path_class in launch.classes:
-            for kind in path_class.masked:
-                for use in kind.uses:
-                    pieces.setdefault(use.storage, []).extend(_pieces(use, path_class, storages))
-    rows = {number: rows_of(storages[number].size_bytes, touching) for number, touching in pieces.items()}
-    inputs = _inputs(traced)
-    tensors = {
-        number: tensor_of(names[number], "input" if number in inputs else "output", storages[number].size_bytes, layout)
-        for number, layout in rows.items()
-    }
-    return [_launch(launch, storages, rows, tensors) for launch in traced]
+    layout = Layout(traced)
+    return [layout.launch_of(launch) for launch in traced]
+
+
+class Layout:
+    """How launches that follow each other see the storages that they share. Args: traced: in that order."""
+
+    def __init__(self, traced: Sequence[Traced]) -> None:
+        self.storages: dict[int, Storage] = {}
+        for launch in traced:
+            for storage in launch.called.storages:
+                known = self.storages.setdefault(storage.number, storage)
+                if storage.size_bytes > known.size_bytes:
+                    self.storages[storage.number] = storage
+        names = _names(self.storages)
+        pieces: dict[int, list[Piece]] = {}
+        for launch in traced:
+            for path_class in launch.everywhere:
+                for kind in path_class.masked:
+                    for use in kind.uses:
+                        pieces.setdefault(use.storage, []).extend(_pieces(use, path_class, self.storages))
+        self.rows = {number: rows_of(self.storages[number].size_bytes, touching) for number, touching in pieces.items()}
+        for launch in traced:
+            # Where a grid goes on within rows, columns do not go on evenly: then all of the storage is one row.
+            for number in launch.within_rows(self.rows):
+                self.rows[number] = one_row(self.storages[number].size_bytes)
+        inputs = _inputs(traced)
+        self.tensors = {
+            number: tensor_of(
+                names[number], "input" if number in inputs else "output", self.storages[number].size_bytes, layout
+            )
+            for number, layout in self.rows.items()
+        }
+
+    def launch_of(self, traced: Traced) -> Launch:
+        """The program of one of the launches."""
+        return _launch(traced, self.storages, self.rows, self.tensors)
 
 
 def _inputs(traced: Sequence[Traced]) -> set[int]:
@@ -169,7 +235,7 @@ def _pieces(use: Use, path_class: PathClass, storages: dict[int, Storage]) -> li
 def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows], tensors: dict[int, Tensor]) -> Launch:
     called = traced.called
     loads = loads_of_memory(traced.classes[0].representative.paths.flow, Memory(called.storages))
-    variables = Variables(called.ctas)
+    variables = Variables(traced.followed_ctas)
 
     def tiles(use: Use, counters: tuple[str, ...], members: Array) -> list[Tile]:
         tensor, storage, layout = tensors[use.storage], storages[use.storage], rows[use.storage]
@@ -185,16 +251,18 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
             for tile in tiles_of(use, rectangle, tensor.name, layout, counters, members, storage.address, variables)
         ]
 
-    nest = nest_of(list(traced.classes), variables, tiles)
+    nest = nest_of(list(traced.everywhere), variables, tiles)
     table = np.stack([*variables.columns.values()], axis=1)
-    trips = {name: variables.columns[name] for name in _lengths(nest.body)}
+    continued = traced.continued
+    followed = called.ctas if continued is None else continued.ctas
+    trips = {name: variables.columns[name][:followed] for name in _lengths(nest.body)}
     axes = [axis for axis in called.grid if axis > 1]
     program = TileProgram(
         tensors=tuple(tensors[number] for number in tensors if _touches(traced, number)),
         variables=tuple(variables.columns),
-        items=lambda indices: table[indices],
+        items=continued.items(table) if continued else lambda indices: table[indices],
         item_count=called.ctas,
-        period_items=called.ctas if _is_listed(nest.body) else period_of(trips, called.ctas),
+        period_items=called.ctas if _is_listed(nest.body) else period_of(trips, followed),
         body=tuple(nest.body),
         sweep_items=called.ctas // axes[-1] if len(axes) > 1 else 0,
     )
@@ -208,12 +276,18 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
         resources=called.resources,
         dtype=dtype_of(traced.classes[0].representative.paths),
         traced=tuple(
-            _code(path_class, phases, loads) for path_class, phases in zip(traced.classes, nest.phases, strict=True)
+            _code(path_class, phases, loads, traced.estimated)
+            for path_class, phases in zip(traced.classes, nest.phases, strict=True)
         ),
     )
 
 
-def _code(path_class: PathClass, phases: list, loads: Mapping[int, Effect]) -> TracedCode:  # type: ignore[type-arg]
+def _code(
+    path_class: PathClass,
+    phases: list,  # type: ignore[type-arg]
+    loads: Mapping[int, Effect],
+    estimated: frozenset[int],
+) -> TracedCode:
     members = np.concatenate([kind.members for kind in path_class.masked])
     like = np.unique(members[(np.arange(LIKE) * 0.6180339887 % 1.0 * len(members)).astype(np.int64)])
     named: dict[tuple[int, int], tuple[str, ...]] = {}
@@ -226,6 +300,7 @@ def _code(path_class: PathClass, phases: list, loads: Mapping[int, Effect]) -> T
         phases=tuple(phases),
         executed=executions_of(path_class.representative.paths, named),
         in_l1=path_class.in_l1,
+        scattered=scattered_lanes(path_class, estimated),
         box_bytes=_box_bytes(path_class),
         issued=path_class.issued,
         loads=loads,

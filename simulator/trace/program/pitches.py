@@ -12,6 +12,7 @@ from math import gcd
 
 import numpy as np
 
+from ...limits import SECTOR_BYTES
 from ..touch.footprints import Rectangle
 from ..values import Array
 
@@ -65,7 +66,12 @@ def rows_of(size_bytes: int, pieces: Sequence[Piece]) -> Rows:
                 rows = Rows(pitch, origin)
                 if all(_fits(piece, rows) for piece in pieces):
                     return rows
-    return Rows(-(-size_bytes // 32) * 32, 0)
+    return one_row(size_bytes)
+
+
+def one_row(size_bytes: int) -> Rows:
+    """All of a storage as one row, in whole sectors. Args: size_bytes: of it [B]."""
+    return Rows(-(-size_bytes // SECTOR_BYTES) * SECTOR_BYTES, 0)
 
 
 def _first(pieces: Sequence[Piece]) -> int:

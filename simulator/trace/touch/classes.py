@@ -89,7 +89,8 @@ def classes_of(
     order = np.argsort(-sizes, kind="stable")
     if len(order) > MOST_PATHS:
         notes.append(
-            f"CTAs go {len(order)} different ways; {len(order) - MOST_PATHS} of them count as the one that most go"
+            f"kernel {subject.called.name}: {len(order)} control paths among its CTAs; the"
+            f" {len(order) - MOST_PATHS} rarest are approximated by the most common one"
         )
         path_of = np.where(np.isin(path_of, order[:MOST_PATHS]), path_of, order[0])
     classifier = _Classifier(Tracer(subject, code_slice, doubts), counts, room_bytes, notes)
@@ -207,7 +208,10 @@ class _Classifier:
         lists = scattered_uses(self.tracer, cta_class, scattered) if scattered else []
         tables: frozenset[int] = frozenset()
         if lists is None:
-            self.notes.append("accesses of CTAs lie apart in too many ways to be listed; one CTA stands for all")
+            self.notes.append(
+                f"kernel {subject.called.name}: its CTAs gather or scatter at too many places to list;"
+                " the places of one CTA stand for those of all"
+            )
             tables = self._tables(cta_class, scattered)
             cta_class, scattered = cta_class.standing_still(tables), frozenset()
         class_uses = uses_of(cta_class, scattered=scattered)
@@ -252,7 +256,9 @@ class _Classifier:
             listings = listings_of(uneven.origins, list(uneven.shapes), done, max(1, called.num_stages))
         if not listings:
             name = self.tracer.subject.memory.storages[use.storage].name
-            self.notes.append(f"kernel {called.name}: {use.kind}s of {name} are too uneven to be listed; taken as even")
+            self.notes.append(
+                f"kernel {called.name}: {use.kind}s of {name} are too many to list; taken as evenly spaced"
+            )
         return replace(use, uneven=uneven if listings else None, listings=listings)
 
     def _issued(self, run: CtaRun, members: Array) -> Array:

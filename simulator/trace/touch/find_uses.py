@@ -122,7 +122,7 @@ class _UseMaker:
         subject, key = self.cta_class.subject, self.key
         name = subject.memory.storages[key.storage].name if key.storage in subject.memory.storages else "?"
         line = subject.place_text(self.iterations[self.begin][0].place)
-        return [f"{line}: {key.kind} of {name} does not move on evenly; taken as if it did"]
+        return [f"{line}: {key.kind}s of {name} are at irregular distances; taken as evenly spaced"]
 
     def uses(self) -> list[Use]:
         """The uses: of each layer, and of each stretch of iterations."""

@@ -85,7 +85,10 @@ def find_mask_kinds(
         scattered |= {max(places, key=lambda place: len(np.unique(by_threads.by_place[place])))}
     of_cta, order = of_cta.reshape(-1), np.argsort(-sizes, kind="stable")
     if len(order) > MOST_KINDS:
-        notes.append(f"CTAs mask their accesses in {len(order)} different ways; rare ones count as the commonest")
+        notes.append(
+            f"kernel {tracer.subject.called.name}: {len(order)} different masks among its CTAs; the"
+            f" {len(order) - MOST_KINDS} rarest are approximated by the most common one"
+        )
         of_cta = np.where(np.isin(of_cta, order[:MOST_KINDS]), of_cta, order[0])
     return MaskKinds(kinds=[int(kind) for kind in order[:MOST_KINDS]], of_cta=of_cta, scattered=scattered)
 
@@ -144,7 +147,10 @@ def _find_signatures(
     ]
     chosen = np.flatnonzero(np.isin(by_probes, differing)) if few else np.arange(len(group))
     if len(chosen) * tracer.subject.called.warps > MOST_WARPS:
-        notes.append("CTAs mask their accesses differently: too many to look at each; one stands for all")
+        notes.append(
+            f"kernel {tracer.subject.called.name}: masks differ among its CTAs, of which there are too many to look at"
+            " each; some stand for all"
+        )
         chosen = chosen[:0]
     of_chosen = _signatures_of(tracer, group.subset(chosen), listed) if len(chosen) else {}
     # A row for each kind, of its first sampled CTA, and one for each chosen CTA.

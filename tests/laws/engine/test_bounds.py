@@ -15,22 +15,18 @@ CONTINUED = 1e-3
 
 
 @laws
-@given(case=cases())
-def test_no_resource_is_busier_than_the_launch_is_long(case: Case) -> None:
-    """Pipes, shared memory, L2 and device memory."""
-    for seen in case.simulate().launches:
-        for name, share in seen.utilisation.items():
-            assert share <= 1 + (ROUNDING if seen.simulated_fraction == 1 else CONTINUED), (seen.name, name)
-
-
-@laws
 @given(case=cases(), l2=st.sampled_from(("cold", "warm")))
-def test_no_launch_beats_its_roofline(case: Case, l2: str) -> None:
-    """Compulsory bytes, tile products and exponentials at full rate; later launches may find their input in L2."""
+def test_no_launch_beats_its_roofline_nor_its_resources(case: Case, l2: str) -> None:
+    """Compulsory bytes, tile products and exponentials at full rate; later launches may find their input in L2.
+
+    And pipes, shared memory, L2 and device memory are busy for no longer than it lasts.
+    """
     for number, (seen, launch) in enumerate(zip(case.simulate(l2=l2).launches, case.launches, strict=True)):
         bound = launch_roofline(launch, case.device, l2="cold" if l2 == "cold" and number == 0 else "warm")
         assert seen.traffic.cycles / seen.clock_hz >= bound.bound_s * (1 - ROUNDING)
         assert seen.traffic.time_s >= case.device.launch_graph_s
+        for name, share in seen.utilisation.items():
+            assert share <= 1 + (ROUNDING if seen.simulated_fraction == 1 else CONTINUED), (seen.name, name)
 
 
 @settings(max_examples=100)

@@ -30,6 +30,21 @@ def test_a_timeline_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert gzip.decompress(packed.read_bytes()) == file.read_bytes()
 
 
+def test_a_timeline_changes_no_figure(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Of a grid that is continued from a steady state as well; with --full the figures are those of the timeline."""
+    large = ("--batch", "64", "--heads", "16", "--seqlen", "512", "--set", "sms=8", "--cost", "tiles")
+    file, printed = tmp_path / "trace.json", []
+    for more in ([], ["--trace", str(file)], ["--full"], ["--full", "--trace", str(file)]):
+        assert main(["simulate", *large, *more]) == 0
+        printed.append(capsys.readouterr())
+    plain, traced, full, full_traced = (output.out for output in printed)
+    assert "extrapolated from its steady state" in plain
+    assert traced == plain != full == full_traced
+    assert "the trace steps through every CTA and ends at" in printed[1].err and "extrapolate" not in printed[3].err
+    events = json.loads(file.read_text("utf-8"))["traceEvents"]
+    assert sum(event["ph"] == "X" and "CTA" in event["args"] for event in events) == 64 * 16 * 4
+
+
 def test_a_timeline_shows_as_many_sms_as_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The first ones; and as many as fit says a line, where nobody asked."""
     file = tmp_path / "trace.json"
@@ -48,7 +63,9 @@ def test_a_large_timeline_says_what_it_leaves_out(
     """How many SMs it shows, why, and what shows more."""
     monkeypatch.setattr("tilesight.simulator.report.perfetto.MOST_BYTES", 3500)
     assert main(["simulate", *SMALL, "--trace", str(tmp_path / "trace.json")]) == 0
-    match = re.search(r"the trace shows CTAs of (\d) of 4 SMs, .*; --trace-sms asks for more", capsys.readouterr().err)
+    match = re.search(
+        r"the trace shows CTAs of (\d) of 4 SMs, .*; simulate --trace-sms asks for more", capsys.readouterr().err
+    )
     assert match and 1 <= int(match[1]) < 4
 
 

@@ -12,7 +12,7 @@ import pytest
         (
             "sys.modules['hypothesis'] = None",
             "check-softmax json:dumps",
-            "hypothesis is not installed: install the extra (pip install 'tilesight[check-softmax]')",
+            f"hypothesis is not installed: {sys.executable} -m pip install hypothesis",
         ),
         (
             "import numba; numba.version_info = (0, 99, 1); numba.__version__ = '0.99.1'",

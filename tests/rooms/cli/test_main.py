@@ -336,7 +336,7 @@ def test_compiling_without_a_compiler_says_what_to_install(
     arguments: str, wanted_by: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing falls back to the estimate."""
-    reason = "torch is not installed: install the gpu extra (pip install 'tilesight[gpu]')"
+    reason = "torch is not installed (no GPU is needed): python -m pip install torch"
     monkeypatch.setattr("tilesight.kernels.launch.availability.missing_package", lambda: reason)
     assert _error(capsys, *arguments.split(), *SMALL) == f"tilesight: {wanted_by}: {reason}\n"
 

@@ -1,6 +1,8 @@
 """Files whole or not at all, one line for whatever goes wrong, and readers that leave."""
 
+import io
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tilesight.cli.main import main
-from tilesight.cli.output import progress, text_width
+from tilesight.cli.output import PLAIN_TEXT, progress, text_width
 
 SMALL = ("--batch", "1", "--heads", "2", "--seqlen", "200", "--head-dim", "32")
 PINNED = ("--block-m", "32,64", "--block-n", "32", "--num-warps", "4", "--num-stages", "2")
@@ -110,13 +112,67 @@ def test_the_first_call_tells_that_it_compiles(
 
 
 def test_a_reader_that_leaves_is_no_traceback() -> None:
-    """As when piped into head."""
-    command = [sys.executable, "-P", "-m", "tilesight", "devices", "h200", "--json"]
-    reader, writer = os.pipe()
-    os.close(reader)
-    process = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
-    os.close(writer)
-    assert (process.returncode, process.stderr) == (1, b"")
+    """As when piped into head: quiet, with the code of a program that SIGPIPE ends; help too."""
+    for arguments in (["devices", "h200", "--json"], ["simulate", "--help"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        command = [sys.executable, "-P", "-m", "tilesight", *arguments]
+        process = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+        os.close(writer)
+        assert (process.returncode, process.stderr) == (141, b"")
+
+
+def test_a_closed_stdout_is_one_line_and_a_closed_stderr_none() -> None:
+    """And remarks never become data."""
+    command = shlex.join([sys.executable, "-P", "-m", "tilesight", "devices", "h200"])
+    closed = subprocess.run(f"{command} >&-", shell=True, stderr=subprocess.PIPE, text=True, check=False)
+    assert closed.returncode == 1
+    assert closed.stderr.startswith("tilesight: standard output is closed") and closed.stderr.count("\n") == 1
+    bad = subprocess.run(f"{command} --no-such 2>&-", shell=True, stdout=subprocess.PIPE, text=True, check=False)
+    assert (bad.returncode, bad.stdout) == (2, "")
+
+
+def test_a_terminal_of_ascii_gets_ascii() -> None:
+    """Rules and bars are drawn with what it has."""
+    command = [sys.executable, "-P", "-m", "tilesight", "devices"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    printed = subprocess.run(command, stdout=subprocess.PIPE, env=environment, check=True).stdout.decode("ascii")
+    assert set(printed.splitlines()[1]) == {"-"}
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors=PLAIN_TEXT)
+    stream.write("█░ 2 × 3 é")
+    stream.flush()
+    assert stream.buffer.getvalue() == rb"#. 2 x 3 \xe9"  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_file_that_cannot_be_written_costs_neither_the_table_nor_other_files(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The line names option, file and reason, and says that the answer is there."""
+    other = tmp_path / "x.png"
+    for command in (["explore", *PINNED, "--plot", str(other)], ["compare", "--seqlens", "128", "--plot", str(other)]):
+        shape = [part for part in SMALL if command[0] == "explore" or part not in ("--seqlen", "200")]
+        assert main([*command, *shape, "--csv", "/dev/full"]) == 1
+        printed = capsys.readouterr()
+        assert printed.out.count("\n") > 5
+        assert printed.err.splitlines()[-1] == (
+            "tilesight: --csv '/dev/full': cannot be written (No space left on device);"
+            " the answer is printed all the same"
+        )
+        assert other.read_bytes().startswith(b"\x89PNG")
+        other.unlink()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_behind_stdout_costs_no_file(tmp_path: Path) -> None:
+    """Nor does a reader that leaves."""
+    file = tmp_path / "all.csv"
+    command = [sys.executable, "-P", "-m", "tilesight", "explore", *SMALL, *PINNED, "--csv", str(file)]
+    with open("/dev/full", "w") as full:
+        process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert process.returncode == 1
+    assert "standard output: cannot be written (No space left on device)" in process.stderr
+    assert file.stat().st_size > 0
 
 
 @pytest.mark.parametrize(("columns", "width"), [("77", 77), ("200", 200), ("", 120), ("wide", 120), ("1", 40)])

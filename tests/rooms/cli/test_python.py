@@ -2,9 +2,12 @@
 
 import builtins
 import csv
+import re
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pandas
@@ -14,8 +17,12 @@ from tilesight.simulator.device.device import load_device
 from tilesight.simulator.display.render import to_csv
 from tilesight.simulator.explore.explore import Exploration, explore
 from tilesight.simulator.explore.lengths import compare
+from tilesight.simulator.prediction.kernel_row import KernelRow
+from tilesight.simulator.prediction.kernels import KernelsPrediction
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.report.explore import explore_rows, explore_text
+from tilesight.simulator.report.kernels.html import kernels_html
+from tilesight.simulator.report.page import made_now
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import simulate, simulate_with_timeline
@@ -175,6 +182,50 @@ def test_without_pandas_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPa
     for result in (exploration, a_prediction()):
         with pytest.raises(ImportError, match=r"^to_pandas needs pandas, which is not installed: pip install pandas$"):
             result.to_pandas()  # type: ignore[attr-defined]
+
+
+def test_files_are_those_of_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bytes, but for the foot of a page, which tells who made it."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    shape = ["--batch", "1", "--heads", "4", "--cost", "tiles"]
+    narrow = {"block_m": 64, "num_warps": 4, "num_stages": 2}
+    files = {name: tmp_path / f"x.{name}" for name in ("html", "png", "csv")}
+    options = ["--seqlen", "512", "--block-m", "64", "--num-warps", "4", "--num-stages", "2"]
+    assert main(["explore", *shape, *options, "--html", str(files["html"]), "--plot", str(files["png"])]) == 0
+    exploration = explore(PROBLEM, cost="tiles", **narrow)
+    mine = tmp_path / "mine"
+    assert exploration.plot() == exploration.plot(mine) == mine.read_bytes() == files["png"].read_bytes()
+    page = exploration.to_html(mine)
+    assert page == mine.read_text("utf-8")
+    assert page.replace("tilesight.explore(), from Python", "") == re.sub(
+        r"(?<=<code>)tilesight explore [^<]*(?=</code>)", "", files["html"].read_text("utf-8")
+    )
+    lengths = ["--seqlens", "128,256", "--schedule", "flash2", "--block-m", "64", "--num-warps", "4"]
+    options = ["--num-stages", "2", "--block-n", "64", "--plot", str(files["png"]), "--csv", str(files["csv"])]
+    assert main(["compare", *shape[:-2], *lengths, *options]) == 0
+    scaling = compare(PROBLEM, (128, 256), schedule="flash2", block_n=64, **narrow)
+    assert scaling.plot(mine) == mine.read_bytes() == files["png"].read_bytes()
+    assert to_csv(scaling.rows()) == files["csv"].read_text("utf-8")
+    assert list(scaling.to_pandas().columns) == list(scaling.rows()[0])
+    assert scaling.to_pandas()["time_s"].tolist() == [point.time_s for point in scaling.points]
+
+
+def test_a_comparison_prints_the_tables_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """And a notebook shows them."""
+    pinned = ["--block-m", "64", "--block-n", "64", "--num-warps", "4", "--num-stages", "2"]
+    assert main(["compare", "--batch", "1", "--heads", "4", "--seqlens", "128", "--schedule", "flash2", *pinned]) == 0
+    scaling = compare(PROBLEM, [128], schedule="flash2", block_m=64, block_n=64, num_warps=4, num_stages=2)
+    assert str(scaling) + "\n" == capsys.readouterr().out
+    assert escape(str(scaling)) in scaling._repr_html_()
+
+
+def test_predicted_launches_have_the_page_of_the_command(tmp_path: Path) -> None:
+    """As `predict --html` writes it."""
+    row = KernelRow(name="add", grid=(1, 1, 1), num_warps=4, num_stages=3, label="", refused="kernel add: no")
+    predicted = KernelsPrediction(device="h200", l2="cold", rows=(row,), notes=("no launch",))
+    page = predicted.to_html(tmp_path / "x.html")
+    assert (tmp_path / "x.html").read_text("utf-8") == page
+    assert page == kernels_html([predicted], "recorded launches", made_now("tilesight.predict(), from Python"))
 
 
 class _Config:

@@ -111,7 +111,7 @@ def test_unknown_device_lists_the_known_ones() -> None:
     """A misspelt name is answered with the catalogue; a missing file with its path."""
     with pytest.raises(ValueError, match=r"device 'h2000' is unknown: did you mean h200, b200"):
         load_device("h2000")
-    with pytest.raises(ValueError, match=r"nowhere/my\.toml: cannot be read \(FileNotFoundError\)"):
+    with pytest.raises(ValueError, match=r"nowhere/my\.toml: no such file"):
         load_device("nowhere/my.toml")
 
 

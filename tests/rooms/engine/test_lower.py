@@ -107,6 +107,28 @@ def test_only_tensors_of_millions_of_granules_are_folded(role: str, slabs: int, 
     assert seen["fold"] <= total
 
 
+@pytest.mark.parametrize(
+    ("granules", "stride"), [(3, 1), (4, 1), (7, 1), (8, 2), (15, 2), (16, 4), (31, 4), (32, 8), (256, 64)]
+)
+def test_of_the_granules_of_a_tile_at_least_four_are_followed(granules: int, stride: int) -> None:
+    """The coarsest power of two that leaves four: a tile of fewer would be all or nothing."""
+    huge = replace(MATRIX, slabs=1 << 14, rows=64, cols=64 * 1024, pitch_bytes=0)
+    tiles = [part(64, 64 * count, col=64 * count) for count in (granules, granules + 1)]
+    assert granule(reads(*tiles, tensors=(huge,)))["sampling_stride"] == stride
+    small = replace(huge, slabs=1 << 7)
+    assert granule(reads(*tiles, tensors=(small,)))["sampling_stride"] == 1, "131072 granules are few"
+
+
+def test_tiles_that_are_much_smaller_than_others_are_right_in_the_mean_alone() -> None:
+    """Else a row of statistics beside a matrix would have all of its granules followed; 1 of 64 counts, 1 of 65 not."""
+    huge = replace(MATRIX, slabs=1 << 14, rows=64, cols=64 * 1024, pitch_bytes=0)
+    strides = [
+        granule(reads(part(64, 64, col=64), part(64, 64 * large, col=64 * large), tensors=(huge,)))["sampling_stride"]
+        for large in (64, 65)
+    ]
+    assert strides == [1, 16]
+
+
 def test_a_loop_nest_becomes_instructions() -> None:
     """Loops enclose their bodies, steps are numbered in order, and the program halts."""
     first, second, last = (Step(name=name, loads=(tile("Y"),)) for name in "abc")

@@ -38,3 +38,13 @@ def test_too_many_rectangles_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) 
     assert touched_bytes(made.program, lower_tensors((made,), GPU, "chunk")) == TILE_BYTES
     monkeypatch.setattr("tilesight.simulator.engine.touched.MOST_RECTANGLES", 2)
     assert touched_bytes(made.program, lower_tensors((made,), GPU, "chunk")) == 0
+
+
+def test_a_slab_that_the_first_items_do_not_hold_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they touch of it would be taken for all that the launch does."""
+    body = Step(name="load", loads=(replace(tile("X"), row=(("at", 8),)),))
+    made = launch((body,), (tensor("X", 9),), [(0, 0), (0, 1), (0, 2)], ("slab", "at"))
+    lowered = lower_tensors((made,), GPU, "chunk")
+    assert touched_bytes(made.program, lowered) == run(made).hbm_read_bytes > 0
+    monkeypatch.setattr("tilesight.simulator.engine.touched.MOST_ITEMS", 2)
+    assert touched_bytes(made.program, lowered) == 0

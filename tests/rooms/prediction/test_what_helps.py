@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tilesight.simulator.prediction.what_helps import help_text
+from tilesight.simulator.prediction.what_helps import dominating_lines, help_text
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
 
@@ -11,10 +11,11 @@ from tilesight.simulator.simulate import simulate
 
 
 @pytest.mark.parametrize(
-    ("from_l2_alone", "help_begins"), [(0.0, "fewer bytes"), (0.2, "fewer bytes"), (0.9, "larger tiles")]
+    ("from_l2_alone", "help_begins"),
+    [(0.0, "fewer bytes"), (0.24, "fewer bytes"), (0.26, "larger tiles"), (0.9, "larger tiles")],
 )
 def test_larger_tiles_help_what_l2_gives_several_times(from_l2_alone: float, help_begins: str) -> None:
-    """What comes through L2 from HBM once is not saved by them."""
+    """Tiles twice as large save half of what is read again: less than an eighth, where that is less than a quarter."""
     traffic = replace(LAUNCH.traffic, l2_read_bytes=1000, l2_hit_bytes=round(1000 * from_l2_alone))
     assert help_text(replace(LAUNCH, causes={"l2": 1.0}, traffic=traffic)).startswith(help_begins)
 
@@ -23,3 +24,19 @@ def test_larger_tiles_help_what_l2_gives_several_times(from_l2_alone: float, hel
 def test_every_cause_has_something_that_helps(cause: str) -> None:
     """In half a sentence."""
     assert help_text(replace(LAUNCH, causes={cause: 1.0})).strip()
+
+
+def test_causes_that_take_a_twentieth_of_the_time_are_named() -> None:
+    """The largest first; what takes less would have its reader look after nothing."""
+    causes = {"hbm": 0.7, "l2": 0.051, "smem": 0.2, "issue": 0.049}
+    longest, helps = dominating_lines(replace(LAUNCH, causes=causes), 2 * LAUNCH.traffic.time_s)
+    assert "50 % of all; bound by hbm 70 %" in longest
+    assert longest.endswith("; then smem 20 %, l2 5.1 %")
+    assert helps.startswith("Helps    fewer bytes")
+
+
+def test_spills_are_named_beside_what_binds() -> None:
+    """And only where there are any."""
+    spilling = replace(LAUNCH, causes={"hbm": 1.0}, spilled_bytes_per_thread=24)
+    assert "24 B per thread go to local memory" in dominating_lines(spilling, LAUNCH.traffic.time_s)[-1]
+    assert len(dominating_lines(replace(spilling, spilled_bytes_per_thread=0), LAUNCH.traffic.time_s)) == 2

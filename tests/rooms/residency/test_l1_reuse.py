@@ -9,7 +9,7 @@ from tilesight.simulator.core.engine.l1 import hit_share
 from tilesight.simulator.core.sm import instruction as op
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.dtypes import DTYPES
-from tilesight.simulator.launch.program import Launch, Step, Tensor, Tile, TileProgram
+from tilesight.simulator.launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.l1_reuse import Served, hit_curve, served_by_l1
 from tilesight.simulator.residency.residency import residency_of
@@ -113,6 +113,32 @@ def test_ctas_that_start_together_find_nothing_of_each_other() -> None:
     """A grid of one wave, one CTA an SM or three."""
     for per_sm in (1, 3):
         assert served(rows_and_weights(20 * KIB, per_sm * 132), per_sm)["weights"].share == 0.0
+
+
+def in_loops(body: tuple[Loop | Step, ...], weights: int) -> Launch:
+    """A grid of twenty waves whose CTAs load parts of the same weights [B]."""
+    launch = rows_and_weights(weights)
+    return replace(launch, program=replace(launch.program, body=body))
+
+
+def weights_of(trips: int, size: int, moves: int) -> Loop:
+    """So many loads of so many bytes, each so much further on [B]."""
+    tile = Tile(tensor="W", slab="zero", rows=1, cols=size, col=(("i", moves),) if moves else ())
+    return Loop(counter="i", trips=trips, body=(Step(name="weights", loads=(tile,)),))
+
+
+def test_what_is_loaded_again_and_again_hits_all_but_once() -> None:
+    """1,600 loads of the same 4 KiB by CTAs of which none ran before: one of 1,600 misses."""
+    first_wave = replace(in_loops((weights_of(1600, 4 * KIB, 0),), 4 * KIB), grid=(132, 1, 1))
+    program = replace(first_wave.program, item_count=132)
+    seen = served(replace(first_wave, program=program), 1)["weights"]
+    assert seen.loaded_bytes == 1600 * 4 * KIB
+    assert seen.hit_bytes == pytest.approx(1599 * 4 * KIB)
+
+
+def test_many_small_pieces_of_the_cta_before_are_still_there() -> None:
+    """1,600 times 32 B fit a room of 124 KiB as one load of 50 KiB does: 19 waves of 20 find them."""
+    assert served(in_loops((weights_of(1600, 32, 32),), 50 * KIB), 1)["weights"].share == pytest.approx(0.95)
 
 
 def flow_of(*lines: tuple[str, str]) -> Flow:

@@ -34,12 +34,16 @@ def needs(registers: int, smem_bytes: int) -> Resources:
         # Eleven CTAs take 157 units of 128 B each, beside 1 KiB; not one byte more.
         (16, 20096, 1, 11, "smem"),
         (16, 20097, 1, 10, "smem"),
+        # 96 registers of 32 lanes are 3072: five warps a sub-core, not the 21 that 65,536 would hold.
+        (96, 0, 7, 2, "registers"),
+        (96, 0, 1, 20, "registers"),
+        (104, 0, 2, 8, "registers"),
     ],
 )
 def test_the_tightest_limit_of_an_h200_decides(
     registers: int, smem_bytes: int, num_warps: int, ctas: int, limit: str
 ) -> None:
-    """As the CUDA occupancy calculator says for compute capability 9.0."""
+    """As the CUDA occupancy calculator (`cuda_occupancy.h`) says for compute capability 9.0."""
     seen = occupancy(needs(registers, smem_bytes), num_warps, H200)
     assert (seen.ctas_per_sm, seen.limit) == (ctas, limit)
     assert seen.occupancy_fraction == ctas * num_warps / 64

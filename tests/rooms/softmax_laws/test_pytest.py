@@ -1,13 +1,16 @@
 """The laws in somebody's own suite: one line, or a fixture."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from tilesight.softmax_laws import check
-from tilesight.softmax_laws.examples import softmax
+from tilesight.softmax_laws import Violation, check
+from tilesight.softmax_laws.examples import attention, softmax
 
 SUITE = """
 import numpy as np
@@ -66,6 +69,22 @@ def test_the_fixture_checks_all_laws(finished: str) -> None:
     assert "test_mine.py::test_with_the_fixture PASSED" in finished
     assert "test_mine.py::test_wrong_with_the_fixture FAILED" in finished
     assert "masked rows: output is nan at row 0, column 0, must be 0 within 0" in finished
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_snippet_of_a_declared_mask_runs(masked: bool) -> None:
+    """Whether the input asks for the mask or not: one keyword says how it is aligned, another that it is asked for."""
+
+    def leaks(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
+        return attention(q, k, v, causal=causal)[0] + (0.5 if causal == masked else 0.0)
+
+    with pytest.raises(AssertionError) as caught:
+        check(leaks, adapter="attention", causal="last", arrays="numpy", examples=20)
+    every = re.findall(r"(?ms)^from tilesight.*?^reproduce\([^\n]*\)$", str(caught.value))
+    snippet = next(text for text in every if ("masked=masked" in text) == masked)
+    assert "causal='last'" in snippet
+    with pytest.raises(Violation):
+        exec(snippet, {"function": leaks, "np": np})
 
 
 def test_results_are_returned_for_whoever_looks() -> None:

@@ -111,6 +111,12 @@ def test_a_function_that_always_dies_fails_every_law(tmp_path: Path) -> None:
     assert checked.results[0].reason == "numpy: the process ended (status 3), on a plain input"
 
 
+def test_a_function_that_hangs_on_a_plain_input_is_bad_input(tmp_path: Path) -> None:
+    """After the time that one input may take, in one line: nothing can be said of its laws."""
+    with pytest.raises(ValueError, match=r":f': hung: no answer in 0.5 s, on a plain input of numpy arrays; --timeout"):
+        _checked(tmp_path, "hang()")
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [("import os; os._exit(4)", "importing it, the process ended (status 4)"), ("f = 3", "must be a function")],

@@ -153,7 +153,7 @@ def test_a_barrier_that_not_all_come_to_is_told() -> None:
         "@P1 EXIT",
         "EXIT",
     )
-    with pytest.raises(ValueError, match="warps wait at barrier 3 for others that never come there"):
+    with pytest.raises(ValueError, match="warps wait at barrier 3, where other warps of their CTA never come"):
         executions(flow, launch_of(warps=1), {})
 
 
@@ -278,7 +278,7 @@ def test_constants_stand_where_the_code_looks_for_them() -> None:
 def test_code_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop whose end is missed would be followed for ever."""
     monkeypatch.setattr("tilesight.simulator.trace.executions.MAX_STEPS", 100)
-    with pytest.raises(ValueError, match="code does not end"):
+    with pytest.raises(ValueError, match="a loop does not end"):
         executions(flow_of("BRA 0x0", "EXIT"), launch_of(), {})
 
 

@@ -1,10 +1,16 @@
-"""Loops whose accesses are masked between their ends."""
+"""CTAs that mask unlike each other, and loops whose accesses are masked between their ends."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from support.listings import listing, words
+from tilesight.simulator.launch.program import Code, Resources
+from tilesight.simulator.launch.walk import accesses
+from tilesight.simulator.trace.cta.given import Called
+from tilesight.simulator.trace.memory import Storage
+from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
 from tilesight.simulator.trace.touch.mask_kinds import MOST_ITERATIONS, changing_masks
 
 PLACE, REGION, TRIPS, TAIL = 7, 3, 10, 2
@@ -41,3 +47,43 @@ def test_loops_of_unlike_length_tell_nothing_by_their_masks() -> None:
     lanes = [32] * 4 + [0] * 6
     assert changing_masks(group_of(lanes, TRIPS, 4), TAIL) == {}
     assert changing_masks(group_of(lanes, *[TRIPS] * (MOST_ITERATIONS // TRIPS + 1)), TAIL) == {}
+
+
+X = Storage(number=0, size_bytes=1 << 20, name="x")
+CONSTANTS = words({0x210: X.address & 0xFFFFFFFF, 0x214: X.address >> 32})
+
+
+def triangle(ctas: int) -> Traced:
+    """CTA c loads the first c + 1 of its 64 numbers: as many kinds of CTAs as there are CTAs."""
+    sass = listing(
+        "S2R R0, SR_TID.X",
+        "S2R R1, SR_CTAID.X",
+        "ISETP.LE.AND P0, PT, R0, R1, PT",
+        "IMAD R3, R1, 0x40, R0",
+        "IMAD.WIDE R6, R3, 0x4, c[0x0][0x210]",
+        "@P0 LDG.E R8, [R6.64]",
+        "EXIT",
+    )
+    code = Code(sass=sass, constants=CONSTANTS)
+    resources = Resources(registers_per_thread=32, smem_bytes_per_cta=0, warps_per_cta=2, code=code)
+    called = Called(name="triangle", grid=(ctas, 1, 1), num_warps=2, num_stages=1, resources=resources, storages=(X,))
+    return trace(called, 1 << 16)
+
+
+@pytest.mark.parametrize(("ctas", "classes"), [(3, 3), (32, 32), (33, 1)])
+def test_up_to_32_kinds_of_ctas_are_classes_of_their_own(ctas: int, classes: int) -> None:
+    """With more of them each CTA's accesses are listed instead; either way a CTA loads 4 B (c + 1)."""
+    traced = triangle(ctas)
+    (path_class,) = traced.classes
+    assert len(path_class.masked) == classes
+    assert traced.notes == ()
+    (launch,) = launches_of([traced])
+    for cta in range(ctas):
+        pitch = launch.program.tensor("x").pitch_bytes
+        loaded = [
+            address
+            for access in accesses(launch.program, cta)
+            for row in range(access.row, access.row + access.rows)
+            for address in range(row * pitch + access.col, row * pitch + access.col + access.cols)
+        ]
+        assert {address // 32 for address in loaded} == {address // 32 for address in range(256 * cta, 260 * cta + 4)}

@@ -116,7 +116,7 @@ def test_warps_with_loops_of_their_own_share_a_region() -> None:
 
 def test_warps_whose_loops_differ_are_refused_in_one_line() -> None:
     """Some warps would wait for ever for others whose iterations were left out."""
-    with pytest.raises(ValueError, match="do not run side by side"):
+    with pytest.raises(ValueError, match="run loops of different nesting"):
         find_paths(NESTED, [nested(5, 5, 5), [0, 1, 3, 4]])
 
 
@@ -154,10 +154,22 @@ def region(count: int, parent: int = OUTSIDE, leaf: bool = True) -> Region:
         ((40, 3), (("inner",), ("masked",)), (1.0, 1.0), (0.0, 0.0)),
         ((20, 3), (("inner",), ("masked",)), (0.5, 1.0), (0.0, 0.0)),
         ((39, 3), (("inner",), ("masked",)), (1.0, 1.0), (-1.0, 0.0)),
+        ((36, 3), (("inner",), ("masked",)), (1.0, 1.0), (-4.0, 0.0)),
+        ((35, 3), (("inner",), ("masked",)), (35 / 40, 1.0), (0.0, 0.0)),
+        ((18, 3), (("inner",), ("masked",)), (0.5, 1.0), (-2.0, 0.0)),
         ((40,), (("inner",),), (1.0,), (0.0,)),
         ((43,), (("inner", "masked"),), (1.0,), (0.0,)),
     ],
-    ids=["alike", "unrolled", "peeled", "masked is straight code", "one loop for both"],
+    ids=[
+        "alike",
+        "unrolled",
+        "peeled",
+        "four peeled",
+        "five missing",
+        "unrolled and peeled",
+        "masked is straight code",
+        "one loop for both",
+    ],
 )
 def test_parts_belong_to_the_steps_that_run_as_often(
     counts: tuple[int, ...], steps: tuple[tuple[str, ...], ...], times: tuple[float, ...], remainders: tuple[float, ...]

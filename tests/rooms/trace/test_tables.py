@@ -1,4 +1,4 @@
-"""Loads from small tables at indices that nobody knows before the launch."""
+"""Loads at indices that nobody knows before the launch: from small tables, and from tensors that L1 does not keep."""
 
 from dataclasses import replace
 
@@ -14,6 +14,7 @@ from tilesight.simulator.trace.cta.tables import find_table
 from tilesight.simulator.trace.memory import Memory, Storage
 
 TABLE = Storage(number=1, size_bytes=1024, name="table")
+LARGE = replace(TABLE, size_bytes=64 * 4 * 32)
 POINTER = words({0x220: TABLE.address & 0xFFFFFFFF, 0x224: TABLE.address >> 32})
 LOOK_UP = ("IMAD.WIDE R10, R8, 0x4, c[0x0][0x220]", "LDG.E R9, [R10.64]")
 EITHER = ("MOV R10, c[0x0][0x210]", "MOV R11, c[0x0][0x214]", "@P0 IMAD.WIDE R10, R8, 0x4, c[0x0][0x220]")
@@ -24,9 +25,9 @@ def launch_of(*code: str) -> Subject:
     return replace(subject_of(*code), constants=CONSTANTS | POINTER, memory=Memory([X, TABLE]))
 
 
-def looked_up(kept_bytes: float) -> tuple[list[CtaAccess], list[str]]:
+def looked_up(kept_bytes: float, table: Storage = TABLE) -> tuple[list[CtaAccess], list[str]]:
     """Accesses to the table by two CTAs, and the notes. Args: kept_bytes: of L1 for each CTA."""
-    subject = launch_of(*COLUMN, MASK, *ADDRESS, LOAD, *LOOK_UP)
+    subject = replace(launch_of(*COLUMN, MASK, *ADDRESS, LOAD, *LOOK_UP), memory=Memory([X, table]))
     doubts = Doubts(subject, kept_bytes)
     runs = follow_ctas(Tracer(subject, find_slice(subject), doubts), [0, 3])
     place = len(subject.flow.instructions) - 2
@@ -55,8 +56,17 @@ def test_a_look_up_lies_anywhere_in_a_table_that_l1_keeps() -> None:
     assert [note.rsplit("; ", 1)[1] for note in notes] == ["taken to lie anywhere in table"]
 
 
-def test_a_look_up_in_a_table_that_l1_does_not_keep_is_left_out() -> None:
-    """One of more bytes than a CTA has room for."""
-    accesses, notes = looked_up(kept_bytes=TABLE.size_bytes - 1)
-    assert accesses == []
-    assert [note.rsplit("; ", 1)[1] for note in notes] == ["the access is left out"]
+def test_a_look_up_elsewhere_lies_anywhere_each_lane_in_a_sector_of_its_own() -> None:
+    """In a tensor of four sectors for each of 64 threads all of these differ, and another CTA touches others."""
+    (first, other), notes = looked_up(kept_bytes=0, table=LARGE)
+    sectors = [(access.addresses - LARGE.address) // 32 for access in (first, other)]
+    assert all(((numbers >= 0) & (numbers < 256)).all() for numbers in sectors)
+    assert [len(np.unique(numbers)) for numbers in sectors] == [64, 64]
+    assert not np.array_equal(*sectors)
+    assert "each lane is taken to touch a sector of its own, anywhere in table" in notes[-1]
+
+
+def test_threads_share_the_sectors_of_a_tensor_that_has_fewer() -> None:
+    """Of 1024 bytes 64 threads touch all 32."""
+    (first, _), _ = looked_up(kept_bytes=0)
+    assert np.unique((first.addresses - TABLE.address) // 32).tolist() == list(range(32))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..output import BadInput, check_outputs, say, show, text_color, text_width, write_file
+from ..output import BadInput, Output, check_outputs, deliver, say, text_color, text_width
 from ..parse import flag, option
 
 
@@ -45,12 +45,11 @@ def calibrate(
         raise typer.Exit(1) from None
     base_name = base or room.nearest_base(facts)
     calibration = room.settle(records, facts, load_device(base_name), groups, seconds)
-    if output is not None:
-        write_file(output, report.toml_text(calibration))
-    show(
+    deliver(
         render.to_json(report.calibration_dict(calibration, base_name))
         if json
-        else report.calibration_text(calibration, base_name, text_width(), text_color())
+        else report.calibration_text(calibration, base_name, text_width(), text_color()),
+        Output(option="--output", path=output, make=lambda: report.toml_text(calibration)),
     )
 
 

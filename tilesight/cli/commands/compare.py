@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,20 +11,24 @@ from ...simulator.schedules.registry import all_options, all_problems
 from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..groups import spread
+from ..limit import SimulationLimit, limit_of
 from ..options import MachinesOptions, Schedules, Workers, one_device, workers_given
 from ..output import (
     BadInput,
+    Output,
     announce_compiler,
     bad_input,
     check_outputs,
+    deliver,
     progress,
-    show,
     text_color,
     text_width,
-    write_file,
 )
-from ..parse import flag, option
+from ..parse import each_once, flag, option
 from ..shapes import ShapeOptions, refuse_unread_shape
+
+if TYPE_CHECKING:
+    from ...simulator.explore.lengths import Scaling
 
 DEFAULT_SEQLENS = "512,1024,2048"
 
@@ -39,6 +43,7 @@ def compare(
     config: ConfigOptions,
     machine: MachinesOptions,
     workers: Workers = None,
+    time_limit: SimulationLimit = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all points as CSV.", "FILE")] = None,
     plot: Annotated[Path | None, option("--plot", "Write a picture: time and memory over length.", "FILE.png")] = None,
@@ -76,20 +81,23 @@ def compare(
                 overhead=machine.overhead,
                 workers=processes,
                 progress=tick,
+                time_limit_s=limit_of(time_limit),
                 **chosen,
             )
         scalings.append(replace(scaling, device_name=name, notes=(*machine.notes(), *scaling.notes)))
-    if csv:
-        write_file(csv, render.to_csv(compare_rows(*scalings)))
-    if plot:
-        from ...simulator.report.png import compare_png
-
-        write_file(plot, compare_png(scalings[0]))
-    show(
+    deliver(
         render.to_json(compare_dict(*scalings))
         if json
-        else compare_text(*scalings, width=text_width(), color=text_color())
+        else compare_text(*scalings, width=text_width(), color=text_color()),
+        Output(option="--csv", path=csv, make=lambda: render.to_csv(compare_rows(*scalings))),
+        Output(option="--plot", path=plot, make=lambda: _png(scalings[0])),
     )
+
+
+def _png(scaling: "Scaling") -> bytes:
+    from ...simulator.report.png import compare_png
+
+    return compare_png(scaling)
 
 
 def _lengths(text: str) -> list[int]:
@@ -100,4 +108,4 @@ def _lengths(text: str) -> list[int]:
     for length in lengths:
         if not 1 <= length <= MAX_SEQLEN:
             raise BadInput(f"--seqlens = {length}: must be from 1 to {MAX_SEQLEN}")
-    return lengths
+    return list(each_once("--seqlens", text, lengths))

@@ -10,13 +10,14 @@ from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..given import refuse_unread
 from ..groups import spread
-from ..kernels import TARGET, TIME_LIMIT_S, TimeLimit, simulated
+from ..kernels import TARGET, Partial, simulated
+from ..limit import TimeLimit
 from ..options import DEFAULT_SCHEDULE, MachineOptions, OneSchedule, problem_of
 from ..output import BadInput, announce_compiler, bad_input, show, text_color, text_width
 from ..parse import flag, one_of, option
 from ..shapes import ProblemOptions, refuse_unread_shape
 
-TARGET_OPTIONS = {"--device", "--set", "--l2", "--time-limit", "--sass", "--json"}
+TARGET_OPTIONS = {"--device", "--set", "--l2", "--time-limit", "--partial", "--sass", "--json"}
 """Options that are read with FILE.py:FUNCTION."""
 
 
@@ -45,7 +46,8 @@ def explain(
     problem: ProblemOptions,
     config: ConfigOptions,
     machine: ExplainMachine,
-    time_limit: TimeLimit = TIME_LIMIT_S,
+    time_limit: TimeLimit = None,
+    partial: Partial = False,
     sass: Annotated[
         bool, flag("--sass", "Show the machine code, with the cycles and stalls of each instruction.")
     ] = False,
@@ -57,9 +59,9 @@ def explain(
     """
     if target is not None:
         refuse_unread(typed_options(context), sorted(set(typed_options(context)) - TARGET_OPTIONS), f"with {target}")
-        _explain_function(target, machine, time_limit, sass, json)
+        _explain_function(target, machine, time_limit, partial, sass, json)
         return
-    refuse_unread(typed_options(context), ["--time-limit"], "without FILE.py:FUNCTION")
+    refuse_unread(typed_options(context), ["--time-limit", "--partial"], "without FILE.py:FUNCTION")
     if machine.l2 == "pipeline":
         raise BadInput("--l2 'pipeline': of a schedule must be one of cold, warm")
     asked, (name, device) = problem.build(problem_of([schedule])), machine.build()
@@ -86,8 +88,10 @@ def explain(
         show(explain_text(explanation, device, sass, text_width(), text_color()))
 
 
-def _explain_function(target: str, machine: ExplainMachine, time_limit_s: float, sass: bool, json: bool) -> None:
-    """The same of a user's kernels. Raises: typer.Exit: none was predicted."""
+def _explain_function(
+    target: str, machine: ExplainMachine, time_limit_s: float | None, partial: bool, sass: bool, json: bool
+) -> None:
+    """The same of a user's kernels. Raises: typer.Exit: none was predicted, or, unless `partial`, not all."""
     name, device = machine.build()
     outcome = simulated(
         target, name, device, machine.set_, l2=machine.l2 or "pipeline", time_limit_s=time_limit_s, command="explain"
@@ -103,5 +107,5 @@ def _explain_function(target: str, machine: ExplainMachine, time_limit_s: float,
         show(render.to_json(kernels_explanation_dict(explanation, sass)))
     else:
         show(kernels_explanation_text(explanation, sass, text_width(), text_color()))
-    if explanation.dominating is None:
+    if explanation.dominating is None or not (partial or explanation.prediction.complete):
         raise typer.Exit(1)

@@ -1,17 +1,20 @@
 """`tilesight explore`: which schedule and block sizes are best, and why."""
 
 from dataclasses import replace
+from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...simulator.jobs.stopping import LIMIT_S
 from ...simulator.schedules.registry import all_options
 from ..compiled import cost_given, of_use, resources_given, source_of_costs
 from ..configs import SpaceOptions
 from ..given import given as typed_options
 from ..given import made, refuse_unread
 from ..groups import spread
+from ..limit import limit_of
 from ..options import (
     DEFAULT_SCHEDULE,
     Compiled,
@@ -27,17 +30,21 @@ from ..options import (
 )
 from ..output import (
     BadInput,
+    Output,
     announce_compiler,
     bad_input,
     check_outputs,
+    deliver,
     progress,
-    show,
     text_color,
     text_width,
-    write_file,
 )
-from ..parse import flag, option, whole
+from ..parse import flag, number, option, whole
 from ..shapes import ProblemOptions, refuse_unread_shape
+
+if TYPE_CHECKING:
+    from ...simulator.explore.explore import Exploration
+    from ...simulator.report.page import Made
 
 
 @spread
@@ -62,6 +69,16 @@ def explore(
         ),
     ] = None,
     workers: Workers = None,
+    time_limit: Annotated[
+        float | None,
+        option(
+            "--time-limit",
+            "What all may take together; those that are best at a short length come first, what no time is left for is"
+            f" left out.  [default: {LIMIT_S:g} for each]",
+            "SECONDS",
+            number,
+        ),
+    ] = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
     html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
@@ -110,6 +127,8 @@ def explore(
                 cost=kind,
                 workers=processes,
                 progress=tick,
+                time_limit_s=inf if time_limit is None else limit_of(time_limit),
+                each_limit_s=limit_of(None),
                 **settings,
             )
         launches = [launch for item in exploration.ranked if item.prediction for launch in item.prediction.launches]
@@ -117,28 +136,36 @@ def explore(
             replace(exploration, device_name=name, notes=(*notes, *of_use(remarks, launches), *exploration.notes))
         )
     first = every[0]
-    if csv:
-        write_file(csv, render.to_csv(devices_rows(every)))
-    if html:
-        from ...simulator.report.html import explore_html
-
-        write_file(html, explore_html(first, made(context)))
-    if plot:
-        from ...simulator.report.png import explore_png
-
-        write_file(plot, explore_png(first))
     if len(every) > 1:
-        show(
+        text = (
             render.to_json(devices_dict(every, top))
             if json
             else devices_text(every, top or 5, text_width(), text_color())
         )
     elif triton_configs:
-        show(first.to_triton_configs(triton_configs))
+        text = first.to_triton_configs(triton_configs)
     elif json:
-        show(render.to_json(first.to_dict(top)))
+        text = render.to_json(first.to_dict(top))
     else:
-        show(explore_text(first, top or 15, text_width(), text_color()))
+        text = explore_text(first, top or 15, text_width(), text_color())
+    deliver(
+        text,
+        Output(option="--csv", path=csv, make=lambda: render.to_csv(devices_rows(every))),
+        Output(option="--html", path=html, make=lambda: _html(first, made(context))),
+        Output(option="--plot", path=plot, make=lambda: _png(first)),
+    )
+
+
+def _html(exploration: "Exploration", maker: "Made") -> str:
+    from ...simulator.report.html import explore_html
+
+    return explore_html(exploration, maker)
+
+
+def _png(exploration: "Exploration") -> bytes:
+    from ...simulator.report.png import explore_png
+
+    return explore_png(exploration)
 
 
 def _named(schedules: list[str] | None) -> list[str]:

@@ -1,17 +1,32 @@
 """`tilesight predict`: bytes and time of the kernels that a function of the user's launches."""
 
-import gzip
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..given import made
-from ..kernels import L2, TIME_LIMIT_S, Target, TimeLimit, simulated
+from ..kernels import L2, Partial, Target, simulated
+from ..limit import TimeLimit
 from ..options import Devices, Settings, devices_given, one_device, set_notes
-from ..output import check_outputs, say, show, text_color, text_width, write_file
+from ..output import (
+    BadInput,
+    Failed,
+    Output,
+    check_outputs,
+    deliver,
+    one_line,
+    say,
+    show,
+    text_color,
+    text_width,
+    trace_output,
+)
 from ..parse import flag, option
+
+if TYPE_CHECKING:
+    from ...simulator.prediction.kernels import KernelsPrediction
 
 
 def predict(
@@ -20,7 +35,8 @@ def predict(
     device: Devices = None,
     set_: Settings = None,
     l2: L2 = "pipeline",
-    time_limit: TimeLimit = TIME_LIMIT_S,
+    time_limit: TimeLimit = None,
+    partial: Partial = False,
     json: Annotated[bool, flag("--json", "Print JSON; of several devices a list.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all launches as CSV.", "FILE")] = None,
     html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
@@ -41,33 +57,48 @@ def predict(
     check_outputs(csv=csv, html=html, trace=trace)
     devices = devices_given(device, set_)
     one_device(devices, trace=trace)
-    predictions = []
-    for name, gpu in devices.items():
-        outcome = simulated(
-            target, name, gpu, set_, l2=l2, time_limit_s=time_limit, command="predict", record=trace is not None
-        )
-        prediction = outcome.prediction
-        predictions.append(replace(prediction, notes=(*set_notes(set_), *prediction.notes)))
-        if trace and outcome.timeline:
-            from ...simulator.report.perfetto import trace_of
-
-            text = trace_of(outcome.timeline).text.encode()
-            packed = gzip.compress(text, mtime=0) if trace.suffix == ".gz" else text
-            write_file(trace, packed, "open it at https://ui.perfetto.dev")
-        elif trace:
-            say(f"--trace: {trace} is not written: no launch is predicted")
     from ...simulator.display import render
-    from ...simulator.report.kernels.text import kernels_json, kernels_rows, kernels_text
+    from ...simulator.report.kernels.html import kernels_html
+    from ...simulator.report.kernels.text import compared_text, kernels_json, kernels_rows
 
-    if html:
-        from ...simulator.report.kernels.html import kernels_html
-
-        write_file(html, kernels_html(predictions, target, made(context)))
-    if csv:
-        write_file(csv, render.to_csv(kernels_rows(predictions)))
-    if json:
-        show(render.to_json(kernels_json(predictions)))
-    else:
-        show(kernels_text(predictions, text_width(), text_color()))
-    if not any(prediction.is_predicted for prediction in predictions):
+    outcomes: dict[str, KernelsPrediction | str] = {}
+    errors: list[Exception] = []
+    timeline = None
+    for name, gpu in devices.items():
+        try:
+            outcome = simulated(
+                target, name, gpu, set_, l2=l2, time_limit_s=time_limit, command="predict", record=trace is not None
+            )
+        except (BadInput, Failed) as error:
+            if len(devices) == 1:
+                raise
+            errors.append(error)
+            outcomes[name] = one_line(str(error))
+            say(f"{name}: {error}")
+            continue
+        prediction = outcome.prediction
+        prediction = outcomes[name] = replace(prediction, notes=(*set_notes(set_), *prediction.notes))
+        if not json:
+            show(prediction.text(text_width(), text_color()) + ("\n\n" if len(devices) > 1 else ""))
+        timeline = outcome.timeline
+    if trace and not timeline:
+        say(f"--trace: {trace} is not written: no launch is predicted")
+    predictions = [outcome for outcome in outcomes.values() if not isinstance(outcome, str)]
+    deliver(
+        render.to_json(kernels_json(outcomes)) if json else compared_text(predictions, text_width(), text_color()),
+        Output(
+            option="--html",
+            path=html if predictions else None,
+            make=lambda: kernels_html(predictions, target, made(context)),
+        ),
+        Output(
+            option="--csv", path=csv if predictions else None, make=lambda: render.to_csv(kernels_rows(predictions))
+        ),
+        *([trace_output(trace, timeline)] if trace and timeline else []),
+    )
+    if errors and not predictions:
+        raise errors[0]
+    predicted = any(prediction.is_predicted for prediction in predictions)
+    complete = not errors and all(prediction.complete for prediction in predictions)
+    if not predicted or not (partial or complete):
         raise typer.Exit(1)

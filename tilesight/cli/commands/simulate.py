@@ -1,6 +1,5 @@
 """`tilesight simulate`: one configuration, all figures explained."""
 
-import gzip
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,8 +11,9 @@ from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..given import refuse_unread
 from ..groups import spread
+from ..limit import SimulationLimit, limited_answer
 from ..options import DEFAULT_SCHEDULE, Compiled, Cost, MachineOptions, OneSchedule, Registers, SmemBytes, problem_of
-from ..output import BadInput, announce_compiler, bad_input, check_outputs, say, show, write_file
+from ..output import BadInput, Output, announce_compiler, bad_input, check_outputs, deliver, say, trace_output
 from ..parse import flag, one_of, option
 from ..shapes import ProblemOptions, refuse_unread_shape
 
@@ -34,6 +34,7 @@ def simulate(
         str, option("--resolution", "Granularity of the cache simulation.", "chunk|line", one_of("chunk", "line"))
     ] = "chunk",
     full: Annotated[bool, flag("--full", "Simulate every CTA; do not extrapolate from a steady state.")] = False,
+    time_limit: SimulationLimit = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
     trace: Annotated[
         Path | None,
@@ -54,9 +55,7 @@ def simulate(
     given = resources_given(registers, smem_bytes)
     kind = cost_given(cost, given, compiled)
     typed = typed_options(context)
-    if trace:
-        refuse_unread(typed, ["--full"], "with --trace, which steps through every CTA")
-    else:
+    if not trace:
         refuse_unread(typed, ["--trace-sms"], "without --trace, whose SMs it counts")
     if trace_sms is not None and not 1 <= trace_sms <= device.sms:
         raise BadInput(f"--trace-sms = {trace_sms}: must be from 1 to the {device.sms} SMs of {name}")
@@ -70,23 +69,25 @@ def simulate(
     runs = resolved(asked, schedule, config.chosen(), device, given, resources_of, kind)
     announce_compiler()
     from ...simulator import simulate as door
+    from ...simulator import units
     from ...simulator.display import render
-    from ...simulator.report.perfetto import trace_of
     from ...simulator.report.simulate import simulate_text
 
     settings: dict[str, Any] = {"l2": machine.l2, "overhead": machine.overhead, "resolution": resolution}
     settings |= {"steady_state": not full}
+    outputs: list[Output] = []
+    with limited_answer(time_limit) as tell:
+        if trace:
+            prediction, timeline = door.predict_with_timeline(runs, device, **settings, tell=tell)
+        else:
+            prediction = door.predict(runs, device, **settings, tell=tell)
     if trace:
-        prediction, timeline = door.predict_with_timeline(runs, device, **settings)
-        made = trace_of(timeline, trace_sms)
-        if trace_sms is None and made.shown < made.sms:
-            shown = f"{made.shown} of {made.sms} SMs"
-            say(f"the trace shows CTAs of {shown}, to stay below 20 MB; --trace-sms asks for more")
-        text = made.text.encode()
-        compressed = trace.suffix == ".gz"
-        write_file(trace, gzip.compress(text, mtime=0) if compressed else text, "open it at https://ui.perfetto.dev")
-    else:
-        prediction = door.predict(runs, device, **settings)
+        outputs.append(trace_output(trace, timeline, trace_sms))
+        if prediction.is_extrapolated:
+            say(
+                f"the trace steps through every CTA and ends at {units.duration(timeline.end_s)}; the figures printed"
+                " extrapolate a steady state, as without --trace; with --full they are those of the trace"
+            )
     notes = (*machine.notes(), *of_use(remarks, prediction.launches), *prediction.notes)
     prediction = replace(prediction, device=name, notes=notes)
-    show(render.to_json(prediction.to_dict()) if json else simulate_text(prediction, device))
+    deliver(render.to_json(prediction.to_dict()) if json else simulate_text(prediction, device), *outputs)

@@ -13,10 +13,12 @@ from ..functions import Measuring, validate_function
 from ..given import Given, made, refuse_unread
 from ..given import given as typed_options
 from ..gpu import DOCTOR, Named, compiler, device_named, need_gpu
-from ..kernels import TARGET, TIME_LIMIT_S, TimeLimit
+from ..kernels import TARGET
+from ..limit import TimeLimit
 from ..options import Workers, workers_given
 from ..output import (
     BadInput,
+    Output,
     announce_compiler,
     bad_input,
     check_outputs,
@@ -24,12 +26,12 @@ from ..output import (
     say,
     text_color,
     text_width,
-    write_file,
 )
 from ..parse import flag, one_of, option
 from ..points import asked_points, selected
 
 if TYPE_CHECKING:
+    from ...simulator.report.page import Made
     from ...validate.compare.campaign import Validation
     from ...validate.experiments.peer_rows import PeerRow
     from ...validate.measure.results_file import Header, Row
@@ -108,7 +110,7 @@ def validate(
     html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
     page: Annotated[Path | None, option("--page", "Write the tables as a Markdown page.", "FILE.md")] = None,
     workers: Workers = None,
-    time_limit: TimeLimit = TIME_LIMIT_S,
+    time_limit: TimeLimit = None,
 ) -> None:
     """Run the Triton kernels on this GPU and print predicted beside measured: bytes, cycles, clock, time.
 
@@ -147,18 +149,25 @@ def validate(
         header, rows = measured(asked, chosen, gpus, not no_counters, results, processes)
     others = bench.peers_of([row.point for row in rows], chosen) if peers else []
     validation = compared(header, rows, chosen, processes, notes)
-    if html:
-        from ...validate.report.html import validate_html
+    from ...validate.report.page import page_text
 
-        write_file(html, validate_html(validation, made(context)))
-    if page:
-        from ...validate.report.page import page_text
-
-        write_file(page, page_text(validation, read or results))
-    tell_all(validation, rows, others, wanted)
+    tell_all(
+        validation,
+        rows,
+        others,
+        wanted,
+        Output(option="--html", path=html, make=lambda: _html(validation, made(context))),
+        Output(option="--page", path=page, make=lambda: page_text(validation, read or results)),
+    )
     if results:
         say(f"wrote {results}")
     judge(validation, limits)
+
+
+def _html(validation: "Validation", maker: "Made") -> str:
+    from ...validate.report.html import validate_html
+
+    return validate_html(validation, maker)
 
 
 def check_modes(typed: Given) -> None:
@@ -262,8 +271,10 @@ def compared(
     return Validation(header=header, device=device.device, comparisons=comparisons, notes=notes)
 
 
-def tell_all(validation: "Validation", rows: Sequence["Row"], others: "Sequence[PeerRow]", wanted: Wanted) -> None:
-    """Print the tables, and where there are peers, ours among them; or JSON."""
+def tell_all(
+    validation: "Validation", rows: Sequence["Row"], others: "Sequence[PeerRow]", wanted: Wanted, *outputs: Output
+) -> None:
+    """Print the tables, and where there are peers, ours among them; or JSON. Write the files."""
     from ...validate.experiments.peer_rows import ours, peers_dict, peers_text
     from ...validate.report.text import validate_text
 
@@ -274,7 +285,7 @@ def tell_all(validation: "Validation", rows: Sequence["Row"], others: "Sequence[
         table = validate_text(validation, text_width(), text_color())
         return f"{table}\n{peers_text(beside, text_width(), text_color())}" if others else table
 
-    bench.tell(document, wanted, text)
+    bench.tell(document, wanted, text, *outputs)
 
 
 def judge(validation: "Validation", limits: dict[str, float]) -> None:

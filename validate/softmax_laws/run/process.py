@@ -19,7 +19,9 @@ LAST_WORDS_S = 30.0
 
 
 class Died(Exception):
-    """A process ended, or was ended, without having said all; the text is the reason."""
+    """A process ended, or was ended as it hung, without having said all; the text is the reason."""
+
+    hung = False
 
 
 class Process:
@@ -79,7 +81,9 @@ class Process:
                     self._listeners[0].join(timeout=LAST_WORDS_S)
                     if self._lines.empty():
                         raise Died(self._reason()) from None
-        raise Died(f"hung: no answer in {limit_s:g} s")
+        death = Died(f"hung: no answer in {limit_s:g} s")
+        death.hung = True
+        raise death
 
     def end(self) -> None:
         """End it, and all that it has started."""

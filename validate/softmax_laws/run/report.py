@@ -29,7 +29,7 @@ def arguments(case: Case, knob: Any, dtype: str = "fp64") -> dict[str, str]:
         if array is not None:
             keywords[name] = literal(array, dtype) if array.size <= FEW or not case.code.get(name) else case.code[name]
     if case.causal:
-        keywords["causal"] = "True"
+        keywords["masked"] = "True"
     if case.cuts:
         keywords["cuts"] = repr(case.cuts)
     if knob is not None:

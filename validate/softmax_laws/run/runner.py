@@ -11,7 +11,7 @@ from .process import Died, Process
 WORKER = f"{__package__}.worker"
 TIMEOUT_S = 30.0
 FIRST_CALL_S = 60.0
-"""A first call may start a GPU and compile."""
+"""A first call, on a plain input, may start a GPU and compile: what it may take where nobody says."""
 LOADING_S = 300.0
 """Importing torch, or a module that compiles as it is imported, takes its time."""
 
@@ -22,7 +22,8 @@ class Job:
 
     Args:
         target: as for `target.load`; given: declarations; laws: names, in order.
-        examples: inputs for each law; seed: of what is drawn; timeout_s: what one input may take.
+        examples: inputs for each law; seed: of what is drawn; timeout_s: what one input may take, the first, plain one
+            included; where None, `FIRST_CALL_S` and then `TIMEOUT_S` [s].
     """
 
     target: str
@@ -30,7 +31,7 @@ class Job:
     laws: tuple[str, ...] = tuple(law.name for law in LAWS)
     examples: int = EXAMPLES
     seed: int = 0
-    timeout_s: float = TIMEOUT_S
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ def run(job: Job, progress: Callable[[int, int], None] | None = None) -> Checked
         progress: called with (done, total) after each law.
 
     Raises:
-        ValueError: the target cannot be found or imported, or does not work on a plain input; one line.
+        ValueError: the target cannot be found or imported, or does not work on a plain input, in time; one line.
     """
     # Hypothesis would leave a folder of notes wherever the user happens to be.
     with TemporaryDirectory(prefix="tilesight-laws-") as notes:
@@ -99,6 +100,9 @@ def _run(job: Job, notes: str, progress: Callable[[int, int], None] | None) -> C
                 results.append(
                     LawResult(law=law, outcome="failed", reason=str(death), unless=find_law(law).unless, inputs=inputs)
                 )
+            elif declaration is None and trying and death.hung:
+                more = "--timeout gives it longer, --arrays names others"
+                raise ValueError(f"{job.target!r}: {death}, on a plain input of {trying} arrays; {more}") from None
             elif declaration is None and trying:
                 deadly[trying] = str(death)
             else:
@@ -121,7 +125,7 @@ def _events(job: Job, laws: tuple[str, ...], skip: list[str], notes: str) -> Ite
         worker.begin()
         limit_s = LOADING_S
         while "done" not in (event := worker.event(limit_s)):
-            limit_s = max(job.timeout_s, FIRST_CALL_S) if "trying" in event else job.timeout_s
+            limit_s = job.timeout_s or (FIRST_CALL_S if "trying" in event else TIMEOUT_S)
             yield event
     finally:
         worker.end()

@@ -1,0 +1,101 @@
+"""Which tensors have values while launches are recorded, and which of them lie on the GPU that is not there.
+
+A tensor on the `meta` device has none. One on the CPU has, unless something wrote to it that has none itself: then its
+storage is kept as unknown, with a mask of the elements that were written since, so that filling it makes it known.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is said of one storage.
+
+    Args:
+        reference: to it, so that its identity stays its own once it is freed.
+        on_gpu: made for the GPU, or moved there; unknown: its values are not those that it holds.
+        written: elements of an unknown one that were written since; None: none was.
+        stored_by: kernel that was launched with it and stores to it, though it did not run.
+        origin: what left it without values, for people.
+    """
+
+    reference: StorageWeakRef
+    on_gpu: bool = False
+    unknown: bool = False
+    written: torch.Tensor | None = None
+    stored_by: str = ""
+    origin: str = ""
+
+
+class Known:
+    """What is known of storages, by identity."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, _Kept] = {}
+
+    def has_values(self, tensor: torch.Tensor) -> bool:
+        """Whether code that runs now may read it: all of its storage is known, and no kernel would have written it."""
+        return not tensor.is_meta and not self._of(tensor).unknown and not self._of(tensor).stored_by
+
+    def has_values_for_kernels(self, tensor: torch.Tensor) -> bool:
+        """The same, with what earlier launches would write left to the prediction, which knows what they do."""
+        return not tensor.is_meta and not self._of(tensor).unknown
+
+    def is_on_gpu(self, tensor: torch.Tensor) -> bool:
+        """Whether it was made for the GPU, or moved there."""
+        return tensor.is_meta or self._of(tensor).on_gpu
+
+    def put_on_gpu(self, tensor: torch.Tensor) -> None:
+        """It was made for the GPU, or moved there."""
+        if not tensor.is_meta:
+            self._entry(tensor).on_gpu = True
+
+    def forget(self, tensor: torch.Tensor, origin: str = "") -> None:
+        """What its storage holds is not known. Args: origin: what wrote it, for people."""
+        entry = self._entry(tensor)
+        entry.unknown, entry.written, entry.origin = True, None, origin
+
+    def store(self, tensor: torch.Tensor, kernel: str) -> None:
+        """A kernel that does not run would store to it."""
+        self._entry(tensor).stored_by = kernel
+
+    def name_origin(self, tensor: torch.Tensor, origin: str) -> None:
+        """Say what made a tensor without values."""
+        self._entry(tensor).origin = origin
+
+    def origin(self, tensor: torch.Tensor) -> str:
+        """What made a tensor without values, as far as it is known."""
+        entry = self._of(tensor)
+        return f"written by kernel {entry.stored_by}, which does not run" if entry.stored_by else entry.origin
+
+    def write(self, tensor: torch.Tensor, mask: torch.Tensor | None = None) -> None:
+        """Known values were written to all of a tensor, or to the elements of a mask of its shape."""
+        entry = self._of(tensor)
+        if not (entry.unknown or entry.stored_by):
+            return
+        elements = tensor.untyped_storage().nbytes() // tensor.element_size()
+        if mask is None and tensor.numel() == elements:
+            entry.unknown, entry.written, entry.stored_by = False, None, ""
+            return
+        if entry.written is None:
+            entry.written = torch.zeros(elements, dtype=torch.bool)
+        if entry.written.numel() != elements:  # seen as another type
+            return
+        part = entry.written.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        part.copy_(part | mask) if mask is not None else part.fill_(True)
+        if bool(entry.written.all()):
+            entry.unknown, entry.written = False, None
+
+    def _of(self, tensor: torch.Tensor) -> _Kept:
+        return self._kept.get(tensor.untyped_storage()._cdata) or NOTHING
+
+    def _entry(self, tensor: torch.Tensor) -> _Kept:
+        storage = tensor.untyped_storage()
+        return self._kept.setdefault(storage._cdata, _Kept(StorageWeakRef(storage)))
+
+
+NOTHING = _Kept(None)  # type: ignore[arg-type]
+"""Of a storage that nothing was said of; never changed."""

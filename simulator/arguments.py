@@ -1,0 +1,62 @@
+"""What callers pass: a value as it is to be used, or one line that names argument, value and what is allowed."""
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+
+def whole(name: str, value: object, least: int = 1, allowed: str = "") -> int:
+    """A whole number, of numpy's as well. Raises: ValueError: it is none, or below the least."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} = {shown(value)}: must be {allowed or f'an integer of {least} or more'}")
+    return int(value)
+
+
+def optional_whole(name: str, value: object, least: int = 1) -> int | None:
+    """The same, or None. Raises: ValueError: it is neither."""
+    return None if value is None else whole(name, value, least)
+
+
+def truth(name: str, value: object) -> bool:
+    """True or False, of numpy's as well. Raises: ValueError: it is neither; texts and numbers are not."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} = {shown(value)}: must be True or False")
+    return bool(value)
+
+
+def instance(name: str, value: object, kind: type[Any], example: str) -> Any:
+    """An object of a type. Args: example: how to make one. Raises: ValueError: it is none."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} = {shown(value)}: must be {article(kind.__name__)}, such as {example}")
+    return value
+
+
+def function_or_none(name: str, value: object, takes: str) -> None:
+    """Raises: ValueError: it is neither None nor something that can be called."""
+    if value is not None and not callable(value):
+        raise ValueError(f"{name} = {shown(value)}: must be a function of {takes}, or None")
+
+
+def several(name: str, value: object, what: str) -> tuple[object, ...]:
+    """The items of a list, an array or the like. Args: what: an item is. Raises: ValueError: it has none."""
+    if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
+        raise ValueError(f"{name} = {shown(value)}: must be a list of {what}")
+    return tuple(value)
+
+
+def plain_number(value: object) -> object:
+    """A number of numpy's as Python's own; anything else as it is."""
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def shown(value: object) -> str:
+    """A value in a message: on one line, and not without end."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def article(noun: str) -> str:
+    """A noun with its article."""
+    return f"{'an' if noun[0] in 'AEIOU' else 'a'} {noun}"

@@ -1,0 +1,44 @@
+"""What lies in local memory: registers that the compiler has spilled, or arrays and buffers of the kernel's own.
+
+The compiler reports the bytes of a stack frame, whatever is in it. A spilled register is stored to a fixed place from
+the stack pointer R1 and loaded from there; an array is indexed, and what is passed to printf is stored alone.
+
+Source: for `tl.sin` cuobjdump reports a frame of 32 B, in which the reduction of large arguments keeps an array of 7
+words; its code loads no word from a fixed place.
+"""
+
+from ..limits import WORD_BYTES
+from .flow import CALLS, flow_of
+from .registers import STACK, result_registers
+
+STORE, LOAD = "STL", "LDL"
+
+
+def spilled_bytes(sass: str, frame_bytes: int) -> int:
+    """Bytes of spilled registers of a thread: of the frame those that are stored and loaded again at a fixed place.
+
+    Args:
+        sass: a kernel's listing; frame_bytes: its stack frame [B].
+
+    Returns:
+        All of the frame where it holds nothing else [B].
+    """
+    if not frame_bytes:
+        return 0
+    stored: set[int] = set()
+    loaded: set[int] = set()
+    holds_others = False
+    for instruction in flow_of(sass).instructions:
+        if instruction.family in CALLS and instruction.target is None:
+            holds_others = True
+        if instruction.family not in (STORE, LOAD):
+            continue
+        address = STACK.match(instruction.operands[0 if instruction.family == STORE else -1])
+        if not address:
+            holds_others = True
+            continue
+        first = int(address[1] or "0", 16) // WORD_BYTES
+        words = range(first, first + result_registers(instruction))
+        (stored if instruction.family == STORE else loaded).update(words)
+    bytes_again = WORD_BYTES * len(stored & loaded)
+    return bytes_again if holds_others or not bytes_again else frame_bytes

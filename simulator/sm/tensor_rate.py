@@ -1,0 +1,111 @@
+"""How fast the tensor cores of a device are, where machine code alone would say how fast those of its architecture are.
+
+The table of opcodes (`sass.opcodes`) has one interval for an architecture, but products of an architecture differ:
+GeForce cards sum products in 32 bits at half the rate of their workstation relatives. A device file has the rates of
+its own, and these decide. Where both say nearly the same, the interval of the table stays: it was measured on code.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..device.device import Device
+from ..launch.program import Launch, Matmul
+from ..launch.walk import steps
+from ..limits import SUB_CORES
+from ..residency.registers_and_smem import MMA_ROWS
+from ..sass.decode import Instruction
+from ..sass.matrix import MatmulShape, matmul_shape_of, tensor_cycles
+from ..sass.opcodes import Rule, find_rule, interval_cycles
+
+LIKE = 0.1
+"""Difference up to which a rate counts as the same: microbenchmarks and datasheets differ by as much."""
+KINDS = {("HMMA", 16): "fp16", ("HMMA", 32): "tf32", ("QMMA", 8): "fp8"}
+"""Family of an instruction of a warp, and bits of its operands -> type as device files name it. Of other products
+(integers, FP64, 4 bits) device files say nothing, and the table holds."""
+
+
+def alike(rate: float, other: float) -> bool:
+    """Whether two rates count as the same."""
+    return abs(rate - other) <= LIKE * max(rate, other)
+
+
+def rate_name(instruction: Instruction, matmul: MatmulShape) -> str:
+    """Number of a device that says how fast it makes a matmul, e.g. `mma_fp16_flop_per_cycle`; empty: none does."""
+    kind = KINDS.get((instruction.family.replace("GMMA", "MMA"), matmul.bits))
+    return f"{'wgmma' if matmul.warps > 1 else 'mma'}_{kind}_flop_per_cycle" if kind else ""
+
+
+def rates_of(instruction: Instruction, table: Mapping[str, Rule], device: Device) -> tuple[float, float]:
+    """What an SM makes of an instruction's matmuls at most, per cycle [FLOP]; 0 of instructions that make none.
+
+    Args:
+        table: of opcodes, of the device's architecture.
+
+    Returns:
+        (by the device and the table together, by the table alone).
+    """
+    matmul, rule = matmul_shape_of(instruction), find_rule(instruction, table)
+    if matmul is None or rule is None:
+        return 0.0, 0.0
+    usual = _usual_flop_per_cycle(instruction, matmul, rule)
+    name = rate_name(instruction, matmul)
+    own = float(getattr(device, name)) if name else 0.0
+    if not own or alike(own, usual):
+        return usual, usual
+    # Rates of device files are those of sums in 32 bits; GeForce cards make narrower ones as fast as their relatives.
+    return max(own, usual) if matmul.narrow_sums else own, usual
+
+
+def with_tensor_rates(
+    code: np.ndarray, instructions: Sequence[Instruction], table: Mapping[str, Rule], device: Device
+) -> np.ndarray:
+    """A table of code (`core.sm.instruction`) whose matmuls take as long as the device's tensor cores need.
+
+    Args:
+        instructions: that the rows stand for; table: of opcodes, of the device's architecture.
+    """
+    rates = np.array([rates_of(instruction, table, device) for instruction in instructions])
+    slower = np.divide(rates[:, 1], rates[:, 0], out=np.ones(len(rates)), where=rates[:, 0] > 0.0)
+    slowed = code.copy()
+    slowed["interval_cycles"] *= slower
+    slowed["tensor_cycles"] *= slower
+    return slowed
+
+
+def tensor_cycles_of(launch: Launch, executions: Mapping[str, int], device: Device) -> tuple[float, float]:
+    """Time that the matmuls of a schedule's launch take the tensor cores, summed over SMs [cycles].
+
+    Args:
+        executions: step name -> how often it runs in the launch.
+
+    Returns:
+        (least: at the fastest rate of the device, most: by its slowest instructions, repeated by warps that find no
+        rows of their own).
+    """
+    least = most = 0.0
+    for step, _ in steps(launch.program.body):
+        for matmul in step.work.matmuls:
+            cycles = executions[step.name] * matmul.flop / device.fastest_flop_per_cycle(launch.dtype)
+            least += cycles
+            most += cycles * _slowest(matmul, launch, device)
+    return least, most
+
+
+def _slowest(matmul: Matmul, launch: Launch, device: Device) -> float:
+    """How many times as long as at the fastest rate a tile's matmul can take the tensor cores."""
+    repeated = max(1.0, launch.compute_warps * MMA_ROWS / matmul.m)
+    mma = device.tensor_flop_per_cycle("mma", launch.dtype)
+    by_warp = device.fastest_flop_per_cycle(launch.dtype) / mma if mma else 1.0
+    # Narrow ones of a warpgroup take their turn at reading A.
+    narrow = MatmulShape(
+        m=64, n=max(8, int(matmul.n / repeated)), k=16, bits=16, warps=4, a_in_smem=True, narrow_sums=False
+    )
+    return repeated * max(by_warp, tensor_cycles(narrow, 1.0) / (narrow.n / 2))
+
+
+def _usual_flop_per_cycle(instruction: Instruction, matmul: MatmulShape, rule: Rule) -> float:
+    """The same by the table alone; of a warpgroup's matmul of the full rate, which small ones do not reach."""
+    if matmul.warps > 1:
+        return matmul.flop / (matmul.n / 2)
+    return SUB_CORES * matmul.flop / interval_cycles(instruction, rule)

@@ -1,0 +1,22 @@
+"""The page of public kernels holds what the kept data say, and nothing else."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+PUBLIC = Path(__file__).parents[1] / "gpu" / "public"
+
+
+def test_the_page_of_public_kernels_is_what_its_data_say() -> None:
+    """`page.py` writes the committed page, byte by byte, from predictions and measurements."""
+    checked = subprocess.run([sys.executable, str(PUBLIC / "page.py"), "--check"], check=False)
+    assert checked.returncode == 0, "run: python tests/gpu/public/page.py"
+
+
+def test_every_launch_of_a_round_is_counted_predicted_or_not() -> None:
+    """The third round asked for 89 launches: 17 were not predicted, two did not run, 70 are compared."""
+    program = "import page; r = page.launches_of(page.ROUNDS[3]); print(len(r), sum(not one.errors for one in r))"
+    printed = subprocess.run(
+        [sys.executable, "-c", program], cwd=PUBLIC, check=True, capture_output=True, text=True
+    ).stdout
+    assert printed.split() == ["87", "17"]

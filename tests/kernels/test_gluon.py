@@ -1,0 +1,69 @@
+"""Kernels written in Gluon are predicted like others."""
+
+import pytest
+from tilesight.kernels.launch.availability import missing_package
+
+if missing_package():
+    pytest.skip(str(missing_package()), allow_module_level=True)
+
+import torch
+from triton.experimental.gluon.language import NVMMASharedLayout, float16
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from zoo import gluon, rowwise
+
+import tilesight
+from tilesight import KernelsPrediction
+
+N = 1024
+BM, BN, BK = 64, 128, 64
+
+
+def product(device: str) -> KernelsPrediction:
+    """C = A B of N x N, fp16."""
+    with tilesight.capture(device) as launches:
+        tensors = [torch.empty(N, N, device="meta", dtype=torch.float16) for _ in range(3)]
+        blocks = [[BM, BK], [BK, BN], [BM, BN]]
+        layouts = [NVMMASharedLayout.get_default_for(block, float16) for block in blocks]
+        operands = map(TensorDescriptor.from_tensor, tensors, blocks, layouts)
+        gluon.product[N // BM, N // BN](*operands, N, num_warps=4)
+    return tilesight.predict(launches, device)
+
+
+def test_a_copy_moves_what_tritons_own_does() -> None:
+    """Each element is read and written once, whatever the language."""
+    with tilesight.capture("h200") as launches:
+        x, y = (torch.empty(N * N, device="meta") for _ in range(2))
+        gluon.copied[N,](x, y, N * N, BLOCK=N)
+        rowwise.add[N,](x, x, y, N * N, BLOCK=N)
+    copied, added = tilesight.predict(launches, "h200", l2="cold").rows
+    assert copied.known_accesses == copied.accesses > 0
+    assert copied.traffic.hbm_read_bytes == added.traffic.hbm_read_bytes == 4 * N * N
+    assert copied.traffic.l2_write_bytes == added.traffic.l2_write_bytes == 4 * N * N
+
+
+def test_a_tile_through_shared_memory_is_written_across() -> None:
+    """Rows of 64 elements are read and written whole; the tile takes what it is declared with."""
+    with tilesight.capture("h200") as launches:
+        x, y = (torch.empty(N, N, device="meta") for _ in range(2))
+        gluon.transposed[N // 64, N // 64](x, y, N, B=64)
+    (row,) = tilesight.predict(launches, "h200").rows
+    assert row.known_accesses == row.accesses > 0
+    assert row.traffic.hbm_read_bytes == row.traffic.l2_write_bytes == 4 * N * N
+    assert row.prediction is not None and row.prediction.smem_bytes_per_cta == 4 * 64 * 64
+
+
+def test_boxes_and_products_of_a_warp_group_are_predicted() -> None:
+    """Each CTA fetches a stripe of A and one of B; no time is shorter than that of the products."""
+    (row,) = product("h200").rows
+    ctas = N // BM * (N // BN)
+    assert row.refused is None and row.known_accesses == row.accesses == 3
+    assert row.traffic.smem_fill_bytes == ctas * (BM + BN) * N * 2
+    assert row.traffic.time_s > 2 * N**3 / 989e12
+
+
+def test_an_instruction_that_the_target_lacks_is_named() -> None:
+    """In the words of the instruction set; no process's death is told."""
+    (row,) = product("a100-sxm-80gb").rows
+    assert row.refused is not None
+    assert row.refused.startswith("kernel product: wgmma.")
+    assert row.refused.endswith(" is an instruction that sm_80 does not have")

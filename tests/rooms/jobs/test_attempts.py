@@ -1,0 +1,114 @@
+"""Pieces of work that may fail or take too long: the others keep their answers, and each says why it has none."""
+
+from threading import Event
+
+import pytest
+from numba.core import event
+from tilesight.simulator.jobs import working_clock
+from tilesight.simulator.jobs.attempts import Attempts
+from tilesight.simulator.jobs.stopping import STOPPED, Stage, Stopped, check_wanted
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        """The time [s]."""
+        return self.now_s
+
+
+def working(attempts: Attempts, clock: Clock, number: int, phase: str, time_s: float) -> None:
+    """Work of so long."""
+    with attempts.at(number, phase):
+        clock.now_s += time_s
+        check_wanted()
+
+
+def test_what_takes_too_long_is_refused_and_the_others_go_on() -> None:
+    """With limit, phase and a way out."""
+    clock = Clock()
+    attempts = Attempts(["first", "second"], 10.0, clock=clock)
+    working(attempts, clock, 0, "trace", 10.5)
+    working(attempts, clock, 1, "trace", 9.5)
+    assert attempts.refused == {
+        0: "kernel first: no answer within 10 s (phase: trace); a longer --time-limit may give one"
+    }
+
+
+def test_the_limit_holds_for_all_phases_of_a_piece_together() -> None:
+    """Those of others between them do not count."""
+    clock = Clock()
+    attempts = Attempts(["first", "second"], 10.0, clock=clock)
+    for number, phase, time_s in ((0, "trace", 6), (1, "trace", 6), (0, "simulate", 3), (1, "simulate", 5)):
+        working(attempts, clock, number, phase, time_s)
+    assert list(attempts.refused) == [1]
+    assert "(phase: simulate)" in attempts.refused[1]
+
+
+def test_without_a_limit_work_may_take_any_time() -> None:
+    """As the doors of Python have it."""
+    clock = Clock()
+    attempts = Attempts(["first"], clock=clock)
+    working(attempts, clock, 0, "trace", 1e9)
+    assert not attempts.refused
+
+
+def test_no_deadline_is_left_behind() -> None:
+    """What comes after an attempt has no limit of its."""
+    clock = Clock()
+    attempts = Attempts(["first"], 1.0, clock=clock)
+    working(attempts, clock, 0, "trace", 2.0)
+    check_wanted()
+
+
+def test_an_error_of_the_program_is_a_reason_with_type_place_and_phase() -> None:
+    """One line that can be reported."""
+    attempts = Attempts(["first", "second"])
+    with attempts.at(0, "trace"):
+        Attempts([], None, tell=None, clock="no clock").at(0, "x").__enter__()  # type: ignore[arg-type]
+    (line,) = attempts.refused.values()
+    assert line.startswith("kernel first: internal: IndexError at simulator.jobs.attempts:")
+    assert line.endswith("(phase: trace): list index out of range; please report this line and the kernel")
+    with attempts.all_of([0, 1], "memory"):
+        raise TypeError("two\nlines")
+    assert attempts.refused[0] == line
+    assert "internal: TypeError (phase: memory): two lines;" in attempts.refused[1]
+
+
+def test_what_nobody_wants_is_no_refusal() -> None:
+    """Whoever stopped it does not ask for a reason."""
+    attempts, stopped = Attempts(["first"]), Event()
+    stopped.set()
+    token = STOPPED.set(stopped)
+    try:
+        with pytest.raises(Stopped), attempts.at(0, "trace"):
+            check_wanted()
+    finally:
+        STOPPED.reset(token)
+    assert not attempts.refused
+
+
+def test_each_phase_is_told() -> None:
+    """By number, name and phase."""
+    told: list[Stage] = []
+    attempts = Attempts(["first", "second"], tell=told.append)
+    with attempts.at(1, "trace"):
+        pass
+    assert [stage.text for stage in told] == ["launch 2 of 2, second: trace"]
+
+
+def test_the_clock_stands_still_while_numba_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions that one calls are compiled inside of it, and count once."""
+    clock = Clock()
+    monkeypatch.setattr(working_clock, "monotonic", clock)
+    begin_s = working_clock.working_s()
+    clock.now_s += 5
+    for step in (event.start_event, event.start_event, event.end_event):
+        step("numba:compile")
+        clock.now_s += 10
+    assert working_clock.working_s() - begin_s == 5
+    event.end_event("numba:compile")
+    clock.now_s += 2
+    assert working_clock.working_s() - begin_s == 7
