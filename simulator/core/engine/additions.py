@@ -20,7 +20,7 @@ FREE, LAST = 0, 1
 TENSOR_BYTES = 1 << 20
 """Apart from which the places of tensors begin, for each granule before them: whole stretches of slices."""
 STEPS = (7, 11, 13, 17, 19, 23)
-"""From a pair's slices to the next one's; no prime of them divides the pairs of a partition, of which there are 20 or 24."""
+"""From a pair's slices to the next one's; none divides the pairs of a partition, of which there are 20 or 24."""
 
 
 @inlined
