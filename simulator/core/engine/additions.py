@@ -19,8 +19,8 @@ FREE, LAST = 0, 1
 """Elements of a slice: when it is free, and the sector that it added to last, plus one."""
 TENSOR_BYTES = 1 << 20
 """Apart from which the places of tensors begin, for each granule before them: whole stretches of slices."""
-STEP = 7
-"""From a pair's slices to the next one's in the second partition; the first one's neighbours follow each other."""
+STEPS = (7, 11, 13, 17, 19, 23)
+"""From a pair's slices to the next one's; none divides the pairs of a partition, of which there are 20 or 24."""
 
 
 @inlined
@@ -33,7 +33,8 @@ def _home(place: int, count: int, rates: Rates) -> int:
     turn = group // 2
     drawn = mixed(turn * 2 * rates.slice_group_bytes // rates.slice_stretch_bytes)
     partition = (group + mixed(turn)) & 1
-    pair = (turn + drawn if partition == 0 else STEP * turn + (drawn >> 16)) % pairs
+    drawn = drawn >> 16 * partition & 0xFFFF
+    pair = (STEPS[drawn % len(STEPS)] * turn + drawn) % pairs
     return partition * half + pair * 2 + place // rates.slice_block_bytes % 2
 
 

@@ -38,7 +38,7 @@ def group_accesses(cta_class: CtaClass) -> tuple[dict[UseKey, Accesses], dict[in
                 counts[access.place][1] += len(np.unique(touched.addresses // SECTOR_BYTES))
         storage = cta_class.subject.memory.number_of(int(access.addresses[access.active].flat[0]))
         key = key_of(instruction, (position.region, position.piece), cta_class.phases, access.place, storage)
-        parts = _by_warp(access) if path in BY_WARP else (touched,)
+        parts = _by_warp(access, path == "atomic") if path in BY_WARP else (touched,)
         grouped[key][position.iteration].append(
             IterationAccess(access.place, position, parts, sectors, access.anchor, access.box)
         )
@@ -76,7 +76,16 @@ def _touched(access: CtaAccess) -> Touched:
     return Touched(access.addresses[access.active], access.size_bytes)
 
 
-def _by_warp(access: CtaAccess) -> tuple[Touched, ...]:
-    """Bytes that each warp touches, without warps that are masked."""
+def _by_warp(access: CtaAccess, in_passes: bool) -> tuple[Touched, ...]:
+    """Bytes that each warp touches, without warps that are masked; in_passes: as L2 adds to them."""
     warps = zip(access.addresses, access.active, strict=True)
-    return tuple(Touched(addresses[active], access.size_bytes) for addresses, active in warps if active.any())
+    parts = [addresses[active] for addresses, active in warps if active.any()]
+    if in_passes:
+        parts = [of_pass for part in parts for of_pass in passes_of(part)]
+    return tuple(Touched(part, access.size_bytes) for part in parts)
+
+
+def passes_of(addresses: Array) -> list[Array]:
+    """What L2 adds to pass by pass: all different addresses, those of at least two lanes, of three, and so on."""
+    different, lanes = np.unique(addresses, return_counts=True)
+    return [different[lanes > others] for others in range(int(lanes.max()))]

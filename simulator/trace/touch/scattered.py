@@ -63,7 +63,7 @@ def scattered_uses(tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) 
         offsets = addresses - _begin(subject, storage)
         size_bytes = bytes_of(instruction)
         if key.path == "atomic":
-            touched, in_part = _added_to(offsets, active, size_bytes)
+            touched, in_part = added_to(offsets, active, size_bytes)
             counted = parts_of_passes[key]
             counted[0], counted[1] = counted[0] + in_part, counted[1] + len(touched)
         else:
@@ -139,7 +139,7 @@ def _touched(addresses: Array, active: Array, size_bytes: int, by_warp: bool) ->
     return touched
 
 
-def _added_to(addresses: Array, active: Array, size_bytes: int) -> tuple[Array, int]:
+def added_to(addresses: Array, active: Array, size_bytes: int) -> tuple[Array, int]:
     """CTAs and the sectors that they add to, as in `Sectors`, once for each pass; and passes over a part of a sector.
 
     Args:
