@@ -63,7 +63,7 @@ def simulated(
     if not time_limit_s > 0:
         raise BadInput(f"--time-limit = {time_limit_s:g}: must be more than 0 seconds")
     from ..kernels.capture.file import CannotCapture, UserCodeFailed, capture_function
-    from ..predicting import simulate_calls, told
+    from ..predicting import simulate_calls, with_recording
 
     try:
         recorded = capture_function(target, name, settings or (), time_limit_s)
@@ -73,4 +73,4 @@ def simulated(
         raise Failed(str(error)) from None
     announce_compiler()
     with bad_input():
-        return told(simulate_calls(recorded.calls, device, name, l2=l2, record=record), recorded)
+        return with_recording(simulate_calls(recorded.calls, device, name, l2=l2, record=record), recorded)
