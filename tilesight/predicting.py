@@ -90,10 +90,10 @@ def predict(
     capability = int(gpu.compute_capability.replace(".", ""))
     calls = [lower_or_refuse(launch, capability) for launch in launches]
     simulated = simulate_calls(calls, gpu, name, l2=l2, workers=workers, limit_s=time_limit_s)
-    return (told(simulated, launches) if isinstance(launches, Recording) else simulated).prediction
+    return (with_recording(simulated, launches) if isinstance(launches, Recording) else simulated).prediction
 
 
-def told(simulated: SimulatedKernels, recorded: "Recording | RecordedFunction") -> SimulatedKernels:
+def with_recording(simulated: SimulatedKernels, recorded: "Recording | RecordedFunction") -> SimulatedKernels:
     """Launches that were simulated, with what else is to be said of the code that made them."""
     prediction = simulated.prediction
     prediction = replace(

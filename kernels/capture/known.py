@@ -97,5 +97,5 @@ class Known:
         return self._kept.setdefault(storage._cdata, _Kept(StorageWeakRef(storage)))
 
 
-NOTHING = _Kept(None)  # type: ignore[arg-type]
+NOTHING = _Kept(None)
 """Of a storage that nothing was said of; never changed."""

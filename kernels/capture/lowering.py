@@ -58,7 +58,7 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         text = _first_ir(source, target, backend, parsed)
     except CompilationError as error:
         raise LoweringError(f"kernel {capture.name}: Triton refuses {_refused(error)}") from None
-    except (KeyError, TypeError, AssertionError, NotImplementedError) as error:
+    except (KeyError, TypeError, ValueError, AssertionError, NotImplementedError) as error:
         raise LoweringError(f"kernel {capture.name}: {type(error).__name__}: {_one_line(str(error))}") from None
     if parsed.num_warps * WARP_THREADS > MAX_CTA_THREADS:
         raise LoweringError(

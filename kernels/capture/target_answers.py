@@ -93,6 +93,8 @@ def _run_eagerly(stack: ExitStack, notes: dict[str, None]) -> None:
     torch takes more than a second to load that compiler, so this waits until somebody has loaded it.
     """
 
+    loaded = "torch._dynamo" in sys.modules
+
     def eagerly() -> None:
         stack.enter_context(torch.compiler.set_stance("force_eager"))
 
@@ -104,7 +106,7 @@ def _run_eagerly(stack: ExitStack, notes: dict[str, None]) -> None:
         notes[BYPASSED] = None
         return before(*args, **kwargs)
 
-    before, loaded = torch.compile, "torch._dynamo" in sys.modules
+    before = torch.compile
     if loaded:
         eagerly()
     stack.enter_context(patch.object(torch, "compile", compile_function))

@@ -34,7 +34,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     launches, heard = Recording(), _LastLine(sys.stderr)
     try:
         path = located(job["file"])
-        with redirect_stderr(heard):  # type: ignore[type-var]
+        with redirect_stderr(heard):
             try:
                 with capture(device) as launches:
                     user_function(path, job["function"])()

@@ -94,8 +94,8 @@ def test_values_are_those_at_the_launch() -> None:
         for step in range(3):
             ids += step
             values_of(ids)
-    found = [launch.tensors["IDS"].values for launch in launches]
-    assert [values is not None and values.tolist() for values in found] == [[0] * 8, [1] * 8, [3] * 8]
+    at_launch = [launch.tensors["IDS"].values for launch in launches]
+    assert [values is not None and values.tolist() for values in at_launch] == [[0] * 8, [1] * 8, [3] * 8]
     assert [(operation.name, operation.count) for operation in launches.operations] == [("add", 3)]
 
 

@@ -59,7 +59,7 @@ def simulated(
         raise BadInput(f"{command}: {reason}")
     limit_s = limit_of(time_limit_s)
     from ..kernels.capture.file import CannotCapture, UserCodeFailed, capture_function
-    from ..predicting import simulate_calls, told
+    from ..predicting import simulate_calls, with_recording
 
     with stages() as tell:
         tell(f"{target}: function")
@@ -81,4 +81,4 @@ def simulated(
                 limit_s=limit_s,
                 tell=lambda stage: tell(stage.text),
             )
-            return told(outcome, recorded)
+            return with_recording(outcome, recorded)
