@@ -12,15 +12,14 @@ import numpy as np
 
 from ...sass.registers import guard_of, read
 from ..accesses import LOADS as PLAIN_LOADS
+from ..counters import Counters, find_counters
 from ..deciding import reaching
 from ..memory import Storage
 from ..operands import Threads
 from ..values import Array
-from .counters import Counters, find_counters
 from .given import Refused, Subject
 from .kinds import LOADS, is_atomic
-from .rare_sides import RareSides
-from .slow_paths import skips_slow_path
+from .rare_sides import RareSides, skips_slow_path
 from .tables import find_table
 from .waiting import Waiting, find_waiting
 

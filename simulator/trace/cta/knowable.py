@@ -15,11 +15,11 @@ import numpy as np
 from ...limits import POINTER_BYTES, WORD_BYTES
 from ...sass.flow import Flow
 from ...sass.graph import predecessors
+from ..counters import counted, find_counters
 from ..deciding import SHARED_LOADS
 from ..memory import Memory, Storage
 from ..shared_accesses import STORES
 from ..tma.written import descriptor_writes
-from .counters import counted, find_counters
 from .transfer import NOTHING, Rule, State, Transfer, TransferRules
 
 

@@ -6,16 +6,27 @@ A branch after which nothing but the end of the kernel follows is none of these:
 
 Source: `tl.sin` of 16.8 M normal numbers takes an H100 45.8 us, a copy of as many 43 us, as if no warp had taken the
 path for |x| > 105615, which would add two thirds of the time.
+
+The slow path of an IEEE division or square root is rare, too.
+The compiler makes of such an operation a few multiplications, which are right for all but denormals and what is near
+to overflow, and a branch to a subroutine for these. The subroutine uses registers alone.
+
+Source: code that ptxas makes of `div.rn.f32`, `div.rn.f64` and `sqrt.rn.f32`. Three kernels that divide so issue on an
+H200 what they do without these paths, to 0.0 % (`torchao.fp8_training_quantise`, docs/validation/public-kernels.md).
 """
 
 from functools import cached_property
 
-from ...sass.flow import CALLS, Flow
+from ...sass.flow import CALLS, RETURNS, Flow
 from ...sass.graph import find_post_dominators
 from ...sass.registers import STACK
-from .kinds import is_access
+from ..accesses import SHARED
+from ..shared_accesses import STORES as SHARED_STORES
+from .kinds import TOUCHING, is_access
 
 LOCAL = frozenset({"LDL", "STL"})
+MEMORY = TOUCHING | SHARED | SHARED_STORES
+"""Families of instructions that touch memory, except local memory."""
 
 
 class RareSides:
@@ -23,7 +34,7 @@ class RareSides:
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
-        self._found: dict[int, int | None] = {}
+        self._rare_of: dict[int, int | None] = {}
 
     def rare(self, block: int) -> int | None:
         """The successor of a block that is taken to be rare; None where neither is, or both hold a loop.
@@ -31,9 +42,9 @@ class RareSides:
         Args:
             block: that ends in a branch whose condition is not known.
         """
-        if block not in self._found:
-            self._found[block] = self._find_rare(block)
-        return self._found[block]
+        if block not in self._rare_of:
+            self._rare_of[block] = self._find_rare(block)
+        return self._rare_of[block]
 
     def _find_rare(self, block: int) -> int | None:
         meeting, sides = self._meetings[block], self._flow.blocks[block].successors
@@ -118,3 +129,32 @@ def calls_outside(flow: Flow, block: int) -> bool:
     """Whether a block ends in a call of a function that is not part of the kernel's code."""
     last = flow.code(block)[-1]
     return last.family in CALLS and last.target is None
+
+
+def skips_slow_path(flow: Flow, block: int) -> bool | None:
+    """Whether a branch whose one side calls a slow path is taken when that path is not; None: no side does, or both do.
+
+    Args:
+        block: number of the block that ends in the branch.
+    """
+    target = flow.block_at.get(flow.code(block)[-1].target or -1, -1)
+    slow = {side for side in flow.blocks[block].successors if _calls_slow_path(flow, side)}
+    return target not in slow if len(slow) == 1 and len(flow.blocks[block].successors) == 2 else None
+
+
+def _calls_slow_path(flow: Flow, block: int) -> bool:
+    last = flow.code(block)[-1]
+    return last.family in CALLS and last.target is not None and _uses_registers_alone(flow, flow.block_at[last.target])
+
+
+def _uses_registers_alone(flow: Flow, entry: int) -> bool:
+    """Whether a subroutine touches no memory."""
+    reached, waiting = {entry}, [entry]
+    while waiting:
+        code = flow.code(block := waiting.pop())
+        if any(instruction.family in MEMORY for instruction in code):
+            return False
+        more = set() if code[-1].family in RETURNS else set(flow.blocks[block].successors) - reached
+        reached |= more
+        waiting += more
+    return True

@@ -13,6 +13,7 @@ from ...sass.decode import Instruction
 from ...sass.registers import read
 from ..accesses import COPY, Touch, bytes_of
 from ..compute.lanes import EXCHANGES
+from ..counters import cta_numbers, is_counter
 from ..deciding import jumps_of, loads_shared, names_of, reaching, slice_of
 from ..memory import copy_of_memory, load_of_memory
 from ..operands import Step, Threads
@@ -20,7 +21,6 @@ from ..threads import forgetting, step_of
 from ..tma.boxes import Boxes, BoxTouch, is_copy, unfollowed
 from ..tma.written import descriptor_writes, steps_of, take
 from ..values import Array
-from .counters import cta_numbers, is_counter
 from .doubts import Doubts
 from .given import Refused, Subject
 from .kinds import ATOMICS, LOADS, is_access, is_atomic

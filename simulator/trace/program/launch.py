@@ -15,7 +15,6 @@ from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
 from ..cta.given import Called, Refused, Subject
 from ..cta.knowable import find_unknown
-from ..cta.left_out import notes_on_counters, notes_on_outside_calls, notes_on_rare_sides
 from ..cta.sites import find_slice
 from ..memory import Memory, Storage, loads_of_memory
 from ..operands import Step as Effect
@@ -25,6 +24,7 @@ from ..touch.in_l1 import REACH
 from ..touch.uses import Use
 from ..values import Array
 from .continued import Continued
+from .left_out import notes_on_counters, notes_on_outside_calls, notes_on_rare_sides
 from .nest import nest_of
 from .pitches import Piece, Rows, one_row, rows_of
 from .requested import Requested, requested_bytes, scattered_lanes

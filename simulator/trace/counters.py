@@ -9,16 +9,16 @@ from collections import defaultdict
 
 import numpy as np
 
-from ...sass.decode import Instruction
-from ...sass.flow import Flow
-from ...sass.registers import written
-from ..accesses import Touch
-from ..memory import Memory
-from ..operands import Step, Threads, number_of
-from ..threads import step_of
-from ..values import SHAPE, UNSET, WORD_MASK, Array, merged
-from .kinds import GIVE_BACK
+from ..sass.decode import Instruction
+from ..sass.flow import Flow
+from ..sass.registers import written
+from .accesses import Touch
+from .memory import Memory
+from .operands import Step, Threads, number_of
+from .threads import step_of
+from .values import SHAPE, UNSET, WORD_MASK, Array, merged
 
+GIVE_BACK = frozenset({"ATOMG", "ATOM"})
 SUM, WIDE = "ADD", "64"
 FLOATS = frozenset({"F16x2", "F32", "F64", "BF16x2", "FTZ"})
 
@@ -91,8 +91,8 @@ class Counters:
             values = np.zeros(shape, dtype=np.int64)
             numbers, addresses, added = (np.broadcast_to(array, shape)[alone] for array in (ctas, where, number))
             values[alone] = [
-                self._give(place, *one)
-                for one in zip(numbers.tolist(), addresses.tolist(), added.tolist(), strict=True)
+                self._give(place, *addition)
+                for addition in zip(numbers.tolist(), addresses.tolist(), added.tolist(), strict=True)
             ]
             old = threads.registers.get(result, UNSET)
             threads.registers[result] = merged(alone, (values, np.ones(SHAPE, dtype=np.bool_)), old)
