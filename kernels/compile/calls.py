@@ -67,9 +67,9 @@ def compile_calls(
     with answers_of(jobs, workers, limit_s) as answer:
         for number, call in enumerate(calls):
             tell(number)
-            found = answer(call_key(call.job))
+            answered = answer(call_key(call.job))
             try:
-                outcomes.append(_outcome(call, found, device))
+                outcomes.append(_outcome(call, answered, device))
             except Exception as error:  # one launch that fails does not take the others along
                 outcomes.append(Failure(reason=f"kernel {call.name}: {internal(error, 'compile')}"))
     return outcomes
