@@ -212,7 +212,7 @@ class _Simulation:
             costed = self._costed(group)
             if not costed:
                 continue
-            numbers, launches = list(costed), [one.launch for one in costed.values()]
+            numbers, launches = list(costed), [launch.launch for launch in costed.values()]
             outcome: SimulatedLaunches | None = None
             with self._attempts.all_of(numbers, "simulate memory"):
                 outcome = simulate_costed(

@@ -134,14 +134,14 @@ def simulate_launches(
     check_settings(l2=l2, resolution=resolution, overhead=overhead, cost=cost)
 
     @contextmanager
-    def told(number: int, phase: str = "simulate memory") -> Iterator[None]:
+    def staged(number: int, phase: str = "simulate memory") -> Iterator[None]:
         if tell:
             tell(Stage(number=number + 1, total=len(launches), name=launches[number].name, phase=phase))
         yield
 
     costed = []
     for number, launch in enumerate(launches):
-        with told(number, "simulate an SM"):
+        with staged(number, "simulate an SM"):
             costed.append(costed_launch(launch, device, cost, uncompiled))
     return simulate_costed(
         costed,
@@ -152,7 +152,7 @@ def simulate_launches(
         overhead=overhead,
         flop_per_matmul=flop_per_matmul,
         record=record,
-        attempt=told,
+        attempt=staged,
     )
 
 
@@ -169,13 +169,13 @@ def simulate_costed(
     attempt: Attempt = lambda number: nullcontext(),
 ) -> SimulatedLaunches:
     """The same once it is known what steps take. Args: attempt: around each launch, as in `run_launches`."""
-    pipeline = tuple(one.launch for one in costed)
+    pipeline = tuple(launch.launch for launch in costed)
     engine_run = partial(
         run_launches,
         pipeline,
-        [dict(one.costs) for one in costed],
-        [one.clocks for one in costed],
-        [one.residency for one in costed],
+        [dict(launch.costs) for launch in costed],
+        [launch.clocks for launch in costed],
+        [launch.residency for launch in costed],
         device,
         warm=l2 == "warm",
         resolution=resolution,
@@ -187,16 +187,16 @@ def simulate_costed(
     kept = recorded or runs
     predicted: dict[int, LaunchPrediction] = {}
     for number, seen in ran.items():
-        one = costed[number]
+        launch = costed[number]
         with attempt(number):
             predicted[number] = predict_launch(
                 flop_per_matmul,
-                one.launch,
-                (dict(one.costs), one.origin),
-                one.tally,
-                one.clocks.counted_hz,
+                launch.launch,
+                (dict(launch.costs), launch.origin),
+                launch.tally,
+                launch.clocks.counted_hz,
                 seen,
-                one.residency,
+                launch.residency,
                 device,
                 overhead,
             )
@@ -217,6 +217,6 @@ def simulate_costed(
         numbers=tuple(predicted),
         peak_memory_bytes=peak_bytes(pipeline),
         broken=tuple(broken),
-        cost_notes=cost_notes(one.origin for one in costed),
+        cost_notes=cost_notes(launch.origin for launch in costed),
         l2_notes=(*crowded, WAY_OUT) if crowded else (),
     )

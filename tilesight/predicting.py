@@ -153,12 +153,13 @@ def simulate_calls(
             notes=outcome.notes if isinstance(outcome, CompiledCall) else (),
             refused=None if isinstance(outcome, CompiledCall) else outcome.reason,
         )
-        called = _called(outcome) if isinstance(outcome, CompiledCall) else None
+        called = called_of(outcome) if isinstance(outcome, CompiledCall) else None
         asked.append(CompiledLaunch(row=row, called=called, tuned=call.tuned, cooperative=call.cooperative))
     return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell)
 
 
-def _called(outcome: "CompiledCall") -> Called:
+def called_of(outcome: "CompiledCall") -> Called:
+    """What the tracer is given of a compiled launch."""
     call = outcome.call
     return Called(
         name=call.name,

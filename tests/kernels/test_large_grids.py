@@ -18,7 +18,7 @@ if missing_package() is None:
     from tilesight.simulator.trace.program.launch import launches_of, trace
 
     import tilesight
-    from tilesight.predicting import _called
+    from tilesight.predicting import called_of
 
     DEVICE = tilesight.load_device("h200")
 
@@ -61,7 +61,7 @@ def called(kernel, grid, *arguments, **constants) -> "Called":
     with tilesight.capture() as launches:
         kernel[grid](*arguments, **constants)
     (outcome,) = compile_calls([lower(launches[0], 90)], DEVICE, workers=1)
-    return _called(outcome)
+    return called_of(outcome)
 
 
 def copied(ctas: int, length: int = 0) -> "Called":
@@ -110,7 +110,7 @@ def test_what_is_kept_does_not_grow_with_the_grid() -> None:
     for ctas in (8192, 1 << 24):
         kernel = copied(ctas)
         traced = whole_grid.trace_grid(kernel, room_of(kernel.resources, kernel.grid, DEVICE))
-        kinds = [kind for one in traced.everywhere for kind in one.masked]
+        kinds = [kind for path_class in traced.everywhere for kind in path_class.masked]
         arrays = [array for kind in kinds for array in (kind.members, *(use.base for use in kind.uses))]
         sizes.append(sum(array.nbytes for array in arrays))
     assert sizes[0] == sizes[1] < 1 << 20

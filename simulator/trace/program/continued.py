@@ -141,19 +141,19 @@ def _masked(kinds: Sequence[MaskClass], ctas: int) -> MaskClass:
     return MaskClass(members=members, uses=uses)
 
 
-def _alike(one: PathClass, other: PathClass) -> bool:
+def _alike(first: PathClass, other: PathClass) -> bool:
     """Whether classes of two boxes do the same, but for where."""
     return (
-        one.parts == other.parts
-        and one.representative.blocks == other.representative.blocks
-        and len(one.masked) == len(other.masked)
-        and one.trips.keys() == other.trips.keys()
-        and all(np.array_equal(one.trips[region], other.trips[region]) for region in one.trips)
+        first.parts == other.parts
+        and first.representative.blocks == other.representative.blocks
+        and len(first.masked) == len(other.masked)
+        and first.trips.keys() == other.trips.keys()
+        and all(np.array_equal(first.trips[region], other.trips[region]) for region in first.trips)
         and all(
             np.array_equal(kind.members, counterpart.members)
             and [_shape(use) for use in kind.uses] == [_shape(use) for use in counterpart.uses]
             and not any(use.uneven for use in (*kind.uses, *counterpart.uses))
-            for kind, counterpart in zip(one.masked, other.masked, strict=True)
+            for kind, counterpart in zip(first.masked, other.masked, strict=True)
         )
     )
 

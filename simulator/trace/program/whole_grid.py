@@ -33,7 +33,7 @@ def trace_grid(called: Called, room_bytes: float) -> Traced:
 
 def _all_do_the_same(classes: Sequence[PathClass]) -> bool:
     """Whether all CTAs of a box run as long, and take part in the same accesses."""
-    trips = (of_all for one in classes for of_all in one.trips.values())
+    trips = (of_all for path_class in classes for of_all in path_class.trips.values())
     return len(classes) == 1 == len(classes[0].masked) and not any(np.ptp(of_all) for of_all in trips)
 
 
@@ -54,7 +54,7 @@ def _continued(
     x, y, z = called.grid
     trace(replace(called, grid=(1, 1, 1), first=(x - 1, y - 1, z - 1)), room_bytes)
     grown = called.ctas / continued.ctas
-    classes = tuple(replace(one, issued=one.issued * grown) for one in begin.classes)
+    classes = tuple(replace(path_class, issued=path_class.issued * grown) for path_class in begin.classes)
     remark = (
         f"kernel {called.name}: {continued.ctas * continued.boxes:,} of {called.ctas:,} CTAs were followed; the others"
         " go on as these do"

@@ -84,9 +84,9 @@ def test_a_limit_leaves_some_time(capsys: pytest.CaptureFixture[str], command: s
 def test_configurations_that_take_too_long_are_left_out_with_the_reason() -> None:
     """Of a ranking, and of a comparison over lengths."""
     fixed = {"block_m": 64, "num_warps": 4, "num_stages": 2}
-    found = explore(SMALL, workers=1, each_limit_s=0.5, **fixed)
-    assert not found.ranked
-    assert all("no answer within 0.5 s (phase: launch 1 of 1, flash2: " in item.reason for item in found.candidates)
+    hurried = explore(SMALL, workers=1, each_limit_s=0.5, **fixed)
+    assert not hurried.ranked
+    assert all("no answer within 0.5 s (phase: launch 1 of 1, flash2: " in item.reason for item in hurried.candidates)
     points = compare(SMALL, [256], schedule="flash2", workers=1, time_limit_s=0.5, **fixed).points
     assert all("no answer within 0.5 s" in point.reason for point in points)
     assert explore(SMALL, workers=1, each_limit_s=1e6, **fixed).ranked

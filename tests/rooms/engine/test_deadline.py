@@ -37,7 +37,7 @@ def test_looking_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(launch_state, "STEPS_AT_ONCE", steps)
         seen.append(run(sweeps(tiles=64, times=9, slabs=(0, 0, 0, 0)), costs={"load": cost(50)}))
     first, second = (astuple(outcome) for outcome in seen)
-    assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
+    assert all(np.array_equal(*both) for both in zip(first, second, strict=True))
 
 
 def test_a_launch_that_fails_leaves_l2_to_the_next_as_it_was_then() -> None:

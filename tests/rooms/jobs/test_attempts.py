@@ -92,11 +92,11 @@ def test_what_nobody_wants_is_no_refusal() -> None:
 
 def test_each_phase_is_told() -> None:
     """By number, name and phase."""
-    told: list[Stage] = []
-    attempts = Attempts(["first", "second"], tell=told.append)
+    stages: list[Stage] = []
+    attempts = Attempts(["first", "second"], tell=stages.append)
     with attempts.at(1, "trace"):
         pass
-    assert [stage.text for stage in told] == ["launch 2 of 2, second: trace"]
+    assert [stage.text for stage in stages] == ["launch 2 of 2, second: trace"]
 
 
 def test_the_clock_stands_still_while_numba_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
