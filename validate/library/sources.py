@@ -33,6 +33,8 @@ PATTERNS = {
         "trace/*.py",
     ),
     "kernels": (
+        "compile/cubin.py",
+        "compile/disassemble.py",
         "compile/worker.py",
         "launch/launch.py",
         "numbers.py",
