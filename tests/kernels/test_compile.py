@@ -1,6 +1,9 @@
 """Ahead-of-time compilation: real registers and shared memory, refusals with their reasons, a cache."""
 
+import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -210,3 +213,26 @@ def test_arguments_are_specialised_as_the_jit_does() -> None:
     assert divisible == {"q_ptr", "k_ptr", "v_ptr", "o_ptr", "lse_ptr", "seqlen_q", "items"}
     assert "slabs" not in arguments
     assert {"seqlen_k", "scale_log2"} <= set(arguments)
+
+
+def test_a_kernel_that_comes_as_ir_is_compiled_without_torch() -> None:
+    """Its import takes a compiler longer than most kernels do."""
+    text = """
+import json, sys
+from tilesight.kernels.compile.worker import answer
+answered = answer(json.loads(sys.argv[1]))
+print(answered["registers"], "torch" in sys.modules)
+"""
+    ir = "module { tt.func public @nothing() { tt.return } }"
+    job = {
+        "ttir": ir,
+        "gluon": False,
+        "name": "nothing",
+        "signature": [],
+        "capability": 90,
+        "options": {},
+        "code": True,
+    }
+    command = [sys.executable, "-P", "-c", text, json.dumps(job)]
+    registers, torch_is_there = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert int(registers) > 0 and torch_is_there == "False"

@@ -7,12 +7,12 @@ if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import torch
+from tilesight.simulator.prediction.kernels import KernelsPrediction
 from triton.experimental.gluon.language import NVMMASharedLayout, float16
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from zoo import gluon, rowwise
 
 import tilesight
-from tilesight import KernelsPrediction
 
 N = 1024
 BM, BN, BK = 64, 128, 64
