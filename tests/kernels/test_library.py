@@ -11,7 +11,7 @@ import triton
 from tilesight.simulator.library.lookup import made_by
 from tilesight.validate.library.build import check, groups, path_of
 
-SAMPLE = 4
+SAMPLE = 2
 
 
 @pytest.mark.parametrize("capability", [80, 90])

@@ -1,6 +1,7 @@
 """What traced programs of the zoo's kernels touch: sectors, by CTA, kind and tensor, from their tiles."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from tilesight.kernels.capture.lowering import lower
@@ -17,6 +18,7 @@ SECTOR_BYTES = 32
 DEVICE = tilesight.load_device("h200")
 
 
+@cache
 def traced(case) -> tuple[Traced, Launch]:
     """The one launch of a case, on tensors without data. Args: case: function of a device that makes a launch."""
     with tilesight.capture() as launches:
