@@ -156,7 +156,7 @@ def test_floats_wait_for_the_sum_before_at_the_same_word_and_integers_do_not() -
 
 
 def test_what_comes_from_the_other_partition_takes_a_turn_of_its_own_slice() -> None:
-    """Half of the passes over words at random in 2 MiB take half a cycle of a second slice of 80, on their way."""
+    """Half of the passes over words at random in 2 MiB take 0.65 of a cycle of a second slice of 80, on their way."""
     slices_alone = replace(H100, l2_write_bytes_per_s=1e15)
     through, not_through = (
         us(scattered(1 << 14, 1), replace(slices_alone, l2_add_far_s=far_s)) for far_s in (H100.l2_add_far_s, 0.0)
