@@ -86,14 +86,14 @@ def _together(codes: Sequence[Code], capability: int) -> list[str | None]:
 
 def _instructions(listing: str) -> dict[int, tuple[str, str, str]]:
     """Address -> text, low and high word of each instruction whose two lines are there."""
-    found: dict[int, tuple[str, str, str]] = {}
+    by_address: dict[int, tuple[str, str, str]] = {}
     first: re.Match[str] | None = None
     for line in listing.splitlines():
         second = SECOND.match(line)
         if first and second:
-            found[int(first[1], 16)] = RUNS.sub(" ", first[2]), first[3], second[1]
+            by_address[int(first[1], 16)] = RUNS.sub(" ", first[2]), first[3], second[1]
         first = None if second else FIRST.match(line)
-    return found
+    return by_address
 
 
 def _rebased(address: int, begin: int, text: str, low: str, high: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@
 
 Each way runs in a process of its own, with empty caches. CPU seconds of it and of all that it starts; other work on
 the machine lengthens them for all ways alike: compare their ratios. `one call` predicts all together, `16 calls` one
-after the other; `16 processes` ends the compilers after each, as if each call were a command of its own.
+after the other; `16 calls, new compilers` ends them after each, as if each call were a command of its own.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def apart(recorded: Sequence[Capture]) -> list[float]:
 WAYS: Mapping[str, Callable[[Sequence[Capture]], list[float]]] = {
     "one call": together,
     "16 calls": one_by_one,
-    "16 processes": apart,
+    "16 calls, new compilers": apart,
 }
 
 
@@ -72,8 +72,8 @@ def child(way: str) -> None:
     """Predict in one way, and print what it cost: seconds of this process, seconds of others; times predicted."""
     times_s = WAYS[way](launches())
     POOL.close()
-    own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    print(json.dumps([*(usage.ru_utime + usage.ru_stime for usage in (own, others)), times_s]))
+    of_this, of_others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(json.dumps([*(usage.ru_utime + usage.ru_stime for usage in (of_this, of_others)), times_s]))
 
 
 def measured(way: str) -> list[Any]:
