@@ -92,7 +92,6 @@ def _run_eagerly(stack: ExitStack, notes: dict[str, None]) -> None:
 
     torch takes more than a second to load that compiler, so this waits until somebody has loaded it.
     """
-
     loaded = "torch._dynamo" in sys.modules
 
     def eagerly() -> None:
