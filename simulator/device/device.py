@@ -105,9 +105,7 @@ class Device:
     l2_add_again_s: float = number(
         0, 1e-6, optional=True, doc="that floats take it at least where the addition before was to the same place"
     )
-    l2_add_far_s: float = number(
-        0, 1e-6, optional=True, doc="that a sector takes the slice it comes through, from the other partition"
-    )
+    l2_add_far_s: float = number(0, 1e-6, optional=True, doc="that a sector takes a slice of the SM's own partition")
     l2_given_back_bytes_per_s: float = number(0, 1e15, optional=True, doc="what atomics give back, all of L2")
     coalescer_sms: int = number(1, 1024, whole=True, doc="neighbouring SMs whose simultaneous reads reach L2 once")
 

@@ -88,8 +88,7 @@ class Tile:
     """One rectangle of a tensor, read or written as a whole by one CTA.
 
     Args:
-        tensor: name of the tensor.
-        slab: variable that holds the matrix's index.
+        tensor: name of the tensor; slab: variable that holds the matrix's index.
         row: affine row of the origin; col: affine column of the origin (elements).
         rows, cols: extent before clipping at the tensor's edge.
         path: how a load travels: `plain` (ld.global) or `cached` (cp.async of less than 16 B a thread, which cannot
@@ -97,8 +96,7 @@ class Tile:
             past it; `atomic`: what an atomic gives back, past L1 too. A store by `atomic` adds to what is there.
         lists: where it is many pieces of that extent, their origins beyond (row, col).
         zero_bytes: that come with it by TMA as zeros, where the tile is what is left of a box at a tensor's edge.
-        integers: whether these are added to, which need not wait for the sum before at the same place.
-        part_fraction: share of its sectors that are added to in part only, as by scattered lanes.
+        integers: are added to, without a wait for the sum before; part_fraction: share of sectors added to in part.
     """
 
     tensor: str

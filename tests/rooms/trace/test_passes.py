@@ -37,10 +37,7 @@ def test_the_word_with_most_lanes_says_how_many_passes_its_sector_takes() -> Non
 
 
 def test_scattered_lanes_take_as_many_passes_as_an_h100_counted() -> None:
-    """3,057,961 of 135,168 warps' additions to words of eight lines, drawn as docs/lab/scattered_adds.cu draws them.
-
-    An H100 sometimes takes one pass more than lanes are at a word: 1.7 % of all.
-    """
+    """3,057,961 in eight lines (docs/lab/scattered_adds.cu), 1.7 % more than lanes are at a word."""
     drawn = np.arange(135_168 * 32, dtype=np.uint32) * np.uint32(2654435761)
     for factor, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13)):
         drawn = (drawn ^ drawn >> np.uint32(shift)) * np.uint32(factor)

@@ -99,7 +99,9 @@ def test_counting_returns_the_launches_of_the_table(install: Install) -> None:
     assert launch.kernel == "flash2_kernel"
 
 
-@pytest.mark.parametrize(("repeated", "mode", "caches"), [("program", "application", "none"), ("launch", "kernel", "all")])
+@pytest.mark.parametrize(
+    ("repeated", "mode", "caches"), [("program", "application", "none"), ("launch", "kernel", "all")]
+)
 def test_the_call_leaves_clocks_alone_and_repeats_what_it_is_told(
     install: Install, repeated: Repeated, mode: str, caches: str
 ) -> None:
