@@ -21,6 +21,7 @@ def _width_of_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands answer however slow the machine is, and do not say what is under way meanwhile."""
     monkeypatch.setattr("tilesight.cli.limit.LIMIT_S", inf)
+    monkeypatch.setattr("tilesight.cli.limit.ALL_LIMIT_S", inf)
     monkeypatch.setattr("tilesight.cli.limit.SHOW_AFTER_S", inf)
 
 

@@ -47,6 +47,9 @@ LAUNCH_KEYS = (
 )
 """Figures of the launch that takes longest."""
 
+UNANSWERED = ("no answer within", "no time was left")
+"""Begins of reasons that say of time alone why there is no prediction."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -78,8 +81,13 @@ class Candidate:
     def summary(self) -> str:
         """What became of it, e.g. `1.02 ms, bound by issue 95 %`, or why it does not fit."""
         if self.reason:
-            return f"does not fit: {self.reason}"
+            return self.reason if self.is_unanswered else f"does not fit: {self.reason}"
         return self.prediction.summary if self.prediction else "not simulated"
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether it took longer than it may, or no time was left for it."""
+        return self.reason.startswith(UNANSWERED)
 
     @property
     def fits(self) -> bool:

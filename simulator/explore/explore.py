@@ -16,7 +16,7 @@ from ..display.files import kept, page_made, written_by
 from ..display.frames import frame
 from ..display.render import table
 from ..display.words import plural
-from ..jobs.pool import Progress, run_all
+from ..jobs.pool import Progress, cores, run_all
 from ..jobs.working_clock import working_s
 from ..prediction.notes import tile_notes
 from ..prediction.prediction import Prediction
@@ -73,10 +73,12 @@ class Exploration:
 
     @property
     def title(self) -> str:
-        """What was looked at, where, and how many configurations of it fit, in one line."""
+        """What was looked at, where, and how many configurations of it fit, in one line; what lacks for time."""
+        unanswered = sum(item.is_unanswered for item in self.candidates)
+        fit = f"{len(self.ranked)} predicted in time, {unanswered} not" if unanswered else f"{len(self.ranked)} fit"
         return (
             f"{self.problem.text} on {self.device_name} ({self.device.name}):"
-            f" {plural(len(self.candidates), 'configuration')}, {len(self.ranked)} fit"
+            f" {plural(len(self.candidates), 'configuration')}, {fit}"
         )
 
     def __repr__(self) -> str:
@@ -175,8 +177,9 @@ def explore(
             what `simulate` knows of them.
         workers: threads at most; one per core where None.
         progress: called with (configurations done, configurations in all).
-        time_limit_s: that all may take together: those that are best at a short length come first, and those for which
-            no time is left are left out; each_limit_s: that one may take [s].
+        time_limit_s: that all may take together. Where one of them says that they take longer, those that are best at
+            a short length come first, and those for which no time is left are left out [s].
+        each_limit_s: that one may take [s].
         fixed: options of the configuration with the value, or values, to look at, e.g. `block_m=(64, 128)`.
 
     Raises:
@@ -204,7 +207,7 @@ def explore(
         until_s=until_s,
     )
     trials = [Trial(candidate=job) for job in jobs]
-    if time_limit_s < inf:
+    if time_limit_s < inf and _takes_longer(time_limit_s, problem, gpu, trials, settings, workers):
         trials = _promising_first(problem, gpu, trials, settings, workers)
     baselines = _baselines(problem, schedules_named(schedule)[0], gpu, cost)
     if resources_of:
@@ -231,6 +234,15 @@ def explore(
             *crowded_notes(fitting, gpu, lambda other: tried(problem, gpu, settings, Trial(candidate=other)).candidate),
         ),
     )
+
+
+def _takes_longer(
+    limit_s: float, problem: Problem, device: Device, trials: Sequence[Trial], settings: Settings, workers: int | None
+) -> bool:
+    """Whether trials take longer than they may, by one from their middle."""
+    begin_s = working_s()
+    tried(problem, device, settings, trials[len(trials) // 2])
+    return (working_s() - begin_s) * len(trials) / (workers or cores()) > limit_s
 
 
 def _promising_first(

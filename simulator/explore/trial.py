@@ -81,7 +81,7 @@ def predicted(resolved: Resolved, device: Device, settings: Settings) -> Predict
             )
     except OutOfTime:
         if settings.until_s < until_s:
-            return Refusal("takes too long", "no time was left for it; a longer --time-limit may do")
+            return Refusal("takes too long", "no time was left: a longer --time-limit gives it some")
         return Refusal("takes too long", out_of_time(settings.limit_s, stages[-1].text))
     except BrokenLaw as error:
         return Refusal("impossible", str(error))

@@ -165,7 +165,9 @@ def left_out_lines(exploration: Exploration) -> list[str]:
     lines = [f"Left out: schedule {name}: {reason}" for name, reason in exploration.left_out.items()]
     misfits = [item for item in exploration.candidates if not item.fits]
     if misfits:
-        lines.append(f"Left out: {len(misfits)} of {plural(len(exploration.candidates), 'configuration')} do not fit:")
+        count = plural(len(exploration.candidates), "configuration")
+        why = "" if any(item.is_unanswered for item in misfits) else " do not fit"
+        lines.append(f"Left out: {len(misfits)} of {count}{why}:")
         kinds = Counter(item.reason.split(":")[0] for item in misfits)
         for kind, number in sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0])):
             example = next(item for item in misfits if item.reason.split(":")[0] == kind)

@@ -17,6 +17,8 @@ from .parse import number, option
 
 USERS_CODE_S = 120.0
 """What a user's function may take to make its launches, none of which run, and what the compiler may for each [s]."""
+ALL_LIMIT_S = 60.0
+"""What all configurations of `explore` may take together; those of the README take some 7 [s]."""
 TimeLimit = Annotated[
     float | None,
     option(
@@ -110,6 +112,11 @@ def limit_of(time_limit_s: float | None) -> float:
     if time_limit_s is not None and not time_limit_s > 0:
         raise BadInput(f"--time-limit = {time_limit_s:g}: must be more than 0 seconds")
     return LIMIT_S if time_limit_s is None else time_limit_s
+
+
+def limit_of_all(time_limit_s: float | None) -> float:
+    """What all configurations may take together: as was given, or as usual [s]. Raises: BadInput: it leaves no time."""
+    return ALL_LIMIT_S if time_limit_s is None else limit_of(time_limit_s)
 
 
 @contextmanager

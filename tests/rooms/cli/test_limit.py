@@ -101,4 +101,4 @@ def test_what_all_may_take_together_goes_to_the_most_promising(_hurrying: Callab
     assert 0 < len(some.ranked) < len(every.ranked) == len(some.candidates)
     assert [item.config for item in some.ranked] == [item.config for item in every.ranked[: len(some.ranked)]]
     left = [item.reason for item in some.candidates if not item.fits]
-    assert set(left) == {"no time was left for it; a longer --time-limit may do"}
+    assert set(left) == {"no time was left: a longer --time-limit gives it some"}

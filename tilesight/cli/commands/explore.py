@@ -1,20 +1,18 @@
 """`tilesight explore`: which schedule and block sizes are best, and why."""
 
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...simulator.jobs.stopping import LIMIT_S
 from ...simulator.schedules.registry import all_options
 from ..compiled import cost_given, of_use, resources_given, source_of_costs
 from ..configs import SpaceOptions
 from ..given import given as typed_options
 from ..given import made, refuse_unread
 from ..groups import spread
-from ..limit import limit_of
+from ..limit import ALL_LIMIT_S, limit_of, limit_of_all
 from ..options import (
     DEFAULT_SCHEDULE,
     Compiled,
@@ -73,8 +71,8 @@ def explore(
         float | None,
         option(
             "--time-limit",
-            "What all may take together; those that are best at a short length come first, what no time is left for is"
-            f" left out.  [default: {LIMIT_S:g} for each]",
+            "What all may take together. Where that is too short, those that are best at a short length come first, and"
+            f" what no time is left for is left out.  [default: {ALL_LIMIT_S:g}]",
             "SECONDS",
             number,
         ),
@@ -127,7 +125,7 @@ def explore(
                 cost=kind,
                 workers=processes,
                 progress=tick,
-                time_limit_s=inf if time_limit is None else limit_of(time_limit),
+                time_limit_s=limit_of_all(time_limit),
                 each_limit_s=limit_of(None),
                 **settings,
             )
