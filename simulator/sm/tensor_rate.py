@@ -10,13 +10,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..device.device import Device
+from ..dtypes import DTYPES
 from ..launch.program import Launch, Matmul
 from ..launch.walk import steps
-from ..limits import SUB_CORES
-from ..residency.registers_and_smem import MMA_ROWS
+from ..limits import SUB_CORES, WARPGROUP_WARPS
+from ..residency.registers_and_smem import MMA_ROWS, WGMMA_ROWS
 from ..sass.decode import Instruction
 from ..sass.matrix import MatmulShape, matmul_shape_of, tensor_cycles
 from ..sass.opcodes import Rule, find_rule, interval_cycles
+from .step_cost import MMA_COLUMNS
 
 LIKE = 0.1
 """Difference up to which a rate counts as the same: microbenchmarks and datasheets differ by as much."""
@@ -50,11 +52,11 @@ def rates_of(instruction: Instruction, table: Mapping[str, Rule], device: Device
         return 0.0, 0.0
     usual = _usual_flop_per_cycle(instruction, matmul, rule)
     name = rate_name(instruction, matmul)
-    own = float(getattr(device, name)) if name else 0.0
-    if not own or alike(own, usual):
+    device_rate = float(getattr(device, name)) if name else 0.0
+    if not device_rate or alike(device_rate, usual):
         return usual, usual
     # Rates of device files are those of sums in 32 bits; GeForce cards make narrower ones as fast as their relatives.
-    return max(own, usual) if matmul.narrow_sums else own, usual
+    return max(device_rate, usual) if matmul.narrow_sums else device_rate, usual
 
 
 def with_tensor_rates(
@@ -99,7 +101,13 @@ def _slowest(matmul: Matmul, launch: Launch, device: Device) -> float:
     by_warp = device.fastest_flop_per_cycle(launch.dtype) / mma if mma else 1.0
     # Narrow ones of a warpgroup take their turn at reading A.
     narrow = MatmulShape(
-        m=64, n=max(8, int(matmul.n / repeated)), k=16, bits=16, warps=4, a_in_smem=True, narrow_sums=False
+        m=WGMMA_ROWS,
+        n=max(MMA_COLUMNS, int(matmul.n / repeated)),
+        k=matmul.k,
+        bits=DTYPES[launch.dtype].bits,
+        warps=WARPGROUP_WARPS,
+        a_in_smem=True,
+        narrow_sums=False,
     )
     return repeated * max(by_warp, tensor_cycles(narrow, 1.0) / (narrow.n / 2))
 

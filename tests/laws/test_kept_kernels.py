@@ -44,7 +44,7 @@ def cases(device: str, schedule: str, head_dim: int, seqlen_k: int) -> tuple[Cas
         Label, launch, cycles float64 (conditions, residents, steps, pipes and `sm`), and executions of the steps.
     """
 
-    def found() -> Iterator[Case]:
+    def launches() -> Iterator[Case]:
         gpu, chosen = load_device(device), find_schedule(schedule)
         problem = AttentionProblem(batch=4, heads=32, seqlen_q=QUERIES, seqlen_k=seqlen_k, head_dim=head_dim)
         for config in configs_of(chosen, [chosen], {}, "compiled"):
@@ -63,7 +63,7 @@ def cases(device: str, schedule: str, head_dim: int, seqlen_k: int) -> tuple[Cas
                     executions,
                 )
 
-    return tuple(found())
+    return tuple(launches())
 
 
 def pipe_cycles(case: Case, pipe: int) -> np.ndarray:

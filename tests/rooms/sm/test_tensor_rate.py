@@ -54,8 +54,8 @@ def test_no_device_exceeds_the_rate_of_its_own_file(name: str, opcode: str) -> N
     """Nearly equal rates of code and datasheet count as one."""
     device = load_device(name)
     (instruction,) = decode(listing(f"{opcode} R4, R8, R12, R4"))
-    own = {FP16: device.mma_fp16_flop_per_cycle, TF32: device.mma_tf32_flop_per_cycle}
-    limit = own.get(opcode, device.mma_fp8_flop_per_cycle)
+    rates = {FP16: device.mma_fp16_flop_per_cycle, TF32: device.mma_tf32_flop_per_cycle}
+    limit = rates.get(opcode, device.mma_fp8_flop_per_cycle)
     rate, _ = rates_of(instruction, rules(capability_of(device)), device)
     assert rate <= (1.0 + 2.0 * LIKE) * limit or limit == 0.0
 
