@@ -19,7 +19,7 @@ from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
 from . import cubin, diagnosis, disassemble, ttir, worker
 from .cache import cache_folder, read, write
-from .pool import POOL, TIMEOUT_S, Turns
+from .pool import POOL, Turns
 
 TMEM_COLUMNS = 512
 """Columns of tensor memory that a CTA can take on sm_100."""
@@ -90,7 +90,7 @@ def answers_of(
     answers: dict[str, dict[str, Any]] = {}
     unlisted: list[str] = []
     try:
-        waiting = {key: threads.submit(_answer, turns, key, job, limit_s or TIMEOUT_S) for key, job in jobs.items()}
+        waiting = {key: threads.submit(_answer, turns, key, job, limit_s) for key, job in jobs.items()}
         for key, answer in waiting.items():
             answers[key], new = answer.result()
             if new:
@@ -117,13 +117,13 @@ def made_by() -> tuple[str, ...]:
     return triton.__version__, *(Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules)
 
 
-def _answer(turns: Turns, key: str, job: dict[str, Any], timeout_s: float) -> tuple[dict[str, Any], bool]:
+def _answer(turns: Turns, key: str, job: dict[str, Any], limit_s: float | None) -> tuple[dict[str, Any], bool]:
     """From the cache, else from a compiler. Returns: the answer, and whether it is to be kept."""
     answer = read(cache_folder() / f"{key}.json")
     if answer is not None:
         return answer, False
     try:
-        return turns.answer(job, timeout_s), True
+        return turns.answer(job, limit_s), True
     except Died as death:
         return {"reason": diagnosis.explained(str(death), "", job)}, False
 

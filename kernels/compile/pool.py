@@ -71,12 +71,19 @@ class Turns:
         self._pool = pool
         self._busy: set[Answerer] = set()
 
-    def answer(self, job: dict[str, Any], timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
-        """Have a process answer a job. Raises: processes.Died: it ended without an answer, or took too long."""
+    def answer(self, job: dict[str, Any], limit_s: float | None = None) -> dict[str, Any]:
+        """Have a process answer a job.
+
+        Args:
+            limit_s: that it may take, None: as long as any kernel here takes [s].
+
+        Raises:
+            processes.Died: it ended without an answer, or took too long.
+        """
         compiler = self._pool.take()
         self._busy.add(compiler)
         try:
-            return compiler.ask(job, timeout_s)
+            return compiler.ask(job, limit_s or TIMEOUT_S)
         finally:
             self._busy.discard(compiler)
             self._pool.give_back(compiler)

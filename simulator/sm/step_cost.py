@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..device.device import Device
 from ..launch.program import ASYNCHRONOUS, Launch, Matmul, Step
 from ..launch.walk import moved_bytes
-from ..limits import WARP_THREADS, WARPGROUP_WARPS, WORD_BYTES
+from ..limits import SUB_CORES, WARP_THREADS, WARPGROUP_WARPS, WORD_BYTES
 from ..residency.registers_and_smem import MMA_ROWS, WGMMA_ROWS, tensor_instruction
 
 PIPES = ("tensor", "mufu", "fma", "alu", "issue", "smem")
@@ -166,8 +166,11 @@ def step_cost(step: Step, launch: Launch, device: Device) -> StepCost:
     alu = redundancy * work.alu_count / device.alu_per_cycle
     issue = slots / device.issue_per_cycle
     smem = (smem_read + smem_write + spilled) / device.smem_bytes_per_cycle
+    # A warp has the pipes of its own sub-core alone.
+    reached = min(1.0, warps / SUB_CORES)
     elementwise = max(
-        mufu, fma, alu, spilled / device.smem_bytes_per_cycle + slots / min(device.issue_per_cycle, warps)
+        max(mufu, fma, alu) / reached,
+        spilled / device.smem_bytes_per_cycle + slots / min(device.issue_per_cycle, warps),
     )
     # Specialised groups meet at no barrier, so one has the other pipes while another has the tensor cores.
     apart = groups if launch.consumer_warps else 1
@@ -179,7 +182,7 @@ def step_cost(step: Step, launch: Launch, device: Device) -> StepCost:
     )
     return StepCost(
         pipe_cycles=(tensor_cycles, mufu, fma, alu, issue, smem),
-        critical_path_cycles=tensor_cycles / groups + elementwise / apart + latency,
+        critical_path_cycles=tensor_cycles / (groups * reached) + elementwise / apart + latency,
         smem_read_bytes=smem_read,
         smem_write_bytes=smem_write,
         executed_flop=sum(matmul.flop for matmul in work.matmuls),

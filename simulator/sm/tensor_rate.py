@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..device.device import Device
+from ..device.device import INSTRUCTIONS, Device
 from ..dtypes import DTYPES
 from ..launch.program import Launch, Matmul
 from ..launch.walk import steps
@@ -97,8 +97,8 @@ def tensor_cycles_of(launch: Launch, executions: Mapping[str, int], device: Devi
 def _slowest(matmul: Matmul, launch: Launch, device: Device) -> float:
     """How many times as long as at the fastest rate a tile's matmul can take the tensor cores."""
     repeated = max(1.0, launch.compute_warps * MMA_ROWS / matmul.m)
-    mma = device.tensor_flop_per_cycle("mma", launch.dtype)
-    by_warp = device.fastest_flop_per_cycle(launch.dtype) / mma if mma else 1.0
+    rates = [rate for kind in INSTRUCTIONS if (rate := device.tensor_flop_per_cycle(kind, launch.dtype))]
+    slower = max(rates) / min(rates)
     # Narrow ones of a warpgroup take their turn at reading A.
     narrow = MatmulShape(
         m=WGMMA_ROWS,
@@ -109,7 +109,7 @@ def _slowest(matmul: Matmul, launch: Launch, device: Device) -> float:
         a_in_smem=True,
         narrow_sums=False,
     )
-    return repeated * max(by_warp, tensor_cycles(narrow, 1.0) / (narrow.n / 2))
+    return repeated * max(slower, tensor_cycles(narrow, 1.0) / (narrow.n / 2))
 
 
 def _usual_flop_per_cycle(instruction: Instruction, matmul: MatmulShape, rule: Rule) -> float:

@@ -241,7 +241,7 @@ def test_resources_replace_the_estimate_of_each_launch() -> None:
 
 def test_resources_are_one_for_each_launch() -> None:
     """One too few would leave a launch with an estimate, unseen."""
-    with pytest.raises(ValueError, match="argument 2 is shorter"):
+    with pytest.raises(ValueError, match="has 1: must have 3, one for each launch"):
         simulate(SMALL, schedule="naive", resources=(Resources(registers_per_thread=40, smem_bytes_per_cta=0),))
 
 

@@ -29,7 +29,7 @@ def test_every_cause_has_something_that_helps(cause: str) -> None:
 def test_causes_that_take_a_twentieth_of_the_time_are_named() -> None:
     """The largest first; what takes less would have its reader look after nothing."""
     causes = {"hbm": 0.7, "l2": 0.051, "smem": 0.2, "issue": 0.049}
-    longest, helps = dominating_lines(replace(LAUNCH, causes=causes), 2 * LAUNCH.traffic.time_s)
+    longest, helps = dominating_lines(replace(LAUNCH, causes=causes), 2 * LAUNCH.traffic.time_s, 0)
     assert "50 % of all; bound by hbm 70 %" in longest
     assert longest.endswith("; then smem 20 %, l2 5.1 %")
     assert helps.startswith("Helps    fewer bytes")
@@ -37,6 +37,6 @@ def test_causes_that_take_a_twentieth_of_the_time_are_named() -> None:
 
 def test_spills_are_named_beside_what_binds() -> None:
     """And only where there are any."""
-    spilling = replace(LAUNCH, causes={"hbm": 1.0}, spilled_bytes_per_thread=24)
-    assert "24 B per thread go to local memory" in dominating_lines(spilling, LAUNCH.traffic.time_s)[-1]
-    assert len(dominating_lines(replace(spilling, spilled_bytes_per_thread=0), LAUNCH.traffic.time_s)) == 2
+    bound = replace(LAUNCH, causes={"hbm": 1.0})
+    assert "24 B per thread go to local memory" in dominating_lines(bound, LAUNCH.traffic.time_s, 24)[-1]
+    assert len(dominating_lines(bound, LAUNCH.traffic.time_s, 0)) == 2
