@@ -230,7 +230,7 @@ class _Simulation:
             if record and outcome.numbers:
                 ran = tuple(launches[place] for place in outcome.numbers)
                 recorded = timeline_of(ran, outcome.launches, outcome.runs, self._device.sms, programs_of)
-                timelines.append((recorded, recorded.end_s + outcome.launches[-1].overhead_s))
+                timelines.append((recorded, max(outcome.total.time_s, recorded.end_s)))
         return runs, joined(timelines) if timelines else None
 
     def _costed(self, group: Mapping[int, Traced]) -> dict[int, CostedLaunch]:

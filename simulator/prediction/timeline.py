@@ -105,7 +105,8 @@ def timeline_of(
                 l2_bytes=run.samples[:, 2],
             )
         )
-        begin_s += run.cycles / prediction.clock_hz + prediction.overhead_s
+        # Stepped through, a launch may take longer than what is extrapolated of it.
+        begin_s += max(prediction.traffic.time_s, run.cycles / prediction.clock_hz + prediction.overhead_s)
         begin_cycles += run.cycles
     return Timeline(sms=sms, launches=tuple(entries))
 

@@ -119,7 +119,7 @@ def _holds(arguments: list[str]) -> None:
             assert "schema" in json.loads(out)
 
 
-ADVICE = ("; try ", "did you mean ", "; name ", "without --", "beside --", "tilesight ", "not --")
+ADVICE = ("; try ", " (no GPU is needed): ", "did you mean ", "; name ", "without --", "beside --", "tilesight ", "not --")
 """What a message opens its advice with, or what is missing: options behind it need not be given."""
 
 

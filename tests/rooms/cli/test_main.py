@@ -242,7 +242,7 @@ def test_devices_lists_the_catalogue_and_shows_one(capsys: pytest.CaptureFixture
         ("simulate --schedule flash9", "'flash9' is unknown: did you mean flash2, flash1"),
         ("simulate --schedule naive --kv-order forward", "--kv-order: schedule naive does not take it"),
         ("simulate --device h300", "--device: device 'h300' is unknown: did you mean h200"),
-        ("simulate --device none.toml", "--device: none.toml: cannot be read"),
+        ("simulate --device none.toml", "--device: none.toml: no such file"),
         ("simulate --set l3_bytes=4", "--set 'l3_bytes=4': key 'l3_bytes' is unknown: did you mean l2_bytes"),
         ("simulate --set l2_bytes", "--set 'l2_bytes': must be key=value"),
         ("simulate --set l2_bytes=much", "--set l2_bytes: 'much' is no number"),
