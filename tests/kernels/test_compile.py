@@ -135,7 +135,7 @@ def test_a_kernel_that_is_wanted_twice_is_compiled_once(monkeypatch: pytest.Monk
     """Lengths of the same divisibility are one kernel, and so is a launch that several pipelines share."""
     asked: list[object] = []
 
-    def answer(_: Turns, job: object) -> dict[str, object]:
+    def answer(_: Turns, job: object, limit_s: object) -> dict[str, object]:
         asked.append(job)
         return {"reason": "not today"}
 

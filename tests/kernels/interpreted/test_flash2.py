@@ -20,7 +20,7 @@ both_kernels = pytest.mark.parametrize("name", KERNELS)
 
 
 @both_kernels
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data(), kind=st.sampled_from(list(INPUTS)))
 def test_output_and_lse_are_right_for_every_option(name: str, data: st.DataObject, kind: str) -> None:
     """Ragged and exact lengths, grouped heads, every mask, all orders, persistent grids, all kinds of input."""

@@ -51,7 +51,7 @@ def shapes(draw: st.DrawFn) -> tuple[int, int, int, int]:
 
 
 @variants
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     shape=shapes(),
     kind=st.sampled_from(sorted(INPUTS)),

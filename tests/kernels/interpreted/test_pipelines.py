@@ -46,7 +46,7 @@ def right(name: str, problem: AttentionProblem, config: Config, kind: str, seed:
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_output_is_right_for_every_option(name: str, data: st.DataObject) -> None:
     """Ragged and exact lengths, grouped heads, both masks, with dropout where there is one, all kinds of input."""

@@ -50,7 +50,7 @@ def assert_pipeline_equal(schedule: Schedule, problem: AttentionProblem, launche
 
 
 @pytest.mark.parametrize("name", twinned())
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_recorded_accesses_equal_the_program(name: str, data: st.DataObject) -> None:
     """Over drawn problems, configurations and device sizes, nothing more, nothing less, nothing in another order."""
