@@ -4,7 +4,7 @@ Every configuration is simulated on its own, so the result does not depend on ho
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -43,6 +43,9 @@ SCHEMA = "tilesight.explore/1"
 SHOWN = 15
 """Rows of a table that is printed, or shown in a notebook."""
 SHOWN_WIDTH = 120
+
+SURVEY_FRACTION = 2.0 / 3.0
+"""Of the time that all may take together, what finding the most promising ones may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +211,8 @@ def explore(
     )
     trials = [Trial(candidate=job) for job in jobs]
     if time_limit_s < inf and _takes_longer(time_limit_s, problem, gpu, trials, settings, workers):
-        trials = _promising_first(problem, gpu, trials, settings, workers)
+        survey = replace(settings, until_s=until_s - (1.0 - SURVEY_FRACTION) * time_limit_s)
+        trials = _promising_first(problem, gpu, trials, survey, workers)
     baselines = _baselines(problem, schedules_named(schedule)[0], gpu, cost)
     if resources_of:
         both = with_resources([*baselines, *trials], problem, gpu, resources_of)
