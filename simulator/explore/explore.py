@@ -210,7 +210,7 @@ def explore(
         until_s=until_s,
     )
     trials = [Trial(candidate=job) for job in jobs]
-    if time_limit_s < inf and _takes_longer(time_limit_s, problem, gpu, trials, settings, workers):
+    if time_limit_s < inf and takes_longer(time_limit_s, problem, gpu, trials, settings, workers):
         survey = replace(settings, until_s=until_s - (1.0 - SURVEY_FRACTION) * time_limit_s)
         trials = _promising_first(problem, gpu, trials, survey, workers)
     baselines = _baselines(problem, schedules_named(schedule)[0], gpu, cost)
@@ -240,7 +240,7 @@ def explore(
     )
 
 
-def _takes_longer(
+def takes_longer(
     limit_s: float, problem: Problem, device: Device, trials: Sequence[Trial], settings: Settings, workers: int | None
 ) -> bool:
     """Whether trials take longer than they may, by one from their middle."""

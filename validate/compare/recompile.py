@@ -58,7 +58,8 @@ def with_figures(rows: Sequence[Row], device: Device, reason: str) -> tuple[list
         else:
             estimated += bool(row.resources)
         attached.append(row)
-    note = f"cycles come from the library of compiled kernels ({reason})"
+    # What to install is of this machine: a page that is read elsewhere does without it.
+    note = f"cycles come from the library of compiled kernels ({reason.partition(' (no GPU is needed)')[0]})"
     return attached, note + (
         f"; those of {plural(estimated, 'point')} are estimated from tile sizes" if estimated else ""
     )

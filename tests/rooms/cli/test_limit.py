@@ -100,7 +100,7 @@ def test_what_all_may_take_together_goes_to_the_most_promising(
     every = explore(SMALL, workers=1, num_stages=2, block_n=64, time_limit_s=1e6)
     took_s = _hurrying() - begin_s
     # At this length finding the promising ones takes as long as all of them: then there is time for half.
-    monkeypatch.setattr(exploring, "_takes_longer", lambda *_: True)
+    monkeypatch.setattr(exploring, "takes_longer", lambda *_: True)
     some = explore(SMALL, workers=1, num_stages=2, block_n=64, time_limit_s=1.3 * took_s)
     assert 0 < len(some.ranked) < len(every.ranked) == len(some.candidates)
     assert [item.config for item in some.ranked] == [item.config for item in every.ranked[: len(some.ranked)]]
