@@ -119,7 +119,10 @@ def _holds(arguments: list[str]) -> None:
             assert "schema" in json.loads(out)
 
 
-ADVICE = ("; try ", " (no GPU is needed): ", "did you mean ", "; name ", "without --", "beside --", "tilesight ", "not --")
+ADVICE = (
+    *("; try ", "; name ", " (no GPU is needed): ", "did you mean "),
+    *("without --", "beside --", "tilesight ", "not --"),
+)
 """What a message opens its advice with, or what is missing: options behind it need not be given."""
 
 

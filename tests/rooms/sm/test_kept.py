@@ -20,7 +20,10 @@ KEPT = 3
 
 
 def launch(sms_filled: float, registers: int = 64) -> Launch:
-    """So many CTAs for each SM; its figures are 1000 cycles of a lone CTA, 2000 of two, 3000 of three, but for the tensor cores."""
+    """So many CTAs for each SM; its figures are 1000 cycles of a lone CTA, 2000 of two, 3000 of three.
+
+    Those of the tensor cores are what the matmuls take.
+    """
     problem = AttentionProblem(batch=1, heads=4, seqlen_q=1024, seqlen_k=1024, head_dim=64)
     (made,) = find_schedule("flash2").launches(problem, find_schedule("flash2").default, H200)
     names = tuple(step.name for step, _ in steps(made.program.body))
