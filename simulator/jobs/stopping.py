@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Event
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 """What one launch may take to be predicted, where nobody says otherwise [s]."""
 STOPPED: ContextVar[Event | None] = ContextVar("STOPPED", default=None)
 """Set when what this thread works on is no longer wanted; None in a thread that nobody stops."""
