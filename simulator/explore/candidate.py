@@ -11,7 +11,7 @@ from ..schedules.config import Config
 ERROR_FRACTIONS = {"compiled": 0.05, "tiles": 0.19}
 """Where the cycles of a step come from -> mean absolute error of the time, from which bands are drawn.
 
-`compiled`: 4.5 % over 375 blind points on an H200, 4.6 % over 87 on an H100; `tiles`:
+`compiled`: 4.5 % over 375 held-out points on an H200, 4.6 % over 87 on an H100; `tiles`:
 14.6 % over the 249 of seed 2, 18.5 % over the 114 of seed 8. Source: docs/accuracy.md.
 """
 TOTAL_KEYS = (
