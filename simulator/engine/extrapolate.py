@@ -24,6 +24,17 @@ LEAST_OF_HBM, LEAST_OF_ASKED = 0.1, 0.25
 """That tenth, and that quarter."""
 QUARTERS = 4
 """Parts of the past that each extrapolate the launch by themselves; how far they disagree is the error."""
+PATIENCE_STEPS = 1 << 22
+"""Steps in which a steady state should have shown: a launch that swings for longer is continued with what that leaves
+open, so that the time an answer takes does not grow with the grid, nor with its loops."""
+ALMOST, TURNED_OVER = 0.9, 1.1
+"""L2 counts as full when it is this full, since granules leave some room, and as renewed when so many times as much has
+come as is there."""
+MIXED, MIXING_WAVES = 0.03, 64
+"""CTAs that load the same in step, so that one read serves several SMs, or finds what another has just read in an L2
+that a wave renews, fall out of step sooner or later, and others into it.
+Where that may save more than this share of what they ask for, so many waves must have shown that they do not, or as
+many steps as there is patience for."""
 AMPLIFIED = 4.0
 """A drift between the halves of the past counts for so many times their length at most."""
 
@@ -86,6 +97,39 @@ class Past:
         """They in equal parts, the oldest first."""
         counted = np.array(self.deltas[-self.windows :])
         return list(counted.reshape(count, -1, counted.shape[1]).sum(axis=1))
+
+
+def is_renewed(brought: np.ndarray, used: float, capacity: float, times: float = TURNED_OVER) -> bool:
+    """Whether something leaves L2 for all that comes; more has come then than is there, and nothing of before is.
+
+    Args:
+        brought: by how much counters have grown.
+        used, capacity: of L2 [B].
+        times: so many times as much.
+    """
+    inflow = brought[links.HBM_READ] + brought[links.L2_WRITE] + brought[links.FABRIC]
+    return bool(used > ALMOST * capacity and inflow > times * used)
+
+
+def is_mixed(waves: float, steps: float) -> bool:
+    """Whether CTAs that began in step would have fallen out of it. Args: steps: of all, that were stepped through."""
+    return waves >= MIXING_WAVES or steps >= PATIENCE_STEPS
+
+
+def keeps_step(seen: np.ndarray, waves: float, whole: Work, capacity: float) -> bool:
+    """Whether much is saved, or could be, because CTAs load the same at the same time.
+
+    Args:
+        seen: counters of so many waves.
+        whole: work of the launch.
+        capacity: of L2 [B].
+    """
+    asked = whole.loaded_bytes * seen[STEPS] / whole.steps
+    together = asked - seen[links.L1_HIT] - seen[links.L2_READ]
+    shared = asked - seen[links.TOUCHED]
+    inflow = (seen[links.HBM_READ] + seen[links.L2_WRITE] + seen[links.FABRIC]) / waves
+    fleeting = inflow > ALMOST * capacity and shared > MIXED * asked
+    return bool(together > MIXED * asked or fleeting)
 
 
 def first_touches(seen: np.ndarray, touched: float) -> np.ndarray:

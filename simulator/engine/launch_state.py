@@ -1,11 +1,13 @@
 """The state of one launch: the arrays that the compiled loop changes, and how far it has come."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..core.engine import additions, event_loop, events, links, sm_sharing, walk
 from ..core.engine.links import Rates
 from ..core.engine.memory import Memory
-from ..core.engine.program import Items, Program
+from ..core.engine.program import CONSTANT, Items, Program
 from ..device.device import Device
 from ..jobs.stopping import check_wanted
 from ..launch.program import Launch
@@ -19,6 +21,9 @@ ITEMS_AT_ONCE = 1 << 15
 """Items whose variables are looked up at a time."""
 STEPS_AT_ONCE = 1 << 20
 """Steps between two looks at whether the launch is still wanted: less than a second of work."""
+
+ENDS = 64
+"""Items at either end of a launch that are asked for the trips of their loops."""
 
 
 class LaunchState:
@@ -68,6 +73,8 @@ class LaunchState:
         self.sharing = _sharing(lowered, residency.ctas_per_sm, device, clocks, begin, self.calendar.due)
         self.next_cta = np.zeros(1, dtype=np.int64)
         self.record = np.zeros((launch.cta_count if record else 0, 4))
+        self.look: Callable[[], int] = lambda: STEPS_AT_ONCE
+        """Called before each stretch of steps; says how long it may be at most."""
         memory.free[:] = np.maximum(memory.free, begin)
         for array in (*memory.l1, memory.counter):
             array[:] = 0
@@ -91,7 +98,7 @@ class LaunchState:
         pause_step = steps[links.STEPS]
         while steps[links.STEPS] >= pause_step:
             check_wanted()
-            pause_step = steps[links.STEPS] + STEPS_AT_ONCE
+            pause_step = steps[links.STEPS] + self.look()
             self.now = event_loop.run(
                 self.memory,
                 self.rates,
@@ -110,6 +117,25 @@ class LaunchState:
     def skip_to(self, item: int) -> None:
         """Go on with a later item: those in between are not stepped through."""
         self.next_cta[event_loop.NEXT_CTA] = item
+
+    def skip_trips(self, loop: int, slots: np.ndarray, trips: int) -> None:
+        """CTAs go on so many trips later in a loop that they are in. Args: trips: a multiple of `walk.RING`."""
+        self.ctas.trips[slots, loop, walk.TRIP] += trips
+        nest = self.program.loops[loop]
+        self.ctas.environment[slots, nest["counter"]] += trips * self._values(slots, int(nest["stride"]))
+
+    def most_trips(self, loop: int) -> int:
+        """Trips of a loop at most, of the first items and the last ones."""
+        variable = int(self.program.loops[loop]["trips"])
+        if variable < 0:
+            return variable + CONSTANT
+        count = self.launch.program.item_count
+        ends = np.unique(np.concatenate((np.arange(min(count, ENDS)), np.arange(max(0, count - ENDS), count))))
+        return int(self.launch.program.items(ends)[:, variable].max())
+
+    def _values(self, slots: np.ndarray, reference: int) -> np.ndarray:
+        """What a variable or constant is in each slot."""
+        return self.ctas.environment[slots, reference] if reference >= 0 else np.array(reference + CONSTANT)
 
     @property
     def is_folded(self) -> bool:

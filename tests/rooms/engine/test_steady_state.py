@@ -21,6 +21,7 @@ class Swinging:
         self.launch = launch((Step(name="work"),), (tensor("X", 1),), [(0,)] * ITEMS, period=1)
         self.tensors = lower_tensors((self.launch,), GPU, "chunk")
         self.slot_count, self.is_folded, self.lowered = SLOTS, False, SimpleNamespace(spilled_granules=0)
+        self.program = SimpleNamespace(loops=())
         lists = np.zeros((1, 4))
         lists[:, [CAPACITY, MOST_DIRTY_BYTES]] = 1e9  # an L2 that never fills
         self.memory = SimpleNamespace(l2=SimpleNamespace(lists=lists), counter=np.zeros(links.COUNTER_ELEMENTS))
