@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from ..display.words import short_config
 from ..launch.program import Resources
 from ..prediction.prediction import Prediction
+from ..refusal import Kind
 from ..schedules.config import Config
 
 ERROR_FRACTIONS = {"compiled": 0.05, "tiles": 0.19}
@@ -47,9 +48,6 @@ LAUNCH_KEYS = (
 )
 """Figures of the launch that takes longest."""
 
-UNANSWERED = ("no answer within", "no time was left")
-"""Begins of reasons that say of time alone why there is no prediction."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -59,7 +57,7 @@ class Candidate:
         schedule: name; config: choices; options: those of them that the schedule reads.
         resources: of each launch, in the place of the estimates; None leaves the estimates.
         prediction: None where it cannot run on the device at all.
-        reason: why it does not fit, in one line; empty where it does.
+        reason: why it does not fit, in one line; empty where it does; kind: of the reason, as of `Refusal`.
         pareto: whether no other that fits is at least as good in time, SRAM fill and HBM bytes, and better in one.
         like_best: whether its band of times meets that of the best.
     """
@@ -70,6 +68,7 @@ class Candidate:
     resources: tuple[Resources, ...] | None = None
     prediction: Prediction | None = None
     reason: str = ""
+    kind: Kind | None = None
     pareto: bool = False
     like_best: bool = False
 
@@ -87,7 +86,7 @@ class Candidate:
     @property
     def is_unanswered(self) -> bool:
         """Whether it took longer than it may, or no time was left for it."""
-        return self.reason.startswith(UNANSWERED)
+        return self.kind == "takes too long"
 
     @property
     def fits(self) -> bool:
@@ -142,7 +141,7 @@ class Candidate:
 
 def broken_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
     """How many are out as no device could keep what was predicted, and the first of these to report; in one line."""
-    broken = [candidate.reason for candidate in candidates if candidate.reason.startswith("internal:")]
+    broken = [candidate.reason for candidate in candidates if candidate.kind == "impossible"]
     return (f"{len(broken)} of {len(candidates)} configurations left out: {broken[0]}",) if broken else ()
 
 

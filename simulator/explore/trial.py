@@ -94,10 +94,10 @@ def tried(problem: Problem, device: Device, settings: Settings, trial: Trial) ->
         return trial
     resolved = resolved_as(problem, device, settings, candidate, trial.launches)
     if isinstance(resolved, Refusal):
-        return Trial(candidate=replace(candidate, reason=resolved.reason), launches=resolved)
+        return Trial(candidate=refused(candidate, resolved), launches=resolved)
     outcome = predicted(resolved, device, settings)
     if isinstance(outcome, Refusal):
-        return Trial(candidate=replace(candidate, reason=outcome.reason), launches=resolved.launches)
+        return Trial(candidate=refused(candidate, outcome), launches=resolved.launches)
     done = candidate_of(outcome, device)
     return Trial(candidate=replace(done, resources=candidate.resources), launches=resolved.launches)
 
@@ -143,7 +143,7 @@ def with_resources(trials: Sequence[Trial], problem: Problem, device: Device, re
     for number, (trial, launches) in enumerate(zip(trials, built, strict=True)):
         answer = answers.get(number)
         if isinstance(answer, Refusal):
-            done.append(Trial(candidate=replace(trial.candidate, reason=answer.reason), launches=launches))
+            done.append(Trial(candidate=refused(trial.candidate, answer), launches=launches))
         else:
             done.append(Trial(candidate=replace(trial.candidate, resources=answer), launches=launches))
     return done
@@ -158,7 +158,13 @@ def candidate_of(prediction: Prediction, device: Device) -> Candidate:
         options=prediction.options,
         prediction=prediction,
         reason=reason,
+        kind="does not fit" if reason else None,
     )
+
+
+def refused(candidate: Candidate, refusal: Refusal) -> Candidate:
+    """The candidate with why it does not run."""
+    return replace(candidate, reason=refusal.reason, kind=refusal.kind)
 
 
 def memory_reason(peak_memory_bytes: int, device: Device) -> str:

@@ -107,6 +107,7 @@ def test_explore_and_compare_rank_nothing_that_breaks_a_law(half_the_matmuls: No
     """The configuration says why it is out, and a note how many are."""
     exploration = explore(PROBLEM, schedule="flash2", block_m=128, block_n=(64, 128), num_warps=4, num_stages=2)
     assert exploration.ranked == ()
+    assert all(item.kind == "impossible" for item in exploration.candidates)
     assert all(item.reason.startswith("internal: ") for item in exploration.candidates)
     assert any(note.startswith("2 of 2 configurations left out: internal: ") for note in exploration.notes)
     scaling = compare(PROBLEM, [1024], schedule="flash2", block_m=128, block_n=64, num_warps=4, num_stages=2)

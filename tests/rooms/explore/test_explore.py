@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 from support.made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
 from support.strategies import TOY
 from tilesight.simulator.display.render import to_json
-from tilesight.simulator.explore.candidate import ERROR_FRACTIONS, Candidate, mark_like_best, mark_pareto
+from tilesight.simulator.explore.candidate import (
+    ERROR_FRACTIONS,
+    Candidate,
+    broken_notes,
+    mark_like_best,
+    mark_pareto,
+)
 from tilesight.simulator.explore.explore import explore
+from tilesight.simulator.explore.trial import refused
 from tilesight.simulator.launch.program import Code, Launch, Resources
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.refusal import Refusal
@@ -273,3 +280,16 @@ def test_code_of_no_use_is_counted_in_one_note() -> None:
         "4 of 4 configurations: cycles estimated from tile sizes, not from machine code:"
         " SASS text holds 0 functions: must be 1",
     )
+
+
+def test_what_became_of_a_candidate_is_told_by_kind_not_by_wording() -> None:
+    """A broken law is noted and lack of time is no misfit, whatever the reasons say."""
+    item = replace(_candidate(1.0, 1, 1), prediction=None)
+    late = refused(item, Refusal("takes too long", "tomorrow"))
+    broken = refused(item, Refusal("impossible", "more than there is"))
+    misfit = refused(item, Refusal("does not fit", "no answer within internal: shared memory"))
+    assert [one.is_unanswered for one in (late, broken, misfit)] == [True, False, False]
+    assert late.summary == "tomorrow"
+    assert misfit.summary == "does not fit: no answer within internal: shared memory"
+    assert broken_notes([misfit, late, broken]) == ("1 of 3 configurations left out: more than there is",)
+    assert broken_notes([misfit, late]) == ()
