@@ -140,9 +140,8 @@ class LaunchState:
     @property
     def is_folded(self) -> bool:
         """Whether granules of any of its tensors share numbers (see `lower`)."""
-        rows = self.tensors.table[[self.tensors.index[tensor.name] for tensor in self.launch.program.tensors]]
-        slabs = np.array([tensor.slabs for tensor in self.launch.program.tensors])
-        return bool(np.any(rows["fold"] < rows["slab_granules"] * slabs))
+        rows = [self.tensors.index[tensor.name] for tensor in self.launch.program.tensors]
+        return bool(np.any(self.tensors.table["folded"][rows]))
 
     @property
     def end(self) -> float:

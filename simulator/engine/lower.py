@@ -137,7 +137,7 @@ def lower_tensors(launches: tuple[Launch, ...], device: Device, resolution: str)
             )
             fold = cdiv(total, max(1, total // window))
         shape = high, wide, tensor.rows, tensor.row_bytes
-        rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, stride))
+        rows.append((base, slab_granules, row_granules, *shape, int(packed), fold, int(fold < total), stride))
         base += fold
     return LoweredTensors(
         table=np.array(rows, dtype=TENSOR), index={name: i for i, name in enumerate(tensors)}, granules=base

@@ -27,6 +27,7 @@ TENSOR = np.dtype(
         ("row_bytes", np.int64),
         ("packed", np.int64),  # whether rows follow each other without a gap
         ("fold", np.int64),  # granules after which numbers repeat
+        ("folded", np.int64),  # whether there are more of them
         ("sampling_stride", np.int64),  # one of so many granules along a row stands for all
     ]
 )

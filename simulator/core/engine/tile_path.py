@@ -130,7 +130,9 @@ def _access_at(
             read_cost += rates.hbm_part_line_cost
     part = 1.0 if width < SECTOR_BYTES else tile.part
     how = reading_of(rates, read_cost, total, pieces)
-    for i in range(first_row, last_row + 1):
+    # In one column of granules, those that stand for others are so many rows apart.
+    apart = stride if first_col == last_col else 1
+    for i in range(first_row + (-(first_row + first_col)) % apart, last_row + 1, apart):
         part_rows = min((i + 1) * high, row + rows) - max(i * high, row)
         skipped = 0 if stride == 1 else (-(i + first_col)) % stride
         for j in range(first_col + skipped, last_col + 1, stride):
@@ -146,7 +148,7 @@ def _access_at(
             place = granule * high * wide + (max(i * high, row) - i * high) * wide + max(j * wide, col) - j * wide
             place += tensor.base * TENSOR_BYTES
             granule += tensor.base
-            if memory.windows[granule] != window:
+            if tensor.folded == 1 and memory.windows[granule] != window:
                 renew(memory.l2, memory.ready, memory.free, memory.counter, rates, granule, time)
                 memory.windows[granule] = window
             if store:
