@@ -12,8 +12,9 @@ import numpy as np
 
 from ...jobs.stopping import check_wanted
 from ...sass.flow import BLOCK_ENDS
+from ...sass.traps import checks_of
 from ..deciding import BARRIERS
-from ..jumps import leave_of, traps_of
+from ..jumps import leave_of
 from ..operands import Step, Threads
 from ..paths import ControlPath, LoopVisit
 from ..threads import step_of
@@ -83,8 +84,8 @@ class Walk:
             for place in block
             if code[place].family not in BARRIERS | BLOCK_ENDS
         }
-        traps = traps_of(flow)
-        self._leave = [leave_of(flow, number, traps, tracer.doubts.settle) for number in range(len(flow.blocks))]
+        checks = checks_of(flow)
+        self._leave = [leave_of(flow, number, checks, tracer.doubts.settle) for number in range(len(flow.blocks))]
 
     def _record(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
         self._record_at(place, self._iteration, addresses, active, boxes)
