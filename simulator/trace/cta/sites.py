@@ -4,7 +4,7 @@ Branches, addresses and guards come from a backward slice of the code (`deciding
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from ...sass.decode import Instruction
 from ...sass.registers import read
 from ..accesses import COPY, Touch, bytes_of
+from ..accesses import LOADS as PLAIN_LOADS
 from ..compute.lanes import EXCHANGES
 from ..counters import cta_numbers, is_counter
 from ..deciding import jumps_of, loads_shared, names_of, reaching, slice_of
@@ -67,6 +68,15 @@ class Tracer:
     def with_all_threads(self) -> "Tracer":
         """The same where all threads of a CTA are followed together, as they exchange values."""
         return replace(self, code_slice=replace(self.code_slice, all_threads=True))
+
+    def may_leap(self, places: Collection[int]) -> bool:
+        """As `leaper.MayLeap`: whether what instructions load is not given, and where they do so is known."""
+        code, given = self.subject.flow.instructions, self.subject.memory.has_values
+        return (
+            self.doubts.unknown_places.isdisjoint(places)
+            and self.code_slice.writes.keys().isdisjoint(places)
+            and not (given and any(code[place].family in PLAIN_LOADS for place in places))
+        )
 
 
 def find_slice(subject: Subject) -> Slice:
