@@ -228,7 +228,7 @@ class Walk:
         return right
 
     @cached_property
-    def _live(self) -> list[frozenset[str]]:
+    def _live(self) -> tuple[frozenset[str], ...]:
         """Registers that count at the begin of each block."""
         return live_at(self._flow, self._places)
 

@@ -64,7 +64,7 @@ class Leaper:
         self,
         flow: Flow,
         code: Prepared,
-        places: Sequence[Sequence[int]],
+        places: tuple[tuple[int, ...], ...],
         ctas: int,
         may_leap: MayLeap,
         log: Log | None,
@@ -83,7 +83,7 @@ class Leaper:
             waits = any(isinstance(leave, Barrier) for block in loop.blocks for _, leave in code[block])
             if not shared and not waits:
                 self._loops[loop.header], self._places[loop.header] = loop.blocks, inside
-        live = live_at(flow, places) if self._loops else []
+        live = live_at(flow, places) if self._loops else ()
         self._guesses = {header: Guess(live[header], ctas) for header in self._loops}
 
     def at(self, block: int, threads: Threads, mask: Array) -> Leap | None:

@@ -1,13 +1,15 @@
 """Registers that count at the begin of a block: those that may be read after it before anything is written to them."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ...sass.decode import Instruction
-from ...sass.flow import BLOCK_ENDS, Flow
+from ...sass.flow import BLOCK_ENDS, FLOWS_KEPT, Flow
 from ...sass.registers import guard_of, read, written
 
 
-def live_at(flow: Flow, places: Sequence[Sequence[int]]) -> list[frozenset[str]]:
+@lru_cache(maxsize=2 * FLOWS_KEPT)
+def live_at(flow: Flow, places: tuple[tuple[int, ...], ...]) -> tuple[frozenset[str], ...]:
     """Registers that may be read after each block begins, before anything is written to them.
 
     Args:
@@ -24,7 +26,7 @@ def live_at(flow: Flow, places: Sequence[Sequence[int]]) -> list[frozenset[str]]
             after = frozenset().union(*(live[to] for to in flow.blocks[number].successors))
             before = first_read | (after - killed)
             changed, live[number] = changed or before != live[number], before
-    return live
+    return tuple(live)
 
 
 def _with_jumps(flow: Flow, places: Sequence[Sequence[int]]) -> list[list[int]]:
