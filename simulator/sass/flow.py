@@ -22,7 +22,8 @@ ENDS = frozenset({"EXIT", "KILL"})
 BLOCK_ENDS = CALLS | RETURNS | INDIRECT | BRANCHES | ENDS
 ALWAYS = frozenset({"PT", "UPT"})
 FLOWS_KEPT = 16
-"""Kernels whose code is kept decoded: it is traced, and then simulated once per class of CTAs."""
+"""Kernels whose code is kept decoded, and what is found of it alone: it is traced, and then simulated once per class
+of CTAs, and again for other shapes and devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +50,9 @@ class Loop:
     depth: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Flow:
-    """Code and its structure.
+    """Code and its structure; itself alone is equal to it, so that what is found of it can be kept.
 
     Args:
         instructions, blocks: in order of address; the first block is the entry.

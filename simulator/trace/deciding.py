@@ -15,6 +15,7 @@ from ..sass.decode import Instruction
 from ..sass.flow import BLOCK_ENDS, Flow
 from ..sass.graph import predecessors
 from ..sass.registers import ANY_NAME, guard_of, read, written
+from ..sass.traps import checks_of, followed_edges
 from .operations import is_try
 from .shared_accesses import STORES
 from .threads import is_followed
@@ -49,9 +50,10 @@ def reaching(
 
 
 def jumps_of(flow: Flow) -> dict[int, tuple[str, ...]]:
-    """Place of a jump, or of an end -> registers that it depends on."""
+    """Place of a jump, or of an end -> registers that it depends on; none of a check, which leads past its trap."""
+    checks = {flow.blocks[number].stop - 1 for number in checks_of(flow)}
     return {
-        place: read(instruction)
+        place: () if place in checks else read(instruction)
         for place, instruction in enumerate(flow.instructions)
         if instruction.family in BLOCK_ENDS
     }
@@ -139,14 +141,15 @@ def slice_of(
         for place, instruction in enumerate(flow.instructions)
     ]
     wanted_at_start = [0] * len(flow.blocks)
-    above = predecessors([block.successors for block in flow.blocks])
+    below = followed_edges(flow)
+    above = predecessors(below)
     waiting = list(range(len(flow.blocks)))
     places: list[tuple[int, ...]] = [()] * len(flow.blocks)
     while waiting:
         number = waiting.pop()
         block = flow.blocks[number]
         wanted = 0
-        for successor in block.successors:
+        for successor in below[number]:
             wanted |= wanted_at_start[successor]
         kept = []
         for place in range(block.stop - 1, block.first - 1, -1):

@@ -19,6 +19,7 @@ from ..refusal import CannotFollow
 from ..sass.flow import Flow
 from .barriers import Barriers
 from .jumps import Barrier, Prepared, prepare
+from .leap.leaper import Leaper
 from .operands import Threads
 from .values import SHAPE, Array, Value, small
 
@@ -111,13 +112,15 @@ def run_through(
     warps: int,
     order: Order | None = None,
     most_steps: int = MAX_STEPS,
+    leaper: Leaper | None = None,
 ) -> tuple[Array, Array]:
     """Run threads through code that has been made ready, block by block.
 
     Args:
         code: as `jumps.prepare` makes it; ctas, warps: how many there are, along the axes of `threads`.
         order: gets the blocks that are run, in order, each with the warps that are there;
-        most_steps: blocks that are gone through before code is taken to be endless.
+        most_steps: blocks that are gone through before code is taken to be endless;
+        leaper: goes through many iterations of a loop at a time; its log, if any, keeps the order of blocks.
 
     Returns:
         Counts and rejoins, as in `Executions`.
@@ -129,16 +132,24 @@ def run_through(
     meetings = {number for number in range(len(flow.blocks)) if flow.code(number)[0].family == "BSYNC"}
     groups: dict[tuple[int, int], Array] = {(0, 0): np.ones(SHAPE, dtype=np.bool_)}
     barriers = Barriers(warps)
-    for _ in range(most_steps):
+    gone = 0
+    while groups:
         check_wanted()
-        if not groups:
-            if barriers.waiting:
-                raise CannotFollow(
-                    f"warps wait at barrier {barriers.waiting[0]}, where other warps of their CTA never come"
-                )
-            break
+        if gone >= most_steps:
+            raise CannotFollow(f"a loop does not end within {most_steps} steps")
         block, part = place = min(groups)
         mask = groups.pop(place)
+        if leaper and part == 0 and not groups and (leap := leaper.at(block, threads, mask)):
+            gone += leap.iterations * len(leap.blocks)
+            for passed, present in leap.blocks:
+                counts[passed] = counts[passed] + leap.iterations * present
+            for passed, present in leap.rejoins:
+                rejoins[passed] = rejoins[passed] + leap.iterations * present
+            if order is not None:
+                order += leap.blocks * leap.iterations
+            groups[place] = leap.mask
+            continue
+        gone += 1
         if part == 0:
             present = _warps(mask)
             counts[block] = counts[block] + present
@@ -156,8 +167,8 @@ def run_through(
                 both = _warps(coming) & _warps(groups[where])
                 rejoins[where[0]] = rejoins[where[0]] + both
             _join(groups, where, coming)
-    else:
-        raise CannotFollow(f"a loop does not end within {most_steps} steps")
+    if barriers.waiting:
+        raise CannotFollow(f"warps wait at barrier {barriers.waiting[0]}, where other warps of their CTA never come")
     shape = (ctas, warps, 1)
     tables = [
         np.concatenate([np.broadcast_to(times, shape) for times in blocks], axis=2) for blocks in (counts, rejoins)

@@ -1,6 +1,6 @@
 """Blocks made ready to be run: their deciding steps, cut at barriers, and where they lead.
 
-A branch whose condition is not known goes on where it does not end in a trap; if that settles nothing, it is an error.
+Of a branch one side of which ends in a trap the condition is not looked at; one that is not known is an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +12,7 @@ from ..limits import WARP_THREADS
 from ..refusal import CannotFollow
 from ..sass.decode import Instruction
 from ..sass.flow import BRANCHES, CALLS, ENDS, INDIRECT, RETURNS, Flow
+from ..sass.traps import checks_of
 from .deciding import BARRIERS, deciding
 from .operands import NUMBER, REGISTER, Step, Threads, number_of
 from .threads import condition_of, step_of
@@ -21,7 +22,6 @@ Leave = Callable[[Threads, Array], list[tuple[int, Array]]]
 """Which threads go to which block."""
 Unsure = Callable[[int, Threads, Array, Array], Array]
 """From a block, its threads, and whether and where the condition of its branch is known, to who takes the branch."""
-TRAP = "BPT.TRAP"
 UNKNOWN_TARGET = (
     "jumps to a place that is read from a table (a choice among many cases, or a function that is not inlined):"
     " not modelled; try nested ifs, or tl.where"
@@ -57,7 +57,7 @@ def prepare(
     Raises:
         CannotFollow: a barrier whose number is not a constant; one line.
     """
-    traps = traps_of(flow)
+    checks = checks_of(flow)
     replacements = replaced or {}
     prepared: Prepared = []
     for number, places in enumerate(deciding(flow) if wanted is None else wanted):
@@ -73,27 +73,9 @@ def prepare(
                 steps = []
             elif place < block.stop - 1 or not _leaves(instruction):
                 steps.append(step_of(instruction))
-        parts.append((steps, leave_of(flow, number, traps, unsure)))
+        parts.append((steps, leave_of(flow, number, checks, unsure)))
         prepared.append(parts)
     return prepared
-
-
-def traps_of(flow: Flow) -> set[int]:
-    """Blocks from which every path ends in a trap."""
-    trapped = {
-        number
-        for number in range(len(flow.blocks))
-        if any(instruction.opcode == TRAP for instruction in flow.code(number))
-    }
-    while True:
-        more = {
-            number
-            for number, block in enumerate(flow.blocks)
-            if number not in trapped and block.successors and trapped.issuperset(block.successors)
-        }
-        if not more:
-            return trapped
-        trapped |= more
 
 
 def _leaves(instruction: Instruction) -> bool:
@@ -108,29 +90,27 @@ def _barrier(instruction: Instruction) -> Barrier:
     return Barrier(number, threads[0] // WARP_THREADS if threads else 0, "ARV" not in instruction.modifiers)
 
 
-def leave_of(flow: Flow, number: int, traps: set[int], unsure: Unsure | None) -> Leave:
-    """How threads leave a block. Args: number: of the block; traps: as of `traps_of`; unsure: as of `prepare`."""
+def leave_of(flow: Flow, number: int, checks: Mapping[int, bool], unsure: Unsure | None) -> Leave:
+    """How threads leave a block. Args: number: of the block; checks: as of `checks_of`; unsure: as of `prepare`."""
     instruction = flow.code(number)[-1]
     following = number + 1
     if not _leaves(instruction):
         return lambda threads, mask: [(following, mask)]
-    condition = condition_of(instruction)
     targets = _targets(flow, number)
+    if number in checks:
+        return targets if checks[number] else lambda threads, mask: [(following, mask)]
+    condition = condition_of(instruction)
 
     def leave(threads: Threads, mask: Array) -> list[tuple[int, Array]]:
         holds, known = condition(threads)
         if known is not True and not np.all(np.where(mask, known, True)):
-            straight, aside = following in traps, flow.block_at.get(instruction.target or 0, -1) in traps
-            if straight == aside and unsure:
-                holds = unsure(number, threads, holds, np.asarray(known))
-            elif straight == aside:
+            if not unsure:
                 raise CannotFollow(
                     f"{instruction.opcode} at {instruction.address:#x} depends on data or on what is not modelled: "
                     "must follow from the launch",
                     instruction.address,
                 )
-            else:
-                holds = np.full((1, 1, 1), straight)
+            holds = unsure(number, threads, holds, np.asarray(known))
         taken, passed = mask & holds, mask & ~holds
         exits = targets(threads, taken) if taken.any() else []
         return [*exits, (following, passed)] if passed.any() else exits

@@ -12,7 +12,7 @@ from ..sass.decode import Instruction
 from ..sass.flow import BRANCHES
 from ..sass.registers import PREDICATES, result_operands, source_registers, spilled, written
 from .bits import logic_of
-from .compute.lanes import EXCHANGES, Exchange, of_whole_warps
+from .compute.lanes import EXCHANGES, Exchange, by_warp, of_whole_warps
 from .operands import (
     CONSTANT,
     NUMBER,
@@ -85,17 +85,21 @@ def _writing(
         for name, flag in zip(written(instruction), flags, strict=True)
     ]
 
+    uniform = all(name.startswith("U") for name, _, _ in names)
+
     def step(threads: Threads, mask: Array) -> None:
         if guard:
             holds, known = guard(threads)
             # Where the guard is not known, neither is the result.
             mask = mask & (holds | ~np.asarray(known))
         results = compute(threads, mask)
+        # A uniform register is one for all lanes of a warp, whichever of them execute the instruction.
+        written_by = by_warp(mask, threads.whole) if uniform else mask
         for place, (name, unknown, unset) in enumerate(names):
             value = results[place] if place < len(results) else unknown
             if guard and known is not True:
                 value = value[0], value[1] & known
-            threads.registers[name] = merged(mask, value, threads.registers.get(name, unset))
+            threads.registers[name] = merged(written_by, value, threads.registers.get(name, unset))
             threads.doubts.pop(name, None)
         for name, source in moved:
             if source in threads.doubts:
@@ -202,7 +206,7 @@ def _result(instruction: Instruction) -> Results:
 def _exchanged(instruction: Instruction, exchange: Exchange) -> Results:
     """The values that an instruction writes whose sources are those of other lanes, too."""
     readers, ordered, modifiers = _readers(instruction), _order_of(instruction), instruction.modifiers
-    compared = of_whole_warps(exchange)
+    compared = of_whole_warps(exchange, any(not name.lstrip("U").startswith("P") for name in written(instruction)))
 
     def compute(threads: Threads, mask: Array) -> list[Value]:
         sources = [reader(threads) for reader in readers]

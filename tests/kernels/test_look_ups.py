@@ -1,5 +1,7 @@
 """What L1 serves of what is loaded again: a table of 1 KiB, however many CTAs look there, and what a CTA has loaded."""
 
+from typing import Any
+
 import pytest
 from tilesight.kernels.launch.availability import missing_package
 
@@ -7,8 +9,10 @@ import tilesight
 
 if missing_package() is None:
     import torch
+    from tilesight.simulator.trace.cta.every_thread import every_access
     from tilesight.simulator.trace.touch import scattered
     from zoo import look_ups
+    from zoo.cases import CASES
     from zoo.traced import traced
 
 pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
@@ -59,3 +63,26 @@ def test_loads_past_l1_fetch_again_what_others_have_loaded(cache: str, loads: fl
         look_ups.differences[(CTAS,)](x, z, N=N, CACHE=cache, num_warps=2)
     (row,) = tilesight.predict(launches, device="h200").rows
     assert row.traffic.smem_fill_bytes == 4 * CTAS * N * loads
+
+
+def test_lists_that_will_be_too_long_are_given_up_after_two_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their length is foreseen from what the second one touches."""
+    iterations: list[int] = []
+
+    def watched(tracer: Any, group: Any, record: Any) -> None:
+        def recorded(place: int, iteration: tuple[int, ...], *rest: Any) -> None:
+            iterations.append(max(iteration, default=0))
+            record(place, iteration, *rest)
+
+        every_access(tracer, group, recorded)
+
+    monkeypatch.setattr(scattered, "every_access", watched)
+    traced.__wrapped__(CASES["gathered_product_of_many_ctas"])
+    trips, followed = max(iterations) + 1, len(iterations)
+    assert trips > 2
+    iterations.clear()
+    monkeypatch.setattr(scattered, "MOST_SECTORS", 1 << 10)
+    kernel, _ = traced.__wrapped__(CASES["gathered_product_of_many_ctas"])
+    assert max(iterations) < 2
+    assert len(iterations) < followed
+    assert any("too many places to list" in note for note in kernel.notes)

@@ -61,8 +61,9 @@ def shuffle(modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, l
 def _taken(values: Array, lane: Array) -> Array:
     if values.shape[2] == 1:
         return values
-    shape = np.broadcast_shapes((*values.shape[:2], WARP_THREADS), lane.shape)
-    return np.take_along_axis(np.broadcast_to(values, shape), np.broadcast_to(lane, shape), axis=2)
+    warps = np.broadcast_shapes(values.shape[:2], lane.shape[:2])
+    wide, lanes = np.broadcast_to(values, (*warps, values.shape[2])), np.broadcast_to(lane, (*warps, lane.shape[2]))
+    return np.take_along_axis(wide, lanes, axis=2)
 
 
 def _taken_known(known: Known, lane: Array) -> Array:
@@ -137,8 +138,63 @@ EXCHANGES: dict[str, Exchange] = {
 }
 
 
-def of_whole_warps(exchange: Exchange) -> Exchange:
-    """The same for threads that stand for warps, two lanes of each. Raises (when run): LanesDiffer."""
+def of_whole_warps(exchange: Exchange, ballot: bool = True) -> Exchange:
+    """The same for threads that stand for warps, two lanes of each. Raises (when run): LanesDiffer.
+
+    Args:
+        ballot: whether words are wanted of a vote, and not its outcome alone, which lanes that differ decide.
+    """
+    compared = _compared(exchange)
+    if exchange is uniform:
+        return lambda modifiers, sources, mask, lane: _of_first(compared, modifiers, sources, mask, lane)
+    if exchange is vote and not ballot:
+        return lambda modifiers, sources, mask, lane: _decided(compared, modifiers, sources, mask, lane)
+    return compared
+
+
+def _of_first(
+    compared: Exchange, modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, lane: Array
+) -> Answer:
+    """R2UR of lanes that differ: the first one tells, wherever it takes part."""
+    array, known = sources[0]
+    here = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, lane.shape))
+    if array.shape[1] == 1 or (here[:, LAST] & ~here[:, FIRST]).any():
+        return compared(modifiers, sources, mask, lane)
+    of_first = _both_lanes(array), known if np.ndim(known) < 3 else _both_lanes(np.asarray(known))
+    return uniform(modifiers, [of_first], mask, lane)
+
+
+def _decided(
+    compared: Exchange, modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, lane: Array
+) -> Answer:
+    """A vote of lanes that differ: for ANY one that holds decides, for ALL one that does not."""
+    held, known = sources[0]
+    if held.shape[1] == 1 or known is not True or not {"ANY", "ALL"}.intersection(modifiers):
+        return compared(modifiers, sources, mask, lane)
+    here = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, held.shape))
+    yes, no = here & held, here & ~held
+    if "ANY" in modifiers:
+        outcome = np.repeat(yes[:, FIRST] | yes[:, LAST], 2, axis=1)
+    else:
+        outcome = ~np.repeat(no[:, FIRST] | no[:, LAST], 2, axis=1)
+    return [(np.zeros((1, 1, 1), dtype=np.int64), False)], [(outcome, True)]
+
+
+def _both_lanes(values: Array) -> Array:
+    """What the first lane of each warp has, for its last one, too."""
+    return values if values.shape[1] == 1 else np.repeat(values[:, FIRST], 2, axis=1)
+
+
+def by_warp(mask: Array, whole: bool) -> Array:
+    """Warps any of whose lanes are in a mask. Args: whole: whether all lanes are there, or two that stand for each."""
+    if whole or mask.shape[1] == 1:
+        any_lane: Array = np.logical_or.reduce(mask, axis=2, keepdims=True)
+        return any_lane
+    return np.repeat(mask[:, FIRST] | mask[:, LAST], 2, axis=1)
+
+
+def _compared(exchange: Exchange) -> Exchange:
+    """Lanes have to tell each other the same."""
 
     def exchanged(modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, lane: Array) -> Answer:
         for array, known in sources:

@@ -13,11 +13,12 @@ from ..compute.lanes import LanesDiffer
 from ..deciding import BARRIERS
 from ..executions import MAX_STEPS, lanes_below, run_through, special_registers
 from ..jumps import prepare
+from ..leap.leaper import Leaper
 from ..operands import Threads
 from ..values import Array, Value
 from .doubts import Doubts
 from .given import Subject
-from .sites import Slice, access_steps, find_deciding_slice
+from .sites import Slice, Tracer, access_steps, find_deciding_slice
 
 CTAS_AT_ONCE = 1 << 15
 """CTAs that are followed at a time, to bound memory."""
@@ -60,6 +61,7 @@ def _count(
     if not all_threads:
         places = tuple(tuple(p for p in block if flow.instructions[p].family not in BARRIERS) for block in places)
     code = prepare(flow, places, access_steps(subject, code_slice, doubts, lambda *_: None), doubts.settle)
+    may_leap = Tracer(subject, code_slice, doubts).may_leap
     width = called.warps if all_threads else PROBES
     step = max(1, THREADS_AT_ONCE // (called.warps * WARP_THREADS)) if all_threads else CTAS_AT_ONCE
     parts = []
@@ -67,7 +69,8 @@ def _count(
         ctas = np.array(counted[begin : begin + step], dtype=np.int64)
         special = (special_registers if all_threads else probe_registers)(called.grid, ctas, called.warps, called.first)
         threads = Threads(constants=subject.constants, special=special, whole=all_threads)
-        counts, _ = run_through(flow, code, threads, len(ctas), width, most_steps=most_steps)
+        leaper = Leaper(flow, code, places, len(ctas), may_leap, None)
+        counts, _ = run_through(flow, code, threads, len(ctas), width, most_steps=most_steps, leaper=leaper)
         parts.append(counts.max(axis=1))
     return np.concatenate(parts)
 

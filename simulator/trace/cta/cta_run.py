@@ -11,6 +11,8 @@ from ...limits import WARP_THREADS
 from ..accesses import COPY, bytes_of
 from ..executions import Order, run_through, special_registers
 from ..jumps import prepare
+from ..leap.leaper import Leaper
+from ..leap.stack import Stack
 from ..operands import Step, Threads
 from ..paths import ControlPath, CtaPaths, LoopVisit, find_paths
 from ..tma.boxes import BOX_LOAD, Boxes
@@ -124,8 +126,21 @@ def follow_ctas(tracer: Tracer, ctas: Sequence[int]) -> list[CtaRun]:
     code = prepare(subject.flow, code_slice.places, watched, doubts.settle)
     special = special_registers(subject.called.grid, np.array(ctas), warps, subject.called.first)
     threads = Threads(constants=subject.constants, special=special)
-    counts, rejoins = run_through(subject.flow, code, threads, len(ctas), warps, recorder.order)
+    leaper = Leaper(subject.flow, code, code_slice.places, len(ctas), tracer.may_leap, recorder)
+    counts, rejoins = run_through(subject.flow, code, threads, len(ctas), warps, recorder.order, leaper=leaper)
     return [recorder.run_of(number, counts[number], rejoins[number]) for number in range(len(ctas))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """An access in all iterations of a leap. Args: position: of its block; mask: of the threads; as `sites.Record`."""
+
+    position: int
+    place: int
+    addresses: Array
+    active: Array
+    boxes: Boxes | None
+    mask: Array
 
 
 class _Recorder:
@@ -138,6 +153,8 @@ class _Recorder:
         self._copies: list[list[CtaCopy]] = [[] for _ in ctas]
         self._mask: Array = np.ones((1, 1, 1), dtype=np.bool_)
         self._visits, self._counted = np.zeros(len(ctas), dtype=np.int64), 0
+        self._position: int | None = None
+        self._held: list[_Held] = []
 
     def watched(self, step: Step) -> Step:
         """A step that first keeps the mask of the threads that execute it."""
@@ -150,10 +167,42 @@ class _Recorder:
 
     def record(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
         """Record an access: as `sites.Record`."""
-        shape = (len(self._ctas), self._subject.called.warps, WARP_THREADS)
+        if self._position is not None:
+            self._held.append(_Held(self._position, place, addresses, active, boxes, self._mask))
+            return
         for _, present in self.order[self._counted :]:
-            self._visits += present.any(axis=(1, 2))
-        self._counted = len(self.order)
+            self._pass(present)
+        self._keep(place, addresses, active, boxes)
+
+    def hold(self, position: int) -> None:
+        """As of `leaper.Log`."""
+        self._position = position
+
+    def let_go(self, blocks: Sequence[tuple[int, Array]], stack: Stack, iterations: int) -> None:
+        """As of `leaper.Log`; the blocks come into the order of execution afterwards."""
+        for _, present in self.order[self._counted :] if iterations else ():
+            self._pass(present)
+        held = [[access for access in self._held if access.position == number] for number in range(len(blocks))]
+        for iteration in range(iterations):
+            for (_, present), accesses in zip(blocks, held, strict=True):
+                self._pass(present)
+                for access in accesses:
+                    self._mask, boxes = stack.of(access.mask, iteration), access.boxes
+                    self._keep(
+                        access.place,
+                        stack.of(access.addresses, iteration),
+                        stack.of(access.active, iteration),
+                        boxes.of(lambda array, number=iteration: stack.of(array, number)) if boxes else None,  # type: ignore[misc]
+                    )
+        self._position, self._held = None, []
+
+    def _pass(self, present: Array) -> None:
+        """A block is executed. Args: present: warps that do."""
+        self._visits += present.any(axis=(1, 2))
+        self._counted += 1
+
+    def _keep(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
+        shape = (len(self._ctas), self._subject.called.warps, WARP_THREADS)
         ctas = np.broadcast_to(self._mask.any(axis=(1, 2)), shape[:1])
         for number in np.flatnonzero(ctas).tolist():
             self._check(number)

@@ -9,11 +9,12 @@ Source: the analysis is constant propagation without the constants; Nielson, Nie
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from ...limits import POINTER_BYTES, WORD_BYTES
-from ...sass.flow import Flow
+from ...sass.flow import FLOWS_KEPT, Flow
 from ...sass.graph import predecessors
 from ..counters import counted, find_counters
 from ..deciding import SHARED_LOADS
@@ -29,10 +30,16 @@ def find_unknown(flow: Flow, constants: Mapping[int, int], memory: Memory) -> fr
     Args:
         constants: address in constant bank 0 [B] -> 32-bit word; memory: what the launch's pointers point to.
     """
+    valued = [storage for storage in memory.storages.values() if storage.values is not None]
+    return _unknown(flow, _pointers(constants, valued), any(_holds_pointers(storage, valued) for storage in valued))
+
+
+@lru_cache(maxsize=FLOWS_KEPT)
+def _unknown(flow: Flow, pointers: frozenset[int], to_pointers: bool) -> frozenset[int]:
+    """The same. Args: pointers: as `_pointers`; to_pointers: whether any memory with values may hold some."""
     if descriptor_writes(flow):
         return frozenset()  # words of a TMA descriptor are read in shared memory, known or not
-    valued = [storage for storage in memory.storages.values() if storage.values is not None]
-    reader = TransferRules(_pointers(constants, valued), any(_holds_pointers(storage, valued) for storage in valued))
+    reader = TransferRules(pointers, to_pointers)
     rules = [reader.rule_of(instruction) for instruction in flow.instructions]
     for place in find_counters(flow):
         rules[place] = rules[place]._replace(transfer=_known(reader.set_of(counted(flow.instructions[place]))))

@@ -4,14 +4,17 @@ Branches, addresses and guards come from a backward slice of the code (`deciding
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
 from ...sass.decode import Instruction
+from ...sass.flow import FLOWS_KEPT, Flow
 from ...sass.registers import read
 from ..accesses import COPY, Touch, bytes_of
+from ..accesses import LOADS as PLAIN_LOADS
 from ..compute.lanes import EXCHANGES
 from ..counters import cta_numbers, is_counter
 from ..deciding import jumps_of, loads_shared, names_of, reaching, slice_of
@@ -68,6 +71,15 @@ class Tracer:
         """The same where all threads of a CTA are followed together, as they exchange values."""
         return replace(self, code_slice=replace(self.code_slice, all_threads=True))
 
+    def may_leap(self, places: Collection[int]) -> bool:
+        """As `leaper.MayLeap`: whether what instructions load is not given, and where they do so is known."""
+        code, given = self.subject.flow.instructions, self.subject.memory.has_values
+        return (
+            self.doubts.unknown_places.isdisjoint(places)
+            and self.code_slice.writes.keys().isdisjoint(places)
+            and not (given and any(code[place].family in PLAIN_LOADS for place in places))
+        )
+
 
 def find_slice(subject: Subject) -> Slice:
     """The slice that gives control flow, and address and guard of each access to global memory.
@@ -81,6 +93,12 @@ def find_slice(subject: Subject) -> Slice:
             raise Refused(
                 f"{subject.place_text(place)} copies in bulk by TMA: only tiles of a tensor descriptor are modelled"
             )
+    return _whole_slice(flow, subject.unknown, subject.memory.has_values)
+
+
+@lru_cache(maxsize=FLOWS_KEPT)
+def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool) -> Slice:
+    """The same. Args: unknown: as of `Subject`; given: whether memory has values."""
     copying = {
         place: BoxTouch(instruction) for place, instruction in enumerate(flow.instructions) if is_copy(instruction)
     }
@@ -93,21 +111,26 @@ def find_slice(subject: Subject) -> Slice:
     roots = jumps_of(flow) | _roots(touching, flow.instructions)
     roots |= {place: box.names for place, box in copying.items()}
     roots |= {place: (*touching[place].names, *read(flow.instructions[place])) for place in writes}
-    return replace(_slice(subject, roots, touching), copying=copying, writes=writes)
+    return replace(_slice(flow, unknown, given, roots, touching), copying=copying, writes=writes)
 
 
 def find_deciding_slice(subject: Subject) -> Slice:
     """The slice that gives control flow alone, and accesses whose values it depends on."""
-    code, jumps = subject.flow.instructions, jumps_of(subject.flow)
-    every = replace(subject, unknown=frozenset())
-    code_slice = _slice(every, jumps, {})
+    return _deciding_slice(subject.flow, subject.unknown, subject.memory.has_values)
+
+
+@lru_cache(maxsize=FLOWS_KEPT)
+def _deciding_slice(flow: Flow, unknown: frozenset[int], given: bool) -> Slice:
+    """The same. Args: as of `_whole_slice`."""
+    code, jumps, every = flow.instructions, jumps_of(flow), frozenset[int]()
+    code_slice = _slice(flow, every, given, jumps, {})
     atomics = {place: Touch(_with_wide_address(code[place])) for place in _places_of(code_slice, code, ATOMICS)}
     if atomics:
         # Their addresses are wanted, too: where a branch depends on an atomic, the refusal names the tensor.
-        code_slice = _slice(every, _roots(atomics, code) | jumps, {})
+        code_slice = _slice(flow, every, given, _roots(atomics, code) | jumps, {})
     loads = {place: Touch(_with_wide_address(code[place])) for place in _places_of(code_slice, code, LOADS)}
     touching = atomics | loads
-    return _slice(subject, _roots(touching, code) | jumps, touching)
+    return _slice(flow, unknown, given, _roots(touching, code) | jumps, touching)
 
 
 def _roots(touching: Mapping[int, Touch], code: Sequence[Instruction]) -> dict[int, tuple[str, ...]]:
@@ -126,16 +149,25 @@ def _places_of(code_slice: Slice, code: Sequence[Instruction], families: frozens
     return [place for block in code_slice.places for place in block if code[place].family in families]
 
 
-def _slice(subject: Subject, roots: Mapping[int, tuple[str, ...]], touching: Mapping[int, Touch]) -> Slice:
-    """The slice behind registers of some instructions. Args: roots: place -> registers; touching: as in `Slice`."""
-    flow, code = subject.flow, subject.flow.instructions
-    places, unknown = reaching(flow, roots, subject.unknown), subject.unknown
+def _slice(
+    flow: Flow,
+    unknown: frozenset[int],
+    given: bool,
+    roots: Mapping[int, tuple[str, ...]],
+    touching: Mapping[int, Touch],
+) -> Slice:
+    """The slice behind registers of some instructions.
+
+    Args:
+        unknown, given: as of `_whole_slice`; roots: place -> registers; touching: as in `Slice`.
+    """
+    code, places = flow.instructions, reaching(flow, roots, unknown)
     shared = loads_shared(flow, places, unknown)
     exchanges = [
         place for block in places for place in block if code[place].family in EXCHANGES and place not in unknown
     ]
     sources = {place: read(code[place]) for place in exchanges}
-    behind = slice_of(flow, sources, unknown=unknown) if sources and subject.memory.has_values else ()
+    behind = slice_of(flow, sources, unknown=unknown) if sources and given else ()
     loaded = any(code[place].family in LOADS for block in behind for place in block)
     return Slice(places, touching, shared, shared or loaded)
 

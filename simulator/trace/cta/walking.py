@@ -5,15 +5,21 @@ on by its difference between the first two, as often as the trip count of its CT
 from the values that the whole loop would leave.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ...jobs.stopping import check_wanted
 from ...sass.flow import BLOCK_ENDS
+from ...sass.traps import checks_of
 from ..deciding import BARRIERS
-from ..jumps import leave_of, traps_of
+from ..jumps import leave_of
+from ..leap.courses import Course, Registers
+from ..leap.guess import FIRST_LEAP, Guess
+from ..leap.live import live_at
+from ..leap.stack import Stack
 from ..operands import Step, Threads
 from ..paths import ControlPath, LoopVisit
 from ..threads import step_of
@@ -71,22 +77,30 @@ class Walk:
         if before:
             self._threads.shared, self._threads.descriptors = before._threads.shared, before._threads.descriptors
         self._iteration: Iteration = ()
+        self._held: list[tuple[int, Array, Array, Boxes | None]] | None = None
+        self._ctas = max(len(array) for array, _ in special.values())
+        every = {place for block in code_slice.places for place in block}
+        self._may_leap = not (code_slice.shared or watch or code_slice.writes) and tracer.may_leap(every)
         self._pairs = _pairs(code_slice)
         self._arriving: dict[int, Array] = {}
         self._entering: Array | None = TRUE[0]
         self._ended: Array = FALSE[0]
         accesses = access_steps(subject, code_slice, tracer.doubts, self._record)
-        flow, code = subject.flow, subject.flow.instructions
+        self._flow = flow = subject.flow
+        code = flow.instructions
         self._steps: dict[int, Step] = {
             place: accesses[place] if place in accesses else step_of(code[place])
             for block in code_slice.places
             for place in block
             if code[place].family not in BARRIERS | BLOCK_ENDS
         }
-        traps = traps_of(flow)
-        self._leave = [leave_of(flow, number, traps, tracer.doubts.settle) for number in range(len(flow.blocks))]
+        checks = checks_of(flow)
+        self._leave = [leave_of(flow, number, checks, tracer.doubts.settle) for number in range(len(flow.blocks))]
 
     def _record(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
+        if self._held is not None:
+            self._held.append((place, addresses, active, boxes))
+            return
         self._record_at(place, self._iteration, addresses, active, boxes)
 
     def along(self, path: ControlPath, iteration: Iteration = ()) -> None:
@@ -128,11 +142,15 @@ class Walk:
         count, trips = len(bodies), self._loops.trips[region]
         innermost = not any(isinstance(item, LoopVisit) for body in bodies for item in body)
         all_of_them = not innermost or count < 2 + tail or region in self._loops.in_full
-        for number, body in enumerate(bodies if all_of_them else bodies[:2]):
-            self._begin(header, entering & _column(trips > number) if count > 1 and innermost else entering)
-            first = dict(self._threads.registers) if number == 1 else {}
-            self.along(body, (*iteration, number))
-        if not all_of_them:
+        masked = trips if count > 1 and innermost else None
+        first: Registers = {}
+        if all_of_them:
+            self._all_of(bodies, header, iteration, entering, masked)
+        else:
+            for number, body in enumerate(bodies[:2]):
+                self._begin(header, entering & _column(trips > number))
+                first = dict(self._threads.registers)
+                self.along(body, (*iteration, number))
             self._extrapolate(first, trips - tail - 1)
             for left in range(tail, 0, -1):
                 self._begin(header, entering & _column(trips >= left))
@@ -140,6 +158,79 @@ class Walk:
         # Threads that have not ended in the loop leave it.
         self._arriving.clear()
         self._entering = entering & ~self._ended
+
+    def _all_of(
+        self, bodies: Sequence[ControlPath], header: int, around: Iteration, entering: Array, trips: Array | None
+    ) -> None:
+        """Execute all iterations, many at a time where registers go on evenly.
+
+        Args:
+            header: first block of each; around: iteration of the loops around; entering: threads that enter the loop;
+            trips: iterations that each CTA makes, int64 (CTAs,); None: all.
+        """
+        guess = Guess(self._live[header], self._ctas) if len(bodies) > 2 * FIRST_LEAP and self._may_leap else None
+        runs = _runs(bodies, trips)
+        number = 0
+        while number < len(bodies):
+            mask = entering if trips is None else entering & _column(trips > number)
+            mask = small(mask & ~self._ended)
+            guessed = guess.leap(self._threads.registers, mask, runs[number]) if guess else None
+            if (
+                guess
+                and guessed
+                and (right := self._leap(bodies[number], header, (*around, number), mask, guess, *guessed))
+            ):
+                number += right
+                continue
+            self._begin(header, mask)
+            self.along(bodies[number], (*around, number))
+            number += 1
+
+    def _leap(
+        self,
+        body: ControlPath,
+        header: int,
+        iteration: Iteration,
+        mask: Array,
+        guess: Guess,
+        courses: Mapping[str, Course],
+        stack: Stack,
+    ) -> int:
+        """Execute iterations side by side; how many were right, none where it was in vain. Args: iteration: first."""
+        threads, ended = self._threads, self._ended
+        if not guess.names.isdisjoint(threads.doubts):
+            return 0
+        self._threads = stack.threads(threads, courses, guess.names)
+        begun, held = dict(self._threads.registers), self._held
+        self._held, self._ended = [], FALSE[0]
+        try:
+            self._begin(header, stack.repeated(mask))
+            self.along(body, iteration)
+            sure = not self._ended.any() and guess.names.isdisjoint(self._threads.doubts)
+        except ValueError:
+            sure = False
+        accesses, stacked = self._held, self._threads
+        self._threads, self._ended, self._held = threads, ended, held
+        right = stack.right(begun, stacked.registers, guess.names) if sure else 0
+        guess.learn(stack, begun, right)
+        for ahead in range(right):
+            self._iteration = (*iteration[:-1], iteration[-1] + ahead)
+            for place, addresses, active, boxes in accesses:
+                self._record(
+                    place,
+                    stack.of(addresses, ahead),
+                    stack.of(active, ahead),
+                    boxes.of(lambda array, number=ahead: stack.of(array, number)) if boxes else None,  # type: ignore[misc]
+                )
+        for name, value in stacked.registers.items() if right else ():
+            threads.registers[name] = stack.value_of(value, right - 1)
+            threads.doubts.pop(name, None)
+        return right
+
+    @cached_property
+    def _live(self) -> tuple[frozenset[str], ...]:
+        """Registers that count at the begin of each block."""
+        return live_at(self._flow, self._places)
 
     def _begin(self, header: int, mask: Array) -> None:
         """Threads begin an iteration together."""
@@ -170,6 +261,16 @@ class Walk:
             # The upper word of an address is in the next register, which does not change by itself.
             if name in now and name in first and np.array_equal(now[name][0], first[name][0]):
                 now[name] = now[name][0] + carry & WORD_MASK, now[name][1]
+
+
+def _runs(bodies: Sequence[ControlPath], trips: Array | None) -> list[int]:
+    """How many iterations from each on are alike, and made by the same CTAs. Args: trips: of each CTA; None: all."""
+    ends = set() if trips is None else set(trips.tolist())
+    runs = [1] * len(bodies)
+    for number in reversed(range(len(bodies) - 1)):
+        if bodies[number] == bodies[number + 1] and number + 1 not in ends:
+            runs[number] += runs[number + 1]
+    return runs
 
 
 def _column(values: Array) -> Array:

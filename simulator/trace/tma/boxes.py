@@ -7,6 +7,7 @@ What lies outside of the tensor is neither fetched nor written.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,16 @@ class Boxes:
     first: tuple[Array, ...]
     count: tuple[Array, ...]
     descriptor: Descriptor
+
+    def of(self, some: Callable[[Array], Array]) -> "Boxes":
+        """Some of them. Args: some: takes these from what all have."""
+        return Boxes(
+            origin=some(self.origin),
+            corners=tuple(map(some, self.corners)),
+            first=tuple(map(some, self.first)),
+            count=tuple(map(some, self.count)),
+            descriptor=self.descriptor,
+        )
 
     def clips(self) -> Array:
         """How each is clipped, int64 (CTAs, warps, 2 x axes)."""

@@ -18,6 +18,7 @@ from ..accesses import bytes_of
 from ..cta.cta_run import CtaRun, Iteration, Position, blocks_of
 from ..cta.every_thread import every_access
 from ..cta.given import Subject
+from ..cta.group import CtaGroup
 from ..cta.sites import Slice, Tracer
 from ..paths import OUTSIDE
 from ..values import Array
@@ -33,6 +34,8 @@ Sectors = dict[Iteration, list[Array]]
 MOST_SECTORS = 1 << 24
 """Sectors of all accesses that may be sorted: 128 MiB of numbers, and a few times that while they are sorted. Pieces
 are fewer: of a gathered row many sectors make one."""
+AT_LEAST, SECOND = 2.0, (1,)
+"""So many times as many have to be foreseen to give up; and the iteration that they are foreseen from."""
 SECTOR_BITS = 33
 """Twice the sectors of 128 GiB, half of them for what would lie in front of a tensor; the bits above number lists."""
 SECTOR_MASK = (1 << SECTOR_BITS) - 1
@@ -51,11 +54,11 @@ def scattered_uses(tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) 
     parts = _parts_of(tracer.code_slice, group.representative)
     sectors: dict[UseKey, Sectors] = defaultdict(lambda: defaultdict(list))
     parts_of_passes: dict[UseKey, list[int]] = defaultdict(lambda: [0, 0])
-    total = 0
+    total, foreseen = 0, _Foreseen(group, parts)
 
     def record(place: int, iteration: Iteration, first: int, addresses: Array, active: Array) -> None:
         nonlocal total
-        if place not in places or total > MOST_SECTORS or not active.any():
+        if place not in places or not active.any():
             return
         instruction = subject.flow.instructions[place]
         storage = subject.memory.number_of(int(addresses[active].flat[0]))
@@ -70,17 +73,48 @@ def scattered_uses(tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) 
             touched = _touched(offsets, active, size_bytes, key.path in BY_WARP)
         touched = touched + (first << SECTOR_BITS)
         total += len(touched)
+        if (
+            total > MOST_SECTORS
+            or foreseen.add(place, iteration, len(addresses), len(touched)) > AT_LEAST * MOST_SECTORS
+        ):
+            raise _TooMany
         key, iteration = _joined(key, place, iteration, cta_class.prologues)
         sectors[key][iteration].append(touched)
 
-    every_access(tracer, group, record)
+    try:
+        every_access(tracer, group, record)
+    except _TooMany:
+        return None
     sizes = {key: _sizes(of_use, key.part, cta_class) for key, of_use in sectors.items()}
-    if total > MOST_SECTORS or any(len(group) * prod(trips) >> 63 - SECTOR_BITS for trips in sizes.values()):
+    if any(len(group) * prod(trips) >> 63 - SECTOR_BITS for trips in sizes.values()):
         return None
     shares = {key: in_part / passes for key, (in_part, passes) in parts_of_passes.items()}
     uses = [_use(key, of_use, sizes[key], cta_class, shares.get(key, 0.0)) for key, of_use in sectors.items()]
     pieces = sum(len(listing.starts) for use in uses for listing in use.listings)
     return uses if pieces <= MOST_PIECES else None
+
+
+class _TooMany(Exception):
+    """More sectors than may be sorted."""
+
+
+class _Foreseen:
+    """Sectors that all CTAs will touch in a loop, by what the first of them touch in its second iteration.
+
+    Args:
+        group: the CTAs; parts: place of an access -> the part of the code that it is in.
+    """
+
+    def __init__(self, group: CtaGroup, parts: Mapping[int, Part]) -> None:
+        self._group, self._parts = group, parts
+        self._by_place: dict[int, float] = {}
+
+    def add(self, place: int, iteration: Iteration, ctas: int, touched: int) -> float:
+        """Sectors of all accesses so far, as far as they are foreseen. Args: ctas: that touch so many."""
+        region = self._parts[place][0]
+        if iteration == SECOND and region in self._group.trips and place not in self._by_place:
+            self._by_place[place] = touched / ctas * float(self._group.trips[region].sum())
+        return sum(self._by_place.values())
 
 
 def _begin(subject: Subject, storage: int) -> int:

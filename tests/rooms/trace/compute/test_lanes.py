@@ -80,3 +80,28 @@ def test_threads_that_stand_for_warps_tell_each_other_only_what_all_lanes_share(
     assert array.ravel().tolist() == [7, 7, 9, 9]
     with pytest.raises(lanes.LanesDiffer):
         shuffle(("IDX",), [(lane, True), (word(3), True), (word(31), True)], mask, lane)
+
+
+def test_of_lanes_that_differ_one_decides_a_vote_or_tells() -> None:
+    """An elected lane: whether any is, and what it moves to a uniform register, follow from it alone."""
+    lane = np.array([0, 31, 0, 31], dtype=np.int64).reshape(1, 4, 1)
+    elected, everyone = lane == 0, np.ones((1, 4, 1), dtype=np.bool_)
+    vote = lanes.of_whole_warps(lanes.vote, ballot=False)
+    for kind, outcome in (("ANY", True), ("ALL", False)):
+        ((holds, known),) = vote((kind,), [(elected, True)], everyone, lane)[1]
+        assert holds.ravel().tolist() == [outcome] * 4
+        assert known is True
+    with pytest.raises(lanes.LanesDiffer):
+        lanes.of_whole_warps(lanes.vote)(("ANY",), [(elected, True)], everyone, lane)
+    moved = lanes.of_whole_warps(lanes.uniform)
+    ((word_of_first, _),) = moved((), [(lane + 100, True)], elected, lane)[0]
+    assert word_of_first.ravel().tolist() == [100] * 4
+    with pytest.raises(lanes.LanesDiffer):
+        moved((), [(lane + 100, True)], lane == 31, lane)
+
+
+def test_a_uniform_register_is_written_for_all_lanes_of_a_warp() -> None:
+    """By whichever of them are there, be they all or the two that stand for a warp."""
+    mask = np.array([True, False, False, False]).reshape(1, 4, 1)
+    assert lanes.by_warp(mask, whole=False).ravel().tolist() == [True, True, False, False]
+    assert lanes.by_warp(LANE.reshape(1, 1, 32) == 5, whole=True).ravel().tolist() == [True]
