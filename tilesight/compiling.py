@@ -67,16 +67,21 @@ def why_not() -> str | None:
 
 
 def only_missing(compile_: ResourcesOf, device: Device) -> ResourcesOf:
-    """What answers None for launches that the library holds, and has the others compiled.
+    """What answers None for launches that the library holds, and has others compiled, and those that it holds roughly.
 
     Args:
         compile_: not called where there are none.
     """
+    from .simulator.library.keys import is_rough
     from .simulator.library.lookup import resources_of_all
 
     def resources_of(pipelines: Sequence[tuple[Launch, ...]]) -> Answers:
         answers: Answers = [None] * len(pipelines)
-        missing = [number for number, chain in enumerate(pipelines) if resources_of_all(chain, device) is None]
+        missing = [
+            number
+            for number, chain in enumerate(pipelines)
+            if any(map(is_rough, chain)) or resources_of_all(chain, device) is None
+        ]
         if missing:
             compiled = compile_([pipelines[number] for number in missing])
             for number, answer in zip(missing, compiled, strict=True):

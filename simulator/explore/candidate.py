@@ -94,6 +94,11 @@ class Candidate:
         return not self.reason
 
     @property
+    def is_estimated(self) -> bool:
+        """Whether cycles of a launch come from no machine code: the time is known to the wider band alone."""
+        return self.prediction is not None and is_estimated(self.prediction)
+
+    @property
     def may_spill(self) -> bool:
         """Whether it spills by the estimate from tiles, which does not know how much that costs."""
         launches = self.prediction.launches if self.prediction else ()
@@ -110,12 +115,7 @@ class Candidate:
     @property
     def band_s(self) -> tuple[float, float] | None:
         """Times that the mean error leaves open [s]; None where it does not run."""
-        if self.prediction is None:
-            return None
-        times_s = [launch.traffic.time_s for launch in self.prediction.launches]
-        errors = [ERROR_FRACTIONS[launch.cost.split(":")[0]] for launch in self.prediction.launches]
-        open_s = sum(time_s * error for time_s, error in zip(times_s, errors, strict=True))
-        return sum(times_s) - open_s, sum(times_s) + open_s
+        return None if self.prediction is None else band_of(self.prediction)
 
     def config_dict(self) -> dict[str, int | str]:
         """The options that the schedule reads, with their values."""
@@ -137,6 +137,19 @@ class Candidate:
         total = self.prediction.total_dict()
         launch = self.prediction.longest_launch.to_dict()
         return figures | {key: total[key] for key in TOTAL_KEYS} | {key: launch[key] for key in LAUNCH_KEYS}
+
+
+def is_estimated(prediction: Prediction) -> bool:
+    """Whether cycles of a launch come from no machine code."""
+    return any(launch.cost != "compiled" for launch in prediction.launches)
+
+
+def band_of(prediction: Prediction) -> tuple[float, float]:
+    """Times that the mean error of each launch leaves open [s]."""
+    times_s = [launch.traffic.time_s for launch in prediction.launches]
+    errors = [ERROR_FRACTIONS[launch.cost.split(":")[0]] for launch in prediction.launches]
+    open_s = sum(time_s * error for time_s, error in zip(times_s, errors, strict=True))
+    return sum(times_s) - open_s, sum(times_s) + open_s
 
 
 def broken_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from ..residency.device_memory import peak_bytes
 from ..resolve import attempt_launches, default_config
 from ..schedules.config import Config
 from ..schedules.registry import find_schedule
-from .candidate import Candidate
+from .candidate import Candidate, band_of, is_estimated
 from .space import configs_of, schedules_named, those_able
 from .trial import Settings, Trial, memory_reason, predicted, ranking, resolved_as
 
@@ -67,6 +67,11 @@ class Point:
         """Predicted time [s]; infinite where it does not run."""
         return self.prediction.time_s if self.prediction else float("inf")
 
+    @property
+    def is_estimated(self) -> bool:
+        """Whether cycles of a launch come from no machine code."""
+        return self.prediction is not None and is_estimated(self.prediction)
+
     def to_dict(self, speedup: float | None) -> dict[str, object]:
         """The object in `compare --json`. Args: speedup: over naive attention, None where one of them does not run."""
         figures: dict[str, object] = {
@@ -79,11 +84,14 @@ class Point:
             "speedup": speedup,
         }
         if self.prediction is None:
-            return figures | dict.fromkeys(POINT_KEYS)
+            return figures | dict.fromkeys((*BAND_KEYS, *POINT_KEYS))
         total = self.prediction.total_dict()
-        return figures | {key: total[key] for key in POINT_KEYS}
+        band = (self.is_estimated, *band_of(self.prediction))
+        return figures | dict(zip(BAND_KEYS, band, strict=True)) | {key: total[key] for key in POINT_KEYS}
 
 
+BAND_KEYS = ("estimated", "time_low_s", "time_high_s")
+"""Whether the time comes from no machine code, and what its mean error leaves open."""
 POINT_KEYS = (
     "time_s",
     "bottleneck",

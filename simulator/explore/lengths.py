@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SCHEMA = "tilesight.compare/1"
+ESTIMATED = "est."
+"""Stands before a time that comes from no machine code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +113,13 @@ class Scaling:
         return next((point for point in self.points if (point.schedule, point.seqlen) == (schedule, seqlen)), None)
 
     def best(self, seqlen: int) -> Point | None:
-        """The fastest at a length of those that solve the problem that most do, or of all where none does; or None."""
+        """The fastest at a length of those that solve the problem that most do, or of all where none does; or None.
+
+        No estimate from tiles is the fastest where there is a prediction from machine code.
+        """
         ran = [point for point in self.points if point.seqlen == seqlen and point.prediction]
         alike = [point for point in ran if find_schedule(point.schedule).problem is all_problems()[0]] or ran
-        return min(alike, key=lambda point: point.time_s, default=None)
+        return min(alike, key=lambda point: (point.is_estimated, point.time_s), default=None)
 
     def speedup(self, point: Point) -> float | None:
         """Time of the baseline of the same problem, at the same length, over this point's time.
@@ -231,17 +236,14 @@ def _part(progress: Progress | None, before: int, jobs: int, others: int) -> Pro
 
 def _from_tiles(points: Sequence[Point]) -> str:
     """A line that says which schedules' times come from no machine code; empty where all do."""
-    names = [
-        point.schedule
-        for point in points
-        if point.prediction and any(launch.cost != "compiled" for launch in point.prediction.launches)
-    ]
+    names = [point.schedule for point in points if point.is_estimated]
     if not names:
         return ""
     off, usual = (f"{100 * ERROR_FRACTIONS[cost]:.0f} %" for cost in ("tiles", "compiled"))
     return (
         f"{', '.join(dict.fromkeys(names))}: estimated from tile sizes (mean error {off}), not from machine code "
-        f"(mean error {usual}), which the library of compiled kernels does not hold"
+        f"(mean error {usual}), which the library of compiled kernels does not hold: times with {ESTIMATED} before "
+        "them, none of which counts as the fastest where there is machine code"
     )
 
 

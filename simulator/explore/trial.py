@@ -122,11 +122,13 @@ def ranking(
 def rank_of(candidate: Candidate) -> tuple[object, ...]:
     """Those that fit first; by time, then bytes, then name and options, so that the order is always the same.
 
-    Where tiles alone say that a configuration spills, its time is worth little, and it stands behind the others.
+    Like is ranked with like: estimates from tiles are too fast by more than configurations differ, so they stand
+    behind all whose cycles come from machine code; behind these, what spills by such an estimate, whose time is worth
+    little.
     """
     choices = tuple(candidate.config_dict().values())
-    without = candidate.prediction is None
-    return not candidate.fits, without, candidate.may_spill, candidate.costs, candidate.schedule, choices
+    worth = not candidate.fits, candidate.prediction is None, candidate.is_estimated, candidate.may_spill
+    return *worth, candidate.costs, candidate.schedule, choices
 
 
 def with_resources(trials: Sequence[Trial], problem: Problem, device: Device, resources_of: ResourcesOf) -> list[Trial]:

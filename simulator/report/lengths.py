@@ -5,7 +5,7 @@ from collections.abc import Callable
 from .. import units
 from ..display.render import Column, config_text, table, times, wrapped
 from ..explore.fastest import Point
-from ..explore.lengths import Scaling
+from ..explore.lengths import ESTIMATED, Scaling
 from ..schedules.registry import find_schedule
 
 DEVICES_SCHEMA = "tilesight.compare-devices/1"
@@ -103,7 +103,12 @@ def _time(scaling: Scaling, point: Point) -> str:
         return "-" if _misfit(point) else "out of memory"
     speedup = scaling.speedup(point)
     gain = f" {times(speedup):>6}" if speedup is not None and not find_schedule(point.schedule).baseline else " " * 7
-    return units.duration(point.prediction.time_s) + gain
+    return _duration(point) + gain
+
+
+def _duration(point: Point) -> str:
+    """Its time, marked where it is an estimate."""
+    return (f"{ESTIMATED} " if point.is_estimated else "") + units.duration(point.time_s)
 
 
 def _figure(point: Point, text: Callable[..., str]) -> str:
@@ -133,7 +138,7 @@ def _devices_table(scalings: tuple[Scaling, ...], width: int, color: bool) -> st
     slowest_s = [max((point.time_s for point in row if point), default=0.0) for row in zip(*best.values(), strict=True)]
     for name, points in best.items():
         cells = [
-            f"{units.duration(point.time_s)} {times(slow_s / point.time_s):>6}  {point.schedule}" if point else "-"
+            f"{_duration(point)} {times(slow_s / point.time_s):>6}  {point.schedule}" if point else "-"
             for point, slow_s in zip(points, slowest_s, strict=True)
         ]
         columns.append(Column(title=name, cells=cells, left=True))

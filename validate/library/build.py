@@ -81,8 +81,8 @@ def wanted(device: Device) -> Iterator[Wanted]:
         for schedule in attention:
             if "cta_order" in schedule.options:
                 for problem, orders in attention_problems(head_dim):
-                    for config, order in product(schedule.configs(), orders):
-                        yield from _launches(schedule, problem, config.but(cta_order=order), device)
+                    for config in _ordered(schedule, orders):
+                        yield from _launches(schedule, problem, config, device)
         for length in (LONG, RAGGED, ALIGNED):
             problem = _problem(length, length, head_dim)
             for schedule in attention:
@@ -95,6 +95,15 @@ def wanted(device: Device) -> Iterator[Wanted]:
         for schedule in attention:
             launches = _launches(schedule, problem, schedule.default, device)
             yield from (pair for pair in launches if len(launches) > 1 and not matmuls_of(pair[0]))
+
+
+def _ordered(schedule: Schedule, orders: Sequence[str]) -> Iterator[Config]:
+    """The space in each order of CTAs; and one stage, where the space has none, in the order that stands for others."""
+    for config, order in product(schedule.configs(), orders):
+        yield config.but(cta_order=order)
+    if 1 not in schedule.space["num_stages"]:
+        plain = (config for config in schedule.configs(num_stages=1) if not config.warp_specialize)
+        yield from (config.but(cta_order="m-fast") for config in plain)
 
 
 def recorded(folder: Path, device: Device) -> Iterator[tuple[Launch, Point]]:
@@ -197,7 +206,7 @@ def made_here() -> dict[str, str]:
 
 
 def check(capability: int, folder: Path | None, count: int, seed: int) -> list[str]:
-    """Make a sample of the kernels anew.
+    """Make a sample of the kept kernels anew; those that are not kept yet are left to `add`.
 
     Args:
         folder: as in `build`; count: kernels of the sample; seed: of their choice.
@@ -208,7 +217,8 @@ def check(capability: int, folder: Path | None, count: int, seed: int) -> list[s
     known = dict(groups(capability, folder))
     devices = devices_of(capability)
     others = []
-    for file, key in random.Random(seed).sample(sorted(known), min(count, len(known))):
+    kept = sorted((file, key) for file, key in known if key in kept_in(file))
+    for file, key in random.Random(seed).sample(kept, min(count, len(kept))):
         launches = [launch for launch, _ in known[file, key]]
         outcomes = compile_many(known[file, key], devices[0], code=True, workers=1)
         made = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
@@ -217,8 +227,30 @@ def check(capability: int, folder: Path | None, count: int, seed: int) -> list[s
     return others
 
 
+def add(capability: int, folder: Path | None, most: int) -> int:
+    """Make kernels that are not kept, and write the files that they belong to; so a build goes on in parts.
+
+    Args:
+        folder: as in `build`; most: kernels to make.
+
+    Returns:
+        How many remain.
+    """
+    missing = [(name, pairs) for name, pairs in groups(capability, folder) if name[1] not in kept_in(name[0])]
+    devices = devices_of(capability)
+    made: dict[str, dict[str, Kernel]] = {}
+    for (file, key), pairs in missing[:most]:
+        outcomes = compile_many(pairs, devices[0], code=True)
+        launches = [launch for launch, _ in pairs]
+        made.setdefault(file, {})[key] = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
+    for file, kernels in made.items():
+        path_of(file).write_bytes(pack({**kept_in(file), **kernels}, made_here()))
+        _say(f"wrote {file}: {len(kernels)} kernels more, {path_of(file).stat().st_size} B")
+    return len(missing[most:])
+
+
 def mend(capability: int, folder: Path | None) -> list[str]:
-    """Make those kernels anew that are missing or lack the time of a loop's matmuls; stamp all files as of today.
+    """Make those kernels anew that lack the time of a loop's matmuls; stamp all files as of today.
 
     Args:
         folder: as in `build`.
@@ -308,12 +340,15 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--recorded", type=Path, metavar="FOLDER", help="of results files whose kernels are kept too")
     parser.add_argument("--check", type=int, metavar="N", help="make N kernels anew and compare, in place of all")
     parser.add_argument("--mend", action="store_true", help="make those anew that break a law, in place of all")
+    parser.add_argument("--add", type=int, metavar="N", help="make N of those that are not kept, in place of all")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of those")
     chosen = parser.parse_args(arguments)
     for capability in chosen.capability or CAPABILITIES:
         folder = chosen.recorded if capability == RECORDED_ON else None
         if chosen.mend:
             mend(capability, folder)
+        elif chosen.add is not None:
+            _say(f"sm_{capability}: {add(capability, folder, chosen.add)} kernels remain to be made")
         elif chosen.check is None:
             build(capability, folder, cores())
         elif others := check(capability, folder, chosen.check, chosen.seed):

@@ -1,10 +1,12 @@
 """`compiler()`: what it refuses, and what it leaves to the library; no compiler is needed here."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.launch.program import Launch, Resources
+from tilesight.simulator.library.keys import is_rough
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.resolve import launches_of
 from tilesight.simulator.schedules.config import Config
@@ -37,6 +39,16 @@ def test_no_workers_and_unknown_devices_are_refused() -> None:
         compiler(PROBLEM, workers=0)
     with pytest.raises(ValueError, match="h2000"):
         compiler(PROBLEM, "h2000")
+
+
+def test_short_strips_of_scores_are_compiled_where_there_is_a_compiler() -> None:
+    """A kernel with long strips stands for them in the library; it may spill where theirs does not."""
+    short, long = (
+        launches_of(replace(PROBLEM, batch=batch, seqlen_q=2048, seqlen_k=2048), "naive", Config(), H200)
+        for batch in (1, 32)
+    )
+    assert is_rough(short[0]) and not any(map(is_rough, (*short[1:], *long)))
+    assert only_missing(lambda pipelines: [COMPILED] * len(pipelines), H200)([short, long]) == [COMPILED, None]
 
 
 def test_only_what_the_library_lacks_is_compiled() -> None:

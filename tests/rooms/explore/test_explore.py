@@ -18,7 +18,7 @@ from tilesight.simulator.explore.candidate import (
     mark_pareto,
 )
 from tilesight.simulator.explore.explore import explore
-from tilesight.simulator.explore.trial import refused
+from tilesight.simulator.explore.trial import rank_of, refused
 from tilesight.simulator.launch.program import Code, Launch, Resources
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.refusal import Refusal
@@ -260,6 +260,14 @@ def test_those_are_like_the_best_whose_bands_meet_its_own() -> None:
     meets, misses = (1 + error) / (1 - error) * 0.999, (1 + error) / (1 - error) * 1.001
     marked = mark_like_best([_timed(time_s, "compiled") for time_s in (1.0, meets, misses)])
     assert [item.like_best for item in marked] == [True, True, False]
+
+
+def test_an_estimate_from_tiles_stands_behind_machine_code_however_fast_it_is() -> None:
+    """It would be called the fastest for being too fast; among themselves, estimates go by time, as code does."""
+    times = [(1.0, "tiles: odd code"), (3.0, "compiled"), (0.5, "tiles"), (2.0, "compiled")]
+    ranked = sorted((_timed(time_s, cost) for time_s, cost in times), key=rank_of)
+    assert [item.prediction.time_s for item in ranked if item.prediction] == [2.0, 3.0, 0.5, 1.0]
+    assert [item.like_best for item in mark_like_best(ranked)] == [True, False, True, True]
 
 
 def test_what_does_not_fit_is_not_like_the_best() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from support.made_up import a_launch, a_prediction
 from support.strategies import TOY
 from tilesight.simulator.display.render import to_json
 from tilesight.simulator.explore.explore import explore
@@ -83,6 +84,36 @@ def test_a_schedule_that_no_kernel_is_kept_of_is_said_to_be_from_tiles() -> None
     assert [note.partition(":")[0] for note in scaling.notes] == ["flash1"]
     assert "from tile sizes" in scaling.notes[0] and "not from machine code" in scaling.notes[0]
     assert compare(problem, (64,), schedule=("flash1",), device="h200", cost="tiles", **config).notes == ()
+
+
+def test_no_estimate_from_tiles_is_the_fastest_where_there_is_machine_code() -> None:
+    """Of the configurations of a schedule, and of schedules; one stage of 64 x 256 is estimated 20 % too fast."""
+    problem = replace(SMALL, head_dim=64)
+    sizes = {"block_m": 64, "block_n": (64, 256), "num_warps": 4, "num_stages": (1, 4)}
+    ranked = explore(replace(problem, seqlen_q=256, seqlen_k=256), schedule="flash1", device="h200", **sizes).ranked
+    estimated = {item.config for item in ranked if item.is_estimated}
+    assert estimated and min(ranked, key=lambda item: item.costs).config in estimated
+    scaling = compare(problem, (256,), schedule="flash1", device="h200", block_m=64, num_warps=4)
+    assert scaling.chosen["flash1"][256] not in estimated and not scaling.points[0].is_estimated
+
+    config = {"block_m": 32, "block_n": 32, "num_warps": 8, "num_stages": 4}
+    both = compare(problem, (64,), schedule=("flash1", "flash2"), device="h200", **config)
+    slower = replace(both.points[1], prediction=a_prediction(replace(a_launch(time_s=1.0), cost="compiled")))
+    best = replace(both, points=(both.points[0], slower)).best(64)
+    assert best is not None and (best.schedule, best.time_s) == ("flash2", 1.0)
+
+
+def test_an_estimated_time_is_marked_and_has_the_wider_band() -> None:
+    """In the table and in JSON; times from machine code have no mark."""
+    config = {"block_m": 32, "block_n": 32, "num_warps": 8, "num_stages": 4}
+    schedules = ("flash1", "flash2")
+    scaling = compare(replace(SMALL, head_dim=64), (64,), schedule=schedules, device="h200", **config)
+    rows = [line for line in str(scaling).splitlines() if line.lstrip().startswith("64 ")]
+    assert rows[0].count("est.") == 1
+    points = [point.to_dict(None) for point in scaling.points]
+    assert [point["estimated"] for point in points] == [True, False]
+    for point, error in zip(points, (0.19, 0.05), strict=True):
+        assert point["time_high_s"] == pytest.approx((1.0 + error) * point["time_s"])  # type: ignore[operator]
 
 
 def test_devices_are_held_against_each_other() -> None:
