@@ -1,0 +1,319 @@
+"""Measure every configuration of every cell on the GPU of this machine: what can be had in its time.
+
+    python tests/gpu/choice/measure.py OUT [--families gemm rows ...] [--seconds 540] [--repeats 25] [--rounds 2]
+        [--count 60] [--dry]
+
+Writes to the folder OUT `measured.jsonl`: a line for each configuration and round with the times [us] by CUDA
+events, `dirty` after zeroing 256 MiB as `do_bench` does (L2 holds what is yet to be written back) and `clean` after
+reading as much besides; what was compiled; and the error of what was written. `machine.json`: versions, clocks, and
+what an empty kernel shows. `clocks.csv`: nvidia-smi, each 0.5 s. `counters.jsonl`: Nsight Compute on `count`
+configurations of the experiments, caches flushed. `log.txt`.
+
+All are compiled first, by processes that share Triton's cache on disk. Needs torch, triton and, for counters, ncu;
+nothing of Tilesight. --dry: lists what would be done.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cells import CELLS, Cell
+from families import EXPERIMENTS, FAMILIES
+
+WORKERS = 16
+METRICS = (
+    "dram__bytes_read.sum", "dram__bytes_write.sum", "dram__cycles_active.avg", "dram__cycles_elapsed.avg",
+    "sm__cycles_elapsed.max", "gpu__time_duration.sum", "l1tex__m_xbar2l1tex_read_bytes.sum",
+    "lts__t_sectors_srcunit_tex_op_read.sum", "lts__t_sectors_srcunit_tex_op_read_lookup_hit.sum",
+    "lts__t_sectors_srcunit_ltcfabric.sum", "lts__t_sectors_op_read.sum", "smsp__inst_executed.sum",
+)  # fmt: skip
+SHARE_COMPILE, SHARE_COUNT = 0.45, 0.3
+"""Parts of the time for compiling, at most, and for counters."""
+SLOW_US, FEW = 3000.0, 11
+"""Launches beyond are repeated less."""
+
+
+def chosen(families: list[str]) -> list[tuple[Cell, int]]:
+    """All configurations of some families."""
+    return [(cell, at) for cell in CELLS.values() if cell.family in families for at in range(len(cell.configs))]
+
+
+def write(file: Path, line: dict[str, Any]) -> None:
+    """Add a JSON line, at once."""
+    with file.open("a", encoding="utf-8") as out:
+        out.write(json.dumps(line) + "\n")
+
+
+def compile_part(out: Path, families: list[str], part: int, until_s: float) -> None:
+    """In a process of its own: compile every 16th of the codes, each where all shapes that share it are."""
+    made: dict[str, Any] = {}
+    done = failed = 0
+    order: dict[str, list[tuple[Cell, int]]] = {}
+    for cell, at in chosen(families):
+        order.setdefault(cell.family + json.dumps(cell.configs[at], sort_keys=True), []).append((cell, at))
+    for group in list(order.values())[part::WORKERS]:
+        for cell, at in group:
+            if time.time() > until_s:
+                print(f"part {part}: out of time after {done}", flush=True)
+                return
+            try:
+                tensors = made.setdefault(cell.name, cell.make("meta"))
+                kernel, grid, args, named = cell.launch(tensors, cell.configs[at])
+                kernel.warmup(*args, grid=grid, **named)
+                done += 1
+            except Exception as error:
+                failed += 1
+                line = {"cell": cell.name, "index": at, "failed": f"{type(error).__name__}: {error}"[:300]}
+                write(out / f"compile-{part}.jsonl", line)
+    print(f"part {part}: {done} compiled, {failed} not", flush=True)
+
+
+class Timer:
+    """Times launches on an L2 that was flushed. Args: repeats: of each kind."""
+
+    def __init__(self, repeats: int) -> None:
+        import torch
+
+        self.torch, self.repeats = torch, repeats
+        self.zeroed = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+        self.read = torch.zeros(64 << 20, dtype=torch.float32, device="cuda")
+        self.sum = torch.zeros((), dtype=torch.float32, device="cuda")
+
+    def flush(self, clean: bool) -> None:
+        """Fill L2 with zeros that are yet to be written back, or, clean, with what was read."""
+        self.zeroed.zero_()
+        if clean:
+            self.torch.sum(self.read, dim=0, out=self.sum)
+
+    def times_us(self, run: Any, clean: bool, repeats: int | None = None) -> list[float]:
+        """Times of single launches, each after a flush; queued, so that Python's own time stays out."""
+        count = repeats or self.repeats
+        events = [[self.torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
+        for begin, end in events:
+            self.flush(clean)
+            begin.record()
+            run()
+            end.record()
+        self.torch.cuda.synchronize()
+        return [round(begin.elapsed_time(end) * 1e3, 3) for begin, end in events]
+
+
+def error_of(cell: Cell, tensors: Any, wanted: Any) -> float:
+    """Relative error of what the last launch wrote."""
+    got = cell.output(tensors).float()
+    return float((got - wanted).norm() / wanted.norm())
+
+
+def again(cell: Cell, tensors: Any, at: int) -> tuple[Callable[[], Any], list[int]]:
+    """A function that launches a configuration, and the grid of the launch."""
+    kernel, grid, args, named = cell.launch(tensors, cell.configs[at])
+    return lambda: kernel[grid](*args, **named), list(grid)
+
+
+def timed(cell: Cell, tensors: Any, at: int, timer: Timer, wanted: Any) -> dict[str, Any]:
+    """What one configuration takes, and what of it was compiled."""
+    import torch
+
+    run, grid = again(cell, tensors, at)
+    if wanted is not None:
+        tensors["out" if "out" in tensors else "o"].fill_(float("nan"))
+    compiled = run()
+    torch.cuda.synchronize()
+    line = {"grid": grid, "registers": compiled.n_regs, "spills": compiled.n_spills}
+    line["shared"] = compiled.metadata.shared
+    if wanted is not None:
+        line["error"] = error_of(cell, tensors, wanted)
+    once_us = timer.times_us(run, clean=True, repeats=3)[-1]
+    for kind in ("clean", "dirty"):
+        spent = timer.times_us(run, kind == "clean", timer.repeats if once_us < SLOW_US else FEW)
+        line |= {kind: spent, f"{kind}_us": statistics.median(spent)}
+    return line
+
+
+def time_cell(cell: Cell, timer: Timer, out: Path, round_: int, until_s: float) -> int:
+    """Time all configurations of a cell, in an order of the round's own. Returns: how many were."""
+    import torch
+
+    torch.manual_seed(0)
+    tensors, count = cell.make("cuda"), 0
+    wanted = cell.reference(tensors).float() if cell.reference and round_ == 0 else None
+    order = list(range(len(cell.configs)))
+    random.Random(round_).shuffle(order)
+    for at in order:
+        if time.time() > until_s:
+            break
+        line = {"cell": cell.name, "family": cell.family, "index": at, "round": round_, "config": cell.configs[at]}
+        try:
+            line |= timed(cell, tensors, at, timer, wanted)
+            count += 1
+        except Exception as error:
+            line["failed"] = f"{type(error).__name__}: {error}"[:300]
+            if "CUDA" in str(error) and "out of resource" not in str(error):  # the context is lost
+                write(out / "measured.jsonl", line)
+                raise
+        write(out / "measured.jsonl", line)
+    del tensors
+    torch.cuda.empty_cache()
+    return count
+
+
+def machine(timer: Timer) -> dict[str, Any]:
+    """Versions, clocks, and what a kernel that does nothing shows [us]."""
+    import torch
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def nothing(x, BLOCK: tl.constexpr):
+        tl.store(x + tl.arange(0, BLOCK), 0.0)
+
+    def run() -> None:
+        nothing[(1,)](timer.read, BLOCK=32)
+
+    run()
+    wanted = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.draw,temperature.gpu"
+    command = ["nvidia-smi", f"--query-gpu={wanted}", "--format=csv,noheader"]
+    smi = subprocess.run(command, capture_output=True, text=True)
+    empty = {kind: statistics.median(timer.times_us(run, kind == "clean", 50)) for kind in ("clean", "dirty")}
+    source, target = (torch.empty(1 << 30, dtype=torch.uint8, device="cuda") for _ in range(2))
+    copy = statistics.median(timer.times_us(lambda: target.copy_(source), True, 9))
+    return {
+        "torch": torch.__version__, "triton": triton.__version__, "python": sys.version.split()[0],
+        "smi": smi.stdout.strip(),
+        "empty_us": empty, "copy_bytes_per_s": 2 * (1 << 30) / copy * 1e6,
+        "sms": torch.cuda.get_device_properties(0).multi_processor_count,
+    }  # fmt: skip
+
+
+def count(out: Path, most: int, left_s: float) -> str:
+    """Run this file again under ncu. Returns: what it said last."""
+    places = ["/usr/local/cuda/bin/ncu", *map(str, sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu")))]
+    ncu = shutil.which("ncu") or next((place for place in places if Path(place).exists()), "ncu")
+    table = out / "counters.csv"
+    command = [ncu, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
+    command += ["--cache-control", "all", "--profile-from-start", "off", "--target-processes", "application-only"]
+    command += [
+        "--log-file",
+        str(table),
+        "--metrics",
+        ",".join(METRICS),
+        sys.executable,
+        __file__,
+        str(out),
+        "--role",
+        "count",
+    ]
+    command += ["--count", str(most)]
+    command += ["--until", str(time.time() + left_s - 10)]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=max(1.0, left_s))
+    except subprocess.TimeoutExpired:
+        return "ncu: out of time"
+    return f"ncu: status {ended.returncode}: {(ended.stdout + ended.stderr)[-300:]}"
+
+
+def count_some(out: Path, most: int, until_s: float) -> None:
+    """Under ncu: one launch of some configurations of the experiments between the profiler's marks."""
+    import torch
+
+    picked = chosen(list(EXPERIMENTS))
+    random.Random(0).shuffle(picked)
+    tensors = {name: CELLS[name].make("cuda") for name in EXPERIMENTS}
+    for order, (cell, at) in enumerate(picked[:most]):
+        if time.time() > until_s:
+            return
+        kernel, grid, args, named = cell.launch(tensors[cell.name], cell.configs[at])
+        kernel[grid](*args, **named)
+        torch.cuda.synchronize()
+        torch.cuda.cudart().cudaProfilerStart()
+        kernel[grid](*args, **named)
+        torch.cuda.synchronize()
+        torch.cuda.cudart().cudaProfilerStop()
+        write(out / "counted.jsonl", {"cell": cell.name, "index": at, "order": order, "grid": list(grid)})
+
+
+def drive(options: argparse.Namespace) -> None:
+    """Compile, time, count."""
+    out, begun = options.out, time.time()
+    until_s = begun + options.seconds
+    out.mkdir(parents=True, exist_ok=True)
+
+    def log(text: str) -> None:
+        print(f"{time.time() - begun:5.0f} s: {text}", flush=True)
+        with (out / "log.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{time.time() - begun:5.0f} s: {text}\n")
+
+    work = Path("/tmp/choice-work")
+    work.mkdir(exist_ok=True)
+    picked = chosen(options.families)
+    log(f"{len(picked)} configurations of {len({cell.name for cell, _ in picked})} cells")
+    compile_s = begun + SHARE_COMPILE * options.seconds
+    common = [sys.executable, __file__, str(work), "--families", *options.families, "--role", "compile"]
+    parts = [
+        subprocess.Popen([*common, "--part", str(part), "--until", str(compile_s)], stdout=subprocess.PIPE, text=True)
+        for part in range(WORKERS)
+    ]
+    for part in parts:
+        said = part.communicate()[0].strip().splitlines()
+        log(said[-1] if said else f"a compiler ended with status {part.returncode} and said nothing")
+    wanted = "timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active"
+    command = ["nvidia-smi", f"--query-gpu={wanted}", "--format=csv,noheader,nounits", "-lms", "500"]
+    smi = subprocess.Popen(command, stdout=(out / "clocks.csv").open("w"))
+    try:
+        timer = Timer(options.repeats)
+        (out / "machine.json").write_text(json.dumps(machine(timer), indent=1))
+        count_s = SHARE_COUNT * options.seconds if options.count else 0.0
+        for round_ in range(options.rounds):
+            for cell in [cell for cell in CELLS.values() if cell.family in options.families]:
+                done = time_cell(cell, timer, out, round_, until_s - count_s - 5)
+                log(f"round {round_}, {cell.name}: {done} of {len(cell.configs)}")
+        del timer
+        if options.count:
+            import torch
+
+            torch.cuda.empty_cache()
+            log(count(out, options.count, until_s - time.time() - 3))
+        log(json.dumps(json.loads((out / "machine.json").read_text())))
+    finally:
+        smi.terminate()
+    log("end")
+
+
+def main() -> None:
+    """Role by --role."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--seconds", type=float, default=540.0)
+    parser.add_argument("--repeats", type=int, default=25)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--role", choices=("drive", "compile", "count"), default="drive")
+    parser.add_argument("--part", type=int, default=0)
+    parser.add_argument("--until", type=float, default=0.0)
+    parser.add_argument("--dry", action="store_true")
+    options = parser.parse_args()
+    os.environ.setdefault("TRITON_CACHE_DIR", "/tmp/triton-choice")
+    if options.dry:
+        for cell in CELLS.values():
+            if cell.family in options.families:
+                print(cell.family, cell.name, len(cell.configs))
+    elif options.role == "compile":
+        compile_part(options.out, options.families, options.part, options.until)
+    elif options.role == "count":
+        count_some(options.out, options.count, options.until)
+    else:
+        drive(options)
+
+
+if __name__ == "__main__":
+    main()
