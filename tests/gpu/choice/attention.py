@@ -16,8 +16,8 @@ def attention(Q, K, V, Out, N, scale, H: tl.constexpr, G: tl.constexpr, D: tl.co
     block, pid = tl.program_id(0), tl.program_id(1)
     shared = (pid // H * (H // G) + pid % H // G).to(tl.int64) * N * D
     rm, rd, rn = block * BM + tl.arange(0, BM), tl.arange(0, D), tl.arange(0, BN)
-    own = pid.to(tl.int64) * N * D
-    q = tl.load(Q + own + rm[:, None] * D + rd[None, :], mask=(rm < N)[:, None], other=0.0)
+    head_at = pid.to(tl.int64) * N * D
+    q = tl.load(Q + head_at + rm[:, None] * D + rd[None, :], mask=(rm < N)[:, None], other=0.0)
     most, sums, out = tl.full([BM], -1e30, tl.float32), tl.zeros([BM], tl.float32), tl.zeros([BM, D], tl.float32)
     high = min(N, (block + 1) * BM) if CAUSAL else N
     for at in range(0, high, BN):
@@ -34,7 +34,7 @@ def attention(Q, K, V, Out, N, scale, H: tl.constexpr, G: tl.constexpr, D: tl.co
         out = tl.dot(p.to(v.dtype), v, out * shrink[:, None])
         sums = sums * shrink + tl.sum(p, 1)
         most = new
-    tl.store(Out + own + rm[:, None] * D + rd[None, :], out / sums[:, None], mask=(rm < N)[:, None])
+    tl.store(Out + head_at + rm[:, None] * D + rd[None, :], out / sums[:, None], mask=(rm < N)[:, None])
 
 
 SHAPES = (

@@ -37,18 +37,18 @@ def pairs(predicted: Path, measured: Iterable[Path], flush: str) -> list[Row]:
         for line in lines_of(folder / "measured.jsonl"):
             if f"{flush}_us" in line:
                 rounds[line["cell"], line["index"]].append(line | {"empty_us": empty_us})
-    told = {(line["cell"], line["index"]): line for line in lines_of(predicted)}
-    found = []
+    predictions = {(line["cell"], line["index"]): line for line in lines_of(predicted)}
+    rows = []
     for key, lines in rounds.items():
         if CELLS[key[0]].configs[key[1]] != lines[0]["config"]:
             raise ValueError(f"{key}: another configuration was measured than this code would launch")
         wrong = any(not line.get("error", 0.0) < 0.03 for line in lines)
         us = [line[f"{flush}_us"] - line["empty_us"] + EMPTY_US for line in lines]
         row = lines[0] | {"us": statistics.median(us), "spread": max(us) / min(us) - 1, "wrong": wrong}
-        row["told"] = told.get(key, {"failed": "not predicted"})
-        row["predicted_us"] = row["told"].get("us")
-        found.append(row)
-    return found
+        row["prediction"] = predictions.get(key, {"failed": "not predicted"})
+        row["predicted_us"] = row["prediction"].get("us")
+        rows.append(row)
+    return rows
 
 
 EMPTY_US = 2.2
@@ -78,25 +78,26 @@ def judged(rows: list[Row]) -> Row:
     }  # fmt: skip
 
 
-def show_cells(rows: list[Row], each: bool) -> None:
+def show_cells(rows: list[Row], listed: bool) -> None:
     """Tables of the choice."""
     for family in FAMILIES:
         cells = defaultdict(list)
         for row in rows:
             if row["family"] == family and family not in EXPERIMENTS and not row["wrong"]:
                 cells[row["cell"]].append(row)
-        found = {name: judged(of) for name, of in cells.items() if any(row["predicted_us"] for row in of)}
-        if not found:
+        choices = {name: judged(of) for name, of in cells.items() if any(row["predicted_us"] for row in of)}
+        if not choices:
             continue
-        first, third = ([one[name] for one in found.values()] for name in ("first", "third"))
-        print(f"\n{family}: {len(found)} cells, chosen over best {statistics.mean(first):.3f}, worst {max(first):.3f}; "
-              f"of three {statistics.mean(third):.3f}, worst {max(third):.3f}")  # fmt: skip
-        for name, one in found.items() if each else ():
-            print(f"  {name:34s} n {one['n']:2d} lost {one['lost']:2d} @1 {one['first']:.3f} @3 {one['third']:.3f} "
-                  f"rho {one['rho']:5.2f} error {one['error']:6.1%} bias {one['bias']:+6.1%} "
-                  f"{one['best_us']:8.1f} to {one['worst_us']:8.1f} us")  # fmt: skip
-            if one["first"] > 1.05:
-                print(f"      chosen {list(one['chosen'].values())}, best {list(one['best'].values())}")
+        first, third = ([choice[name] for choice in choices.values()] for name in ("first", "third"))
+        print(f"\n{family}: {len(choices)} cells, chosen over best {statistics.mean(first):.3f}, "
+              f"worst {max(first):.3f}; of three {statistics.mean(third):.3f}, worst {max(third):.3f}")  # fmt: skip
+        for name, choice in choices.items() if listed else ():
+            print(f"  {name:34s} n {choice['n']:2d} lost {choice['lost']:2d} "
+                  f"@1 {choice['first']:.3f} @3 {choice['third']:.3f} rho {choice['rho']:5.2f} "
+                  f"error {choice['error']:6.1%} bias {choice['bias']:+6.1%} "
+                  f"{choice['best_us']:8.1f} to {choice['worst_us']:8.1f} us")  # fmt: skip
+            if choice["first"] > 1.05:
+                print(f"      chosen {list(choice['chosen'].values())}, best {list(choice['best'].values())}")
 
 
 def show_runs(rows: list[Row]) -> None:
@@ -106,16 +107,16 @@ def show_runs(rows: list[Row]) -> None:
     table = defaultdict(list)
     for row in rows:
         if row["family"] == "runs" and row["predicted_us"]:
-            one = row["config"]
+            config = row["config"]
             key = (
-                one["order"],
-                str(one["ctas_per_sm"]),
-                one["stages"],
-                one["tile_bytes"] >> 10,
-                one["stride_bytes"] >> 10,
+                config["order"],
+                str(config["ctas_per_sm"]),
+                config["stages"],
+                config["tile_bytes"] >> 10,
+                config["stride_bytes"] >> 10,
             )
-            rates = [moved_bytes(one) / row[name] / 1e6 for name in ("us", "predicted_us")]
-            table[key].append((one["run_bytes"], *rates))
+            rates = [moved_bytes(config) / row[name] / 1e6 for name in ("us", "predicted_us")]
+            table[key].append((config["run_bytes"], *rates))
     if table:
         print("\nruns: order, CTAs an SM, stages, tile KiB, stride KiB: run B measured/predicted TB/s")
     for key, values in sorted(table.items()):
@@ -127,9 +128,16 @@ def show_loops(rows: list[Row]) -> None:
     table: dict[tuple[Any, ...], dict[int, Row]] = defaultdict(dict)
     for row in rows:
         if row["family"] == "loops" and row["predicted_us"]:
-            one = row["config"]
-            key = (one["by"], one["BM"], one["num_stages"], one["tile_bytes"] >> 10, one["BK"], one["ctas"])
-            table[key][one["trips"]] = row
+            config = row["config"]
+            key = (
+                config["by"],
+                config["BM"],
+                config["num_stages"],
+                config["tile_bytes"] >> 10,
+                config["BK"],
+                config["ctas"],
+            )
+            table[key][config["trips"]] = row
     if table:
         print(
             "\nloops: by, BM, stages, tile KiB, BK, CTAs: us an iteration of trips 16 to 64 and 64 to 128, and us at 16"
@@ -139,8 +147,8 @@ def show_loops(rows: list[Row]) -> None:
             continue
         text = []
         for low, high in ((16, 64), (64, 128)):
-            each = [(at[high][name] - at[low][name]) / (high - low) for name in ("us", "predicted_us")]
-            text.append(f"{each[0]:.3f}/{each[1]:.3f}")
+            spans = [(at[high][name] - at[low][name]) / (high - low) for name in ("us", "predicted_us")]
+            text.append(f"{spans[0]:.3f}/{spans[1]:.3f}")
         print("  ", *key, ":", *text, f"{at[16]['us']:.1f}/{at[16]['predicted_us']:.1f}")
 
 

@@ -15,8 +15,8 @@ def decode(Q, K, V, Out, L, N, scale, HK: tl.constexpr, G: tl.constexpr, D: tl.c
     """A part of the keys of a head of K and V, for its G heads of Q; 16 rows of which G are real."""
     pid, split = tl.program_id(0), tl.program_id(1)
     sequence, head = pid // HK, pid % HK
-    each = tl.cdiv(tl.cdiv(N, SPLITS), BN) * BN
-    low, high = split * each, min(N, (split + 1) * each)
+    per_split = tl.cdiv(tl.cdiv(N, SPLITS), BN) * BN
+    low, high = split * per_split, min(N, (split + 1) * per_split)
     rows, rd, rn = tl.arange(0, 16), tl.arange(0, D), tl.arange(0, BN)
     q = tl.load(Q + (pid * G + rows)[:, None] * D + rd[None, :], mask=(rows < G)[:, None], other=0.0)
     base = (sequence.to(tl.int64) * N * HK + head) * D
@@ -41,7 +41,7 @@ SHAPES = (
     (1, 8, 4, 16384, 128), (2, 4, 8, 32768, 128), (8, 8, 8, 4096, 128), (24, 8, 4, 2048, 128),
     (64, 2, 8, 6144, 128), (4, 16, 2, 12288, 64), (32, 8, 8, 1536, 64), (128, 4, 4, 3072, 128),
 )  # fmt: skip
-"""Sequences, heads of K and V, heads of Q for each, keys, width."""
+"""Sequences, heads of K and V, heads of Q for per_split, keys, width."""
 SPACE = [
     {"SPLITS": splits, "BN": bn, "num_warps": warps, "num_stages": stages}
     for splits, bn, warps, stages in itertools.product(

@@ -107,10 +107,10 @@ def _cell(family: str, model: str, sizes: tuple[int, int, int, int], batch: int,
         block = min(key for key in t if isinstance(key, int))
         out = torch.empty_like(t["out"])
         expert = of_block.repeat_interleave(block)[: int(padded)]
-        for one in expert.unique().tolist():
-            own = ids[: int(padded)][expert == one]
-            own = own[own < batch * top].to(out.device).long()
-            out[own] = t["a"][own // top] @ t["b"][one].T
+        for number in expert.unique().tolist():
+            mine = ids[: int(padded)][expert == number]
+            mine = mine[mine < batch * top].to(out.device).long()
+            out[mine] = t["a"][mine // top] @ t["b"][number].T
         return out
 
     return Cell(

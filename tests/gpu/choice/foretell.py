@@ -36,11 +36,11 @@ def predicted(launch: Any, device: str) -> dict[str, Any]:
     row = tilesight.predict([launch], device, l2="cold").rows[0]
     if row.prediction is None:
         return {"refused": row.refused}
-    one = row.prediction
-    found = {name: getattr(one.traffic, name) for name in TRAFFIC}
-    found |= {"us": one.traffic.time_s * 1e6, "bound": one.bottleneck, "clock_hz": one.clock_hz}
-    found |= {"registers": one.registers_per_thread, "spilled_bytes": one.spilled_bytes_per_thread}
-    return found | {"smem_bytes": one.smem_bytes_per_cta, "known": [row.known_accesses, row.accesses]}
+    prediction = row.prediction
+    fields = {name: getattr(prediction.traffic, name) for name in TRAFFIC}
+    fields |= {"us": prediction.traffic.time_s * 1e6, "bound": prediction.bottleneck, "clock_hz": prediction.clock_hz}
+    fields |= {"registers": prediction.registers_per_thread, "spilled_bytes": prediction.spilled_bytes_per_thread}
+    return fields | {"smem_bytes": prediction.smem_bytes_per_cta, "known": [row.known_accesses, row.accesses]}
 
 
 def limited(file: Path, line: dict[str, Any], launch: Any, device: str, limit_s: int) -> None:
@@ -71,7 +71,7 @@ def write(file: Path, line: dict[str, Any]) -> None:
 
 def recorded(cell: Cell, indices: list[int], device: str, file: Path) -> list[tuple[dict[str, Any], Any]]:
     """Launches of some configurations of a cell, each with what its line begins with."""
-    found, tensors = [], cell.make("meta")
+    pairs, tensors = [], cell.make("meta")
     for index in indices:
         line = {"cell": cell.name, "family": cell.family, "index": index, "device": device}
         line["config"] = cell.configs[index]
@@ -79,10 +79,10 @@ def recorded(cell: Cell, indices: list[int], device: str, file: Path) -> list[tu
             with tilesight.capture(device) as launches:
                 kernel, grid, args, named = cell.launch(tensors, cell.configs[index])
                 kernel[grid](*args, **named)
-            found.append((line, launches[0]))
+            pairs.append((line, launches[0]))
         except Exception as error:
             write(file, line | {"failed": f"capture: {type(error).__name__}: {error}"[:400]})
-    return found
+    return pairs
 
 
 def main() -> None:

@@ -34,6 +34,12 @@ def read_rows(W, out, K, iterations, groups, MULTIPLY: tl.constexpr, TRIPS: tl.c
     tl.store(out + pid * BN + rows, tl.sum(total, 1))
 
 
+@triton.jit
+def nothing(out, BLOCK: tl.constexpr):
+    """What every launch takes."""
+    tl.store(out + tl.arange(0, BLOCK), 0.0)
+
+
 def _launch(tensors: Tensors, config: Config) -> Launch:
     bn, bk, trips = config["BN"], config["BK"], config["TRIPS"]
     k = bk * trips
@@ -61,9 +67,9 @@ def moved_bytes(config: Config) -> int:
 def _points() -> list[Config]:
     wide = itertools.product((64, 128, 256, 512, 1024), (4, 16), (8, 32), (2, 4), (1, 2, 4), ("random",))
     deep = itertools.product((64, 128, 256, 512, 1024), (2, 4, 8, 16), (16,), (3,), (2, 4), ("linear", "random"))
-    one = itertools.product((64, 128, 256, 512, 1024), (4, 16), (16,), (2, 3, 4), ("one",), ("random",))
+    single = itertools.product((64, 128, 256, 512, 1024), (4, 16), (16,), (2, 3, 4), ("one",), ("random",))
     points: list[Config] = []
-    for run, stride_kib, tile_kib, stages, ctas_per_sm, order in [*wide, *deep, *one]:
+    for run, stride_kib, tile_kib, stages, ctas_per_sm, order in [*wide, *deep, *single]:
         resident = 1 if ctas_per_sm == "one" else int(ctas_per_sm)
         if resident * (stages * (tile_kib << 10) + 1024) > SMEM_BYTES:
             continue
