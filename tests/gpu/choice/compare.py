@@ -1,10 +1,12 @@
 """Hold what was measured of cells against what was predicted of them.
 
-    python tests/gpu/choice/compare.py PREDICTED MEASURED [MEASURED ...] [--flush clean|dirty] [--cells] [--points FILE]
+    python tests/gpu/choice/compare.py PREDICTED MEASURED [MEASURED ...] [--flush clean|dirty|warm] [--cells]
+        [--points FILE]
 
 Of each cell: measured time of the configuration that is predicted best, and of the best of the first three, over the
 best measured; rank correlation; error of times. Of the experiments: errors by their variables, and what an iteration of
-a loop takes. `dirty`: L2 as `do_bench` leaves it. What an empty kernel shows is taken off measured times.
+a loop takes. `dirty`: L2 as `do_bench` leaves it; `warm`: as the launch before left it. What an empty kernel shows is
+taken off measured times.
 --points: all pairs, as JSON lines.
 """
 
@@ -46,7 +48,7 @@ def pairs(predicted: Path, measured: Iterable[Path], flush: str) -> list[Row]:
         us = [line[f"{flush}_us"] - line["empty_us"] + EMPTY_US for line in lines]
         row = lines[0] | {"us": statistics.median(us), "spread": max(us) / min(us) - 1, "wrong": wrong}
         row["prediction"] = predictions.get(key, {"failed": "not predicted"})
-        row["predicted_us"] = row["prediction"].get("us")
+        row["predicted_us"] = row["prediction"].get("warm_us" if flush == "warm" else "us")
         rows.append(row)
     return rows
 
@@ -157,7 +159,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("predicted", type=Path)
     parser.add_argument("measured", type=Path, nargs="+")
-    parser.add_argument("--flush", choices=("clean", "dirty"), default="clean")
+    parser.add_argument("--flush", choices=("clean", "dirty", "warm"), default="clean")
     parser.add_argument("--cells", action="store_true")
     parser.add_argument("--points", type=Path)
     options = parser.parse_args()

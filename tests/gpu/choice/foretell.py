@@ -18,6 +18,7 @@ from typing import Any
 
 from cells import CELLS, Cell
 from families import FAMILIES
+from loops import fits_l2
 from tilesight.kernels.capture.lowering import lower_or_refuse
 from tilesight.kernels.compile.call import KernelCall
 from tilesight.kernels.compile.calls import compile_calls
@@ -31,8 +32,8 @@ AT_ONCE = 16
 TRAFFIC = ("hbm_read_bytes", "hbm_write_bytes", "smem_fill_bytes", "l2_read_bytes", "fabric_bytes", "cycles", "time_s")
 
 
-def predicted(launch: Any, device: str) -> dict[str, Any]:
-    """What is predicted of a launch: time [us], traffic [B], resources; or why it is refused."""
+def predicted(launch: Any, device: str, warm: bool) -> dict[str, Any]:
+    """What is predicted of a launch: time [us], also `warm`, traffic [B], resources; or why it is refused."""
     row = tilesight.predict([launch], device, l2="cold").rows[0]
     if row.prediction is None:
         return {"refused": row.refused}
@@ -40,6 +41,9 @@ def predicted(launch: Any, device: str) -> dict[str, Any]:
     fields = {name: getattr(prediction.traffic, name) for name in TRAFFIC}
     fields |= {"us": prediction.traffic.time_s * 1e6, "bound": prediction.bottleneck, "clock_hz": prediction.clock_hz}
     fields |= {"registers": prediction.registers_per_thread, "spilled_bytes": prediction.spilled_bytes_per_thread}
+    if warm:
+        again = tilesight.predict([launch], device, l2="warm").rows[0].prediction
+        fields["warm_us"] = again.traffic.time_s * 1e6 if again else None
     return fields | {"smem_bytes": prediction.smem_bytes_per_cta, "known": [row.known_accesses, row.accesses]}
 
 
@@ -51,7 +55,7 @@ def limited(file: Path, line: dict[str, Any], launch: Any, device: str, limit_s:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
         begun = time.process_time()
         try:
-            line |= predicted(launch, device)
+            line |= predicted(launch, device, fits_l2(CELLS[line["cell"]], line["index"]))
         except BaseException as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             where = f" at {Path(place.filename).name}:{place.lineno}"

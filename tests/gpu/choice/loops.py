@@ -13,6 +13,7 @@ import triton.language as tl
 from cells import SMEM_BYTES, Cell, Config, Launch, Tensors, enter, normal, options
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+WARM_BYTES = 16 << 20
 MOST_CTAS, MOST_BN, MOST_K = 264, 256, 128 * 128
 
 
@@ -49,6 +50,12 @@ def _launch(tensors: Tensors, config: Config) -> Launch:
         a, w = TensorDescriptor.from_tensor(a, [bm, bk]), TensorDescriptor.from_tensor(w, [bn, bk])
     kernel = product_tma if config["by"] == "tma" else product
     return kernel, (ctas,), [a, w, tensors["c"], k], {"BM": bm, "BN": bn, "BK": bk} | options(config)
+
+
+def fits_l2(cell: Cell, index: int) -> bool:
+    """Whether a configuration's weights stay in L2 from launch to launch: one of these, and small."""
+    config = cell.configs[index]
+    return cell.family == "loops" and config["ctas"] * config["tile_bytes"] * config["trips"] <= WARM_BYTES
 
 
 def _points() -> list[Config]:

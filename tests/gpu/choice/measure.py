@@ -3,11 +3,11 @@
     python tests/gpu/choice/measure.py OUT [--families gemm rows ...] [--seconds 540] [--repeats 25] [--rounds 2]
         [--count 60] [--dry]
 
-Writes to the folder OUT `measured.jsonl`: a line for each configuration and round with the times [us] by CUDA
-events, `dirty` after zeroing 256 MiB as `do_bench` does (L2 holds what is yet to be written back) and `clean` after
-reading as much besides; what was compiled; and the error of what was written. `machine.json`: versions, clocks, and
-what an empty kernel shows. `clocks.csv`: nvidia-smi, each 0.5 s. `counters.jsonl`: Nsight Compute on `count`
-configurations of the experiments, caches flushed. `log.txt`.
+Writes to the folder OUT `measured.jsonl`: a line for each configuration and round with the times [us] by CUDA events,
+`dirty` after zeroing 256 MiB as `do_bench` does (L2 holds what is yet to be written back), `clean` after reading as
+much besides, `warm` without (loops whose weights L2 holds); what was compiled; and the error of what was written.
+`machine.json`: versions, clocks, and what an empty kernel shows. `clocks.csv`: nvidia-smi, each 0.5 s. `counters.csv`:
+Nsight Compute on `count` configurations of the experiments, caches flushed; `counted.jsonl`: which. `log.txt`.
 
 All are compiled first, by processes that share Triton's cache on disk. Needs torch, triton and, for counters, ncu;
 nothing of Tilesight. --dry: lists what would be done.
@@ -28,6 +28,7 @@ from typing import Any
 
 from cells import CELLS, Cell
 from families import EXPERIMENTS, FAMILIES
+from loops import fits_l2
 
 WORKERS = 16
 METRICS = (
@@ -40,6 +41,8 @@ SHARE_COMPILE, SHARE_COUNT = 0.45, 0.3
 """Parts of the time for compiling, at most, and for counters."""
 SLOW_US, FEW = 3000.0, 11
 """Launches beyond are repeated less."""
+PAUSE_CYCLES = 250_000
+"""Of the GPU, for each repeat: more than Python takes to queue it."""
 
 
 def chosen(families: list[str]) -> list[tuple[Cell, int]]:
@@ -88,18 +91,20 @@ class Timer:
         self.read = torch.zeros(64 << 20, dtype=torch.float32, device="cuda")
         self.sum = torch.zeros((), dtype=torch.float32, device="cuda")
 
-    def flush(self, clean: bool) -> None:
-        """Fill L2 with zeros that are yet to be written back, or, clean, with what was read."""
-        self.zeroed.zero_()
-        if clean:
+    def flush(self, kind: str) -> None:
+        """Fill L2 with zeros that are yet to be written back, or, `clean`, with what was read; `warm`: leave it."""
+        if kind != "warm":
+            self.zeroed.zero_()
+        if kind == "clean":
             self.torch.sum(self.read, dim=0, out=self.sum)
 
-    def times_us(self, run: Any, clean: bool, repeats: int | None = None) -> list[float]:
-        """Times of single launches, each after a flush; queued, so that Python's own time stays out."""
+    def times_us(self, run: Callable[[], Any], kind: str, repeats: int | None = None) -> list[float]:
+        """Times of single launches, each after a flush; queued behind a pause, so that Python's time stays out."""
         count = repeats or self.repeats
         events = [[self.torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
+        self.torch.cuda._sleep(count * PAUSE_CYCLES)
         for begin, end in events:
-            self.flush(clean)
+            self.flush(kind)
             begin.record()
             run()
             end.record()
@@ -132,9 +137,9 @@ def timed(cell: Cell, tensors: Any, at: int, timer: Timer, wanted: Any) -> dict[
     line["shared"] = compiled.metadata.shared
     if wanted is not None:
         line["error"] = error_of(cell, tensors, wanted)
-    once_us = timer.times_us(run, clean=True, repeats=3)[-1]
-    for kind in ("clean", "dirty"):
-        spent = timer.times_us(run, kind == "clean", timer.repeats if once_us < SLOW_US else FEW)
+    once_us = timer.times_us(run, "clean", repeats=3)[-1]
+    for kind in ("clean", "dirty", *(["warm"] if fits_l2(cell, at) else [])):
+        spent = timer.times_us(run, kind, timer.repeats if once_us < SLOW_US else FEW)
         line |= {kind: spent, f"{kind}_us": statistics.median(spent)}
     return line
 
@@ -179,9 +184,9 @@ def machine(timer: Timer) -> dict[str, Any]:
     wanted = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.draw,temperature.gpu"
     command = ["nvidia-smi", f"--query-gpu={wanted}", "--format=csv,noheader"]
     smi = subprocess.run(command, capture_output=True, text=True)
-    empty = {kind: statistics.median(timer.times_us(run, kind == "clean", 50)) for kind in ("clean", "dirty")}
+    empty = {kind: statistics.median(timer.times_us(run, kind, 50)) for kind in ("clean", "dirty", "warm")}
     source, target = (torch.empty(1 << 30, dtype=torch.uint8, device="cuda") for _ in range(2))
-    copy = statistics.median(timer.times_us(lambda: target.copy_(source), True, 9))
+    copy = statistics.median(timer.times_us(lambda: target.copy_(source), "clean", 9))
     return {
         "torch": torch.__version__, "triton": triton.__version__, "python": sys.version.split()[0],
         "smi": smi.stdout.strip(),
