@@ -2,13 +2,15 @@
 
     python tests/gpu/choice/foretell.py FILE [--device h100] [--families gemm rows ...] [--cells NAME ...] [--limit 120]
 
-Adds a JSON line for each to FILE; those that it holds are left out, so that the same command goes on. Each is predicted
-in a fork of this process, on an empty L2, with a limit on time [s] and memory.
+Adds a JSON line for each to FILE; those that it holds are left out, so that the same command goes on; those of a
+cell come in no order, so that a part stands for all. Each is predicted in a fork of this process, on an empty L2, with
+a limit on time [s] and memory.
 """
 
 import argparse
 import json
 import os
+import random
 import resource
 import signal
 import time
@@ -106,7 +108,8 @@ def main() -> None:
     for cell in [cell for cell in CELLS.values() if cell.family in options.families]:
         if options.cells and not any(part in cell.name for part in options.cells):
             continue
-        todo = [index for index in range(len(cell.configs)) if (cell.name, index) not in known][:left]
+        order = random.Random(0).sample(range(len(cell.configs)), len(cell.configs))
+        todo = [index for index in order if (cell.name, index) not in known][:left]
         left -= len(todo)
         for at in range(0, len(todo), AT_ONCE):
             pairs = recorded(cell, todo[at : at + AT_ONCE], options.device, options.file)
