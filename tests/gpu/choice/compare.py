@@ -20,6 +20,7 @@ from typing import Any
 
 from cells import CELLS
 from families import EXPERIMENTS, FAMILIES
+from tilesight.validate.counters.ncu_output import parse
 
 Row = dict[str, Any]
 Key = tuple[str, int]
@@ -154,6 +155,26 @@ def show_loops(rows: list[Row]) -> None:
         print("  ", *key, ":", *text, f"{at[16]['us']:.1f}/{at[16]['predicted_us']:.1f}")
 
 
+def show_counters(predicted: Path, folder: Path) -> None:
+    """Of the experiments that were counted: bytes read from device memory, time and cycles, counted and predicted."""
+    table, counted = folder / "counters.csv", folder / "counted.jsonl"
+    if not table.exists() or not counted.exists():
+        return
+    told_of = {(line["cell"], line["index"]): line for line in lines_of(predicted)}
+    print("\ncounted/predicted: MB read from device memory, us, thousand cycles; clock [GHz]")
+    for launch, row in zip(lines_of(counted), parse(table.read_text(errors="replace")), strict=False):
+        values = {name: value for name, (value, _) in row.metrics.items()}
+        line = told_of.get((launch["cell"], launch["index"]), {})
+        if row.grid[0] != launch["grid"][0]:
+            raise ValueError(f"{launch} was counted as a grid of {row.grid}")
+        ns, cycles = values["gpu__time_duration.sum"], values["sm__cycles_elapsed.max"]
+        read = values["dram__bytes_read.sum"]
+        said = (line.get("hbm_read_bytes", 0) / 1e6, line.get("us", 0.0), line.get("cycles", 0) / 1e3)
+        config = list(CELLS[launch["cell"]].configs[launch["index"]].values())
+        print(f"  {launch['cell']} {config}: {read / 1e6:.1f}/{said[0]:.1f} {ns / 1e3:.1f}/{said[1]:.1f} "
+              f"{cycles / 1e3:.1f}/{said[2]:.1f}; {cycles / ns:.2f}")  # fmt: skip
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser()
@@ -170,6 +191,8 @@ def main() -> None:
     show_cells(rows, options.cells)
     show_runs(rows)
     show_loops(rows)
+    for folder in options.measured:
+        show_counters(options.predicted, folder)
     if options.points:
         options.points.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
