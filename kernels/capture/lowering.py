@@ -90,7 +90,7 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         arguments=_run_time(capture, signature),
         storages=_storages(capture),
         tuned=capture.tuned,
-        label=capture.label,
+        configuration=configuration_of(capture),
         cooperative=bool(capture.options.get("launch_cooperative_grid")),
     )
 
@@ -101,8 +101,20 @@ def lower_or_refuse(capture: Capture, capability: int) -> KernelCall | RefusedCa
         return lower(capture, capability)
     except LoweringError as error:
         return RefusedCall(
-            name=capture.name, grid=capture.grid, reason=str(error), tuned=capture.tuned, label=capture.label
+            name=capture.name,
+            grid=capture.grid,
+            reason=str(error),
+            tuned=capture.tuned,
+            configuration=configuration_of(capture),
         )
+
+
+def configuration_of(capture: Capture) -> dict[str, Any]:
+    """The configuration in plain values."""
+    return {
+        name: value if isinstance(value, bool | int | float | str) else str(value)
+        for name, value in capture.configuration.items()
+    }
 
 
 def _is_gluon(function: Any) -> bool:
