@@ -123,6 +123,19 @@ def simulate_calls(
         name: of the device, for people; record, limit_s, tell: as `predict_kernels`;
         compile_limit_s: that the compiler may take for each launch [s].
     """
+    asked = compiled_launches(calls, device, workers=workers, limit_s=compile_limit_s, tell=tell)
+    return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell)
+
+
+def compiled_launches(
+    calls: "Sequence[KernelCall | RefusedCall]",
+    device: Device,
+    *,
+    workers: int | None = None,
+    limit_s: float | None = None,
+    tell: Tell | None = None,
+) -> list[CompiledLaunch]:
+    """Launches with their machine code. Args: workers, tell: as above; limit_s: what the compiler may take for each."""
     from .kernels.compile.call import KernelCall
     from .kernels.compile.calls import CompiledCall, compile_calls
 
@@ -134,14 +147,11 @@ def simulate_calls(
             tell(Stage(number=number, total=len(calls), name=calls[number - 1].name, phase="compile"))
 
     kernels = [call for call in calls if isinstance(call, KernelCall)]
-    outcomes = iter(compile_calls(kernels, device, workers=workers, limit_s=compile_limit_s, tell=compiling))
+    outcomes = iter(compile_calls(kernels, device, workers=workers, limit_s=limit_s, tell=compiling))
     asked: list[CompiledLaunch] = []
     for call in calls:
         if not isinstance(call, KernelCall):
-            row = KernelRow(
-                name=call.name, grid=call.grid, num_warps=0, num_stages=0, label=call.label, refused=call.reason
-            )
-            asked.append(CompiledLaunch(row=row, called=None, tuned=call.tuned))
+            asked.append(CompiledLaunch(row=refused_row(call), called=None, tuned=call.tuned))
             continue
         outcome = next(outcomes)
         row = KernelRow(
@@ -155,7 +165,12 @@ def simulate_calls(
         )
         called = called_of(outcome) if isinstance(outcome, CompiledCall) else None
         asked.append(CompiledLaunch(row=row, called=called, tuned=call.tuned, cooperative=call.cooperative))
-    return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell)
+    return asked
+
+
+def refused_row(call: "RefusedCall") -> KernelRow:
+    """A launch that does not come as far as the compiler."""
+    return KernelRow(name=call.name, grid=call.grid, num_warps=0, num_stages=0, label=call.label, refused=call.reason)
 
 
 def called_of(outcome: "CompiledCall") -> Called:

@@ -38,9 +38,7 @@ NO_SPACE = Space()
 
 
 @contextmanager
-def capture(
-    device: Device | str = "h200", space: Space = NO_SPACE, triton_cache: bool = False
-) -> Iterator[Recording]:
+def capture(device: Device | str = "h200", space: Space = NO_SPACE, triton_cache: bool = False) -> Iterator[Recording]:
     """Record the launches of Triton kernels in a block, instead of running them.
 
     Args:
@@ -79,7 +77,7 @@ class Recorder:
     tensors have, where that is to be known; `kernels`: names of those launched, and of their compile-time constants.
 
     Args:
-        space: values to try beside the code's own; cache_of: compute capability whose timings Triton would keep on disk,
+        space: values to try beside the code's own; cache_of: compute capability of timings in Triton's cache,
             None: nobody asks where.
     """
 
@@ -162,9 +160,14 @@ class Recorder:
         return {} if self._tuned >= 0 else self._space.values(function.__name__, constants_of(function))
 
     def _try(
-        self, function: Any, values: Values, args: Any, kwargs: Mapping[str, Any], launch: Callable[[dict[str, Any]], Any]
+        self,
+        function: Any,
+        values: Values,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        launch: Callable[[dict[str, Any]], Any],
     ) -> None:
-        """Launch a kernel that is not autotuned as it is called, and with values of a space. Args: launch: takes all."""
+        """Launch a kernel that is not autotuned: as called, and with values of a space. Args: launch: takes it all."""
         given = {**dict(zip(function.arg_names, args, strict=False)), **kwargs}
         defaults = {name: parameter.default for name, parameter in function.signature.parameters.items()}
         own = Config(

@@ -77,7 +77,9 @@ def _function(module: ModuleType, name: str, file: str, arguments: Mapping[str, 
     function = getattr(module, name, None)
     if function is None:
         functions = [
-            known for known, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__
+            known
+            for known, value in vars(module).items()
+            if inspect.isfunction(value) and value.__module__ == module.__name__
         ]
         raise Unusable(f"{file}: function {unknown(name, functions, where='the file')}")
     if not callable(function):
