@@ -89,20 +89,54 @@ def predict(
             raise ValueError(f"launches: hold {shown(launch)}: must be {what}")
     capability = int(gpu.compute_capability.replace(".", ""))
     calls = [lower_or_refuse(launch, capability) for launch in launches]
-    simulated = simulate_calls(calls, gpu, name, l2=l2, workers=workers, limit_s=time_limit_s)
-    return (with_recording(simulated, launches) if isinstance(launches, Recording) else simulated).prediction
+    prediction = predict_calls(calls, gpu, name, l2=l2, workers=workers, limit_s=time_limit_s)
+    return with_recording(prediction, launches) if isinstance(launches, Recording) else prediction
 
 
-def with_recording(simulated: SimulatedKernels, recorded: "Recording | RecordedFunction") -> SimulatedKernels:
-    """Launches that were simulated, with what else is to be said of the code that made them."""
-    prediction = simulated.prediction
-    prediction = replace(
+def with_recording(prediction: KernelsPrediction, recorded: "Recording | RecordedFunction") -> KernelsPrediction:
+    """A prediction of launches, with what else is to be said of the code that made them."""
+    return replace(
         prediction,
         notes=(*recorded.notes, *prediction.notes),
         torch_operations=recorded.operations,
         ended=recorded.ended,
     )
-    return replace(simulated, prediction=prediction)
+
+
+def predict_calls(
+    calls: "Sequence[KernelCall | RefusedCall]",
+    device: Device,
+    name: str,
+    *,
+    l2: str,
+    workers: int | None = None,
+    compile_limit_s: float | None = None,
+    limit_s: float | None = None,
+    tell: Tell | None = None,
+) -> KernelsPrediction:
+    """Predict launches in plain values, or find on disk what was predicted of the same. Args: as `simulate_calls`."""
+    from .kernels.compile.call import KernelCall
+    from .store.keys import question_key
+    from .store.store import usual_store
+
+    kernels = [call for call in calls if isinstance(call, KernelCall)]
+    store = usual_store() if len(kernels) == len(calls) else None  # what is refused is not kept
+    key = question_key(kernels, device, name, l2) if store else ""
+    if store and (kept := store.get([key])):
+        return kept[key]
+    prediction = simulate_calls(
+        calls,
+        device,
+        name,
+        l2=l2,
+        workers=workers,
+        compile_limit_s=compile_limit_s,
+        limit_s=limit_s,
+        tell=tell,
+    ).prediction
+    if store:
+        store.put(key, prediction)
+    return prediction
 
 
 def simulate_calls(

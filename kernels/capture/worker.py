@@ -36,7 +36,9 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     device = override(load_device(job["device"]), list(job["settings"]))
     path, heard = Path(job["file"]), _LastLine(sys.stderr)
     values: ValueTexts = {}
-    recorded, notes, kernels = [], [], {}
+    recorded: list[dict[str, Any]] = []
+    notes: list[str] = []
+    kernels: dict[str, tuple[str, ...]] = {}
     try:
         path = located(job["file"])
         with redirect_stderr(heard):

@@ -54,7 +54,7 @@ def _device(device: Device) -> str:
 
 
 def _plain(call: "KernelCall") -> Mapping[str, Any]:
-    """All of a call that its prediction depends on; neither which configuration it is, nor of which launch."""
+    """All of a call that its prediction depends on."""
     from ..kernels.compile.calls import call_key
 
     return {
@@ -64,6 +64,7 @@ def _plain(call: "KernelCall") -> Mapping[str, Any]:
         "stages": call.num_stages,
         "arguments": dict(call.arguments),
         "cooperative": call.cooperative,
+        "tuned": [call.tuned, dict(call.configuration)],
         "storages": [
             [
                 storage.number,

@@ -33,7 +33,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class TargetDevice:
     """What launches are predicted for, and what that may take.
 
     Args:
@@ -53,7 +53,7 @@ class Job:
 
     keys: tuple[str, ...]
     calls: "tuple[KernelCall, ...]"
-    target: Target
+    target: TargetDevice
 
 
 class LostWorkers(RuntimeError):
@@ -62,7 +62,7 @@ class LostWorkers(RuntimeError):
 
 def predict_all(
     calls: "Sequence[KernelCall]",
-    target: Target,
+    target: TargetDevice,
     *,
     store: Store | None,
     executor: Executor | None = None,

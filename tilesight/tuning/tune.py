@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..predicting import refused_row
 from ..store.store import Store
-from .answers import Progress, Target, predict_all
+from .answers import Progress, TargetDevice, predict_all
 from .tuning import Configured, TunedLaunch, Tuning, ranked
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class NothingToTune(ValueError):
 def tune_recorded(
     name: str,
     recorded: "Sequence[RecordedFunction]",
-    target: Target,
+    target: TargetDevice,
     *,
     store: Store | None = None,
     executor: Executor | None = None,

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...simulator.device.device import catalogue
 from ..given import made
-from ..kernels import TARGET
+from ..kernels import Sweep, Target, swept
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
-from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, catalogue, device_given, set_notes, workers_given
+from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, set_notes, workers_given
 from ..output import (
     BadInput,
     Failed,
@@ -41,7 +42,7 @@ TOP = 10
 
 def tune(
     context: typer.Context,
-    target: Annotated[str, TARGET],
+    target: Target,
     device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE,
     set_: Settings = None,
     shapes: Annotated[
@@ -52,12 +53,7 @@ def tune(
         Path | None,
         option("--space", "Values to try beside the code's own, e.g. `BLOCK_M = [64, 128]`; TOML.", "FILE.toml"),
     ] = None,
-    sweep: Annotated[
-        list[str] | None,
-        option(
-            "--sweep", "The same of one parameter, e.g. num_warps=4,8 or KERNEL.BLOCK=64,128; repeatable.", "NAME=LIST"
-        ),
-    ] = None,
+    sweep: Sweep = None,
     top: Annotated[int, option("--top", "Configurations to show of each launch; files hold all.")] = TOP,
     format: Annotated[
         str | None,
@@ -99,7 +95,7 @@ def tune(
     if reason := why_not():
         raise BadInput(f"tune: {reason}")
     from ...kernels.capture.file import Asked, CannotCapture, UserCodeFailed, capture_calls
-    from ...tuning.answers import LostWorkers, Target
+    from ...tuning.answers import LostWorkers, TargetDevice
     from ...tuning.tune import NothingToTune, tune_recorded
 
     asked = Asked(
@@ -119,7 +115,7 @@ def tune(
         for function in recorded:
             if function.ended:
                 say(f"{target}: ended in an error, launches before it are tuned: {function.ended}")
-        wanted = Target(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
+        wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
         with _executor(dask) as executor, progress("configurations") as tick:
             tuning = tune_recorded(
                 target, recorded, wanted, store=kept, executor=executor, workers=processes, progress=tick
@@ -179,16 +175,11 @@ def _shapes(file: Path | None) -> Sequence[dict[str, Any]]:
 
 
 def _space(file: Path | None, texts: Sequence[str] | None) -> "Space":
-    from ...kernels.configurations.space import Space, read_space, sweep
+    from ...kernels.configurations.space import read_space
 
     if file and texts:
         raise BadInput(f"--sweep {texts[0]!r}: is given beside --space; write its values into {file}")
-    if file:
-        return _read("--space", file, read_space)
-    try:
-        return sweep(texts) if texts else Space()
-    except ValueError as error:
-        raise BadInput(f"--sweep {error}") from None
+    return _read("--space", file, read_space) if file else swept(texts)
 
 
 def _read(name: str, file: Path, read: Callable[[Path], Any]) -> Any:
