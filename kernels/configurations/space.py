@@ -46,14 +46,14 @@ class Space:
         """What of it no kernel has, in one line; empty where all is read. Args: kernels: name -> its constants."""
         for kernel, values in self.of.items():
             if kernel not in kernels:
-                return f"[{kernel}]: no kernel of that name is launched: {', '.join(kernels)}"
+                return f"the space names [{kernel}]: no kernel of that name is launched: {', '.join(kernels)}"
             for name in values:
                 if name not in kernels[kernel] and name not in OPTIONS:
-                    return f"{kernel}.{name}: is no constexpr of the kernel: {_allowed(kernels[kernel])}"
+                    return f"the space names {kernel}.{name}: no constexpr of that kernel: {_allowed(kernels[kernel])}"
         known = {name for constants in kernels.values() for name in constants}
         for name in self.every:
             if name not in known and name not in OPTIONS:
-                return f"{name}: is no constexpr of {', '.join(kernels)}: {_allowed(known)}"
+                return f"the space names {name}: no constexpr of {', '.join(kernels)}: {_allowed(known)}"
         return ""
 
     def to_dict(self) -> dict[str, Any]:
