@@ -6,9 +6,9 @@ trace      what its CTAs do                 (simulator.trace)
 simulate   costs, clock, engine, prediction (simulator.predict_kernels)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .compiling import why_not
 from .simulator.arguments import optional_whole, several, shown
@@ -30,25 +30,30 @@ if TYPE_CHECKING:
 __all__ = ["L2", "KernelsPrediction", "capture", "predict", "simulate_calls"]
 
 
-def capture(device: Device | str = "h200") -> "AbstractContextManager[Recording]":
+def capture(
+    device: Device | str = "h200", *, space: Mapping[str, Any] | None = None
+) -> "AbstractContextManager[Recording]":
     """Record the launches of Triton kernels in a `with` block, instead of running them; tensors need no data.
 
     Args:
         device: what code that asks for properties of its GPU is told.
+        space: values of kernels' parameters to record beside the code's own, as `tune --space` has them, e.g.
+            `{"num_warps": [4, 8], "matmul": {"BLOCK_M": [64, 128]}}`.
 
     Returns:
         A context manager; what it gives is the list that launches are added to, in the order of their calls.
 
     Raises:
         RuntimeError: torch or triton is missing (one line).
-        ValueError: unknown device; or, in the block, a launch that cannot be recorded.
+        ValueError: unknown device, or a space that is none; or, in the block, a launch that cannot be recorded.
     """
     gpu, _ = found_device(device)
     if reason := why_not():
         raise RuntimeError(reason)
     from .kernels.capture.recording import capture as recorded
+    from .kernels.configurations.space import space_of
 
-    return recorded(gpu)
+    return recorded(gpu, space_of(space or {}))
 
 
 def predict(

@@ -35,17 +35,8 @@ def _shape(text: str, where: str) -> dict[str, Any]:
     try:
         call = ast.parse(f"f({text})", mode="eval").body
         assert isinstance(call, ast.Call) and not call.args
-        return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords if _named(keyword)}
+        names = [str(keyword.arg) for keyword in call.keywords if keyword.arg is not None]
+        assert len(set(names)) == len(call.keywords)
+        return {name: ast.literal_eval(keyword.value) for name, keyword in zip(names, call.keywords, strict=True)}
     except (SyntaxError, ValueError, AssertionError):
         raise ValueError(f"{where}: must be {ALLOWED}") from None
-
-
-def _named(keyword: ast.keyword) -> bool:
-    if keyword.arg is None:
-        raise ValueError
-    return True
-
-
-def shape_text(shape: dict[str, Any]) -> str:
-    """A shape in a line."""
-    return ", ".join(f"{name}={value!r}" for name, value in shape.items())

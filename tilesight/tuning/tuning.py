@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..simulator import units
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SCHEMA = "tilesight.tune/1"
+TOP, WIDTH = 10, 120
+"""Configurations of a launch, and characters of a line, where nobody says otherwise."""
 ALIKE = 0.03
 """Times that differ by no more are not told apart: the worst that the predicted best of 16 sets of configurations was
 slower than the measured best, on an H100 (GEMM 2.8 %, split-KV decode 2.6 %)."""
@@ -155,10 +158,25 @@ class Tuning:
         """A data frame: a row per configuration. Raises: ImportError: pandas is not installed."""
         return frame(self.flat_rows())
 
+    def __str__(self) -> str:
+        """The tables of `tilesight tune`."""
+        text: str = _by("report", "tuning_text")(self, TOP, WIDTH)
+        return text
+
+    def to_triton_configs(self, top: int = 3) -> str:
+        """Lines for `@triton.autotune`. Args: top: configurations of each launch."""
+        lines: str = _by("formats", "triton_configs")(self, top)
+        return lines
+
     def __repr__(self) -> str:
         """One line."""
         count = sum(len(launch.configured) for launch in self.launches)
         return f"<Tuning: {self.target} on {self.device}, {len(self.launches)} launches, {count} configurations>"
+
+
+def _by(module: str, function: str) -> Any:
+    """A function of a module here that is made of these values: loaded by name, as it imports them."""
+    return getattr(import_module(f"{__package__}.{module}"), function)
 
 
 def ranked(configured: Sequence[Configured]) -> tuple[Configured, ...]:
