@@ -140,16 +140,16 @@ class Recorder:
         def run(tuner: Any, *args: Any, **kwargs: Any) -> None:
             tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
             try:
-                own = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
-                configs = own
+                authors = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
+                configs = authors
                 if values := self._values(innermost(tuner)):
                     with patch.object(tuner, "configs", points_of(tuner.configs, values)):
-                        configs = points_of([*own, *tuner.prune_configs(kwargs)], {})
-                tuned = tuned_of(self._tuned_count, tuner, kwargs, own)
+                        configs = points_of([*authors, *tuner.prune_configs(kwargs)], {})
+                tuned = tuned_of(self._tuned_count, tuner, kwargs, authors)
                 if self._cache_of and tuned.cache_key:
-                    tuned = replace(tuned, cache=cache_file(tuner, tuned.cache_key, own, self._cache_of))
+                    tuned = replace(tuned, cache=cache_file(tuner, tuned.cache_key, authors, self._cache_of))
                 given = {**tuner.nargs, **kwargs}
-                self._each(tuned, configs, given, lambda options: tuner.fn.run(*args, **{**kwargs, **options}))
+                self._launch_all(tuned, configs, given, lambda options: tuner.fn.run(*args, **{**kwargs, **options}))
             finally:
                 tuner.nargs = None
 
@@ -170,21 +170,21 @@ class Recorder:
         """Launch a kernel that is not autotuned: as called, and with values of a space. Args: launch: takes it all."""
         given = {**dict(zip(function.arg_names, args, strict=False)), **kwargs}
         defaults = {name: parameter.default for name, parameter in function.signature.parameters.items()}
-        own = Config(
+        authors = Config(
             {name: given.get(name, defaults[name]) for name in values if name not in OPTIONS},
             **{name: given[name] for name in OPTIONS if name in given},
         )
-        configs = points_of([own], values)
+        configs = points_of([authors], values)
         moving = [name for name in values if name not in OPTIONS]
         if moving and not callable(given["grid"]):
             self.launches.notes[
                 f"kernel {function.__name__}: its grid is given as numbers, and does not follow {', '.join(moving)}: "
                 "grid=lambda meta: ... would"
             ] = None
-        tuned = Tuned(number=self._tuned_count, kernel=function.__name__, authors=(text_of(own),))
-        self._each(tuned, configs, given, lambda options: launch({**given, **options}))
+        tuned = Tuned(number=self._tuned_count, kernel=function.__name__, authors=(text_of(authors),))
+        self._launch_all(tuned, configs, given, lambda options: launch({**given, **options}))
 
-    def _each(
+    def _launch_all(
         self, tuned: Tuned, configs: Sequence[Any], given: Mapping[str, Any], launch: Callable[[dict[str, Any]], Any]
     ) -> None:
         """Launch each configuration of one launch. Args: given: its arguments; launch: takes a configuration."""

@@ -59,7 +59,7 @@ class Space:
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
         return {**{name: list(values) for name, values in self.every.items()}, **{
-            kernel: {name: list(values) for name, values in own.items()} for kernel, own in self.of.items()
+            kernel: {name: list(values) for name, values in of_kernel.items()} for kernel, of_kernel in self.of.items()
         }}  # fmt: skip
 
 
@@ -78,13 +78,13 @@ def space_of(given: Mapping[str, Any]) -> Space:
     """A space from what a TOML file holds. Raises: ValueError: something else stands there; one line."""
     every = {name: _values(name, values) for name, values in given.items() if not isinstance(values, dict)}
     of = {
-        kernel: {name: _values(f"{kernel}.{name}", values) for name, values in own.items()}
-        for kernel, own in given.items()
-        if isinstance(own, dict)
+        kernel: {name: _values(f"{kernel}.{name}", values) for name, values in of_kernel.items()}
+        for kernel, of_kernel in given.items()
+        if isinstance(of_kernel, dict)
     }
     space = Space(every=every, of=of)
-    for kernel, own in (("", {}), *of.items()):
-        count = prod(len(values) for values in {**every, **own}.values())
+    for kernel, of_kernel in (("", {}), *of.items()):
+        count = prod(len(values) for values in {**every, **of_kernel}.values())
         if count > MOST:
             raise ValueError(f"{f'[{kernel}]: ' if kernel else ''}{count:,} combinations: at most {MOST:,} are tried")
     return space
@@ -106,12 +106,12 @@ def sweep(texts: Sequence[str]) -> Space:
     for text in texts:
         name, equals, values = text.partition("=")
         kernel, dot, parameter = name.strip().rpartition(".")
-        if not equals or not values.strip() or not parameter.isidentifier() or bool(dot) != bool(kernel):
+        if not equals or not values.strip() or not parameter.isidentifier() or bool(dot) != kernel.isidentifier():
             raise ValueError(f"{text!r}: must be NAME=VALUE,VALUE or KERNEL.NAME=VALUE,VALUE")
-        own = given.setdefault(kernel, {}) if kernel else given
-        if parameter in own:
+        of_kernel = given.setdefault(kernel, {}) if kernel else given
+        if parameter in of_kernel:
             raise ValueError(f"{text!r}: {name.strip()} is given twice; give it once")
-        own[parameter] = [_value(part.strip()) for part in values.split(",")]
+        of_kernel[parameter] = [_value(part.strip()) for part in values.split(",")]
     return space_of(given)
 
 

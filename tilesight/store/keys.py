@@ -38,14 +38,14 @@ def model() -> str:
 
 
 def _files(folder: Traversable, path: str) -> list[tuple[str, Traversable]]:
-    found: list[tuple[str, Traversable]] = []
+    listed: list[tuple[str, Traversable]] = []
     for entry in folder.iterdir():
         below = f"{path}/{entry.name}"
         if entry.is_dir() and entry.name != "__pycache__":
-            found += _files(entry, below)
+            listed += _files(entry, below)
         elif entry.name.endswith(CODE):
-            found.append((below, entry))
-    return found
+            listed.append((below, entry))
+    return listed
 
 
 @cache

@@ -47,13 +47,13 @@ class Store:
         """Those of some questions that are answered, by key."""
         if not self.path.exists():
             return {}
-        found: dict[str, KernelsPrediction] = {}
+        kept: dict[str, KernelsPrediction] = {}
         with closing(_connected(self.path)) as database:
             for key in keys:
                 row = database.execute("SELECT prediction FROM predictions WHERE key = ?", (key,)).fetchone()
                 if row:
-                    found[key] = msgspec.msgpack.decode(row[0], type=KernelsPrediction)
-        return found
+                    kept[key] = msgspec.msgpack.decode(row[0], type=KernelsPrediction)
+        return kept
 
     def put(self, key: str, prediction: KernelsPrediction) -> None:
         """Keep an answer. One that lacks something is not kept: asked again, it may be given."""

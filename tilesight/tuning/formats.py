@@ -27,14 +27,14 @@ def triton_configs(tuning: Tuning, top: int) -> str:
     lines = [f"# {tuning.target} on {tuning.device}: predicted, not measured"]
     lines += [f"# Note: {note}" for note in tuning.notes]
     for kernel, launches in kernels.items():
-        found: dict[str, list[str]] = {}
+        lines_said: dict[str, list[str]] = {}
         for launch in launches:
             shape = f" at {_shape(launch.shape)}" if launch.shape else ""
             for rank, item in enumerate(launch.predicted[:top], 1):
                 said = f"{rank}. of {len(launch.predicted)}{shape}: {units.duration(item.time_s)}"
-                found.setdefault(config_line(item.values), []).append(said)
+                lines_said.setdefault(config_line(item.values), []).append(said)
         lines.append(f"# {kernel}: {'; '.join(dict.fromkeys(launch.verdict for launch in launches))}")
-        lines += ["[", *(f"    {line},  # {'; '.join(said)}" for line, said in found.items()), "]"]
+        lines += ["[", *(f"    {line},  # {'; '.join(said)}" for line, said in lines_said.items()), "]"]
     return "\n".join(lines)
 
 

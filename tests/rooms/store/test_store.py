@@ -13,6 +13,7 @@ from tilesight.store.store import Store, Unusable, usual_store
 
 
 def test_what_is_found_again_is_equal_to_the_last_digit(tmp_path: Path) -> None:
+    """0.1 + 0.2 comes back as it was."""
     prediction = prediction_of(row_of(0.1 + 0.2, "BLOCK: 1"))
     store = Store(tmp_path / "kept")
     assert store.get(["a"]) == {}
@@ -21,6 +22,7 @@ def test_what_is_found_again_is_equal_to_the_last_digit(tmp_path: Path) -> None:
 
 
 def test_the_first_answer_stays(tmp_path: Path) -> None:
+    """A second one for the same question is dropped."""
     store = Store(tmp_path / "kept")
     store.put("a", prediction_of(row_of(1e-6)))
     store.put("a", prediction_of(row_of(2e-6)))
@@ -28,20 +30,23 @@ def test_the_first_answer_stays(tmp_path: Path) -> None:
 
 
 def test_what_lacks_something_is_not_kept(tmp_path: Path) -> None:
+    """A refusal may have been one of time."""
     store = Store(tmp_path / "kept")
     store.put("a", prediction_of(row_of(None)))
     assert store.get(["a"]) == {}
 
 
 def test_many_write_at_the_same_time_and_nothing_is_lost(tmp_path: Path) -> None:
+    """Eight threads, each with connections of its own; the file is made by whoever is first."""
     store = Store(tmp_path / "kept")
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: store.put(str(number), prediction_of(row_of(number + 1.0))), range(64)))
-    found = store.get(map(str, range(64)))
-    assert {key: kept.total.time_s for key, kept in found.items()} == {str(n): n + 1.0 for n in range(64)}
+    kept = store.get(map(str, range(64)))
+    assert {key: answer.total.time_s for key, answer in kept.items()} == {str(n): n + 1.0 for n in range(64)}
 
 
 def test_a_file_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answers are none of this one's."""
     store = Store(tmp_path / "kept")
     store.check()
     store.put("a", prediction_of(row_of(1e-6)))
@@ -54,6 +59,7 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_file_of_another_program_stays_as_it_is(tmp_path: Path) -> None:
+    """A text, a database without our mark, and a folder that is not there."""
     text, other = tmp_path / "text", tmp_path / "other"
     text.write_text("notes of mine\n" * 100)
     with sqlite3.connect(other) as database:
@@ -70,6 +76,7 @@ def test_a_file_of_another_program_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_the_file_that_nobody_named_forgets_other_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not grow from version to version."""
     monkeypatch.setenv(module.VARIABLE, str(tmp_path / "usual"))
     store = usual_store()
     assert store
@@ -82,6 +89,7 @@ def test_the_file_that_nobody_named_forgets_other_versions(tmp_path: Path, monke
 def test_nothing_is_kept_where_that_is_switched_off_or_impossible(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Predictions go on without it."""
     assert usual_store() is None  # the tests switch it off
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv(module.VARIABLE, str(tmp_path / "file" / "usual"))
@@ -89,6 +97,7 @@ def test_nothing_is_kept_where_that_is_switched_off_or_impossible(
 
 
 def test_endless_numbers_come_back(tmp_path: Path) -> None:
+    """As JSON could not hold them."""
     store = Store(tmp_path / "kept")
     store.put("a", prediction_of(row_of(inf)))
     assert store.get(["a"])["a"].total.time_s == inf

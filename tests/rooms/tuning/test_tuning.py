@@ -39,21 +39,25 @@ def test_the_fastest_comes_first_and_of_equal_times_the_one_named_first() -> Non
     ],
 )
 def test_the_verdict_says_whether_tuning_is_worth_it(times_s: list[float | None], default: int, begins: str) -> None:
+    """Gain, none, within the band, or not known."""
     assert launch_of(times_s, default).verdict == begins
 
 
 def test_configurations_within_three_percent_are_alike() -> None:
+    """2.9 % are, 3.1 % are not."""
     launch = launch_of([1e-6, 1.029e-6, 1.031e-6])
     assert launch.alike == 2
     assert any("(2 of 3): predictions do not tell them apart" in line for line in remarks(launch, 10))
 
 
 def test_what_is_refused_is_told_once_for_each_reason_with_one_that_is() -> None:
+    """Hundreds may not fit for the same reason."""
     lines = remarks(launch_of([1e-6, None, None]), 10)
     assert [line for line in lines if line.startswith("Refused")] == ["Refused  BLOCK 1 and 1 more: why not"]
 
 
 def test_slower_ones_that_are_not_shown_are_counted() -> None:
+    """And stand in JSON all the same."""
     tuning = Tuning(target="f.py:run", device="h200", launches=(launch_of([1e-6, 2e-6, 3e-6]),))
     text = tuning_text(tuning, 1, 120)
     assert "Left out 2 slower ones" in text and "3.00x" not in text
@@ -61,6 +65,7 @@ def test_slower_ones_that_are_not_shown_are_counted() -> None:
 
 
 def test_rows_of_a_file_have_the_same_columns_whatever_was_refused() -> None:
+    """What is not known is empty."""
     rows = Tuning(target="t", device="h200", launches=(launch_of([1e-6, None]),)).flat_rows()
     assert list(rows[0]) == list(rows[1])
     assert [row["rank"] for row in rows] == [1, None]
@@ -68,11 +73,13 @@ def test_rows_of_a_file_have_the_same_columns_whatever_was_refused() -> None:
 
 
 def test_lines_for_triton_hold_what_differs_from_its_defaults() -> None:
+    """Texts in quotes."""
     line = formats.config_line({"BLOCK": 64, "kind": "a", "num_warps": 4, "num_stages": 5, "maxnreg": 128})
     assert line == 'triton.Config({"BLOCK": 64, "kind": \'a\'}, num_stages=5, maxnreg=128)'
 
 
 def test_a_configuration_that_is_best_at_two_shapes_is_one_line() -> None:
+    """With both said behind it."""
     launches = (launch_of([1e-6, 2e-6]), launch_of([3e-6, 4e-6]))
     lines = formats.triton_configs(Tuning(target="t", device="h200", launches=launches), 1).splitlines()
     assert [line for line in lines if "triton.Config" in line] == [
@@ -81,6 +88,7 @@ def test_a_configuration_that_is_best_at_two_shapes_is_one_line() -> None:
 
 
 def test_the_file_of_tritons_cache_holds_milliseconds_and_its_own_key() -> None:
+    """What was refused is not in it."""
     launch = launch_of([2e-6, 1e-6, None], cache="ABC/k.autotune.json", cache_key=(512, "torch.float16"))
     ((path, text),) = formats.triton_cache(launch).items()
     assert path == "ABC/k.autotune.json"
