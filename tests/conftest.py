@@ -25,6 +25,12 @@ def _no_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilesight.cli.limit.SHOW_AFTER_S", inf)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is predicted is predicted anew, and nothing is written beside the user's own predictions."""
+    monkeypatch.setenv("TILESIGHT_PREDICTIONS", "off")
+
+
 def _why_no_gpu() -> str | None:
     """Why tests marked `gpu` cannot run here; None where they can."""
     try:

@@ -24,6 +24,7 @@ _ROOMS = {
     "predict": "predicting",
     "simulate": "simulator.simulate",
     "simulate_with_timeline": "simulator.simulate",
+    "tune": "tuning.tune",
 }
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "predict",
     "simulate",
     "simulate_with_timeline",
+    "tune",
 ]
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from .simulator.schedules.registry import all_schedules as all_schedules
     from .simulator.simulate import simulate as simulate
     from .simulator.simulate import simulate_with_timeline as simulate_with_timeline
+    from .tuning.tune import tune as tune
 
 
 def __getattr__(name: str) -> object:

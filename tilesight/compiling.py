@@ -56,14 +56,11 @@ def compiler(
 
 def why_not() -> str | None:
     """Why nothing can be compiled here, in one line; None where it can."""
-    from .kernels.launch.availability import missing_package
+    from .kernels.launch.availability import interprets, missing_package
 
-    reason = missing_package()
-    if reason:
+    if reason := missing_package():
         return reason
-    from .kernels.launch.launch import interpreted
-
-    return "TRITON_INTERPRET is set, and Triton interprets or compiles, never both; unset it" if interpreted() else None
+    return "TRITON_INTERPRET is set, and Triton interprets or compiles, never both; unset it" if interprets() else None
 
 
 def only_missing(compile_: ResourcesOf, device: Device) -> ResourcesOf:

@@ -6,9 +6,9 @@ trace      what its CTAs do                 (simulator.trace)
 simulate   costs, clock, engine, prediction (simulator.predict_kernels)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .compiling import why_not
 from .simulator.arguments import optional_whole, several, shown
@@ -30,25 +30,30 @@ if TYPE_CHECKING:
 __all__ = ["L2", "KernelsPrediction", "capture", "predict", "simulate_calls"]
 
 
-def capture(device: Device | str = "h200") -> "AbstractContextManager[Recording]":
+def capture(
+    device: Device | str = "h200", *, space: Mapping[str, Any] | None = None
+) -> "AbstractContextManager[Recording]":
     """Record the launches of Triton kernels in a `with` block, instead of running them; tensors need no data.
 
     Args:
         device: what code that asks for properties of its GPU is told.
+        space: values of kernels' parameters to record beside the code's own, as `tune --space` has them, e.g.
+            `{"num_warps": [4, 8], "matmul": {"BLOCK_M": [64, 128]}}`.
 
     Returns:
         A context manager; what it gives is the list that launches are added to, in the order of their calls.
 
     Raises:
         RuntimeError: torch or triton is missing (one line).
-        ValueError: unknown device; or, in the block, a launch that cannot be recorded.
+        ValueError: unknown device, or a space that is none; or, in the block, a launch that cannot be recorded.
     """
     gpu, _ = found_device(device)
     if reason := why_not():
         raise RuntimeError(reason)
     from .kernels.capture.recording import capture as recorded
+    from .kernels.configurations.space import space_of
 
-    return recorded(gpu)
+    return recorded(gpu, space_of(space or {}))
 
 
 def predict(
@@ -89,20 +94,54 @@ def predict(
             raise ValueError(f"launches: hold {shown(launch)}: must be {what}")
     capability = int(gpu.compute_capability.replace(".", ""))
     calls = [lower_or_refuse(launch, capability) for launch in launches]
-    simulated = simulate_calls(calls, gpu, name, l2=l2, workers=workers, limit_s=time_limit_s)
-    return (with_recording(simulated, launches) if isinstance(launches, Recording) else simulated).prediction
+    prediction = predict_calls(calls, gpu, name, l2=l2, workers=workers, limit_s=time_limit_s)
+    return with_recording(prediction, launches) if isinstance(launches, Recording) else prediction
 
 
-def with_recording(simulated: SimulatedKernels, recorded: "Recording | RecordedFunction") -> SimulatedKernels:
-    """Launches that were simulated, with what else is to be said of the code that made them."""
-    prediction = simulated.prediction
-    prediction = replace(
+def with_recording(prediction: KernelsPrediction, recorded: "Recording | RecordedFunction") -> KernelsPrediction:
+    """A prediction of launches, with what else is to be said of the code that made them."""
+    return replace(
         prediction,
         notes=(*recorded.notes, *prediction.notes),
         torch_operations=recorded.operations,
         ended=recorded.ended,
     )
-    return replace(simulated, prediction=prediction)
+
+
+def predict_calls(
+    calls: "Sequence[KernelCall | RefusedCall]",
+    device: Device,
+    name: str,
+    *,
+    l2: str,
+    workers: int | None = None,
+    compile_limit_s: float | None = None,
+    limit_s: float | None = None,
+    tell: Tell | None = None,
+) -> KernelsPrediction:
+    """Predict launches in plain values, or find on disk what was predicted of the same. Args: as `simulate_calls`."""
+    from .kernels.compile.call import KernelCall
+    from .store.keys import question_key
+    from .store.store import usual_store
+
+    kernels = [call for call in calls if isinstance(call, KernelCall)]
+    store = usual_store() if len(kernels) == len(calls) else None  # what is refused is not kept
+    key = question_key(kernels, device, name, l2) if store else ""
+    if store and (kept := store.get([key])):
+        return kept[key]
+    prediction = simulate_calls(
+        calls,
+        device,
+        name,
+        l2=l2,
+        workers=workers,
+        compile_limit_s=compile_limit_s,
+        limit_s=limit_s,
+        tell=tell,
+    ).prediction
+    if store:
+        store.put(key, prediction)
+    return prediction
 
 
 def simulate_calls(
@@ -123,6 +162,19 @@ def simulate_calls(
         name: of the device, for people; record, limit_s, tell: as `predict_kernels`;
         compile_limit_s: that the compiler may take for each launch [s].
     """
+    asked = compiled_launches(calls, device, workers=workers, limit_s=compile_limit_s, tell=tell)
+    return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell)
+
+
+def compiled_launches(
+    calls: "Sequence[KernelCall | RefusedCall]",
+    device: Device,
+    *,
+    workers: int | None = None,
+    limit_s: float | None = None,
+    tell: Tell | None = None,
+) -> list[CompiledLaunch]:
+    """Launches with their machine code. Args: workers, tell: as above; limit_s: what the compiler may take for each."""
     from .kernels.compile.call import KernelCall
     from .kernels.compile.calls import CompiledCall, compile_calls
 
@@ -134,14 +186,11 @@ def simulate_calls(
             tell(Stage(number=number, total=len(calls), name=calls[number - 1].name, phase="compile"))
 
     kernels = [call for call in calls if isinstance(call, KernelCall)]
-    outcomes = iter(compile_calls(kernels, device, workers=workers, limit_s=compile_limit_s, tell=compiling))
+    outcomes = iter(compile_calls(kernels, device, workers=workers, limit_s=limit_s, tell=compiling))
     asked: list[CompiledLaunch] = []
     for call in calls:
         if not isinstance(call, KernelCall):
-            row = KernelRow(
-                name=call.name, grid=call.grid, num_warps=0, num_stages=0, label=call.label, refused=call.reason
-            )
-            asked.append(CompiledLaunch(row=row, called=None, tuned=call.tuned))
+            asked.append(CompiledLaunch(row=refused_row(call), called=None, tuned=call.tuned))
             continue
         outcome = next(outcomes)
         row = KernelRow(
@@ -155,7 +204,12 @@ def simulate_calls(
         )
         called = called_of(outcome) if isinstance(outcome, CompiledCall) else None
         asked.append(CompiledLaunch(row=row, called=called, tuned=call.tuned, cooperative=call.cooperative))
-    return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell)
+    return asked
+
+
+def refused_row(call: "RefusedCall") -> KernelRow:
+    """A launch that does not come as far as the compiler."""
+    return KernelRow(name=call.name, grid=call.grid, num_warps=0, num_stages=0, label=call.label, refused=call.reason)
 
 
 def called_of(outcome: "CompiledCall") -> Called:

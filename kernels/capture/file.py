@@ -1,14 +1,16 @@
 """Launches of a function in a user's file, which runs in a process of its own: it may crash, hang and print."""
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ...simulator.jobs.processes import Answerer, Died
 from ...simulator.prediction.torch_operation import TorchOperation
 from ..compile.cache import triton_cache
 from ..compile.call import KernelCall, RefusedCall, from_plain, values_of
+from ..configurations.space import Space
 
 WORKER = f"{__package__}.worker"
 
@@ -23,23 +25,56 @@ class UserCodeFailed(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedFunction:
-    """What a function did. Args: calls: launches in the order of their calls; the rest as `Recording` has it."""
+    """What a function did.
+
+    Args:
+        calls: launches in the order of their calls; tuned: those of which several configurations are compared, values
+            as `configurations.tuned.Tuned` has them; arguments: that it was called with; the rest as `Recording`.
+    """
 
     calls: tuple[KernelCall | RefusedCall, ...]
     notes: tuple[str, ...]
     operations: tuple[TorchOperation, ...]
     ended: str
+    tuned: tuple[Mapping[str, Any], ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a function is called with, and told.
+
+    Args:
+        device: name or path of the target; settings: what-ifs of it, `key=value`; shapes: arguments of each call;
+        space: values of kernels' parameters to try; triton_cache: as `recording.capture`; timeout_s: what all calls
+        together may take [s].
+    """
+
+    device: str
+    settings: Sequence[str] = ()
+    shapes: Sequence[Mapping[str, Any]] = ({},)
+    space: Space = field(default_factory=Space)
+    triton_cache: bool = False
+    timeout_s: float
 
 
 def capture_function(target: str, device: str, settings: Sequence[str], timeout_s: float) -> RecordedFunction:
+    """Record what a function without arguments launches: the one answer of `capture_calls`."""
+    return capture_calls(target, Asked(device=device, settings=settings, timeout_s=timeout_s))[0]
+
+
+def capture_calls(target: str, asked: Asked) -> tuple[RecordedFunction, ...]:
     """Record what a function launches; what it prints reaches stderr once it has ended.
 
     Args:
-        target: `file.py:function` or `package.module:function`; device: name or path of the target;
-        settings: what-ifs of it, `key=value`; timeout_s: what the function may take [s].
+        target: `file.py:function` or `package.module:function`.
+
+    Returns:
+        What each call of it launches, in the order of `asked.shapes`.
 
     Raises:
-        CannotCapture: there is no such file or function, it needs arguments, or it launches nothing.
+        CannotCapture: there is no such file or function, it needs other arguments, it launches nothing, or what a space
+            names no kernel has.
         UserCodeFailed: it raised, died, or took too long.
     """
     file, colon, function = target.rpartition(":")
@@ -50,8 +85,16 @@ def capture_function(target: str, device: str, settings: Sequence[str], timeout_
         raise CannotCapture(f"{file}: no such file")
     process = Answerer(WORKER, "user's code", (), triton_cache())
     try:
-        job = {"file": file, "function": function, "device": device, "settings": list(settings)}
-        answer = process.ask(job, timeout_s)
+        job = {
+            "file": file,
+            "function": function,
+            "arguments": [dict(shape) for shape in asked.shapes],
+            "device": asked.device,
+            "settings": list(asked.settings),
+            "space": asked.space.to_dict(),
+            "triton_cache": asked.triton_cache,
+        }
+        answer = process.ask(job, asked.timeout_s)
     except Died as death:
         raise UserCodeFailed(f"{target}: {death}") from None
     finally:
@@ -62,9 +105,14 @@ def capture_function(target: str, device: str, settings: Sequence[str], timeout_
     if "raised" in answer:
         raise UserCodeFailed(answer["raised"])
     values = values_of(answer["values"])
-    return RecordedFunction(
-        calls=tuple(from_plain(call, values) for call in answer["calls"]),
-        notes=tuple(answer["notes"]),
-        operations=tuple(TorchOperation(**operation) for operation in answer["torch_operations"]),
-        ended=answer["ended"],
+    return tuple(
+        RecordedFunction(
+            calls=tuple(from_plain(call, values) for call in recorded["calls"]),
+            notes=tuple(recorded["notes"]),
+            operations=tuple(TorchOperation(**operation) for operation in recorded["torch_operations"]),
+            ended=recorded["ended"],
+            tuned=tuple(recorded["tuned"]),
+            arguments=dict(shape),
+        )
+        for recorded, shape in zip(answer["recorded"], asked.shapes, strict=True)
     )

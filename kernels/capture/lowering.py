@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError
@@ -21,6 +20,7 @@ from triton.runtime.jit import create_function_from_signature
 from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
 from ...simulator.trace.memory import STORAGE_SHIFT, Storage
 from ..compile.call import KernelCall, RefusedCall
+from ..compile.first_ir import first_ir
 from .beyond_target import refusal_of
 from .recorded import WHOLE, Capture, RecordedTensor
 
@@ -55,7 +55,7 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         bound, specialization, extra = bind(**{**options, **given})
         parsed, signature, constants, attributes = function._pack_args(backend, options, bound, specialization, extra)
         source = _source_kind(function)(function, signature, constants, attributes)
-        text = _first_ir(source, target, backend, parsed)
+        text = first_ir(source, target, backend, parsed)
     except CompilationError as error:
         raise LoweringError(f"kernel {capture.name}: Triton refuses {_refused(error)}") from None
     except (KeyError, TypeError, ValueError, AssertionError, NotImplementedError) as error:
@@ -90,7 +90,7 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         arguments=_run_time(capture, signature),
         storages=_storages(capture),
         tuned=capture.tuned,
-        label=capture.label,
+        configuration=configuration_of(capture),
         cooperative=bool(capture.options.get("launch_cooperative_grid")),
     )
 
@@ -101,8 +101,20 @@ def lower_or_refuse(capture: Capture, capability: int) -> KernelCall | RefusedCa
         return lower(capture, capability)
     except LoweringError as error:
         return RefusedCall(
-            name=capture.name, grid=capture.grid, reason=str(error), tuned=capture.tuned, label=capture.label
+            name=capture.name,
+            grid=capture.grid,
+            reason=str(error),
+            tuned=capture.tuned,
+            configuration=configuration_of(capture),
         )
+
+
+def configuration_of(capture: Capture) -> dict[str, Any]:
+    """The configuration in plain values."""
+    return {
+        name: value if isinstance(value, bool | int | float | str) else str(value)
+        for name, value in capture.configuration.items()
+    }
 
 
 def _is_gluon(function: Any) -> bool:
@@ -117,14 +129,6 @@ def _source_kind(function: Any) -> type[ASTSource]:
     from triton.experimental.gluon._runtime import GluonASTSource
 
     return GluonASTSource
-
-
-def _first_ir(source: Any, target: Any, backend: Any, options: Any) -> str:
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    implementation, modules = backend.get_codegen_implementation(options), backend.get_module_map()
-    return str(source.make_ir(target, options, implementation, modules, context))
 
 
 def _stand_in(capture: Capture, name: str) -> Any:

@@ -13,6 +13,7 @@ import torch
 
 from ...simulator.prediction.torch_operation import TorchOperation
 from ...simulator.trace.memory import STORAGE_SHIFT
+from ..configurations.tuned import Tuned
 
 
 class StorageNumbers:
@@ -73,7 +74,7 @@ class Capture:
         descriptors: parameter -> that descriptor itself, Triton's or Gluon's, which may hold a layout and a padding.
         options: what was asked of the compiler (num_warps, num_stages, ...).
         tuned: number of the autotuned launch that this is one configuration of; -1: it is none.
-        label: what tells configurations of an autotuned launch apart, e.g. `BLOCK: 128, num_warps: 4`.
+        configuration: values that tell configurations of one launch apart, e.g. `{"BLOCK": 128, "num_warps": 4}`.
         refused: why no GPU would take it, in one line; None: one would.
     """
 
@@ -85,7 +86,7 @@ class Capture:
     descriptors: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     tuned: int = -1
-    label: str = ""
+    configuration: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     refused: str | None = None
 
     @property
@@ -103,6 +104,8 @@ class Recording(list[Capture]):
 
     Attributes:
         notes: one line each, in order.
+        kernels: names of those that are launched, and of their compile-time constants.
+        tuned: launches of which several configurations were recorded, in order.
         operations: of torch, that would run beside the launches.
         ended: what the code raised after its last launch, in one line; empty: it ran to its end.
     """
@@ -110,5 +113,7 @@ class Recording(list[Capture]):
     def __init__(self) -> None:
         super().__init__()
         self.notes: dict[str, None] = {}
+        self.tuned: list[Tuned] = []
+        self.kernels: dict[str, tuple[str, ...]] = {}
         self.operations: tuple[TorchOperation, ...] = ()
         self.ended = ""

@@ -4,12 +4,14 @@
         my_op(torch.empty(4, 4096, 4096, device="meta"))
 
 In the block `JITFunction.run` takes down what it is called with, and `Autotuner.run` does so for each configuration
-that it would measure; heuristics compute their constants as ever. Questions for a GPU are answered for the target.
+that it would measure; heuristics compute their constants as ever. A space adds configurations, of kernels that are not
+autotuned as well. Questions for a GPU are answered for the target.
 """
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -17,11 +19,14 @@ from unittest.mock import patch
 
 import torch
 from triton.backends.nvidia.compiler import CUDAOptions
-from triton.runtime.autotuner import Autotuner
+from triton.runtime.autotuner import Autotuner, Config, Heuristics
 from triton.runtime.jit import JITFunction
 
 from ...simulator.device.device import Device, load_device
 from ...simulator.limits import MAX_GRID, MAX_GRID_AXES
+from ..configurations.points import points_of, text_of
+from ..configurations.space import OPTIONS, Space, Values
+from ..configurations.tuned import Tuned, cache_file, tuned_of
 from .on_gpu import OnGpu
 from .recorded import WHOLE, Capture, RecordedTensor, Recording, StorageNumbers
 from .stores import stored_parameters
@@ -29,14 +34,17 @@ from .target_answers import answered_for
 
 FOR_THE_COMPILER = frozenset(CUDAOptions.__dataclass_fields__)
 """Keywords that Triton's compiler takes, though a kernel has parameters of the same names (num_warps)."""
+NO_SPACE = Space()
 
 
 @contextmanager
-def capture(device: Device | str = "h200") -> Iterator[Recording]:
+def capture(device: Device | str = "h200", space: Space = NO_SPACE, triton_cache: bool = False) -> Iterator[Recording]:
     """Record the launches of Triton kernels in a block, instead of running them.
 
     Args:
         device: what code that asks for properties of its GPU is told.
+        space: values of parameters to try beside the code's own.
+        triton_cache: whether to find out where Triton keeps what its autotuner measures.
 
     Yields:
         The list that launches are added to, in the order of their calls.
@@ -44,12 +52,18 @@ def capture(device: Device | str = "h200") -> Iterator[Recording]:
     Raises (in the block):
         NoValues: code asks for values of a tensor that has none; one line.
     """
-    recorder = Recorder()
+    gpu = load_device(device) if isinstance(device, str) else device
+    capability = int(gpu.compute_capability.replace(".", ""))
+    recorder = Recorder(space, capability if triton_cache else None)
     mode = recorder.mode = OnGpu(recorder.storages, recorder.launches.notes)
     with ExitStack() as stack:
-        for kind, replacement in ((JITFunction, recorder.jit_run()), (Autotuner, recorder.autotuner_run())):
+        for kind, replacement in (
+            (JITFunction, recorder.jit_run()),
+            (Heuristics, recorder.heuristics_run()),
+            (Autotuner, recorder.autotuner_run()),
+        ):
             stack.enter_context(patch.object(kind, "run", replacement))
-        stack.enter_context(answered_for(load_device(device) if isinstance(device, str) else device, mode))
+        stack.enter_context(answered_for(gpu, mode))
         try:
             yield recorder.launches
         finally:
@@ -60,21 +74,31 @@ class Recorder:
     """What has been launched so far. `launches`: in order; configurations of an autotuned one follow each other.
 
     `storages`: numbers of the storages that were launched with, or asked for their addresses; `mode`: knows what values
-    tensors have, where that is to be known.
+    tensors have, where that is to be known; `kernels`: names of those launched, and of their compile-time constants.
+
+    Args:
+        space: values to try beside the code's own; cache_of: compute capability of timings in Triton's cache,
+            None: nobody asks where.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, space: Space = NO_SPACE, cache_of: int | None = None) -> None:
         self.launches = Recording()
+        self._space, self._cache_of = space, cache_of
         self.storages = StorageNumbers()
         self.mode: OnGpu | None = None
         self._snapshots: dict[tuple[int, int], torch.UntypedStorage] = {}
-        self._tuned, self._tuned_count, self._label = -1, 0, ""
+        self._tuned, self._tuned_count = -1, 0
+        self._configuration: Mapping[str, Any] = MappingProxyType({})
 
     def jit_run(self) -> Any:
         """What stands for `JITFunction.run`."""
 
         def run(function: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
             if warmup:
+                return
+            self.launches.kernels[function.__name__] = constants_of(function)
+            if values := self._values(function):
+                self._try(function, values, args, {**kwargs, "grid": grid}, lambda given: run(function, **given))
                 return
             capture = self.captured(function, args, grid, kwargs)
             if prod(capture.grid) <= 0:  # as Triton's launcher has it
@@ -98,26 +122,84 @@ class Recorder:
             if not tensor.is_meta:
                 self.mode.known.store(tensor, capture.name)
 
+    def heuristics_run(self) -> Any:
+        """What stands for `Heuristics.run`: constants that are computed follow the values of a space."""
+        original = Heuristics.run
+
+        def run(heuristics: Any, *args: Any, **kwargs: Any) -> Any:
+            function = innermost(heuristics)
+            if values := self._values(function):
+                return self._try(function, values, args, kwargs, lambda given: original(heuristics, **given))
+            return original(heuristics, *args, **kwargs)
+
+        return run
+
     def autotuner_run(self) -> Any:
         """What stands for `Autotuner.run`: every configuration that it would measure is a launch of its own."""
 
         def run(tuner: Any, *args: Any, **kwargs: Any) -> None:
             tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
-            configs = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
-            before = self._tuned, self._label
-            self._tuned, self._tuned_count = self._tuned_count, self._tuned_count + 1
             try:
-                for config in configs:
-                    self._label = str(config)
-                    options = config.all_kwargs()
-                    if config.pre_hook is not None:
-                        config.pre_hook({**tuner.nargs, **kwargs, **options})
-                    tuner.fn.run(*args, **{**kwargs, **options})
+                authors = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
+                configs = authors
+                if values := self._values(innermost(tuner)):
+                    with patch.object(tuner, "configs", points_of(tuner.configs, values)):
+                        configs = points_of([*authors, *tuner.prune_configs(kwargs)], {})
+                tuned = tuned_of(self._tuned_count, tuner, kwargs, authors)
+                if self._cache_of and tuned.cache_key:
+                    tuned = replace(tuned, cache=cache_file(tuner, tuned.cache_key, authors, self._cache_of))
+                given = {**tuner.nargs, **kwargs}
+                self._launch_all(tuned, configs, given, lambda options: tuner.fn.run(*args, **{**kwargs, **options}))
             finally:
-                self._tuned, self._label = before
                 tuner.nargs = None
 
         return run
+
+    def _values(self, function: Any) -> Values:
+        """What a space has of a kernel; nothing while one of its configurations is launched."""
+        return {} if self._tuned >= 0 else self._space.values(function.__name__, constants_of(function))
+
+    def _try(
+        self,
+        function: Any,
+        values: Values,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        launch: Callable[[dict[str, Any]], Any],
+    ) -> None:
+        """Launch a kernel that is not autotuned: as called, and with values of a space. Args: launch: takes it all."""
+        given = {**dict(zip(function.arg_names, args, strict=False)), **kwargs}
+        defaults = {name: parameter.default for name, parameter in function.signature.parameters.items()}
+        authors = Config(
+            {name: given.get(name, defaults[name]) for name in values if name not in OPTIONS},
+            **{name: given[name] for name in OPTIONS if name in given},
+        )
+        configs = points_of([authors], values)
+        moving = [name for name in values if name not in OPTIONS]
+        if moving and not callable(given["grid"]):
+            self.launches.notes[
+                f"kernel {function.__name__}: its grid is given as numbers, and does not follow {', '.join(moving)}: "
+                "grid=lambda meta: ... would"
+            ] = None
+        tuned = Tuned(number=self._tuned_count, kernel=function.__name__, authors=(text_of(authors),))
+        self._launch_all(tuned, configs, given, lambda options: launch({**given, **options}))
+
+    def _launch_all(
+        self, tuned: Tuned, configs: Sequence[Any], given: Mapping[str, Any], launch: Callable[[dict[str, Any]], Any]
+    ) -> None:
+        """Launch each configuration of one launch. Args: given: its arguments; launch: takes a configuration."""
+        before = self._tuned, self._configuration
+        self.launches.tuned.append(tuned)
+        self._tuned, self._tuned_count = self._tuned_count, self._tuned_count + 1
+        try:
+            for config in configs:
+                options = config.all_kwargs()
+                self._configuration = MappingProxyType(options)
+                if config.pre_hook is not None:
+                    config.pre_hook({**given, **options})
+                launch(options)
+        finally:
+            self._tuned, self._configuration = before
 
     def captured(self, function: Any, args: tuple[Any, ...], grid: Any, kwargs: Mapping[str, Any]) -> Capture:
         """What a launch is called with."""
@@ -146,7 +228,7 @@ class Recorder:
                 {name: value for name, value in kwargs.items() if name not in names or name in FOR_THE_COMPILER}
             ),
             tuned=self._tuned,
-            label=self._label,
+            configuration=self._configuration,
             refused=_beyond(function.__name__, axes),
         )
 
@@ -177,6 +259,18 @@ class Recorder:
             return kept.set_(self._snapshots[key], tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
+def innermost(function: Any) -> Any:
+    """The `JITFunction` below an autotuner or heuristics."""
+    while not isinstance(function, JITFunction):
+        function = function.fn
+    return function
+
+
+def constants_of(function: Any) -> tuple[str, ...]:
+    """Names of the compile-time constants of a kernel."""
+    return tuple(parameter.name for parameter in function.params if parameter.is_constexpr)
+
+
 def _is_descriptor(value: Any) -> bool:
     """Whether an argument is a tensor descriptor of the host, Triton's or Gluon's."""
     return isinstance(getattr(value, "base", None), torch.Tensor) and hasattr(value, "block_shape")
@@ -199,12 +293,12 @@ def _beyond(name: str, grid: tuple[int, int, int]) -> str | None:
     return None
 
 
-def needs_arguments(function: Any) -> str:
-    """Names of the parameters that a call without arguments lacks, as a text; empty where there are none."""
+def needs_arguments(function: Any, given: Collection[str] = ()) -> str:
+    """Names of the parameters that a call with these arguments lacks, as a text; empty where there are none."""
     parameters = inspect.signature(function).parameters.values()
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return ", ".join(
         parameter.name
         for parameter in parameters
-        if parameter.default is parameter.empty and parameter.kind not in variadic
+        if parameter.default is parameter.empty and parameter.kind not in variadic and parameter.name not in given
     )

@@ -1,16 +1,20 @@
 """A function of a user's file: found and loaded as Python would, and what it raises in one line."""
 
+import inspect
 import sys
 import traceback
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
-from inspect import isfunction
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ...simulator.names import unknown
 from .recording import needs_arguments
+
+NONE: Mapping[str, Any] = MappingProxyType({})
+"""No arguments."""
 
 
 class Unusable(Exception):
@@ -31,9 +35,21 @@ def located(file: str) -> Path:
     return Path(spec.origin).resolve()
 
 
-def user_function(path: Path, name: str) -> Any:
-    """The function of that name, once its file has run. Raises: Unusable: there is none, or it needs arguments."""
-    return _function(_module(path), name, path.name)
+def user_function(path: Path, name: str, arguments: Mapping[str, Any] = NONE) -> Any:
+    """The function of that name, once its file has run.
+
+    Args:
+        arguments: that it will be called with.
+
+    Raises:
+        Unusable: there is none, or it needs other arguments.
+    """
+    return _function(_module(path), name, path.name, arguments)
+
+
+def shown_arguments(arguments: Mapping[str, Any]) -> str:
+    """Arguments as a call has them, e.g. `M=512, N=64`."""
+    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
 
 
 def _module(path: Path) -> ModuleType:
@@ -57,17 +73,24 @@ def _module(path: Path) -> ModuleType:
     return module
 
 
-def _function(module: ModuleType, name: str, file: str) -> Any:
+def _function(module: ModuleType, name: str, file: str, arguments: Mapping[str, Any]) -> Any:
     function = getattr(module, name, None)
     if function is None:
         functions = [
-            known for known, value in vars(module).items() if isfunction(value) and value.__module__ == module.__name__
+            known
+            for known, value in vars(module).items()
+            if inspect.isfunction(value) and value.__module__ == module.__name__
         ]
         raise Unusable(f"{file}: function {unknown(name, functions, where='the file')}")
     if not callable(function):
         raise Unusable(f"{file}: {name} is no function")
-    if needed := needs_arguments(function):
-        raise Unusable(f"{file}: {name} needs arguments ({needed}): name a function that takes none")
+    parameters = inspect.signature(function).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if (strange := [given for given in arguments if given not in parameters]) and not takes_any:
+        raise Unusable(f"{file}: {name} takes no argument {strange[0]}: it takes {', '.join(parameters) or 'none'}")
+    if needed := needs_arguments(function, arguments):
+        other = "tune --shapes gives them, or name a function that takes none" if not arguments else "give these too"
+        raise Unusable(f"{file}: {name} needs arguments ({needed}): {other}")
     return function
 
 

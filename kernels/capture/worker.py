@@ -6,54 +6,75 @@ user's code prints goes to stderr.
 
 import sys
 from contextlib import redirect_stderr
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TextIO
 
 from ...simulator.device.device import load_device, override
 from ...simulator.jobs.processes import serve
 from ...simulator.prediction.torch_operation import torch_text
 from ..compile.call import ValueTexts, to_plain
+from ..configurations.space import space_of
 from .lowering import lower_or_refuse
 from .recorded import Recording
 from .recording import capture
-from .user_function import Unusable, located, raised_by, user_function
+from .user_function import Unusable, located, raised_by, shown_arguments, user_function
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Record the launches of a function.
+    """Record the launches of a function, called once for each set of arguments.
 
     Args:
-        job: file, function, device, settings (what-ifs of the device, `key=value`).
+        job: file, function, arguments (of each call, by name), device, settings (what-ifs of it, `key=value`),
+            space (values to try, as `space.space_of` takes them), triton_cache (as `capture`).
 
     Returns:
-        calls: launches as `call.to_plain` has them, with `values` that they share, notes, torch_operations, and
-        `ended`: what the code raised after its last launch; or `unusable`: what is wrong with what was asked for, or
-        `raised`: what the user's code raised; one line each.
+        recorded: of each call of the function its launches as `call.to_plain` has them, notes, torch_operations,
+        `tuned`, and `ended`: what the code raised after its last launch; beside them `values` that they share. Or
+        `unusable`: what is wrong with what was asked for, or `raised`: what the user's code raised; one line each.
     """
     device = override(load_device(job["device"]), list(job["settings"]))
-    capability = int(device.compute_capability.replace(".", ""))
-    launches, heard = Recording(), _LastLine(sys.stderr)
+    path, heard = Path(job["file"]), _LastLine(sys.stderr)
+    values: ValueTexts = {}
+    recorded: list[dict[str, Any]] = []
+    notes: list[str] = []
+    kernels: dict[str, tuple[str, ...]] = {}
     try:
         path = located(job["file"])
         with redirect_stderr(heard):
-            try:
-                with capture(device) as launches:
-                    user_function(path, job["function"])()
-            except (Exception, SystemExit) as error:
-                if isinstance(error, Unusable) or not launches:
-                    raise
-                launches.ended = raised_by(error, path, heard.last)
+            for arguments in job["arguments"]:
+                launches = Recording()
+                try:
+                    with capture(device, space_of(job["space"]), bool(job["triton_cache"])) as launches:
+                        user_function(path, job["function"], arguments)(**arguments)
+                except (Exception, SystemExit) as error:
+                    notes = list(launches.notes)
+                    if isinstance(error, Unusable) or not launches:
+                        raise
+                    launches.ended = raised_by(error, path, heard.last)
+                if not launches:
+                    raise Unusable(
+                        f"{path.name}: {job['function']}({shown_arguments(arguments)}) launches no Triton kernel"
+                        f"{_instead(launches)}"
+                    )
+                kernels |= launches.kernels
+                recorded.append(_plain(launches, int(device.compute_capability.replace(".", "")), values))
     except Unusable as error:
         return {"unusable": str(error)}
     except (Exception, SystemExit) as error:
-        return {"raised": "; ".join([raised_by(error, path, heard.last), *launches.notes])}
-    if not launches:
-        return {"unusable": f"{path.name}: {job['function']}() launches no Triton kernel{_instead(launches)}"}
-    values: ValueTexts = {}
+        return {"raised": "; ".join([raised_by(error, path, heard.last), *notes])}
+    if unread := space_of(job["space"]).unread(kernels):
+        return {"unusable": unread}
+    return {"recorded": recorded, "values": values}
+
+
+def _plain(launches: Recording, capability: int, values: ValueTexts) -> dict[str, Any]:
+    """What one call of a function launches."""
     return {
         "calls": [to_plain(lower_or_refuse(launch, capability), values) for launch in launches],
-        "values": values,
         "notes": list(launches.notes),
         "torch_operations": [operation.to_dict() for operation in launches.operations],
+        "tuned": [asdict(tuned) for tuned in launches.tuned],
         "ended": launches.ended,
     }
 

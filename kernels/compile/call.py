@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from ...simulator.trace.memory import Storage
+from ..configurations.space import label_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,7 @@ class KernelCall:
         job: what a compiler process needs (`compile.ttir`).
         arguments: run-time argument -> its value; of a pointer its address.
         storages: memory that pointers lead to.
-        tuned, label: as in `Capture`; cooperative: whether all CTAs have to be resident at once.
+        tuned, configuration: as in `Capture`; cooperative: whether all CTAs have to be resident at once.
     """
 
     name: str
@@ -38,8 +39,13 @@ class KernelCall:
     arguments: Mapping[str, int | float]
     storages: tuple[Storage, ...]
     tuned: int = -1
-    label: str = ""
+    configuration: Mapping[str, Any] = field(default_factory=dict)
     cooperative: bool = False
+
+    @property
+    def label(self) -> str:
+        """The configuration in a line."""
+        return label_of(self.configuration)
 
 
 ValueTexts = dict[str, str]
@@ -54,7 +60,12 @@ class RefusedCall:
     grid: tuple[int, int, int]
     reason: str
     tuned: int = -1
-    label: str = ""
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The configuration in a line."""
+        return label_of(self.configuration)
 
 
 def to_plain(call: KernelCall | RefusedCall, values: ValueTexts) -> dict[str, Any]:
@@ -70,7 +81,8 @@ def to_plain(call: KernelCall | RefusedCall, values: ValueTexts) -> dict[str, An
             if entry["values"] not in values:
                 values[entry["values"]] = base64.b64encode(zlib.compress(storage.values, 1)).decode()
         storages.append(entry)
-    return plain | {"job": dict(call.job), "arguments": dict(call.arguments), "storages": storages}
+    maps = {name: dict(plain[name]) for name in ("job", "arguments", "configuration")}
+    return plain | maps | {"storages": storages}
 
 
 def from_plain(plain: Mapping[str, Any], values: Mapping[str, bytes]) -> KernelCall | RefusedCall:

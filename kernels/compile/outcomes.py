@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any
-
-import triton
 
 from ...simulator.device.device import Device
 from ...simulator.jobs.pool import cores
@@ -17,7 +16,7 @@ from ...simulator.jobs.processes import Died
 from ...simulator.launch.program import Code, Resources
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
-from . import cubin, diagnosis, disassemble, ttir, worker
+from . import diagnosis, disassemble
 from .cache import cache_folder, read, write
 from .pool import POOL, Turns
 
@@ -27,6 +26,9 @@ TMEM_COLUMNS = 512
 LISTED_TOGETHER = 32
 """Kernels that are disassembled at once: enough that the start of the disassembler does not count, and few enough that
 little is lost where the command is stopped."""
+
+ASKS_AND_READS = ("cubin", "diagnosis", "disassemble", "ttir", "worker")
+"""Modules of this folder that decide what an answer of the compiler holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +115,8 @@ def answers_of(
 @cache
 def made_by() -> tuple[str, ...]:
     """What asks the compiler and reads its answer; results of another one are none of this one's."""
-    modules = (cubin, diagnosis, disassemble, ttir, worker)
-    return triton.__version__, *(Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules)
+    files = (Path(__file__).with_name(f"{name}.py") for name in ASKS_AND_READS)
+    return version("triton"), *(file.read_text(encoding="utf-8") for file in files)
 
 
 def _answer(turns: Turns, key: str, job: dict[str, Any], limit_s: float | None) -> tuple[dict[str, Any], bool]:

@@ -1,5 +1,6 @@
 """What the kernels need and whether it is here, said in one line; imports neither torch nor triton by itself."""
 
+import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -16,6 +17,10 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """Where pip finds torch without CUDA, which is 3 GB less."""
 
 
+TRUE = ("1", "true", "on", "yes", "y")
+"""What Triton takes for true in a variable (`triton.knobs.getenv_bool`)."""
+
+
 def install_torch() -> str:
     """The command that installs torch into this environment, for a machine without a GPU."""
     return f"{sys.executable} -m pip install {TORCH_PACKAGE} --index-url {CPU_INDEX}"
@@ -24,6 +29,13 @@ def install_torch() -> str:
 def install_triton() -> str:
     """The command that installs a Triton that is supported."""
     return f"{sys.executable} -m pip install {TRITON_PACKAGE}"
+
+
+def interprets() -> bool:
+    """Whether Triton interprets kernels on the CPU (TRITON_INTERPRET=1 when it was imported), which compiles none."""
+    if "triton" in sys.modules:
+        return bool(sys.modules["triton"].knobs.runtime.interpret)
+    return os.environ.get("TRITON_INTERPRET", "").lower() in TRUE
 
 
 def missing_package() -> str | None:

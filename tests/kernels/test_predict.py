@@ -65,7 +65,11 @@ def test_configurations_of_an_autotuned_kernel_are_compared(file: Path, capsys: 
     [
         ("rum", 2, "mine.py: function 'rum' is unknown: did you mean run?"),
         ("nothing", 2, "mine.py: nothing() launches no Triton kernel"),
-        ("needs", 2, "mine.py: needs needs arguments (something): name a function that takes none"),
+        (
+            "needs",
+            2,
+            "mine.py: needs needs arguments (something): tune --shapes gives them, or name a function that takes none",
+        ),
         ("raises", 1, "KeyError: 'of my own' (mine.py:101)"),
     ],
 )

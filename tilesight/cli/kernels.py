@@ -1,7 +1,8 @@
 """What commands that take FILE.py:FUNCTION share: the function's launches, recorded and simulated for a device."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -11,7 +12,12 @@ from .output import BadInput, Failed, announce_compiler, bad_input
 from .parse import flag, one_of, option
 
 if TYPE_CHECKING:
+    from ..kernels.capture.file import RecordedFunction
+    from ..kernels.configurations.space import Space
     from ..simulator.predict_kernels import SimulatedKernels
+    from ..simulator.prediction.kernels import KernelsPrediction
+
+Answer = TypeVar("Answer")
 
 TARGET = typer.Argument(
     help="Function without arguments that launches Triton kernels, on tensors without data; or MODULE:FUNCTION.",
@@ -30,6 +36,45 @@ L2 = Annotated[
 Partial = Annotated[
     bool, flag("--partial", "Exit with 0 though some launches are refused, or the function ended in an error.")
 ]
+
+
+Sweep = Annotated[
+    list[str] | None,
+    option(
+        "--sweep",
+        "Values of a parameter to try beside the code's own, e.g. num_warps=4,8 or KERNEL.BLOCK=64,128; repeatable.",
+        "NAME=LIST",
+    ),
+]
+
+
+def swept(texts: Sequence[str] | None) -> "Space":
+    """The values of `--sweep`. Raises: BadInput: they are none."""
+    from ..kernels.configurations.space import Space, sweep
+
+    try:
+        return sweep(texts) if texts else Space()
+    except ValueError as error:
+        raise BadInput(f"--sweep {error}") from None
+
+
+def predicted(
+    target: str,
+    name: str,
+    device: Device,
+    settings: Sequence[str] | None,
+    *,
+    l2: str,
+    time_limit_s: float | None,
+    space: "Space",
+) -> "KernelsPrediction":
+    """Record what a function launches, and predict it, or find it predicted already. Args, raises: as `simulated`."""
+    from ..predicting import predict_calls, with_recording
+
+    def answer(recorded: "RecordedFunction", how: dict[str, Any]) -> "KernelsPrediction":
+        return with_recording(predict_calls(recorded.calls, device, name, l2=l2, **how), recorded)
+
+    return _answered(target, name, settings, time_limit_s, "predict", space, answer)
 
 
 def simulated(
@@ -53,32 +98,47 @@ def simulated(
         BadInput: there is no such function, it launches nothing, or nothing can be compiled here.
         Failed: the user's code raised, died or did not end.
     """
+    from ..predicting import simulate_calls, with_recording
+
+    def answer(recorded: "RecordedFunction", how: dict[str, Any]) -> "SimulatedKernels":
+        outcome = simulate_calls(recorded.calls, device, name, l2=l2, record=record, **how)
+        return replace(outcome, prediction=with_recording(outcome.prediction, recorded))
+
+    return _answered(target, name, settings, time_limit_s, command, None, answer)
+
+
+def _answered(
+    target: str,
+    name: str,
+    settings: Sequence[str] | None,
+    time_limit_s: float | None,
+    command: str,
+    space: "Space | None",
+    answer: "Callable[[RecordedFunction, dict[str, Any]], Answer]",
+) -> Answer:
+    """What a function launches, recorded and answered, with what is under way told meanwhile."""
     from ..compiling import why_not
 
     if reason := why_not():
         raise BadInput(f"{command}: {reason}")
     limit_s = limit_of(time_limit_s)
-    from ..kernels.capture.file import CannotCapture, UserCodeFailed, capture_function
-    from ..predicting import simulate_calls, with_recording
+    from ..kernels.capture.file import Asked, CannotCapture, UserCodeFailed, capture_calls
+    from ..kernels.configurations.space import Space
 
+    asked = Asked(device=name, settings=settings or (), space=space or Space(), timeout_s=time_limit_s or USERS_CODE_S)
     with stages() as tell:
         tell(f"{target}: function")
         try:
-            recorded = capture_function(target, name, settings or (), time_limit_s or USERS_CODE_S)
+            (recorded,) = capture_calls(target, asked)
         except CannotCapture as error:
             raise BadInput(str(error)) from None
         except UserCodeFailed as error:
             raise Failed(str(error)) from None
         announce_compiler()
+        how = {
+            "compile_limit_s": time_limit_s or USERS_CODE_S,
+            "limit_s": limit_s,
+            "tell": lambda stage: tell(stage.text),
+        }
         with bad_input():
-            outcome = simulate_calls(
-                recorded.calls,
-                device,
-                name,
-                l2=l2,
-                record=record,
-                compile_limit_s=time_limit_s or USERS_CODE_S,
-                limit_s=limit_s,
-                tell=lambda stage: tell(stage.text),
-            )
-            return with_recording(outcome, recorded)
+            return answer(recorded, how)

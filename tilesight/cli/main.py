@@ -18,6 +18,7 @@ from .commands.explain import explain
 from .commands.explore import explore
 from .commands.predict import predict
 from .commands.simulate import simulate
+from .commands.tune import tune
 from .commands.validate import validate
 from .given import Command
 from .output import BadInput, Failed, ReaderLeft, one_line, open_streams, show
@@ -38,6 +39,7 @@ for command, summary in (
     (explore, "Rank block sizes and other options; say which is best and why."),
     (simulate, "Predict one configuration in detail."),
     (predict, "Predict the kernels that a function of yours launches."),
+    (tune, "Choose the fastest configuration of your kernels, without running them."),
     (explain, "Show where cycles go: of a configuration, or of your kernels by source line."),
     (compare, "Compare schedules over sequence lengths."),
     (devices, "List the GPUs, or show every number of one."),

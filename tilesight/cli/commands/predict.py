@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..given import made
-from ..kernels import L2, Partial, Target, simulated
+from ..kernels import L2, Partial, Sweep, Target, predicted, simulated, swept
 from ..limit import TimeLimit
 from ..options import Devices, Settings, devices_given, one_device, set_notes
 from ..output import (
@@ -34,6 +34,7 @@ def predict(
     target: Target,
     device: Devices = None,
     set_: Settings = None,
+    sweep: Sweep = None,
     l2: L2 = "pipeline",
     time_limit: TimeLimit = None,
     partial: Partial = False,
@@ -57,6 +58,11 @@ def predict(
     check_outputs(csv=csv, html=html, trace=trace)
     devices = devices_given(device, set_)
     one_device(devices, trace=trace)
+    values = swept(sweep)
+    if trace and sweep:
+        raise BadInput(
+            f"--trace {str(trace)!r}: shows one configuration, not those of --sweep; write the best into the code"
+        )
     from ...simulator.display import render
     from ...simulator.report.kernels.html import kernels_html
     from ...simulator.report.kernels.text import compared_text, kernels_json, kernels_rows
@@ -66,9 +72,13 @@ def predict(
     timeline = None
     for name, gpu in devices.items():
         try:
-            outcome = simulated(
-                target, name, gpu, set_, l2=l2, time_limit_s=time_limit, command="predict", record=trace is not None
-            )
+            if trace:
+                outcome = simulated(
+                    target, name, gpu, set_, l2=l2, time_limit_s=time_limit, command="predict", record=True
+                )
+                prediction, timeline = outcome.prediction, outcome.timeline
+            else:
+                prediction = predicted(target, name, gpu, set_, l2=l2, time_limit_s=time_limit, space=values)
         except (BadInput, Failed) as error:
             if len(devices) == 1:
                 raise
@@ -76,11 +86,9 @@ def predict(
             outcomes[name] = one_line(str(error))
             say(f"{name}: {error}")
             continue
-        prediction = outcome.prediction
         prediction = outcomes[name] = replace(prediction, notes=(*set_notes(set_), *prediction.notes))
         if not json:
             show(prediction.text(text_width(), text_color()) + ("\n\n" if len(devices) > 1 else ""))
-        timeline = outcome.timeline
     if trace and not timeline:
         say(f"--trace: {trace} is not written: no launch is predicted")
     predictions = [outcome for outcome in outcomes.values() if not isinstance(outcome, str)]
@@ -98,7 +106,7 @@ def predict(
     )
     if errors and not predictions:
         raise errors[0]
-    predicted = any(prediction.is_predicted for prediction in predictions)
+    some = any(prediction.is_predicted for prediction in predictions)
     complete = not errors and all(prediction.complete for prediction in predictions)
-    if not predicted or not (partial or complete):
+    if not some or not (partial or complete):
         raise typer.Exit(1)

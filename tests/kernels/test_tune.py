@@ -1,0 +1,200 @@
+"""Configurations of a user's own kernels, ranked without running them."""
+
+import csv
+import json
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from tilesight.kernels.launch.availability import missing_package
+from users_file import DOUBLE, FILE
+
+from tilesight.cli.main import main
+
+if missing_package() is None:
+    import torch
+    import triton
+    from tilesight.kernels.capture.user_function import user_function
+    from zoo import rowwise
+
+    import tilesight
+
+pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
+SHAPED = (
+    DOUBLE
+    + """
+
+@triton.heuristics({"EVEN": lambda given: given["n"] % given["BLOCK"] == 0})
+@triton.jit
+def even(X, Y, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if EVEN:
+        tl.store(Y + i, tl.load(X + i))
+    else:
+        tl.store(Y + i, tl.load(X + i, mask=i < n), mask=i < n)
+
+
+def run(n, scale=1):
+    x = torch.empty(n * scale, device="cuda")
+    double[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, torch.empty_like(x), x.numel(), BLOCK=128)
+
+
+def fixed():
+    x = torch.empty(1 << 16, device="cuda")
+    double[(512,)](x, torch.empty_like(x), x.numel(), 128)
+
+
+def by_heuristics():
+    x = torch.empty(3 * 512, device="cuda")
+    even[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, torch.empty_like(x), x.numel(), BLOCK=512)
+
+
+def nothing_to_choose():
+    run(1024)
+"""
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A user's file."""
+    path = tmp_path / "mine.py"
+    path.write_text(SHAPED, encoding="utf-8")
+    return str(path)
+
+
+def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """The JSON that a command prints."""
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_an_autotuned_kernel_is_ranked_as_predict_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same times, and the fastest first."""
+    path = tmp_path / "mine.py"
+    path.write_text(FILE, encoding="utf-8")
+    (launch,) = answer_of(capsys, "tune", f"{path}:tune", "--workers", "1")["launches"]
+    assert launch["kernel"] == "tuned" and launch["key"] == {"n": 1 << 20} and launch["default"]["BLOCK"] == 256
+    times = [entry["time_s"] for entry in launch["configurations"]]
+    assert times == sorted(times)
+    assert {entry["configuration"]["BLOCK"] for entry in launch["configurations"]} == {256, 1024}
+    best = answer_of(capsys, "predict", f"{path}:tune", "--l2", "cold")["launches"][0]
+    assert best["traffic"]["time_s"] == times[0]
+
+
+def test_a_space_adds_to_a_kernel_that_is_not_autotuned_and_the_grid_follows(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All configurations move the same bytes, as a whole copy does; each combination once, the code's own with them."""
+    shapes, space, table = tmp_path / "shapes", tmp_path / "space.toml", tmp_path / "rows.csv"
+    shapes.write_text("n=1048576\nn=65536, scale=2\n")
+    space.write_text("BLOCK = [128, 1024]\nnum_warps = [4, 8]\n")
+    files = ("--shapes", str(shapes), "--space", str(space), "--csv", str(table))
+    answer = answer_of(capsys, "tune", f"{file}:run", *files, "--workers", "1")
+    assert [launch["shape"] for launch in answer["launches"]] == [{"n": 1 << 20}, {"n": 1 << 16, "scale": 2}]
+    for launch, elements in zip(answer["launches"], (1 << 20, 1 << 17), strict=True):
+        assert len(launch["configurations"]) == 4
+        assert {entry["smem_fill_bytes"] for entry in launch["configurations"]} == {elements * 4}
+        assert sum(entry["authors"] for entry in launch["configurations"]) == 1
+    with table.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 8 and {row["scale"] for row in rows} == {"", "2"}
+
+
+def test_predict_sweeps_the_same(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """And a grid of numbers, which follows nothing, is said; positional constants are swept as well."""
+    assert main(["predict", f"{file}:fixed", "--sweep", "num_warps=1,4"]) == 0
+    text = capsys.readouterr().out
+    assert "Configurations of double" in text and "num_warps: 1" in text and "its grid is given" not in text
+    assert main(["predict", f"{file}:fixed", "--sweep", "double.BLOCK=128,256"]) == 0
+    assert "its grid is given as numbers, and does not follow BLOCK" in " ".join(capsys.readouterr().out.split())
+
+
+def test_constants_of_heuristics_follow_a_space(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """1,536 elements are whole blocks of 512, not of 1,024: masks make another code."""
+    (launch,) = answer_of(capsys, "tune", f"{file}:by_heuristics", "--sweep", "BLOCK=512,1024", "--workers", "1")[
+        "launches"
+    ]
+    assert {entry["smem_fill_bytes"] for entry in launch["configurations"]} == {1536 * 4}
+
+
+@pytest.mark.parametrize(
+    "arguments, line",
+    [
+        (["nothing_to_choose"], "double: has no configurations to choose from: @triton.autotune names some"),
+        (["fixed", "--sweep", "BLOK=64"], "the space names BLOK: no constexpr of double: must be one of BLOCK, "),
+        (["run"], "run needs arguments (n): tune --shapes gives them, or name a function that takes none"),
+        (["fixed", "--format", "triton-cache"], "--format triton-cache: writes files; name a folder for them by --to"),
+        (["fixed", "--top", "0"], "--top = 0: must be an integer of 1 or more"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_tuned_is_one_line(
+    file: str, capsys: pytest.CaptureFixture[str], arguments: list[str], line: str
+) -> None:
+    """Exit code 2."""
+    assert main(["tune", f"{file}:{arguments[0]}", *arguments[1:]]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert line in said
+
+
+def test_shapes_that_the_function_does_not_take_are_one_line(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A strange name, and one that is missing."""
+    shapes = tmp_path / "shapes"
+    for text, line in (("m=1\n", "run takes no argument m: it takes n, scale"), ("scale=1\n", "needs arguments (n)")):
+        shapes.write_text(text)
+        assert main(["tune", f"{file}:run", "--sweep", "num_warps=1,4", "--shapes", str(shapes)]) == 2
+        assert line in capsys.readouterr().err
+
+
+def test_the_same_command_goes_on_from_its_store(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in it is not predicted again."""
+    command = ("tune", f"{file}:fixed", "--sweep", "num_warps=1,4", "--workers", "1", "--store", str(tmp_path / "kept"))
+    first = answer_of(capsys, *command)
+    monkeypatch.setattr("tilesight.tuning.answers.answer", None)
+    assert answer_of(capsys, *command) == first
+
+
+def test_other_processes_answer_the_same(tmp_path: Path) -> None:
+    """From Python, by an executor of the caller's."""
+    with tilesight.capture("h100", space={"BLOCK": [256, 1024], "num_warps": [4, 8]}) as launches:
+        x, y = torch.empty(1 << 16, device="cuda"), torch.empty(1 << 16, device="cuda")
+        rowwise.add[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, x, y, x.numel(), BLOCK=256)
+    alone = tilesight.tune(launches, "h100")
+    context = get_context("spawn")
+    with ProcessPoolExecutor(2, context) as executor:
+        assert tilesight.tune(launches, "h100", executor=executor, store=tmp_path / "kept") == alone
+    assert "triton.Config" in alone.to_triton_configs(1) and "vs best" in str(alone)
+    assert len(alone.to_pandas()) == 4
+
+
+def test_tritons_autotuner_reads_what_was_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own code, told of a GPU that is not there, finds the file, and chooses the fastest without measuring."""
+    path, cache = tmp_path / "mine.py", tmp_path / "cache"
+    path.write_text(FILE, encoding="utf-8")
+    files = ("--format", "triton-cache", "--to", str(cache))
+    (launch,) = answer_of(capsys, "tune", f"{path}:tune", "--device", "h100", *files, "--workers", "1")["launches"]
+    user_function(path, "tune")
+    tuner = sys.modules["mine"].tuned
+    target = triton.backends.compiler.GPUTarget("cuda", 90, 32)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(cache))
+
+    def measured() -> None:
+        raise AssertionError("nothing is measured")
+
+    key = (1 << 20, "torch.float32", "torch.float32")
+    with patch("triton.runtime.autotuner.driver") as driver:
+        driver.active.get_current_target.return_value = target
+        assert tuner.check_disk_cache(key, tuner.configs, measured)
+    best = launch["configurations"][0]["configuration"]
+    assert tuner.cache[key].kwargs == {"BLOCK": best["BLOCK"]} and os.listdir(cache)

@@ -1,0 +1,103 @@
+"""Predictions in a file: found again as they were, never half there, never of another version."""
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
+from pathlib import Path
+
+import pytest
+from support.made_rows import prediction_of, row_of
+
+from tilesight.store import store as module
+from tilesight.store.store import Store, Unusable, usual_store
+
+
+def test_what_is_found_again_is_equal_to_the_last_digit(tmp_path: Path) -> None:
+    """0.1 + 0.2 comes back as it was."""
+    prediction = prediction_of(row_of(0.1 + 0.2, "BLOCK: 1"))
+    store = Store(tmp_path / "kept")
+    assert store.get(["a"]) == {}
+    store.put("a", prediction)
+    assert store.get(["a", "b"]) == {"a": prediction}
+
+
+def test_the_first_answer_stays(tmp_path: Path) -> None:
+    """A second one for the same question is dropped."""
+    store = Store(tmp_path / "kept")
+    store.put("a", prediction_of(row_of(1e-6)))
+    store.put("a", prediction_of(row_of(2e-6)))
+    assert store.get(["a"])["a"].total.time_s == 1e-6
+
+
+def test_what_lacks_something_is_not_kept(tmp_path: Path) -> None:
+    """A refusal may have been one of time."""
+    store = Store(tmp_path / "kept")
+    store.put("a", prediction_of(row_of(None)))
+    assert store.get(["a"]) == {}
+
+
+def test_many_write_at_the_same_time_and_nothing_is_lost(tmp_path: Path) -> None:
+    """Eight threads, each with connections of its own; the file is made by whoever is first."""
+    store = Store(tmp_path / "kept")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: store.put(str(number), prediction_of(row_of(number + 1.0))), range(64)))
+    kept = store.get(map(str, range(64)))
+    assert {key: answer.total.time_s for key, answer in kept.items()} == {str(n): n + 1.0 for n in range(64)}
+
+
+def test_a_file_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answers are none of this one's."""
+    store = Store(tmp_path / "kept")
+    store.check()
+    store.put("a", prediction_of(row_of(1e-6)))
+    store.check()
+    monkeypatch.setattr(module, "model", lambda: "another")
+    with pytest.raises(
+        Unusable, match=r"holds predictions of another version of this program \(\w+, this is another\)"
+    ):
+        store.check()
+
+
+def test_a_file_of_another_program_stays_as_it_is(tmp_path: Path) -> None:
+    """A text, a database without our mark, and a folder that is not there."""
+    text, other = tmp_path / "text", tmp_path / "other"
+    text.write_text("notes of mine\n" * 100)
+    with sqlite3.connect(other) as database:
+        database.execute("CREATE TABLE mine (x)")
+    database.close()
+    before = other.read_bytes()
+    with pytest.raises(Unusable, match="holds no predictions"):
+        Store(text).check()
+    with pytest.raises(Unusable, match="is a database of another program"):
+        Store(other).check()
+    assert text.read_text() == "notes of mine\n" * 100 and other.read_bytes() == before
+    with pytest.raises(Unusable, match="cannot be written"):
+        Store(tmp_path / "no" / "folder").check()
+
+
+def test_the_file_that_nobody_named_forgets_other_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not grow from version to version."""
+    monkeypatch.setenv(module.VARIABLE, str(tmp_path / "usual"))
+    store = usual_store()
+    assert store
+    store.put("a", prediction_of(row_of(1e-6)))
+    monkeypatch.setattr(module, "model", lambda: "another")
+    later = usual_store()
+    assert later == store and later and later.get(["a"]) == {}
+
+
+def test_nothing_is_kept_where_that_is_switched_off_or_impossible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Predictions go on without it."""
+    assert usual_store() is None  # the tests switch it off
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv(module.VARIABLE, str(tmp_path / "file" / "usual"))
+    assert usual_store() is None
+
+
+def test_endless_numbers_come_back(tmp_path: Path) -> None:
+    """As JSON could not hold them."""
+    store = Store(tmp_path / "kept")
+    store.put("a", prediction_of(row_of(inf)))
+    assert store.get(["a"])["a"].total.time_s == inf

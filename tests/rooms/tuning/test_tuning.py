@@ -1,0 +1,101 @@
+"""What tuning says of made-up times: ranks, ties, the verdict, and the forms that Triton reads."""
+
+import json
+
+import pytest
+from support.made_rows import row_of
+
+from tilesight.tuning import formats
+from tilesight.tuning.report import remarks, tuning_text
+from tilesight.tuning.tuning import Configured, TunedLaunch, Tuning, ranked
+
+
+def launch_of(times_s: list[float | None], default: int = 0, **more: object) -> TunedLaunch:
+    """A launch whose configurations take these times, BLOCK being their place."""
+    configured = [
+        Configured(values={"BLOCK": place, "num_warps": 4}, row=row_of(time_s, f"BLOCK: {place}"))
+        for place, time_s in enumerate(times_s)
+    ]
+    return TunedLaunch(
+        kernel="k", shape={}, key={}, configured=ranked(configured), default=configured[default].values, **more
+    )  # type: ignore[arg-type]
+
+
+def test_the_fastest_comes_first_and_of_equal_times_the_one_named_first() -> None:
+    """Also where times differ by less than hosts' arithmetic: a choice is the same on every machine."""
+    launch = launch_of([3e-6, 1e-6, None, 1e-6 * (1 - 1e-7), 2e-6])
+    assert [item.values["BLOCK"] for item in launch.configured] == [1, 3, 4, 0, 2]
+    assert launch.best and launch.best.values["BLOCK"] == 1
+
+
+@pytest.mark.parametrize(
+    "times_s, default, begins",
+    [
+        ([2e-6, 1e-6], 0, "the fastest takes 1.00 us, what runs untuned 2.00 us: 2.00x"),
+        ([1.02e-6, 1e-6], 0, "not worth tuning: the fastest gains 2.0% over what runs untuned, within 3%"),
+        ([1e-6, 1.5e-6], 0, "what runs untuned is the fastest: nothing is gained by tuning"),
+        ([None, 1e-6], 0, "what runs untuned (BLOCK 0, num_warps 4) is not predicted"),
+        ([None, None], 0, "none of its configurations is predicted"),
+    ],
+)
+def test_the_verdict_says_whether_tuning_is_worth_it(times_s: list[float | None], default: int, begins: str) -> None:
+    """Gain, none, within the band, or not known."""
+    assert launch_of(times_s, default).verdict == begins
+
+
+def test_configurations_within_three_percent_are_alike() -> None:
+    """2.9 % are, 3.1 % are not."""
+    launch = launch_of([1e-6, 1.029e-6, 1.031e-6])
+    assert launch.alike == 2
+    assert any("(2 of 3): predictions do not tell them apart" in line for line in remarks(launch, 10))
+
+
+def test_what_is_refused_is_told_once_for_each_reason_with_one_that_is() -> None:
+    """Hundreds may not fit for the same reason."""
+    lines = remarks(launch_of([1e-6, None, None]), 10)
+    assert [line for line in lines if line.startswith("Refused")] == ["Refused  BLOCK 1 and 1 more: why not"]
+
+
+def test_slower_ones_that_are_not_shown_are_counted() -> None:
+    """And stand in JSON all the same."""
+    tuning = Tuning(target="f.py:run", device="h200", launches=(launch_of([1e-6, 2e-6, 3e-6]),))
+    text = tuning_text(tuning, 1, 120)
+    assert "Left out 2 slower ones" in text and "3.00x" not in text
+    assert len(tuning.to_dict()["launches"][0]["configurations"]) == 3
+
+
+def test_rows_of_a_file_have_the_same_columns_whatever_was_refused() -> None:
+    """What is not known is empty."""
+    rows = Tuning(target="t", device="h200", launches=(launch_of([1e-6, None]),)).flat_rows()
+    assert list(rows[0]) == list(rows[1])
+    assert [row["rank"] for row in rows] == [1, None]
+    assert rows[1]["refused"] == "why not" and rows[1]["time_s"] is None
+
+
+def test_lines_for_triton_hold_what_differs_from_its_defaults() -> None:
+    """Texts in quotes."""
+    line = formats.config_line({"BLOCK": 64, "kind": "a", "num_warps": 4, "num_stages": 5, "maxnreg": 128})
+    assert line == 'triton.Config({"BLOCK": 64, "kind": \'a\'}, num_stages=5, maxnreg=128)'
+
+
+def test_a_configuration_that_is_best_at_two_shapes_is_one_line() -> None:
+    """With both said behind it."""
+    launches = (launch_of([1e-6, 2e-6]), launch_of([3e-6, 4e-6]))
+    lines = formats.triton_configs(Tuning(target="t", device="h200", launches=launches), 1).splitlines()
+    assert [line for line in lines if "triton.Config" in line] == [
+        '    triton.Config({"BLOCK": 0}),  # 1. of 2: 1.00 us; 1. of 2: 3.00 us'
+    ]
+
+
+def test_the_file_of_tritons_cache_holds_milliseconds_and_its_own_key() -> None:
+    """What was refused is not in it."""
+    launch = launch_of([2e-6, 1e-6, None], cache="ABC/k.autotune.json", cache_key=(512, "torch.float16"))
+    ((path, text),) = formats.triton_cache(launch).items()
+    assert path == "ABC/k.autotune.json"
+    kept = json.loads(text)
+    assert kept["key"] == [512, "torch.float16"]
+    assert [(config["kwargs"], times) for config, times in kept["configs_timings"]] == [
+        ({"BLOCK": 1}, [pytest.approx(1e-3)] * 3),
+        ({"BLOCK": 0}, [pytest.approx(2e-3)] * 3),
+    ]
+    assert formats.triton_cache(launch_of([1e-6])) == {}

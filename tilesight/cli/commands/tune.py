@@ -1,0 +1,218 @@
+"""`tilesight tune`: the fastest configurations of the kernels that a function launches, without running them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...simulator.device.device import catalogue
+from ..given import made
+from ..kernels import Sweep, Target, swept
+from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
+from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, set_notes, workers_given
+from ..output import (
+    BadInput,
+    Failed,
+    Output,
+    announce_compiler,
+    check_outputs,
+    deliver,
+    progress,
+    say,
+    text_color,
+    text_width,
+    write_file,
+)
+from ..parse import flag, one_of, option
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from ...kernels.configurations.space import Space
+    from ...store.store import Store
+    from ...tuning.tuning import Tuning
+
+FILED = ("triton-cache",)
+FORMATS = ("triton-config", *FILED)
+TOP = 10
+
+
+def tune(
+    context: typer.Context,
+    target: Target,
+    device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE,
+    set_: Settings = None,
+    shapes: Annotated[
+        Path | None,
+        option("--shapes", "Values of the function's arguments, a line each, e.g. `M=512, N=4096`.", "FILE"),
+    ] = None,
+    space: Annotated[
+        Path | None,
+        option("--space", "Values to try beside the code's own, e.g. `BLOCK_M = [64, 128]`; TOML.", "FILE.toml"),
+    ] = None,
+    sweep: Sweep = None,
+    top: Annotated[int, option("--top", "Configurations to show of each launch; files hold all.")] = TOP,
+    format: Annotated[
+        str | None,
+        option(
+            "--format",
+            "Print the best as `triton.Config(...)`, or write what TRITON_CACHE_AUTOTUNING=1 reads.",
+            "|".join(FORMATS),
+            one_of(*FORMATS),
+        ),
+    ] = None,
+    to: Annotated[Path | None, option("--to", "Folder for the files of --format.", "FOLDER")] = None,
+    store: Annotated[
+        Path | None,
+        option("--store", "Keep predictions in this file as they come; the same command goes on from it.", "FILE"),
+    ] = None,
+    dask: Annotated[str | None, option("--dask", "Predict on the workers of this Dask cluster.", "ADDRESS")] = None,
+    workers: Workers = None,
+    time_limit: TimeLimit = None,
+    json: Annotated[bool, flag("--json", "Print JSON.")] = False,
+    csv: Annotated[Path | None, option("--csv", "Write all configurations as CSV.", "FILE")] = None,
+    html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
+) -> None:
+    """Rank the configurations of every kernel that a function launches, by predicted time, without running them.
+
+    Configurations are those of @triton.autotune, and those that --space and --sweep add, of kernels that are not
+    autotuned as well. With --shapes the function takes arguments, and is called once for each line.
+    """
+    check_outputs(csv=csv, html=html)
+    if top < 1:
+        raise BadInput(f"--top = {top}: must be an integer of 1 or more")
+    if format in FILED and to is None:
+        raise BadInput(f"--format {format}: writes files; name a folder for them by --to")
+    if to is not None and format not in FILED:
+        raise BadInput(f"--to {str(to)!r}: is for the files of --format {' or '.join(FILED)}")
+    name, gpu = device_given(device, set_)
+    processes, limit_s = workers_given(workers), limit_of(time_limit)
+    from ...compiling import why_not
+
+    if reason := why_not():
+        raise BadInput(f"tune: {reason}")
+    from ...kernels.capture.file import Asked, CannotCapture, UserCodeFailed, capture_calls
+    from ...tuning.answers import LostWorkers, TargetDevice
+    from ...tuning.tune import NothingToTune, tune_recorded
+
+    asked = Asked(
+        device=name,
+        settings=set_ or (),
+        shapes=_shapes(shapes),
+        space=_space(space, sweep),
+        triton_cache=format == "triton-cache",
+        timeout_s=time_limit or USERS_CODE_S,
+    )
+    kept = _store(store)
+    try:
+        with stages() as tell:
+            tell(f"{target}: function")
+            recorded = capture_calls(target, asked)
+        announce_compiler()
+        for function in recorded:
+            if function.ended:
+                say(f"{target}: ended in an error, launches before it are tuned: {function.ended}")
+        wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
+        with _executor(dask) as executor, progress("configurations") as tick:
+            tuning = tune_recorded(
+                target, recorded, wanted, store=kept, executor=executor, workers=processes, progress=tick
+            )
+    except (CannotCapture, NothingToTune) as error:
+        raise BadInput(str(error)) from None
+    except (UserCodeFailed, LostWorkers) as error:
+        raise Failed(str(error)) from None
+    tuning = replace(tuning, notes=(*set_notes(set_), *tuning.notes))
+    _deliver(context, tuning, top, format, to, json, csv, html)
+    if not tuning.complete or any(function.ended for function in recorded):
+        raise typer.Exit(1)
+
+
+def _deliver(
+    context: typer.Context,
+    tuning: "Tuning",
+    top: int,
+    form: str | None,
+    to: Path | None,
+    json: bool,
+    csv: Path | None,
+    html: Path | None,
+) -> None:
+    """Print the answer, and write its files."""
+    from ...simulator.display import render
+    from ...tuning import formats
+    from ...tuning.html import tuning_html
+    from ...tuning.report import tuning_text
+
+    if form == "triton-config":
+        answer = formats.triton_configs(tuning, top)
+    elif json:
+        answer = render.to_json(tuning.to_dict())
+    else:
+        answer = tuning_text(tuning, top, text_width(), text_color())
+    deliver(
+        answer,
+        Output(option="--csv", path=csv, make=lambda: render.to_csv(tuning.flat_rows())),
+        Output(option="--html", path=html, make=lambda: tuning_html(tuning, made(context))),
+    )
+    if form == "triton-cache" and to is not None:
+        files = {path: text for launch in tuning.launches for path, text in formats.triton_cache(launch).items()}
+        if not files:
+            raise Failed(
+                "--format triton-cache: no kernel has an autotuner that keeps its timings (a key, no pre_hook)"
+            )
+        for path, text in files.items():
+            (to / path).parent.mkdir(parents=True, exist_ok=True)
+            write_file(to / path, text, "TRITON_CACHE_AUTOTUNING=1 reads it, with the folder as TRITON_CACHE_DIR")
+
+
+def _shapes(file: Path | None) -> Sequence[dict[str, Any]]:
+    from ...tuning.shapes import read_shapes
+
+    return ({},) if file is None else _read("--shapes", file, read_shapes)
+
+
+def _space(file: Path | None, texts: Sequence[str] | None) -> "Space":
+    from ...kernels.configurations.space import read_space
+
+    if file and texts:
+        raise BadInput(f"--sweep {texts[0]!r}: is given beside --space; write its values into {file}")
+    return _read("--space", file, read_space) if file else swept(texts)
+
+
+def _read(name: str, file: Path, read: Callable[[Path], Any]) -> Any:
+    try:
+        return read(file)
+    except OSError as error:
+        raise BadInput(f"{name} {str(file)!r}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise BadInput(f"{name} {str(file)!r}: {error}") from None
+
+
+def _store(file: Path | None) -> "Store | None":
+    from ...store.store import Store, Unusable, usual_store
+
+    if file is None:
+        return usual_store()
+    try:
+        Store(file).check()
+    except Unusable as error:
+        raise BadInput(f"--store {error}") from None
+    return Store(file)
+
+
+@contextmanager
+def _executor(dask: str | None) -> "Iterator[Executor | None]":
+    """What predicts: the workers of a cluster, or None: processes of this machine."""
+    if dask is None:
+        yield None
+        return
+    from ...tuning.clusters import NoCluster, dask_executor
+
+    try:
+        with dask_executor(dask) as executor:
+            yield executor
+    except NoCluster as error:
+        raise BadInput(f"--dask {error}") from None

@@ -1,0 +1,137 @@
+"""Predictions in one SQLite file: written as they come, shared by processes, whole whenever a process is killed.
+
+The file of `--store` is the user's; without one they lie beside the compiler's answers, and `TILESIGHT_PREDICTIONS=off`
+keeps none. A row is never changed: whoever answers the same question first writes it.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ..simulator.prediction.kernels import KernelsPrediction
+from .keys import model
+
+APPLICATION = 0x54494C45
+"""Of SQLite's header: the file is ours (`TILE`)."""
+LAYOUT = 1
+"""Version of the table."""
+BUSY_S = 60.0
+"""What a writer waits for others [s]."""
+MOST_KEPT = 200_000
+"""Predictions of the file that nobody named; the oldest go first."""
+TABLE = """
+CREATE TABLE IF NOT EXISTS predictions (
+    key TEXT PRIMARY KEY, model TEXT NOT NULL, device TEXT NOT NULL, kernel TEXT NOT NULL, time_s REAL NOT NULL,
+    prediction BLOB NOT NULL
+)"""
+VARIABLE = "TILESIGHT_PREDICTIONS"
+"""A file, or `off`."""
+
+
+class Unusable(ValueError):
+    """A file that holds no predictions of this version; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Predictions in a file. Args: path: of it; it is made when it is first written to."""
+
+    path: Path
+
+    def get(self, keys: Iterable[str]) -> dict[str, KernelsPrediction]:
+        """Those of some questions that are answered, by key."""
+        if not self.path.exists():
+            return {}
+        kept: dict[str, KernelsPrediction] = {}
+        with closing(_connected(self.path)) as database:
+            for key in keys:
+                row = database.execute("SELECT prediction FROM predictions WHERE key = ?", (key,)).fetchone()
+                if row:
+                    kept[key] = msgspec.msgpack.decode(row[0], type=KernelsPrediction)
+        return kept
+
+    def put(self, key: str, prediction: KernelsPrediction) -> None:
+        """Keep an answer. One that lacks something is not kept: asked again, it may be given."""
+        if not prediction.complete:
+            return
+        names = " + ".join(dict.fromkeys(row.name for row in prediction.rows))
+        row = (key, model(), prediction.device, names, prediction.total.time_s, msgspec.msgpack.encode(prediction))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(_connected(self.path)) as database:
+            database.execute("INSERT OR IGNORE INTO predictions VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def check(self) -> None:
+        """See that the file can be used. Raises: Unusable: it is no such file, or of another version of the program."""
+        if not self.path.exists():
+            if not os.access(self.path.parent, os.W_OK):
+                raise Unusable(f"{str(self.path)!r}: cannot be written (no such folder, or no permission)")
+            return
+        with closing(_connected(self.path)) as database:
+            other = database.execute("SELECT model FROM predictions WHERE model != ? LIMIT 1", (model(),)).fetchone()
+        if other:
+            raise Unusable(
+                f"{str(self.path)!r}: holds predictions of another version of this program ({other[0]}, this is "
+                f"{model()}): name another file"
+            )
+
+    def forget_others(self) -> None:
+        """Drop what other versions have answered, and the oldest of too many."""
+        with closing(_connected(self.path)) as database:
+            database.execute("DELETE FROM predictions WHERE model != ?", (model(),))
+            database.execute(
+                "DELETE FROM predictions WHERE rowid <= (SELECT MAX(rowid) FROM predictions) - ?", (MOST_KEPT,)
+            )
+
+
+def usual_store() -> Store | None:
+    """The file that nobody named; None where nothing is kept, or none can be."""
+    given = os.environ.get(VARIABLE, "")
+    if given == "off":
+        return None
+    from ..kernels.compile.cache import cache_folder, warn_once
+
+    store = Store(Path(given) if given else cache_folder() / "predictions.sqlite")
+    try:
+        if store.path.exists():
+            store.forget_others()
+        else:
+            store.path.parent.mkdir(parents=True, exist_ok=True)
+            _connected(store.path).close()
+    except (OSError, sqlite3.Error, Unusable) as error:
+        warn_once(store.path.parent, str(error))
+        return None
+    return store
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """A connection that commits each statement. Raises: Unusable: the file is none of ours."""
+    try:
+        database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    except sqlite3.Error as error:
+        raise Unusable(f"{str(path)!r}: cannot be opened ({error})") from None
+    try:
+        application, layout = (
+            database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+        )
+        if (application, layout) == (0, 0) and not database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("BEGIN IMMEDIATE")  # two processes may make it at the same time
+            database.execute(TABLE)
+            database.execute(f"PRAGMA application_id = {APPLICATION}")
+            database.execute(f"PRAGMA user_version = {LAYOUT}")
+            database.execute("COMMIT")
+        elif (application, layout) != (APPLICATION, LAYOUT):
+            raise Unusable(f"{str(path)!r}: is a database of another program, or of another version of this one")
+        database.execute("PRAGMA synchronous = NORMAL")
+    except sqlite3.Error as error:
+        database.close()
+        raise Unusable(f"{str(path)!r}: holds no predictions ({error})") from None
+    except Unusable:
+        database.close()
+        raise
+    return database

@@ -1,0 +1,29 @@
+"""Tuned launches as one HTML file that opens offline."""
+
+from html import escape
+
+from ..simulator.report.page import Made, cell, items, page, table
+from .report import configured_columns, heading, remarks
+from .tuning import Tuning
+
+
+def tuning_html(tuning: Tuning, made: Made) -> str:
+    """The page. Args: made: what its foot tells."""
+    sections = [
+        f"<h1>{escape(tuning.target)}</h1>",
+        '<p class="muted">Predicted by Tilesight, without a GPU.</p>',
+    ]
+    for launch in tuning.launches:
+        sections.append(f"<h2>{escape(heading(tuning, launch))}</h2>")
+        if launch.predicted:
+            columns = configured_columns(launch, launch.predicted)
+            kinds = ["left" if column.left else "" for column in columns]
+            rows = [
+                [cell(text, kind=kind) for text, kind in zip(texts, kinds, strict=True)]
+                for texts in zip(*(column.cells for column in columns), strict=True)
+            ]
+            left = tuple(column.title for column in columns if column.left)
+            sections.append(table([column.title for column in columns], rows, left))
+        sections.append(items([": ".join(line.split(maxsplit=1)) for line in remarks(launch, len(launch.predicted))]))
+    sections.append(items([f"Note: {note}" for note in tuning.notes]))
+    return page(f"Tilesight: {tuning.target}", sections, made, [("device", tuning.device)])

@@ -1,0 +1,90 @@
+"""Tuned launches as tables for people."""
+
+from collections.abc import Callable, Sequence
+
+from ..simulator import units
+from ..simulator.display.columns import Column
+from ..simulator.display.render import table, times, wrapped
+from ..simulator.display.words import percent
+from ..simulator.prediction.prediction import LaunchPrediction
+from .tuning import ALIKE, Configured, TunedLaunch, Tuning
+
+NONE = "-"
+
+
+def tuning_text(tuning: Tuning, top: int, width: int, color: bool = False) -> str:
+    """What `tilesight tune` prints. Args: top: configurations of each launch; width: characters at most."""
+    lines: list[str] = []
+    for launch in tuning.launches:
+        lines += [*wrapped([heading(tuning, launch)], width), ""]
+        if launch.predicted:
+            lines += [table(configured_columns(launch, launch.predicted[:top]), width, color), ""]
+        lines += [*wrapped(remarks(launch, top), width), ""]
+    return "\n".join([*lines, *wrapped([f"Note     {note}" for note in tuning.notes], width)]).rstrip()
+
+
+def heading(tuning: Tuning, launch: TunedLaunch) -> str:
+    """Kernel, shape, device, and how many configurations there are."""
+    shape = "".join(f", {name} {value}" for name, value in launch.shape.items())
+    count = len(launch.configured)
+    return f"{launch.kernel}{shape} on {tuning.device}: {count} configurations, each by itself on empty caches"
+
+
+def configured_columns(launch: TunedLaunch, shown: Sequence[Configured]) -> list[Column]:
+    """A row for each configuration that is predicted, the fastest first; values that all share have no column."""
+    best_s = launch.predicted[0].time_s
+
+    def column(title: str, cell: Callable[[LaunchPrediction], str], rank: int = 0, left: bool = False) -> Column:
+        return Column(
+            title=title,
+            cells=[cell(item.row.prediction) for item in shown if item.row.prediction],
+            rank=rank,
+            left=left,
+        )
+
+    columns = [Column(title="#", cells=[str(rank) for rank in range(1, len(shown) + 1)])]
+    columns += [
+        Column(title=name, cells=[str(item.values.get(name, NONE)) for item in shown]) for name in varying(launch)
+    ]
+    return [
+        *columns,
+        Column(title="time", cells=[item.row.time_text for item in shown]),
+        Column(title="vs best", cells=[times(item.time_s / best_s) for item in shown]),
+        Column(title="~", cells=["~" if launch.is_alike(item) else "" for item in shown], left=True),
+        column("regs", lambda row: str(row.registers_per_thread), 4),
+        Column(title="spill", cells=[f"{item.row.spilled_bytes_per_thread} B" for item in shown], rank=1),
+        column("smem", lambda row: units.capacity(row.smem_bytes_per_cta), 4),
+        column("CTAs/SM", lambda row: str(row.ctas_per_sm), 3),
+        column("HBM", lambda row: units.traffic(row.traffic.hbm_bytes), 2),
+        column("bound by", lambda row: f"{row.bottleneck} {percent(row.bottleneck_share)}", left=True),
+        Column(title="", cells=["untuned" if item is launch.untuned else "" for item in shown], left=True),
+    ]
+
+
+def varying(launch: TunedLaunch) -> list[str]:
+    """Values that configurations differ in."""
+    names = dict.fromkeys(name for item in launch.configured for name in item.values)
+    return [name for name in names if len({repr(item.values.get(name)) for item in launch.configured}) > 1]
+
+
+def remarks(launch: TunedLaunch, top: int) -> list[str]:
+    """What stands below a table: the verdict, ties, what is left out, why some are refused."""
+    left = len(launch.predicted) - top
+    refused = [item for item in launch.configured if not item.row.prediction]
+    shown = varying(launch)
+    lines = [f"Verdict  {launch.verdict}"]
+    if launch.alike > 1:
+        lines.append(
+            f"~        within {ALIKE:.0%} of the fastest ({launch.alike} of {len(launch.predicted)}): "
+            "predictions do not tell them apart; measure these"
+        )
+    if left > 0:
+        lines.append(f"Left out {left} slower ones: --top shows more, --csv and --json have all")
+    reasons: dict[str, list[str]] = {}
+    for item in refused:
+        why = (item.row.refused or "").replace(f"kernel {launch.kernel}: ", "")
+        reasons.setdefault(why, []).append(", ".join(f"{name} {item.values.get(name, NONE)}" for name in shown))
+    for why, which in reasons.items():
+        lines.append(f"Refused  {which[0]}{f' and {len(which) - 1} more' if len(which) > 1 else ''}: {why}")
+    notes = dict.fromkeys(note for item in launch.predicted[:top] for note in item.row.notes)
+    return [*lines, *(f"Note     {note}" for note in notes)]
