@@ -233,8 +233,8 @@ def test_ranks_with_other_index_values_choose_the_same() -> None:
     assert first == second
     first, second = asked(True)
     assert first != second
-    own = {storage.name: storage.values for storage in first[0][2]}
-    assert own["IDS"] == ranks[0]["IDS"].numpy().tobytes() and own["X"] is None
+    values = {storage.name: storage.values for storage in first[0][2]}
+    assert values["IDS"] == ranks[0]["IDS"].numpy().tobytes() and values["X"] is None
     hook = tilesight.prune(gather, keep=1, device="h200")
     assert hook(configs(), ranks[0], grid=grid) == hook(configs(), ranks[1], grid=grid) != configs()
 

@@ -38,9 +38,9 @@ def contents_of(
     Raises:
         ValueError: values name no tensor of whole numbers; one line.
     """
-    told = values if isinstance(values, Mapping) else {}
+    by_user = values if isinstance(values, Mapping) else {}
     index = {name: tensor for name, tensor in tensors.items() if tensor.dtype in WHOLE and tensor.numel()}
-    if unknown := [name for name in told if name not in index]:
+    if unknown := [name for name in by_user if name not in index]:
         raise ValueError(f"values name {unknown[0]}: must be one of {', '.join(index) or 'none: there is no such'}")
     contents: dict[int, torch.Tensor] = {}
     for name, tensor in index.items():
@@ -50,8 +50,8 @@ def contents_of(
         if values is True:
             if not tensor.is_meta:
                 contents.setdefault(storage._cdata, _copied(tensor))
-        elif name in told:
-            value = told[name]
+        elif name in by_user:
+            value = by_user[name]
             _write(contents, tensor, value(arguments) if callable(value) else value)
         elif tensor.element_size() > 1 and tensor.numel() <= MOST_WHOLE:
             _write(contents, tensor, canonical(tensor, index, _rows(tensors, stored)))

@@ -35,8 +35,8 @@ def kernel_of(kernel: Any) -> JITFunction:
 
 def tensors_in(arguments: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """Parameter -> tensor, of a descriptor the one that it describes."""
-    found = {name: getattr(value, "base", value) for name, value in arguments.items()}
-    return {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
+    bases = {name: getattr(value, "base", value) for name, value in arguments.items()}
+    return {name: base for name, base in bases.items() if isinstance(base, torch.Tensor)}
 
 
 def calls_of(
