@@ -239,8 +239,8 @@ def test_ranks_with_other_index_values_choose_the_same() -> None:
     assert hook(configs(), ranks[0], grid=grid) == hook(configs(), ranks[1], grid=grid) != configs()
 
 
-def test_a_canonical_content_uses_all_rows_evenly() -> None:
-    """Of the largest tensor that is read, in bounds; a count is that of the longest tensor; users may say other."""
+def test_a_canonical_content_rises_over_all_rows() -> None:
+    """Of the largest tensor that is read; a count is that of the longest tensor; users may say other."""
     x, ids, y = gathered(1)
     asked = {"X": x, "IDS": ids, "Y": y, "D": 64}
 
@@ -250,11 +250,11 @@ def test_a_canonical_content_uses_all_rows_evenly() -> None:
         content = next(storage.values for storage in call.storages if storage.name == "IDS")
         return torch.frombuffer(bytearray(content or b""), dtype=torch.int32).tolist()
 
-    assert held(asked, None) == [i % 1024 for i in range(2048)]
+    assert held(asked, None) == [i * 1023 // 2047 for i in range(2048)]
     assert held({**asked, "IDS": ids[:1].clone()}, None) == [1024]
     assert held(asked, {"IDS": lambda given: torch.full((1,), given["X"].shape[0] - 1)}) == [1023] * 2048
     view = ids[4:8]
-    assert held({**asked, "IDS": view}, None) == [0] * 4 + [0, 1, 2, 3] + [0] * 2040
+    assert held({**asked, "IDS": view}, None) == [0] * 4 + [0, 341, 682, 1023] + [0] * 2040
 
 
 @pytest.mark.parametrize("beside", [0, 4])

@@ -1,9 +1,10 @@
 """What tensors of whole numbers hold, as far as a choice looks at it.
 
 A choice has to be the same on every rank, and index values (routing, page tables) are not. So it is made for a
-canonical content, which depends on shapes alone: element number i is i modulo the rows of the largest tensor that the
-kernel only reads, so that all of it is used, and evenly; the one element of a count is the length of the longest such
-tensor. Tensors of 8 bits are data, and have no content. Users who know better say so by `values`.
+canonical content, which depends on shapes alone: elements rise in even steps from the first to the last row of the
+largest tensor that the kernel only reads. So experts get blocks in turn and equal shares, page tables name each page
+once, and sequences between two offsets are equally long. The one element of a count is the length of the longest
+tensor of whole numbers. Tensors of 8 bits are data, and have no content. Users who know better say so by `values`.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -64,8 +65,8 @@ def canonical(tensor: torch.Tensor, index: Mapping[str, torch.Tensor], rows: int
     if count == 1:
         longest = max(other.numel() for other in index.values())
         return torch.full(tensor.shape, longest if longest > 1 else rows)
-    most = torch.iinfo(tensor.dtype).max + 1
-    return (torch.arange(count) % min(rows, most)).reshape(tensor.shape)
+    last = min(rows - 1, torch.iinfo(tensor.dtype).max)
+    return (torch.arange(count) * last // (count - 1)).reshape(tensor.shape)
 
 
 def _rows(tensors: Mapping[str, torch.Tensor], stored: Collection[str]) -> int:
