@@ -157,6 +157,7 @@ def test_where_nothing_can_be_chosen_all_are_measured_with_one_warning(
     assert len(calls) == 2 * len(CONFIGS)
     (warning,) = raised
     assert str(warning.message).startswith(f"kernel double: all 3 configurations are measured: {reason}")
+    assert warning.filename == __file__
 
 
 def test_where_more_than_half_are_refused_all_are_measured(raised: list[warnings.WarningMessage]) -> None:

@@ -1,5 +1,6 @@
 """The hook: configurations in, those that are predicted fastest out; all of them where nothing can be chosen."""
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -7,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..compiling import why_not
 from ..kernels.compile.call import KernelCall
 from ..predicting import refused_row
 from ..simulator.device.device import Device, device_of_product, load_device
@@ -14,12 +16,14 @@ from ..store.store import usual_store
 from ..tuning.answers import TargetDevice, predict_all
 from ..tuning.tuning import Configured, ranked
 from .contents import Values
-from .live import calls_of, is_recorded, kernel_of, tensors_in
+from .live import calls_of, is_recorded, tensors_in
 
 TOGETHER = 4
 """Configurations that are predicted between two looks at the clock."""
 NOT_ARGUMENTS = ("grid", "warmup")
 """Keywords of a launch that its kernel does not see."""
+NOT_THE_USERS = (__name__.partition(".")[0], "triton")
+"""Packages whose code a warning does not point at."""
 
 
 class NoChoice(RuntimeError):
@@ -64,6 +68,8 @@ class Chooser:
             return configs
 
     def _chosen(self, configs: Sequence[Any], named_args: Mapping[str, Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        if reason := why_not():
+            raise NoChoice(reason)
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             raise NoChoice("a CUDA graph is being captured: call it once before")
         begin_s = self._clock()
@@ -104,7 +110,8 @@ class Chooser:
         reason = said if isinstance(error, NoChoice) else f"{type(error).__name__}: {said}"
         if reason not in self._said:
             self._said.add(reason)
-            warnings.warn(f"{_name(self._kernel)}: all {count} configurations are measured: {reason}", stacklevel=3)
+            text = f"kernel {_name(self._kernel)}: all {count} configurations are measured: {reason}"
+            warnings.warn(text, stacklevel=_to_user())
 
 
 def gpu_of(tensors: Mapping[str, torch.Tensor]) -> tuple[Device, str]:
@@ -121,7 +128,14 @@ def gpu_of(tensors: Mapping[str, torch.Tensor]) -> tuple[Device, str]:
 
 
 def _name(kernel: Any) -> str:
-    try:
-        return f"kernel {kernel_of(kernel).__name__}"
-    except TypeError:
-        return "tilesight.prune"
+    while not hasattr(kernel, "__name__") and hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return str(getattr(kernel, "__name__", kernel))
+
+
+def _to_user() -> int:
+    """How far above the caller the code of the user's is that launches."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back and str(frame.f_globals.get("__name__", "")).partition(".")[0] in NOT_THE_USERS:
+        frame, depth = frame.f_back, depth + 1
+    return depth
