@@ -16,12 +16,14 @@ _ROOMS = {
     "Scaling": "simulator.explore.lengths",
     "SoftmaxProblem": "simulator.problems.softmax",
     "all_schedules": "simulator.schedules.registry",
+    "autotune": "autotuning.autotune",
     "capture": "predicting",
     "compare": "simulator.explore.lengths",
     "compiler": "compiling",
     "explore": "simulator.explore.explore",
     "load_device": "simulator.device.device",
     "predict": "predicting",
+    "prune": "autotuning.autotune",
     "simulate": "simulator.simulate",
     "simulate_with_timeline": "simulator.simulate",
     "tune": "tuning.tune",
@@ -37,18 +39,22 @@ __all__ = [
     "Scaling",
     "SoftmaxProblem",
     "all_schedules",
+    "autotune",
     "capture",
     "compare",
     "compiler",
     "explore",
     "load_device",
     "predict",
+    "prune",
     "simulate",
     "simulate_with_timeline",
     "tune",
 ]
 
 if TYPE_CHECKING:
+    from .autotuning.autotune import autotune as autotune
+    from .autotuning.autotune import prune as prune
     from .compiling import compiler as compiler
     from .predicting import capture as capture
     from .predicting import predict as predict

@@ -1,0 +1,141 @@
+"""The hook: configurations in, those that are predicted fastest out; all of them where nothing can be chosen."""
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..compiling import why_not
+from ..kernels.compile.call import KernelCall
+from ..predicting import refused_row
+from ..simulator.device.device import Device, device_of_product, load_device
+from ..store.store import usual_store
+from ..tuning.answers import TargetDevice, predict_all
+from ..tuning.tuning import Configured, ranked
+from .contents import Values
+from .live import calls_of, is_recorded, tensors_in
+
+TOGETHER = 4
+"""Configurations that are predicted between two looks at the clock."""
+NOT_ARGUMENTS = ("grid", "warmup")
+"""Keywords of a launch that its kernel does not see."""
+NOT_THE_USERS = (__name__.partition(".")[0], "triton")
+"""Packages whose code a warning does not point at."""
+
+
+class NoChoice(RuntimeError):
+    """Why nothing is chosen; the text is one line."""
+
+
+class Chooser:
+    """What `early_config_prune` of Triton's autotuner takes.
+
+    Args:
+        kernel, keep, values, budget_s: as `autotune.prune` takes them;
+        device: with its name; None: the GPU that holds the tensors; clock: gives the time now [s].
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        *,
+        keep: int,
+        device: tuple[Device, str] | None,
+        values: Values,
+        budget_s: float | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kernel, self._keep, self._device, self._values = kernel, keep, device, values
+        self._budget_s, self._clock = budget_s, clock
+        self._said: set[str] = set()
+
+    def __call__(self, configs: Sequence[Any], named_args: Mapping[str, Any], **kwargs: Any) -> Sequence[Any]:
+        """Configurations that stay, the fastest first.
+
+        Args:
+            configs: to choose from; named_args: positional arguments of the launch, by name;
+            kwargs: its keyword arguments, with `grid`.
+        """
+        if len(configs) <= self._keep or is_recorded():
+            return configs
+        try:
+            return self._chosen(configs, named_args, kwargs)
+        except Exception as error:  # whatever it is, the kernel is to run
+            self._warn(error, len(configs))
+            return configs
+
+    def _chosen(self, configs: Sequence[Any], named_args: Mapping[str, Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        if reason := why_not():
+            raise NoChoice(reason)
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            raise NoChoice("a CUDA graph is being captured: call it once before")
+        begin_s = self._clock()
+
+        def check_budget(done: int, total: int) -> None:
+            if self._budget_s is not None and self._clock() - begin_s > self._budget_s:
+                raise NoChoice(
+                    f"{done} of {total} are predicted after budget_s = {self._budget_s:g} s: a larger budget, or a "
+                    "call of `tilesight tune` before, would do"
+                )
+
+        arguments = {**named_args, **{name: value for name, value in kwargs.items() if name not in NOT_ARGUMENTS}}
+        device, name = self._device or gpu_of(tensors_in(arguments))
+        capability = int(device.compute_capability.replace(".", ""))
+        calls = list(calls_of(self._kernel, configs, kwargs["grid"], arguments, self._values, capability))
+        target = TargetDevice(device=device, name=name, compile_limit_s=self._budget_s, limit_s=self._budget_s)
+        rows = iter(predict_all(
+            [call for call in calls if isinstance(call, KernelCall)],
+            target, store=usual_store(), workers=1, together=TOGETHER, progress=check_budget,
+        ))  # fmt: skip
+        configured = [
+            Configured(
+                values=config.all_kwargs(),
+                row=next(rows) if isinstance(call, KernelCall) else refused_row(call),
+            )
+            for config, call in zip(configs, calls, strict=True)
+        ]
+        refused = [item.row.refused for item in configured if not item.row.prediction]
+        if 2 * len(refused) > len(configured):
+            raise NoChoice(f"{len(refused)} of {len(configured)} are not predicted, the first: {refused[0]}")
+        places = {id(item): config for item, config in zip(configured, configs, strict=True)}
+        predicted = [item for item in ranked(configured) if item.row.prediction]
+        return [places[id(item)] for item in predicted[: self._keep]]
+
+    def _warn(self, error: Exception, count: int) -> None:
+        """Say why all configurations are measured, once for each reason."""
+        said = " ".join(str(error).split())[:300]
+        reason = said if isinstance(error, NoChoice) else f"{type(error).__name__}: {said}"
+        if reason not in self._said:
+            self._said.add(reason)
+            text = f"kernel {_name(self._kernel)}: all {count} configurations are measured: {reason}"
+            warnings.warn(text, stacklevel=_to_user())
+
+
+def gpu_of(tensors: Mapping[str, torch.Tensor]) -> tuple[Device, str]:
+    """The catalogue's device for the GPU that holds the tensors, and its name. Raises: NoChoice: there is none."""
+    places = dict.fromkeys(tensor.device for tensor in tensors.values())
+    place = next((place for place in places if place.type == "cuda"), None)
+    if place is None:
+        raise NoChoice(f"no tensor is on a GPU ({', '.join(map(str, places)) or 'there is none'}): pass device=")
+    product = torch.cuda.get_device_name(place)
+    name = device_of_product(product)
+    if name is None:
+        raise NoChoice(f"GPU {product!r} is not in the catalogue: pass device=, a name or a path to a TOML file")
+    return load_device(name), name
+
+
+def _name(kernel: Any) -> str:
+    while not hasattr(kernel, "__name__") and hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return str(getattr(kernel, "__name__", kernel))
+
+
+def _to_user() -> int:
+    """How far above the caller the code of the user's is that launches."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back and str(frame.f_globals.get("__name__", "")).partition(".")[0] in NOT_THE_USERS:
+        frame, depth = frame.f_back, depth + 1
+    return depth
