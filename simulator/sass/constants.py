@@ -13,11 +13,11 @@ from ..limits import WARP_THREADS
 SHAPES = ((100, 0x360, 0x370), (0, 0x0, 0xC))
 """Lowest capability (e.g. 100), and where the threads of a CTA and the CTAs of the grid stand: x, y, z, a word each."""
 BANK_ADDRESS, BANK_BYTES = 1 << 62, 1 << 12
-"""Where the parameters are said to begin in the memory that kernels see, which knows no other address so high; and how
-much of it is theirs at most."""
-PARAMETERS_AT = {9: (0x198, 0x210)}
+"""Where bank 0 is said to begin in the memory that kernels see, which knows no other address so high; and how much of
+it is theirs at most."""
+PARAMETERS_AT = {9: (0x198, 0x210), 10: (0x348, 0x380), 12: (0x348, 0x380)}
 """Major capability -> where bank 0 holds the address of the parameters, and where these begin in the bank. Descriptors
-that are parameters are found so: what ptxas 12.9 makes of `cvta.param` for sm_90; `EIATTR_PARAM_CBANK` of cubins."""
+that are parameters are found so: what ptxas 12.9 makes of `cvta.param`; `EIATTR_PARAM_CBANK` of cubins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,8 @@ def constant_bank(
     bank = {threads_at + 4 * axis: count for axis, count in enumerate(words)}
     bank |= {grid_at + 4 * axis: count for axis, count in enumerate(grid)}
     if capability // 10 in PARAMETERS_AT:
-        pointer, _ = PARAMETERS_AT[capability // 10]
-        bank |= {pointer: BANK_ADDRESS & 0xFFFFFFFF, pointer + 4: BANK_ADDRESS >> 32}
+        pointer, begin = PARAMETERS_AT[capability // 10]
+        bank |= {pointer: BANK_ADDRESS + begin & 0xFFFFFFFF, pointer + 4: BANK_ADDRESS + begin >> 32}
     for parameter in parameters:
         value = arguments.get(parameter.name)
         if value is None or isinstance(value, str):
@@ -76,4 +76,4 @@ def bank_place(address: int) -> int | None:
     """Where in bank 0 an address lies that a kernel has computed from that of its parameters; None: in no parameter."""
     if not BANK_ADDRESS <= address < BANK_ADDRESS + BANK_BYTES:
         return None
-    return PARAMETERS_AT[9][1] + address - BANK_ADDRESS
+    return address - BANK_ADDRESS
