@@ -141,10 +141,11 @@ def tensor_cycles(launch: Launch, executions: Mapping[str, int], device: Device)
             if rate:
                 cycles = matmul.flop / rate
                 least += times / matmul.warps * cycles
-                if matmul.warps > 1:
-                    # Short ones of a warpgroup wait for A from shared memory, or for their sums.
-                    taken = max(matrix.tensor_cycles(matmul, 1.0), device.sm.wgmma_registers_least_cycles)
-                    cycles = max(cycles, taken * usual / rate)
+                if matmul.instruction != "mma":
+                    # Short ones of a warpgroup wait for A from shared memory, or for their sums; in tensor memory those
+                    # of few rows leave lanes idle.
+                    least_cycles = device.sm.wgmma_registers_least_cycles if matmul.instruction == "wgmma" else 0.0
+                    cycles = max(cycles, max(matrix.tensor_cycles(matmul, 1.0), least_cycles) * usual / rate)
                 most += times / matmul.warps * cycles
     return least, most
 

@@ -42,6 +42,7 @@ class Instruction:
         read_barrier: scoreboard that is released when the operands have been read; -1: none.
         wait_mask: scoreboards (bits 0 to 5) that must be free before the instruction issues.
         reuse: operands that stay in the register-file cache (bits 0 to 3).
+        idesc: instruction descriptor of a tensor-memory matmul, where the code is known that sets it (`sass.idesc`).
     """
 
     address: int
@@ -55,6 +56,7 @@ class Instruction:
     read_barrier: int
     wait_mask: int
     reuse: int
+    idesc: int | None = None
 
     @property
     def family(self) -> str:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from ..refusal import CannotFollow
 from .decode import Instruction, decode
 from .graph import find_dominators, natural_loops, stands_over
+from .idesc import with_idescs
 
 CALLS = frozenset({"CALL"})
 RETURNS = frozenset({"RET"})
@@ -91,14 +92,14 @@ def find_flow(instructions: Sequence[Instruction]) -> Flow:
     """Blocks and loops of a function.
 
     Raises:
-        CannotFollow: a jump goes to no instruction of the function.
+        CannotFollow: a jump goes to no instruction of the function, or the extents of a matmul are not known.
     """
     code = tuple(instructions)
     blocks = _blocks(code)
     successors = [block.successors for block in blocks]
     dominators = find_dominators(successors)
     return Flow(
-        instructions=code,
+        instructions=with_idescs(code, [(block.first, block.stop) for block in blocks], successors),
         blocks=blocks,
         dominators=dominators,
         loops=_loops(natural_loops(successors, dominators)),

@@ -50,6 +50,8 @@ Triton gives a thread eight elements in a row, so lanes lie 8 elements apart; it
 tell that rows are aligned.
 ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1's tags take 4.0
 cycles for such a load, one a line (docs/lab/data/store-queue-h200-2026-11-22.json.xz)."""
+COMMIT = "UTCBAR"
+"""Matmuls in tensor memory that were issued before it arrive at an mbarrier when they are done."""
 BULK_KINDS = {"UTMALDG": sm.BULK_COPY, "UTMASTG": sm.BULK_STORE, "UTMACMDFLUSH": sm.BULK_COMMIT}
 
 
@@ -105,9 +107,17 @@ def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -
     if instruction.predicate in NEVER or rule is None:
         return SmInstruction()
     matmul = matmul_shape_of(instruction)
-    if matmul and matmul.warps > 1:
+    if matmul and matmul.instruction == "wgmma":
         return _matmul(instruction, matmul, rule, numbers)
+    if matmul and matmul.instruction == "tcgen05":
+        return SmInstruction(
+            kind=sm.TENSOR_MEMORY_MATMUL,
+            smem_lines=matmul.smem_bytes / SMEM_LINE_BYTES,
+            tensor_cycles=tensor_cycles(matmul, rule.interval_cycles),
+        )
     latency = rule.latency_cycles if rule.scoreboard else 0.0
+    if family == COMMIT:
+        return SmInstruction(kind=sm.MATMUL_COMMIT, latency_cycles=latency)
     if family in FENCES:
         waits = latency - 1.0
         return SmInstruction(kind=sm.SHARED, stores=1, latency_cycles=waits, operand_cycles=waits, smem_passes=1.0)

@@ -3,6 +3,8 @@
 The copies that a kernel without specialised warps announces are waited for one after the other, in that order.
 Specialised warps have a ring of mbarriers for each thing that they pass on: a *channel*, known by the offset in shared
 memory that all instructions on it name. Producers that wait for free buffers find all stages free at the start.
+Matmuls in tensor memory have a channel of their own, in order as well: waits for what no copy is announced on are for
+them.
 """
 
 import re
@@ -53,7 +55,7 @@ def with_channels(code: np.ndarray, launch: Launch, paths: CtaPaths) -> np.ndarr
     if not launch.consumer_warps:
         code["copies"][kinds == sm.EXPECT] = 1
         code["in_order"][kinds == sm.MBARRIER_WAIT] = 1
-        return code
+        return _with_matmul_waits(code, paths)
     places = [int(place) for place in np.flatnonzero(np.isin(kinds, ON_CHANNELS))]
     offset_of = {place: _offset(paths.flow.instructions[place]) for place in places}
     offsets = sorted(set(offset_of.values()))
@@ -66,6 +68,22 @@ def with_channels(code: np.ndarray, launch: Launch, paths: CtaPaths) -> np.ndarr
             code["copies"][place] = _copies_after(kinds, place)
         elif kinds[place] == sm.MBARRIER_WAIT and offset in given_back:
             code["free_phases"][place] = launch.num_stages
+    return _with_matmul_waits(code, paths)
+
+
+def _with_matmul_waits(code: np.ndarray, paths: CtaPaths) -> np.ndarray:
+    """The code with the waits for matmuls in tensor memory, which are in order, on their channel."""
+    kinds = code["kind"]
+    commits = kinds == sm.MATMUL_COMMIT
+    if not commits.any():
+        return code
+    announced = {
+        _offset(paths.flow.instructions[place]) for place in np.flatnonzero(np.isin(kinds, (sm.EXPECT, sm.ARRIVE)))
+    }
+    for place in np.flatnonzero(kinds == sm.MBARRIER_WAIT):
+        if _offset(paths.flow.instructions[place]) not in announced:
+            code["channel"][place], code["in_order"][place], code["free_phases"][place] = sm.MATMULS_CHANNEL, 0, 0
+    code["channel"][commits] = sm.MATMULS_CHANNEL
     return code
 
 

@@ -13,10 +13,10 @@ from ..device.device import INSTRUCTIONS, Device
 from ..dtypes import DTYPES
 from ..launch.program import Launch, Matmul
 from ..launch.walk import steps
-from ..limits import SUB_CORES, WARPGROUP_WARPS
+from ..limits import SUB_CORES
 from ..residency.registers_and_smem import MMA_ROWS, WGMMA_ROWS
 from ..sass.decode import Instruction
-from ..sass.matrix import MatmulShape, matmul_shape_of, tensor_cycles
+from ..sass.matrix import TENSOR_MEMORY_ROWS, MatmulShape, matmul_shape_of, tensor_cycles
 from ..sass.opcodes import Rule, find_rule, interval_cycles
 from .step_cost import MMA_COLUMNS
 
@@ -34,8 +34,8 @@ def alike(rate: float, other: float) -> bool:
 
 def rate_name(instruction: Instruction, matmul: MatmulShape) -> str:
     """Number of a device that says how fast it makes a matmul, e.g. `mma_fp16_flop_per_cycle`; empty: none does."""
-    kind = KINDS.get((instruction.family.replace("GMMA", "MMA"), matmul.bits))
-    return f"{'wgmma' if matmul.warps > 1 else 'mma'}_{kind}_flop_per_cycle" if kind else ""
+    kind = KINDS.get((instruction.family.replace("GMMA", "MMA").removeprefix("UTC"), matmul.bits))
+    return f"{matmul.instruction}_{kind}_flop_per_cycle" if kind else ""
 
 
 def rates_of(instruction: Instruction, table: Mapping[str, Rule], device: Device) -> tuple[float, float]:
@@ -105,7 +105,7 @@ def _slowest(matmul: Matmul, launch: Launch, device: Device) -> float:
         n=max(MMA_COLUMNS, int(matmul.n / repeated)),
         k=matmul.k,
         bits=DTYPES[launch.dtype].bits,
-        warps=WARPGROUP_WARPS,
+        instruction="wgmma",
         a_in_smem=True,
         narrow_sums=False,
     )
@@ -113,7 +113,9 @@ def _slowest(matmul: Matmul, launch: Launch, device: Device) -> float:
 
 
 def _usual_flop_per_cycle(instruction: Instruction, matmul: MatmulShape, rule: Rule) -> float:
-    """The same by the table alone; of a warpgroup's matmul of the full rate, which small ones do not reach."""
+    """The same by the table alone; of matmuls larger than a warp's the full rate, which small ones do not reach."""
+    if matmul.instruction == "tcgen05":
+        return matmul.flop / tensor_cycles(matmul, rule.interval_cycles) * TENSOR_MEMORY_ROWS / matmul.m
     if matmul.warps > 1:
         return matmul.flop / (matmul.n / 2)
     return SUB_CORES * matmul.flop / interval_cycles(instruction, rule)

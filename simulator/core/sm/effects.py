@@ -15,10 +15,12 @@ from .instruction import (
     EXPECT,
     LOAD,
     MATMUL,
+    MATMUL_COMMIT,
     MBARRIER_WAIT,
     REUSED_LOAD,
     SHARED,
     STORE,
+    TENSOR_MEMORY_MATMUL,
     SmInstruction,
 )
 from .latencies import Latencies
@@ -27,7 +29,7 @@ from .state import AT_BARRIER, QUEUED, RING, SHARED_MEMORY, State
 
 
 @inlined
-def _complete_phase(state: State, slot: int, channel: int, time: float) -> None:
+def complete_phase(state: State, slot: int, channel: int, time: float) -> None:
     """A phase of an mbarrier is complete."""
     number = state.complete[slot, channel] + 1
     state.complete[slot, channel] = number
@@ -63,7 +65,7 @@ def _mbarrier(
         state.phase_time[slot, channel, number] = max(state.phase_time[slot, channel, number], arrival)
         state.coming[slot, channel] -= 1
         if state.coming[slot, channel] == 0:
-            _complete_phase(state, slot, channel, arrival)
+            complete_phase(state, slot, channel, arrival)
     elif leads:
         channel = instruction.channel
         state.announced[slot, channel] += 1
@@ -72,7 +74,7 @@ def _mbarrier(
             state.channel[slot] = channel
             state.coming[slot, channel] = instruction.copies
         if kind == ARRIVE or instruction.copies == 0:
-            _complete_phase(state, slot, channel, finish)
+            complete_phase(state, slot, channel, finish)
     return finish
 
 
@@ -110,8 +112,12 @@ def _commit_copies(state: State, warp: int, time: float) -> None:
 
 
 @inlined
-def _issue_matmul(state: State, commits: bool, i: int, warp: int, group: int, width: int) -> None:
-    """A warp issues a wgmma; once all warps of the warpgroup have, it queues for the tensor cores."""
+def _issue_matmul(state: State, commits: bool, i: int, warp: int, group: int, issuers: int) -> None:
+    """A warp issues a matmul, or what waits for those before; it queues for the tensor cores once all its warps have.
+
+    Args:
+        issuers: warps that issue it together.
+    """
     number = state.issued[warp]
     state.issued[warp] += 1
     if commits:
@@ -119,7 +125,7 @@ def _issue_matmul(state: State, commits: bool, i: int, warp: int, group: int, wi
         state.matmul_groups[warp, commit % RING] = number + 1
         state.matmul_groups[warp, RING] = commit + 1
     state.joined[group, number % RING] += 1
-    if state.joined[group, number % RING] == min(WARPGROUP_WARPS, width):
+    if state.joined[group, number % RING] == issuers:
         state.joined[group, number % RING] = 0
         sm = state.sm[0]
         tail = sm.queue_tail % QUEUED
@@ -173,7 +179,10 @@ def take_effect(
     elif kind in (EXPECT, BULK_COPY, MBARRIER_WAIT, ARRIVE):
         finish = _mbarrier(state, instruction, warp, slot, now, finish, latencies, leads)
     elif kind == MATMUL:
-        _issue_matmul(state, instruction.commits != 0, i, warp, group, width)
+        _issue_matmul(state, instruction.commits != 0, i, warp, group, min(WARPGROUP_WARPS, width))
+    elif kind in (TENSOR_MEMORY_MATMUL, MATMUL_COMMIT):
+        if leads:
+            _issue_matmul(state, False, i, warp, group, 1)
     elif kind == BARRIER:
         _arrive_at_barrier(state, instruction, warp, slot, width, now, latencies)
     _hold_scoreboard(state, warp, instruction.write_scoreboard, finish, i)

@@ -19,6 +19,9 @@ EXPECT, BULK_COPY, MBARRIER_WAIT, ARRIVE, BULK_STORE, BULK_COMMIT = range(11, 17
 """EXPECT announces the bulk copies (TMA loads) of a phase of an mbarrier; BULK_COPY is one of them; MBARRIER_WAIT waits
 for a phase, and ARRIVE completes one that announces no copy. BULK_STORE is a TMA store to L2, BULK_COMMIT ends a group
 of those."""
+TENSOR_MEMORY_MATMUL, MATMUL_COMMIT = range(17, 19)
+"""A matmul in tensor memory (tcgen05), which one warp issues for its CTA, and what has an mbarrier told when those that
+were issued before are done."""
 
 NO_PIPE, FMA, HEAVY, ALU, MUFU, HALF, TENSOR_PIPE, UNIFORM, LSU, FP64 = range(10)
 """Pipes of a sub-core. NO_PIPE never makes anybody wait."""
@@ -26,6 +29,8 @@ PIPES = FP64 + 1
 
 BARRIERS = CHANNELS = 16
 """Named barriers of a CTA (PTX ISA, bar); rings of mbarriers (*channels*) that are followed: as many, by choice."""
+MATMULS_CHANNEL = CHANNELS
+"""One channel more, of matmuls in tensor memory."""
 
 
 class SmInstruction(NamedTuple):
@@ -45,11 +50,12 @@ class SmInstruction(NamedTuple):
         barrier: (BARRIER) its number.
         barrier_warps: (BARRIER) warps that have to arrive; 0: all of the CTA.
         only_arrives: (BARRIER) whether its warp goes on without waiting: bar.arrive.
-        channel: (EXPECT, MBARRIER_WAIT, ARRIVE) ring of mbarriers.
+        channel: (EXPECT, MBARRIER_WAIT, ARRIVE, MATMUL_COMMIT) ring of mbarriers.
         copies: (EXPECT) bulk copies that it announces.
         free_phases: (MBARRIER_WAIT) first phases that nobody has to complete.
         in_order: (MBARRIER_WAIT) whether each wait is for the next phase announced, and over at once without one.
-        leader: (EXPECT, BULK_COPY, ARRIVE, BULK_STORE, BULK_COMMIT) warp that acts for its CTA; -1: none.
+        leader: (EXPECT, BULK_COPY, ARRIVE, BULK_STORE, BULK_COMMIT, TENSOR_MEMORY_MATMUL, MATMUL_COMMIT) warp that acts
+            for its CTA; -1: none.
         interval_cycles: that its sub-core's pipe is taken [cycles].
         latency_cycles: from issue to result [cycles].
         operand_cycles: from issue until operands are read [cycles].
@@ -57,7 +63,7 @@ class SmInstruction(NamedTuple):
             cycles of L1 that an arrival takes.
         tag_lines: (LOAD, COPY) lines looked up in L1's tags, a cycle each.
         queued_lines: (STORE) lines that may wait ahead of it to leave the SM.
-        tensor_cycles: (MATMUL) of the tensor cores [cycles].
+        tensor_cycles: (MATMUL, TENSOR_MEMORY_MATMUL) of the tensor cores [cycles].
         port_reads: turns at the register port; of a MATMUL, those of its accumulators.
         smem_passes: (SHARED) matmuls that it lets go first where these take all of shared memory.
     """

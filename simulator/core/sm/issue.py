@@ -7,7 +7,8 @@ Time is a real number of cycles, and goes from issue to issue: nothing happens i
 
 Fixed latencies are the compiler's (stall counts). What has no fixed latency releases a scoreboard here.
 A warpgroup's matmul (wgmma) starts when its four warps have issued it and the tensor cores are free, and runs on beside
-them: it reads operands from shared memory, and takes most of the register port of its sub-cores.
+them: it reads operands from shared memory, and takes most of the register port of its sub-cores. One in tensor memory
+(tcgen05) starts when one warp has issued it, and leaves the register port alone.
 Other instructions share the rest of the port through a token bucket (*port credit*): a few of them issue back to back,
 then one at a time at the remaining rate. A long run of instructions without a gap delays the matmul instead.
 Of warps that could issue at the same time, the one that issued last goes on, else the oldest does (greedy then oldest);
@@ -18,8 +19,8 @@ import numpy as np
 
 from ...limits import SUB_CORES, WARPGROUP_WARPS
 from ..jit import compiled, inlined
-from .effects import take_effect
-from .instruction import LSU, MATMUL, NO_PIPE, TENSOR_PIPE, SmInstruction
+from .effects import complete_phase, take_effect
+from .instruction import LSU, MATMUL, MATMUL_COMMIT, NO_PIPE, TENSOR_PIPE, SmInstruction
 from .latencies import Latencies
 from .memory_pipe import delay_for_matmul, lsu_queue_free_at
 from .state import (
@@ -38,6 +39,9 @@ from .state import (
 )
 from .waits import end_of_matmul, find_ready, port_credit
 from .warps import go_on, start_cta
+
+LEAST_CYCLES = 1.0
+"""That anything takes in the queue of the tensor cores, which is work of nobody's where it is no matmul."""
 
 
 @inlined
@@ -78,7 +82,7 @@ def _start_matmul(state: State, code: np.ndarray, latencies: Latencies, per_cta:
     head, clock = sm.queue_head % QUEUED, sm.clock
     group, number = state.matmul_queue[head, 0], state.matmul_queue[head, 1]
     instruction = code[state.matmul_queue[head, 2]]
-    mean = max(instruction.tensor_cycles, instruction.smem_lines)
+    mean = max(instruction.tensor_cycles, instruction.smem_lines, LEAST_CYCLES)
     length = mean * (1.0 + latencies.matmul_jitter * _evenly(sm.queue_head))
     sm.matmul_smem_share = instruction.smem_lines / mean
     sm.matmul_cycles = length
@@ -97,14 +101,17 @@ def _start_matmul(state: State, code: np.ndarray, latencies: Latencies, per_cta:
 
 
 @inlined
-def _end_matmul(state: State, latencies: Latencies, per_cta: int) -> None:
-    """End the running matmul and release its warpgroup."""
+def _end_matmul(state: State, code: np.ndarray, latencies: Latencies, per_cta: int) -> None:
+    """End the running matmul and release its warpgroup; or tell an mbarrier that those before are done."""
     sm = state.sm[0]
     head = sm.queue_head % QUEUED
     _save_port_credit(state, sm.port_left, latencies)
     group, number = state.matmul_queue[head, 0], state.matmul_queue[head, 1]
     state.matmul_times[group, number % RING, 1] = sm.clock
     state.finished[group] = number + 1
+    instruction = code[state.matmul_queue[head, 2]]
+    if instruction.kind == MATMUL_COMMIT:
+        complete_phase(state, group // per_cta, instruction.channel, sm.clock + instruction.latency_cycles)
     sm.queue_head += 1
     sm.matmul_runs = 0
     state.wake[group // per_cta] = 1
@@ -132,7 +139,7 @@ def _choose(state: State, code: np.ndarray, latencies: Latencies, core: int) -> 
     sm = state.sm[0]
     chosen, when, chosen_to_memory = -1, np.inf, False
     now, left = sm.clock, sm.port_left
-    beside_matmul = sm.matmul_runs and state.matmul_end[core] > now
+    beside_matmul = sm.matmul_runs and state.matmul_end[core] > now and left < 1.0
     queue_free = lsu_queue_free_at(state, core, latencies)
     for k in range(state.members.shape[1]):
         warp = state.members[core, k]
@@ -205,7 +212,7 @@ def _issue(
             state.run[core] += 1
         else:
             state.run[core] = 1
-        if sm.matmul_runs and now < state.matmul_end[core]:
+        if sm.matmul_runs and now < state.matmul_end[core] and sm.port_left < 1.0:
             credit = port_credit(state, core, now, sm.port_left, latencies.port_credit) - reads
             state.matmul_end[core] += latencies.port_run_factor * max(0.0, -credit)
             state.credit[core] = max(0.0, credit)
@@ -256,7 +263,7 @@ def simulate_sm(
         end = end_of_matmul(state)
         if sm.matmul_runs and end <= state.best_time[core]:
             sm.clock = end
-            _end_matmul(state, latencies, per_cta)
+            _end_matmul(state, code, latencies, per_cta)
             continue
         warp = state.best_warp[core]
         if warp < 0:

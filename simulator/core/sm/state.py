@@ -186,6 +186,7 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
     def whole(*shape: int) -> np.ndarray:
         return np.zeros(shape, dtype=np.int64)
 
+    channels = CHANNELS + 1
     return State(
         stretch=whole(warps) - 1,
         pc=whole(warps),
@@ -203,15 +204,15 @@ def new_state(instructions: int, warps_per_cta: int, offsets: np.ndarray, log_en
         issued=whole(warps),
         matmul_groups=whole(warps, RING + 1),
         at_barrier=whole(warps) - 1,
-        waited=whole(warps, CHANNELS),
+        waited=whole(warps, channels),
         started=whole(warpgroups),
         finished=whole(warpgroups),
         matmul_times=np.zeros((warpgroups, RING, 2)),
         joined=whole(warpgroups, RING),
-        announced=whole(slots, CHANNELS),
-        complete=whole(slots, CHANNELS),
-        coming=whole(slots, CHANNELS),
-        phase_time=np.zeros((slots, CHANNELS, RING)),
+        announced=whole(slots, channels),
+        complete=whole(slots, channels),
+        coming=whole(slots, channels),
+        phase_time=np.zeros((slots, channels, RING)),
         channel=whole(slots),
         arrived=whole(slots, BARRIERS),
         running=whole(slots),
