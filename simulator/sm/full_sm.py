@@ -64,7 +64,7 @@ def measure_full_sm(
     }
     # Cycles from one iteration of any of its CTAs to the next.
     in_loops = {number: 1.0 / float(np.sum(1.0 / slots)) for number, slots in together.items()}
-    trips = {number: SHORT_TRIPS if region.leaf else 1 for number, region in enumerate(regions)}
+    trips = {number: region.whole(SHORT_TRIPS) if region.leaf else 1 for number, region in enumerate(regions)}
     _, _, counts = machine.paths.traces(trips)
     inside = sum(counts[number] * cycles for number, cycles in in_loops.items())
     straight = sum(counts.get(number, 1) * cost.cycles for number, cost in alone.items() if number not in in_loops)

@@ -41,12 +41,12 @@ def lone_costs(machine: Machine, more_trips: int = SETTLED) -> dict[int, RegionC
         region -> its cost; `OUTSIDE` -> that of the straight code.
     """
     regions = machine.paths.regions
-    base = {number: LONE_TRIPS if region.leaf else 1 for number, region in enumerate(regions)}
+    base = {number: region.whole(LONE_TRIPS) if region.leaf else 1 for number, region in enumerate(regions)}
     first = machine.run(base, np.zeros(1))
     costs: dict[int, RegionCost] = {}
     # Those inside come after the ones around them.
     for number in reversed(range(len(regions))):
-        more = machine.run(base | {number: base[number] + more_trips}, np.zeros(1))
+        more = machine.run(base | {number: base[number] + regions[number].whole(more_trips)}, np.zeros(1))
         costs[number] = _beyond(more, first, costs, number, regions[number].leaf)
     costs[OUTSIDE] = _beyond(first, None, costs, OUTSIDE, not regions)
     return costs

@@ -5,36 +5,23 @@ the simulated SM walks.
 A region is a loop whose iterations are alike; loops of specialised warps that run side by side are one region.
 What the compiler has unrolled or peeled, or what a CTA runs once, is straight code, whatever its loops look like.
 A trace with fewer iterations leaves out some in the middle of a region, one with more repeats the one in its middle.
+Where the visits of a loop repeat different code (`if` of the loop around it), a trace mixes their iterations in the
+proportion in which the CTA runs them (`mixed_visits`).
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 
 import numpy as np
 
 from ..refusal import CannotFollow
 from ..sass.flow import Flow
+from .leap.mixed_visits import ControlPath, LoopVisit, mixtures
 
 OUTSIDE = -1
 """The region of straight code outside of all others."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoopVisit:
-    """A warp's stay in a loop.
-
-    Args:
-        loop: its number.
-        iterations: of each the blocks, and visits of loops inside, in order.
-    """
-
-    loop: int
-    iterations: tuple[tuple["int | LoopVisit", ...], ...]
-
-
-ControlPath = tuple["int | LoopVisit", ...]
-"""Blocks that a warp runs, and visits of loops, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +32,17 @@ class Region:
         parent: region around it, or `OUTSIDE`.
         count: iterations that the CTA runs in all.
         leaf: whether there is none inside.
+        period: iterations after which a mixture of them repeats; 1 where they are alike.
     """
 
     parent: int
     count: int
     leaf: bool
+    period: int = 1
+
+    def whole(self, iterations: int) -> int:
+        """So many iterations, or the next number of them that holds mixtures whole."""
+        return -(-iterations // self.period) * self.period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +54,14 @@ class CtaPaths:
         warps: path of each.
         regions: an outer one before those inside.
         region_of: per warp, loop -> region.
+        mixtures: per warp, loop -> iterations that stand for all of its visits, where these differ.
     """
 
     flow: Flow
     warps: tuple[ControlPath, ...]
     regions: tuple[Region, ...]
     region_of: tuple[Mapping[int, int], ...]
+    mixtures: tuple[Mapping[int, tuple[ControlPath, ...]], ...]
 
     def executed(self, warp: int) -> Iterator[tuple[int, int]]:
         """All blocks that a warp runs, each with the region that it belongs to."""
@@ -96,14 +91,15 @@ class CtaPaths:
         places: dict[tuple[tuple[int, int], ...], tuple[int, int]] = {}
         stretches: list[tuple[int, int, int]] = []
         roles = []
-        for path, regions in zip(self.warps, self.region_of, strict=True):
-            blocks = tuple(_with_trips(path, regions, trips))
+        for path, regions, mixed in zip(self.warps, self.region_of, self.mixtures, strict=True):
+            blocks = tuple(_with_trips(path, regions, trips, mixed))
             if blocks not in places:
                 begin = len(stretches)
                 stretches += _joined(self.flow, blocks)
                 places[blocks] = begin, len(stretches)
             roles.append(places[blocks])
-        first = Counter(mark for _, mark in _with_trips(self.warps[0], self.region_of[0], trips) if mark >= 0)
+        of_first = _with_trips(self.warps[0], self.region_of[0], trips, self.mixtures[0])
+        first = Counter(mark for _, mark in of_first if mark >= 0)
         return np.array(stretches, dtype=np.int64), np.array(roles, dtype=np.int64), first
 
 
@@ -133,14 +129,20 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
     if len(shapes) > 1:
         raise CannotFollow("warps of a CTA run loops of different nesting (specialised warps): not modelled")
     counts = [max(nest[number][2] for nest in nests) for number in range(len(nests[0]))]
+    mixed = {path: mixtures(path) for path in dict.fromkeys(warps)}
+    periods = [
+        max(len(mixed[path].get(nest[number][0], (None,))) for path, nest in zip(warps, nests, strict=True))
+        for number in range(len(nests[0]))
+    ]
     return CtaPaths(
         flow=flow,
         warps=tuple(warps),
         regions=tuple(
-            Region(parent=parent, count=count, leaf=leaf)
-            for (_, parent, _, leaf), count in zip(nests[0], counts, strict=True)
+            Region(parent=parent, count=count, leaf=leaf, period=period)
+            for (_, parent, _, leaf), count, period in zip(nests[0], counts, periods, strict=True)
         ),
         region_of=tuple({loop: number for number, (loop, *_) in enumerate(nest)} for nest in nests),
+        mixtures=tuple(mixed[path] for path in warps),
     )
 
 
@@ -235,7 +237,11 @@ def _executed(path: ControlPath, regions: Mapping[int, int], region: int) -> Ite
 
 
 def _with_trips(
-    path: ControlPath, regions: Mapping[int, int], trips: Mapping[int, int], mark: int = -1
+    path: ControlPath,
+    regions: Mapping[int, int],
+    trips: Mapping[int, int],
+    mixed: Mapping[int, tuple[ControlPath, ...]],
+    mark: int = -1,
 ) -> Iterator[tuple[int, int]]:
     """Blocks of a path with other iterations, each with the region that begins an iteration there, or -1."""
     for item in path:
@@ -243,8 +249,11 @@ def _with_trips(
             yield item, mark
         else:
             region = regions[item.loop]
-            for iteration in _chosen(item.iterations, trips.get(region, 1)):
-                yield from _with_trips(iteration, regions, trips, region)
+            count = trips.get(region, 1)
+            mixture = mixed.get(item.loop, ())
+            chosen = [*islice(cycle(mixture), count)] if mixture else _chosen(item.iterations, count)
+            for iteration in chosen:
+                yield from _with_trips(iteration, regions, trips, mixed, region)
         mark = -1
 
 

@@ -85,3 +85,30 @@ def matmul(n=4096, dtype=torch.float16):
     a, b = (torch.empty(n, n, device="meta", dtype=dtype) for _ in range(2))
     c = torch.empty(n, n, device="meta", dtype=torch.float16)
     product[(n // 128, n // 128)](a, b, c, n, n, n, BM=128, BN=128, BK=64, num_warps=4, num_stages=3)
+
+
+@triton.jit
+def first_visit_adds(A, B, C, DIAGONAL: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr):
+    """The first of the visits of the inner loop multiplies twice, as the backward pass of an mLSTM does."""
+    i, j = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    acc, more = tl.zeros([BLOCK, BLOCK], tl.float32), tl.zeros([BLOCK, BLOCK], tl.float32)
+    visits = tl.program_id(0) + 1 if DIAGONAL else 4
+    for visit in range(visits):
+        for k in range(STEPS):
+            a = tl.load(A + i * BLOCK * STEPS + k * BLOCK + j)
+            if visit == 0:
+                more = tl.dot(a, tl.load(B + (k * BLOCK + i) * BLOCK + j), more)
+            acc = tl.dot(a, tl.load(B + ((visit * STEPS + k) * BLOCK + i) * BLOCK + j), acc)
+    tl.store(C + tl.program_id(0) * BLOCK * BLOCK + i * BLOCK + j, acc + more)
+
+
+def first_visits(diagonal: bool, ctas: int = 1024) -> int:
+    """Launch `first_visit_adds`. Returns: its operations [FLOP]."""
+    steps, block = 8, 64
+    visits = [cta % 2 + 1 if diagonal else 4 for cta in range(ctas)]
+    half = {"device": "meta", "dtype": torch.float16}
+    a, b = torch.empty(block, block * steps, **half), torch.empty(4 * steps * block, block, **half)
+    c = torch.empty(ctas, block, block, device="meta")
+    grid = (2, ctas // 2) if diagonal else (ctas,)
+    first_visit_adds[grid](a, b, c, DIAGONAL=diagonal, STEPS=steps, BLOCK=block)
+    return sum(2 * block**3 * steps * (visit + 1) for visit in visits)

@@ -12,9 +12,10 @@ from ..accesses import COPY, bytes_of
 from ..executions import Order, run_through, special_registers
 from ..jumps import prepare
 from ..leap.leaper import Leaper
+from ..leap.mixed_visits import ControlPath, LoopVisit
 from ..leap.stack import Stack
 from ..operands import Step, Threads
-from ..paths import ControlPath, CtaPaths, LoopVisit, find_paths
+from ..paths import CtaPaths, find_paths
 from ..tma.boxes import BOX_LOAD, Boxes
 from ..tma.descriptor import Descriptor
 from ..values import Array

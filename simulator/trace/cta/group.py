@@ -7,7 +7,7 @@ import numpy as np
 
 from ...limits import WARP_THREADS
 from ..executions import special_registers
-from ..paths import ControlPath
+from ..leap.mixed_visits import ControlPath
 from ..values import Array, Value
 from .block_counts import PROBES, probe_registers
 from .cta_run import CtaRun

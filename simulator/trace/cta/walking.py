@@ -19,9 +19,9 @@ from ..jumps import leave_of
 from ..leap.courses import Course, Registers
 from ..leap.guess import FIRST_LEAP, Guess
 from ..leap.live import live_at
+from ..leap.mixed_visits import ControlPath, LoopVisit
 from ..leap.stack import Stack
 from ..operands import Step, Threads
-from ..paths import ControlPath, LoopVisit
 from ..threads import step_of
 from ..tma.boxes import Boxes
 from ..values import FALSE, TRUE, WORD_MASK, Array, Value, small

@@ -132,7 +132,9 @@ class _Body:
             )
             share = sum(sizes[phase] for phase in group) / max(1, self._whole[part[0]])
             spills = tuple(place for phase in group for place in self._class.phases.spills.get((part, phase), ()))
-            self._phases.append(Phase(step=name, region=part[0], share=share, spills=spills))
+            # A loop inside another stands in each stretch of that one's iterations, and takes its time once in each.
+            if all(phase.step != name for phase in self._phases):
+                self._phases.append(Phase(step=name, region=part[0], share=share, spills=spills))
 
     def _loops(self, region: int, counters: tuple[str, ...]) -> Iterator[Loop]:
         stretches = self._stretches(region)

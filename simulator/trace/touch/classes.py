@@ -123,6 +123,9 @@ class _Classifier:
         """
         issued = self.counts[members] @ _block_sizes(self.tracer.subject)
         run = representative or follow_cta(self.tracer, int(members[int(np.argmax(issued))]))
+        alike = self._stands_for(members, run)
+        if not alike.all():
+            return [*self.classes(members[alike], run), *self.classes(members[~alike])]
         self._check(run)
         trips = _trips(self.tracer.subject, run, self.counts)
         group = CtaGroup(run, members, {region: of_all[members] for region, of_all in trips.items()})
@@ -152,6 +155,26 @@ class _Classifier:
             issued=self._issued(run, np.concatenate([mask_class.members for mask_class in masked])),
         )
         return [path_class, *others]
+
+    def _stands_for(self, members: Array, run: CtaRun) -> Array:
+        """Which CTAs a followed one stands for, whatever their trip counts, bool (CTAs,).
+
+        They run its straight code as often as it does, since a loop whose iterations all differ is straight code; and
+        so what it mixes of loops whose visits differ. All count as alike where there would be too many classes.
+        """
+        regions = run.paths.regions
+        even = {
+            block
+            for warp in range(len(run.paths.warps))
+            for block, region in run.paths.executed(warp)
+            if region != OUTSIDE and regions[region].period == 1
+        }
+        compared = [block for block in np.flatnonzero(self.counts[run.cta]).tolist() if block not in even]
+        counts = self.counts[np.ix_(members, compared)]
+        if len(np.unique(counts, axis=0)) > MOST_PATHS:
+            return np.ones(len(members), dtype=bool)
+        alike: Array = (counts == self.counts[run.cta, compared]).all(axis=1)
+        return alike
 
     def _check(self, run: CtaRun) -> None:
         check_bounds(self.tracer.subject, run)

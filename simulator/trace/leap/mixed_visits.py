@@ -1,0 +1,76 @@
+"""Visits of one loop that repeat different code, as where an `if` inside asks about the loop around it.
+
+    for j in range(...):
+        for k in range(...):
+            if j == 0:        the first visit of the loop over k does more than all others
+                ...
+
+What an iteration takes is then measured on a *mixture*: iterations of all visits, in proportion and evenly spread.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from math import gcd
+
+LONGEST = 16
+"""Iterations of a mixture at most; rarer ones are left out, by rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopVisit:
+    """A warp's stay in a loop.
+
+    Args:
+        loop: its number.
+        iterations: of each the blocks, and visits of loops inside, in order.
+    """
+
+    loop: int
+    iterations: tuple[tuple["int | LoopVisit", ...], ...]
+
+
+ControlPath = tuple["int | LoopVisit", ...]
+"""Blocks that a warp runs, and visits of loops, in order."""
+
+
+def mixtures(path: ControlPath) -> dict[int, tuple[ControlPath, ...]]:
+    """Innermost loop -> iterations that stand for those of all its visits; none of loops whose visits are alike.
+
+    First and last iterations of a visit often differ from those between; visits differ where what most repeats does.
+    """
+    visits: dict[int, list[LoopVisit]] = defaultdict(list)
+    _collect(path, visits)
+    mixed = {}
+    for loop, stays in visits.items():
+        repeated = [Counter(visit.iterations).most_common(1)[0] for visit in stays]
+        if len({iteration for iteration, times in repeated if times > 1}) > 1:
+            mixed[loop] = _evenly(Counter(iteration for visit in stays for iteration in visit.iterations))
+    return mixed
+
+
+def _collect(path: ControlPath, visits: dict[int, list[LoopVisit]]) -> None:
+    """Append the visits of innermost loops in a path, by loop."""
+    for item in path:
+        if not isinstance(item, LoopVisit):
+            continue
+        if any(isinstance(inner, LoopVisit) for iteration in item.iterations for inner in iteration):
+            for iteration in item.iterations:
+                _collect(iteration, visits)
+        else:
+            visits[item.loop].append(item)
+
+
+def _evenly(times: Counter[ControlPath]) -> tuple[ControlPath, ...]:
+    """Iterations in proportion to how often each kind runs, in an order in which none gathers."""
+    common = gcd(*times.values())
+    total = times.total()
+    length = min(LONGEST, total // common)
+    shares = {kind: count / total for kind, count in times.items()}
+    order: list[ControlPath] = []
+    given: Counter[ControlPath] = Counter()
+    for place in range(length):
+        lacks = {kind: share * (place + 1) - given[kind] for kind, share in shares.items()}
+        kind = max(lacks, key=lambda kind: lacks[kind])
+        given[kind] += 1
+        order.append(kind)
+    return tuple(order)
