@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...simulator.device.device import catalogue
-from ..given import made
-from ..kernels import Sweep, Target, swept
+from ..given import given, made
+from ..groups import spread
+from ..kernels import TARGET, Sweep, swept
+from ..layers import FORMATS as ENGINES
+from ..layers import LayerOptions
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
 from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, set_notes, workers_given
 from ..output import (
@@ -33,16 +36,20 @@ if TYPE_CHECKING:
 
     from ...kernels.configurations.space import Space
     from ...store.store import Store
+    from ...tuning.answers import TargetDevice
+    from ...tuning.engines.tune import LayerQuestion
     from ...tuning.tuning import Tuning
 
-FILED = ("triton-cache",)
+FILED = ("triton-cache", *ENGINES)
 FORMATS = ("triton-config", *FILED)
 TOP = 10
 
 
+@spread
 def tune(
     context: typer.Context,
-    target: Target,
+    *,
+    target: Annotated[str | None, TARGET] = None,
     device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE,
     set_: Settings = None,
     shapes: Annotated[
@@ -59,12 +66,14 @@ def tune(
         str | None,
         option(
             "--format",
-            "Print the best as `triton.Config(...)`, or write what TRITON_CACHE_AUTOTUNING=1 reads.",
+            "Print the best as `triton.Config(...)`, or write what TRITON_CACHE_AUTOTUNING=1 reads, or an engine's "
+            "tuning file: its target is that kernel, FILE.py:KERNEL, or what is installed.",
             "|".join(FORMATS),
             one_of(*FORMATS),
         ),
     ] = None,
     to: Annotated[Path | None, option("--to", "Folder for the files of --format.", "FOLDER")] = None,
+    layer: LayerOptions,
     store: Annotated[
         Path | None,
         option("--store", "Keep predictions in this file as they come; the same command goes on from it.", "FILE"),
@@ -88,16 +97,31 @@ def tune(
         raise BadInput(f"--format {format}: writes files; name a folder for them by --to")
     if to is not None and format not in FILED:
         raise BadInput(f"--to {str(to)!r}: is for the files of --format {' or '.join(FILED)}")
+    if format not in ENGINES:
+        layer.refuse(given(context), format)
+        if target is None:
+            raise BadInput("tune: name a function, FILE.py:FUNCTION")
+    elif shapes or html:
+        raise BadInput(f"{'--shapes' if shapes else '--html'}: not with --format {format}; --layer has the sizes")
     name, gpu = device_given(device, set_)
     processes, limit_s = workers_given(workers), limit_of(time_limit)
     from ...compiling import why_not
 
     if reason := why_not():
         raise BadInput(f"tune: {reason}")
-    from ...kernels.capture.file import Asked, CannotCapture, UserCodeFailed, capture_calls
-    from ...tuning.answers import LostWorkers, TargetDevice
-    from ...tuning.tune import NothingToTune, tune_recorded
+    from ...kernels.capture.file import Asked, capture_calls
+    from ...tuning.answers import TargetDevice
+    from ...tuning.tune import tune_recorded
 
+    wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
+    if format in ENGINES:
+        seconds = time_limit or USERS_CODE_S
+        question = layer.question(format, target or "", name, _space(space, sweep), tuple(set_ or ()), seconds)
+        with _one_line(), _executor(dask) as executor, progress("launches") as tick:
+            how = {"store": _store(store), "executor": executor, "workers": processes, "progress": tick}
+            _deliver_layer(question, wanted, how, to or Path(), json, csv)
+        return
+    assert target
     asked = Asked(
         device=name,
         settings=set_ or (),
@@ -107,7 +131,7 @@ def tune(
         timeout_s=time_limit or USERS_CODE_S,
     )
     kept = _store(store)
-    try:
+    with _one_line():
         with stages() as tell:
             tell(f"{target}: function")
             recorded = capture_calls(target, asked)
@@ -115,15 +139,10 @@ def tune(
         for function in recorded:
             if function.ended:
                 say(f"{target}: ended in an error, launches before it are tuned: {function.ended}")
-        wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
         with _executor(dask) as executor, progress("configurations") as tick:
             tuning = tune_recorded(
                 target, recorded, wanted, store=kept, executor=executor, workers=processes, progress=tick
             )
-    except (CannotCapture, NothingToTune) as error:
-        raise BadInput(str(error)) from None
-    except (UserCodeFailed, LostWorkers) as error:
-        raise Failed(str(error)) from None
     tuning = replace(tuning, notes=(*set_notes(set_), *tuning.notes))
     _deliver(context, tuning, top, format, to, json, csv, html)
     if not tuning.complete or any(function.ended for function in recorded):
@@ -166,6 +185,52 @@ def _deliver(
         for path, text in files.items():
             (to / path).parent.mkdir(parents=True, exist_ok=True)
             write_file(to / path, text, "TRITON_CACHE_AUTOTUNING=1 reads it, with the folder as TRITON_CACHE_DIR")
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Errors of capture and prediction as those of the command line."""
+    from ...kernels.capture.file import CannotCapture, UserCodeFailed
+    from ...tuning.answers import LostWorkers
+    from ...tuning.tune import NothingToTune
+
+    try:
+        yield
+    except (CannotCapture, NothingToTune) as error:
+        raise BadInput(str(error)) from None
+    except (UserCodeFailed, LostWorkers) as error:
+        raise Failed(str(error)) from None
+
+
+def _deliver_layer(
+    question: "LayerQuestion", target: "TargetDevice", how: dict[str, Any], to: Path, json: bool, csv: Path | None
+) -> None:
+    """Tune a layer of an engine, print the answer, and write its file. Args: how: as `tune_layer` takes it."""
+    from triton import __version__
+
+    from ...simulator.display import render
+    from ...tuning.engines.files import engine_device, file_text
+    from ...tuning.engines.summary import entries, summary
+    from ...tuning.engines.tune import tune_layer
+
+    engine, found = question.engine, tune_layer(question, target, **how)
+    tuning = replace(found, notes=(*set_notes(question.settings), *found.notes))
+    if not (best := entries(tuning)):
+        raise Failed(f"{tuning.target}: no configuration is predicted: {_first_refusal(tuning)}")
+    path = to / engine.file(question.layer, engine_device(target.name, question.layer.device_name), __version__)
+    deliver(
+        render.to_json(tuning.to_dict()) if json else summary(tuning, [str(path)], text_width(), text_color()),
+        Output(option="--csv", path=csv, make=lambda: render.to_csv(tuning.flat_rows())),
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hint = f"{engine.package} reads it with {engine.variable}={to}" if engine.variable else ""
+    write_file(path, file_text(engine, best, __version__), hint)
+    if not tuning.complete:
+        raise typer.Exit(1)
+
+
+def _first_refusal(tuning: "Tuning") -> str:
+    return next((str(item.row.refused) for launch in tuning.launches for item in launch.configured), "")
 
 
 def _shapes(file: Path | None) -> Sequence[dict[str, Any]]:
