@@ -97,10 +97,10 @@ def test_the_fastest_are_tried_with_every_group(capsys: pytest.CaptureFixture[st
     """First with 16 rows of tiles, as vLLM's space has it."""
     groups = ("--sweep", "GROUP_SIZE_M=1,16")
     answer = tuned(capsys, MOE, "--format", "vllm-moe", *EXPERTS, *TILES, *groups, "--to", str(tmp_path))
-    found = [item["configuration"] for item in answer["launches"][0]["configurations"]]
-    assert sorted((item["num_stages"], item["GROUP_SIZE_M"]) for item in found if item["BLOCK_SIZE_K"] == 64) == [
-        (stages, group) for stages in (2, 3) for group in (1, 16)
-    ]
+    configurations = [item["configuration"] for item in answer["launches"][0]["configurations"]]
+    assert sorted(
+        (item["num_stages"], item["GROUP_SIZE_M"]) for item in configurations if item["BLOCK_SIZE_K"] == 64
+    ) == [(stages, group) for stages in (2, 3) for group in (1, 16)]
 
 
 def test_a_function_launches_what_it_likes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -78,12 +78,12 @@ def test_an_entry_has_the_fields_of_torch_s_own_heuristics() -> None:
         values = {**BEST, "BLOCK_K": block}
         config = Config({name: values[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}, num_warps=4, num_stages=3)
         with V.set_graph_handler(sizes):
-            own = MMTemplateConfigMixin._convert_config_to_template_kwargs(
+            by_torch = MMTemplateConfigMixin._convert_config_to_template_kwargs(
                 SimpleNamespace(_get_acc_type=lambda dtype: "tl.float32"), config, 64, 128, 96, torch.bfloat16
             )
         ((entry,),) = lookup_table(tuning_of(values), inputs).values()
         assert entry.pop("template_id") == mm_template.uid
-        assert entry == own
+        assert entry == by_torch
 
 
 def test_a_kernel_without_the_template_s_names_is_refused() -> None:

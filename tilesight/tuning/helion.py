@@ -64,13 +64,13 @@ def predicted(device: Device | str = "h200", workers: int | None = None) -> type
         def benchmark(self, configs: list[Any], **_: Any) -> list[Any]:
             """A result for each configuration, in order; of those that cannot be predicted it is an error."""
             recorded = [self._recorded(config) for config in configs]
-            launches = [launch for _, found in recorded for launch in found]
+            launches = [launch for _, recording in recorded for launch in recording]
             rows = iter(predict(launches, device, l2="cold", workers=workers).rows if launches else ())
             results = []
-            for config, (function, found) in zip(configs, recorded, strict=True):
-                own = [next(rows) for _ in found]
-                known = bool(own) and all(row.prediction for row in own)
-                perf = 1e3 * sum(row.traffic.time_s for row in own) if known else float("inf")
+            for config, (function, recording) in zip(configs, recorded, strict=True):
+                config_rows = [next(rows) for _ in recording]
+                known = bool(config_rows) and all(row.prediction for row in config_rows)
+                perf = 1e3 * sum(row.traffic.time_s for row in config_rows) if known else float("inf")
                 results.append(BenchmarkResult(config, function, perf, "ok" if known else "error", None))
             return results
 

@@ -1,4 +1,4 @@
-"""What tuning found as a lookup table of torch.compile, which then measures nothing (`torch._inductor.lookup_table`).
+"""What tuning entries as a lookup table of torch.compile, which then measures nothing (`torch._inductor.lookup_table`).
 
     table = lookup_table(tuning, lambda M, N, K: (a(M, K), b(K, N)))
     torch._inductor.config.lookup_table.table = table
@@ -45,9 +45,9 @@ def lookup_table(
     for launch in tuning.launches:
         tensors = inputs(**launch.shape)
         k, out = tensors[-1].shape[-2], tensors[-1].dtype
-        found = [_entry(item.values, k, str(out), template) for item in launch.predicted[:top]]
-        if found:
-            table.setdefault(_key(tensors, op, scalars or {}), found)
+        entries = [_entry(item.values, k, str(out), template) for item in launch.predicted[:top]]
+        if entries:
+            table.setdefault(_key(tensors, op, scalars or {}), entries)
     return table
 
 

@@ -242,9 +242,9 @@ def test_screening_prefers_tiles_that_waste_little() -> None:
     """Of a batch of one token all rows but a few are padding: the lowest tiles come first. At 4096 the largest do."""
     device, engine = load_device("h100"), ENGINES["vllm-moe"]
     items = [item for item in tried(engine, MIXTRAL, device)[0] if item["GROUP_SIZE_M"] == 16]
-    one, many = (screened(items, MIXTRAL, batch, Routing(), device) for batch in (1, 4096))
-    assert len(one) == len(many) == max(LEAST, -(-15 * len(items) // 100))
-    assert {item["BLOCK_SIZE_M"] for item in one[:5]} == {16}
+    single, many = (screened(items, MIXTRAL, batch, Routing(), device) for batch in (1, 4096))
+    assert len(single) == len(many) == max(LEAST, -(-15 * len(items) // 100))
+    assert {item["BLOCK_SIZE_M"] for item in single[:5]} == {16}
     assert {item["BLOCK_SIZE_M"] for item in many[:5]} <= {64, 128, 256}
     assert not any(item["BLOCK_SIZE_M"] * item["BLOCK_SIZE_N"] / item["num_warps"] / 32 > 192 for item in many)
 

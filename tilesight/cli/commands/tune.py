@@ -12,8 +12,6 @@ from ...simulator.device.device import catalogue
 from ..given import given, made
 from ..groups import spread
 from ..kernels import TARGET, Sweep, swept
-from ..layers import FORMATS as ENGINES
-from ..layers import LayerOptions
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
 from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, set_notes, workers_given
 from ..output import (
@@ -30,14 +28,15 @@ from ..output import (
     write_file,
 )
 from ..parse import flag, one_of, option
+from ..tuning.deliver import deliver_layer
+from ..tuning.layers import FORMATS as ENGINES
+from ..tuning.layers import LayerOptions
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ...kernels.configurations.space import Space
     from ...store.store import Store
-    from ...tuning.answers import TargetDevice
-    from ...tuning.engines.tune import LayerQuestion
     from ...tuning.tuning import Tuning
 
 FILED = ("triton-cache", *ENGINES)
@@ -119,7 +118,7 @@ def tune(
         question = layer.question(format, target or "", name, _space(space, sweep), tuple(set_ or ()), seconds)
         with _one_line(), _executor(dask) as executor, progress("launches") as tick:
             how = {"store": _store(store), "executor": executor, "workers": processes, "progress": tick}
-            _deliver_layer(question, wanted, how, to or Path(), json, csv)
+            deliver_layer(question, wanted, how, to or Path(), json, csv)
         return
     assert target
     asked = Asked(
@@ -200,37 +199,6 @@ def _one_line() -> Iterator[None]:
         raise BadInput(str(error)) from None
     except (UserCodeFailed, LostWorkers) as error:
         raise Failed(str(error)) from None
-
-
-def _deliver_layer(
-    question: "LayerQuestion", target: "TargetDevice", how: dict[str, Any], to: Path, json: bool, csv: Path | None
-) -> None:
-    """Tune a layer of an engine, print the answer, and write its file. Args: how: as `tune_layer` takes it."""
-    from triton import __version__
-
-    from ...simulator.display import render
-    from ...tuning.engines.files import engine_device, file_text
-    from ...tuning.engines.summary import entries, summary
-    from ...tuning.engines.tune import tune_layer
-
-    engine, found = question.engine, tune_layer(question, target, **how)
-    tuning = replace(found, notes=(*set_notes(question.settings), *found.notes))
-    if not (best := entries(tuning)):
-        raise Failed(f"{tuning.target}: no configuration is predicted: {_first_refusal(tuning)}")
-    path = to / engine.file(question.layer, engine_device(target.name, question.layer.device_name), __version__)
-    deliver(
-        render.to_json(tuning.to_dict()) if json else summary(tuning, [str(path)], text_width(), text_color()),
-        Output(option="--csv", path=csv, make=lambda: render.to_csv(tuning.flat_rows())),
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    hint = f"{engine.package} reads it with {engine.variable}={to}" if engine.variable else ""
-    write_file(path, file_text(engine, best, __version__), hint)
-    if not tuning.complete:
-        raise typer.Exit(1)
-
-
-def _first_refusal(tuning: "Tuning") -> str:
-    return next((str(item.row.refused) for launch in tuning.launches for item in launch.configured), "")
 
 
 def _shapes(file: Path | None) -> Sequence[dict[str, Any]]:

@@ -27,8 +27,8 @@ SAID = 200
 
 def engine_device(device: str, given: str = "") -> str:
     """What the engines call a device of the catalogue. Args: given: goes first. Raises: ValueError: nobody knows."""
-    if found := given or DEVICE_NAMES.get(device, ""):
-        return found.replace(" ", "_")
+    if called := given or DEVICE_NAMES.get(device, ""):
+        return called.replace(" ", "_")
     raise ValueError(
         f"device_name: no engine's name of {device!r} is known: give it, as torch.cuda.get_device_name() has it"
     )

@@ -45,9 +45,9 @@ def launch(
         Unusable: there is no such kernel, or it has parameters that nobody knows of.
     """
     asked, routing = from_plain(layer), Routing(skew=skew, seed=seed)
-    found, name = _found(ENGINES[engine], kernel)
-    if not isinstance(found, JITFunction):
-        _call(found, name, asked, batch, config, routing)
+    launched, name = _kernel_or_function(ENGINES[engine], kernel)
+    if not isinstance(launched, JITFunction):
+        _call(launched, name, asked, batch, config, routing)
         return
     for number, product in enumerate(asked.products(batch)):
         if asked.experts:
@@ -62,17 +62,17 @@ def launch(
         if asked.experts and asked.block:
             given["BLOCK_SIZE_K"] = min(config["BLOCK_SIZE_K"], *asked.block)
         given["even_Ks"] = product.k % given["BLOCK_SIZE_K"] == 0
-        found[grid](**_bound(found, name, given), **{option: config[option] for option in OPTIONS})
+        launched[grid](**_bound(launched, name, given), **{option: config[option] for option in OPTIONS})
 
 
-def _found(engine: Engine, kernel: str) -> tuple[Any, str]:
+def _kernel_or_function(engine: Engine, kernel: str) -> tuple[Any, str]:
     """The kernel, or a function that launches it, and its name for people."""
     if kernel:
         file, _, name = kernel.rpartition(":")
-        found = getattr(module_of(located(file)), name, None)
-        if found is None:
+        launched = getattr(module_of(located(file)), name, None)
+        if launched is None:
             raise Unusable(f"{kernel}: there is no {name} in it")
-        return found, kernel
+        return launched, kernel
     if find_spec(engine.package) is None:
         raise Unusable(
             f"--format {engine.name}: {engine.package} is not installed here: name its kernel by FILE.py:KERNEL, "
@@ -81,11 +81,11 @@ def _found(engine: Engine, kernel: str) -> tuple[Any, str]:
     for place in engine.kernels:
         module, _, name = place.rpartition(":")
         try:
-            found = getattr(module_of(located(module)), name, None)
+            launched = getattr(module_of(located(module)), name, None)
         except Unusable:
             continue
-        if found is not None:
-            return found, place
+        if launched is not None:
+            return launched, place
     raise Unusable(
         f"--format {engine.name}: the {engine.package} that is installed has none of {', '.join(engine.kernels)}"
     )

@@ -67,17 +67,17 @@ class Layer:
 
 def named_values(text: str) -> dict[str, str]:
     """Names and values of a text such as `E=8, N=7168`. Raises: ValueError: it is no such text; one line."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     at = 0
     while at < len(text.rstrip()):
         part = PART.match(text, at)
         if not part or not part[2].strip():
             raise ValueError(f"{text!r}: must be NAME=VALUE, NAME=VALUE with {', '.join(GIVEN)}")
-        if part[1] in found:
+        if part[1] in values:
             raise ValueError(f"{text!r}: {part[1]} is given twice; give it once")
-        found[part[1]] = part[2].strip()
+        values[part[1]] = part[2].strip()
         at = part.end()
-    return found
+    return values
 
 
 def layer_of(given: Mapping[str, str], needed: Collection[str], experts: bool) -> Layer:
@@ -137,7 +137,7 @@ def _whole(name: str, text: str) -> int:
 
 
 def _shape(text: str) -> tuple[int, int]:
-    found = SHAPE.fullmatch(text)
-    if not found or not all(map(int, found.groups())):
+    sides = SHAPE.fullmatch(text)
+    if not sides or not all(map(int, sides.groups())):
         raise ValueError(f"block_shape={text}: must be two whole numbers of 1 or more, e.g. [128,128]")
-    return int(found[1]), int(found[2])
+    return int(sides[1]), int(sides[2])

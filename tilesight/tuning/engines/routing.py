@@ -57,6 +57,6 @@ def aligned(chosen: Numbers, experts: int, tile: int) -> Aligned:
     order = np.argsort(flat, kind="stable")
     within = np.arange(flat.size) - np.repeat(np.cumsum(counts) - counts, counts)
     rows[begins[flat[order]] + within] = order
-    own = np.zeros(-(-places // tile), np.int32)
-    own[: tiles.sum()] = np.repeat(np.arange(experts), tiles)
-    return Aligned(rows=rows, experts=own, padded=int(tiles.sum()) * tile)
+    of_tiles = np.zeros(-(-places // tile), np.int32)
+    of_tiles[: tiles.sum()] = np.repeat(np.arange(experts), tiles)
+    return Aligned(rows=rows, experts=of_tiles, padded=int(tiles.sum()) * tile)

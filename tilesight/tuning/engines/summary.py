@@ -13,14 +13,14 @@ SHORT = dict(zip(FIELDS, ("BM", "BN", "BK", "GROUP", "warps", "stages"), strict=
 
 def summary(tuning: Tuning, paths: Sequence[str], width: int, color: bool = False) -> str:
     """The table. Args: paths: files that were written; width: characters at most; color: whether the head is bold."""
-    found = [launch for launch in tuning.launches if launch.best]
+    chosen = [launch for launch in tuning.launches if launch.best]
     lines = [*wrapped([f"{tuning.target} on {tuning.device}: predicted, not measured"], width), ""]
-    if found:
-        lines += [table(_columns(found), width, color), ""]
+    if chosen:
+        lines += [table(_columns(chosen), width, color), ""]
     lost = [str(launch.shape["batch"]) for launch in tuning.launches if not launch.best]
     remarks = [f"Refused  batch {', '.join(lost)}: no configuration is predicted; --json says why"] if lost else []
-    gains = sum(not launch.untuned or _gain(launch) > 1 + ALIKE for launch in found)
-    remarks += [f"Verdict  {gains} of {len(found)} batch sizes gain more than {ALIKE:.0%} over what runs now"]
+    gains = sum(not launch.untuned or _gain(launch) > 1 + ALIKE for launch in chosen)
+    remarks += [f"Verdict  {gains} of {len(chosen)} batch sizes gain more than {ALIKE:.0%} over what runs now"]
     remarks += ["~        configurations that predictions do not tell from the fastest, of those predicted"]
     remarks += [f"Note     {note}" for note in tuning.notes]
     remarks += [f"File     {path}" for path in paths]

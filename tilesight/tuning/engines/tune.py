@@ -79,23 +79,23 @@ def tune_layer(
         for batch in question.batches
         for item in _distinct([*_worthwhile(question, target, space, batch), untuned[batch]])
     ]
-    found = _answered(question, target, first, how)
+    configured = _answered(question, target, first, how)
     if not question.old and len(engine.space[GROUP]) > 1:
         later = [
             (batch, item)
             for batch in question.batches
-            for item in _other_groups(engine, [entry for entry in found[batch] if entry.values != untuned[batch]])
-            if item not in [entry.values for entry in found[batch]]
+            for item in _other_groups(engine, [entry for entry in configured[batch] if entry.values != untuned[batch]])
+            if item not in [entry.values for entry in configured[batch]]
         ]
         for batch, entries in _answered(question, target, later, how).items():
-            found[batch] += entries
+            configured[batch] += entries
     kernel = question.kernel or engine.kernels[0].rpartition(":")[2]
     launches = tuple(
         TunedLaunch(
             kernel=kernel.rpartition(":")[2],
             shape={"batch": batch},
             key={},
-            configured=ranked(found[batch]),
+            configured=ranked(configured[batch]),
             default=untuned[batch],
         )
         for batch in question.batches
@@ -119,8 +119,8 @@ def _worthwhile(
         return list(space)
     groups = question.engine.space[GROUP]
     group = FIRST_GROUP if FIRST_GROUP in groups else groups[0]
-    one = [item for item in space if item[GROUP] == group]
-    return screened(one, question.layer, batch, question.routing, target.device)
+    of_group = [item for item in space if item[GROUP] == group]
+    return screened(of_group, question.layer, batch, question.routing, target.device)
 
 
 def _other_groups(engine: Engine, entries: Sequence[Configured]) -> list[Configuration]:
@@ -135,16 +135,16 @@ def _answered(
     """Predictions of the layer under each configuration, by batch size."""
     from ...kernels.compile.call import KernelCall
 
-    found: dict[int, list[Configured]] = {batch: [] for batch in question.batches}
+    configured: dict[int, list[Configured]] = {batch: [] for batch in question.batches}
     if not asked:
-        return found
+        return configured
     recorded = _recorded(question, target, asked)
     calls = [call for function in recorded for call in function.calls if isinstance(call, KernelCall)]
     rows = iter(predict_all(calls, target, **how))
     for (batch, item), function in zip(asked, recorded, strict=True):
-        own = [next(rows) if isinstance(call, KernelCall) else refused_row(call) for call in function.calls]
-        found[batch].append(Configured(values=item, row=_together(own, function.ended), authors=False))
-    return found
+        layer_rows = [next(rows) if isinstance(call, KernelCall) else refused_row(call) for call in function.calls]
+        configured[batch].append(Configured(values=item, row=_together(layer_rows, function.ended), authors=False))
+    return configured
 
 
 def _recorded(question: LayerQuestion, target: TargetDevice, asked: Sequence[Asked]) -> "tuple[RecordedFunction, ...]":
@@ -195,11 +195,11 @@ def _together(rows: Sequence[KernelRow], ended: str) -> KernelRow:
 
 def _distinct(items: "Sequence[Configuration] | Iterator[Configuration] | Any") -> list[Configuration]:
     """Each configuration once."""
-    found: list[Configuration] = []
+    distinct: list[Configuration] = []
     for item in items:
-        if item not in found:
-            found.append(item)
-    return found
+        if item not in distinct:
+            distinct.append(item)
+    return distinct
 
 
 def _notes(question: LayerQuestion, space: Sequence[Configuration]) -> tuple[str, ...]:

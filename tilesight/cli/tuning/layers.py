@@ -4,16 +4,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ..simulator.names import unknown
-from .given import Given
-from .groups import Group
-from .output import BadInput
-from .parse import each_once, number, option
+from ...simulator.names import unknown
+from ..given import Given
+from ..groups import Group
+from ..output import BadInput
+from ..parse import each_once, number, option
 
 if TYPE_CHECKING:
-    from ..kernels.configurations.space import Space
-    from ..tuning.engines.engine import Configuration, Engine
-    from ..tuning.engines.tune import LayerQuestion
+    from ...kernels.configurations.space import Space
+    from ...tuning.engines.engine import Configuration, Engine
+    from ...tuning.engines.tune import LayerQuestion
 
 FORMATS = ("vllm-moe", "sglang-moe", "vllm-w8a8")
 NAMED = ("--layer", "--batch-sizes", "--skew", "--seed", "--rerank")
@@ -64,11 +64,11 @@ class LayerOptions(Group):
         Raises:
             BadInput: an option is strange, or something is missing.
         """
-        from ..tuning.engines.engine import BATCHES, ENGINES
-        from ..tuning.engines.files import engine_device
-        from ..tuning.engines.layer import layer_of, named_values
-        from ..tuning.engines.routing import Routing
-        from ..tuning.engines.tune import LayerQuestion
+        from ...tuning.engines.engine import BATCHES, ENGINES
+        from ...tuning.engines.files import engine_device
+        from ...tuning.engines.layer import layer_of, named_values
+        from ...tuning.engines.routing import Routing
+        from ...tuning.engines.tune import LayerQuestion
 
         engine = _searched(ENGINES[format], space)
         named, old = self._old(engine)
@@ -77,8 +77,8 @@ class LayerOptions(Group):
             for name in typed.keys() & named.keys() - {"device_name"}:
                 if typed[name] != named[name]:
                     raise ValueError(f"{name}={typed[name]}: the file of --rerank is of {name}={named[name]}")
-            found = layer_of({**named, **typed}, engine.needs, engine.experts)
-            engine_device(device, found.device_name)
+            read_layer = layer_of({**named, **typed}, engine.needs, engine.experts)
+            engine_device(device, read_layer.device_name)
         except ValueError as error:
             raise BadInput(f"--layer {error}") from None
         if not 0 <= self.skew <= 10:
@@ -87,7 +87,7 @@ class LayerOptions(Group):
             raise BadInput(f"--seed = {self.seed}: must be 0 or more")
         return LayerQuestion(
             engine=engine,
-            layer=found,
+            layer=read_layer,
             kernel=kernel,
             batches=self._batches(tuple(sorted(old)) or BATCHES),
             routing=Routing(skew=self.skew, seed=self.seed),
@@ -106,7 +106,7 @@ class LayerOptions(Group):
 
     def _old(self, engine: "Engine") -> "tuple[dict[str, str], dict[int, Configuration]]":
         """What the name of an old file tells, and its entries."""
-        from ..tuning.engines.files import read_file
+        from ...tuning.engines.files import read_file
 
         if self.rerank is None:
             return {}, {}
