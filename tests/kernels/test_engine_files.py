@@ -14,7 +14,20 @@ if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import triton
+from tilesight.kernels.capture.file import Asked, capture_calls
+from tilesight.kernels.compile.call import KernelCall
 
+from tilesight.tuning.engines.engine import FIELDS
+from tilesight.tuning.engines.layer import Layer, plain
+from tilesight.tuning.engines.tune import LAUNCHES
+
+EXPERTS_IN_FP8 = Layer(n=256, k=256, experts=4, topk=2, dtype="fp8_w8a8", block=(128, 128))
+SCALED_LAYERS = {
+    "vllm-moe": EXPERTS_IN_FP8,
+    "sglang-moe": EXPERTS_IN_FP8,
+    "vllm-w8a8": Layer(n=256, k=256, dtype="fp8_w8a8", block=(128, 128)),
+}
+ENTRY = dict(zip(FIELDS, (16, 64, 128, 1, 4, 3), strict=True))
 KERNELS = Path(__file__).with_name("engine_kernels.py")
 MOE, SCALED = f"{KERNELS}:fused_moe_kernel", f"{KERNELS}:block_scaled"
 EXPERTS = ("--layer", "E=4, N=128, hidden=128, topk=2", "--batch-sizes", "2")
@@ -149,3 +162,48 @@ def test_what_cannot_be_tuned_is_said_in_a_line(
 ) -> None:
     """With what to try, and nothing is written."""
     assert said in error(capsys, *words)
+
+
+SIGNATURES = {
+    "vllm-moe": "a_ptr b_ptr c_ptr b_bias_ptr a_scale_ptr b_scale_ptr topk_weights_ptr sorted_token_ids_ptr "
+    "expert_ids_ptr num_tokens_post_padded_ptr N K EM num_valid_tokens stride_am stride_ak stride_be stride_bk "
+    "stride_bn stride_cm stride_cn stride_asm stride_ask stride_bse stride_bsk stride_bsn stride_bbe stride_bbn "
+    "| group_n group_k naive_block_assignment BLOCK_SIZE_M BLOCK_SIZE_N BLOCK_SIZE_K GROUP_SIZE_M SPLIT_K "
+    "MUL_ROUTED_WEIGHT top_k compute_type use_fp8_w8a8 use_int8_w8a8 use_int8_w8a16 per_channel_quant HAS_BIAS",
+    "sglang-moe": "a_ptr a_desc b_ptr b_desc bias_ptr c_ptr a_scale_ptr b_scale_ptr topk_weights_ptr "
+    "sorted_token_ids_ptr expert_ids_ptr num_tokens_post_padded_ptr add_mask_ptr N K EM num_valid_tokens stride_am "
+    "stride_ak stride_be stride_bk stride_bn stride_bias_e stride_bias_n stride_cm stride_cn stride_asm stride_ask "
+    "stride_bse stride_bsk stride_bsn | group_n group_k BLOCK_SIZE_M BLOCK_SIZE_N BLOCK_SIZE_K GROUP_SIZE_M "
+    "MUL_ROUTED_WEIGHT top_k compute_type use_fp8_w8a8 use_int8_w8a8 use_int8_w8a16 per_channel_quant even_Ks "
+    "c_sorted filter_expert swap_ab FUSE_ADD_TO_OUTPUT MASK_OUTPUT FUSE_SUM_ALL_REDUCE LORA_PRESERVE_BASE ROUTER_TOPK",
+    "vllm-w8a8": "A B C As Bs M N K group_n group_k stride_am stride_ak stride_bk stride_bn stride_cm stride_cn "
+    "stride_As_m stride_As_k stride_Bs_k stride_Bs_n | BLOCK_SIZE_M BLOCK_SIZE_N BLOCK_SIZE_K GROUP_SIZE_M",
+}
+"""Parameters of the engines' kernels, as read in November 2026; those behind the bar are constants."""
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_kernels_with_the_engines_parameters_are_launched(name: str, tmp_path: Path) -> None:
+    """All of them have values, in FP8 with scales of blocks, and grids are whole tiles of the padded rows."""
+    run_time, constants = (part.split() for part in SIGNATURES[name].split("|"))
+    file, layer = tmp_path / "kernel.py", plain(SCALED_LAYERS[name])
+    parameters = ", ".join([*run_time, *(f"{constant}: tl.constexpr" for constant in constants)])
+    c = "C" if "C" in run_time else "c_ptr"
+    file.write_text(
+        "import triton, triton.language as tl\n"
+        f"@triton.jit\ndef kernel({parameters}):\n    tl.store({c} + tl.program_id(0), 0.0)\n"
+    )
+    shape = {
+        "engine": name,
+        "kernel": f"{file}:kernel",
+        "layer": layer,
+        "batch": 40,
+        "config": {**ENTRY, "BLOCK_SIZE_K": 256},
+        "skew": 0.0,
+        "seed": 0,
+    }
+    (recorded,) = capture_calls(LAUNCHES, Asked(device="h100-sxm", shapes=(shape,), timeout_s=120))
+    assert not recorded.ended and all(isinstance(call, KernelCall) for call in recorded.calls)
+    grids = [call.grid[0] for call in recorded.calls]
+    # 80 rows of 4 experts, 15 places more for each: 9 tiles of 16; 40 tokens: 3 tiles.
+    assert grids == ([3 * 4] if name == "vllm-w8a8" else [9 * 8, 9 * 4])
