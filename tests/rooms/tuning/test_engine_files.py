@@ -249,6 +249,15 @@ def test_screening_prefers_tiles_that_waste_little() -> None:
     assert not any(item["BLOCK_SIZE_M"] * item["BLOCK_SIZE_N"] / item["num_warps"] / 32 > 192 for item in many)
 
 
+def test_where_weights_bound_all_alike_screening_looks_behind_them() -> None:
+    """A batch of 32 tokens reads all weights once whatever the tiles: vLLM's own timed file has 16 x 128 x 128."""
+    device, engine = load_device("h100"), ENGINES["vllm-moe"]
+    items = [item for item in tried(engine, MIXTRAL, device)[0] if item["GROUP_SIZE_M"] == 16]
+    timed = dict(zip(FIELDS, (16, 128, 128, 16, 4, 4), strict=True))
+    for batch in (16, 24, 32):
+        assert timed in screened(items, MIXTRAL, batch, Routing(), device)[:5]
+
+
 def test_what_runs_without_a_file_lies_in_a_file_s_fields() -> None:
     """Every engine, layer and batch size; vLLM's takes higher tiles of larger batches."""
     for name, layers in (
