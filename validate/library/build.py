@@ -237,7 +237,6 @@ def add(capability: int, folder: Path | None, most: int) -> int:
         made.setdefault(file, {})[key] = kept_kernel(devices, list(outcomes))
     for file, kernels in made.items():
         path_of(file).write_bytes(pack({**kept_in(file), **kernels}, made_here()))
-        _say(f"wrote {file}: {len(kernels)} kernels more")
     return len(missing[most:])
 
 
