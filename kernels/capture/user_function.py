@@ -44,7 +44,7 @@ def user_function(path: Path, name: str, arguments: Mapping[str, Any] = NONE) ->
     Raises:
         Unusable: there is none, or it needs other arguments.
     """
-    return _function(_module(path), name, path.name, arguments)
+    return _function(module_of(path), name, path.name, arguments)
 
 
 def shown_arguments(arguments: Mapping[str, Any]) -> str:
@@ -52,7 +52,7 @@ def shown_arguments(arguments: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
 
 
-def _module(path: Path) -> ModuleType:
+def module_of(path: Path) -> ModuleType:
     """The file as a module; in a folder with `__init__.py` as a part of that package, for imports relative to it."""
     root, name = path.parent, "" if path.stem == "__init__" else path.stem
     while (root / "__init__.py").is_file() and root.name.isidentifier():

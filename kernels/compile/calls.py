@@ -1,8 +1,6 @@
 """Recorded launches, compiled: the machine code of whatever kernel a user has, through the door that the twins take."""
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
@@ -16,7 +14,8 @@ from ...simulator.trace.memory import Storage
 from ...simulator.trace.tma.descriptor import image_of
 from .call import KernelCall
 from .diagnosis import specialisation_note
-from .outcomes import Failure, answers_of, made_by, outcome_of
+from .made_by import call_key
+from .outcomes import Failure, answers_of, outcome_of
 from .worker import WORKSPACE
 
 DESCRIPTOR = "tensordesc<"
@@ -78,12 +77,6 @@ def compile_calls(
         except Exception as error:  # one launch that fails does not take the others along
             outcomes.append(Failure(reason=f"kernel {call.name}: {internal(error, 'compile')}"))
     return outcomes
-
-
-def call_key(job: Mapping[str, Any]) -> str:
-    """Name of a job's result in the cache: the IR holds all that the compiler sees of a launch."""
-    text = json.dumps([dict(job), made_by()], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> CompiledCall | Failure:

@@ -23,7 +23,8 @@ from ...simulator.refusal import Refusal
 from ...simulator.sass.constants import Parameter, constant_bank
 from ..launch.launch import interpreted, options_of, parameter_names, torch_dtype
 from ..launch.registry import find_twin
-from .outcomes import Compiled, Failure, Outcome, answers_of, made_by, outcome_of
+from .made_by import made_by
+from .outcomes import Compiled, Failure, Outcome, answers_of, outcome_of
 
 
 def with_resources(launch: Launch, outcome: Outcome) -> Launch:

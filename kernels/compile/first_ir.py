@@ -4,14 +4,13 @@ Source of the key: what `compile` of Triton 3.6 looks its own cache up by.
 """
 
 import json
-from functools import cache
 from hashlib import sha256
-from importlib import metadata
 from typing import Any
 
 from triton._C.libtriton import ir
 
 from .cache import cache_folder, read, write
+from .made_by import triton_version
 
 
 def first_ir(source: Any, target: Any, backend: Any, options: Any) -> str:
@@ -36,11 +35,6 @@ def first_ir(source: Any, target: Any, backend: Any, options: Any) -> str:
     return text
 
 
-@cache
-def _version() -> str:
-    return metadata.version("triton")
-
-
 def _key(source: Any, target: Any, options: Any) -> str:
     """What the IR depends on: source, with what it calls and the globals that it reads, specialisation, options."""
     function = source.fn
@@ -49,7 +43,7 @@ def _key(source: Any, target: Any, options: Any) -> str:
     kinds = [[str(place), type(value).__name__, str(value)] for place, value in source.constants.items()]
     code = function.fn.__code__
     parts = [
-        *(_version(), type(source).__name__, str(target), options.hash(), digest),
+        *(triton_version(), type(source).__name__, str(target), options.hash(), digest),
         *(code.co_filename, code.co_firstlineno, kinds, read_now),
     ]
     return sha256(json.dumps(parts).encode()).hexdigest()

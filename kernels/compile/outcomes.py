@@ -4,9 +4,6 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
-from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any
 
@@ -26,9 +23,6 @@ TMEM_COLUMNS = 512
 LISTED_TOGETHER = 32
 """Kernels that are disassembled at once: enough that the start of the disassembler does not count, and few enough that
 little is lost where the command is stopped."""
-
-ASKS_AND_READS = ("cubin", "diagnosis", "disassemble", "ttir", "worker")
-"""Modules of this folder that decide what an answer of the compiler holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +104,6 @@ def answers_of(
     finally:
         threads.shutdown()
     return answers
-
-
-@cache
-def made_by() -> tuple[str, ...]:
-    """What asks the compiler and reads its answer; results of another one are none of this one's."""
-    files = (Path(__file__).with_name(f"{name}.py") for name in ASKS_AND_READS)
-    return version("triton"), *(file.read_text(encoding="utf-8") for file in files)
 
 
 def _answer(turns: Turns, key: str, job: dict[str, Any], limit_s: float | None) -> tuple[dict[str, Any], bool]:

@@ -116,6 +116,7 @@ class Device:
     hbm_channels: int = number(1, 4096, whole=True, doc="servers that share it; 4 KiB in a row come from one")
     hbm_mixed_fraction: float = number(0.1, 1, doc="share of the bandwidth while reads and writes take turns")
     hbm_part_line_fraction: float = number(0.1, 1, doc="share of it left to reads of less than a line of a row")
+    hbm_single_line_fraction: float = number(0, 1, optional=True, doc="the same, of one line of a row; 0: all of it")
     hbm_piece_write_bytes: float = number(0, 1024, doc="bytes more that HBM takes to write a piece of a row")
     hbm_latency_s: float = number(1e-8, 1e-4, doc="what device memory adds to an L2 miss, its translation known")
     hbm_piece_latency_s: float = number(0, 1e-4, doc="by which a place comes sooner or later at most")

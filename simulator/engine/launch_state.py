@@ -206,6 +206,7 @@ def _rates(
         hbm_writing_cycles=float(device.sm.hbm_writing_window_cycles),
         hbm_mixing_cost=1.0 / device.hbm_mixed_fraction - 1.0,
         hbm_part_line_cost=1.0 / device.hbm_part_line_fraction - 1.0,
+        hbm_single_line_cost=1.0 / (device.hbm_single_line_fraction or 1.0) - 1.0,
         hbm_piece_write_bytes=float(device.hbm_piece_write_bytes),
         sm_fill_cycles_per_byte=0.0 if lowered.covers_l2 else 1.0 / device.sm_fill_bytes_per_cycle,
         l1_bytes=float(residency.l1_bytes),

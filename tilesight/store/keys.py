@@ -55,7 +55,7 @@ def _device(device: Device) -> str:
 
 def _plain(call: "KernelCall") -> Mapping[str, Any]:
     """All of a call that its prediction depends on."""
-    from ..kernels.compile.calls import call_key
+    from ..kernels.compile.made_by import call_key
 
     return {
         "code": call_key(call.job),

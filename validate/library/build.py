@@ -102,8 +102,8 @@ def _ordered(schedule: Schedule, orders: Sequence[str]) -> Iterator[Config]:
     for config, order in product(schedule.configs(), orders):
         yield config.but(cta_order=order)
     if 1 not in schedule.space["num_stages"]:
-        plain = (config for config in schedule.configs(num_stages=1) if not config.warp_specialize)
-        yield from (config.but(cta_order="m-fast") for config in plain)
+        alone = (config for config in schedule.configs(num_stages=1) if not config.warp_specialize)
+        yield from (config.but(cta_order="m-fast") for config in alone)
 
 
 def recorded(folder: Path, device: Device) -> Iterator[tuple[Launch, Point]]:
@@ -228,24 +228,15 @@ def check(capability: int, folder: Path | None, count: int, seed: int) -> list[s
 
 
 def add(capability: int, folder: Path | None, most: int) -> int:
-    """Make kernels that are not kept, and write the files that they belong to; so a build goes on in parts.
-
-    Args:
-        folder: as in `build`; most: kernels to make.
-
-    Returns:
-        How many remain.
-    """
+    """Make so many kernels that are not kept, so that a build goes on in parts. Returns: how many remain."""
     missing = [(name, pairs) for name, pairs in groups(capability, folder) if name[1] not in kept_in(name[0])]
     devices = devices_of(capability)
     made: dict[str, dict[str, Kernel]] = {}
     for (file, key), pairs in missing[:most]:
-        outcomes = compile_many(pairs, devices[0], code=True)
-        launches = [launch for launch, _ in pairs]
-        made.setdefault(file, {})[key] = kept_kernel(devices, list(zip(launches, outcomes, strict=True)))
+        outcomes = zip((launch for launch, _ in pairs), compile_many(pairs, devices[0], code=True), strict=True)
+        made.setdefault(file, {})[key] = kept_kernel(devices, list(outcomes))
     for file, kernels in made.items():
         path_of(file).write_bytes(pack({**kept_in(file), **kernels}, made_here()))
-        _say(f"wrote {file}: {len(kernels)} kernels more, {path_of(file).stat().st_size} B")
     return len(missing[most:])
 
 

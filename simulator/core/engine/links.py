@@ -54,7 +54,7 @@ class Rates(NamedTuple):
         hbm_mixing_full: share of the rarer direction from which mixing costs all that it can cost.
         hbm_writing_cycles: over which the share of the time spent writing fades.
         hbm_mixing_cost: what mixing adds to a transfer's time at most, as a share of it.
-        hbm_part_line_cost: the same for reads of less than a line.
+        hbm_part_line_cost: the same for reads of less than a line of a row; hbm_single_line_cost: of less than two.
         hbm_piece_write_bytes: bytes by which a piece of a row takes longer to write [B].
         sm_fill_cycles_per_byte: of an SM's port.
         l1_bytes: room of L1 [B].
@@ -99,6 +99,7 @@ class Rates(NamedTuple):
     hbm_writing_cycles: float
     hbm_mixing_cost: float
     hbm_part_line_cost: float
+    hbm_single_line_cost: float
     hbm_piece_write_bytes: float
     sm_fill_cycles_per_byte: float
     l1_bytes: float

@@ -128,6 +128,8 @@ def _access_at(
         cost += rates.hbm_piece_write_bytes / width
         if width < LINE_BYTES:
             read_cost += rates.hbm_part_line_cost
+        elif width < 2 * LINE_BYTES:
+            read_cost += rates.hbm_single_line_cost
     part = 1.0 if width < SECTOR_BYTES else tile.part
     how = reading_of(rates, read_cost, total, pieces)
     # In one column of granules, those that stand for others are so many rows apart.

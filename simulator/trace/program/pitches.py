@@ -6,7 +6,7 @@ all of the storage is one row. Rectangles of another pitch are taken row by row.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd
 
@@ -81,8 +81,10 @@ def _first(pieces: Sequence[Piece]) -> int:
 def _fits(piece: Piece, rows: Rows) -> bool:
     """Whether a rectangle lies in rows of that pitch, in all CTAs and iterations."""
     rectangle, pitch = piece.rectangle, rows.pitch
-    if rectangle.rows > 1 and rectangle.pitch != pitch and rectangle.rows > MOST_ROWS:
-        return False
+    if rectangle.rows > 1 and rectangle.pitch != pitch:  # it becomes a tile a row
+        return rectangle.rows <= MOST_ROWS and all(
+            _fits(replace(piece, rectangle=row), rows) for row in single_rows(rectangle)
+        )
     first = (piece.base + rectangle.offset + rows.origin) % pitch
     if rectangle.rows == 1 and rectangle.width % pitch == 0 and not first.any():
         return all(stride % pitch == 0 for stride in piece.strides)
@@ -90,3 +92,11 @@ def _fits(piece: Piece, rows: Rows) -> bool:
     last = first + sum(stride * (piece.trips - 1) for stride in within)
     low, high = np.minimum(first, last), np.maximum(first, last)
     return bool(low.min() >= 0 and (high + rectangle.width).max() <= pitch)
+
+
+def single_rows(rectangle: Rectangle) -> list[Rectangle]:
+    """The rows of a rectangle, each as one."""
+    return [
+        Rectangle(rectangle.offset + number * rectangle.pitch, 1, 0, rectangle.width)
+        for number in range(rectangle.rows)
+    ]

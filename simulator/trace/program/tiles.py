@@ -13,7 +13,7 @@ from ..touch.footprints import Rectangle
 from ..touch.listing import Listing
 from ..touch.uses import Use
 from ..values import Array
-from .pitches import Rows
+from .pitches import Rows, single_rows
 
 
 class Variables:
@@ -115,12 +115,10 @@ def tiles_of(
         address: of the storage.
     """
     if rectangle.rows > 1 and rectangle.pitch != rows.pitch:
-        single = [
-            Rectangle(rectangle.offset + number * rectangle.pitch, 1, 0, rectangle.width)
-            for number in range(rectangle.rows)
-        ]
         return [
-            tile for row in single for tile in tiles_of(use, row, name, rows, counters, members, address, variables)
+            tile
+            for row in single_rows(rectangle)
+            for tile in tiles_of(use, row, name, rows, counters, members, address, variables)
         ]
     pitch = rows.pitch
     # Iterations before the first that has the use would lie in other rows, or before the storage.

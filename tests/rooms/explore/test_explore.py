@@ -296,7 +296,7 @@ def test_what_became_of_a_candidate_is_told_by_kind_not_by_wording() -> None:
     late = refused(item, Refusal("takes too long", "tomorrow"))
     broken = refused(item, Refusal("impossible", "more than there is"))
     misfit = refused(item, Refusal("does not fit", "no answer within internal: shared memory"))
-    assert [one.is_unanswered for one in (late, broken, misfit)] == [True, False, False]
+    assert [candidate.is_unanswered for candidate in (late, broken, misfit)] == [True, False, False]
     assert late.summary == "tomorrow"
     assert misfit.summary == "does not fit: no answer within internal: shared memory"
     assert broken_notes([misfit, late, broken]) == ("1 of 3 configurations left out: more than there is",)

@@ -1,40 +1,22 @@
 """Many predictions: kept as they come, done again where a worker is lost, the same whoever answers and whoever dies."""
 
-import os
-import signal
-import sqlite3
+import json
+import subprocess
+import sys
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.made_rows import prediction_of, row_of
-from tilesight.kernels.compile.call import KernelCall
+from support import killed_sweeps
+from support.killed_sweeps import CALLS, TARGET, made_answer
 from tilesight.simulator.device.device import load_device
 
-from tilesight.store import store as store_module
 from tilesight.store.store import Store
 from tilesight.tuning import answers
 from tilesight.tuning.answers import Job, LostWorkers, TargetDevice, predict_all
 
-TARGET = TargetDevice(device=load_device("h100"), name="h100-sxm")
 MOMENTS = 200
-
-
-def call_of(number: int) -> KernelCall:
-    """A launch that differs from others by its grid."""
-    return KernelCall(
-        name="k", file="k.py", line=1, grid=(number + 1, 1, 1), num_warps=4, num_stages=3, num_ctas=1,
-        job={"ttir": "", "capability": 90}, arguments={}, storages=(), configuration={"BLOCK": number},
-    )  # fmt: skip
-
-
-CALLS = [call_of(number) for number in range(12)]
-
-
-def made_answer(job: Job) -> tuple[Any, ...]:
-    """A time that depends on the launch alone."""
-    return tuple(prediction_of(row_of(call.grid[0] * 1e-6)) for call in job.calls)
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +66,7 @@ def test_the_work_of_a_lost_worker_is_done_again() -> None:
 
 def test_what_is_known_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Progress counts it as done."""
-    store, told = Store(tmp_path / "kept"), []
+    store, progress = Store(tmp_path / "kept"), []
     first = predict_all(CALLS[:8], TARGET, store=store, workers=1, together=3)
     asked = []
 
@@ -93,9 +75,11 @@ def test_what_is_known_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.Mo
         return made_answer(job)
 
     monkeypatch.setattr(answers, "answer", remembered)
-    rows = predict_all(CALLS, TARGET, store=store, workers=1, progress=lambda done, total: told.append((done, total)))
+    rows = predict_all(
+        CALLS, TARGET, store=store, workers=1, progress=lambda done, total: progress.append((done, total))
+    )
     assert rows[:8] == first and asked == [8, 9, 10, 11]
-    assert told == [(8, 12), (12, 12)]
+    assert progress == [(8, 12), (12, 12)]
 
 
 def test_another_device_is_another_question(tmp_path: Path) -> None:
@@ -103,50 +87,16 @@ def test_another_device_is_another_question(tmp_path: Path) -> None:
     store = Store(tmp_path / "kept")
     predict_all(CALLS[:1], TARGET, store=store, workers=1)
     predict_all(CALLS[:1], TargetDevice(device=load_device("h200"), name="h200"), store=store, workers=1)
-    assert len(rows_of(store.path)) == 2
+    assert len(killed_sweeps.rows_of(store.path)) == 2
 
 
-def rows_of(path: Path) -> list[Any]:
-    """All that a store holds, by key."""
-    with sqlite3.connect(path) as database:
-        rows = database.execute("SELECT * FROM predictions ORDER BY key").fetchall()
-    database.close()
-    return rows
-
-
-def killed_at(path: Path, moment: int) -> bool:
-    """Fill a store in a process that SIGKILL ends at a step of SQLite's machine. Returns: whether it came so far."""
-    child = os.fork()
-    if child == 0:
-        steps, connected = 0, store_module._connected
-
-        def step() -> int:
-            nonlocal steps
-            steps += 1
-            if steps == moment:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return 0
-
-        def watched(file: Path) -> sqlite3.Connection:
-            database = connected(file)
-            database.set_progress_handler(step, 1)
-            return database
-
-        store_module._connected = watched
-        predict_all(CALLS, TARGET, store=Store(path), workers=1, together=2)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_sweep_that_is_killed_at_any_moment_ends_in_the_same_file(tmp_path: Path) -> None:
-    """Two hundred moments, each a step of the database's machine; some of them come after the end."""
-    whole = Store(tmp_path / "whole")
-    predict_all(CALLS, TARGET, store=whole, workers=1, together=2)
-    killed = 0
-    for moment in range(1, MOMENTS + 1):
-        path = tmp_path / f"{moment}"
-        killed += killed_at(path, 3 * moment)
-        predict_all(CALLS, TARGET, store=Store(path), workers=1, together=2)
-        assert rows_of(path) == rows_of(whole.path), moment
-    assert killed > MOMENTS // 2
+    """Two hundred moments, each a step of the database's machine, in a process without threads, which may be forked."""
+    program = Path(killed_sweeps.__file__)
+    ran = subprocess.run(
+        [sys.executable, str(program), str(tmp_path), str(MOMENTS)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    outcome = json.loads(ran.stdout)
+    assert outcome["differ"] == [] and outcome["rows"] == len(CALLS)
+    assert outcome["killed"] > MOMENTS // 2

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...simulator.device.device import catalogue
-from ..given import made
-from ..kernels import Sweep, Target, swept
+from ..given import given, made
+from ..groups import spread
+from ..kernels import TARGET, Sweep, swept
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
 from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, set_notes, workers_given
 from ..output import (
@@ -27,6 +28,9 @@ from ..output import (
     write_file,
 )
 from ..parse import flag, one_of, option
+from ..tuning.deliver import deliver_layer
+from ..tuning.layers import FORMATS as ENGINES
+from ..tuning.layers import LayerOptions
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -35,14 +39,16 @@ if TYPE_CHECKING:
     from ...store.store import Store
     from ...tuning.tuning import Tuning
 
-FILED = ("triton-cache",)
+FILED = ("triton-cache", *ENGINES)
 FORMATS = ("triton-config", *FILED)
 TOP = 10
 
 
+@spread
 def tune(
     context: typer.Context,
-    target: Target,
+    *,
+    target: Annotated[str | None, TARGET] = None,
     device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE,
     set_: Settings = None,
     shapes: Annotated[
@@ -59,12 +65,14 @@ def tune(
         str | None,
         option(
             "--format",
-            "Print the best as `triton.Config(...)`, or write what TRITON_CACHE_AUTOTUNING=1 reads.",
+            "Print the best as `triton.Config(...)`, or write what TRITON_CACHE_AUTOTUNING=1 reads, or an engine's "
+            "tuning file: its target is that kernel, FILE.py:KERNEL, or what is installed.",
             "|".join(FORMATS),
             one_of(*FORMATS),
         ),
     ] = None,
     to: Annotated[Path | None, option("--to", "Folder for the files of --format.", "FOLDER")] = None,
+    layer: LayerOptions,
     store: Annotated[
         Path | None,
         option("--store", "Keep predictions in this file as they come; the same command goes on from it.", "FILE"),
@@ -88,16 +96,31 @@ def tune(
         raise BadInput(f"--format {format}: writes files; name a folder for them by --to")
     if to is not None and format not in FILED:
         raise BadInput(f"--to {str(to)!r}: is for the files of --format {' or '.join(FILED)}")
+    if format not in ENGINES:
+        layer.refuse(given(context), format)
+        if target is None:
+            raise BadInput("tune: name a function, FILE.py:FUNCTION")
+    elif shapes or html:
+        raise BadInput(f"{'--shapes' if shapes else '--html'}: not with --format {format}; --layer has the sizes")
     name, gpu = device_given(device, set_)
     processes, limit_s = workers_given(workers), limit_of(time_limit)
     from ...compiling import why_not
 
     if reason := why_not():
         raise BadInput(f"tune: {reason}")
-    from ...kernels.capture.file import Asked, CannotCapture, UserCodeFailed, capture_calls
-    from ...tuning.answers import LostWorkers, TargetDevice
-    from ...tuning.tune import NothingToTune, tune_recorded
+    from ...kernels.capture.file import Asked, capture_calls
+    from ...tuning.answers import TargetDevice
+    from ...tuning.tune import tune_recorded
 
+    wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
+    if format in ENGINES:
+        seconds = time_limit or USERS_CODE_S
+        question = layer.question(format, target or "", name, _space(space, sweep), tuple(set_ or ()), seconds)
+        with _one_line(), _executor(dask) as executor, progress("launches") as tick:
+            how = {"store": _store(store), "executor": executor, "workers": processes, "progress": tick}
+            deliver_layer(question, wanted, how, to or Path(), json, csv)
+        return
+    assert target
     asked = Asked(
         device=name,
         settings=set_ or (),
@@ -107,7 +130,7 @@ def tune(
         timeout_s=time_limit or USERS_CODE_S,
     )
     kept = _store(store)
-    try:
+    with _one_line():
         with stages() as tell:
             tell(f"{target}: function")
             recorded = capture_calls(target, asked)
@@ -115,15 +138,10 @@ def tune(
         for function in recorded:
             if function.ended:
                 say(f"{target}: ended in an error, launches before it are tuned: {function.ended}")
-        wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
         with _executor(dask) as executor, progress("configurations") as tick:
             tuning = tune_recorded(
                 target, recorded, wanted, store=kept, executor=executor, workers=processes, progress=tick
             )
-    except (CannotCapture, NothingToTune) as error:
-        raise BadInput(str(error)) from None
-    except (UserCodeFailed, LostWorkers) as error:
-        raise Failed(str(error)) from None
     tuning = replace(tuning, notes=(*set_notes(set_), *tuning.notes))
     _deliver(context, tuning, top, format, to, json, csv, html)
     if not tuning.complete or any(function.ended for function in recorded):
@@ -166,6 +184,21 @@ def _deliver(
         for path, text in files.items():
             (to / path).parent.mkdir(parents=True, exist_ok=True)
             write_file(to / path, text, "TRITON_CACHE_AUTOTUNING=1 reads it, with the folder as TRITON_CACHE_DIR")
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Errors of capture and prediction as those of the command line."""
+    from ...kernels.capture.file import CannotCapture, UserCodeFailed
+    from ...tuning.answers import LostWorkers
+    from ...tuning.tune import NothingToTune
+
+    try:
+        yield
+    except (CannotCapture, NothingToTune) as error:
+        raise BadInput(str(error)) from None
+    except (UserCodeFailed, LostWorkers) as error:
+        raise Failed(str(error)) from None
 
 
 def _shapes(file: Path | None) -> Sequence[dict[str, Any]]:

@@ -1,0 +1,68 @@
+"""Made-up predictions over a Dask cluster some of whose workers are killed; a program that tells what became of them.
+
+    python killed_workers.py COUNT WORKERS KILLS
+
+A program of its own: a cluster whose workers were killed does not always close, and this process ends without that.
+"""
+
+import json
+import os
+import signal
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.killed_sweeps import TARGET, call_of
+
+from tilesight.tuning import answers
+from tilesight.tuning.answers import Job, predict_all
+from tilesight.tuning.clusters import dask_executor
+
+
+def by_worker(job: Job) -> tuple[Any, ...]:
+    """A figure that depends on the launch alone, made without this file, which workers do not have."""
+    from tilesight.simulator.prediction.kernel_row import KernelRow
+    from tilesight.simulator.prediction.kernels import KernelsPrediction
+
+    return tuple(
+        KernelsPrediction(
+            device="h100-sxm",
+            l2="cold",
+            rows=(KernelRow(name="k", grid=call.grid, num_warps=4, num_stages=3, executed_instructions=call.grid[0]),),
+        )
+        for call in job.calls
+    )
+
+
+def survived(count: int, workers: int, kills: int) -> dict[str, Any]:
+    """Predict so many launches by so many workers, and kill some on the way. Returns: what was killed, and is equal."""
+    from distributed import LocalCluster
+
+    answers.answer = by_worker
+    calls = [call_of(number) for number in range(count)]
+    killed: list[int] = []
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None)
+
+    def kill_some(done: int, total: int) -> None:
+        if len(killed) < kills and done >= total * (len(killed) + 1) // (kills + 2):
+            killed.append(list(cluster.workers.values())[len(killed)].pid)
+            os.kill(killed[-1], signal.SIGKILL)
+
+    with dask_executor(cluster.scheduler_address) as executor:
+        rows = predict_all(calls, TARGET, store=None, executor=executor, progress=kill_some)
+    for worker in cluster.workers.values():
+        if worker.pid:
+            os.kill(worker.pid, signal.SIGKILL)
+    alone = predict_all(calls, TARGET, store=None, workers=1, together=500)
+    return {"killed": len(killed), "rows": len(rows), "equal": rows == alone}
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    sys.stdout.write(json.dumps(survived(*map(int, sys.argv[1:]))))
+    sys.stdout.flush()
+    os._exit(0)

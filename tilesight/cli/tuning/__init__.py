@@ -1,0 +1,1 @@
+"""What `tilesight tune` takes and prints of layers of inference engines."""

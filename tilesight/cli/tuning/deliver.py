@@ -1,0 +1,46 @@
+"""The answer of `tilesight tune` about a layer of an engine, and its file."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ..options import set_notes
+from ..output import Failed, Output, deliver, text_color, text_width, write_file
+
+if TYPE_CHECKING:
+    from ...tuning.answers import TargetDevice
+    from ...tuning.engines.tune import LayerQuestion
+    from ...tuning.tuning import Tuning
+
+
+def deliver_layer(
+    question: "LayerQuestion", target: "TargetDevice", how: dict[str, Any], to: Path, json: bool, csv: Path | None
+) -> None:
+    """Tune a layer of an engine, print the answer, and write its file. Args: how: as `tune_layer` takes it."""
+    from triton import __version__
+
+    from ...simulator.display import render
+    from ...tuning.engines.files import engine_device, file_text
+    from ...tuning.engines.summary import entries, summary
+    from ...tuning.engines.tune import tune_layer
+
+    engine, answer = question.engine, tune_layer(question, target, **how)
+    tuning = replace(answer, notes=(*set_notes(question.settings), *answer.notes))
+    if not (best := entries(tuning)):
+        raise Failed(f"{tuning.target}: no configuration is predicted: {_first_refusal(tuning)}")
+    path = to / engine.file(question.layer, engine_device(target.name, question.layer.device_name), __version__)
+    deliver(
+        render.to_json(tuning.to_dict()) if json else summary(tuning, [str(path)], text_width(), text_color()),
+        Output(option="--csv", path=csv, make=lambda: render.to_csv(tuning.flat_rows())),
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hint = f"{engine.package} reads it with {engine.variable}={to}" if engine.variable else ""
+    write_file(path, file_text(engine, best, __version__), hint)
+    if not tuning.complete:
+        raise typer.Exit(1)
+
+
+def _first_refusal(tuning: "Tuning") -> str:
+    return next((str(item.row.refused) for launch in tuning.launches for item in launch.configured), "")

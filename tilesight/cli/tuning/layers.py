@@ -1,0 +1,135 @@
+"""Options of `tilesight tune` for the tuning files of inference engines: which layer, and for which batches."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from ...simulator.names import unknown
+from ..given import Given
+from ..groups import Group
+from ..output import BadInput
+from ..parse import each_once, number, option
+
+if TYPE_CHECKING:
+    from ...kernels.configurations.space import Space
+    from ...tuning.engines.engine import Configuration, Engine
+    from ...tuning.engines.tune import LayerQuestion
+
+FORMATS = ("vllm-moe", "sglang-moe", "vllm-w8a8")
+NAMED = ("--layer", "--batch-sizes", "--skew", "--seed", "--rerank")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerOptions(Group):
+    """The layer of a model that a tuning file is for."""
+
+    layer: Annotated[
+        str | None,
+        option(
+            "--layer",
+            f"Of {', '.join(FORMATS)}: as in the files' names, e.g. `E=8, N=7168, hidden=4096, topk=2`, or `N=, K=`; "
+            "may have dtype=fp8_w8a8, block_shape=[128,128], device_name=.",
+            "NAME=VALUE,...",
+        ),
+    ] = None
+    batch_sizes: Annotated[
+        str | None,
+        option("--batch-sizes", "Tokens, by commas.  [default: the 18 of the engines' tuners, 1 to 4096]", "LIST"),
+    ] = None
+    skew: Annotated[
+        float, option("--skew", "Chance of the i-th expert ~ i^-skew; 0: all get as many tokens.", "NUMBER", number)
+    ] = 0.0
+    seed: Annotated[int, option("--seed", "Of --skew.")] = 0
+    rerank: Annotated[
+        Path | None,
+        option("--rerank", "Rank the entries of this tuning file alone, at its batch sizes.", "FILE.json"),
+    ] = None
+
+    def refuse(self, given: Given, format: str | None) -> None:
+        """Refuse them beside another format. Args: given: options as typed. Raises: BadInput: one is."""
+        for name in NAMED:
+            if name in given:
+                said = f"--format {format}" if format else "no --format"
+                raise BadInput(f"{name} {given[name][0]!r}: is for --format {', '.join(FORMATS)}, not for {said}")
+
+    def question(
+        self, format: str, kernel: str, device: str, space: "Space", settings: tuple[str, ...], limit_s: float
+    ) -> "LayerQuestion":
+        """What is asked of `tune_layer`.
+
+        Args:
+            kernel: `FILE.py:NAME`, empty: the installed engine's; device: name; space: values to try, not the engine's;
+            limit_s: what a stage may take to be recorded [s].
+
+        Raises:
+            BadInput: an option is strange, or something is missing.
+        """
+        from ...tuning.engines.engine import BATCHES, ENGINES
+        from ...tuning.engines.files import engine_device
+        from ...tuning.engines.layer import layer_of, named_values
+        from ...tuning.engines.routing import Routing
+        from ...tuning.engines.tune import LayerQuestion
+
+        engine = _searched(ENGINES[format], space)
+        named, old = self._old(engine)
+        try:
+            typed = named_values(self.layer or "")
+            for name in typed.keys() & named.keys() - {"device_name"}:
+                if typed[name] != named[name]:
+                    raise ValueError(f"{name}={typed[name]}: the file of --rerank is of {name}={named[name]}")
+            read_layer = layer_of({**named, **typed}, engine.needs, engine.experts)
+            engine_device(device, read_layer.device_name)
+        except ValueError as error:
+            raise BadInput(f"--layer {error}") from None
+        if not 0 <= self.skew <= 10:
+            raise BadInput(f"--skew = {self.skew:g}: must be a number of 0 to 10")
+        if self.seed < 0:
+            raise BadInput(f"--seed = {self.seed}: must be 0 or more")
+        return LayerQuestion(
+            engine=engine,
+            layer=read_layer,
+            kernel=kernel,
+            batches=self._batches(tuple(sorted(old)) or BATCHES),
+            routing=Routing(skew=self.skew, seed=self.seed),
+            old=old,
+            settings=settings,
+            time_limit_s=limit_s,
+        )
+
+    def _batches(self, usual: tuple[int, ...]) -> tuple[int, ...]:
+        if self.batch_sizes is None:
+            return usual
+        parts = [part.strip() for part in self.batch_sizes.split(",")]
+        if not all(part.isdecimal() and 0 < int(part) <= 1 << 20 for part in parts):
+            raise BadInput(f"--batch-sizes {self.batch_sizes!r}: must be whole numbers of 1 to {1 << 20}, by commas")
+        return tuple(sorted(each_once("--batch-sizes", self.batch_sizes, [int(part) for part in parts])))
+
+    def _old(self, engine: "Engine") -> "tuple[dict[str, str], dict[int, Configuration]]":
+        """What the name of an old file tells, and its entries."""
+        from ...tuning.engines.files import read_file
+
+        if self.rerank is None:
+            return {}, {}
+        try:
+            named, old = read_file(self.rerank)
+        except OSError as error:
+            raise BadInput(f"--rerank {str(self.rerank)!r}: cannot be read ({error.strerror})") from None
+        except ValueError as error:
+            raise BadInput(f"--rerank {str(self.rerank)!r}: {error}") from None
+        named.pop("device_name", None)  # it may be ranked for another device
+        if ("E" in named) != engine.experts:
+            raise BadInput(f"--rerank {str(self.rerank)!r}: is no file of --format {engine.name}")
+        return named, old
+
+
+def _searched(engine: "Engine", space: "Space") -> "Engine":
+    """The engine with values to try in place of its own. Raises: BadInput: it has no such parameter."""
+    for name, values in space.every.items():
+        if name not in engine.space:
+            raise BadInput(f"--space or --sweep: {unknown(name, tuple(engine.space))}")
+        if not all(type(value) is int and value > 0 for value in values):
+            raise BadInput(f"--space or --sweep: {name} = {list(values)!r}: must be whole numbers of 1 or more")
+    if space.of:
+        raise BadInput(f"--space or --sweep: names a kernel, {next(iter(space.of))}: leave it out with this --format")
+    tried = {name: tuple(map(int, space.every.get(name, values))) for name, values in engine.space.items()}
+    return replace(engine, space=tried)

@@ -1,0 +1,84 @@
+"""Tuning files as the engines write and read them: batch size -> configuration, as JSON."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from .engine import FIELDS, Configuration, Engine
+from .layer import named_values
+
+DEVICE_NAMES = {
+    "a100-sxm-40gb": "NVIDIA_A100-SXM4-40GB",
+    "a100-sxm-80gb": "NVIDIA_A100-SXM4-80GB",
+    "a40": "NVIDIA_A40",
+    "b200": "NVIDIA_B200",
+    "h100-pcie": "NVIDIA_H100_PCIe",
+    "h100-sxm": "NVIDIA_H100_80GB_HBM3",
+    "h200": "NVIDIA_H200",
+    "l40s": "NVIDIA_L40S",
+    "rtx-4090": "NVIDIA_GeForce_RTX_4090",
+    "rtx-5090": "NVIDIA_GeForce_RTX_5090",
+}
+"""Device of the catalogue -> what its driver calls it, with `_` for spaces: the names of the engines' own files."""
+VERSION = "triton_version"
+SAID = 200
+"""Characters of a file that a message quotes."""
+
+
+def engine_device(device: str, given: str = "") -> str:
+    """What the engines call a device of the catalogue. Args: given: goes first. Raises: ValueError: nobody knows."""
+    if called := given or DEVICE_NAMES.get(device, ""):
+        return called.replace(" ", "_")
+    raise ValueError(
+        f"device_name: no engine's name of {device!r} is known: give it, as torch.cuda.get_device_name() has it"
+    )
+
+
+def file_text(engine: Engine, entries: Mapping[int, Configuration], triton: str) -> str:
+    """The content of a file. Args: entries: batch size -> configuration; triton: version that compiles."""
+    head = {VERSION: triton} if engine.has_version else {}
+    body = {str(batch): _ordered(entry) for batch, entry in sorted(entries.items())}
+    return json.dumps({**head, **body}, indent=4) + "\n"
+
+
+def read_file(path: Path) -> tuple[dict[str, str], dict[int, Configuration]]:
+    """What a file's name tells of its layer, and its entries by batch size.
+
+    Raises:
+        OSError; ValueError: it is no tuning file (one line).
+    """
+    data = path.read_bytes()
+    try:
+        given = named_values(path.stem.removesuffix("_down"))
+    except ValueError:
+        raise ValueError(
+            "its name tells no layer: it must be as the engine has it, E=...,N=...,device_name=....json"
+        ) from None
+    try:
+        content = json.loads(data)
+    except ValueError as error:
+        raise ValueError(f"is no JSON: {' '.join(str(error).split())[:SAID]}") from None
+    if not isinstance(content, dict):
+        raise ValueError("is no tuning file: it must hold an object, batch size -> configuration")
+    entries: dict[int, Configuration] = {}
+    for batch, entry in content.items():
+        if batch == VERSION:
+            continue
+        if not batch.isdecimal() or not int(batch) or not isinstance(entry, dict):
+            raise ValueError(f"{batch!r}: must be a batch size, with a configuration")
+        entries[int(batch)] = _checked(batch, entry)
+    if not entries:
+        raise ValueError("has no entry")
+    return given, entries
+
+
+def _checked(batch: str, entry: Mapping[str, object]) -> Configuration:
+    for name in FIELDS:
+        value = entry.get(name)
+        if type(value) is not int or value < 1:
+            raise ValueError(f"batch size {batch}: {name} is {value!r}: must be a whole number of 1 or more")
+    return {name: int(str(entry[name])) for name in FIELDS}
+
+
+def _ordered(entry: Configuration) -> Configuration:
+    return {name: entry[name] for name in FIELDS}
