@@ -1,4 +1,4 @@
-"""The page of public kernels holds what the kept data say, and nothing else."""
+"""The pages of public kernels and of the choice hold what the kept data say, and nothing else."""
 
 import subprocess
 import sys
@@ -11,6 +11,13 @@ def test_the_page_of_public_kernels_is_what_its_data_say() -> None:
     """`page.py` writes the committed page, byte by byte, from predictions and measurements."""
     checked = subprocess.run([sys.executable, str(PUBLIC / "page.py"), "--check"], check=False)
     assert checked.returncode == 0, "run: python tests/gpu/public/page.py"
+
+
+def test_the_page_of_the_choice_is_what_its_data_say() -> None:
+    """Every cell, with the five fastest measured and the rank that each was given."""
+    program = PUBLIC.parent / "choice" / "page.py"
+    checked = subprocess.run([sys.executable, str(program), "--check"], check=False)
+    assert checked.returncode == 0, "run: python tests/gpu/choice/page.py"
 
 
 def test_every_launch_of_a_round_is_counted_predicted_or_not() -> None:
