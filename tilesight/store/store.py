@@ -115,17 +115,14 @@ def _connected(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise Unusable(f"{str(path)!r}: cannot be opened ({error})") from None
     try:
-        application, layout = (
-            database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-        )
-        if (application, layout) == (0, 0) and not database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("BEGIN IMMEDIATE")  # two processes may make it at the same time
-            database.execute(TABLE)
-            database.execute(f"PRAGMA application_id = {APPLICATION}")
-            database.execute(f"PRAGMA user_version = {LAYOUT}")
+        if _marks(database) == (0, 0):
+            database.execute("BEGIN IMMEDIATE")  # another process may be making it
+            if _marks(database) == (0, 0) and not database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+                database.execute(TABLE)
+                database.execute(f"PRAGMA application_id = {APPLICATION}")
+                database.execute(f"PRAGMA user_version = {LAYOUT}")
             database.execute("COMMIT")
-        elif (application, layout) != (APPLICATION, LAYOUT):
+        if _marks(database) != (APPLICATION, LAYOUT):
             raise Unusable(f"{str(path)!r}: is a database of another program, or of another version of this one")
         database.execute("PRAGMA synchronous = NORMAL")
     except sqlite3.Error as error:
@@ -135,3 +132,11 @@ def _connected(path: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+def _marks(database: sqlite3.Connection) -> tuple[int, int]:
+    """Whose a file is, and of which layout; zeros of a new one."""
+    application, layout = (
+        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
+    return application, layout

@@ -327,6 +327,7 @@ def test_every_key_with_a_suffix_has_a_unit() -> None:
         "hbm_channels",
         "hbm_mixed_fraction",
         "hbm_part_line_fraction",
+        "hbm_single_line_fraction",
     }
 
 
