@@ -94,6 +94,6 @@ def test_an_interpreting_process_says_why_it_cannot_compile(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With what to do about it."""
-    monkeypatch.setattr("tilesight.kernels.launch.launch.interpreted", lambda: True)
+    monkeypatch.setattr("tilesight.kernels.launch.availability.interprets", lambda: True)
     for command in ("explore", "simulate"):
         assert "--compiled: TRITON_INTERPRET is set" in error(capsys, command, *SHAPE, "--compiled")

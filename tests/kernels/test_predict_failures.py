@@ -83,14 +83,14 @@ def test_a_device_that_fails_is_one_line_at_its_place(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others' tables are printed, in JSON all are in order, and the exit code says that one is missing."""
-    usual = predict.simulated
+    usual = predict.predicted
 
     def failing(target: str, name: str, *arguments, **options):
         if name.startswith("a100"):
             raise Failed("int too big to convert")
         return usual(target, name, *arguments, **options)
 
-    monkeypatch.setattr(predict, "simulated", failing)
+    monkeypatch.setattr(predict, "predicted", failing)
     devices = ["--device", "h200", "--device", "a100", "--device", "h100"]
     assert main(["predict", f"{file}:run", *devices]) == 1
     out, err = capsys.readouterr()
