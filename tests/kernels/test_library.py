@@ -46,10 +46,8 @@ def test_a_sample_compiled_anew_gives_the_same_numbers(capability: int) -> None:
 def test_at_lengths_that_nobody_recorded_the_library_answers_as_the_compiler_does(
     schedule: str, device: str, most: float
 ) -> None:
-    """A random problem and configuration: FLOP equal, bytes into the SMs and cycles nearly so.
-
-    TILESIGHT_TEST_SEED draws others; not each day, as 2 of 58 points of flash2 are known to be further off.
-    """
+    """A random problem and configuration: FLOP equal, bytes into the SMs and cycles nearly so."""
+    # Not another each day: 2 of 58 points of flash2 are known to be further off.
     seed = int(os.environ.get("TILESIGHT_TEST_SEED") or DRAWN)
     point = next(points(schedule, device, seed))
     for kept, made in point.answers():
