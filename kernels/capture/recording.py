@@ -35,6 +35,8 @@ from .target_answers import answered_for
 FOR_THE_COMPILER = frozenset(CUDAOptions.__dataclass_fields__)
 """Keywords that Triton's compiler takes, though a kernel has parameters of the same names (num_warps)."""
 NO_SPACE = Space()
+NUMBERS = "kernel {}: its grid is given as numbers, and does not follow other constants; grid=lambda meta: ... would"
+"""Why a configuration is not predicted: with as many CTAs as ever it might do less than the launch has to."""
 
 
 @contextmanager
@@ -89,6 +91,7 @@ class Recorder:
         self._snapshots: dict[tuple[int, int], torch.UntypedStorage] = {}
         self._tuned, self._tuned_count = -1, 0
         self._configuration: Mapping[str, Any] = MappingProxyType({})
+        self._refused: str | None = None
 
     def jit_run(self) -> Any:
         """What stands for `JITFunction.run`."""
@@ -175,12 +178,6 @@ class Recorder:
             **{name: given[name] for name in OPTIONS if name in given},
         )
         configs = points_of([authors], values)
-        moving = [name for name in values if name not in OPTIONS]
-        if moving and not callable(given["grid"]):
-            self.launches.notes[
-                f"kernel {function.__name__}: its grid is given as numbers, and does not follow {', '.join(moving)}: "
-                "grid=lambda meta: ... would"
-            ] = None
         tuned = Tuned(number=self._tuned_count, kernel=function.__name__, authors=(text_of(authors),))
         self._launch_all(tuned, configs, given, lambda options: launch({**given, **options}))
 
@@ -189,17 +186,21 @@ class Recorder:
     ) -> None:
         """Launch each configuration of one launch. Args: given: its arguments; launch: takes a configuration."""
         before = self._tuned, self._configuration
+        written = [config.kwargs for config in configs if text_of(config) in tuned.authors]
         self.launches.tuned.append(tuned)
         self._tuned, self._tuned_count = self._tuned_count, self._tuned_count + 1
         try:
             for config in configs:
                 options = config.all_kwargs()
                 self._configuration = MappingProxyType(options)
+                follows = callable(given.get("grid")) or config.kwargs in written
+                self._refused = None if follows else NUMBERS.format(tuned.kernel)
                 if config.pre_hook is not None:
                     config.pre_hook({**given, **options})
                 launch(options)
         finally:
             self._tuned, self._configuration = before
+            self._refused = None
 
     def captured(self, function: Any, args: tuple[Any, ...], grid: Any, kwargs: Mapping[str, Any]) -> Capture:
         """What a launch is called with."""
@@ -229,7 +230,7 @@ class Recorder:
             ),
             tuned=self._tuned,
             configuration=self._configuration,
-            refused=_beyond(function.__name__, axes),
+            refused=self._refused or _beyond(function.__name__, axes),
         )
 
     def _tensor(self, tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> RecordedTensor:

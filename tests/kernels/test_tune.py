@@ -107,12 +107,16 @@ def test_a_space_adds_to_a_kernel_that_is_not_autotuned_and_the_grid_follows(
 
 
 def test_predict_sweeps_the_same(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """And a grid of numbers, which follows nothing, is said; positional constants are swept as well."""
+    """And what a grid of numbers does not follow is refused: half the block would be half the copy, and the fastest."""
     assert main(["predict", f"{file}:fixed", "--sweep", "num_warps=1,4"]) == 0
     text = capsys.readouterr().out
     assert "Configurations of double" in text and "num_warps: 1" in text and "its grid is given" not in text
-    assert main(["predict", f"{file}:fixed", "--sweep", "double.BLOCK=128,256"]) == 0
-    assert "its grid is given as numbers, and does not follow BLOCK" in " ".join(capsys.readouterr().out.split())
+    (launch,) = answer_of(capsys, "tune", f"{file}:fixed", "--sweep", "double.BLOCK=64,128", "--workers", "1")[
+        "launches"
+    ]
+    times = {entry["configuration"]["BLOCK"]: entry["time_s"] for entry in launch["configurations"]}
+    assert times[64] is None and times[128]
+    assert "its grid is given as numbers" in launch["configurations"][-1]["refused"]
 
 
 def test_constants_of_heuristics_follow_a_space(file: str, capsys: pytest.CaptureFixture[str]) -> None:
