@@ -3,7 +3,6 @@
 import os
 
 import pytest
-from support.library_points import points
 from support.todays_seed import todays_seed
 from tilesight.kernels.launch.availability import missing_package
 
@@ -11,6 +10,7 @@ if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 import triton
+from support.library_points import points
 from tilesight.simulator.library.lookup import made_by
 from tilesight.validate.library.build import check, groups, path_of
 
