@@ -199,7 +199,7 @@ class _Simulation:
     def with_reason(self, number: int, row: KernelRow) -> KernelRow:
         """The row of a launch, with the reason where it has failed."""
         refused = self._attempts.refused.get(number)
-        return replace(row, refused=refused) if refused else row
+        return replace(row, refused=refused, failed=True) if refused else row
 
     def run(
         self, traced: Mapping[int, Traced], l2: str, record: bool = False
@@ -255,7 +255,7 @@ def _with(row: KernelRow, run: _Run | None) -> KernelRow:
     if run is None:
         return row
     if run.broken:
-        return replace(row, refused=run.broken)
+        return replace(row, refused=run.broken, failed=True)
     prediction = run.prediction
     estimated = prediction.cost.removeprefix("tiles: ")
     doubt = (

@@ -212,6 +212,19 @@ def refused_row(call: "RefusedCall") -> KernelRow:
     return KernelRow(name=call.name, grid=call.grid, num_warps=0, num_stages=0, label=call.label, refused=call.reason)
 
 
+def lost_row(call: "KernelCall", why: str) -> KernelRow:
+    """A launch that the program owes an answer. Args: why: one line."""
+    return KernelRow(
+        name=call.name,
+        grid=call.grid,
+        num_warps=call.num_warps,
+        num_stages=call.num_stages,
+        label=call.label,
+        refused=why,
+        failed=True,
+    )
+
+
 def called_of(outcome: "CompiledCall") -> Called:
     """What the tracer is given of a compiled launch."""
     call = outcome.call

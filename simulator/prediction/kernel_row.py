@@ -22,6 +22,8 @@ class KernelRow:
         spilled_bytes_per_thread: registers that a thread spills [B]; `prediction` has its stack frame, arrays included;
         lower_bound: whether waits of CTAs for each other were left out, so that it takes the time at least;
         notes: remarks, one line each; label: configuration of an autotuned launch, where it is one.
+        failed: whether it was refused as the program failed or ran out of time, so that the same kernel may yet be
+            answered; else the device or the form of the kernel refuses it.
     """
 
     name: str
@@ -40,6 +42,7 @@ class KernelRow:
     notes: tuple[str, ...] = ()
     label: str = ""
     refused: str | None = None
+    failed: bool = False
 
     @property
     def traffic(self) -> Traffic:

@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 from tilesight.kernels.launch.availability import missing_package
+from tilesight.simulator.predict_kernels import predict_kernels
 from users_file import DOUBLE, FILE
 
 from tilesight.cli.main import main
@@ -165,6 +166,24 @@ def test_the_same_command_goes_on_from_its_store(
     first = answer_of(capsys, *command)
     monkeypatch.setattr("tilesight.tuning.answers.answer", None)
     assert answer_of(capsys, *command) == first
+
+
+def test_an_error_in_one_configuration_is_said_first_and_exits_with_1(
+    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the others are ranked."""
+
+    def predicted(launches: list[Any], *names: Any, **how: Any) -> Any:
+        if launches[0].row.num_warps == 8:
+            raise IndexError("no register")
+        return predict_kernels(launches, *names, **how)
+
+    monkeypatch.setattr("tilesight.tuning.answers.predict_kernels", predicted)
+    monkeypatch.setenv("TILESIGHT_PREDICTIONS", "off")
+    assert main(["tune", f"{file}:fixed", "--sweep", "num_warps=1,4,8", "--workers", "1"]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("Incomplete: 1 of 3 configurations are missing: ") and "1.00x" in text
+    assert "Refused  num_warps 8: internal: IndexError" in text and "no register" in text
 
 
 def test_other_processes_answer_the_same(tmp_path: Path) -> None:

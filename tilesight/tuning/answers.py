@@ -1,19 +1,21 @@
 """Predictions of many single launches: from a store, else by any `concurrent.futures.Executor`, kept as they come.
 
 What is answered does not depend on how many workers there are, nor on which of them are lost: each question is answered
-by itself, on empty caches.
+by itself, on empty caches. An error in one of them is its answer: the others go on.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
-from ..predicting import compiled_launches
+from ..predicting import compiled_launches, lost_row
 from ..simulator.device.device import Device
+from ..simulator.jobs.attempts import internal
 from ..simulator.jobs.pool import cores
+from ..simulator.jobs.stopping import Stopped
 from ..simulator.predict_kernels import predict_kernels
 from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.kernels import KernelsPrediction
@@ -29,6 +31,10 @@ TOGETHER = 8
 """Configurations of a job: enough that starting the disassembler does not count, few enough that little is lost."""
 MOST_TRIES = 3
 """A job whose worker is lost so often is given up: it may be what kills them."""
+LOST = (BrokenExecutor, CancelledError, ConnectionError)
+"""What an executor raises of a job whose worker is lost; all else the job itself has raised."""
+LOST_BY_DASK = ("KilledWorker", "CommClosedError")
+"""The same, by name: Dask need not be installed."""
 Progress = Callable[[int, int], None]
 
 
@@ -105,13 +111,27 @@ def predict_all(
 
 
 def answer(job: Job) -> tuple[KernelsPrediction, ...]:
-    """Predict the launches of a job; what a worker runs."""
+    """Predict the launches of a job; what a worker runs. What one of them raises is its answer alone."""
     target = job.target
-    compiled = compiled_launches(job.calls, target.device, workers=1, limit_s=target.compile_limit_s)
-    return tuple(
-        predict_kernels([launch], target.device, target.name, l2=L2, limit_s=target.limit_s).prediction
-        for launch in compiled
-    )
+    try:
+        compiled = compiled_launches(job.calls, target.device, workers=1, limit_s=target.compile_limit_s)
+        return tuple(
+            predict_kernels([launch], target.device, target.name, l2=L2, limit_s=target.limit_s).prediction
+            for launch in compiled
+        )
+    except Stopped:
+        raise
+    except Exception as error:
+        if len(job.calls) == 1:
+            return _unanswered(job, internal(error, "predict"))
+        alone = [replace(job, keys=(key,), calls=(call,)) for key, call in zip(job.keys, job.calls, strict=True)]
+        return tuple(prediction for single in alone for prediction in answer(single))
+
+
+def _unanswered(job: Job, why: str) -> tuple[KernelsPrediction, ...]:
+    """In place of answers that the program owes. Args: why: one line."""
+    rows = [lost_row(call, f"kernel {call.name}: {why}") for call in job.calls]
+    return tuple(KernelsPrediction(device=job.target.name, l2=L2, rows=(row,)) for row in rows)
 
 
 def _parts(keys: tuple[str, ...], together: int) -> Iterator[tuple[str, ...]]:
@@ -122,11 +142,11 @@ def _parts(keys: tuple[str, ...], together: int) -> Iterator[tuple[str, ...]]:
 def _worked(
     jobs: Sequence[Job], executor: Executor | None, workers: int
 ) -> Iterator[tuple[Job, tuple[KernelsPrediction, ...]]]:
-    """Jobs with their answers, as these come; the jobs of a lost worker are done again."""
+    """Jobs with their answers, as these come; those of a lost worker are done again, what others raise is an answer."""
     if executor is None and workers <= 1:
         yield from ((job, answer(job)) for job in jobs)
         return
-    tries = {id(job): 0 for job in jobs}
+    tries = dict.fromkeys((job.keys for job in jobs), 0)
     left = list(jobs)
     while left:
         lost: list[Job] = []
@@ -135,16 +155,26 @@ def _worked(
             for future in as_completed(futures):
                 job = futures[future]
                 try:
-                    yield job, future.result()
+                    predictions = future.result()
                 except Exception as error:
-                    tries[id(job)] += 1
-                    if tries[id(job)] >= MOST_TRIES:
+                    said = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                    if not _is_lost(error):
+                        yield job, _unanswered(job, f"its worker cannot predict ({said})")
+                        continue
+                    tries[job.keys] += 1
+                    if tries[job.keys] >= MOST_TRIES:
                         raise LostWorkers(
-                            f"kernel {job.calls[0].name}: its worker was lost {MOST_TRIES} times "
-                            f"({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+                            f"kernel {job.calls[0].name}: its worker was lost {MOST_TRIES} times ({said})"
                         ) from None
                     lost.append(job)
+                else:
+                    yield job, predictions
         left = lost
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether an error says that a worker is lost, not that its job has failed."""
+    return isinstance(error, LOST) or type(error).__name__ in LOST_BY_DASK
 
 
 def _submitted(

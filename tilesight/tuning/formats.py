@@ -25,6 +25,7 @@ def triton_configs(tuning: Tuning, top: int) -> str:
     for launch in tuning.launches:
         kernels.setdefault(launch.kernel, []).append(launch)
     lines = [f"# {tuning.target} on {tuning.device}: predicted, not measured"]
+    lines += [f"# {tuning.incomplete}"] if tuning.incomplete else []
     lines += [f"# Note: {note}" for note in tuning.notes]
     for kernel, launches in kernels.items():
         lines_said: dict[str, list[str]] = {}

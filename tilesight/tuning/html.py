@@ -11,6 +11,7 @@ def tuning_html(tuning: Tuning, made: Made) -> str:
     """The page. Args: made: what its foot tells."""
     sections = [
         f"<h1>{escape(tuning.target)}</h1>",
+        f'<p class="missed">{escape(tuning.incomplete)}</p>' if tuning.incomplete else "",
         '<p class="muted">Predicted by Tilesight, without a GPU.</p>',
     ]
     for launch in tuning.launches:

@@ -14,7 +14,7 @@ NONE = "-"
 
 def tuning_text(tuning: Tuning, top: int, width: int, color: bool = False) -> str:
     """What `tilesight tune` prints. Args: top: configurations of each launch; width: characters at most."""
-    lines: list[str] = []
+    lines = [*wrapped([tuning.incomplete], width), ""] if tuning.incomplete else []
     for launch in tuning.launches:
         lines += [*wrapped([heading(tuning, launch)], width), ""]
         if launch.predicted:

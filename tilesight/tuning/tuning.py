@@ -115,9 +115,21 @@ class Tuning:
     notes: tuple[str, ...] = field(default=())
 
     @property
+    def missing(self) -> int:
+        """Configurations that the program owes an answer: it failed, or ran out of time."""
+        return sum(item.row.failed for launch in self.launches for item in launch.configured)
+
+    @property
+    def incomplete(self) -> str:
+        """How many are missing, in one line; empty: none is."""
+        count = sum(len(launch.configured) for launch in self.launches)
+        why = "the program failed or ran out of time on them, the ranks are of the others"
+        return f"Incomplete: {self.missing} of {count} configurations are missing: {why}" if self.missing else ""
+
+    @property
     def complete(self) -> bool:
-        """Whether each launch has a configuration that is predicted."""
-        return all(launch.best for launch in self.launches)
+        """Whether each launch has a configuration that is predicted, and no configuration is missing."""
+        return not self.missing and all(launch.best for launch in self.launches)
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """The object that `tilesight tune --json` prints. Args: top: configurations of a launch; None: all."""
@@ -126,6 +138,7 @@ class Tuning:
             "target": self.target,
             "device": self.device,
             "complete": self.complete,
+            "missing": self.missing,
             "launches": [
                 {
                     "kernel": launch.kernel,

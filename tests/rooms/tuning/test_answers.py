@@ -3,20 +3,27 @@
 import json
 import subprocess
 import sys
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from distributed import KilledWorker
 from support import killed_sweeps
 from support.killed_sweeps import CALLS, TARGET, made_answer
-from tilesight.simulator.device.device import load_device
+from support.made_rows import prediction_of, row_of
+from tilesight.kernels.compile.call import KernelCall
+from tilesight.simulator.device.device import Device, load_device
 
 from tilesight.store.store import Store
 from tilesight.tuning import answers
 from tilesight.tuning.answers import Job, LostWorkers, TargetDevice, predict_all
 
 MOMENTS = 200
+KILLED = KilledWorker("j", SimpleNamespace(address="tcp://a"), 3)
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +69,69 @@ def test_the_work_of_a_lost_worker_is_done_again() -> None:
     assert predict_all(CALLS, TARGET, store=None, executor=Losing({0, 2, 6, 7}), together=2) == alone
     with pytest.raises(LostWorkers, match=r"^kernel k: its worker was lost 3 times \(BrokenExecutor: a worker died\)$"):
         predict_all(CALLS, TARGET, store=None, executor=Losing(set(range(100))), together=2)
+
+
+class Raising(ThreadPoolExecutor):
+    """Each job raises as it is told. Args: error: what; times: of each job."""
+
+    def __init__(self, error: Exception, times: int) -> None:
+        super().__init__(2)
+        self.error, self.times, self.tries = error, times, Counter[str]()
+
+    def submit(self, function: Any, /, job: Job, *args: Any) -> Future[Any]:  # type: ignore[override]
+        """As of an executor."""
+        self.tries[job.keys[0]] += 1
+        if self.tries[job.keys[0]] > self.times:
+            return super().submit(function, job)
+        future: Future[Any] = Future()
+        future.set_exception(self.error)
+        return future
+
+
+@pytest.mark.parametrize("error", [BrokenExecutor(), CancelledError(), ConnectionResetError(), KILLED])
+def test_a_worker_is_lost_where_the_executor_or_the_connection_says_so(error: Exception) -> None:
+    """Its job is done again, twice at most."""
+    alone = predict_all(CALLS, TARGET, store=None, workers=1)
+    with Raising(error, 2) as executor:
+        assert predict_all(CALLS, TARGET, store=None, executor=executor, together=5) == alone
+    with Raising(error, 3) as executor, pytest.raises(LostWorkers, match=f"3 times .{type(error).__name__}"):
+        predict_all(CALLS, TARGET, store=None, executor=executor, together=5)
+
+
+def test_a_job_that_raises_is_refused_and_not_tried_again(tmp_path: Path) -> None:
+    """The others are predicted and kept, and the next sweep asks for what is missing."""
+    store = Store(tmp_path / "kept")
+    with Raising(ModuleNotFoundError("No module named 'tilesight'"), 1) as executor:
+        rows = predict_all(CALLS, TARGET, store=store, executor=executor, together=5)
+        assert executor.tries.total() == 3
+    assert {row.refused for row in rows} == {
+        "kernel k: its worker cannot predict (ModuleNotFoundError: No module named 'tilesight')"
+    }
+    assert all(row.failed and row.label == f"BLOCK: {number}" for number, row in enumerate(rows))
+    assert all(row.prediction for row in predict_all(CALLS, TARGET, store=store, workers=1))
+
+
+def test_an_error_in_one_configuration_of_a_job_leaves_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it is raised for all that are compiled together, or for itself."""
+    monkeypatch.undo()
+
+    def compiled(calls: Sequence[KernelCall], device: Device, **how: Any) -> list[Any]:
+        if any(call.grid[0] == 3 for call in calls):
+            raise IndexError("no\nregister")
+        return list(calls)
+
+    def predicted(launches: Sequence[KernelCall], *names: Any, **how: Any) -> Any:
+        if launches[0].grid[0] == 6:
+            raise ValueError
+        return SimpleNamespace(prediction=prediction_of(row_of(launches[0].grid[0] * 1e-6)))
+
+    monkeypatch.setattr(answers, "compiled_launches", compiled)
+    monkeypatch.setattr(answers, "predict_kernels", predicted)
+    rows = predict_all(CALLS, TARGET, store=None, workers=1)
+    assert [number for number, row in enumerate(rows) if row.failed] == [2, 5]
+    assert rows[2].refused == (
+        "kernel k: internal: IndexError (phase: predict): no register; please report this line and the kernel"
+    )
 
 
 def test_what_is_known_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

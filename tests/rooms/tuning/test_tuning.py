@@ -1,11 +1,14 @@
 """What tuning says of made-up times: ranks, ties, the verdict, and the forms that Triton reads."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from support.made_rows import row_of
+from tilesight.simulator.report.page import Made
 
 from tilesight.tuning import formats
+from tilesight.tuning.html import tuning_html
 from tilesight.tuning.report import remarks, tuning_text
 from tilesight.tuning.tuning import Configured, TunedLaunch, Tuning, ranked
 
@@ -54,6 +57,22 @@ def test_what_is_refused_is_told_once_for_each_reason_with_one_that_is() -> None
     """Hundreds may not fit for the same reason."""
     lines = remarks(launch_of([1e-6, None, None]), 10)
     assert [line for line in lines if line.startswith("Refused")] == ["Refused  BLOCK 1 and 1 more: why not"]
+
+
+def test_how_many_are_missing_is_said_first_in_every_form() -> None:
+    """A refusal of the device is an answer; one of the program, or of its time limit, is not."""
+    launch = launch_of([1e-6, None, None])
+    assert Tuning(target="t", device="h200", launches=(launch,)).complete
+    failing = replace(launch.configured[2], row=replace(launch.configured[2].row, failed=True))
+    tuning = Tuning(
+        target="t", device="h200", launches=(replace(launch, configured=(*launch.configured[:2], failing)),)
+    )
+    first = "Incomplete: 1 of 3 configurations are missing: "
+    assert not tuning.complete and tuning.to_dict()["missing"] == 1
+    assert str(tuning).startswith(first)
+    assert tuning.to_triton_configs().splitlines()[1].startswith(f"# {first}")
+    made = Made(command="", version="", date="")
+    assert tuning_html(tuning, made).index(first) < tuning_html(tuning, made).index("<h2>")
 
 
 def test_slower_ones_that_are_not_shown_are_counted() -> None:

@@ -14,7 +14,8 @@ SHORT = dict(zip(FIELDS, ("BM", "BN", "BK", "GROUP", "warps", "stages"), strict=
 def summary(tuning: Tuning, paths: Sequence[str], width: int, color: bool = False) -> str:
     """The table. Args: paths: files that were written; width: characters at most; color: whether the head is bold."""
     chosen = [launch for launch in tuning.launches if launch.best]
-    lines = [*wrapped([f"{tuning.target} on {tuning.device}: predicted, not measured"], width), ""]
+    lines = [*wrapped([tuning.incomplete], width), ""] if tuning.incomplete else []
+    lines += [*wrapped([f"{tuning.target} on {tuning.device}: predicted, not measured"], width), ""]
     if chosen:
         lines += [table(_columns(chosen), width, color), ""]
     lost = [str(launch.shape["batch"]) for launch in tuning.launches if not launch.best]

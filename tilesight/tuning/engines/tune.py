@@ -181,7 +181,7 @@ def _recorded(question: LayerQuestion, target: TargetDevice, asked: Sequence[Ask
 def _together(rows: Sequence[KernelRow], ended: str) -> KernelRow:
     """A layer's launches as one row: their traffic and time together, all else of the longest."""
     if refused := ended or next((row.refused for row in rows if row.refused), None):
-        return replace(rows[0], prediction=None, refused=refused)
+        return replace(rows[0], prediction=None, refused=refused, failed=any(row.failed for row in rows))
     longest = max(rows, key=lambda row: row.traffic.time_s)
     assert longest.prediction
     total = sum((row.traffic for row in rows), Traffic())
