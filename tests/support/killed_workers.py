@@ -1,6 +1,6 @@
-"""Made-up predictions over a Dask cluster some of whose workers are killed; a program that tells what became of them.
+"""Made-up predictions over a cluster some of whose workers are killed; a program that tells what became of them.
 
-    python killed_workers.py COUNT WORKERS KILLS
+    python killed_workers.py dask|ray COUNT WORKERS KILLS
 
 A program of its own: a cluster whose workers were killed does not always close, and this process ends without that.
 """
@@ -10,7 +10,9 @@ import os
 import signal
 import sys
 import warnings
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 if __name__ == "__main__":
@@ -20,7 +22,10 @@ from support.killed_sweeps import TARGET, call_of
 
 from tilesight.tuning import answers
 from tilesight.tuning.answers import Job, predict_all
-from tilesight.tuning.clusters import dask_executor
+from tilesight.tuning.clusters import dask_executor, ray_executor
+
+DEATHS = "TILESIGHT_TEST_DEATHS"
+"""Variable of the environment: a folder, where a worker that dies leaves a file for each launch that it dies of."""
 
 
 def by_worker(job: Job) -> tuple[Any, ...]:
@@ -28,6 +33,11 @@ def by_worker(job: Job) -> tuple[Any, ...]:
     from tilesight.simulator.prediction.kernel_row import KernelRow
     from tilesight.simulator.prediction.kernels import KernelsPrediction
 
+    if folder := os.environ.get("TILESIGHT_TEST_DEATHS"):
+        for number in {call.grid[0] for call in job.calls} & {1, 50, 99}:
+            with suppress(FileExistsError):
+                (Path(folder) / str(number)).touch(exist_ok=False)
+                os._exit(1)
     return tuple(
         KernelsPrediction(
             device="h100-sxm",
@@ -36,6 +46,24 @@ def by_worker(job: Job) -> tuple[Any, ...]:
         )
         for call in job.calls
     )
+
+
+def survived_in_ray(count: int, workers: int, kills: int) -> dict[str, Any]:
+    """The same of workers that die while they predict."""
+    from ray.cluster_utils import Cluster
+
+    answers.answer = by_worker
+    calls = [call_of(number) for number in range(count)]
+    with TemporaryDirectory() as folder:
+        os.environ[DEATHS] = folder
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": workers, "include_dashboard": False})
+        del os.environ[DEATHS]
+        with redirect_stdout(sys.stderr), ray_executor(cluster.address) as executor:
+            rows = predict_all(calls, TARGET, store=None, executor=executor)
+        cluster.shutdown()
+        died = len(os.listdir(folder))
+    assert died == kills
+    return {"killed": died, "rows": len(rows), "equal": rows == predict_all(calls, TARGET, store=None, workers=1)}
 
 
 def survived(count: int, workers: int, kills: int) -> dict[str, Any]:
@@ -63,6 +91,7 @@ def survived(count: int, workers: int, kills: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    sys.stdout.write(json.dumps(survived(*map(int, sys.argv[1:]))))
+    outcome = {"dask": survived, "ray": survived_in_ray}[sys.argv[1]](*map(int, sys.argv[2:]))
+    sys.stdout.write(json.dumps(outcome))
     sys.stdout.flush()
     os._exit(0)

@@ -33,8 +33,11 @@ MOST_TRIES = 3
 """A job whose worker is lost so often is given up: it may be what kills them."""
 LOST = (BrokenExecutor, CancelledError, ConnectionError)
 """What an executor raises of a job whose worker is lost; all else the job itself has raised."""
-LOST_BY_DASK = ("KilledWorker", "CommClosedError")
-"""The same, by name: Dask need not be installed."""
+LOST_ELSEWHERE = (
+    *("KilledWorker", "CommClosedError"),
+    *("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError", "ObjectLostError", "LocalRayletDiedError"),
+)
+"""The same of Dask and of Ray, by name: neither need be installed."""
 Progress = Callable[[int, int], None]
 
 
@@ -157,7 +160,8 @@ def _worked(
                 try:
                     predictions = future.result()
                 except Exception as error:
-                    said = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                    cause = getattr(error, "cause", None) or error  # of Ray, whose own text is a traceback
+                    said = f"{type(cause).__name__}: {' '.join(str(cause).split())[:200]}"
                     if not _is_lost(error):
                         yield job, _unanswered(job, f"its worker cannot predict ({said})")
                         continue
@@ -174,7 +178,7 @@ def _worked(
 
 def _is_lost(error: Exception) -> bool:
     """Whether an error says that a worker is lost, not that its job has failed."""
-    return isinstance(error, LOST) or type(error).__name__ in LOST_BY_DASK
+    return isinstance(error, LOST) or any(kind.__name__ in LOST_ELSEWHERE for kind in type(error).__mro__)
 
 
 def _submitted(

@@ -1,7 +1,8 @@
 """`tilesight tune`: the fastest configurations of the kernels that a function launches, without running them."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,6 +79,7 @@ def tune(
         option("--store", "Keep predictions in this file as they come; the same command goes on from it.", "FILE"),
     ] = None,
     dask: Annotated[str | None, option("--dask", "Predict on the workers of this Dask cluster.", "ADDRESS")] = None,
+    ray: Annotated[str | None, option("--ray", "Predict on the workers of this Ray cluster.", "ADDRESS")] = None,
     workers: Workers = None,
     time_limit: TimeLimit = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
@@ -102,6 +104,9 @@ def tune(
             raise BadInput("tune: name a function, FILE.py:FUNCTION")
     elif shapes or html:
         raise BadInput(f"{'--shapes' if shapes else '--html'}: not with --format {format}; --layer has the sizes")
+    elsewhere = {name: address for name, address in (("--dask", dask), ("--ray", ray)) if address}
+    if len(elsewhere) > 1:
+        raise BadInput(f"--ray {ray!r}: is given beside --dask; name one cluster")
     name, gpu = device_given(device, set_)
     processes, limit_s = workers_given(workers), limit_of(time_limit)
     from ...compiling import why_not
@@ -110,15 +115,18 @@ def tune(
         raise BadInput(f"tune: {reason}")
     from ...kernels.capture.file import Asked, capture_calls
     from ...tuning.answers import TargetDevice
+    from ...tuning.engines.tune import tune_layer
     from ...tuning.tune import tune_recorded
 
     wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
     if format in ENGINES:
         seconds = time_limit or USERS_CODE_S
         question = layer.question(format, target or "", name, _space(space, sweep), tuple(set_ or ()), seconds)
-        with _one_line(), _executor(dask) as executor, progress("launches") as tick:
-            how = {"store": _store(store), "executor": executor, "workers": processes, "progress": tick}
-            deliver_layer(question, wanted, how, to or Path(), json, csv)
+        with _one_line(), _executor(elsewhere) as executor, progress("launches") as tick:
+            answer = tune_layer(
+                question, wanted, store=_store(store), executor=executor, workers=processes, progress=tick
+            )
+        deliver_layer(question, answer, name, to or Path(), json, csv)
         return
     assert target
     asked = Asked(
@@ -138,7 +146,7 @@ def tune(
         for function in recorded:
             if function.ended:
                 say(f"{target}: ended in an error, launches before it are tuned: {function.ended}")
-        with _executor(dask) as executor, progress("configurations") as tick:
+        with _executor(elsewhere) as executor, progress("configurations") as tick:
             tuning = tune_recorded(
                 target, recorded, wanted, store=kept, executor=executor, workers=processes, progress=tick
             )
@@ -237,15 +245,16 @@ def _store(file: Path | None) -> "Store | None":
 
 
 @contextmanager
-def _executor(dask: str | None) -> "Iterator[Executor | None]":
-    """What predicts: the workers of a cluster, or None: processes of this machine."""
-    if dask is None:
+def _executor(elsewhere: dict[str, str]) -> "Iterator[Executor | None]":
+    """What predicts: the workers of a cluster, by option and address, or None: processes of this machine."""
+    if not elsewhere:
         yield None
         return
-    from ...tuning.clusters import NoCluster, dask_executor
+    from ...tuning.clusters import CLUSTERS, NoCluster
 
+    ((option_name, address),) = elsewhere.items()
     try:
-        with dask_executor(dask) as executor:
+        with CLUSTERS[option_name](address) as executor, redirect_stdout(sys.stderr):  # Ray prints what it meets
             yield executor
     except NoCluster as error:
-        raise BadInput(f"--dask {error}") from None
+        raise BadInput(f"{option_name} {error}") from None

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -10,27 +10,25 @@ from ..options import set_notes
 from ..output import Failed, Output, deliver, text_color, text_width, write_file
 
 if TYPE_CHECKING:
-    from ...tuning.answers import TargetDevice
     from ...tuning.engines.tune import LayerQuestion
     from ...tuning.tuning import Tuning
 
 
 def deliver_layer(
-    question: "LayerQuestion", target: "TargetDevice", how: dict[str, Any], to: Path, json: bool, csv: Path | None
+    question: "LayerQuestion", answer: "Tuning", device: str, to: Path, json: bool, csv: Path | None
 ) -> None:
-    """Tune a layer of an engine, print the answer, and write its file. Args: how: as `tune_layer` takes it."""
+    """Print what was answered about a layer of an engine, and write its file. Args: device: name."""
     from triton import __version__
 
     from ...simulator.display import render
     from ...tuning.engines.files import engine_device, file_text
     from ...tuning.engines.summary import entries, summary
-    from ...tuning.engines.tune import tune_layer
 
-    engine, answer = question.engine, tune_layer(question, target, **how)
+    engine = question.engine
     tuning = replace(answer, notes=(*set_notes(question.settings), *answer.notes))
     if not (best := entries(tuning)):
         raise Failed(f"{tuning.target}: no configuration is predicted: {_first_refusal(tuning)}")
-    path = to / engine.file(question.layer, engine_device(target.name, question.layer.device_name), __version__)
+    path = to / engine.file(question.layer, engine_device(device, question.layer.device_name), __version__)
     deliver(
         render.to_json(tuning.to_dict()) if json else summary(tuning, [str(path)], text_width(), text_color()),
         Output(option="--csv", path=csv, make=lambda: render.to_csv(tuning.flat_rows())),
