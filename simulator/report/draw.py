@@ -17,7 +17,11 @@ from .series import axis_text
 INK, MUTED, EDGE, GRID, PAPER, EMPTY = "#222222", "#666666", "#888888", "#e3e3e3", "#ffffff", "#f0f0f0"
 LIGHT = "#fefefe"
 """Text on dark cells, whatever the page is like."""
-PAGE_COLORS = {INK: "ink", MUTED: "muted", EDGE: "edge", GRID: "line", PAPER: "paper", EMPTY: "empty"}
+ACCENT, BAD = "#0072b1", "#b42318"
+PAGE_COLORS = {
+    **{INK: "ink", MUTED: "muted", EDGE: "edge", GRID: "line", PAPER: "paper", EMPTY: "empty"},
+    **{ACCENT: "accent", BAD: "bad"},
+}
 """Colour of a picture -> variable of the page's style sheet, which follows the reader's light or dark scheme."""
 STYLE: Any = {
     "font.family": "DejaVu Sans",

@@ -3,15 +3,14 @@
 from functools import partial
 from typing import Any
 
-import matplotlib
-from matplotlib.colors import LogNorm
 from matplotlib.ticker import NullLocator
 
 from .. import units
 from ..display.render import bound_text, config_text
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
-from .draw import EMPTY, INK, LIGHT, MUTED, PAPER, Tips, legend_below, log_axis, panel, tip_text
+from .draw import INK, MUTED, PAPER, Tips, legend_below, log_axis, panel, tip_text
+from .heat_map import Cell, TimeMap, draw_time_map
 from .series import (
     HeatMap,
     best_of_each,
@@ -25,8 +24,6 @@ from .series import (
 )
 
 SPILL_MARK = "!"
-DARK_SHARE = 0.5
-"""The share of the colour scale, from its dark end, on which light text reads better."""
 
 
 def figures(exploration: Exploration) -> list[str]:
@@ -70,46 +67,23 @@ def story(item: Candidate | None) -> str:
 
 def draw_heat_map(ax: Any, tips: Tips, heat_map: HeatMap) -> None:
     """Times over block sizes, the best in bold."""
-    times = heat_map.times_s
-    known = [value for row in times for value in row if value is not None]
-    ax.set_title(heat_map.schedule)
-    ax.set_xticks(range(len(heat_map.block_n)), heat_map.block_n)
-    ax.set_yticks(range(len(heat_map.block_m)), heat_map.block_m)
-    ax.set_xlabel("block_n (keys)")
-    ax.set_ylabel("block_m (queries)")
-    ax.tick_params(length=0)
-    for side in ("left", "bottom"):
-        ax.spines[side].set_visible(False)
-    if not known:
-        ax.text(0.5, 0.5, "nothing fits", ha="center", va="center", transform=ax.transAxes)
-        return
-    norm = LogNorm(min(known), max(max(known), min(known) * 1.0001))
-    colors = matplotlib.colormaps["YlGnBu_r"]
-    shades = [[EMPTY if value is None else colors(norm(value)) for value in row] for row in times]
-    for row, values in enumerate(times):
-        for col, value in enumerate(values):
-            dark = value is not None and norm(value) < DARK_SHARE
-            text = (
-                "no fit" if value is None else units.duration(value) + (SPILL_MARK if heat_map.spills(row, col) else "")
-            )
-            weight = "bold" if value == min(known) else "normal"
-            tone = LIGHT if dark else MUTED if value is None else "#212121"
-            ax.text(col, row, text, ha="center", va="center", color=tone, fontsize=9, fontweight=weight)
-    places = [(row, col) for row in range(len(heat_map.block_m)) for col in range(len(heat_map.block_n))]
-    cells = ax.bar(
-        [col for _, col in places],
-        1,
-        1,
-        [row - 0.5 for row, _ in places],
-        color=[shades[row][col] for row, col in places],
-        edgecolor=PAPER,
-        lw=1.5,
+
+    def cell(row: int, column: int, time_s: float | None) -> Cell:
+        text = "no fit" if time_s is None else SPILL_MARK if heat_map.spills(row, column) else ""
+        return Cell(time_s=time_s, text=text, tip=story(heat_map.cells[row][column]))
+
+    time_map = TimeMap(
+        title=heat_map.schedule,
+        x_label="block_n (keys)",
+        y_label="block_m (queries)",
+        xs=heat_map.block_n,
+        ys=heat_map.block_m,
+        cells=[
+            [cell(row, column, time_s) for column, time_s in enumerate(times)]
+            for row, times in enumerate(heat_map.times_s)
+        ],
     )
-    for cell, (row, col) in zip(cells, places, strict=True):
-        cell.set_gid(f"cell-{row}-{col}")
-        tips[f"cell-{row}-{col}"] = [story(heat_map.cells[row][col])]
-    ax.set_xlim(-0.5, len(heat_map.block_n) - 0.5)
-    ax.set_ylim(-0.5, len(heat_map.block_m) - 0.5)
+    draw_time_map(ax, tips, time_map)
 
 
 def draw_levels(ax: Any, tips: Tips, exploration: Exploration) -> None:

@@ -25,7 +25,8 @@ dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 2px 
 dd { margin: 0; } pre { margin: 12px; }
 img.wide { display: block; width: 100%; min-width: 700px; }
 code, pre { font: 13px/1.5 ui-monospace, Menlo, Consolas, monospace; }
-.row { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px 28px; }
+.row { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px 28px;
+  margin-bottom: 16px; }
 .picture { overflow-x: auto; }
 .picture svg { display: block; width: 100%; min-width: 360px; max-width: 760px; height: auto; }
 .picture text { pointer-events: none; }

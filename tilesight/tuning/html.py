@@ -3,6 +3,7 @@
 from html import escape
 
 from ..simulator.report.page import Made, cell, items, page, table
+from .pictures import pictures
 from .report import configured_columns, heading, remarks
 from .tuning import Tuning
 
@@ -14,8 +15,9 @@ def tuning_html(tuning: Tuning, made: Made) -> str:
         f'<p class="missed">{escape(tuning.incomplete)}</p>' if tuning.incomplete else "",
         '<p class="muted">Predicted by Tilesight, without a GPU.</p>',
     ]
-    for launch in tuning.launches:
+    for number, launch in enumerate(tuning.launches):
         sections.append(f"<h2>{escape(heading(tuning, launch))}</h2>")
+        sections += pictures(launch, number)
         if launch.predicted:
             columns = configured_columns(launch, launch.predicted)
             kinds = ["left" if column.left else "" for column in columns]

@@ -1,5 +1,6 @@
 """Tuned launches as tables for people."""
 
+import re
 from collections.abc import Callable, Sequence
 
 from ..simulator import units
@@ -10,6 +11,8 @@ from ..simulator.prediction.prediction import LaunchPrediction
 from .tuning import ALIKE, Configured, TunedLaunch, Tuning
 
 NONE = "-"
+BYTES = re.compile(r"[\d.,]+ ([KMGT]i?)?B\b")
+"""What reasons differ in that are one reason: by how much something does not fit."""
 
 
 def tuning_text(tuning: Tuning, top: int, width: int, color: bool = False) -> str:
@@ -61,6 +64,11 @@ def configured_columns(launch: TunedLaunch, shown: Sequence[Configured]) -> list
     ]
 
 
+def why_refused(launch: TunedLaunch, item: Configured) -> str:
+    """Why a configuration is not predicted, without the name of the kernel."""
+    return (item.row.refused or "").replace(f"kernel {launch.kernel}: ", "")
+
+
 def varying(launch: TunedLaunch) -> list[str]:
     """Values that configurations differ in."""
     names = dict.fromkeys(name for item in launch.configured for name in item.values)
@@ -82,9 +90,10 @@ def remarks(launch: TunedLaunch, top: int) -> list[str]:
         lines.append(f"Left out {left} slower ones: --top shows more, --csv and --json have all")
     reasons: dict[str, list[str]] = {}
     for item in refused:
-        why = (item.row.refused or "").replace(f"kernel {launch.kernel}: ", "")
-        reasons.setdefault(why, []).append(", ".join(f"{name} {item.values.get(name, NONE)}" for name in shown))
-    for why, which in reasons.items():
-        lines.append(f"Refused  {which[0]}{f' and {len(which) - 1} more' if len(which) > 1 else ''}: {why}")
+        why = why_refused(launch, item)
+        which = ", ".join(f"{name} {item.values.get(name, NONE)}" for name in shown)
+        reasons.setdefault(BYTES.sub("", why), []).append(f"{which}: {why}")
+    for alike in reasons.values():
+        lines.append(f"Refused  {f'{len(alike)}, such as ' if len(alike) > 1 else ''}{alike[0]}")
     notes = dict.fromkeys(note for item in launch.predicted[:top] for note in item.row.notes)
     return [*lines, *(f"Note     {note}" for note in notes)]

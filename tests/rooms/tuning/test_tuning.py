@@ -55,8 +55,16 @@ def test_configurations_within_three_percent_are_alike() -> None:
 
 def test_what_is_refused_is_told_once_for_each_reason_with_one_that_is() -> None:
     """Hundreds may not fit for the same reason."""
-    lines = remarks(launch_of([1e-6, None, None]), 10)
-    assert [line for line in lines if line.startswith("Refused")] == ["Refused  BLOCK 1 and 1 more: why not"]
+    launch = launch_of([1e-6, None, None, None])
+    needs = ["kernel k: needs 12,288 B", "kernel k: needs 1.5 MiB", "line 7: why not"]
+    refused = [
+        replace(item, row=row_of(None, refused=why)) for item, why in zip(launch.configured[1:], needs, strict=True)
+    ]
+    lines = remarks(replace(launch, configured=(launch.configured[0], *refused)), 10)
+    assert [line for line in lines if line.startswith("Refused")] == [
+        "Refused  2, such as BLOCK 1: needs 12,288 B",
+        "Refused  BLOCK 3: line 7: why not",
+    ]
 
 
 def test_how_many_are_missing_is_said_first_in_every_form() -> None:
