@@ -11,7 +11,7 @@ from .device.device import Device
 from .jobs.attempts import Attempts
 from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
-from .prediction.kernel_row import KernelRow
+from .prediction.kernel_row import KernelRow, fastest_first
 from .prediction.kernels import KernelsPrediction
 from .prediction.prediction import LaunchPrediction
 from .prediction.timeline import Timeline, joined, programs_of, timeline_of
@@ -278,13 +278,11 @@ def _choose(
             chosen.append(number)
             continue
         runs, _ = simulation.run({other: traced[other] for other in alike if other in traced}, "cold")
-        tried = {other: _with(rows[other], run) for other, run in runs.items()}
-        possible = [other for other in tried if tried[other].prediction]
-        best = min(possible, key=lambda other: tried[other].traffic.time_s, default=number)
-        configurations.append(
-            (best, tuple(tried.get(other, simulation.with_reason(other, rows[other])) for other in alike))
-        )
-        if possible:
+        tried = tuple(_with(simulation.with_reason(other, rows[other]), runs.get(other)) for other in alike)
+        fastest = fastest_first(tried)[0]
+        best = alike[fastest]
+        configurations.append((best, tried))
+        if tried[fastest].prediction:
             note = f"kernel {rows[best].name}: fastest of {len(alike)} configurations: {rows[best].label}"
             rows[best] = replace(rows[best], notes=(*rows[best].notes, note))
         chosen.append(best)

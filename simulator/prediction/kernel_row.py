@@ -1,5 +1,6 @@
 """One launch that a user's own code makes, and what was predicted of it."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -84,6 +85,19 @@ class KernelRow:
             "notes": list(self.notes),
             "refused": self.refused,
         }
+
+
+def fastest_first(rows: Sequence[KernelRow]) -> list[int]:
+    """Places of the rows in the order of their times; last those that are not predicted.
+
+    Of equal times, as far as a ten-thousandth, the one that is named first wins: on any machine the same.
+    """
+
+    def order(place: int) -> tuple[bool, float, int]:
+        row = rows[place]
+        return (row.prediction is None, float(f"{row.traffic.time_s:.4g}"), place)
+
+    return sorted(range(len(rows)), key=order)
 
 
 def traffic_dict(traffic: Traffic) -> dict[str, Any]:

@@ -45,14 +45,14 @@ def most_telling(launch: TunedLaunch) -> list[str]:
     """Parameters that differ, first the one whose wrong choice costs most where all others are chosen well."""
 
     def loss(name: str) -> float:
-        bests = [_fastest(items).time_s for items in _by_value(launch.predicted, name).values()]
+        bests = [items[0].time_s for items in _by_value(launch.predicted, name).values()]
         return max(bests, default=0.0) / min(bests, default=1.0)
 
     return sorted(varying(launch), key=loss, reverse=True)
 
 
 def _by_value(items: Sequence[Configured], name: str) -> dict[Any, list[Configured]]:
-    """Configurations by value of a parameter; numbers ascending, then all else."""
+    """Configurations by value of a parameter, the fastest of each first; numbers ascending, then all else."""
     groups: dict[Any, list[Configured]] = {}
     for item in items:
         groups.setdefault(item.values.get(name), []).append(item)
@@ -61,10 +61,6 @@ def _by_value(items: Sequence[Configured], name: str) -> dict[Any, list[Configur
 
 def _order(value: Any) -> tuple[float, str]:
     return (value if isinstance(value, int | float) else inf, str(value))
-
-
-def _fastest(items: Sequence[Configured]) -> Configured:
-    return min(items, key=lambda item: item.time_s)
 
 
 def _story(launch: TunedLaunch, item: Configured) -> str:
@@ -91,7 +87,7 @@ def _draw_map(ax: Any, tips: Tips, launch: TunedLaunch, names: Sequence[str]) ->
         items = [item for item in launch.configured if (item.values.get(y_name), item.values.get(x_name)) == (y, x)]
         if not items:
             return Cell(time_s=None, text="", tip="not among the configurations")
-        best, refused = _fastest(items), sum(not item.row.prediction for item in items)
+        best, refused = items[0], sum(not item.row.prediction for item in items)
         if not best.row.prediction:
             return Cell(time_s=None, text="refused", tip=f"all {len(items)} refused, e.g.\n{_story(launch, best)}")
         notes = ["best"] * (best is launch.predicted[0]) + [f"{refused} of {len(items)} refused"] * bool(refused)

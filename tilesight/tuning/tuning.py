@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..simulator import units
 from ..simulator.display.frames import frame
-from ..simulator.prediction.kernel_row import KernelRow
+from ..simulator.prediction.kernel_row import KernelRow, fastest_first
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -193,13 +193,8 @@ def _by(module: str, function: str) -> Any:
 
 
 def ranked(configured: Sequence[Configured]) -> tuple[Configured, ...]:
-    """The fastest first; of equal times, as far as a ten-thousandth, the one that was named first, on any machine."""
-    places = {id(item): place for place, item in enumerate(configured)}
-
-    def order(item: Configured) -> tuple[float, int]:
-        return (float(f"{item.time_s:.4g}"), places[id(item)])
-
-    return tuple(sorted(configured, key=order))
+    """In the order of `fastest_first`."""
+    return tuple(configured[place] for place in fastest_first([item.row for item in configured]))
 
 
 def text(values: Mapping[str, Any]) -> str:
