@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, contextmanager
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
+Answer = TypeVar("Answer")
 WAIT_S = 10.0
 """What an address may take to answer [s]."""
 
@@ -30,7 +31,8 @@ def dask_executor(address: str) -> Iterator[Executor]:
     except ImportError:
         raise NoCluster(f"{address!r}: Dask is not installed: pip install distributed") from None
     try:
-        client = Client(address, timeout=WAIT_S, set_as_default=False)
+        _knock(address)
+        client = _within_wait(lambda: Client(address, timeout=WAIT_S, set_as_default=False))
     except (OSError, ValueError, TimeoutError) as error:
         raise _silent(address, "scheduler", error) from None
     with client:
@@ -52,7 +54,8 @@ def ray_executor(address: str) -> Iterator[Executor]:
     except ImportError:
         raise NoCluster(f"{address!r}: Ray is not installed: pip install 'ray[client]'") from None
     try:
-        _knock(address)
+        if address != "auto":
+            _knock(address)
         _within_wait(lambda: ray.init(address, logging_level="ERROR", log_to_driver=False))
     except (OSError, ValueError, RuntimeError, TimeoutError) as error:
         raise _silent(address, "head", error) from None
@@ -86,15 +89,16 @@ def _silent(address: str, who: str, error: Exception) -> NoCluster:
 
 
 def _knock(address: str) -> None:
-    """See that something listens, without what Ray prints and tries for minutes. Raises: OSError: nothing does."""
+    """See that something listens, before a library tries for minutes. Raises: OSError, ValueError: nothing does."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
-    if port.isdecimal():
-        socket.create_connection((host, int(port)), WAIT_S).close()
+    if not host or not port.isdecimal():
+        raise ValueError("must be HOST:PORT")
+    socket.create_connection((host, int(port)), WAIT_S).close()
 
 
-def _within_wait(connect: Callable[[], Any]) -> None:
+def _within_wait(connect: Callable[[], Answer]) -> Answer:
     """Connect, or leave it to a thread that nobody waits for. Raises: TimeoutError; whatever `connect` does."""
-    outcome: Future[None] = Future()
+    outcome: Future[Answer] = Future()
 
     def run() -> None:
         try:
@@ -103,4 +107,4 @@ def _within_wait(connect: Callable[[], Any]) -> None:
             outcome.set_exception(error)
 
     Thread(target=run, daemon=True).start()
-    outcome.result(timeout=WAIT_S)
+    return outcome.result(timeout=WAIT_S)

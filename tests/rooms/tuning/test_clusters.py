@@ -12,7 +12,7 @@ import pytest
 from support import killed_workers
 
 from tilesight.cli.main import main
-from tilesight.tuning.clusters import CLUSTERS, NoCluster, dask_executor, ray_executor
+from tilesight.tuning.clusters import CLUSTERS, NoCluster
 
 KILLS = 3
 
@@ -27,27 +27,20 @@ def test_predictions_survive_killed_workers(kind: str, package: str, count: int,
     assert json.loads(ran.stdout.splitlines()[-1]) == {"killed": KILLS, "rows": count, "equal": True}
 
 
-def test_an_address_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within ten seconds, and before anything is predicted."""
-    pytest.importorskip("distributed")
+@pytest.mark.parametrize("name, package, connect", [("--dask", "distributed", "Client"), ("--ray", "ray", "init")])
+def test_an_address_that_does_not_answer_is_one_line(
+    name: str, package: str, connect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing listens, where what listens says nothing, and where the address is none; within ten seconds."""
+    ended = Event()
     monkeypatch.setattr("tilesight.tuning.clusters.WAIT_S", 0.2)
-    for address in ("tcp://127.0.0.1:1", "nonsense://x"):
-        with pytest.raises(NoCluster) as caught, dask_executor(address):
-            pass
-        assert str(caught.value).startswith(f"'{address}': no scheduler answers within 0.2 s (")
-        assert "\n" not in str(caught.value)
-
-
-def test_neither_does_ray_wait_longer_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing listens, where what listens says nothing, and where the address is none."""
-    ray, ended = pytest.importorskip("ray"), Event()
-    monkeypatch.setattr("tilesight.tuning.clusters.WAIT_S", 0.2)
-    monkeypatch.setattr(ray, "init", lambda address, **how: ended.wait() if ":" in address else int(address))
+    monkeypatch.setattr(pytest.importorskip(package), connect, lambda address, **how: ended.wait())
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        for address in ("127.0.0.1:1", f"ray://127.0.0.1:{silent.getsockname()[1]}", "nonsense"):
-            with pytest.raises(NoCluster) as caught, ray_executor(address):
+        for address in ("127.0.0.1:1", f"tcp://127.0.0.1:{silent.getsockname()[1]}", "nonsense", "nonsense://x"):
+            with pytest.raises(NoCluster) as caught, CLUSTERS[name](address):
                 pass
-            assert str(caught.value).startswith(f"'{address}': no head answers within 0.2 s (")
+            assert re.match(f"'{address}': no (scheduler|head) answers within 0.2 s [(]", str(caught.value))
+            assert "\n" not in str(caught.value)
     ended.set()
 
 
