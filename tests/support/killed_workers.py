@@ -20,7 +20,7 @@ if __name__ == "__main__":
 
 from support.killed_sweeps import TARGET, call_of
 
-from tilesight.tuning import answers
+from tilesight.tuning import answers, clusters
 from tilesight.tuning.answers import Job, predict_all
 from tilesight.tuning.clusters import dask_executor, ray_executor
 
@@ -91,6 +91,7 @@ def survived(count: int, workers: int, kills: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
+    clusters.WAIT_S = 600.0  # the machine may be busy
     outcome = {"dask": survived, "ray": survived_in_ray}[sys.argv[1]](*map(int, sys.argv[2:]))
     sys.stdout.write(json.dumps(outcome))
     sys.stdout.flush()

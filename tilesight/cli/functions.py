@@ -9,10 +9,10 @@ import typer
 
 from .bench import Wanted, tell
 from .gpu import Named, device_named, need_gpu
-from .kernels import simulated
+from .kernels import simulated, users_code
 from .limit import USERS_CODE_S
 from .options import set_notes
-from .output import BadInput, Failed, say, text_color, text_width, write_file
+from .output import BadInput, say, text_color, text_width, write_file
 
 if TYPE_CHECKING:
     from ..simulator.predict_kernels import SimulatedKernels
@@ -76,14 +76,13 @@ def _kept(path: Path) -> "MeasuredFunction":
 
 
 def _measured(target: str, outcome: "SimulatedKernels", named: Named, l2: str, how: Measuring) -> "MeasuredFunction":
-    from ..kernels.capture.file import CannotCapture, UserCodeFailed
     from ..validate.functions.measured import job_of, measure_function
     from ..validate.measure.gpus import visible_gpus
 
     rows = zip(outcome.numbers, outcome.prediction.rows, strict=True)
     numbers = [number for number, row in rows if row.prediction]
     say(f"measuring {len(numbers)} launches, each by itself ...")
-    try:
+    with users_code():
         return measure_function(
             target,
             job_of(target, outcome.asked, numbers, l2),
@@ -93,7 +92,3 @@ def _measured(target: str, outcome: "SimulatedKernels", named: Named, l2: str, h
             counted=how.counted,
             time_limit_s=how.time_limit_s or USERS_CODE_S,
         )
-    except CannotCapture as error:
-        raise BadInput(str(error)) from None
-    except UserCodeFailed as error:
-        raise Failed(str(error)) from None

@@ -1,6 +1,7 @@
 """What commands that take FILE.py:FUNCTION share: the function's launches, recorded and simulated for a device."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -56,6 +57,19 @@ def swept(texts: Sequence[str] | None) -> "Space":
         return sweep(texts) if texts else Space()
     except ValueError as error:
         raise BadInput(f"--sweep {error}") from None
+
+
+@contextmanager
+def users_code() -> Iterator[None]:
+    """Errors of the user's function as those of the command line."""
+    from ..kernels.capture.file import CannotCapture, UserCodeFailed
+
+    try:
+        yield
+    except CannotCapture as error:
+        raise BadInput(str(error)) from None
+    except UserCodeFailed as error:
+        raise Failed(str(error)) from None
 
 
 def predicted(
@@ -122,18 +136,14 @@ def _answered(
     if reason := why_not():
         raise BadInput(f"{command}: {reason}")
     limit_s = limit_of(time_limit_s)
-    from ..kernels.capture.file import Asked, CannotCapture, UserCodeFailed, capture_calls
+    from ..kernels.capture.file import Asked, capture_calls
     from ..kernels.configurations.space import Space
 
     asked = Asked(device=name, settings=settings or (), space=space or Space(), timeout_s=time_limit_s or USERS_CODE_S)
     with stages() as tell:
         tell(f"{target}: function")
-        try:
+        with users_code():
             (recorded,) = capture_calls(target, asked)
-        except CannotCapture as error:
-            raise BadInput(str(error)) from None
-        except UserCodeFailed as error:
-            raise Failed(str(error)) from None
         announce_compiler()
         how = {
             "compile_limit_s": time_limit_s or USERS_CODE_S,

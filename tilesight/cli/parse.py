@@ -1,6 +1,7 @@
 """Options of typer: how their values are read, and what a shell completes them by."""
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -24,6 +25,16 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no number") from None
+
+
+def read_option(name: str, file: Path, read: Callable[[Path], Value]) -> Value:
+    """What the file of an option holds. Raises: BadInput: it cannot be read, or `read` raises ValueError."""
+    try:
+        return read(file)
+    except OSError as error:
+        raise BadInput(f"{name} {str(file)!r}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise BadInput(f"{name} {str(file)!r}: {error}") from None
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:

@@ -39,6 +39,8 @@ LOST_ELSEWHERE = (
 )
 """The same of Dask and of Ray, by name: neither need be installed."""
 Progress = Callable[[int, int], None]
+Predict = Callable[["Sequence[KernelCall]"], list[KernelRow]]
+"""`predict_all`, for a target and by workers that somebody has chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any
 
-Answer = TypeVar("Answer")
 WAIT_S = 10.0
 """What an address may take to answer [s]."""
 
@@ -26,15 +26,8 @@ def dask_executor(address: str) -> Iterator[Executor]:
     Raises:
         NoCluster: nothing answers there, or Dask is not installed.
     """
-    try:
-        from distributed import Client
-    except ImportError:
-        raise NoCluster(f"{address!r}: Dask is not installed: pip install distributed") from None
-    try:
-        _knock(address)
-        client = _within_wait(lambda: Client(address, timeout=WAIT_S, set_as_default=False))
-    except (OSError, ValueError, TimeoutError) as error:
-        raise _silent(address, "scheduler", error) from None
+    library = _library(address, "Dask", "distributed", "distributed")
+    client = _connected(address, lambda: library.Client(address, timeout=WAIT_S, set_as_default=False))
     with client:
         yield client.get_executor(pure=False)
 
@@ -49,16 +42,8 @@ def ray_executor(address: str) -> Iterator[Executor]:
     Raises:
         NoCluster: nothing answers there, or Ray is not installed.
     """
-    try:
-        import ray
-    except ImportError:
-        raise NoCluster(f"{address!r}: Ray is not installed: pip install 'ray[client]'") from None
-    try:
-        if address != "auto":
-            _knock(address)
-        _within_wait(lambda: ray.init(address, logging_level="ERROR", log_to_driver=False))
-    except (OSError, ValueError, RuntimeError, TimeoutError) as error:
-        raise _silent(address, "head", error) from None
+    ray = _library(address, "Ray", "ray", "'ray[client]'")
+    _connected(address, lambda: ray.init(address, logging_level="ERROR", log_to_driver=False))
     # What a lost worker had is done again by whoever asked.
     task = ray.remote(max_retries=0)(lambda function, *args, **kwargs: function(*args, **kwargs))
 
@@ -83,22 +68,20 @@ CLUSTERS: dict[str, Callable[[str], AbstractContextManager[Executor]]] = {
 """Option of the command line -> the workers at its address."""
 
 
-def _silent(address: str, who: str, error: Exception) -> NoCluster:
-    why = " ".join(str(error).split())[:200] or type(error).__name__
-    return NoCluster(f"{address!r}: no {who} answers within {WAIT_S:g} s ({why})")
+def _library(address: str, name: str, module: str, install: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        raise NoCluster(f"{address!r}: {name} is not installed: pip install {install}") from None
 
 
-def _knock(address: str) -> None:
-    """See that something listens, before a library tries for minutes. Raises: OSError, ValueError: nothing does."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if not host or not port.isdecimal():
-        raise ValueError("must be HOST:PORT")
-    socket.create_connection((host, int(port)), WAIT_S).close()
+def _connected(address: str, connect: Callable[[], Any]) -> Any:
+    """What `connect` gives; where it takes too long it is left to a thread that nobody waits for.
 
-
-def _within_wait(connect: Callable[[], Answer]) -> Answer:
-    """Connect, or leave it to a thread that nobody waits for. Raises: TimeoutError; whatever `connect` does."""
-    outcome: Future[Answer] = Future()
+    Raises:
+        NoCluster: nothing listens, or what does is silent; Dask and Ray would try for minutes, and print.
+    """
+    outcome: Future[Any] = Future()
 
     def run() -> None:
         try:
@@ -106,5 +89,20 @@ def _within_wait(connect: Callable[[], Answer]) -> Answer:
         except Exception as error:
             outcome.set_exception(error)
 
-    Thread(target=run, daemon=True).start()
-    return outcome.result(timeout=WAIT_S)
+    try:
+        _knock(address)
+        Thread(target=run, daemon=True).start()
+        return outcome.result(timeout=WAIT_S)
+    except (OSError, ValueError, RuntimeError, TimeoutError) as error:
+        why = " ".join(str(error).split())[:200] or "silence"
+        raise NoCluster(f"{address!r}: no cluster answers within {WAIT_S:g} s ({why})") from None
+
+
+def _knock(address: str) -> None:
+    """See that something listens. Raises: OSError: nothing does; ValueError: the address is none."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if address == "auto":  # Ray's for the cluster that this machine is of
+        return
+    if not host or not port.isdecimal():
+        raise ValueError("must be HOST:PORT")
+    socket.create_connection((host, int(port)), WAIT_S).close()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from ..simulator.arguments import instance, optional_whole
 from ..simulator.device.device import Device, found_device
 from ..simulator.jobs.stopping import LIMIT_S
 from ..store.store import Store, usual_store
-from .answers import Progress, TargetDevice, predict_all
+from .answers import Predict, TargetDevice, predict_all
 from .tuning import Configured, TunedLaunch, Tuning, ranked
 
 if TYPE_CHECKING:
@@ -70,23 +71,15 @@ def tune(
     if store is not None and kept:
         kept.check()
     target = TargetDevice(device=gpu, name=name, limit_s=time_limit_s)
-    return tune_recorded("recorded launches", [recorded], target, store=kept, executor=executor, workers=workers)
+    predict = partial(predict_all, target=target, store=kept, executor=executor, workers=workers)
+    return tune_recorded("recorded launches", [recorded], name, predict)
 
 
-def tune_recorded(
-    name: str,
-    recorded: "Sequence[RecordedFunction]",
-    target: TargetDevice,
-    *,
-    store: Store | None = None,
-    executor: Executor | None = None,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Tuning:
+def tune_recorded(name: str, recorded: "Sequence[RecordedFunction]", device: str, predict: Predict) -> Tuning:
     """Rank the configurations of every launch that has several.
 
     Args:
-        name: of the function; recorded: what it launches, at each shape; the rest as `answers.predict_all`.
+        name: of the function; recorded: what it launches, at each shape; device: its name, that `predict` is for.
 
     Raises:
         NothingToTune: as its text says; LostWorkers: as `predict_all`.
@@ -101,9 +94,7 @@ def tune_recorded(
             f"{name}: {kernels}: has no configurations to choose from: @triton.autotune names some, or --space does"
         )
     asked = [call for calls in members for call in calls if isinstance(call, KernelCall)]
-    rows = dict(zip(map(id, asked), predict_all(
-        asked, target, store=store, executor=executor, workers=workers, progress=progress
-    ), strict=True))  # fmt: skip
+    rows = dict(zip(map(id, asked), predict(asked), strict=True))
     launches = []
     for (function, tuned), calls in zip(groups, members, strict=True):
         configured = [
@@ -127,4 +118,4 @@ def tune_recorded(
             )
         )
     notes = dict.fromkeys(note for function in recorded for note in function.notes)
-    return Tuning(target=name, device=target.name, launches=tuple(launches), notes=tuple(notes))
+    return Tuning(target=name, device=device, launches=tuple(launches), notes=tuple(notes))

@@ -39,7 +39,7 @@ def test_an_address_that_does_not_answer_is_one_line(
         for address in ("127.0.0.1:1", f"tcp://127.0.0.1:{silent.getsockname()[1]}", "nonsense", "nonsense://x"):
             with pytest.raises(NoCluster) as caught, CLUSTERS[name](address):
                 pass
-            assert re.match(f"'{address}': no (scheduler|head) answers within 0.2 s [(]", str(caught.value))
+            assert str(caught.value).startswith(f"'{address}': no cluster answers within 0.2 s (")
             assert "\n" not in str(caught.value)
     ended.set()
 

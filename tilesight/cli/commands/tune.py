@@ -1,9 +1,10 @@
 """`tilesight tune`: the fastest configurations of the kernels that a function launches, without running them."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 from ...simulator.device.device import catalogue
 from ..given import given, made
 from ..groups import spread
-from ..kernels import TARGET, Sweep, swept
+from ..kernels import TARGET, Sweep, swept, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
 from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, Workers, device_given, set_notes, workers_given
 from ..output import (
@@ -28,7 +29,7 @@ from ..output import (
     text_width,
     write_file,
 )
-from ..parse import flag, one_of, option
+from ..parse import flag, one_of, option, read_option
 from ..tuning.deliver import deliver_layer
 from ..tuning.layers import FORMATS as ENGINES
 from ..tuning.layers import LayerOptions
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from ...kernels.configurations.space import Space
     from ...store.store import Store
+    from ...tuning.answers import Predict, Progress
     from ...tuning.tuning import Tuning
 
 FILED = ("triton-cache", *ENGINES)
@@ -114,18 +116,21 @@ def tune(
     if reason := why_not():
         raise BadInput(f"tune: {reason}")
     from ...kernels.capture.file import Asked, capture_calls
-    from ...tuning.answers import TargetDevice
+    from ...tuning.answers import TargetDevice, predict_all
     from ...tuning.engines.tune import tune_layer
     from ...tuning.tune import tune_recorded
 
     wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
+    kept = _store(store)
+
+    def predict_by(executor: "Executor | None", tick: "Progress") -> "Predict":
+        return partial(predict_all, target=wanted, store=kept, executor=executor, workers=processes, progress=tick)
+
     if format in ENGINES:
         seconds = time_limit or USERS_CODE_S
         question = layer.question(format, target or "", name, _space(space, sweep), tuple(set_ or ()), seconds)
         with _one_line(), _executor(elsewhere) as executor, progress("launches") as tick:
-            answer = tune_layer(
-                question, wanted, store=_store(store), executor=executor, workers=processes, progress=tick
-            )
+            answer = tune_layer(question, wanted, predict_by(executor, tick))
         deliver_layer(question, answer, name, to or Path(), json, csv)
         return
     assert target
@@ -137,7 +142,6 @@ def tune(
         triton_cache=format == "triton-cache",
         timeout_s=time_limit or USERS_CODE_S,
     )
-    kept = _store(store)
     with _one_line():
         with stages() as tell:
             tell(f"{target}: function")
@@ -147,9 +151,7 @@ def tune(
             if function.ended:
                 say(f"{target}: ended in an error, launches before it are tuned: {function.ended}")
         with _executor(elsewhere) as executor, progress("configurations") as tick:
-            tuning = tune_recorded(
-                target, recorded, wanted, store=kept, executor=executor, workers=processes, progress=tick
-            )
+            tuning = tune_recorded(target, recorded, name, predict_by(executor, tick))
     tuning = replace(tuning, notes=(*set_notes(set_), *tuning.notes))
     _deliver(context, tuning, top, format, to, json, csv, html)
     if not tuning.complete or any(function.ended for function in recorded):
@@ -197,22 +199,22 @@ def _deliver(
 @contextmanager
 def _one_line() -> Iterator[None]:
     """Errors of capture and prediction as those of the command line."""
-    from ...kernels.capture.file import CannotCapture, UserCodeFailed
     from ...tuning.answers import LostWorkers
     from ...tuning.tune import NothingToTune
 
     try:
-        yield
-    except (CannotCapture, NothingToTune) as error:
+        with users_code():
+            yield
+    except NothingToTune as error:
         raise BadInput(str(error)) from None
-    except (UserCodeFailed, LostWorkers) as error:
+    except LostWorkers as error:
         raise Failed(str(error)) from None
 
 
 def _shapes(file: Path | None) -> Sequence[dict[str, Any]]:
     from ...tuning.shapes import read_shapes
 
-    return ({},) if file is None else _read("--shapes", file, read_shapes)
+    return ({},) if file is None else read_option("--shapes", file, read_shapes)
 
 
 def _space(file: Path | None, texts: Sequence[str] | None) -> "Space":
@@ -220,16 +222,7 @@ def _space(file: Path | None, texts: Sequence[str] | None) -> "Space":
 
     if file and texts:
         raise BadInput(f"--sweep {texts[0]!r}: is given beside --space; write its values into {file}")
-    return _read("--space", file, read_space) if file else swept(texts)
-
-
-def _read(name: str, file: Path, read: Callable[[Path], Any]) -> Any:
-    try:
-        return read(file)
-    except OSError as error:
-        raise BadInput(f"{name} {str(file)!r}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
-        raise BadInput(f"{name} {str(file)!r}: {error}") from None
+    return read_option("--space", file, read_space) if file else swept(texts)
 
 
 def _store(file: Path | None) -> "Store | None":

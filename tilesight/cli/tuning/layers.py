@@ -8,7 +8,7 @@ from ...simulator.names import unknown
 from ..given import Given
 from ..groups import Group
 from ..output import BadInput
-from ..parse import each_once, number, option
+from ..parse import each_once, number, option, read_option
 
 if TYPE_CHECKING:
     from ...kernels.configurations.space import Space
@@ -110,12 +110,7 @@ class LayerOptions(Group):
 
         if self.rerank is None:
             return {}, {}
-        try:
-            named, old = read_file(self.rerank)
-        except OSError as error:
-            raise BadInput(f"--rerank {str(self.rerank)!r}: cannot be read ({error.strerror})") from None
-        except ValueError as error:
-            raise BadInput(f"--rerank {str(self.rerank)!r}: {error}") from None
+        named, old = read_option("--rerank", self.rerank, read_file)
         named.pop("device_name", None)  # it may be ranked for another device
         if ("E" in named) != engine.experts:
             raise BadInput(f"--rerank {str(self.rerank)!r}: is no file of --format {engine.name}")

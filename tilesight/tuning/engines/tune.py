@@ -6,7 +6,6 @@ rank       by the sum of the layer's launches
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...predicting import refused_row
 from ...simulator.prediction.kernel_row import KernelRow
 from ...simulator.traffic import Traffic
-from ...store.store import Store
-from ..answers import Progress, TargetDevice, predict_all
+from ..answers import Predict, TargetDevice
 from ..tuning import Configured, TunedLaunch, Tuning, ranked
 from .engine import BATCHES, GROUP, Configuration, Engine
 from .layer import Layer, plain
@@ -53,25 +51,16 @@ class LayerQuestion:
     time_limit_s: float
 
 
-def tune_layer(
-    question: LayerQuestion,
-    target: TargetDevice,
-    *,
-    store: Store | None = None,
-    executor: Executor | None = None,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Tuning:
+def tune_layer(question: LayerQuestion, target: TargetDevice, predict: Predict) -> Tuning:
     """Rank an engine's configurations at every batch size.
 
     Args:
-        progress: called with (launches answered, launches in all) of a stage; the rest as `answers.predict_all`.
+        predict: for the target; asked for the launches of one stage after the other.
 
     Raises:
         CannotCapture: there is no such kernel; UserCodeFailed: its file raises; LostWorkers: as `predict_all`.
     """
     engine, layer = question.engine, question.layer
-    how: dict[str, Any] = {"store": store, "executor": executor, "workers": workers, "progress": progress}
     space = _distinct(question.old.values()) if question.old else tried(engine, layer, target.device)[0]
     untuned = {batch: _now(question, batch) for batch in question.batches}
     first = [
@@ -79,7 +68,7 @@ def tune_layer(
         for batch in question.batches
         for item in _distinct([*_worthwhile(question, target, space, batch), untuned[batch]])
     ]
-    configured = _answered(question, target, first, how)
+    configured = _answered(question, target, first, predict)
     if not question.old and len(engine.space[GROUP]) > 1:
         later = [
             (batch, item)
@@ -87,7 +76,7 @@ def tune_layer(
             for item in _other_groups(engine, [entry for entry in configured[batch] if entry.values != untuned[batch]])
             if item not in [entry.values for entry in configured[batch]]
         ]
-        for batch, entries in _answered(question, target, later, how).items():
+        for batch, entries in _answered(question, target, later, predict).items():
             configured[batch] += entries
     kernel = question.kernel or engine.kernels[0].rpartition(":")[2]
     launches = tuple(
@@ -130,7 +119,7 @@ def _other_groups(engine: Engine, entries: Sequence[Configured]) -> list[Configu
 
 
 def _answered(
-    question: LayerQuestion, target: TargetDevice, asked: Sequence[Asked], how: Mapping[str, Any]
+    question: LayerQuestion, target: TargetDevice, asked: Sequence[Asked], predict: Predict
 ) -> dict[int, list[Configured]]:
     """Predictions of the layer under each configuration, by batch size."""
     from ...kernels.compile.call import KernelCall
@@ -140,7 +129,7 @@ def _answered(
         return configured
     recorded = _recorded(question, target, asked)
     calls = [call for function in recorded for call in function.calls if isinstance(call, KernelCall)]
-    rows = iter(predict_all(calls, target, **how))
+    rows = iter(predict(calls))
     for (batch, item), function in zip(asked, recorded, strict=True):
         layer_rows = [next(rows) if isinstance(call, KernelCall) else refused_row(call) for call in function.calls]
         configured[batch].append(Configured(values=item, row=_together(layer_rows, function.ended), authors=False))
