@@ -83,7 +83,7 @@ def _function(module: ModuleType, name: str, file: str, arguments: Mapping[str, 
         ]
         raise Unusable(f"{file}: function {unknown(name, functions, where='the file')}")
     if not callable(function):
-        raise Unusable(f"{file}: {name} is no function")
+        raise Unusable(f"{file}: {name} is no function: name one that launches kernels")
     parameters = inspect.signature(function).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if (strange := [given for given in arguments if given not in parameters]) and not takes_any:

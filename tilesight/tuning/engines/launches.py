@@ -94,7 +94,7 @@ def _kernel_or_function(engine: Engine, kernel: str) -> tuple[Any, str]:
 def _call(function: Any, name: str, layer: Layer, batch: int, config: Configuration, routing: Routing) -> None:
     """Call a user's function with what it takes."""
     if not callable(function):
-        raise Unusable(f"{name}: is neither a kernel of Triton's nor a function")
+        raise Unusable(f"{name}: is neither a kernel (@triton.jit alone) nor a function")
     offered: dict[str, Any] = {
         "batch": batch,
         "experts": layer.experts,
