@@ -93,7 +93,7 @@ def predict_all(
     waiting = {key: call for key, call in zip(keys, alone, strict=True) if key not in answers}
     jobs = [
         Job(keys=part, calls=tuple(waiting[key] for key in part), target=target)
-        for part in _parts(tuple(waiting), together)
+        for part in _parts(_by_code(waiting), together)
     ]
     for job, predictions in _worked(jobs, executor, min(workers or cores(), len(jobs))):
         for key, prediction in zip(job.keys, predictions, strict=True):
@@ -112,6 +112,15 @@ def answer(job: Job) -> tuple[KernelsPrediction, ...]:
         predict_kernels([launch], target.device, target.name, l2=L2, limit_s=target.limit_s).prediction
         for launch in compiled
     )
+
+
+def _by_code(calls: "Mapping[str, KernelCall]") -> tuple[str, ...]:
+    """Names of questions, those of one code after each other: what is found of code alone serves all of its shapes."""
+    from ..kernels.compile.made_by import call_key
+
+    codes = {key: call_key(call.job) for key, call in calls.items()}
+    places = {code: place for place, code in enumerate(dict.fromkeys(codes.values()))}
+    return tuple(sorted(calls, key=lambda key: places[codes[key]]))
 
 
 def _parts(keys: tuple[str, ...], together: int) -> Iterator[tuple[str, ...]]:
