@@ -203,7 +203,7 @@ class _Recorder:
         self._counted += 1
 
     def _keep(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
-        ctas = self._mask.any(axis=(1, 2)).tolist()
+        ctas: list[bool] = np.logical_or.reduce(self._mask, axis=(1, 2)).tolist()
         for number in range(len(self._ctas)):
             if not ctas[number if len(ctas) > 1 else 0]:
                 continue
