@@ -15,6 +15,7 @@ from ...simulator.limits import WARP_THREADS
 from .cubin import source_lines
 from .diagnosis import explained
 from .disassemble import inspect
+from .made_by import triton_version
 
 DESCRIPTOR = re.compile(r"^tensordesc<(?P<element>\w+)\[(?P<box>[0-9, ]+)\]")
 """Type of a descriptor: of its elements, and the shape of its tiles."""
@@ -113,6 +114,17 @@ def parameter_types(job: dict[str, Any], tma: bool) -> list[tuple[str, str]]:
     return flat
 
 
+def name_compiler_by_version() -> None:
+    """Have Triton name itself by its version, as `made_by` does, not by a digest of all of its files.
+
+    The digest, of some 400 MB, takes longer than most kernels, once for each process.
+    """
+    from triton.runtime import cache
+
+    if hasattr(cache, "triton_key") and (release := triton_version()):
+        cache.triton_key = lambda: release
+
+
 def answer(job: dict[str, Any]) -> dict[str, Any]:
     """Compile a job and read its resources; a refusal becomes its reason.
 
@@ -198,4 +210,5 @@ def _one_line(text: str) -> str:
 
 
 if __name__ == "__main__":
+    name_compiler_by_version()
     serve(answer)

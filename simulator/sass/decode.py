@@ -10,7 +10,7 @@ section 2.1; Huerta et al., "Analyzing Modern NVIDIA GPU cores" (2025), section 
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from ..refusal import CannotFollow
 
@@ -26,9 +26,11 @@ CONTROL_SHIFT = 41
 NO_BARRIER = 7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Instruction:
     """One machine instruction and what it tells the scheduler of its warp.
+
+    Without slots: family, modifiers and hash are asked for hundreds of times of each, and stay once they are known.
 
     Args:
         address: from the start of the function [B].
@@ -58,12 +60,19 @@ class Instruction:
     reuse: int
     idesc: int | None = None
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.address, self.predicate, self.opcode, self.operands))
+
+    @cached_property
     def family(self) -> str:
         """The opcode without modifiers, e.g. `HGMMA`."""
         return _words(self.opcode)[0]
 
-    @property
+    @cached_property
     def modifiers(self) -> tuple[str, ...]:
         """What follows the family, e.g. `("64x64x16", "F32")`."""
         return _words(self.opcode)[1]

@@ -13,10 +13,12 @@ fill half of the lanes of tensor memory.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..limits import WARPGROUP_WARPS
 from .decode import Instruction
 from .idesc import extents_of, names_tf32
+from .registers import KEPT
 
 WARP = frozenset({"HMMA", "IMMA", "QMMA", "OMMA", "DMMA"})
 WARPGROUP = frozenset({"HGMMA", "QGMMA", "IGMMA", "BGMMA"})
@@ -73,6 +75,7 @@ class MatmulShape:
         return (self.n + (self.m if self.a_in_smem else 0)) * self.k * self.bits // 8
 
 
+@lru_cache(maxsize=KEPT)
 def matmul_shape_of(instruction: Instruction) -> MatmulShape | None:
     """The matmul that an instruction makes; None where it makes none, or its opcode does not tell the size."""
     family, modifiers = instruction.family, instruction.modifiers

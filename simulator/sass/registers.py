@@ -66,6 +66,7 @@ def written(instruction: Instruction) -> tuple[str, ...]:
     return tuple(results)
 
 
+@lru_cache(maxsize=KEPT)
 def result_operands(instruction: Instruction) -> int:
     """How many of the operands are results; they stand first."""
     operands = instruction.operands

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.sm import instruction
-from ..core.sm.instruction import code_table
 from ..device.sm_numbers import SmNumbers
 from ..launch.program import Launch
 from ..launch.traced import TracedCode
@@ -20,7 +19,7 @@ from ..sass.flow import Flow, flow_of
 from ..trace.executions import paths as followed_blocks
 from ..trace.operands import Step
 from ..trace.paths import CtaPaths, find_paths
-from .instructions import lower_code
+from .instructions import lowered_table
 from .l1_hits import Spilled, find_spilled, spilled_by_phase
 from .lane_addresses import with_lane_addresses, with_scattered
 from .match_steps import Attribution, Part, few_items, find_cta, match_steps
@@ -126,8 +125,7 @@ def make_code_table(
     Raises:
         ValueError: more rings of mbarriers than are followed; one line.
     """
-    lowered, unknown = lower_code(paths.flow.instructions, capability, sm_numbers)
-    code = code_table(lowered)
+    code, unknown = lowered_table(paths.flow, capability, sm_numbers)
     # What lanes touch; copies whose predicate is false everywhere are no copies from here on.
     code = with_lane_addresses(code, launch, paths, constants, sm_numbers, ctas, loads)
     # Which warp copies for its CTA, on which mbarriers, and how many of the remaining copies each awaits.

@@ -7,12 +7,16 @@ what goes through shared memory, copies, matmuls of a warpgroup, and what is wai
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
 
 from ..core.sm import instruction as sm
-from ..core.sm.instruction import SmInstruction
+from ..core.sm.instruction import SmInstruction, code_table
 from ..device.sm_numbers import SmNumbers
 from ..limits import LINE_SECTORS, SMEM_LINE_BYTES, WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
+from ..sass.flow import FLOWS_KEPT, Flow
 from ..sass.matrix import MatmulShape, matmul_shape_of, tensor_cycles
 from ..sass.opcodes import Rule, find_rule, interval_cycles, rules, thread_bytes
 
@@ -53,6 +57,15 @@ cycles for such a load, one a line (docs/lab/data/store-queue-h200-2026-11-22.js
 COMMIT = "UTCBAR"
 """Matmuls in tensor memory that were issued before it arrive at an mbarrier when they are done."""
 BULK_KINDS = {"UTMALDG": sm.BULK_COPY, "UTMASTG": sm.BULK_STORE, "UTMACMDFLUSH": sm.BULK_COMMIT}
+
+
+@lru_cache(maxsize=FLOWS_KEPT)
+def lowered_table(flow: Flow, capability: int, sm_numbers: SmNumbers) -> tuple[np.ndarray, Counter[str]]:
+    """What `lower_code` makes of code, as a table that nobody may write to: it serves all launches of the code."""
+    lowered, unknown = lower_code(flow.instructions, capability, sm_numbers)
+    table = code_table(lowered)
+    table.flags.writeable = False
+    return table, unknown
 
 
 def lower_code(

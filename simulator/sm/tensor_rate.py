@@ -47,7 +47,8 @@ def rates_of(instruction: Instruction, table: Mapping[str, Rule], device: Device
     Returns:
         (by the device and the table together, by the table alone).
     """
-    matmul, rule = matmul_shape_of(instruction), find_rule(instruction, table)
+    matmul = matmul_shape_of(instruction)
+    rule = find_rule(instruction, table) if matmul else None
     if matmul is None or rule is None:
         return 0.0, 0.0
     usual = _usual_flop_per_cycle(instruction, matmul, rule)

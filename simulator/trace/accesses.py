@@ -10,12 +10,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from ..limits import LINE_BYTES, POINTER_BYTES, SECTOR_BYTES, WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
-from ..sass.flow import Flow
+from ..sass.flow import FLOWS_KEPT, Flow
 from ..sass.opcodes import vector_bytes
 from ..sass.registers import written
 from .deciding import COPY as COPY
@@ -85,11 +86,7 @@ def accesses(
     Returns:
         Place in the code -> what is touched there; places whose addresses are not known are missing.
     """
-    touching = {
-        place: Touch(instruction) for place, instruction in enumerate(flow.instructions) if _touches(instruction)
-    }
-    wanted = slice_of(flow, {place: touch.names for place, touch in touching.items()})
-    steps = {place: step_of(flow.instructions[place]) for block in wanted for place in block if place not in touching}
+    touching, wanted, steps = _ready(flow)
     bank = _pointers() | dict(constants)
     seen: dict[int, list[tuple[Array, ...] | None]] = defaultdict(list)
     again: dict[int, list[Array]] = defaultdict(list)
@@ -120,6 +117,17 @@ def accesses(
         for place, parts in known.items()
         if len(parts) == len(seen[place])
     }
+
+
+@lru_cache(maxsize=FLOWS_KEPT)
+def _ready(flow: Flow) -> tuple[Mapping[int, "Touch"], tuple[tuple[int, ...], ...], Mapping[int, Step]]:
+    """Of code alone: what touches memory, the slice behind its addresses, and what all else in that does."""
+    touching = {
+        place: Touch(instruction) for place, instruction in enumerate(flow.instructions) if _touches(instruction)
+    }
+    wanted = slice_of(flow, {place: touch.names for place, touch in touching.items()})
+    steps = {place: step_of(flow.instructions[place]) for block in wanted for place in block if place not in touching}
+    return touching, wanted, steps
 
 
 def _pointers() -> dict[int, int]:

@@ -14,6 +14,9 @@ from tilesight.cli.main import main
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
+from tilesight.kernels.compile.made_by import triton_version
+from tilesight.kernels.compile.worker import name_compiler_by_version
+
 from tilesight.compiling import compiler
 
 PROBLEM = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)
@@ -47,6 +50,15 @@ def test_one_configuration_is_compiled_alike(capsys: pytest.CaptureFixture[str])
     seen = simulate(PROBLEM, config=config, resources_of=compiler(PROBLEM, everything=True))
     answer = json.loads(json.dumps(seen.to_dict()))
     assert (answer["config"], answer["launches"]) == (commanded["config"], commanded["launches"])
+
+
+def test_compilers_do_not_read_all_of_triton_to_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its version is its name, as in the names of answers."""
+    from triton.runtime import cache
+
+    monkeypatch.setattr(cache, "triton_key", None)
+    name_compiler_by_version()
+    assert cache.triton_key() == triton_version() != ""
 
 
 def test_what_the_library_holds_is_not_compiled() -> None:

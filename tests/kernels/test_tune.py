@@ -21,9 +21,12 @@ if missing_package() is None:
     import torch
     import triton
     from tilesight.kernels.capture.user_function import user_function
+    from tilesight.kernels.compile.made_by import call_key
+    from tilesight.simulator.sm import instructions
     from zoo import rowwise
 
     import tilesight
+    from tilesight.tuning import answers
 
 pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
 SHAPED = (
@@ -184,6 +187,29 @@ def test_an_error_in_one_configuration_is_said_first_and_exits_with_1(
     text = capsys.readouterr().out
     assert text.startswith("Incomplete: 1 of 3 configurations are missing: ") and "1.00x" in text
     assert "Refused  num_warps 8: internal: IndexError" in text and "no register" in text
+
+
+def test_what_is_made_of_code_alone_serves_all_of_its_shapes(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shapes of one code are answered after each other, and its instructions are translated once."""
+    codes, translated = [], []
+    answer, lower = answers.answer, instructions.lower_code
+
+    def noted(job: answers.Job) -> Any:
+        codes.append([call_key(call.job) for call in job.calls])
+        return answer(job)
+
+    monkeypatch.setattr(answers, "answer", noted)
+    monkeypatch.setattr(instructions, "lower_code", lambda *args: (translated.append(args), lower(*args))[1])
+    instructions.lowered_table.cache_clear()
+    shapes = tmp_path / "shapes"
+    shapes.write_text("n=65536\nn=131072\n")
+    command = ("tune", f"{file}:run", "--sweep", "BLOCK=64,128", "--shapes", str(shapes), "--workers", "1")
+    answer_of(capsys, *command, "--store", str(tmp_path / "kept"))
+    ((first, second, third, last),) = codes
+    assert first == second != third == last
+    assert len(translated) == 2
 
 
 def test_other_processes_answer_the_same(tmp_path: Path) -> None:

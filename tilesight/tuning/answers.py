@@ -104,7 +104,7 @@ def predict_all(
     waiting = {key: call for key, call in zip(keys, alone, strict=True) if key not in answers}
     jobs = [
         Job(keys=part, calls=tuple(waiting[key] for key in part), target=target)
-        for part in _parts(tuple(waiting), together)
+        for part in _parts(_by_code(waiting), together)
     ]
     for job, predictions in _worked(jobs, executor, min(workers or cores(), len(jobs))):
         for key, prediction in zip(job.keys, predictions, strict=True):
@@ -137,6 +137,15 @@ def _unanswered(job: Job, why: str) -> tuple[KernelsPrediction, ...]:
     """In place of answers that the program owes. Args: why: one line."""
     rows = [lost_row(call, f"kernel {call.name}: {why}") for call in job.calls]
     return tuple(KernelsPrediction(device=job.target.name, l2=L2, rows=(row,)) for row in rows)
+
+
+def _by_code(calls: "Mapping[str, KernelCall]") -> tuple[str, ...]:
+    """Names of questions, those of one code after each other: what is found of code alone serves all of its shapes."""
+    from ..kernels.compile.made_by import call_key
+
+    codes = {key: call_key(call.job) for key, call in calls.items()}
+    places = {code: place for place, code in enumerate(dict.fromkeys(codes.values()))}
+    return tuple(sorted(calls, key=lambda key: places[codes[key]]))
 
 
 def _parts(keys: tuple[str, ...], together: int) -> Iterator[tuple[str, ...]]:

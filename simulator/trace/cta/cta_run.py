@@ -203,16 +203,23 @@ class _Recorder:
         self._counted += 1
 
     def _keep(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
-        shape = (len(self._ctas), self._subject.called.warps, WARP_THREADS)
-        ctas = np.broadcast_to(self._mask.any(axis=(1, 2)), shape[:1])
-        for number in np.flatnonzero(ctas).tolist():
+        ctas: list[bool] = np.logical_or.reduce(self._mask, axis=(1, 2)).tolist()
+        for number in range(len(self._ctas)):
+            if not ctas[number if len(ctas) > 1 else 0]:
+                continue
             self._check(number)
             visit = int(self._visits[number]) - 1
             if boxes is not None:
                 self._record_boxes(visit, place, active, boxes)
             else:
-                taking, where = np.broadcast_to(active, shape)[number], np.broadcast_to(addresses, shape)[number]
+                taking, where = self._of(active, number), self._of(addresses, number)
                 self._record_lanes(number, visit, place, where, taking)
+
+    def _of(self, array: Array, number: int) -> Array:
+        """What the threads of a CTA have, (warps, lanes). Args: array: (CTAs or 1, warps or 1, lanes or 1)."""
+        part: Array = array[number if len(array) > 1 else 0]
+        shape = (self._subject.called.warps, WARP_THREADS)
+        return part if part.shape == shape else np.broadcast_to(part, shape)
 
     def _check(self, number: int) -> None:
         called = self._subject.called

@@ -8,8 +8,9 @@ from .stack import Stack
 
 MOST_THREADS = 1 << 17
 """Threads of all iterations of a leap: their state stays in the caches of the host's processor."""
-FIRST_LEAP, FEWEST = 8, 3
-"""Iterations of the first leap of a loop; each that is right doubles the next. Fewer than the fewest were in vain."""
+FIRST_LEAP, GROWTH, FEWEST = 8, 4, 3
+"""Iterations of the first leap of a loop; each that is right makes the next so many times as long, since a leap takes
+about as long whatever its length. Fewer than the fewest were in vain."""
 MOST_IN_VAIN = 8
 """Leaps in vain after each other after which a loop is given up."""
 REMEMBERED = 12
@@ -27,12 +28,13 @@ class Guess:
         self.names, self._ctas = names, ctas
         self._size, self._in_vain = FIRST_LEAP, 0
         self._past: list[Registers] = []
+        self._leapt: tuple[Stack, Registers, int] | None = None
         self._mask: Array | None = None
         self._order = sorted(names)
 
     def forget(self) -> None:
         """Threads come to the loop anew."""
-        self._past = []
+        self._past, self._leapt = [], None
 
     def leap(self, registers: Registers, mask: Array, most: int = 1 << 20) -> tuple[dict[str, Course], Stack] | None:
         """How registers go on, and iterations to look at; None where that is not told, or saves nothing.
@@ -42,6 +44,9 @@ class Guess:
         """
         if self._in_vain >= MOST_IN_VAIN:
             return None
+        if self._leapt:
+            # Most loops are over after their longest leap: then nobody asks for what was in between.
+            self._past, self._leapt = [*self._past, *_between(*self._leapt)][-REMEMBERED:], None
         if self._mask is None or not equal(self._mask, mask):
             self._past = []
         here = {name: registers[name] for name in self.names if name in registers}
@@ -64,12 +69,16 @@ class Guess:
     def learn(self, stack: Stack, begun: Registers, right: int) -> None:
         """Take down what a leap came to. Args: begun: registers of all iterations; right: iterations that were."""
         self._in_vain = 0 if right >= FEWEST else self._in_vain + 1
-        self._size = 2 * stack.iterations if right == stack.iterations else max(FIRST_LEAP, right + 1)
-        between = [
-            {name: stack.value_of(value, number) for name, value in begun.items()}
-            for number in range(max(1, right - REMEMBERED), right)
-        ]
-        self._past = [*self._past, *between][-REMEMBERED:] if right else []
+        self._size = GROWTH * stack.iterations if right == stack.iterations else max(FIRST_LEAP, right + 1)
+        self._past, self._leapt = (self._past, (stack, begun, right)) if right else ([], None)
+
+
+def _between(stack: Stack, begun: Registers, right: int) -> list[Registers]:
+    """Registers at the begin of the last iterations of a leap but the first. Args: as of `Guess.learn`."""
+    return [
+        {name: stack.value_of(value, number) for name, value in begun.items()}
+        for number in range(max(1, right - REMEMBERED), right)
+    ]
 
 
 def equal(mask: Array, other: Array) -> bool:

@@ -7,8 +7,10 @@ tell how many iterations ahead of itself the loop copies.
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...sass.decode import Instruction
+from ...sass.registers import KEPT
 from ..accesses import COPY, stays_in_l1
 from ..cta.cta_run import Box, CtaRun, Iteration, Position, children_of
 from ..cta.given import Subject
@@ -65,6 +67,7 @@ Iterations = Mapping[Iteration, list[IterationAccess]]
 """The same, to be read alone."""
 
 
+@lru_cache(maxsize=KEPT)
 def kind_of(instruction: Instruction) -> str:
     """Kind of an access: load, store, reduction, or atomic, which returns the old value."""
     if is_read_at_l2(instruction):
@@ -72,6 +75,7 @@ def kind_of(instruction: Instruction) -> str:
     return "store" if instruction.family in STORES or is_atomic(instruction) else "load"
 
 
+@lru_cache(maxsize=KEPT)
 def path_of(instruction: Instruction) -> str:
     """Path of an access between memory and SM, as in `program.Tile`."""
     if is_read_at_l2(instruction):

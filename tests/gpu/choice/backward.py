@@ -16,7 +16,7 @@ from cells import SMEM_BYTES, Cell, Config, Launch, Tensors, cdiv, drawn, enter,
 @triton.jit(do_not_specialize=["G"])
 def backward_kv(Q, K, V, dO, L, Delta, dK, dV, N, G, scale, D: tl.constexpr, CAUSAL: tl.constexpr, BM: tl.constexpr,
                 BN: tl.constexpr):  # fmt: skip
-    """Gradients of BN keys and values, for each head of Q its own; G heads of Q share one of K and V."""
+    """Gradients of BN keys and values, for each head of Q its of_queries; G heads of Q share one of K and V."""
     block, pid = tl.program_id(0), tl.program_id(1)
     shared, head_at = (pid // G).to(tl.int64) * N * D, pid.to(tl.int64) * N * D
     rn, rd, rm = block * BN + tl.arange(0, BN), tl.arange(0, D), tl.arange(0, BM)
@@ -115,10 +115,10 @@ def _cell(gradients: str, b: int, h: int, g: int, n: int, d: int, causal: bool) 
     dtype = HALVES.get((d, causal), torch.bfloat16)
 
     def make(device: str) -> Tensors:
-        shared, own = (b, h // g, n, d), (b, h, n, d)
-        t: Tensors = {name: normal(device, *own, dtype=dtype) for name in ("q", "do")}
+        shared, of_queries = (b, h // g, n, d), (b, h, n, d)
+        t: Tensors = {name: normal(device, *of_queries, dtype=dtype) for name in ("q", "do")}
         t |= {name: normal(device, *shared, dtype=dtype) for name in ("k", "v")}
-        t["out"] = normal(device, *((2, *own) if gradients == "kv" else own), dtype=dtype)
+        t["out"] = normal(device, *((2, *of_queries) if gradients == "kv" else of_queries), dtype=dtype)
         if device == "meta":
             return t | {name: torch.empty(b, h, n, device=device) for name in ("logs", "delta")}
         out, t["logs"] = forward(t["q"], t["k"], t["v"], causal)

@@ -98,6 +98,17 @@ def test_a_loop_is_gone_through_in_few_leaps(monkeypatch: pytest.MonkeyPatch) ->
     assert len(leaped) < 30
 
 
+def test_leaps_of_a_loop_get_longer_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 iterations of a loop that nothing interrupts: of 8, 32, 128, 512, and what is left."""
+    leaps = []
+    made = leaper.Leaper.at
+    monkeypatch.setattr(leaper.Leaper, "at", lambda *args: (leaps.append(made(*args)), leaps[-1])[1])
+    run = follow_cta(tracer_of(tiles(1000, 1, 2000)), 0)
+    leaped = [leap.iterations for leap in leaps if leap]
+    assert leaped[:4] == [8, 32, 128, 512] and len(leaped) < 8
+    assert run.blocks[0].count(run.blocks[0][-3]) > 900
+
+
 def test_registers_go_on_evenly_or_round_and_round() -> None:
     """A counter, a stage of a ring of three, what stays; and nothing is guessed of squares."""
 
