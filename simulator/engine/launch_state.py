@@ -9,6 +9,7 @@ from ..core.engine.links import Rates
 from ..core.engine.memory import Memory
 from ..core.engine.program import CONSTANT, Items, Program
 from ..device.device import Device
+from ..integers import cdiv
 from ..jobs.stopping import check_wanted
 from ..launch.program import Launch
 from ..limits import LINE_BYTES
@@ -71,7 +72,7 @@ class LaunchState:
         )
         self.ctas = _idle_ctas(lowered, self.slot_count, device)
         self.calendar = events.make_calendar(device.sms, residency.ctas_per_sm, self.slot_count, begin)
-        self.sharing = _sharing(lowered, residency.ctas_per_sm, device, clocks, begin, self.calendar.due)
+        self.sharing = _sharing(lowered, residency, device, clocks, begin, self.calendar.due)
         self.next_cta = np.zeros(1, dtype=np.int64)
         self.record = np.zeros((launch.cta_count if record else 0, 4))
         self.look: Callable[[], int] = lambda: STEPS_AT_ONCE
@@ -241,9 +242,10 @@ def _idle_ctas(lowered: LoweredLaunch, slots: int, device: Device) -> walk.Ctas:
 
 
 def _sharing(
-    lowered: LoweredLaunch, places: int, device: Device, clocks: Clocks, begin: float, due: np.ndarray
+    lowered: LoweredLaunch, residency: Residency, device: Device, clocks: Clocks, begin: float, due: np.ndarray
 ) -> sm_sharing.Sharing:
-    """SMs on which nothing is computed. Args: places: CTAs that an SM holds."""
+    """SMs on which nothing is computed."""
+    places, together = residency.ctas_per_sm, residency.ctas_per_busy_sm
     lengths = lowered.costs.max(axis=1)
     slowdown = np.ones((len(lowered.costs), places))
     for row, by_age in zip(slowdown, lowered.slowdown_by_age, strict=True):
@@ -254,6 +256,7 @@ def _sharing(
         lengths=lengths,
         uses=lowered.costs[:, :-1] / np.where(lengths > 0.0, lengths, 1.0)[:, None],
         groups=lowered.sub_core_groups,
+        capacity=cdiv(together, lowered.sub_core_groups) / together,
         shared=PIPES.index("smem"),
         slowdown=slowdown,
         clock_ratio=clock_ratio_per_sm(clocks, device),

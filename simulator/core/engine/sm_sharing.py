@@ -47,6 +47,7 @@ class Sharing(NamedTuple):
         lengths: float64 (steps,), cycles that a step takes a lone CTA.
         uses: float64 (steps, pipes), share of that time in which it uses a pipe.
         groups: of sub-cores; a CTA of place p runs on that of number p modulo `groups`.
+        capacity: of each pipe's cycles, what a group has: where costs are of a full SM, the share of its CTAs there.
         shared: pipe that all groups share, shared memory.
         slowdown: float64 (steps, ages), how many times as long as the mean it takes where CTAs slow each other.
         clock_ratio: float64 (SMs,), cycles that are counted for one of each SM.
@@ -62,6 +63,7 @@ class Sharing(NamedTuple):
     lengths: np.ndarray
     uses: np.ndarray
     groups: int
+    capacity: float
     shared: int
     slowdown: np.ndarray
     clock_ratio: np.ndarray
@@ -160,14 +162,13 @@ def _work_out_speeds(sharing: Sharing, pending: np.ndarray, by_age: np.ndarray, 
         pending, by_age: of the SM.
         speeds: float64 (places + 1,), which becomes the speeds by age and the oversubscription.
     """
-    count, places = by_age[-1], len(pending)
+    count = by_age[-1]
     speeds[:] = 1.0
     for pipe in range(sharing.uses.shape[1]):
         _limit(sharing, pending, by_age, speeds, pipe, 0, 1, 1.0)
         if sharing.groups > 1 and pipe != sharing.shared:
-            most = -(-places // sharing.groups) / places
             for group in range(sharing.groups):
-                _limit(sharing, pending, by_age, speeds, pipe, group, sharing.groups, most)
+                _limit(sharing, pending, by_age, speeds, pipe, group, sharing.groups, sharing.capacity)
     for age in range(count):
         if pending[by_age[age]] < 0:
             speeds[age] = 0.0
