@@ -1,5 +1,7 @@
 """The pages of public kernels and of the choice hold what the kept data say, and nothing else."""
 
+import json
+import lzma
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +20,17 @@ def test_the_page_of_the_choice_is_what_its_data_say() -> None:
     program = PUBLIC.parent / "choice" / "page.py"
     checked = subprocess.run([sys.executable, str(program), "--check"], check=False)
     assert checked.returncode == 0, "run: python tests/gpu/choice/page.py"
+
+
+def test_measurements_packed_one_after_the_other_are_kept_without_single_times(tmp_path: Path) -> None:
+    """A file of several streams, as a GPU's run leaves it, is read to its end; of what was predicted twice the last."""
+    lines = [{"cell": "b", "index": 1, "round": 0, "clean": [2.0], "clean_us": 2.0}, {"cell": "a", "index": 0, "us": 1}]
+    packed = b"".join(lzma.compress(json.dumps(line).encode() + b"\n") for line in [*lines, {**lines[1], "us": 3}])
+    (tmp_path / "measured.jsonl.xz").write_bytes(packed)
+    program, out = PUBLIC.parent / "choice" / "kept.py", tmp_path / "kept.jsonl.xz"
+    subprocess.run([sys.executable, str(program), str(out), str(tmp_path / "measured.jsonl.xz")], check=True)
+    kept = [json.loads(line) for line in lzma.decompress(out.read_bytes()).splitlines()]
+    assert kept == [{"cell": "a", "index": 0, "us": 3}, {"cell": "b", "index": 1, "round": 0, "clean_us": 2.0}]
 
 
 def test_every_launch_of_a_round_is_counted_predicted_or_not() -> None:

@@ -16,7 +16,7 @@ from cells import SMEM_BYTES, Cell, Config, Launch, Tensors, cdiv, drawn, enter,
 @triton.jit(do_not_specialize=["G"])
 def backward_kv(Q, K, V, dO, L, Delta, dK, dV, N, G, scale, D: tl.constexpr, CAUSAL: tl.constexpr, BM: tl.constexpr,
                 BN: tl.constexpr):  # fmt: skip
-    """Gradients of BN keys and values, for each head of Q its of_queries; G heads of Q share one of K and V."""
+    """Gradients of BN keys and values, for each head of Q its own; G heads of Q share one of K and V."""
     block, pid = tl.program_id(0), tl.program_id(1)
     shared, head_at = (pid // G).to(tl.int64) * N * D, pid.to(tl.int64) * N * D
     rn, rd, rm = block * BN + tl.arange(0, BN), tl.arange(0, D), tl.arange(0, BM)
@@ -79,13 +79,14 @@ HALVES = {(64, False): torch.float16, (128, True): torch.float16}
 
 
 COUNT = {64: 42, 128: 45}
-"""Configurations by width; of the wider, some have no place in shared memory."""
+"""Configurations by width; of the wider, up to three do not fit shared memory."""
 
 
 def space_of(gradients: str, d: int) -> list[Config]:
     """Configurations of a launch: a CTA holds `stay` rows, and loads `pass_by` in each iteration.
 
-    Left out: more than 320 accumulators a thread, which spill beyond use, and more stages than shared memory has.
+    Left out: more than 320 accumulators a thread, which spill beyond use; and what shared memory surely does not hold,
+    not all that it does not.
     """
     space = []
     for stay, pass_by, warps, stages in itertools.product((32, 64, 128, 256), (16, 32, 64, 128), (4, 8), (1, 2, 3, 4)):
@@ -111,14 +112,15 @@ def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> 
     return out, logs
 
 
-def _cell(gradients: str, b: int, h: int, g: int, n: int, d: int, causal: bool) -> Cell:
+def cell_of(gradients: str, b: int, h: int, g: int, n: int, d: int, causal: bool) -> Cell:
+    """The cell of a launch, `kv` or `q`, at a shape."""
     dtype = HALVES.get((d, causal), torch.bfloat16)
 
     def make(device: str) -> Tensors:
-        shared, of_queries = (b, h // g, n, d), (b, h, n, d)
-        t: Tensors = {name: normal(device, *of_queries, dtype=dtype) for name in ("q", "do")}
-        t |= {name: normal(device, *shared, dtype=dtype) for name in ("k", "v")}
-        t["out"] = normal(device, *((2, *of_queries) if gradients == "kv" else of_queries), dtype=dtype)
+        of_kv, of_q = (b, h // g, n, d), (b, h, n, d)
+        t: Tensors = {name: normal(device, *of_q, dtype=dtype) for name in ("q", "do")}
+        t |= {name: normal(device, *of_kv, dtype=dtype) for name in ("k", "v")}
+        t["out"] = normal(device, *((2, *of_q) if gradients == "kv" else of_q), dtype=dtype)
         if device == "meta":
             return t | {name: torch.empty(b, h, n, device=device) for name in ("logs", "delta")}
         out, t["logs"] = forward(t["q"], t["k"], t["v"], causal)
@@ -148,4 +150,4 @@ def _cell(gradients: str, b: int, h: int, g: int, n: int, d: int, causal: bool) 
 
 
 for _gradients, _shape in itertools.product(("kv", "q"), SHAPES):
-    enter(_cell(_gradients, *_shape))
+    enter(cell_of(_gradients, *_shape))

@@ -83,7 +83,7 @@ def show_cells(rows: list[Row], listed: bool) -> None:
         for row in rows:
             if row["family"] == family and family not in EXPERIMENTS and not row["wrong"]:
                 cells[row["cell"]].append(row)
-        choices = {name: judged(of) for name, of in cells.items() if any(row["predicted_us"] for row in of)}
+        choices = {name: judged(of) for name, of in cells.items() if sum(bool(row["predicted_us"]) for row in of) > 1}
         if not choices:
             continue
         first, third = ([choice[name] for choice in choices.values()] for name in ("first", "third"))

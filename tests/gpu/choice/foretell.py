@@ -28,6 +28,8 @@ from tilesight.simulator.device.device import load_device
 import tilesight
 
 MOST_BYTES = 8 << 30
+SMALL = "softmax-4096x1000"
+"""Cell that is predicted first by the process itself: what that loads, each fork has."""
 TRAFFIC = ("hbm_read_bytes", "hbm_write_bytes", "smem_fill_bytes", "l2_read_bytes", "fabric_bytes", "cycles", "time_s")
 
 
@@ -101,6 +103,7 @@ def main() -> None:
     lines = options.file.read_text().splitlines() if options.file.exists() else []
     known = {(line["cell"], line["index"]) for line in map(json.loads, lines) if line["device"] == options.device}
     gpu, left = load_device(options.device), options.most
+    predicted(recorded(CELLS[SMALL], [0], options.device, options.file)[0][1], options.device, warm=False)
     target = int(gpu.compute_capability.replace(".", ""))
     for cell, indices in sliced(options.families, options.cells):
         todo = [index for index in indices if (cell.name, index) not in known][:left]

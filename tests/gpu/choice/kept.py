@@ -32,7 +32,7 @@ def main() -> None:
     rows = [line for file in options.files for line in lines_of(file)]
     if options.model:
         rows = [line | {"model": options.model} for line in rows]
-    keys = ("cell", "index", "device", "round")
+    keys = ("cell", "index", "device", "model", "round")
     last = {tuple(str(line.get(key)) for key in keys): line for line in rows}
     rows = [{name: value for name, value in line.items() if name not in SINGLE_TIMES} for line in last.values()]
     rows.sort(key=lambda line: (line["cell"], line["index"], line.get("round", 0)))
