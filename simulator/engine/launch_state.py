@@ -14,6 +14,7 @@ from ..launch.program import Launch
 from ..limits import LINE_BYTES
 from ..residency.l1_reuse import hit_curve
 from ..residency.residency import Residency
+from ..sm.step_cost import PIPES
 from .clock import Clocks, clock_ratio_per_sm
 from .lower import LoweredLaunch, LoweredTensors
 
@@ -252,6 +253,8 @@ def _sharing(
     return sm_sharing.Sharing(
         lengths=lengths,
         uses=lowered.costs[:, :-1] / np.where(lengths > 0.0, lengths, 1.0)[:, None],
+        groups=lowered.sub_core_groups,
+        shared=PIPES.index("smem"),
         slowdown=slowdown,
         clock_ratio=clock_ratio_per_sm(clocks, device),
         pending=np.full((device.sms, places), sm_sharing.NOTHING, dtype=np.int64),

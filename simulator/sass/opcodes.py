@@ -38,6 +38,7 @@ class Rule:
         interval_cycles: from one warp's instruction to the next on the pipe, of 4 bytes a thread or m16n8k16.
         latency_cycles: from issue to result, without waiting for others.
         scoreboard: whether the code waits for the result by a scoreboard, or counts on its latency.
+        fma_share, alu_share: of the interval, during which FMA and ALU of the sub-core are taken as well.
         scales: whether the interval grows with the bytes that a thread moves.
         source: page, paper or measurement; `estimate` where there is none.
     """
@@ -47,6 +48,8 @@ class Rule:
     interval_cycles: float
     latency_cycles: float
     scoreboard: bool
+    fma_share: float
+    alu_share: float
     scales: bool
     source: str
 
@@ -127,6 +130,8 @@ def _rule(name: str, entry: Mapping[str, Any]) -> Rule:
         interval_cycles=float(entry["interval"]),
         latency_cycles=float(entry["latency"]),
         scoreboard=entry["timing"] == "scoreboard",
+        fma_share=float(entry.get("fma_share", 0.0)),
+        alu_share=float(entry.get("alu_share", 0.0)),
         scales=entry.get("scales") == "bytes",
         source=entry["source"],
     )

@@ -132,6 +132,8 @@ def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -
     return _synchronising(instruction)._replace(
         pipe=PIPES.get(rule.pipe, sm.NO_PIPE),
         interval_cycles=interval,
+        fma_cycles=interval * rule.fma_share,
+        alu_cycles=interval * rule.alu_share,
         latency_cycles=latency,
         operand_cycles=min(latency, operand_cycles),
         port_reads=_port_reads(rule, numbers),

@@ -4,6 +4,8 @@ In: for each step its length (cycles of a CTA that has the SM to itself) and the
 each pipe. Out: the speed of every CTA that computes, and with it the time at which its step ends.
 As long as no pipe is asked for more than 100 % of its cycles, every CTA runs at full speed. Where a pipe is
 oversubscribed, CTAs slow down until their shares of it add up to 100 %; older CTAs slow down less.
+CTAs of one or two warps have the pipes of some sub-cores alone, those of their place: of such a group of sub-cores
+together they use no more than it has on a full SM. Shared memory is everybody's.
 So the end of a step moves whenever another CTA of the SM begins a step or stalls.
 
 Speeds depend on which step each CTA computes, from the oldest CTA to the youngest, and on nothing else. The same few
@@ -44,6 +46,8 @@ class Sharing(NamedTuple):
     Args:
         lengths: float64 (steps,), cycles that a step takes a lone CTA.
         uses: float64 (steps, pipes), share of that time in which it uses a pipe.
+        groups: of sub-cores; a CTA of place p runs on that of number p modulo `groups`.
+        shared: pipe that all groups share, shared memory.
         slowdown: float64 (steps, ages), how many times as long as the mean it takes where CTAs slow each other.
         clock_ratio: float64 (SMs,), cycles that are counted for one of each SM.
         pending: int64 (SMs, places), the step that a CTA computes, or NOTHING.
@@ -57,6 +61,8 @@ class Sharing(NamedTuple):
 
     lengths: np.ndarray
     uses: np.ndarray
+    groups: int
+    shared: int
     slowdown: np.ndarray
     clock_ratio: np.ndarray
     pending: np.ndarray
@@ -122,12 +128,15 @@ def _share_out(sharing: Sharing, sm: int, time: float) -> None:
     count = by_age[sm, -1]
     key = np.uint64(count)
     for age in range(count):
-        key = key * np.uint64(MULTIPLIER) + np.uint64(pending[sm, by_age[sm, age]] + 2)
+        place = by_age[sm, age]
+        key = key * np.uint64(MULTIPLIER) + np.uint64(
+            (pending[sm, place] + 2) * sharing.groups + place % sharing.groups
+        )
     # Multiplied once more, or cases that differ in the youngest CTA alone would take each other's place.
     case = np.int64(key * np.uint64(MULTIPLIER) >> np.uint64(64 - CASE_BITS))
     if sharing.cases[case] != key:
         sharing.cases[case] = key
-        _work_out_speeds(sharing.uses, sharing.slowdown, pending[sm], by_age[sm], sharing.speeds[case])
+        _work_out_speeds(sharing, pending[sm], by_age[sm], sharing.speeds[case])
     oversubscription = sharing.speeds[case, -1]
     if oversubscription == sharing.oversubscription[sm] == 1.0:
         return  # nobody was slowed, and nobody is
@@ -144,42 +153,71 @@ def _share_out(sharing: Sharing, sm: int, time: float) -> None:
 
 
 @compiled
-def _work_out_speeds(
-    uses: np.ndarray, slowdown: np.ndarray, pending: np.ndarray, by_age: np.ndarray, speeds: np.ndarray
-) -> None:
+def _work_out_speeds(sharing: Sharing, pending: np.ndarray, by_age: np.ndarray, speeds: np.ndarray) -> None:
     """Speeds of the CTAs of an SM that compute, such that no pipe is used for more than 100 % of its cycles.
 
     Args:
         pending, by_age: of the SM.
         speeds: float64 (places + 1,), which becomes the speeds by age and the oversubscription.
     """
-    count = by_age[-1]
-    oversubscription, least = 1.0, np.inf
-    for pipe in range(uses.shape[1]):
-        wanted = 0.0
-        for age in range(count):
-            if pending[by_age[age]] >= 0:
-                wanted += uses[pending[by_age[age]], pipe]
-        if wanted <= ENOUGH:
-            continue
-        oversubscription = max(oversubscription, wanted)
-        level, slowed = 0.0, -1
-        while True:
-            # CTAs of a lower slowdown than the level take what they want; the others share what is left.
-            before, left, wanted, slowed = slowed, 1.0, 0.0, 0
-            for age in range(count):
-                step = pending[by_age[age]]
-                if step >= 0 and slowdown[step, age] <= level:
-                    left -= uses[step, pipe]
-                elif step >= 0:
-                    wanted += uses[step, pipe] / slowdown[step, age]
-                    slowed += 1
-            if slowed == before or wanted == 0.0:
-                break
-            level = left / wanted
-        if wanted > 0.0:
-            least = min(least, level)
+    count, places = by_age[-1], len(pending)
+    speeds[:] = 1.0
+    for pipe in range(sharing.uses.shape[1]):
+        _limit(sharing, pending, by_age, speeds, pipe, 0, 1, 1.0)
+        if sharing.groups > 1 and pipe != sharing.shared:
+            most = -(-places // sharing.groups) / places
+            for group in range(sharing.groups):
+                _limit(sharing, pending, by_age, speeds, pipe, group, sharing.groups, most)
     for age in range(count):
-        step = pending[by_age[age]]
-        speeds[age] = min(1.0, least / slowdown[step, age]) if step >= 0 else 0.0
-    speeds[-1] = oversubscription
+        if pending[by_age[age]] < 0:
+            speeds[age] = 0.0
+
+
+@compiled
+def _limit(
+    sharing: Sharing,
+    pending: np.ndarray,
+    by_age: np.ndarray,
+    speeds: np.ndarray,
+    pipe: int,
+    group: int,
+    groups: int,
+    capacity: float,
+) -> None:
+    """Slow the CTAs of a group of places down until they use no more of a pipe than there is.
+
+    Args:
+        speeds: as above; lowered.
+        group, groups: of places whose number modulo `groups` is `group`.
+        capacity: cycles of the pipe that the group has of each cycle.
+    """
+    uses, slowdown, count = sharing.uses, sharing.slowdown, by_age[-1]
+    wanted = 0.0
+    for age in range(count):
+        place = by_age[age]
+        if pending[place] >= 0 and place % groups == group:
+            wanted += uses[pending[place], pipe]
+    if wanted <= capacity * ENOUGH:
+        return
+    speeds[-1] = max(speeds[-1], wanted / capacity)
+    level, slowed = 0.0, -1
+    while True:
+        # CTAs of a lower slowdown than the level take what they want; the others share what is left.
+        before, left, wanted, slowed = slowed, capacity, 0.0, 0
+        for age in range(count):
+            step, place = pending[by_age[age]], by_age[age]
+            if step < 0 or place % groups != group:
+                continue
+            if slowdown[step, age] <= level:
+                left -= uses[step, pipe]
+            else:
+                wanted += uses[step, pipe] / slowdown[step, age]
+                slowed += 1
+        if slowed == before or wanted == 0.0:
+            break
+        level = left / wanted
+    if wanted > 0.0:
+        for age in range(count):
+            step, place = pending[by_age[age]], by_age[age]
+            if step >= 0 and place % groups == group:
+                speeds[age] = min(speeds[age], level / slowdown[step, age])

@@ -57,6 +57,7 @@ class SmInstruction(NamedTuple):
         leader: (EXPECT, BULK_COPY, ARRIVE, BULK_STORE, BULK_COMMIT, TENSOR_MEMORY_MATMUL, MATMUL_COMMIT) warp that acts
             for its CTA; -1: none.
         interval_cycles: that its sub-core's pipe is taken [cycles].
+        fma_cycles, alu_cycles: that the FMA and the ALU of its sub-core are taken as well [cycles].
         latency_cycles: from issue to result [cycles].
         operand_cycles: from issue until operands are read [cycles].
         smem_lines: lines of 128 B through shared memory, a cycle each; of a LOAD, lines that are fetched; of a BARRIER,
@@ -87,6 +88,8 @@ class SmInstruction(NamedTuple):
     in_order: int = 0
     leader: int = -1
     interval_cycles: float = 1.0
+    fma_cycles: float = 0.0
+    alu_cycles: float = 0.0
     latency_cycles: float = 0.0
     operand_cycles: float = 0.0
     smem_lines: float = 0.0

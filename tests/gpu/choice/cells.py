@@ -43,6 +43,8 @@ class Cell:
 
 
 CELLS: dict[str, Cell] = {}
+SLICE = 11
+"""Configurations of a cell that are compiled, measured or predicted before the next cell's turn comes."""
 
 
 def enter(cell: Cell) -> None:
@@ -76,3 +78,17 @@ def cdiv(a: int, b: int) -> int:
 def options(config: Config, names: Sequence[str] = ("num_warps", "num_stages")) -> dict[str, Any]:
     """What of a configuration is not the kernel's own."""
     return {name: config[name] for name in names if name in config}
+
+
+def sliced(families: Iterable[str], part: str = "") -> list[tuple[Cell, list[int]]]:
+    """Configurations of some families in turns, so that whatever ends early has some of each cell.
+
+    Args: part: of names of cells. Returns: a cell and numbers of its configurations, which come in no order; the first
+    slice of each cell, then the second.
+    """
+    turns: list[tuple[Cell, list[int]]] = []
+    cells = [cell for cell in CELLS.values() if cell.family in set(families) and part in cell.name]
+    orders = [random.Random(0).sample(range(len(cell.configs)), len(cell.configs)) for cell in cells]
+    for at in range(0, max(map(len, orders), default=0), SLICE):
+        turns += [(cell, order[at : at + SLICE]) for cell, order in zip(cells, orders, strict=True) if order[at:]]
+    return turns

@@ -1,12 +1,13 @@
 """Hold what was measured of cells against what was predicted of them.
 
-    python tests/gpu/choice/compare.py PREDICTED MEASURED [MEASURED ...] [--flush clean|dirty|warm] [--cells]
-        [--points FILE]
+    python tests/gpu/choice/compare.py PREDICTED MEASURED [MEASURED ...] [--device h100] [--flush clean|dirty|warm]
+        [--cells] [--points FILE]
 
 Of each cell: measured time of the configuration that is predicted best, and of the best of the first three, over the
 best measured; rank correlation; error of times. Of the experiments: errors by their variables, and what an iteration of
 a loop takes. `dirty`: L2 as `do_bench` leaves it; `warm`: as the launch before left it. What an empty kernel shows is
 taken off measured times.
+PREDICTED: packed or not, what is of the device counts. MEASURED: folders that measure.py wrote on such a device.
 --points: all pairs, as JSON lines.
 """
 
@@ -20,27 +21,21 @@ from typing import Any
 
 from cells import CELLS
 from families import EXPERIMENTS, FAMILIES
+from kept import Row, lines_of
 from tilesight.validate.counters.ncu_output import parse
 
-Row = dict[str, Any]
 Key = tuple[str, int]
 
 
-def lines_of(file: Path) -> list[Row]:
-    """The JSON lines of a file."""
-    return [json.loads(line) for line in file.read_text().splitlines() if line.startswith("{")]
-
-
-def pairs(predicted: Path, measured: Iterable[Path], flush: str) -> list[Row]:
+def pairs(predictions: dict[Key, Row], measured: Iterable[Path], flush: str) -> list[Row]:
     """A row for each configuration that was measured right: `us` measured, `predicted_us`, and all else of both."""
     rounds: dict[Key, list[Row]] = defaultdict(list)
     empty_us = 0.0
     for folder in measured:
         empty_us = json.loads((folder / "machine.json").read_text())["empty_us"][flush]
-        for line in lines_of(folder / "measured.jsonl"):
+        for line in lines_of(next(folder.glob("measured.jsonl*"))):
             if f"{flush}_us" in line:
                 rounds[line["cell"], line["index"]].append(line | {"empty_us": empty_us})
-    predictions = {(line["cell"], line["index"]): line for line in lines_of(predicted)}
     rows = []
     for key, lines in rounds.items():
         if CELLS[key[0]].configs[key[1]] != lines[0]["config"]:
@@ -155,16 +150,15 @@ def show_loops(rows: list[Row]) -> None:
         print("  ", *key, ":", *text, f"{at[16]['us']:.1f}/{at[16]['predicted_us']:.1f}")
 
 
-def show_counters(predicted: Path, folder: Path) -> None:
+def show_counters(predictions: dict[Key, Row], folder: Path) -> None:
     """Of the experiments that were counted: bytes read from device memory, time and cycles, counted and predicted."""
     table, counted = folder / "counters.csv", folder / "counted.jsonl"
     if not table.exists() or not counted.exists():
         return
-    told_of = {(line["cell"], line["index"]): line for line in lines_of(predicted)}
     print("\ncounted/predicted: MB read from device memory, us, thousand cycles; clock [GHz]")
     for launch, row in zip(lines_of(counted), parse(table.read_text(errors="replace")), strict=False):
         values = {name: value for name, (value, _) in row.metrics.items()}
-        line = told_of.get((launch["cell"], launch["index"]), {})
+        line = predictions.get((launch["cell"], launch["index"]), {})
         if row.grid[0] != launch["grid"][0]:
             raise ValueError(f"{launch} was counted as a grid of {row.grid}")
         ns, cycles = values["gpu__time_duration.sum"], values["sm__cycles_elapsed.max"]
@@ -180,11 +174,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("predicted", type=Path)
     parser.add_argument("measured", type=Path, nargs="+")
+    parser.add_argument("--device", default="h100", help="file of the device that was predicted")
     parser.add_argument("--flush", choices=("clean", "dirty", "warm"), default="clean")
     parser.add_argument("--cells", action="store_true")
     parser.add_argument("--points", type=Path)
     options = parser.parse_args()
-    rows = pairs(options.predicted, options.measured, options.flush)
+    said = [line for line in lines_of(options.predicted) if line["device"] == options.device]
+    predictions = {(line["cell"], line["index"]): line for line in said}
+    rows = pairs(predictions, options.measured, options.flush)
     print(f"{len(rows)} measured, {sum(row['wrong'] for row in rows)} with wrong output, "
           f"{sum(not row['predicted_us'] for row in rows)} not predicted; "
           f"rounds differ by {statistics.median(row['spread'] for row in rows):.1%} in the median")  # fmt: skip
@@ -192,7 +189,7 @@ def main() -> None:
     show_runs(rows)
     show_loops(rows)
     for folder in options.measured:
-        show_counters(options.predicted, folder)
+        show_counters(predictions, folder)
     if options.points:
         options.points.write_text("".join(json.dumps(row) + "\n" for row in rows))
 

@@ -1,16 +1,15 @@
 """Predict every configuration of every cell, with no GPU.
 
-    python tests/gpu/choice/foretell.py FILE [--device h100] [--families gemm rows ...] [--cells NAME ...] [--limit 120]
+    python tests/gpu/choice/foretell.py FILE [--device h100] [--families gemm rows ...] [--cells NAME] [--limit 120]
 
-Adds a JSON line for each to FILE; those that it holds are left out, so that the same command goes on; those of a
-cell come in no order, so that a part stands for all. Each is predicted in a fork of this process, on an empty L2, with
-a limit on time [s] and memory.
+Adds a JSON line for each to FILE; those that it holds are left out, so that the same command goes on; cells take turns
+and those of a cell come in no order, so that a part stands for all. Each is predicted in a fork of this process, on an
+empty L2, with a limit on time [s] and memory.
 """
 
 import argparse
 import json
 import os
-import random
 import resource
 import signal
 import time
@@ -18,7 +17,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from cells import CELLS, Cell
+from cells import CELLS, Cell, sliced
 from families import FAMILIES
 from loops import fits_l2
 from tilesight.kernels.capture.lowering import lower_or_refuse
@@ -29,8 +28,6 @@ from tilesight.simulator.device.device import load_device
 import tilesight
 
 MOST_BYTES = 8 << 30
-AT_ONCE = 16
-"""Configurations that are compiled together."""
 TRAFFIC = ("hbm_read_bytes", "hbm_write_bytes", "smem_fill_bytes", "l2_read_bytes", "fabric_bytes", "cycles", "time_s")
 
 
@@ -97,7 +94,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--device", default="h100")
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=FAMILIES)
-    parser.add_argument("--cells", nargs="+", default=[], help="parts of names")
+    parser.add_argument("--cells", default="", help="part of names")
     parser.add_argument("--limit", type=int, default=120)
     parser.add_argument("--most", type=int, default=1 << 30, help="configurations, and end")
     options = parser.parse_args()
@@ -105,19 +102,17 @@ def main() -> None:
     known = {(line["cell"], line["index"]) for line in map(json.loads, lines) if line["device"] == options.device}
     gpu, left = load_device(options.device), options.most
     target = int(gpu.compute_capability.replace(".", ""))
-    for cell in [cell for cell in CELLS.values() if cell.family in options.families]:
-        if options.cells and not any(part in cell.name for part in options.cells):
-            continue
-        order = random.Random(0).sample(range(len(cell.configs)), len(cell.configs))
-        todo = [index for index in order if (cell.name, index) not in known][:left]
+    for cell, indices in sliced(options.families, options.cells):
+        todo = [index for index in indices if (cell.name, index) not in known][:left]
         left -= len(todo)
-        for at in range(0, len(todo), AT_ONCE):
-            pairs = recorded(cell, todo[at : at + AT_ONCE], options.device, options.file)
-            calls = [lower_or_refuse(launch, target) for _, launch in pairs]
-            compile_calls([call for call in calls if isinstance(call, KernelCall)], gpu)
-            for line, launch in pairs:
-                limited(options.file, line, launch, options.device, options.limit)
-            print(f"{cell.name}: {at + len(pairs)} of {len(todo)}", flush=True)
+        if not todo:
+            continue
+        pairs = recorded(cell, todo, options.device, options.file)
+        calls = [lower_or_refuse(launch, target) for _, launch in pairs]
+        compile_calls([call for call in calls if isinstance(call, KernelCall)], gpu)
+        for line, launch in pairs:
+            limited(options.file, line, launch, options.device, options.limit)
+        print(f"{cell.name}: {len(pairs)} of {len(todo)}", flush=True)
 
 
 if __name__ == "__main__":

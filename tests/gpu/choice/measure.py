@@ -1,9 +1,17 @@
-"""Measure every configuration of every cell on the GPU of this machine: what can be had in its time.
+"""Measure configurations of cells on the GPU of this machine: what can be had in its time.
 
     python tests/gpu/choice/measure.py OUT [--families gemm rows ...] [--seconds 540] [--repeats 25] [--rounds 2]
         [--count 60] [--dry]
 
-Writes to the folder OUT `measured.jsonl`: a line for each configuration and round with the times [us] by CUDA events,
+Attention backward alone, on an H100 in about 150 s; and all that there is to choose from, on whatever GPU there is:
+
+    python tests/gpu/choice/measure.py "$OUT" --families backward_kv backward_q --seconds 200
+    python tests/gpu/choice/measure.py "$OUT" --seconds 560 --repeats 15 \
+        --families gemm decode rows attention backward_kv backward_q experts known
+
+Goes in turns, some configurations of each cell and then more, so that whatever ends it leaves some of every cell; what
+was not compiled in time is not measured. Writes to the folder OUT, as it comes, `measured.jsonl.xz`: a line for each
+configuration and round with the times [us] by CUDA events,
 `dirty` after zeroing 256 MiB as `do_bench` does (L2 holds what is yet to be written back), `clean` after reading as
 much besides, `warm` without (loops whose weights L2 holds); what was compiled; and the error of what was written.
 `machine.json`: versions, clocks, and what an empty kernel shows. `clocks.csv`: nvidia-smi, each 0.5 s. `counters.csv`:
@@ -20,13 +28,14 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from cells import CELLS, Cell
+from cells import CELLS, Cell, sliced
 from families import EXPERIMENTS, FAMILIES
-from timing import Timer, machine, time_cell, write
+from timing import Timer, machine, time_some, write
 
 WORKERS = 16
 METRICS = (
@@ -40,12 +49,15 @@ SHARE_COMPILE, SHARE_COUNT = 0.45, 0.3
 
 
 def chosen(families: list[str]) -> list[tuple[Cell, int]]:
-    """All configurations of some families."""
-    return [(cell, at) for cell in CELLS.values() if cell.family in families for at in range(len(cell.configs))]
+    """All configurations of some families, in turns."""
+    return [(cell, at) for cell, indices in sliced(families) for at in indices]
 
 
 def compile_part(out: Path, families: list[str], part: int, until_s: float) -> None:
-    """In a process of its own: compile every 16th of the codes, each where all shapes that share it are."""
+    """In a process of its own: compile every 16th of the codes, each where all shapes that share it are.
+
+    Writes to the folder which it has tried.
+    """
     made: dict[str, Any] = {}
     done = failed = 0
     order: dict[str, list[tuple[Cell, int]]] = {}
@@ -57,14 +69,14 @@ def compile_part(out: Path, families: list[str], part: int, until_s: float) -> N
                 print(f"part {part}: out of time after {done}", flush=True)
                 return
             try:
-                tensors = made.setdefault(cell.name, cell.make("meta"))
+                tensors = made.get(cell.name) or made.setdefault(cell.name, cell.make("meta"))
                 kernel, grid, args, named = cell.launch(tensors, cell.configs[at])
                 kernel.warmup(*args, grid=grid, **named)
                 done += 1
             except Exception as error:
                 failed += 1
-                line = {"cell": cell.name, "index": at, "failed": f"{type(error).__name__}: {error}"[:300]}
-                write(out / f"compile-{part}.jsonl", line)
+                print(f"{cell.name} {at}: {type(error).__name__}: {error}"[:300], flush=True)
+            write(out / f"tried-{part}.jsonl", {"cell": cell.name, "index": at})
     print(f"part {part}: {done} compiled, {failed} not", flush=True)
 
 
@@ -126,8 +138,7 @@ def drive(options: argparse.Namespace) -> None:
         with (out / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{time.time() - begun:5.0f} s: {text}\n")
 
-    work = Path("/tmp/choice-work")
-    work.mkdir(exist_ok=True)
+    work = Path(tempfile.mkdtemp())
     picked = chosen(options.families)
     log(f"{len(picked)} configurations of {len({cell.name for cell, _ in picked})} cells")
     compile_s = begun + SHARE_COMPILE * options.seconds
@@ -139,6 +150,11 @@ def drive(options: argparse.Namespace) -> None:
     for part in parts:
         said = part.communicate()[0].strip().splitlines()
         log(said[-1] if said else f"a compiler ended with status {part.returncode} and said nothing")
+    tried = {
+        (line["cell"], line["index"])
+        for file in work.glob("tried-*.jsonl")
+        for line in map(json.loads, file.read_text().splitlines())
+    }
     wanted = "timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active"
     command = ["nvidia-smi", f"--query-gpu={wanted}", "--format=csv,noheader,nounits", "-lms", "500"]
     smi = subprocess.Popen(command, stdout=(out / "clocks.csv").open("w"))
@@ -147,9 +163,10 @@ def drive(options: argparse.Namespace) -> None:
         (out / "machine.json").write_text(json.dumps(machine(timer), indent=1))
         count_s = SHARE_COUNT * options.seconds if options.count else 0.0
         for round_ in range(options.rounds):
-            for cell in [cell for cell in CELLS.values() if cell.family in options.families]:
-                done = time_cell(cell, timer, out, round_, until_s - count_s - 5)
-                log(f"round {round_}, {cell.name}: {done} of {len(cell.configs)}")
+            for cell, indices in sliced(options.families):
+                ready = [at for at in indices if (cell.name, at) in tried]
+                done = time_some(cell, ready, timer, out, round_, until_s - count_s - 5)
+                log(f"round {round_}, {cell.name}: {done} of {len(indices)}")
         del timer
         if options.count:
             import torch

@@ -1,6 +1,7 @@
 """Times launches by CUDA events, each on an L2 that was flushed, or left as it is; needs a GPU."""
 
 import json
+import lzma
 import random
 import statistics
 import subprocess
@@ -19,10 +20,11 @@ PAUSE_CYCLES = 250_000
 """Of the GPU, for each repeat: more than Python takes to queue it."""
 
 
-def write(file: Path, line: dict[str, Any]) -> None:
-    """Add a JSON line, at once."""
-    with file.open("a", encoding="utf-8") as out:
-        out.write(json.dumps(line) + "\n")
+def write(file: Path, *lines: dict[str, Any]) -> None:
+    """Add JSON lines, at once; to a packed file as a stream of their own, which whatever reads it takes for more."""
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    with file.open("ab") as out:
+        out.write(lzma.compress(text) if file.suffix == ".xz" else text)
 
 
 class Timer:
@@ -89,31 +91,36 @@ def timed(cell: Cell, tensors: Any, at: int, timer: Timer, wanted: Any) -> dict[
     return line
 
 
-def time_cell(cell: Cell, timer: Timer, out: Path, round_: int, until_s: float) -> int:
-    """Time all configurations of a cell, in an order of the round's own. Returns: how many were."""
+def time_some(cell: Cell, indices: list[int], timer: Timer, out: Path, round_: int, until_s: float) -> int:
+    """Time configurations of a cell, in an order of the round's own. Returns: how many were.
+
+    Outputs of the first round are checked. Lines go to `measured.jsonl.xz` together, also when an error ends all.
+    """
     import torch
 
+    if not indices or time.time() > until_s:
+        return 0
     torch.manual_seed(0)
-    tensors, count = cell.make("cuda"), 0
+    tensors, lines = cell.make("cuda"), []
     wanted = cell.reference(tensors).float() if cell.reference and round_ == 0 else None
-    order = list(range(len(cell.configs)))
-    random.Random(round_).shuffle(order)
-    for at in order:
-        if time.time() > until_s:
-            break
-        line = {"cell": cell.name, "family": cell.family, "index": at, "round": round_, "config": cell.configs[at]}
-        try:
-            line |= timed(cell, tensors, at, timer, wanted)
-            count += 1
-        except Exception as error:
-            line["failed"] = f"{type(error).__name__}: {error}"[:300]
-            if "CUDA" in str(error) and "out of resource" not in str(error):  # the context is lost
-                write(out / "measured.jsonl", line)
-                raise
-        write(out / "measured.jsonl", line)
-    del tensors
+    try:
+        for at in random.Random(round_).sample(indices, len(indices)):
+            if time.time() > until_s:
+                break
+            line = {"cell": cell.name, "family": cell.family, "index": at, "round": round_, "config": cell.configs[at]}
+            lines.append(line)
+            try:
+                line |= timed(cell, tensors, at, timer, wanted)
+            except Exception as error:
+                line["failed"] = f"{type(error).__name__}: {error}"[:300]
+                if "CUDA" in str(error) and "out of resource" not in str(error):  # the context is lost
+                    raise
+    finally:
+        if lines:
+            write(out / "measured.jsonl.xz", *lines)
+    del tensors, wanted
     torch.cuda.empty_cache()
-    return count
+    return sum("failed" not in line for line in lines)
 
 
 def machine(timer: Timer) -> dict[str, Any]:
