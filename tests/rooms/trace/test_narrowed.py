@@ -19,9 +19,11 @@ from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
 from tilesight.simulator.trace.memory import Memory, Storage
+from tilesight.simulator.trace.program.launch import trace
+from tilesight.simulator.trace.touch import mask_kinds
 
-GRID, WARPS = (16, 32, 1), 2
-ROWS = np.random.default_rng(0).permutation(32 * 64).astype(np.int32)
+GRID, WARPS = (16, 64, 1), 2
+ROWS = np.random.default_rng(0).permutation(64 * 64).astype(np.int32)
 IDS = Storage(number=0, size_bytes=ROWS.nbytes, name="ids", whole=True, values=ROWS.tobytes())
 X, W, OUT = (Storage(number=number, size_bytes=1 << 30, name=name) for number, name in ((1, "x"), (2, "w"), (3, "out")))
 CONSTANTS = words({
@@ -46,7 +48,7 @@ CODE = (
     "LDG.E R12, [R10.64]",
     "IMAD.WIDE R16, R14, 0x4, c[0x0][0x220]",
     "LDG.E R18, [R16.64]",
-    "ISETP.LT.AND P1, PT, R8, 0x700, PT",
+    "ISETP.LT.AND P1, PT, R8, 0xe00, PT",
     "IMAD R20, R8, 0x400, R14",
     "IMAD.WIDE R22, R20, 0x4, c[0x0][0x228]",
     "@!P1 EXIT",
@@ -56,21 +58,26 @@ CODE = (
 """Rows are gathered by ids of CTAs of one y; columns wrap around by x, with a branch that no thread takes; both tell
 where is stored, but for rows that are too high, whose threads end before."""
 GATHER, COLUMN, STORE = 13, 15, 20
+SASS = listing(*CODE)
+CALLED = Called(
+    name="toy",
+    grid=GRID,
+    num_warps=WARPS,
+    num_stages=1,
+    resources=Resources(
+        registers_per_thread=32, smem_bytes_per_cta=0, warps_per_cta=WARPS, code=Code(sass=SASS, constants=CONSTANTS)
+    ),
+    storages=(IDS, X, W, OUT),
+)
 Records = Mapping[tuple[int, Iteration], Mapping[int, list[int]]]
 
 
 @pytest.fixture
 def toy() -> tuple[Tracer, CtaGroup]:
     """What follows a launch of it, and all of its CTAs."""
-    sass = listing(*CODE)
-    resources = Resources(
-        registers_per_thread=32, smem_bytes_per_cta=0, warps_per_cta=WARPS, code=Code(sass=sass, constants=CONSTANTS)
-    )
-    storages = (IDS, X, W, OUT)
-    called = Called(name="toy", grid=GRID, num_warps=WARPS, num_stages=1, resources=resources, storages=storages)
-    flow, memory = flow_of(sass), Memory(storages)
+    flow, memory = flow_of(SASS), Memory(CALLED.storages)
     unknown = find_unknown(flow, CONSTANTS, memory)
-    subject = Subject(called=called, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
+    subject = Subject(called=CALLED, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
     tracer = Tracer(subject, find_slice(subject), Doubts(subject))
     return tracer, CtaGroup(follow_cta(tracer, 0), np.arange(prod(GRID)), {})
 
@@ -90,7 +97,7 @@ def recorded(tracer: Tracer, group: CtaGroup, place: int) -> Records:
 
 @pytest.mark.parametrize(("place", "count"), [(GATHER, GRID[1]), (COLUMN, GRID[0]), (STORE, prod(GRID))])
 def test_few_ctas_touch_the_places_of_all(toy: tuple[Tracer, CtaGroup], place: int, count: int) -> None:
-    """512 CTAs gather the rows of 32, and load the columns of 16: each of the few is followed once."""
+    """1,024 CTAs gather the rows of 64, and load the columns of 16: each of the few is followed once."""
     tracer, group = toy
     part = narrowed(tracer, group.representative, frozenset({place}))
     first, which = stand_ins(part, group, same_places=True)
@@ -123,3 +130,20 @@ def test_accesses_are_followed_tensor_by_tensor(toy: tuple[Tracer, CtaGroup]) ->
     tracer, group = toy
     groups = by_tensor(tracer, group.representative, frozenset(tracer.code_slice.touching))
     assert sorted(map(sorted, groups)) == [[5], [GATHER], [COLUMN], [STORE]]
+
+
+def test_what_differs_in_some_ctas_is_not_followed_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores of a few CTAs tell more kinds than there may be: all 1,024 are listed without a look at their kinds."""
+    followed: dict[int, int] = defaultdict(int)
+    follow = mask_kinds.signatures
+
+    def counted(tracer: Tracer, group: CtaGroup, wanted: frozenset[int]) -> dict[int, np.ndarray]:
+        for place in wanted:
+            followed[place] = max(followed[place], len(group))
+        return follow(tracer, group, wanted)
+
+    monkeypatch.setattr(mask_kinds, "signatures", counted)
+    traced = trace(CALLED, 1 << 16)
+    assert followed[STORE] <= mask_kinds.SAMPLED_CTAS * mask_kinds.MOST_KINDS
+    assert followed[COLUMN] == GRID[0]
+    assert traced.known == traced.accesses == 4
