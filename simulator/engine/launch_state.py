@@ -9,10 +9,12 @@ from ..core.engine.links import Rates
 from ..core.engine.memory import Memory
 from ..core.engine.program import CONSTANT, Items, Program
 from ..device.device import Device
+from ..integers import cdiv
 from ..jobs.stopping import check_wanted
 from ..launch.program import Launch
-from ..limits import LINE_BYTES
+from ..limits import LINE_BYTES, SUB_CORES
 from ..residency.l1_reuse import hit_curve
+from ..residency.occupancy import warps_per_sub_core
 from ..residency.residency import Residency
 from ..sm.step_cost import PIPES
 from .clock import Clocks, clock_ratio_per_sm
@@ -71,7 +73,7 @@ class LaunchState:
         )
         self.ctas = _idle_ctas(lowered, self.slot_count, device)
         self.calendar = events.make_calendar(device.sms, residency.ctas_per_sm, self.slot_count, begin)
-        self.sharing = _sharing(lowered, residency.ctas_per_sm, device, clocks, begin, self.calendar.due)
+        self.sharing = _sharing(launch, lowered, residency, device, clocks, begin, self.calendar.due)
         self.next_cta = np.zeros(1, dtype=np.int64)
         self.record = np.zeros((launch.cta_count if record else 0, 4))
         self.look: Callable[[], int] = lambda: STEPS_AT_ONCE
@@ -241,9 +243,17 @@ def _idle_ctas(lowered: LoweredLaunch, slots: int, device: Device) -> walk.Ctas:
 
 
 def _sharing(
-    lowered: LoweredLaunch, places: int, device: Device, clocks: Clocks, begin: float, due: np.ndarray
+    launch: Launch,
+    lowered: LoweredLaunch,
+    residency: Residency,
+    device: Device,
+    clocks: Clocks,
+    begin: float,
+    due: np.ndarray,
 ) -> sm_sharing.Sharing:
-    """SMs on which nothing is computed. Args: places: CTAs that an SM holds."""
+    """SMs on which nothing is computed."""
+    places, resident = residency.ctas_per_sm, residency.ctas_per_busy_sm
+    groups = max(1, SUB_CORES // launch.warps_per_cta)
     lengths = lowered.costs.max(axis=1)
     slowdown = np.ones((len(lowered.costs), places))
     for row, by_age in zip(slowdown, lowered.slowdown_by_age, strict=True):
@@ -253,10 +263,14 @@ def _sharing(
     return sm_sharing.Sharing(
         lengths=lengths,
         uses=lowered.costs[:, :-1] / np.where(lengths > 0.0, lengths, 1.0)[:, None],
-        groups=lowered.sub_core_groups,
+        groups=groups,
+        group_room=warps_per_sub_core(launch.resources.registers_per_thread, device),
+        group_share=cdiv(resident, groups) / resident,
         shared=PIPES.index("smem"),
         slowdown=slowdown,
         clock_ratio=clock_ratio_per_sm(clocks, device),
+        entered=np.zeros(device.sms, dtype=np.int64),
+        group=np.zeros((device.sms, places), dtype=np.int64),
         pending=np.full((device.sms, places), sm_sharing.NOTHING, dtype=np.int64),
         by_age=np.zeros((device.sms, places + 1), dtype=np.int64),
         progress=progress,

@@ -35,7 +35,7 @@ from ..device.device import Device
 from ..integers import cdiv
 from ..launch.program import ASYNCHRONOUS, THROUGH_L1, Affine, Launch, Loop, Step, Tensor, Tile
 from ..launch.walk import pipelined_stages, steps
-from ..limits import SECTOR_BYTES, SUB_CORES
+from ..limits import SECTOR_BYTES
 from ..sm.step_cost import StepCost
 
 SPILLED_BYTES, LEAST_BYTES, MOST_SPILLED = 1 << 16, 256, 62
@@ -77,7 +77,6 @@ class LoweredLaunch:
         tiles, origins, lists, steps, loops, code: as in `core.engine.program`.
         costs: float64 (steps, pipes + 1), cycles of each pipe, the critical path last.
         slowdown_by_age: of each step, as in `step_cost.StepCost`.
-        sub_core_groups: of which a CTA has one for its warps.
         environment_size: item variables plus loop counters.
         covers_l2: as in `step_cost.StepCost`.
         spilled_granules: of each slot, of `SPILLED_BYTES` at most.
@@ -92,7 +91,6 @@ class LoweredLaunch:
     code: np.ndarray
     costs: np.ndarray
     slowdown_by_age: tuple[tuple[float, ...], ...]
-    sub_core_groups: int
     environment_size: int
     covers_l2: bool
     spilled_granules: int
@@ -248,7 +246,6 @@ def lower_launch(launch: Launch, costs: dict[str, StepCost], index: dict[str, in
             [(*costs[step.name].pipe_cycles, costs[step.name].critical_path_cycles) for step in order], dtype=np.float64
         ),
         slowdown_by_age=tuple(costs[step.name].slowdown_by_age for step in order),
-        sub_core_groups=max(1, SUB_CORES // launch.warps_per_cta),
         environment_size=len(variables),
         covers_l2=any(cost.covers_l2 for cost in costs.values()),
         spilled_granules=granules,

@@ -46,14 +46,12 @@ def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy
         )
     if threads > device.max_threads_per_cta:
         return _misfit(f"num_warps: a CTA has {threads} threads, {device.name} allows {device.max_threads_per_cta}")
-    registers_per_warp = -(-resources.registers_per_thread * WARP_THREADS // REGISTER_ALLOCATION) * REGISTER_ALLOCATION
     smem_per_cta = -(-smem_bytes // SMEM_ALLOCATION) * SMEM_ALLOCATION + device.smem_reserved_per_cta_bytes
     limits = {
         "ctas": device.max_ctas_per_sm,
         "warps": device.max_warps_per_sm // num_warps,
         "smem": device.smem_per_sm_bytes // smem_per_cta if smem_per_cta else device.max_ctas_per_sm,
-        # A sub-core holds a quarter of the registers, and a warp's registers lie in one sub-core.
-        "registers": SUB_CORES * (device.registers_per_sm // SUB_CORES // registers_per_warp) // num_warps,
+        "registers": SUB_CORES * warps_per_sub_core(resources.registers_per_thread, device) // num_warps,
     }
     limit = min(limits, key=lambda name: limits[name])
     if limits[limit] == 0:
@@ -66,6 +64,12 @@ def occupancy(resources: Resources, num_warps: int, device: Device) -> Occupancy
         occupancy_fraction=limits[limit] * num_warps / device.max_warps_per_sm,
         limit=limit,
     )
+
+
+def warps_per_sub_core(registers_per_thread: int, device: Device) -> int:
+    """Warps for which a sub-core has registers: it holds a quarter of the SM's, and a warp's lie in one sub-core."""
+    registers_per_warp = -(-registers_per_thread * WARP_THREADS // REGISTER_ALLOCATION) * REGISTER_ALLOCATION
+    return device.registers_per_sm // SUB_CORES // registers_per_warp
 
 
 def _misfit(reason: str) -> Refusal:

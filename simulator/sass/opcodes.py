@@ -38,7 +38,8 @@ class Rule:
         interval_cycles: from one warp's instruction to the next on the pipe, of 4 bytes a thread or m16n8k16.
         latency_cycles: from issue to result, without waiting for others.
         scoreboard: whether the code waits for the result by a scoreboard, or counts on its latency.
-        fma_share, alu_share: of the interval, during which FMA and ALU of the sub-core are taken as well.
+        fma_share: of the interval, during which the FMA of the sub-core is taken as well.
+        alu_share: the same of its ALU, and of the heavy half of its FMA.
         scales: whether the interval grows with the bytes that a thread moves.
         source: page, paper or measurement; `estimate` where there is none.
     """

@@ -13,13 +13,13 @@ LATENCY = 300
 """Of a tile: 100 cycles of L2 and 200 of HBM, and what moving it takes."""
 
 
-def ends(items: Sequence[Mapping[str, int]], costs: dict[str, StepCost]) -> list[float]:
+def ends(items: Sequence[Mapping[str, int]], costs: dict[str, StepCost], warps: int = 4) -> list[float]:
     """When CTAs of one SM end, each of which takes every step so many times, in the order of `costs`."""
     gpu = replace(ONE_PARTITION, sms=1)
     body = tuple(Loop(counter=f"at {name}", trips=name, body=(Step(name=name),)) for name in costs)
     table = [(0, *(item.get(name, 0) for name in costs)) for item in items]
     smem_bytes = gpu.smem_per_sm_bytes // len(items) - 2 * KIB
-    toy = launch(body, (tensor("X", 1),), table, ("slab", *costs), smem_bytes=smem_bytes)
+    toy = launch(body, (tensor("X", 1),), table, ("slab", *costs), smem_bytes=smem_bytes, warps=warps)
     return list(run(toy, gpu=gpu, costs=costs, record=True).timeline[:, 3])
 
 
@@ -102,3 +102,18 @@ def test_ctas_that_wait_for_the_same_data_keep_step() -> None:
 def test_while_one_waits_the_other_goes_on() -> None:
     """With data of its own the second stays 275 cycles behind: neither is ever in the other's way."""
     assert sweep_ends((0, 1), 275) == pytest.approx([50 * (LATENCY + 250), 275 + 50 * (LATENCY + 250)], rel=0.01)
+
+
+@pytest.mark.parametrize("warps", [4, 2, 1])
+def test_ctas_of_few_warps_share_a_full_sm_as_those_of_many_do(warps: int) -> None:
+    """Eight CTAs that want a quarter of a pipe each: all take twice as long."""
+    step = cost(critical_path=4 * PIPE, tensor=PIPE)
+    assert ends([{"work": 1}] * 8, {"work": step}, warps) == pytest.approx([8 * PIPE] * 8)
+
+
+@pytest.mark.parametrize(("warps", "slower"), [(4, 1), (2, 1), (1, 2)])
+def test_ctas_that_run_on_the_same_sub_cores_slow_each_other_down_while_others_idle(warps: int, slower: int) -> None:
+    """Two of eight CTAs, on the same sub-cores, want a quarter of a pipe each: half an SM has that, a sub-core half."""
+    costs = {"work": cost(critical_path=4 * PIPE, tensor=PIPE), "idle": cost(critical_path=PIPE)}
+    items = [{"work": int(cta % 4 == 0), "idle": int(cta % 4 != 0)} for cta in range(8)]
+    assert ends(items, costs, warps)[::4] == pytest.approx([4 * PIPE * slower] * 2)

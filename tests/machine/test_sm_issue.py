@@ -1,9 +1,16 @@
 """Warps issue in order, one instruction a cycle and sub-core, as the code's control bits and the pipes allow."""
 
+import json
+import lzma
+from pathlib import Path
+
 import pytest
 from machine.sm_toys import Code, straight, walk
 from tilesight.simulator.core.sm import instruction as op
 from tilesight.simulator.core.sm import state as sm
+from tilesight.simulator.sass.opcodes import rules
+
+MATMULS_BESIDE = Path(__file__).parents[2] / "docs/lab/data/mma-beside-h200-2026-11-26.ndjson.xz"
 
 
 @pytest.mark.parametrize("stall", [1, 2, 4, 15])
@@ -97,3 +104,30 @@ def test_a_cta_in_the_place_of_an_older_one_is_the_youngest() -> None:
     firsts = [float(seen.times(sm.EXIT, slot)[0]) for slot in range(3)]
     assert max(firsts[:2]) <= 800
     assert firsts[2] <= 1600
+
+
+@pytest.mark.parametrize("beside", ["FFMA", "FMUL", "FADD", "FMNMX", "LOP3", "F2FP", "IMAD"])
+def test_a_warp_s_matmul_takes_as_much_from_its_neighbours_as_on_an_h200(beside: str) -> None:
+    """FMA would run beside it, and take the time of neither."""
+    table = rules(90)
+    matmul, other = table["HMMA"], table[beside]
+    pipe = {"fma": op.FMA, "alu": op.ALU, "fma_heavy": op.HEAVY}[other.pipe]
+    with lzma.open(MATMULS_BESIDE, "rt") as stream:
+        rows = [json.loads(line) for line in stream][1:]
+    measured = {
+        row["others"]: row["cycles_per_mma"]
+        for row in rows
+        if (row["order"], row["beside"], row["warps"]) == ("mixed", beside, 2) and row["others"] >= 4
+    }
+    assert len(measured) == 4
+    for others, cycles in measured.items():
+        code, matmuls = Code(), 32
+        for _ in range(matmuls):
+            code.add(
+                pipe=op.TENSOR_PIPE,
+                interval=matmul.interval_cycles,
+                fma_cycles=matmul.interval_cycles * matmul.fma_share,
+                alu_cycles=matmul.interval_cycles * matmul.alu_share,
+            )
+            code.add(pipe=pipe, interval=other.interval_cycles, times=others)
+        assert straight(code, 8).cycles / (2 * matmuls) == pytest.approx(cycles, rel=0.05)

@@ -65,6 +65,7 @@ def launch(
     ctas: int = 0,
     smem_bytes: int = 0,
     period: int = 0,
+    warps: int = 4,
     name: str = "toy",
 ) -> Launch:
     """One CTA per item (or fewer CTAs, persistent), its variables a row of `items`."""
@@ -72,7 +73,7 @@ def launch(
     return Launch(
         name=name,
         grid=(ctas or len(items), 1, 1),
-        num_warps=4,
+        num_warps=warps,
         num_stages=1,
         program=TileProgram(
             tensors=tuple(tensors),

@@ -4,8 +4,10 @@ In: for each step its length (cycles of a CTA that has the SM to itself) and the
 each pipe. Out: the speed of every CTA that computes, and with it the time at which its step ends.
 As long as no pipe is asked for more than 100 % of its cycles, every CTA runs at full speed. Where a pipe is
 oversubscribed, CTAs slow down until their shares of it add up to 100 %; older CTAs slow down less.
-CTAs of one or two warps have the pipes of some sub-cores alone, those of their place: of such a group of sub-cores
-together they use no more than it has on a full SM. Shared memory is everybody's.
+CTAs of one or two warps have the pipes of a quarter or half of the sub-cores alone, a *group*: those of a group use no
+more of a pipe than the group has. An SM hands the groups out in turn, whatever they are busy with, to each CTA that
+begins; one whose registers are taken is passed over. (%warpid of CTAs of 1 to 4 warps that end in no order, H200,
+docs/lab/warp_places.cu; that a full one is passed over is an assumption.) Shared memory is everybody's.
 So the end of a step moves whenever another CTA of the SM begins a step or stalls.
 
 Speeds depend on which step each CTA computes, from the oldest CTA to the youngest, and on nothing else. The same few
@@ -20,6 +22,8 @@ from ..jit import compiled, inlined
 
 NOTHING = -1
 """Element of `pending` of a CTA that computes nothing, and of a place without CTA."""
+ALL = -1
+"""No group: all CTAs of an SM."""
 ENOUGH = 1.0 + 1e-9
 """A pipe that is used up to this share of its cycles slows no CTA down; the rest is rounding."""
 UNKNOWN = -1.0
@@ -46,10 +50,14 @@ class Sharing(NamedTuple):
     Args:
         lengths: float64 (steps,), cycles that a step takes a lone CTA.
         uses: float64 (steps, pipes), share of that time in which it uses a pipe.
-        groups: of sub-cores; a CTA of place p runs on that of number p modulo `groups`.
+        groups: of sub-cores, of which a CTA has one.
+        group_room: CTAs for which a group has registers.
+        group_share: of an SM that its busiest group is where `uses` were found out.
         shared: pipe that all groups share, shared memory.
         slowdown: float64 (steps, ages), how many times as long as the mean it takes where CTAs slow each other.
         clock_ratio: float64 (SMs,), cycles that are counted for one of each SM.
+        entered: int64 (SMs,), CTAs that have begun.
+        group: int64 (SMs, places), that each CTA has.
         pending: int64 (SMs, places), the step that a CTA computes, or NOTHING.
         by_age: int64 (SMs, places + 1), places of an SM's CTAs from the oldest on; last, how many there are.
         progress: records of `PROGRESS`, (SMs, places).
@@ -62,9 +70,13 @@ class Sharing(NamedTuple):
     lengths: np.ndarray
     uses: np.ndarray
     groups: int
+    group_room: int
+    group_share: float
     shared: int
     slowdown: np.ndarray
     clock_ratio: np.ndarray
+    entered: np.ndarray
+    group: np.ndarray
     pending: np.ndarray
     by_age: np.ndarray
     progress: np.ndarray
@@ -79,6 +91,16 @@ def enter(sharing: Sharing, sm: int, place: int) -> None:
     """A CTA begins, and is the youngest of its SM."""
     by_age = sharing.by_age
     count = by_age[sm, -1]
+    group = sharing.entered[sm] % sharing.groups
+    for _ in range(sharing.groups):
+        there = 0
+        for age in range(count):
+            there += sharing.group[sm, by_age[sm, age]] == group
+        if there < sharing.group_room:
+            break
+        group = (group + 1) % sharing.groups
+    sharing.group[sm, place] = group
+    sharing.entered[sm] += 1
     by_age[sm, count] = place
     by_age[sm, -1] = count + 1
     sharing.oversubscription[sm] = UNKNOWN
@@ -130,13 +152,13 @@ def _share_out(sharing: Sharing, sm: int, time: float) -> None:
     for age in range(count):
         place = by_age[sm, age]
         key = key * np.uint64(MULTIPLIER) + np.uint64(
-            (pending[sm, place] + 2) * sharing.groups + place % sharing.groups
+            (pending[sm, place] + 2) * sharing.groups + sharing.group[sm, place]
         )
     # Multiplied once more, or cases that differ in the youngest CTA alone would take each other's place.
     case = np.int64(key * np.uint64(MULTIPLIER) >> np.uint64(64 - CASE_BITS))
     if sharing.cases[case] != key:
         sharing.cases[case] = key
-        _work_out_speeds(sharing, pending[sm], by_age[sm], sharing.speeds[case])
+        _work_out_speeds(sharing, pending[sm], sharing.group[sm], by_age[sm], sharing.speeds[case])
     oversubscription = sharing.speeds[case, -1]
     if oversubscription == sharing.oversubscription[sm] == 1.0:
         return  # nobody was slowed, and nobody is
@@ -153,22 +175,22 @@ def _share_out(sharing: Sharing, sm: int, time: float) -> None:
 
 
 @compiled
-def _work_out_speeds(sharing: Sharing, pending: np.ndarray, by_age: np.ndarray, speeds: np.ndarray) -> None:
+def _work_out_speeds(
+    sharing: Sharing, pending: np.ndarray, group_of: np.ndarray, by_age: np.ndarray, speeds: np.ndarray
+) -> None:
     """Speeds of the CTAs of an SM that compute, such that no pipe is used for more than 100 % of its cycles.
 
     Args:
-        pending, by_age: of the SM.
+        pending, group_of, by_age: of the SM.
         speeds: float64 (places + 1,), which becomes the speeds by age and the oversubscription.
     """
-    count, places = by_age[-1], len(pending)
     speeds[:] = 1.0
     for pipe in range(sharing.uses.shape[1]):
-        _limit(sharing, pending, by_age, speeds, pipe, 0, 1, 1.0)
+        _limit(sharing, pending, group_of, by_age, speeds, pipe, ALL, 1.0)
         if sharing.groups > 1 and pipe != sharing.shared:
-            most = -(-places // sharing.groups) / places
             for group in range(sharing.groups):
-                _limit(sharing, pending, by_age, speeds, pipe, group, sharing.groups, most)
-    for age in range(count):
+                _limit(sharing, pending, group_of, by_age, speeds, pipe, group, sharing.group_share)
+    for age in range(by_age[-1]):
         if pending[by_age[age]] < 0:
             speeds[age] = 0.0
 
@@ -177,25 +199,25 @@ def _work_out_speeds(sharing: Sharing, pending: np.ndarray, by_age: np.ndarray, 
 def _limit(
     sharing: Sharing,
     pending: np.ndarray,
+    group_of: np.ndarray,
     by_age: np.ndarray,
     speeds: np.ndarray,
     pipe: int,
     group: int,
-    groups: int,
     capacity: float,
 ) -> None:
-    """Slow the CTAs of a group of places down until they use no more of a pipe than there is.
+    """Slow the CTAs of a group down until they use no more of a pipe than there is.
 
     Args:
         speeds: as above; lowered.
-        group, groups: of places whose number modulo `groups` is `group`.
+        group_of: place -> group; group: or `ALL`.
         capacity: cycles of the pipe that the group has of each cycle.
     """
     uses, slowdown, count = sharing.uses, sharing.slowdown, by_age[-1]
     wanted = 0.0
     for age in range(count):
         place = by_age[age]
-        if pending[place] >= 0 and place % groups == group:
+        if pending[place] >= 0 and group in (ALL, group_of[place]):
             wanted += uses[pending[place], pipe]
     if wanted <= capacity * ENOUGH:
         return
@@ -206,7 +228,7 @@ def _limit(
         before, left, wanted, slowed = slowed, capacity, 0.0, 0
         for age in range(count):
             step, place = pending[by_age[age]], by_age[age]
-            if step < 0 or place % groups != group:
+            if step < 0 or group not in (ALL, group_of[place]):
                 continue
             if slowdown[step, age] <= level:
                 left -= uses[step, pipe]
@@ -219,5 +241,5 @@ def _limit(
     if wanted > 0.0:
         for age in range(count):
             step, place = pending[by_age[age]], by_age[age]
-            if step >= 0 and place % groups == group:
+            if step >= 0 and group in (ALL, group_of[place]):
                 speeds[age] = min(speeds[age], level / slowdown[step, age])

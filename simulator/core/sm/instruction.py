@@ -57,7 +57,8 @@ class SmInstruction(NamedTuple):
         leader: (EXPECT, BULK_COPY, ARRIVE, BULK_STORE, BULK_COMMIT, TENSOR_MEMORY_MATMUL, MATMUL_COMMIT) warp that acts
             for its CTA; -1: none.
         interval_cycles: that its sub-core's pipe is taken [cycles].
-        fma_cycles, alu_cycles: that the FMA and the ALU of its sub-core are taken as well [cycles].
+        fma_cycles: that the FMA of its sub-core is taken as well [cycles].
+        alu_cycles: the same of its ALU, and of the heavy half of its FMA.
         latency_cycles: from issue to result [cycles].
         operand_cycles: from issue until operands are read [cycles].
         smem_lines: lines of 128 B through shared memory, a cycle each; of a LOAD, lines that are fetched; of a BARRIER,

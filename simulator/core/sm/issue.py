@@ -20,7 +20,7 @@ import numpy as np
 from ...limits import SUB_CORES, WARPGROUP_WARPS
 from ..jit import compiled, inlined
 from .effects import complete_phase, take_effect
-from .instruction import ALU, FMA, LSU, MATMUL, MATMUL_COMMIT, NO_PIPE, TENSOR_PIPE, SmInstruction
+from .instruction import ALU, FMA, HEAVY, LSU, MATMUL, MATMUL_COMMIT, NO_PIPE, TENSOR_PIPE, SmInstruction
 from .latencies import Latencies
 from .memory_pipe import delay_for_matmul, lsu_queue_free_at
 from .state import (
@@ -222,7 +222,8 @@ def _issue(
             _count_rest(state, now, now + interval, latencies)
         state.pipe_free[core, pipe] = now + interval
         state.pipe_free[core, FMA] = max(state.pipe_free[core, FMA], now) + instruction.fma_cycles
-        state.pipe_free[core, ALU] = max(state.pipe_free[core, ALU], now) + instruction.alu_cycles
+        for other in (ALU, HEAVY):
+            state.pipe_free[core, other] = max(state.pipe_free[core, other], now) + instruction.alu_cycles
         state.used[pipe] += interval
     state.earliest[warp] = now + instruction.stall_cycles
     state.last_issue[warp] = now
