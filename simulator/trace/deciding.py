@@ -34,19 +34,22 @@ def deciding(flow: Flow) -> tuple[tuple[int, ...], ...]:
 
 
 def reaching(
-    flow: Flow, roots: Mapping[int, tuple[str, ...]], unknown: frozenset[int] = frozenset()
+    flow: Flow,
+    roots: Mapping[int, tuple[str, ...]],
+    unknown: frozenset[int] = frozenset(),
+    executed: frozenset[int] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
     """As `slice_of`, and with all that threads leave in shared memory, where something is loaded from there.
 
     Args:
-        roots, unknown: as of `slice_of`.
+        roots, unknown, executed: as of `slice_of`.
     """
     stores = {
         place: read(instruction) if is_followed(instruction) else guard_of(instruction) + addresses_of(instruction)
         for place, instruction in enumerate(flow.instructions)
         if instruction.family in STORES or instruction.family == COPY
     }
-    return _with_stores(flow, roots, stores, unknown)
+    return _with_stores(flow, roots, stores, unknown, executed)
 
 
 def jumps_of(flow: Flow) -> dict[int, tuple[str, ...]]:
@@ -71,8 +74,9 @@ def _with_stores(
     roots: Mapping[int, tuple[str, ...]],
     stores: Mapping[int, tuple[str, ...]],
     unknown: frozenset[int] = frozenset(),
+    executed: frozenset[int] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
-    places = slice_of(flow, roots, unknown=unknown)
+    places = slice_of(flow, roots, unknown=unknown, executed=executed)
     if not loads_shared(flow, places, unknown):
         return places
     barriers = {
@@ -82,7 +86,7 @@ def _with_stores(
     }
     # A copy is both: what tells where it comes from, and where in shared memory it goes.
     both = {place: (*stores.get(place, ()), *names) for place, names in roots.items()}
-    return slice_of(flow, {**stores, **barriers, **both}, unknown=unknown)
+    return slice_of(flow, {**stores, **barriers, **both}, unknown=unknown, executed=executed)
 
 
 def is_shared(instruction: Instruction) -> bool:
@@ -108,6 +112,7 @@ def slice_of(
     roots: Mapping[int, tuple[str, ...]],
     through_all: bool = False,
     unknown: frozenset[int] = frozenset(),
+    executed: frozenset[int] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
     """Block -> places of the instructions that some are for, and of these, in order.
 
@@ -116,7 +121,7 @@ def slice_of(
     Args:
         roots: place of what is wanted -> registers that it is wanted for.
         through_all: whether what instructions read counts that have results which are never known, too;
-        unknown: places of more such instructions.
+        unknown: places of more such instructions; executed: blocks that are run, None: any.
     """
     numbers: dict[str, int] = {}
 
@@ -142,8 +147,10 @@ def slice_of(
     ]
     wanted_at_start = [0] * len(flow.blocks)
     below = followed_edges(flow)
+    if executed is not None:
+        below = tuple(tuple(executed.intersection(ways)) if at in executed else () for at, ways in enumerate(below))
     above = predecessors(below)
-    waiting = list(range(len(flow.blocks)))
+    waiting = [number for number in range(len(flow.blocks)) if executed is None or number in executed]
     places: list[tuple[int, ...]] = [()] * len(flow.blocks)
     while waiting:
         number = waiting.pop()

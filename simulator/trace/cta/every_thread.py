@@ -18,25 +18,25 @@ RecordAll = Callable[[int, Iteration, int, Array, Array], None]
 and which threads take part, bool, both (CTAs, warps, lanes)."""
 
 
-def signatures(tracer: Tracer, group: CtaGroup, listed: frozenset[int] = frozenset()) -> dict[int, Array]:
+def signatures(tracer: Tracer, group: CtaGroup, wanted: frozenset[int] | None = None) -> dict[int, Array]:
     """Hashes that are equal for CTAs that touch alike: the same threads, at the same distances from the first one.
 
     All threads are followed, through the first two and the last iterations of every loop.
 
     Args:
-        listed: places of copies by TMA that need not be alike.
+        wanted: places of accesses that have to be alike; None: all.
 
     Returns:
         Place in the code -> uint64 (CTAs,).
     """
     hashes: dict[int, Array] = {}
     for ranks in chunks(tracer.subject, len(group)):
-        for place, part in _signatures(tracer, group.subset(ranks), listed).items():
+        for place, part in _signatures(tracer, group.subset(ranks), wanted).items():
             hashes.setdefault(place, np.zeros(len(group), dtype=np.uint64))[ranks] = part
     return hashes
 
 
-def _signatures(tracer: Tracer, group: CtaGroup, listed: frozenset[int]) -> dict[int, Array]:
+def _signatures(tracer: Tracer, group: CtaGroup, wanted: frozenset[int] | None) -> dict[int, Array]:
     """The same of CTAs that are few enough to be followed at a time."""
     called = tracer.subject.called
     hashes: dict[int, Array] = defaultdict(lambda: np.zeros(len(group), dtype=np.uint64))
@@ -44,7 +44,7 @@ def _signatures(tracer: Tracer, group: CtaGroup, listed: frozenset[int]) -> dict
 
     def recorder(shape: Shape) -> RecordAt:
         def record(place: int, iteration: Iteration, addresses: Array, active: Array, boxes: Boxes | None) -> None:
-            if place in listed:
+            if wanted is not None and place not in wanted:
                 return
             if boxes is None:
                 where, taking = np.broadcast_to(addresses, shape), np.broadcast_to(active, shape)

@@ -44,7 +44,8 @@ class Slice:
         places: block -> their places in the code; touching: place of an access -> how to read its addresses;
         copying: the same of copies by TMA; writes: as `tma.written.descriptor_writes`;
         shared: whether any of them loads from shared memory;
-        all_threads: whether threads exchange what they have loaded, so that all have to be followed together.
+        all_threads: whether threads exchange what they have loaded, so that all have to be followed together;
+        onward: block -> the one block that all threads go on to, whatever the branch at its end says; None: they end.
     """
 
     places: tuple[tuple[int, ...], ...]
@@ -53,6 +54,7 @@ class Slice:
     all_threads: bool
     copying: Mapping[int, BoxTouch] = field(default_factory=dict)
     writes: Mapping[int, int] = field(default_factory=dict)
+    onward: Mapping[int, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,32 @@ def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool) -> Slice:
     return replace(_slice(flow, unknown, given, roots, touching), copying=copying, writes=writes)
 
 
+def narrow_slice(
+    flow: Flow,
+    unknown: frozenset[int],
+    given: bool,
+    wanted: frozenset[int],
+    onward: Mapping[int, int | None],
+    executed: frozenset[int],
+) -> Slice:
+    """The slice that gives control flow, and address and guard of some accesses and of the loads that these need.
+
+    Args:
+        unknown, given: as of `_whole_slice`; wanted: places of the accesses; onward: as in `Slice`;
+        executed: blocks that are run.
+    """
+    code = flow.instructions
+    sure = {flow.blocks[block].stop - 1 for block in onward}
+    jumps = {place: names for place, names in jumps_of(flow).items() if place not in sure}
+    touching: dict[int, Touch] = {}
+    more = set(wanted)
+    while more:
+        touching |= {place: Touch(_with_wide_address(code[place])) for place in more}
+        code_slice = _slice(flow, unknown, given, jumps | _roots(touching, code), touching, executed)
+        more = {place for block in code_slice.places for place in block if is_access(code[place])} - touching.keys()
+    return replace(code_slice, onward=onward)
+
+
 def find_deciding_slice(subject: Subject) -> Slice:
     """The slice that gives control flow alone, and accesses whose values it depends on."""
     return _deciding_slice(subject.flow, subject.unknown, subject.memory.has_values)
@@ -155,13 +183,15 @@ def _slice(
     given: bool,
     roots: Mapping[int, tuple[str, ...]],
     touching: Mapping[int, Touch],
+    executed: frozenset[int] | None = None,
 ) -> Slice:
     """The slice behind registers of some instructions.
 
     Args:
-        unknown, given: as of `_whole_slice`; roots: place -> registers; touching: as in `Slice`.
+        unknown, given: as of `_whole_slice`; roots: place -> registers; touching: as in `Slice`;
+        executed: blocks that are run; None: any.
     """
-    code, places = flow.instructions, reaching(flow, roots, unknown)
+    code, places = flow.instructions, reaching(flow, roots, unknown, executed)
     shared = loads_shared(flow, places, unknown)
     exchanges = [
         place for block in places for place in block if code[place].family in EXCHANGES and place not in unknown

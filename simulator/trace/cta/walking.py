@@ -15,7 +15,7 @@ from ...jobs.stopping import check_wanted
 from ...sass.flow import BLOCK_ENDS
 from ...sass.traps import checks_of
 from ..deciding import BARRIERS
-from ..jumps import leave_of
+from ..jumps import Leave, leave_of
 from ..leap.courses import Course, Registers
 from ..leap.guess import FIRST_LEAP, Guess
 from ..leap.live import live_at
@@ -95,7 +95,12 @@ class Walk:
             if code[place].family not in BARRIERS | BLOCK_ENDS
         }
         checks = checks_of(flow)
-        self._leave = [leave_of(flow, number, checks, tracer.doubts.settle) for number in range(len(flow.blocks))]
+        self._leave = [
+            _onward(code_slice.onward[number])
+            if number in code_slice.onward
+            else leave_of(flow, number, checks, tracer.doubts.settle)
+            for number in range(len(flow.blocks))
+        ]
 
     def _record(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
         if self._held is not None:
@@ -271,6 +276,11 @@ def _runs(bodies: Sequence[ControlPath], trips: Array | None) -> list[int]:
         if bodies[number] == bodies[number + 1] and number + 1 not in ends:
             runs[number] += runs[number + 1]
     return runs
+
+
+def _onward(block: int | None) -> Leave:
+    """All threads go on to a block; None: they end."""
+    return lambda threads, mask: [] if block is None else [(block, mask)]
 
 
 def _column(values: Array) -> Array:

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..accesses import COPY
+from ..alike.narrowed import by_tensor, narrowed
+from ..alike.stand_ins import stand_ins
 from ..cta.cta_run import Iteration
 from ..cta.every_thread import signatures
 from ..cta.group import CtaGroup
 from ..cta.sites import Tracer
-from ..cta.stand_ins import stand_ins
 from ..tma.boxes import KINDS
 from ..values import Array
 from .cta_class import CtaClass
@@ -27,8 +28,9 @@ from .numbering import number_rows
 
 MOST_KINDS = 32
 """Kinds of CTAs that become classes of their own."""
-SAMPLED_CTAS, MOST_WARPS = 16, 1 << 17
-"""CTAs of a kind that are followed by all threads; warps of those CTAs that are, where the sampled ones differ."""
+SAMPLED_CTAS, MOST_WARPS, LOOKED_AT = 16, 1 << 17, 128
+"""CTAs of a kind that are followed by all threads; warps of those CTAs that are, where the sampled ones differ;
+and CTAs of these that are first, which tell accesses that make too many kinds already."""
 MOST_ITERATIONS = 1 << 21
 """Iterations of a loop, those of all CTAs added up, that are followed."""
 RUN_AHEAD = frozenset({COPY, *KINDS})
@@ -51,10 +53,16 @@ class MaskKinds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Signatures:
-    """Signatures of CTAs by all of their threads. Args: by_place: uint64 (rows,); row: of each CTA, int64 (CTAs,)."""
+    """Signatures of CTAs by all of their threads.
+
+    Args:
+        by_place: uint64 (rows,); row: of each CTA, int64 (CTAs,); scattered: places that make too many kinds by
+        themselves, and are left out.
+    """
 
     by_place: Mapping[int, Array]
     row: Array
+    scattered: frozenset[int]
 
 
 def find_mask_kinds(
@@ -72,7 +80,7 @@ def find_mask_kinds(
     """
     by_probes = _kinds_by_probes(cta_class, listed, changing)
     by_threads = _find_signatures(tracer, cta_class.group, by_probes, notes, listed)
-    scattered: frozenset[int] = frozenset()
+    scattered = by_threads.scattered
     while True:
         places = [place for place in by_threads.by_place if place not in scattered]
         total: Array = np.zeros(int(by_threads.row.max()) + 1, dtype=np.uint64)
@@ -137,9 +145,11 @@ def _find_signatures(
     Of too many kinds all CTAs are followed.
     """
     kinds, first = np.unique(by_probes, return_index=True)
-    few = len(kinds) <= MOST_KINDS
-    sampled = np.concatenate([_sample(np.flatnonzero(by_probes == kind)) for kind in kinds]) if few else first
-    of_sampled = _signatures_of(tracer, group.subset(sampled), listed)
+    few, code_slice = len(kinds) <= MOST_KINDS, tracer.code_slice
+    wanted = frozenset({*code_slice.touching, *code_slice.copying}) - listed
+    of_each = [_sample(np.flatnonzero(by_probes == kind), SAMPLED_CTAS) for kind in kinds] if few else [first]
+    sampled = np.concatenate(of_each)
+    of_sampled = _signatures_of(tracer, group.subset(sampled), wanted)
     differing = [
         kind
         for kind in kinds
@@ -152,7 +162,12 @@ def _find_signatures(
             " each; some stand for all"
         )
         chosen = chosen[:0]
-    of_chosen = _signatures_of(tracer, group.subset(chosen), listed) if len(chosen) else {}
+    scattered: frozenset[int] = frozenset()
+    if len(chosen) > LOOKED_AT:
+        of_some = _signatures_of(tracer, group.subset(_sample(chosen, LOOKED_AT)), wanted)
+        # More kinds than may be of some CTAs are more than may be of all: these are left out first in any case.
+        scattered = frozenset(place for place, column in of_some.items() if len(np.unique(column)) > MOST_KINDS)
+    of_chosen = _signatures_of(tracer, group.subset(chosen), wanted - scattered) if len(chosen) else {}
     # A row for each kind, of its first sampled CTA, and one for each chosen CTA.
     row = np.searchsorted(kinds, by_probes)
     row[chosen] = len(kinds) + np.arange(len(chosen))
@@ -160,20 +175,25 @@ def _find_signatures(
     zeros = np.zeros(max(len(sampled), len(chosen)), dtype=np.uint64)
     by_place = {
         place: np.concatenate([of_sampled.get(place, zeros)[first_sampled], of_chosen.get(place, zeros)[: len(chosen)]])
-        for place in {*of_sampled, *of_chosen}
+        for place in {*of_sampled, *of_chosen} - scattered
     }
-    return _Signatures(by_place=by_place, row=row)
+    return _Signatures(by_place=by_place, row=row, scattered=scattered)
 
 
-def _signatures_of(tracer: Tracer, group: CtaGroup, listed: frozenset[int]) -> dict[int, Array]:
-    """Signatures of all CTAs, by their stand-ins: place -> uint64 (CTAs,)."""
-    first, which = stand_ins(tracer, group)
-    return {place: column[which] for place, column in signatures(tracer, group.subset(first), listed).items()}
+def _signatures_of(tracer: Tracer, group: CtaGroup, wanted: frozenset[int]) -> dict[int, Array]:
+    """Signatures of all CTAs, by those that stand for them, tensor by tensor: place -> uint64 (CTAs,)."""
+    run, columns = group.representative, dict[int, Array]()
+    for places in by_tensor(tracer, run, wanted):
+        part = narrowed(tracer, run, places)
+        first, which = stand_ins(part, group)
+        of_first = signatures(part, group.subset(first), places)
+        columns |= {place: column[which] for place, column in of_first.items()}
+    return columns
 
 
-def _sample(ranks: Array) -> Array:
+def _sample(ranks: Array, count: int) -> Array:
     """Some of the CTAs, spread evenly."""
-    return np.unique(ranks[(np.arange(SAMPLED_CTAS) * 0.6180339887 % 1.0 * len(ranks)).astype(np.int64)])
+    return np.unique(ranks[(np.arange(count) * 0.6180339887 % 1.0 * len(ranks)).astype(np.int64)])
 
 
 def changing_masks(group: CtaGroup, tail: int) -> dict[int, int]:

@@ -9,12 +9,15 @@ counts by itself (measured: docs/lab/scattered_adds.cu).
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
 
 from ...limits import SECTOR_BYTES
 from ..accesses import bytes_of
+from ..alike.narrowed import by_tensor, narrowed
+from ..alike.stand_ins import stand_ins
 from ..cta.cta_run import CtaRun, Iteration, Position, blocks_of
 from ..cta.every_thread import every_access
 from ..cta.given import Subject
@@ -26,7 +29,7 @@ from .cta_class import CtaClass
 from .footprints import Rectangle
 from .listing import MOST_PIECES, MOST_RECTANGLES, Listing
 from .phases import Part
-from .use_keys import BY_WARP, PAST_L1, Prologue, UseKey, key_of
+from .use_keys import BY_WARP, PAST_L1, Prologue, UseKey, key_of, path_of
 from .uses import Uneven, Use
 
 Sectors = dict[Iteration, list[Array]]
@@ -50,48 +53,79 @@ def scattered_uses(tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) 
     Returns:
         None where there would be too many pieces.
     """
-    subject, group = cta_class.subject, cta_class.group
-    parts = _parts_of(tracer.code_slice, group.representative)
-    sectors: dict[UseKey, Sectors] = defaultdict(lambda: defaultdict(list))
-    parts_of_passes: dict[UseKey, list[int]] = defaultdict(lambda: [0, 0])
-    total, foreseen = 0, _Foreseen(group, parts)
-
-    def record(place: int, iteration: Iteration, first: int, addresses: Array, active: Array) -> None:
-        nonlocal total
-        if place not in places or not active.any():
-            return
-        instruction = subject.flow.instructions[place]
-        storage = subject.memory.number_of(int(addresses[active].flat[0]))
-        key = key_of(instruction, parts[place], cta_class.phases, place, storage)
-        offsets = addresses - _begin(subject, storage)
-        size_bytes = bytes_of(instruction)
-        if key.path == "atomic":
-            touched, in_part = added_to(offsets, active, size_bytes)
-            counted = parts_of_passes[key]
-            counted[0], counted[1] = counted[0] + in_part, counted[1] + len(touched)
-        else:
-            touched = _touched(offsets, active, size_bytes, key.path in BY_WARP)
-        touched = touched + (first << SECTOR_BITS)
-        total += len(touched)
-        if (
-            total > MOST_SECTORS
-            or foreseen.add(place, iteration, len(addresses), len(touched)) > AT_LEAST * MOST_SECTORS
-        ):
-            raise _TooMany
-        key, iteration = _joined(key, place, iteration, cta_class.prologues)
-        sectors[key][iteration].append(touched)
-
+    group = cta_class.group
+    listed = _Listed(cta_class, _parts_of(tracer.code_slice, group.representative))
     try:
-        every_access(tracer, group, record)
+        for some in by_tensor(tracer, group.representative, places):
+            listed.add(narrowed(tracer, group.representative, some), some)
     except _TooMany:
         return None
-    sizes = {key: _sizes(of_use, key.part, cta_class) for key, of_use in sectors.items()}
-    if any(len(group) * prod(trips) >> 63 - SECTOR_BITS for trips in sizes.values()):
-        return None
-    shares = {key: in_part / passes for key, (in_part, passes) in parts_of_passes.items()}
-    uses = [_use(key, of_use, sizes[key], cta_class, shares.get(key, 0.0)) for key, of_use in sectors.items()]
-    pieces = sum(len(listing.starts) for use in uses for listing in use.listings)
-    return uses if pieces <= MOST_PIECES else None
+    return listed.uses()
+
+
+@dataclass(frozen=True, slots=True)
+class _UseSectors:
+    """What one use touches.
+
+    Args:
+        which: number of the CTA whose sectors they are, of each CTA, int64 (CTAs,); by_iteration: of those CTAs;
+        passes: of atomics, over parts of sectors, and all.
+    """
+
+    which: Array
+    by_iteration: Sectors = field(default_factory=lambda: defaultdict(list))
+    passes: list[int] = field(default_factory=lambda: [0, 0])
+
+
+class _Listed:
+    """Sectors that CTAs of a class touch. Args: parts: place of an access -> the part of the code that it is in."""
+
+    def __init__(self, cta_class: CtaClass, parts: Mapping[int, Part]) -> None:
+        self._class, self._parts = cta_class, parts
+        self._by_key: dict[UseKey, _UseSectors] = {}
+        self._total, self._foreseen = 0, _Foreseen(cta_class.group, parts)
+
+    def add(self, tracer: Tracer, places: frozenset[int]) -> None:
+        """Follow all threads through all iterations. Args: places: of accesses to one tensor. Raises: _TooMany."""
+        subject, group, code = self._class.subject, self._class.group, self._class.subject.flow.instructions
+        # How often an atomic adds to a part of a sector is counted CTA by CTA.
+        atomic = any(path_of(code[place]) == "atomic" for place in places)
+        first, which = (np.arange(len(group)),) * 2 if atomic else stand_ins(tracer, group, same_places=True)
+        copies = np.bincount(which)
+
+        def record(place: int, iteration: Iteration, at: int, addresses: Array, active: Array) -> None:
+            if place not in places or not active.any():
+                return
+            instruction = code[place]
+            storage = subject.memory.number_of(int(addresses[active].flat[0]))
+            key = key_of(instruction, self._parts[place], self._class.phases, place, storage)
+            use_key, use_iteration = _joined(key, place, iteration, self._class.prologues)
+            use = self._by_key.setdefault(use_key, _UseSectors(which))
+            offsets, size_bytes = addresses - _begin(subject, storage), bytes_of(instruction)
+            if key.path == "atomic":
+                touched, in_part = added_to(offsets, active, size_bytes)
+                use.passes[:] = use.passes[0] + in_part, use.passes[1] + len(touched)
+            else:
+                touched = _touched(offsets, active, size_bytes, key.path in BY_WARP)
+            touched = touched + (at << SECTOR_BITS)
+            standing = copies[at : at + len(addresses)]
+            count = int(copies[touched >> SECTOR_BITS].sum())
+            self._total += count
+            foreseen = self._foreseen.add(place, iteration, int(standing.sum()), count)
+            if self._total > MOST_SECTORS or foreseen > AT_LEAST * MOST_SECTORS:
+                raise _TooMany
+            use.by_iteration[use_iteration].append(touched)
+
+        every_access(tracer, group.subset(first), record)
+
+    def uses(self) -> list[Use] | None:
+        """Uses of what was followed; None where there would be too many pieces."""
+        sizes = {key: _sizes(use.by_iteration, key.part, self._class) for key, use in self._by_key.items()}
+        if any(len(self._class.group) * prod(trips) >> 63 - SECTOR_BITS for trips in sizes.values()):
+            return None
+        uses = [_use(key, use, sizes[key], self._class) for key, use in self._by_key.items()]
+        pieces = sum(len(listing.starts) for use in uses for listing in use.listings)
+        return uses if pieces <= MOST_PIECES else None
 
 
 class _TooMany(Exception):
@@ -162,14 +196,15 @@ def _touched(addresses: Array, active: Array, size_bytes: int, by_warp: bool) ->
     Args:
         addresses, active: (CTAs, warps, lanes); size_bytes: that a lane touches.
     """
-    ctas, warps, lanes = np.nonzero(active)
-    where = addresses[ctas, warps, lanes]
-    owners = (ctas << SECTOR_BITS) if not by_warp else ctas * active.shape[1] + warps << SECTOR_BITS
+    ctas, warps = active.shape[:2]
+    owners = np.arange(ctas * warps if by_warp else ctas).reshape(ctas, -1, 1) << SECTOR_BITS
+    where, owners = addresses[active], np.broadcast_to(owners, active.shape)[active]
     steps = (*range(0, size_bytes, SECTOR_BYTES), size_bytes - 1)
     # Neighbouring lanes mostly touch the same sectors: these are dropped before numbers are sorted.
-    touched = np.unique(np.concatenate([_without_repeats(owners + (where + step) // SECTOR_BYTES) for step in steps]))
+    parts = [_without_repeats(owners + (where + step) // SECTOR_BYTES) for step in steps]
+    touched = _without_repeats(np.sort(np.concatenate(parts)))
     if by_warp:
-        touched = (touched >> SECTOR_BITS) // active.shape[1] << SECTOR_BITS | touched & SECTOR_MASK
+        touched = (touched >> SECTOR_BITS) // warps << SECTOR_BITS | touched & SECTOR_MASK
     return touched
 
 
@@ -202,15 +237,11 @@ def _without_repeats(numbers: Array) -> Array:
     return kept
 
 
-def _use(key: UseKey, sectors: Sectors, sizes: Iteration, cta_class: CtaClass, part_fraction: float) -> Use:
-    """The use of a key: lists of what each CTA touches in each iteration.
-
-    Args:
-        sizes: iterations of each loop; part_fraction: as in `Listing`.
-    """
+def _use(key: UseKey, sectors: _UseSectors, sizes: Iteration, cta_class: CtaClass) -> Use:
+    """The use of a key: lists of what each CTA touches in each iteration. Args: sizes: iterations of each loop."""
     lists, ctas, prologues = prod(sizes), len(cta_class.group), cta_class.prologues
     parts = []
-    for iteration, touched in sectors.items():
+    for iteration, touched in sectors.by_iteration.items():
         number = int(np.ravel_multi_index(iteration, sizes)) if sizes else 0
         parts += [((part >> SECTOR_BITS) * lists + number << SECTOR_BITS) + (part & SECTOR_MASK) for part in touched]
     numbers = np.sort(np.concatenate(parts))
@@ -240,7 +271,7 @@ def _use(key: UseKey, sectors: Sectors, sizes: Iteration, cta_class: CtaClass, p
         strides=(0,) * len(sizes),
         ahead=prologues[key].depth if key in prologues else 0,
         uneven=Uneven(origins=np.zeros((ctas, 0), dtype=np.int64), shapes=(), sizes=sizes),
-        listings=_listings(begins >> SECTOR_BITS, starts, lengths, ctas, lists, part_fraction),
+        listings=_listings(begins >> SECTOR_BITS, starts, lengths, lists, sectors),
     )
 
 
@@ -254,14 +285,12 @@ def _runs(numbers: Array, layers: Array) -> tuple[Array, Array]:
     return numbers[begins], np.diff(np.r_[begins, len(numbers)])
 
 
-def _listings(
-    lists: Array, starts: Array, lengths: Array, ctas: int, per_cta: int, part_fraction: float
-) -> tuple[Listing, ...]:
+def _listings(lists: Array, starts: Array, lengths: Array, per_cta: int, sectors: _UseSectors) -> tuple[Listing, ...]:
     """Listings of runs, one for each length, or of their longest common piece where there would be too many.
 
     Args:
-        lists: index of the list of each run; starts: its address [B]; lengths: in sectors; per_cta: lists of a CTA;
-        part_fraction: as in `Listing`.
+        lists: index of the list of each run, rising; starts: its address [B]; lengths: in sectors;
+        per_cta: lists of a CTA; sectors: that the runs are made of.
     """
     kinds = np.unique(lengths)
     if len(kinds) > MOST_RECTANGLES:
@@ -270,19 +299,24 @@ def _listings(
         inside = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
         lists, starts = np.repeat(lists, pieces), np.repeat(starts, pieces) + inside * width * SECTOR_BYTES
         lengths, kinds = np.full(len(lists), width), np.array([width])
-    at = np.arange(ctas, dtype=np.int64) * per_cta
+    which, (part, passes) = sectors.which, sectors.passes
+    followed = int(which.max()) + 1
+    at = np.arange(len(which), dtype=np.int64) * per_cta
     listings = []
     for length in kinds.tolist():
         of_length = lengths == length
-        counts = np.bincount(lists[of_length], minlength=ctas * per_cta)
+        counts = np.bincount(lists[of_length], minlength=followed * per_cta).reshape(followed, per_cta)
+        sums = counts.sum(axis=1)
+        begins, pieces, counts = (np.cumsum(sums) - sums)[which], sums[which], counts[which].reshape(-1)
+        chosen = np.repeat(begins - (np.cumsum(pieces) - pieces), pieces) + np.arange(pieces.sum())
         listings.append(
             Listing(
-                starts=starts[of_length],
+                starts=starts[of_length][chosen],
                 piece=Rectangle(0, 1, 0, length * SECTOR_BYTES),
                 spans=np.stack([np.cumsum(counts) - counts, counts], axis=1),
                 at=at,
                 until=at + per_cta,
-                part_fraction=part_fraction,
+                part_fraction=part / passes if passes else 0.0,
             )
         )
     return tuple(listings)

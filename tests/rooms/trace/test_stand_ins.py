@@ -7,6 +7,7 @@ import pytest
 from support.listings import listing, words
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.sass.flow import flow_of
+from tilesight.simulator.trace.alike.stand_ins import stand_ins
 from tilesight.simulator.trace.cta.cta_run import follow_cta
 from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.every_thread import signatures
@@ -14,7 +15,6 @@ from tilesight.simulator.trace.cta.given import Called, Subject
 from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
-from tilesight.simulator.trace.cta.stand_ins import stand_ins
 from tilesight.simulator.trace.memory import Memory, Storage
 
 GRID, WARPS = (16, 32, 1), 2

@@ -2,7 +2,8 @@
 
 What a CTA adds to the addresses of its threads is the same for all of these, and sums are not looked at. Where anything
 else is done with values that depend on the CTA and on the thread, or a guard depends on them, they are hashed for the
-probe threads of each CTA. CTAs with equal hashes touch alike: the same threads, at the same distances.
+probe threads of each CTA. CTAs with equal hashes touch alike: the same threads, at the same distances; and at the same
+addresses where sums are looked at, too.
 """
 
 import numpy as np
@@ -10,11 +11,11 @@ import numpy as np
 from ...sass.decode import Instruction
 from ...sass.registers import guard_of, read, result_operands, written
 from ..compute.lanes import LanesDiffer
+from ..cta.group import CtaGroup, walk_group
+from ..cta.sites import Tracer
+from ..cta.transfer import GLOBAL_LOADS
 from ..operands import REGISTER, Threads
 from ..values import UNSET, Array, Value
-from .group import CtaGroup, walk_group
-from .sites import Tracer
-from .transfer import GLOBAL_LOADS
 
 FEWEST = 64
 """CTAs of a group from which on it saves time to look for stand-ins."""
@@ -25,8 +26,11 @@ SIGN_MODIFIERS, SIGN_SHIFT = ("R", "S32", "HI"), "0x1f"
 HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
-def stand_ins(tracer: Tracer, group: CtaGroup) -> tuple[Array, Array]:
+def stand_ins(tracer: Tracer, group: CtaGroup, same_places: bool = False) -> tuple[Array, Array]:
     """CTAs that stand for all of a group.
+
+    Args:
+        same_places: in every iteration at the very addresses of those that they stand for.
 
     Returns:
         Ranks of the stand-ins in the group, int64 (stand-ins,); index of its stand-in, of each CTA, int64 (CTAs,).
@@ -35,12 +39,13 @@ def stand_ins(tracer: Tracer, group: CtaGroup) -> tuple[Array, Array]:
     code_slice = tracer.code_slice
     if len(group) < FEWEST or code_slice.shared or code_slice.all_threads or code_slice.copying:
         return everyone, everyone
-    hashes = _DecisionHashes(tracer, len(group))
+    hashes = _DecisionHashes(tracer, len(group), same_places)
     for region in sorted(group.trips):
         hashes.add(group.trips[region].reshape(-1, 1, 1))
     tail = max(1, tracer.subject.called.num_stages)
     try:
-        walk_group(tracer, group, lambda _: _ignore, all_threads=False, tail=tail, watch=hashes.look)
+        in_full = group.all_regions if same_places else frozenset[int]()
+        walk_group(tracer, group, lambda _: _ignore, all_threads=False, in_full=in_full, tail=tail, watch=hashes.look)
     except LanesDiffer:
         return everyone, everyone
     _, first, which = np.unique(hashes.by_cta, return_index=True, return_inverse=True)
@@ -52,9 +57,14 @@ def _ignore(*_: object) -> None:
 
 
 class _DecisionHashes:
-    """Hashes that are equal for CTAs that decide alike. `by_cta`: uint64 (CTAs,)."""
+    """Hashes that are equal for CTAs that decide alike. `by_cta`: uint64 (CTAs,).
 
-    def __init__(self, tracer: Tracer, ctas: int) -> None:
+    Args:
+        tracer: what follows the CTAs; ctas: how many there are; same_places: whether sums are looked at, too.
+    """
+
+    def __init__(self, tracer: Tracer, ctas: int, same_places: bool) -> None:
+        self._same_places = same_places
         subject = tracer.subject
         self._code, self._unknown = subject.flow.instructions, subject.unknown
         self._touching = tracer.code_slice.touching
@@ -79,14 +89,16 @@ class _DecisionHashes:
         guards = [threads.registers[name] for name in guard_of(instruction) if name in threads.registers]
         for guard in guards:
             self._add(guard)
-        if place in self._unknown or (place in self._touching and instruction.family not in self._loads):
+        accesses = place in self._touching
+        if place in self._unknown or (accesses and not self._same_places and instruction.family not in self._loads):
             return
-        sources = [threads.registers.get(name, UNSET) for name in read(instruction)]
+        names = self._touching[place].names if accesses and self._same_places else read(instruction)
+        sources = [threads.registers.get(name, UNSET) for name in names]
         diverged = _by_thread(mask) or any(_by_thread(array) for array, _ in guards)
         results = [threads.registers.get(name, UNSET) for name in written(instruction)] if diverged else []
-        if diverged or not _is_sum(instruction, threads):
+        if diverged or self._same_places or not _is_sum(instruction, threads):
             values = [*sources, *results]
-            if diverged or any(_by_thread(array) for array, _ in values):
+            if diverged or (accesses and self._same_places) or any(_by_thread(array) for array, _ in values):
                 for value in values:
                     self._add(value)
 
