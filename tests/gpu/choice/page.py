@@ -41,8 +41,8 @@ class Gpu:
 
 H100 = Gpu(
     name="H100",
-    measured=("choice-h100-2026-11-26.jsonl.xz",),
-    predicted=("choice-predicted-h100-cells-2026-11-26.jsonl.xz",),
+    measured=("choice-h100-2026-11-26.ndjson.xz",),
+    predicted=("choice-predicted-h100-cells-2026-11-26.ndjson.xz",),
     tables=(("By bc89940, blind:", ("bc89940",)), ("By 2d6f266:", ("2d6f266",))),
     says="""\
 Each cell is a kernel at one shape with 30 to 44 configurations, drawn once and written down before anything was
@@ -61,8 +61,8 @@ a2f9772, which gives each of the 8 configurations that both have predicted the s
 )
 H200 = Gpu(
     name="H200",
-    measured=("choice-h200-2026-11-26.jsonl.xz",),
-    predicted=("choice-predicted-h200-2026-11-26.jsonl.xz",),
+    measured=("choice-h200-2026-11-26.ndjson.xz",),
+    predicted=("choice-predicted-h200-2026-11-26.ndjson.xz",),
     tables=(("By 9251139, blind:", ("9251139",)),),
     says="""\
 The same cells as [against an H100](choice-h100.md), and attention backward: launches for the gradients of K and V
