@@ -42,8 +42,15 @@ class Gpu:
 H100 = Gpu(
     name="H100",
     measured=("choice-h100-2026-11-26.ndjson.xz",),
-    predicted=("choice-predicted-h100-cells-2026-11-26.ndjson.xz",),
-    tables=(("By bc89940, blind:", ("bc89940",)), ("By 2d6f266:", ("2d6f266",))),
+    predicted=(
+        "choice-predicted-h100-cells-2026-11-26.ndjson.xz",
+        "choice-predicted-h100-attention-2026-11-26.ndjson.xz",
+    ),
+    tables=(
+        ("By bc89940, blind:", ("bc89940",)),
+        ("By 2d6f266:", ("2d6f266",)),
+        ("Attention by 958423e, all else by 2d6f266:", ("958423e", "2d6f266")),
+    ),
     says="""\
 Each cell is a kernel at one shape with 30 to 44 configurations, drawn once and written down before anything was
 measured (`tests/gpu/choice`). All were measured on one H100 (`NVIDIA H100 80GB HBM3`, driver 580.159.04, torch
@@ -54,9 +61,13 @@ first three. Configurations whose output is wrong are left out.
 The model of bc89940 was predicted before anybody had looked at these measurements. Two mechanisms were mended then:
 rows of tiles that were cut (found by `rms_norm` on this page, a plain fault), and reads of 128 B a row (its
 constant is from the experiment `runs`, not from these cells). The second table is of 2d6f266, with both. `known`
-are the models of an earlier report: development data. Cells of 2,048 tokens are not predicted whole: a
-configuration that took more than 60 s counts as not predicted. Some of these were predicted later, by the code of
-a2f9772, which gives each of the 8 configurations that both have predicted the same answer, bit for bit.
+are the models of an earlier report: development data. Attention with two warps was 12 % too fast in the mean; in
+958423e FMA and a warp's matmuls exclude each other, and sub-cores are handed to small CTAs in turn, both from
+experiments of their own (`docs/lab/mma_beside.cu`, `warp_places.cu`); attention alone was predicted again.
+
+Cells of 2,048 tokens are not predicted whole: a configuration that took more than 60 s counts as not predicted.
+Some of these were predicted later, by the code of a2f9772, which gives each of the 8 configurations that both have
+predicted the same answer, bit for bit.
 """,
 )
 H200 = Gpu(
