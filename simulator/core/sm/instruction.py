@@ -57,7 +57,7 @@ class SmInstruction(NamedTuple):
         leader: (EXPECT, BULK_COPY, ARRIVE, BULK_STORE, BULK_COMMIT, TENSOR_MEMORY_MATMUL, MATMUL_COMMIT) warp that acts
             for its CTA; -1: none.
         interval_cycles: that its sub-core's pipe is taken [cycles].
-        fma_cycles: that the FMA of its sub-core is taken as well [cycles].
+        fma_cycles: (a warp's matmul) that the FMA of its sub-core is taken as well [cycles].
         alu_cycles: the same of its ALU, and of the heavy half of its FMA.
         latency_cycles: from issue to result [cycles].
         operand_cycles: from issue until operands are read [cycles].

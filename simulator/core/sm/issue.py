@@ -220,10 +220,10 @@ def _issue(
     if pipe != NO_PIPE:
         if pipe == TENSOR_PIPE:
             _count_rest(state, now, now + interval, latencies)
+            state.pipe_free[core, FMA] = max(state.pipe_free[core, FMA], now) + instruction.fma_cycles
+            for other in (ALU, HEAVY):
+                state.pipe_free[core, other] = max(state.pipe_free[core, other], now) + instruction.alu_cycles
         state.pipe_free[core, pipe] = now + interval
-        state.pipe_free[core, FMA] = max(state.pipe_free[core, FMA], now) + instruction.fma_cycles
-        for other in (ALU, HEAVY):
-            state.pipe_free[core, other] = max(state.pipe_free[core, other], now) + instruction.alu_cycles
         state.used[pipe] += interval
     state.earliest[warp] = now + instruction.stall_cycles
     state.last_issue[warp] = now
