@@ -111,7 +111,7 @@ def is_conditional(instruction: Instruction) -> bool:
     """Whether a warp may pass a jump or an end without taking it."""
     if instruction.predicate:
         return True
-    conditions = instruction.operands[:-1] if instruction.family in BRANCHES else ()
+    conditions = instruction.printed[:-1] if instruction.family in BRANCHES else ()
     return any(operand not in ALWAYS for operand in conditions)
 
 

@@ -52,7 +52,7 @@ def with_idescs(
     named = {
         place: match[1]
         for place, instruction in enumerate(code)
-        for operand in instruction.operands
+        for operand in instruction.printed
         if (match := OPERAND.match(operand))
     }
     if not named:
@@ -88,7 +88,7 @@ def _values(
             continue
         if code[writer].predicate:
             waiting.append((block, writer, name))
-        source = code[writer].operands[-1]
+        source = code[writer].printed[-1]
         if code[writer].family not in COPIES:
             values.add(None)
         elif source.startswith("0x"):

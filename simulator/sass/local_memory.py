@@ -33,7 +33,7 @@ def spilled_bytes(sass: str, frame_bytes: int) -> int:
             holds_others = True
         if instruction.family not in (STORE, LOAD):
             continue
-        address = STACK.match(instruction.operands[0 if instruction.family == STORE else -1])
+        address = STACK.match(instruction.printed[0 if instruction.family == STORE else -1])
         if not address:
             holds_others = True
             continue

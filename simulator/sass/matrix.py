@@ -94,7 +94,7 @@ def matmul_shape_of(instruction: Instruction) -> MatmulShape | None:
         k=int(shape[3]),
         bits=known[0] if known else FAMILY_BITS.get(family, 16),
         instruction="mma" if family in WARP else "wgmma",
-        a_in_smem=family in WARPGROUP and instruction.operands[1].startswith("gdesc"),
+        a_in_smem=family in WARPGROUP and instruction.printed[1].startswith("gdesc"),
         narrow_sums=modifiers[modifiers.index(shape[0]) + 1 :][:1] == ("F16",),
     )
 
@@ -112,7 +112,7 @@ def _in_tensor_memory(instruction: Instruction) -> MatmulShape | None:
         k=ROW_BITS // bits,
         bits=bits,
         instruction="tcgen05",
-        a_in_smem=instruction.operands[0].startswith("gdesc"),
+        a_in_smem=instruction.printed[0].startswith("gdesc"),
         narrow_sums=False,
     )
 

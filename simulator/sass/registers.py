@@ -48,7 +48,7 @@ MATRIX_SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
 def written(instruction: Instruction) -> tuple[str, ...]:
     """Registers and predicates that an instruction writes."""
     family = instruction.family
-    operands = instruction.operands
+    operands = instruction.printed
     if family == "STL":
         return spilled(instruction, operands[0])
     if family in WITHOUT_RESULT or not operands:
@@ -69,7 +69,7 @@ def written(instruction: Instruction) -> tuple[str, ...]:
 @lru_cache(maxsize=KEPT)
 def result_operands(instruction: Instruction) -> int:
     """How many of the operands are results; they stand first."""
-    operands = instruction.operands
+    operands = instruction.printed
     if instruction.family in WITHOUT_RESULT or not operands:
         return 0
     if instruction.family in TWO_RESULTS:
@@ -126,7 +126,7 @@ def spilled(instruction: Instruction, address: str) -> tuple[str, ...]:
 def named_predicates(instruction: Instruction) -> tuple[str, ...]:
     """Predicates that a move between them and a word (P2R, R2P) touches: those that its mask names."""
     try:
-        mask = int(instruction.operands[-1], 16)
+        mask = int(instruction.printed[-1], 16)
     except ValueError:
         mask = -1
     return tuple(name for place, name in enumerate(PREDICATES) if mask >> place & 1)
@@ -143,10 +143,10 @@ def read(instruction: Instruction) -> tuple[str, ...]:
     family = instruction.family
     names = [*guard_of(instruction)]
     if family == "LDL":
-        names += spilled(instruction, instruction.operands[-1])
+        names += spilled(instruction, instruction.printed[-1])
     if family == "P2R":
         names += named_predicates(instruction)
-    for place, operand in enumerate(instruction.operands[result_operands(instruction) :]):
+    for place, operand in enumerate(instruction.printed[result_operands(instruction) :]):
         for kind, number, pair in ANY_NAME.findall(operand):
             count = 1 if kind in ("P", "UP") else 2 if pair else source_registers(instruction, place)
             names += [f"{kind}{int(number) + extra}" for extra in range(count)]

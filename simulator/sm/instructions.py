@@ -198,7 +198,7 @@ def _port_reads(rule: Rule, numbers: SmNumbers) -> float:
 
 def _synchronising(instruction: Instruction) -> SmInstruction:
     """Kind and fields of what waits, or is waited for; PLAIN for all else."""
-    family, modifiers, operands = instruction.family, instruction.modifiers, instruction.operands
+    family, modifiers, operands = instruction.family, instruction.modifiers, instruction.printed
     if instruction.opcode.startswith("WARPGROUP.DEPBAR"):
         return SmInstruction(kind=sm.MATMUL_WAIT, pending=_number(operands[-1]))
     if family == "LDGDEPBAR":
@@ -221,7 +221,7 @@ def _matmul(instruction: Instruction, matmul: MatmulShape, rule: Rule, numbers: 
     cycles = max(matmul.n / 2.0, numbers.wgmma_registers_least_cycles)
     return SmInstruction(
         kind=sm.MATMUL,
-        commits=int(any("gsb0" in operand for operand in instruction.operands)),
+        commits=int(any("gsb0" in operand for operand in instruction.printed)),
         smem_lines=matmul.smem_bytes / SMEM_LINE_BYTES,
         tensor_cycles=max(cycles, tensor_cycles(matmul, rule.interval_cycles)),
         port_reads=matmul.n / 2.0,
@@ -230,7 +230,7 @@ def _matmul(instruction: Instruction, matmul: MatmulShape, rule: Rule, numbers: 
 
 def _barrier(instruction: Instruction) -> SmInstruction:
     """A named barrier: its number, and how many warps have to arrive. An arrival passes L1, as an idle access does."""
-    numbers = [_number(operand) for operand in instruction.operands if operand[:1].isdigit()]
+    numbers = [_number(operand) for operand in instruction.printed if operand[:1].isdigit()]
     return SmInstruction(
         kind=sm.BARRIER,
         barrier=numbers[0] % sm.BARRIERS if numbers else 0,

@@ -252,7 +252,7 @@ def _distances(accesses: list[tuple[int, Instruction]], stack_bytes: int) -> dic
 
 def _words(instruction: Instruction, stack_bytes: int) -> set[int]:
     """Words of a thread's stack that an instruction reads or writes; all of them where it does not tell."""
-    address = STACK_PLACE.search(" ".join(instruction.operands))
+    address = STACK_PLACE.search(" ".join(instruction.printed))
     if not address:
         return set(range(stack_bytes // WORD_BYTES))
     first = int(address.group(1) or "0", 16) // WORD_BYTES

@@ -88,7 +88,7 @@ def _with_matmul_waits(code: np.ndarray, paths: CtaPaths) -> np.ndarray:
 
 
 def _offset(instruction: Instruction) -> int:
-    matches = [match for operand in instruction.operands if (match := OFFSET.search(operand))]
+    matches = [match for operand in instruction.printed if (match := OFFSET.search(operand))]
     return int(matches[0][1], 16) if matches else 0
 
 

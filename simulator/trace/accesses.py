@@ -170,12 +170,12 @@ class Touch:
     def __init__(self, instruction: Instruction) -> None:
         operands = [
             operand
-            for operand in instruction.operands
+            for operand in instruction.printed
             if operand.endswith("]") and instruction.family not in ONLY_GUARDED
         ]
         guards = [instruction.predicate] if instruction.predicate else []
         if instruction.family == COPY:
-            guards += instruction.operands[2:3]
+            guards += instruction.printed[2:3]
         self.names = (
             *(guard.lstrip("!") for guard in guards),
             *(name for operand in operands for name in names_of(operand)),

@@ -38,11 +38,11 @@ def _filled(values: list[Value], doubts: list[Array], bits: tuple[int, ...]) -> 
 
 def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
     """LOP3 bit by bit where its sources, or its guard, are not known. Args: whole: what it does where they are."""
-    results = instruction.operands[: result_operands(instruction)]
-    sources = instruction.operands[len(results) :][:3]
+    results = instruction.printed[: result_operands(instruction)]
+    sources = instruction.printed[len(results) :][:3]
     readers = [number_of(operand) for operand in sources]
     names = [match[2] + match[3] if (match := REGISTER.match(operand)) else "" for operand in sources]
-    table = int(instruction.operands[len(results) + 3], 16)
+    table = int(instruction.printed[len(results) + 3], 16)
 
     def step(threads: Threads, mask: Array) -> None:
         holds, sure = guard(threads) if guard else (mask, True)

@@ -91,12 +91,12 @@ def _with_stores(
 
 def is_shared(instruction: Instruction) -> bool:
     """Whether it stores to shared memory, at one address for all threads of a warp."""
-    return instruction.family == "STS" and bool(COMMON_ADDRESS.match(instruction.operands[0]))
+    return instruction.family == "STS" and bool(COMMON_ADDRESS.match(instruction.printed[0]))
 
 
 def addresses_of(instruction: Instruction) -> tuple[str, ...]:
     """Registers of the addresses of an instruction, those of a descriptor aside."""
-    return tuple(name for operand in instruction.operands if operand.endswith("]") for name in names_of(operand))
+    return tuple(name for operand in instruction.printed if operand.endswith("]") for name in names_of(operand))
 
 
 def names_of(operand: str) -> list[str]:

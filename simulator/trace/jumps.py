@@ -83,7 +83,7 @@ def _leaves(instruction: Instruction) -> bool:
 
 
 def _barrier(instruction: Instruction) -> Barrier:
-    numbers = [NUMBER.match(operand) for operand in instruction.operands]
+    numbers = [NUMBER.match(operand) for operand in instruction.printed]
     if not numbers or not all(numbers):
         raise CannotFollow("which barrier warps wait at is computed: not modelled", instruction.address)
     number, *threads = (int(match[2], 16) for match in numbers if match)
@@ -128,7 +128,7 @@ def _targets(flow: Flow, number: int) -> Callable[[Threads, Array], list[tuple[i
     if instruction.family in CALLS:
         after = number + 1
         return lambda threads, mask: [(after, mask)]
-    words = " ".join(instruction.operands).replace("`", " ").split()
+    words = " ".join(instruction.printed).replace("`", " ").split()
     registers = [number_of(text) for text in words if REGISTER.match(text)]
     offset = sum(
         int(match[2], 16) * (-1 if match[1] else 1) for text in words if (match := NUMBER.match(text)) is not None

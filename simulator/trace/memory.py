@@ -106,7 +106,7 @@ def load_of_memory(instruction: Instruction, memory: Memory) -> Step:
     plain = step_of(instruction)
     if not memory.has_values or instruction.family == "LDGSTS":
         return plain
-    address = global_address_of(next(operand for operand in instruction.operands if operand.endswith("]")))
+    address = global_address_of(next(operand for operand in instruction.printed if operand.endswith("]")))
     guard = predicate_of(instruction.predicate) if instruction.predicate else None
     size, names = bytes_of(instruction), [name for name in written(instruction) if not name.lstrip("U").startswith("P")]
     extend = _sign_extension(size) if SIGNED.intersection(instruction.modifiers) else None
@@ -137,7 +137,7 @@ def loads_of_memory(flow: Flow, memory: Memory) -> dict[int, Step]:
 
 def copy_of_memory(instruction: Instruction, memory: Memory) -> Step:
     """What a copy from global to shared memory leaves there."""
-    to, source, *conditions = instruction.operands
+    to, source, *conditions = instruction.printed
     place, address = address_of(to), global_address_of(source)
     guard = predicate_of(instruction.predicate) if instruction.predicate else None
     wanted = predicate_of(conditions[0]) if conditions else lambda threads: TRUE

@@ -38,11 +38,11 @@ def load_of(instruction: Instruction, operand: str) -> Callable[[Threads, Array]
 
 def store_of(instruction: Instruction, guard: Callable[[Threads], Value] | None) -> Step:
     """What a store leaves in shared memory: STS its words; of matrices and atomics it is not known."""
-    place = next(number for number, operand in enumerate(instruction.operands) if operand.startswith("["))
-    address = address_of(instruction.operands[place])
+    place = next(number for number, operand in enumerate(instruction.printed) if operand.startswith("["))
+    address = address_of(instruction.printed[place])
     size = ROW_BYTES if instruction.family == MATRIX_STORE else size_of(instruction)
     plain = instruction.family == "STS"
-    names = following(instruction.operands[place + 1], max(1, size // 4)) if plain else []
+    names = following(instruction.printed[place + 1], max(1, size // 4)) if plain else []
     readers = [number_of(name) for name in names]
     matrices = next((int(word) for word in instruction.modifiers if word in ("2", "4")), 1)
 

@@ -119,7 +119,7 @@ def is_followed(instruction: Instruction) -> bool:
 
 def of_half_pair(instruction: Instruction) -> bool:
     """Whether it is HFMA2 of zeros and two numbers."""
-    sources = instruction.operands[result_operands(instruction) :]
+    sources = instruction.printed[result_operands(instruction) :]
     zeros = len(sources) == 4 and sources[0].lstrip("-") == "RZ" and sources[1] == "RZ"
     return instruction.family == "HFMA2" and zeros
 
@@ -127,10 +127,10 @@ def of_half_pair(instruction: Instruction) -> bool:
 def _moved(instruction: Instruction) -> tuple[tuple[str, str], ...]:
     """Registers that get the word of another one: of the stack, or from there."""
     if instruction.family == "LDL":
-        return tuple(zip(written(instruction), spilled(instruction, instruction.operands[-1]), strict=False))
+        return tuple(zip(written(instruction), spilled(instruction, instruction.printed[-1]), strict=False))
     if instruction.family == "STL":
         names = written(instruction)
-        return tuple(zip(names, following(instruction.operands[-1], len(names)), strict=False))
+        return tuple(zip(names, following(instruction.printed[-1], len(names)), strict=False))
     return ()
 
 
@@ -138,7 +138,7 @@ def condition_of(instruction: Instruction) -> Callable[[Threads], Value]:
     """When a thread takes a jump: its guard, and the predicates among the operands of a branch."""
     sources = [predicate_of(instruction.predicate)] if instruction.predicate else []
     if instruction.family in BRANCHES:
-        sources += [predicate_of(operand) for operand in instruction.operands[:-1] if PREDICATE.match(operand)]
+        sources += [predicate_of(operand) for operand in instruction.printed[:-1] if PREDICATE.match(operand)]
     if "DIV" in instruction.modifiers:
         # Taken where threads of a warp have diverged, which the reconvergence before it has ended.
         sources = [lambda threads: FALSE]
@@ -158,7 +158,7 @@ def condition_of(instruction: Instruction) -> Callable[[Threads], Value]:
 def _result(instruction: Instruction) -> Results:
     """The values that an instruction writes, one for each name in `written`."""
     family, modifiers = instruction.family, instruction.modifiers
-    sources = instruction.operands[result_operands(instruction) :]
+    sources = instruction.printed[result_operands(instruction) :]
     if family in ("LDC", "LDCU", "ULDC"):
         return _constants(sources[0], len(written(instruction)))
     if family in ("S2R", "S2UR", "CS2R"):
@@ -225,7 +225,7 @@ def _exchanged(instruction: Instruction, exchange: Exchange) -> Results:
 def _order_of(instruction: Instruction) -> Callable[[list[Value], list[Value]], list[Value]]:
     """From words and predicates that are computed to the values of the names in `written`."""
     words = len([name for name in written(instruction) if name.lstrip("U").startswith("R")])
-    result_places = instruction.operands[: result_operands(instruction)]
+    result_places = instruction.printed[: result_operands(instruction)]
     predicate_results = [operand for operand in result_places if PREDICATE.match(operand)]
     order = [operand for operand in result_places if operand not in ("RZ", "URZ")]
 
@@ -248,7 +248,7 @@ def _readers(instruction: Instruction) -> list[Callable[[Threads], Value]]:
     if is_try(instruction.opcode):
         return []
     readers = []
-    for place, operand in enumerate(instruction.operands[result_operands(instruction) :]):
+    for place, operand in enumerate(instruction.printed[result_operands(instruction) :]):
         if PREDICATE.match(operand):
             readers.append(predicate_of(operand))
         elif source_registers(instruction, place) == 2:

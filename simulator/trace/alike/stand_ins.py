@@ -121,7 +121,7 @@ def _is_sum(instruction: Instruction, threads: Threads) -> bool:
         return False  # a division by multiplication, and not the upper word of a sum
     if family in SUMS:
         return True
-    operands = instruction.operands[result_operands(instruction) :]
+    operands = instruction.printed[result_operands(instruction) :]
     if family == PRODUCT:
         factors = [_word(operand, threads) for operand in operands[:2]]
         of_cta, of_thread = (not any(_by_thread(word) for word in factors), all(len(word) == 1 for word in factors))

@@ -29,7 +29,7 @@ def is_atomic(instruction: Instruction) -> bool:
 
 def is_plain_exchange(instruction: Instruction) -> bool:
     """Whether it writes like a store: an exchange whose result, the old value, is not used."""
-    results = instruction.operands[: result_operands(instruction)]
+    results = instruction.printed[: result_operands(instruction)]
     return instruction.family in GIVE_BACK and EXCHANGE in instruction.modifiers and NOWHERE in results
 
 

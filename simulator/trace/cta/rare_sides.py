@@ -116,7 +116,7 @@ class RareSides:
     def _uses_array(self, block: int) -> bool:
         """Whether a block touches local memory at an address that is computed: no spilled register lies there."""
         return any(
-            instruction.family in LOCAL and not any(STACK.match(operand) for operand in instruction.operands)
+            instruction.family in LOCAL and not any(STACK.match(operand) for operand in instruction.printed)
             for instruction in self._flow.code(block)
         )
 

@@ -166,7 +166,7 @@ def _roots(touching: Mapping[int, Touch], code: Sequence[Instruction]) -> dict[i
 
     def names(place: int, touch: Touch) -> tuple[str, ...]:
         if code[place].family == COPY:
-            return (*touch.names[: len(touch.guards)], *names_of(code[place].operands[1]))
+            return (*touch.names[: len(touch.guards)], *names_of(code[place].printed[1]))
         return (*touch.names, *read(code[place])) if is_counter(code[place]) else touch.names
 
     return {place: names(place, touch) for place, touch in touching.items()}
@@ -209,7 +209,7 @@ def _with_wide_address(access: Instruction) -> Instruction:
     """
     if access.family == COPY:
         return access
-    return replace(access, operands=tuple(SHORT_ADDRESS.sub(r"[\1.64", operand) for operand in access.operands))
+    return replace(access, printed=tuple(SHORT_ADDRESS.sub(r"[\1.64", operand) for operand in access.printed))
 
 
 def access_steps(subject: Subject, code_slice: Slice, doubts: Doubts, record: Record) -> dict[int, Step]:

@@ -34,7 +34,7 @@ def find_table(flow: Flow, place: int, constants: Mapping[int, int], memory: Mem
     code = flow.instructions
     fetches = frozenset(at for at, instruction in enumerate(code) if instruction.family in FETCHES)
     places = slice_of(flow, {place: addresses_of(code[place])}, unknown=fetches - {place})
-    operands = [operand for block in places for at in block if at not in fetches for operand in code[at].operands]
+    operands = [operand for block in places for at in block if at not in fetches for operand in code[at].printed]
     offsets = [int(constant[2], 16) for constant in map(CONSTANT.match, operands) if constant]
     pointers = {
         constants[offset + WORD_BYTES] << 32 | constants[offset]

@@ -100,10 +100,10 @@ class TransferRules:
         rule = Rule(self.set_of(names), bool(instruction.predicate), self._transfer_of(instruction, names))
         if instruction.family == COPY:
             # Masked lanes copy zeros.
-            masked = any(operand != "PT" for operand in instruction.operands[2:])
+            masked = any(operand != "PT" for operand in instruction.printed[2:])
             return rule._replace(known_data=masked, pointers=self.set_of(addresses_of(instruction)))
         if instruction.family == "STS":
-            data = following(instruction.operands[-1], max(1, size_of(instruction) // WORD_BYTES))
+            data = following(instruction.printed[-1], max(1, size_of(instruction) // WORD_BYTES))
             registers = [name for name in data if REGISTER.match(name) and not name.endswith("Z")]
             return rule._replace(known_data=len(registers) < len(data), data=self.set_of(registers))
         return rule
@@ -115,9 +115,9 @@ class TransferRules:
         if family in LOGIC:
             return self._of_logic(instruction, results, flags)
         if family == "LDL":
-            return self._of_moves(names, spilled(instruction, instruction.operands[-1]))
+            return self._of_moves(names, spilled(instruction, instruction.printed[-1]))
         if family == "STL":
-            return self._of_moves(names, following(instruction.operands[-1], len(names)))
+            return self._of_moves(names, following(instruction.printed[-1], len(names)))
         points = self._points(instruction)
         if family in GLOBAL_LOADS:
             loaded = State(known=results, pointers=results if self.values_point else 0)
@@ -135,7 +135,7 @@ class TransferRules:
         family = instruction.family
         if family in SHARED_LOADS:
             # Where nothing has been stored, shared memory reads as 0, at addresses that all lanes share.
-            return (results if self.shared or COMMON_ADDRESS.match(instruction.operands[-1]) else 0), None
+            return (results if self.shared or COMMON_ADDRESS.match(instruction.printed[-1]) else 0), None
         if is_try(instruction.opcode) or family in GIVEN or family == "ELECT":
             return results, None
         if family == "HFMA2":
@@ -152,7 +152,7 @@ class TransferRules:
     def _sources(self, instruction: Instruction) -> int:
         """Registers and predicates that an instruction reads for sure; of a wide operand the first one."""
         names = []
-        for operand in instruction.operands[result_operands(instruction) :]:
+        for operand in instruction.printed[result_operands(instruction) :]:
             register = REGISTER.match(operand) or PREDICATE.match(operand)
             if register and register[3] not in ("Z", "T"):
                 names.append(register[2] + register[3])
@@ -162,7 +162,7 @@ class TransferRules:
         """Whether an instruction reads a word of a pointer to memory with values from the launch's arguments."""
         if not self.pointer_words:
             return False
-        constants = [match for operand in instruction.operands if (match := CONSTANT.match(operand))]
+        constants = [match for operand in instruction.printed if (match := CONSTANT.match(operand))]
         count = 1
         if instruction.family in ("LDC", "LDCU", "ULDC"):
             if not constants:
@@ -182,7 +182,7 @@ class TransferRules:
 
     def _of_logic(self, instruction: Instruction, results: int, flags: int) -> Transfer:
         """LOP3, by its truth table: bits of the result may be known where those of a source are not."""
-        *operands, table = instruction.operands[result_operands(instruction) :][:4]
+        *operands, table = instruction.printed[result_operands(instruction) :][:4]
         reads, points = self.set_of(read(instruction)), self._points(instruction)
         numbers = [_number(operand) for operand in operands]
         registers = [REGISTER.match(operand) for operand in operands]

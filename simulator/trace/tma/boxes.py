@@ -97,7 +97,7 @@ class BoxTouch:
     """Reads the boxes that an instruction copies. Args of `boxes`: active: which warps do, as `Boxes.origin`."""
 
     def __init__(self, instruction: Instruction) -> None:
-        first, second = OPERAND.match(instruction.operands[0]), OPERAND.match(instruction.operands[1])
+        first, second = OPERAND.match(instruction.printed[0]), OPERAND.match(instruction.printed[1])
         axes = next((int(match[1]) for word in instruction.modifiers if (match := AXES.match(word))), 0)
         assert first and second and axes  # `unfollowed` has let it pass
         begin = int(first[1]) + BEFORE_COORDINATES[instruction.family]
@@ -174,4 +174,4 @@ def unfollowed(instruction: Instruction) -> bool:
     plain = any(AXES.match(word) for word in instruction.modifiers) and not {"GATHER4", "SCATTER4", "IM2COL"} & {
         *instruction.modifiers
     }
-    return is_copy(instruction) and not (plain and all(OPERAND.match(operand) for operand in instruction.operands[:2]))
+    return is_copy(instruction) and not (plain and all(OPERAND.match(operand) for operand in instruction.printed[:2]))

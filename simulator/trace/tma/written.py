@@ -24,8 +24,8 @@ def descriptor_writes(flow: Flow) -> dict[int, int]:
         loaded: dict[str, int] = {}
         for place in range(block.first, block.stop):
             instruction = flow.instructions[place]
-            if instruction.family == "ATOMG" and "EXCH" in instruction.modifiers and instruction.operands[-1] in loaded:
-                loads[place] = loaded[instruction.operands[-1]]
+            if instruction.family == "ATOMG" and "EXCH" in instruction.modifiers and instruction.printed[-1] in loaded:
+                loads[place] = loaded[instruction.printed[-1]]
             for name in written(instruction):
                 loaded.pop(name, None)
                 if instruction.family == "LDS":
@@ -39,7 +39,7 @@ def steps_of(flow: Flow, writes: Mapping[int, int]) -> dict[int, Step]:
 
 
 def _keeping(instruction: Instruction) -> Step:
-    load, address, name = step_of(instruction), address_of(instruction.operands[-1]), written(instruction)[0]
+    load, address, name = step_of(instruction), address_of(instruction.printed[-1]), written(instruction)[0]
 
     def step(threads: Threads, mask: Array) -> None:
         load(threads, mask)
@@ -53,7 +53,7 @@ def _keeping(instruction: Instruction) -> Step:
 
 def take(instruction: Instruction, threads: Threads, where: Value) -> None:
     """A descriptor reaches global memory. Args: instruction: that takes it there; where: to which addresses."""
-    words = threads.images.get(instruction.operands[-1])
+    words = threads.images.get(instruction.printed[-1])
     address, known = where
     if words is not None and known is True:
         first = address[:, :1, :1]
