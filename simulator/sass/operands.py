@@ -26,7 +26,7 @@ CONSTANT = re.compile(r"^c\[0x([0-9a-f]+)\]\[([^\]]*)\]$")
 BRACKETS = re.compile(r"^(\w*)(?:\[(UR(?:\d+|Z))\])?\[([^\]]*)\]((?:\.\w+)*)$")
 NUMBER = re.compile(r"^`?\(?(-?0x[0-9a-f]+)\)?$")
 NAMES = re.compile(r"(?<![A-Za-z0-9_])(UR|R)(\d+)(?![0-9])(\.64)?")
-REUSE, WIDE, SCALE = ".reuse", "64", "X"
+REUSE, PAIR, SCALE = ".reuse", "64", "X"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +60,24 @@ class Register:
         return () if self.number is None else (self,)
 
     @property
+    def is_unsigned(self) -> bool:
+        """Whether neither signs nor bars stand before it."""
+        return not (self.negative or self.absolute or self.inverted)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it stands for itself: without signs, and all of it."""
+        return self.is_unsigned and not self.form
+
+    @property
     def is_pair(self) -> bool:
         """Whether it is marked as the lower one of two."""
-        return self.form == WIDE
+        return self.form == PAIR
 
     @property
     def is_whole(self) -> bool:
         """Whether all of its bits are read, as they are."""
-        return self.form in ("", WIDE)
+        return self.form in ("", PAIR)
 
     @property
     def scale(self) -> int:
@@ -76,14 +86,12 @@ class Register:
 
     def words(self, count: int) -> "tuple[Register, ...]":
         """The registers of a wide operand, without signs; of RZ always RZ."""
-        first = Register(file=self.file, number=self.number)
-        return tuple(
-            first if self.number is None else replace(first, number=self.number + extra) for extra in range(count)
-        )
+        numbers = [None] * count if self.number is None else range(self.number, self.number + count)
+        return tuple(Register(file=self.file, number=number) for number in numbers)
 
-    def names(self, count: int) -> list[str]:
-        """Names of the registers of a wide operand."""
-        return [word.name for word in self.words(count)]
+    def names(self, count: int) -> tuple[str, ...]:
+        """Names of the registers of a wide operand; none of RZ."""
+        return tuple(word.name for word in self.words(count) if word.registers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +107,11 @@ class Predicate:
     def name(self) -> str:
         """E.g. `UP0`, `PT`."""
         return f"{self.file}{'T' if self.number is None else self.number}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its name, where it is no constant."""
+        return () if self.number is None else (self.name,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +174,13 @@ class Address:
     @property
     def registers(self) -> tuple[Register, ...]:
         """All that it names, the descriptor first."""
-        return (*(self.descriptor.registers if self.descriptor else ()), *self.own_registers)
+        descriptor = (self.descriptor,) if self.descriptor else ()
+        return tuple(register for register in (*descriptor, *self.terms) if register.number is not None)
 
     @property
-    def own_registers(self) -> tuple[Register, ...]:
-        """Those that are added."""
-        return tuple(register for term in self.terms for register in term.registers)
+    def names(self) -> tuple[str, ...]:
+        """Names of the registers that are added, both of a pair."""
+        return tuple(name for term in self.terms for name in term.names(2 if term.is_pair else 1))
 
     @property
     def stack_offset(self) -> int | None:
@@ -203,6 +217,11 @@ def parse(text: str) -> Operand:
         return Immediate(float(text.replace("QNAN", "NAN")))
     except ValueError:
         return _signed(text) or _address(text) or _jump(text) or _named(text)
+
+
+def integer_of(operand: Operand) -> int | None:
+    """An integer in the instruction; None of all else."""
+    return operand.value if isinstance(operand, Immediate) and isinstance(operand.value, int) else None
 
 
 def _signed(text: str) -> Register | Constant | None:
@@ -253,5 +272,5 @@ def _jump(text: str) -> Address | None:
 
 
 def _named(text: str) -> Name:
-    wide = ((file, int(number), WIDE if pair else "") for file, number, pair in NAMES.findall(text))
+    wide = ((file, int(number), PAIR if pair else "") for file, number, pair in NAMES.findall(text))
     return Name(text, tuple(Register(file=file, number=number, form=form) for file, number, form in wide))

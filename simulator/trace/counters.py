@@ -70,7 +70,7 @@ class Counters:
 
     def step(self, instruction: Instruction, place: int, touch: Touch) -> Step:
         """An addition by one thread of each CTA; what it gives back is not known where several threads add."""
-        address, addend = touch.addresses[-1], number_of(instruction.printed[-1])
+        address, addend = touch.addresses[-1], number_of(instruction.operands[-1])
         forget, (result, *_) = step_of(instruction), counted(instruction)
 
         def step(threads: Threads, mask: Array) -> None:

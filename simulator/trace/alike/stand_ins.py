@@ -9,12 +9,13 @@ addresses where sums are looked at, too.
 import numpy as np
 
 from ...sass.decode import Instruction
+from ...sass.operands import Immediate, Operand, Register
 from ...sass.registers import guard_of, read, result_operands, written
 from ..compute.lanes import LanesDiffer
 from ..cta.group import CtaGroup, walk_group
 from ..cta.sites import Tracer
 from ..cta.transfer import GLOBAL_LOADS
-from ..operands import REGISTER, Threads
+from ..operands import Threads
 from ..values import UNSET, Array, Value
 
 FEWEST = 64
@@ -22,7 +23,7 @@ FEWEST = 64
 SUMS = frozenset({"IADD", "IADD3", "VIADD", "LEA", "MOV", "LDL", "STL"})
 """Families of instructions whose results are sums of their sources, or carries of such sums."""
 PRODUCT, LEA, SHIFT = "IMAD", "LEA", "SHF"
-SIGN_MODIFIERS, SIGN_SHIFT = ("R", "S32", "HI"), "0x1f"
+SIGN_MODIFIERS, SIGN_SHIFT = ("R", "S32", "HI"), Immediate(31)
 HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -121,7 +122,7 @@ def _is_sum(instruction: Instruction, threads: Threads) -> bool:
         return False  # a division by multiplication, and not the upper word of a sum
     if family in SUMS:
         return True
-    operands = instruction.printed[result_operands(instruction) :]
+    operands = instruction.operands[result_operands(instruction) :]
     if family == PRODUCT:
         factors = [_word(operand, threads) for operand in operands[:2]]
         of_cta, of_thread = (not any(_by_thread(word) for word in factors), all(len(word) == 1 for word in factors))
@@ -133,7 +134,6 @@ def _is_sum(instruction: Instruction, threads: Threads) -> bool:
     return instruction.modifiers[:1] == ("L",) and _word(operands[1], threads).size == 1
 
 
-def _word(operand: str, threads: Threads) -> Array:
+def _word(operand: Operand, threads: Threads) -> Array:
     """Value of a register; zero of shape (1, 1, 1) for what is the same in all threads of all CTAs."""
-    register = REGISTER.match(operand)
-    return threads.registers.get(register[2] + register[3], UNSET)[0] if register else UNSET[0]
+    return threads.registers.get(operand.name, UNSET)[0] if isinstance(operand, Register) else UNSET[0]
