@@ -24,6 +24,7 @@ JUMPS = frozenset({"BRA", "CALL", "JMP"})
 CONTROL_SHIFT = 41
 """Control bits start here in the high encoding word."""
 NO_BARRIER = 7
+ALWAYS, NEVER = frozenset({"PT", "UPT"}), frozenset({"!PT", "!UPT"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +73,16 @@ class Instruction:
         """What the texts of the operands stand for."""
         return tuple(map(parse, self.printed))
 
-    @cached_property
+    @property
     def guard(self) -> Predicate | None:
         """The predicate that guards it; None where it always runs."""
-        guard = parse(self.predicate)
+        guard = parse(self.predicate) if self.predicate else None
         return guard if isinstance(guard, Predicate) else None
+
+    @property
+    def never_runs(self) -> bool:
+        """Whether its predicate is always false, as of the `@!PT LDS RZ, [RZ]` that compilers insert."""
+        return self.predicate in NEVER
 
     @cached_property
     def family(self) -> str:
@@ -136,7 +142,7 @@ def _instruction(address: int, text: str, high_word: int) -> Instruction:
     write_barrier, read_barrier = control >> 5 & 7, control >> 8 & 7
     return Instruction(
         address=address,
-        predicate="" if predicate in ("PT", "UPT") else predicate,
+        predicate="" if predicate in ALWAYS else predicate,
         opcode=opcode,
         printed=printed,
         target=_target(opcode, printed),

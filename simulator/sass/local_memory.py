@@ -9,7 +9,7 @@ words; its code loads no word from a fixed place.
 
 from ..limits import WORD_BYTES
 from .flow import CALLS, flow_of
-from .operands import Address
+from .operands import stack_offset
 from .registers import result_registers
 
 STORE, LOAD = "STL", "LDL"
@@ -34,8 +34,7 @@ def spilled_bytes(sass: str, frame_bytes: int) -> int:
             holds_others = True
         if instruction.family not in (STORE, LOAD):
             continue
-        operand = instruction.operands[0 if instruction.family == STORE else -1]
-        offset = operand.stack_offset if isinstance(operand, Address) else None
+        offset = stack_offset(instruction.operands[0 if instruction.family == STORE else -1])
         if offset is None:
             holds_others = True
             continue

@@ -91,7 +91,13 @@ class Register:
 
     def names(self, count: int) -> tuple[str, ...]:
         """Names of the registers of a wide operand; none of RZ."""
-        return tuple(word.name for word in self.words(count) if word.registers)
+        return () if self.number is None else _names(self.file, self.number, count)
+
+
+@lru_cache(maxsize=TEXTS_KEPT)
+def _names(file: str, number: int, count: int) -> tuple[str, ...]:
+    """E.g. `R4`, `R5`; the slices of a kernel's code ask for them all the time."""
+    return tuple(f"{file}{number + extra}" for extra in range(count))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +117,7 @@ class Predicate:
     @property
     def names(self) -> tuple[str, ...]:
         """Its name, where it is no constant."""
-        return () if self.number is None else (self.name,)
+        return () if self.number is None else _names(self.file, self.number, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +151,6 @@ class Constant:
         """The index."""
         return self.index.registers if self.index else ()
 
-    @property
-    def launch_offset(self) -> int | None:
-        """Where in the bank of the launch it lies [B]; None: in another bank, or at a computed place."""
-        return self.offset if self.bank == 0 and not self.index else None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
@@ -182,17 +183,6 @@ class Address:
         """Names of the registers that are added, both of a pair."""
         return tuple(name for term in self.terms for name in term.names(2 if term.is_pair else 1))
 
-    @property
-    def stack_offset(self) -> int | None:
-        """From the stack pointer R1, to which nothing else is added [B]; None: of any other address."""
-        return self.offset if not self.space and not self.descriptor and self.terms == (STACK_POINTER,) else None
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all threads of a warp have this address: a uniform register, an offset."""
-        plain = not self.space and not self.descriptor and len(self.terms) == 1
-        return plain and self.terms[0].file == "UR" and not self.terms[0].form
-
 
 @dataclass(frozen=True, slots=True)
 class Name:
@@ -203,7 +193,6 @@ class Name:
 
 
 Operand = Register | Predicate | Immediate | Constant | Address | Name
-STACK_POINTER = Register(file="R", number=1)
 
 
 @lru_cache(maxsize=TEXTS_KEPT)
@@ -222,6 +211,27 @@ def parse(text: str) -> Operand:
 def integer_of(operand: Operand) -> int | None:
     """An integer in the instruction; None of all else."""
     return operand.value if isinstance(operand, Immediate) and isinstance(operand.value, int) else None
+
+
+def launch_offset(operand: Operand) -> int | None:
+    """Where in the constant bank of the launch it lies [B]; None of all else, and of computed places."""
+    return operand.offset if isinstance(operand, Constant) and operand.bank == 0 and not operand.index else None
+
+
+def stack_offset(operand: Operand) -> int | None:
+    """Of an address, from the stack pointer R1, to which nothing else is added [B]; None of all else."""
+    match operand:
+        case Address(space="", terms=(Register(file="R", number=1, form=""),), descriptor=None):
+            return operand.offset
+    return None
+
+
+def is_uniform(operand: Operand) -> bool:
+    """Whether it is an address that all threads of a warp have: a uniform register, an offset."""
+    match operand:
+        case Address(space="", terms=(Register(file="UR", form=""),), descriptor=None):
+            return True
+    return False
 
 
 def _signed(text: str) -> Register | Constant | None:

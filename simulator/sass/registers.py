@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from .decode import Instruction
-from .operands import Address, Immediate, Operand, Predicate, Register
+from .operands import Operand, Predicate, Register, integer_of, stack_offset
 
 PARTS_OF_WORDS = frozenset({"U8", "S8", "U16", "S16"})
 PREDICATES = tuple(f"P{number}" for number in range(7))
@@ -111,7 +111,7 @@ def result_registers(instruction: Instruction) -> int:
 
 def spilled(instruction: Instruction, operand: Operand) -> tuple[str, ...]:
     """The words on the stack that an instruction stores or loads; none where it is not for whole words."""
-    first = operand.stack_offset if isinstance(operand, Address) else None
+    first = stack_offset(operand)
     if first is None or set(instruction.modifiers) & PARTS_OF_WORDS:
         return ()
     return tuple(f"L{first + 4 * place}" for place in range(result_registers(instruction)))
@@ -119,17 +119,13 @@ def spilled(instruction: Instruction, operand: Operand) -> tuple[str, ...]:
 
 def named_predicates(instruction: Instruction) -> tuple[str, ...]:
     """Predicates that a move between them and a word (P2R, R2P) touches: those that its mask names."""
-    match instruction.operands[-1]:
-        case Immediate(int(mask)):
-            pass
-        case _:
-            mask = -1
-    return tuple(name for place, name in enumerate(PREDICATES) if mask >> place & 1)
+    mask = integer_of(instruction.operands[-1])
+    return tuple(name for place, name in enumerate(PREDICATES) if mask is None or mask >> place & 1)
 
 
 def guard_of(instruction: Instruction) -> tuple[str, ...]:
     """The predicate that guards an instruction, if any."""
-    return (instruction.guard.name,) if instruction.guard else ()
+    return instruction.guard.names if instruction.guard else ()
 
 
 @lru_cache(maxsize=KEPT)

@@ -45,7 +45,6 @@ STORES = frozenset({"STG", "ST", "RED", "REDG", "ATOMG", "ATOM"})
 LOADS = frozenset({"LDG", "LD"})
 SPILL_LOAD, SPILL_STORE, ASYNC_COPY = "LDL", "STL", "LDGSTS"
 READS_REGISTERS = frozenset({"fma", "fma_heavy", "half", "alu", "mufu", "fp64", "lsu"})
-NEVER = frozenset({"!PT", "!UPT"})
 ARRIVALS = frozenset({"ART0", "A1T0"})
 """Of an mbarrier: threads report, and announce no copy."""
 
@@ -111,7 +110,7 @@ def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -
     family = instruction.family
     least, operand_cycles = numbers.lsu_interval_cycles, numbers.memory_operand_read_cycles
     # The compiler puts such loads in front of LDGSTS; they read nothing, but occupy shared memory as others do.
-    if instruction.predicate in NEVER and family in SHARED:
+    if instruction.never_runs and family in SHARED:
         return SmInstruction(
             kind=sm.SHARED,
             pipe=sm.LSU,
@@ -120,7 +119,7 @@ def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -
             smem_lines=1.0,
             smem_passes=1.0,
         )
-    if instruction.predicate in NEVER or rule is None:
+    if instruction.never_runs or rule is None:
         return SmInstruction()
     matmul = matmul_shape_of(instruction)
     if matmul and matmul.instruction == "wgmma":

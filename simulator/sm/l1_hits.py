@@ -26,7 +26,7 @@ from ..residency.residency import Residency
 from ..sass.decode import Instruction
 from ..sass.flow import Flow
 from ..sass.opcodes import thread_bytes
-from ..sass.operands import Address
+from ..sass.operands import stack_offset
 from ..trace.paths import OUTSIDE, CtaPaths
 from .instructions import LOADS, SPILL_LOAD, SPILL_STORE
 from .match_steps import Attribution, Part
@@ -251,8 +251,8 @@ def _distances(accesses: list[tuple[int, Instruction]], stack_bytes: int) -> dic
 
 def _words(instruction: Instruction, stack_bytes: int) -> set[int]:
     """Words of a thread's stack that an instruction reads or writes; all of them where it does not tell."""
-    offsets = [operand.stack_offset for operand in instruction.operands if isinstance(operand, Address)]
-    if not offsets or offsets[0] is None:
+    offsets = [offset for operand in instruction.operands if (offset := stack_offset(operand)) is not None]
+    if not offsets:
         return set(range(stack_bytes // WORD_BYTES))
     first = offsets[0] // WORD_BYTES
     return set(range(first, first + max(1, thread_bytes(instruction) // WORD_BYTES)))

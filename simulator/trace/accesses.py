@@ -154,8 +154,7 @@ def stays_in_l1(instruction: Instruction) -> bool:
 
 
 def _touches(instruction: Instruction) -> bool:
-    never = instruction.predicate in ("!PT", "!UPT")
-    return not never and (
+    return not instruction.never_runs and (
         instruction.family in GLOBAL | SHARED | {COPY, "UTMALDG"} or instruction.opcode.startswith(ARRIVAL)
     )
 
@@ -197,8 +196,10 @@ def addressed(instruction: Instruction) -> tuple[Address, ...]:
 
 
 def _with_pair(address: Address) -> Address:
-    base, *others = address.terms
-    return replace(address, terms=(replace(base, form=PAIR), *others)) if base.file == "R" else address
+    match address.terms:
+        case (Register(file="R") as base, *others):
+            return replace(address, terms=(replace(base, form=PAIR), *others))
+    return address
 
 
 def global_address_of(operand: Operand) -> Callable[[Threads], Value]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from ..sass.decode import Instruction
 from ..sass.flow import BLOCK_ENDS, Flow
 from ..sass.graph import predecessors
-from ..sass.operands import Address, Operand
+from ..sass.operands import Address, is_uniform
 from ..sass.registers import guard_of, read, written
 from ..sass.traps import checks_of, followed_edges
 from .operations import is_try
@@ -90,12 +90,7 @@ def _with_stores(
 
 def is_shared(instruction: Instruction) -> bool:
     """Whether it stores to shared memory, at one address for all threads of a warp."""
-    return instruction.family == "STS" and is_common(instruction.operands[0])
-
-
-def is_common(operand: Operand) -> bool:
-    """Whether all threads of a warp have an address: a uniform register, an offset."""
-    return isinstance(operand, Address) and operand.is_uniform
+    return instruction.family == "STS" and is_uniform(instruction.operands[0])
 
 
 def addresses_of(instruction: Instruction) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def number_of(operand: Operand) -> Callable[[Threads], Value]:
     match operand:
         case Immediate(int(number)):
             return _always(word(number))
-        case Constant(launch_offset=int(address)) as constant:
+        case Constant(bank=0, index=None, offset=address) as constant:
             return lambda threads: _signed_as(constant, constant_at(threads, address))
         case Register(number=None, is_whole=True):
             zero = _signed_as(operand, (word(0), True))
@@ -116,7 +116,7 @@ def pair_of(operand: Operand) -> Callable[[Threads], Value]:
     match operand:
         case Immediate(int(number)):
             return _always(np.full(SHAPE, number, dtype=np.int64))
-        case Constant(launch_offset=int(address)):
+        case Constant(bank=0, index=None, offset=address):
             low: Operand = Constant(bank=0, offset=address)
             high: Operand = Constant(bank=0, offset=address + WORD_BYTES)
         case Register(is_whole=True):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..sass.decode import Instruction
 from ..sass.flow import BRANCHES
-from ..sass.operands import Constant, Immediate, Name, Operand, Predicate, Register
+from ..sass.operands import Immediate, Name, Operand, Predicate, Register, launch_offset
 from ..sass.registers import PREDICATES, result_operands, source_registers, spilled, written
 from .bits import logic_of
 from .compute.lanes import EXCHANGES, Exchange, by_warp, of_whole_warps
@@ -258,7 +258,7 @@ def _readers(instruction: Instruction) -> list[Callable[[Threads], Value]]:
 
 
 def _constants(operand: Operand, count: int) -> Results:
-    address = operand.launch_offset if isinstance(operand, Constant) else None
+    address = launch_offset(operand)
     if address is None:
         return lambda threads, mask: []
     return lambda threads, mask: [constant_at(threads, address + 4 * place) for place in range(count)]

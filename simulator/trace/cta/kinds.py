@@ -19,7 +19,7 @@ TOUCHING = GLOBAL | {COPY} | ATOMICS
 
 def is_access(instruction: Instruction) -> bool:
     """Whether an instruction touches global memory."""
-    return (instruction.family in TOUCHING and instruction.predicate not in ("!PT", "!UPT")) or is_copy(instruction)
+    return (instruction.family in TOUCHING and not instruction.never_runs) or is_copy(instruction)
 
 
 def is_atomic(instruction: Instruction) -> bool:

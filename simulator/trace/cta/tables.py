@@ -13,7 +13,7 @@ import numpy as np
 
 from ...limits import SECTOR_BYTES, WARP_THREADS, WORD_BYTES
 from ...sass.flow import Flow
-from ...sass.operands import Constant
+from ...sass.operands import launch_offset
 from ..accesses import GLOBAL
 from ..deciding import SHARED_LOADS, addresses_of, slice_of
 from ..memory import Memory, Storage
@@ -36,14 +36,11 @@ def find_table(flow: Flow, place: int, constants: Mapping[int, int], memory: Mem
     fetches = frozenset(at for at, instruction in enumerate(code) if instruction.family in FETCHES)
     places = slice_of(flow, {place: addresses_of(code[place])}, unknown=fetches - {place})
     operands = [operand for block in places for at in block if at not in fetches for operand in code[at].operands]
-    offsets = [operand.launch_offset for operand in operands if isinstance(operand, Constant)]
+    offsets = [offset for operand in operands if (offset := launch_offset(operand)) is not None]
     pointers = {
         constants[offset + WORD_BYTES] << 32 | constants[offset]
         for offset in offsets
-        if offset is not None
-        and offset % (2 * WORD_BYTES) == 0
-        and offset in constants
-        and offset + WORD_BYTES in constants
+        if offset % (2 * WORD_BYTES) == 0 and offset in constants and offset + WORD_BYTES in constants
     }
     numbers = {memory.number_of(pointer) for pointer in pointers} - {-1}
     return memory.storages[numbers.pop()] if len(numbers) == 1 else None

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from ...limits import WORD_BYTES
 from ...sass.decode import Instruction
-from ...sass.operands import Constant, Operand, Predicate, Register, integer_of
+from ...sass.operands import Operand, Predicate, Register, integer_of, is_uniform, launch_offset
 from ...sass.registers import named_predicates, read, result_operands, spilled, written
 from ..accesses import COPY
 from ..compute.lanes import EXCHANGES
-from ..deciding import SHARED_LOADS, addresses_of, is_common
+from ..deciding import SHARED_LOADS, addresses_of
 from ..operands import words_of
 from ..operations import find_operation, is_try
 from ..shared_accesses import size_of
@@ -138,7 +138,7 @@ class TransferRules:
         family = instruction.family
         if family in SHARED_LOADS:
             # Where nothing has been stored, shared memory reads as 0, at addresses that all lanes share.
-            return (results if self.shared or is_common(instruction.operands[-1]) else 0), None
+            return (results if self.shared or is_uniform(instruction.operands[-1]) else 0), None
         if is_try(instruction.opcode) or family in GIVEN or family == "ELECT":
             return results, None
         if family == "HFMA2":
@@ -164,8 +164,7 @@ class TransferRules:
         """Whether an instruction reads a word of a pointer to memory with values from the launch's arguments."""
         if not self.pointer_words:
             return False
-        constants = [operand.launch_offset for operand in instruction.operands if isinstance(operand, Constant)]
-        firsts = [offset for offset in constants if offset is not None]
+        firsts = [offset for operand in instruction.operands if (offset := launch_offset(operand)) is not None]
         count = 1
         if instruction.family in ("LDC", "LDCU", "ULDC"):
             if not firsts:

@@ -163,12 +163,12 @@ def _first_lane(value: Value) -> Value:
 
 def is_copy(instruction: Instruction) -> bool:
     """Whether an instruction copies boxes between global and shared memory."""
-    return instruction.family in KINDS and instruction.predicate not in ("!PT", "!UPT")
+    return instruction.family in KINDS and not instruction.never_runs
 
 
 def unfollowed(instruction: Instruction) -> bool:
     """Whether it copies in a way that is not followed: rows that are listed, images, bytes without a descriptor."""
-    if instruction.family in ("UBLKCP", "UBLKRED") and instruction.predicate not in ("!PT", "!UPT"):
+    if instruction.family in ("UBLKCP", "UBLKRED") and not instruction.never_runs:
         return True
     plain = any(AXES.match(word) for word in instruction.modifiers) and not {"GATHER4", "SCATTER4", "IM2COL"} & {
         *instruction.modifiers
@@ -178,6 +178,7 @@ def unfollowed(instruction: Instruction) -> bool:
 
 def _begin_of(operand: Operand) -> Register | None:
     """The first of the registers at which an operand such as `[UR8]` points."""
-    if not isinstance(operand, Address) or not operand.is_uniform or operand.offset:
-        return None
-    return operand.terms[0] if operand.registers else None
+    match operand:
+        case Address(space="", offset=0, terms=(Register(file="UR", form="", number=int()) as first,)):
+            return first
+    return None

@@ -14,7 +14,10 @@ from tilesight.simulator.sass.operands import (
     Operand,
     Predicate,
     Register,
+    is_uniform,
+    launch_offset,
     parse,
+    stack_offset,
 )
 
 FORMS = (
@@ -112,14 +115,17 @@ def test_an_instruction_has_its_operands_and_its_guard_as_values() -> None:
 
 def test_only_a_lone_uniform_register_is_the_same_address_in_all_threads() -> None:
     """Stores of each thread's own data would be followed, or common ones not."""
-    texts = ("[UR4]", "[URZ+0x10]", "[R2+UR4]", "gdesc[UR4]", "[RZ]")
-    assert [address.is_uniform for text in texts if isinstance(address := parse(text), Address)] == [
-        True, True, False, False, False,
-    ]  # fmt: skip
+    texts = ("[UR4]", "[URZ+0x10]", "[R2+UR4]", "gdesc[UR4]", "[RZ]", "UR4")
+    assert [text for text in texts if is_uniform(parse(text))] == ["[UR4]", "[URZ+0x10]"]
 
 
 def test_only_the_stack_pointer_and_a_number_are_a_place_on_the_stack() -> None:
     """Arrays would be taken for spilled registers."""
-    texts = ("[R1]", "[R1+0x8]", "[R2+0x8]", "[R1+UR4]", "[R1.64]")
-    places = [address.stack_offset for text in texts if isinstance(address := parse(text), Address)]
-    assert places == [0, 8, None, None, None]
+    texts = ("[R1]", "[R1+0x8]", "[R2+0x8]", "[R1+UR4]", "[R1.64]", "R1")
+    assert [stack_offset(parse(text)) for text in texts] == [0, 8, None, None, None, None]
+
+
+def test_only_a_number_is_a_place_in_the_bank_of_the_launch() -> None:
+    """Words of another bank, or of a table, would be taken for arguments."""
+    texts = ("-c[0x0][0x170]", "c[0x0][0x28]", "c[0x4][0x28]", "c[0x0][R2+0x28]", "0x28")
+    assert [launch_offset(parse(text)) for text in texts] == [0x170, 0x28, None, None, None]
