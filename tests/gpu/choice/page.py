@@ -74,7 +74,10 @@ H200 = Gpu(
     name="H200",
     measured=("choice-h200-2026-11-26.ndjson.xz",),
     predicted=("choice-predicted-h200-2026-11-26.ndjson.xz",),
-    tables=(("By 9251139, blind:", ("9251139",)),),
+    tables=(
+        ("By 9251139, blind:", ("9251139",)),
+        ("By 164369a and 958423e what 9251139 had not reached, all else as above:", ("164369a", "958423e", "9251139")),
+    ),
     says="""\
 The same cells as [against an H100](choice-h100.md), and attention backward: launches for the gradients of K and V
 (`backward_kv`) and of Q (`backward_q`), 8 shapes with 42 to 45 configurations each. All that could be launched were
