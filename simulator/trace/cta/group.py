@@ -80,8 +80,7 @@ def walk_group(
         LanesDiffer: threads exchange values, and not all of them are followed.
     """
     run, code_slice = group.representative, tracer.code_slice
-    if code_slice.shared:
-        in_full = group.all_regions
+    in_full |= regions_exchanging(tracer, run)
     walk: Walk | None = None
     for path, warps in warps_by_path(run, code_slice.all_threads):
         shape = (len(group), len(warps), WARP_THREADS) if all_threads else (len(group), PROBES, 1)
@@ -90,6 +89,17 @@ def walk_group(
         special = (_all_registers if all_threads else _probe_registers)(tracer.subject, group.ctas, warps)
         walk = Walk(tracer, loops, special, recorder(shape), whole_warps=all_threads, before=walk, watch=watch)
         walk.along(path)
+
+
+def regions_exchanging(tracer: Tracer, run: CtaRun) -> frozenset[int]:
+    """Regions in which threads exchange values by shared memory, all of whose iterations are followed."""
+    exchanging, loops = tracer.code_slice.exchanging, tracer.subject.flow.loops
+    return frozenset(
+        region
+        for regions in run.paths.region_of
+        for loop, region in regions.items()
+        if not exchanging.isdisjoint(loops[loop].blocks)
+    )
 
 
 def chunks(subject: Subject, ctas: int, all_threads: bool = True) -> Iterator[slice]:
