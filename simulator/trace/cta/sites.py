@@ -132,11 +132,12 @@ def narrow_slice(
     wanted: frozenset[int],
     onward: Mapping[int, int | None],
     executed: frozenset[int],
+    stored: frozenset[int] | None,
 ) -> Slice:
     """The slice that gives control flow, and address and guard of some accesses and of the loads that these need.
 
     Args:
-        unknown, given: as of `_whole_slice`; wanted: places of the accesses; onward: as in `Slice`;
+        unknown, given, stored: as of `_whole_slice`; wanted: places of the accesses; onward: as in `Slice`;
         executed: blocks that are run.
     """
     code = flow.instructions
@@ -146,7 +147,7 @@ def narrow_slice(
     more = set(wanted)
     while more:
         touching |= {place: Touch(_with_wide_address(code[place])) for place in more}
-        code_slice = _slice(flow, unknown, given, jumps | _roots(touching, code), touching, executed)
+        code_slice = _slice(flow, unknown, given, jumps | _roots(touching, code), touching, executed, stored)
         more = {place for block in code_slice.places for place in block if is_access(code[place])} - touching.keys()
     return replace(code_slice, onward=onward)
 

@@ -58,7 +58,7 @@ class Walk:
         special: special registers, as in `Threads`; record: gets every access;
         whole_warps: whether all lanes of the warps are there, as in `Threads`;
         before: other warps of the same CTAs that have been followed, for what they left in memory;
-        watch: gets every instruction.
+        watch: gets every instruction; replaced: place in the code -> what is done there instead.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class Walk:
         whole_warps: bool = True,
         before: "Walk | None" = None,
         watch: Watch | None = None,
+        replaced: Mapping[int, Step] | None = None,
     ) -> None:
         subject, code_slice = tracer.subject, tracer.code_slice
         self._places, self._loops, self._record_at, self._watch = code_slice.places, loops, record, watch
@@ -86,7 +87,7 @@ class Walk:
         self._arriving: dict[int, Array] = {}
         self._entering: Array | None = TRUE[0]
         self._ended: Array = FALSE[0]
-        accesses = access_steps(subject, code_slice, tracer.doubts, self._record)
+        accesses = access_steps(subject, code_slice, tracer.doubts, self._record) | dict(replaced or {})
         self._flow = flow = subject.flow
         code = flow.instructions
         self._steps: dict[int, Step] = {
