@@ -123,7 +123,9 @@ def line_of(row: Row, device: Device) -> dict[str, Any]:
     line["written"] = figures(row, written, device)
     begun = time.process_time()
     try:
-        followed = [trace_grid(called(one), room_of(one.resources, one.call.grid, device)) for one in kernels]
+        followed = [
+            trace_grid(called(kernel), room_of(kernel.resources, kernel.call.grid, device)) for kernel in kernels
+        ]
         traced = replace(resolved, launches=tuple(launches_of(followed)))
         line["trace_s"] = round(time.process_time() - begun, 3)
         line["notes"] = [note for launch in followed for note in launch.notes]

@@ -39,13 +39,13 @@ def read(paths: Iterable[Path]) -> list[Point]:
 
 def errors(points: Sequence[Point], by: str, quantity: str) -> np.ndarray:
     """Signed relative errors, float64 (points that both predict and that say something,). Args: by: written, traced."""
-    found = []
+    signed = []
     for point in points:
         pairs = [point[other]["pairs"].get(quantity) for other in ("written", "traced")]
         if all(pairs) and pairs[0][1] and (quantity == "time_s" or max(map(max, pairs)) >= LEAST_BYTES):
             predicted, measured = point[by]["pairs"][quantity]
-            found.append(predicted / measured - 1.0)
-    return np.array(found)
+            signed.append(predicted / measured - 1.0)
+    return np.array(signed)
 
 
 def moved(point: Point) -> float:
