@@ -10,9 +10,12 @@
 // twice 64 x 128 by 128 x rows, both operands in shared memory, and twice 64 x rows by rows x 128, A in registers;
 // forward once each. A turn has a barrier at either end, copies of its rows (or not), and arithmetic between (or not).
 //
-// Predicted of the streams by tensor_cycles (max(N / 2, N / 4 + 16 where A is in shared memory, 13)): 20 20 24 32 64 128
-// for N = 8 to 256, 13 13 16 32 64 128 with A in registers, whichever way operands lie and however many warpgroups there
-// are; a batch adds 54 cycles to its wait, of one warpgroup, whose own instructions are in it.
+// Predicted of the streams by tensor_cycles, max(N / 2, N / 4 + 16 where A is in shared memory, 13): 20 20 24 32 64 128 for
+// N = 8 to 256, 13 13 16 32 64 128 with A in registers, whichever way operands lie and however many warpgroups there are.
+// So it is on an H200 (2026-11-26), with up to 6 cycles less for three or four warpgroups; a wait adds 70 to 78 cycles with
+// A in shared memory, 97 with A in registers. Of turns without copies (the machine code in the model's SM): 2 % less to 4 %
+// more for one CTA, 6 % less to 4 % more for two without arithmetic; for two with arithmetic 17 % (forward) and 11 % less
+// (backward) where m64n32k16 held the register port for N / 2 of its 24 cycles, 1 % less and 5 % more where for all of them.
 #include <cstdio>
 #include <type_traits>
 #include <vector>
@@ -21,8 +24,8 @@
 
 enum A { SMEM_K, SMEM_M, REGISTERS };  // K-major or M-major in shared memory, or in registers
 const char *AS[] = {"shared", "shared, M-major", "registers"};
-enum Helper { NONE, COPY, LDSM, STS };
-const char *HELPERS[] = {"none", "LDGSTS", "LDSM", "STS"};
+enum Helper { NONE, COPY, LDSM, STS, FFMA, LOP3, EX2 };
+const char *HELPERS[] = {"none", "LDGSTS", "LDSM", "STS", "FFMA", "LOP3", "MUFU.EX2"};
 
 constexpr int SMS = 132, SM_SHARED = 228 << 10, RESERVED = 1 << 10;
 constexpr int A_TILE = 64 * 128, B_TILE = 256 * 128, ROW = 512, BURST = 8, HELPERS_TILE = 4 * BURST * ROW;
@@ -105,6 +108,26 @@ template <Helper WHAT> __device__ Count help(int period, const char *data, volat
   return {0, 0, moved, clock64() - start};
 }
 
+// Repeats an instruction until told to stop; 128 B each stand for its words. Alone FFMA and LOP3 take 1 to 2 cycles, EX2 8.
+template <Helper WHAT> __device__ Count calculate(volatile int *stop, float c) {
+  float v[16];
+  for (int i = 0; i < 16; ++i) v[i] = c * i;
+  long long start = clock64(), done = 0;
+  while (!*stop) {
+#pragma unroll
+    for (int i = 0; i < 64; ++i) {
+      if (WHAT == FFMA) asm volatile("fma.rn.f32 %0, %0, %1, %1;" : "+f"(v[i % 16]) : "f"(c));
+      if (WHAT == LOP3) asm volatile("lop3.b32 %0, %0, %1, %1, 0x96;" : "+f"(v[i % 16]) : "f"(c));
+      if (WHAT == EX2) asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(v[i % 16]));
+    }
+    done += 64;
+  }
+  Count count{0, 0, done * 128, clock64() - start};
+  for (int i = 1; i < 16; ++i) v[0] += v[i];
+  if (v[0] == NEVER) sink = v[0];
+  return count;
+}
+
 template <int N, A FROM, bool B_N, int CHAINS, int BATCH>
 __global__ void __launch_bounds__(256) stream(Helper helper, int period, const char *data, unsigned zero, Count *counts) {
   volatile int *stop = (int *)(memory + WITH_HELPERS - 16);
@@ -130,7 +153,8 @@ __global__ void __launch_bounds__(256) stream(Helper helper, int period, const c
     for (int i = 0; i < CHAINS * N / 2; ++i) sum += d[i / (N / 2)][i % (N / 2)];
     if (sum == NEVER) sink = sum;
   } else {
-    count = helper == COPY ? help<COPY>(period, data, stop) : helper == STS ? help<STS>(period, data, stop) : help<LDSM>(period, data, stop);
+    float c = (zero * threadIdx.x + 1) * 0.5f;
+    count = helper == FFMA ? calculate<FFMA>(stop, c) : helper == LOP3 ? calculate<LOP3>(stop, c) : helper == EX2 ? calculate<EX2>(stop, c) : helper == COPY ? help<COPY>(period, data, stop) : helper == STS ? help<STS>(period, data, stop) : help<LDSM>(period, data, stop);
   }
   if (threadIdx.x % 128 == 0) counts[blockIdx.x * 2 + threadIdx.x / 128] = count;
 }
@@ -253,6 +277,10 @@ template <int N, A FROM, bool B_N> void beside() {
     for (int period : {1024, 256, 0}) streams<N, FROM, B_N, 1, 8>({1, 2}, helper, period);
 }
 
+template <int N, A FROM> void beside_arithmetic() {
+  for (Helper helper : {FFMA, LOP3, EX2}) streams<N, FROM, false, 1, 8>({1}, helper), streams<N, FROM, false, 1, 32>({1, 2}, helper);
+}
+
 template <int N> void by_n() {
   const std::vector<int> all = {1, 2, 3, 4};
   streams<N, SMEM_K, false, 1, 32>(all), streams<N, SMEM_M, false, 1, 32>(all), streams<N, REGISTERS, false, 1, 32>(all);
@@ -284,5 +312,7 @@ int main() {
   CHECK(cudaMalloc(&counts, sizeof(Count) * SMS * 4 * 2));
   turn_by_parts<32, true>(), turn_by_parts<64, true>(), turn_by_parts<32, false>(), turn_by_parts<64, false>();
   by_n<8>(), by_n<16>(), by_n<32>(), by_n<64>(), by_n<128>(), by_n<256>();
+  beside_arithmetic<16, SMEM_K>(), beside_arithmetic<32, SMEM_K>(), beside_arithmetic<64, SMEM_K>(), beside_arithmetic<128, SMEM_K>();
+  beside_arithmetic<32, REGISTERS>(), beside_arithmetic<64, REGISTERS>(), beside_arithmetic<128, REGISTERS>();
   beside<32, SMEM_K, false>(), beside<64, SMEM_K, false>(), beside<128, REGISTERS, true>(), beside<128, SMEM_K, false>();
 }
