@@ -10,7 +10,7 @@ import numpy as np
 from ..arguments import shown
 from ..names import unknown
 
-KINDS = ("datasheet", "measured", "fitted")
+KINDS = ("datasheet", "measured", "fitted", "assumed")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that would give orders to a terminal; lines and tabs are text."""
 
@@ -20,7 +20,7 @@ class Provenance:
     """Where a number is from.
 
     Args:
-        kind: datasheet, measured or fitted; carried over, from another architecture; or set, by a what-if.
+        kind: datasheet, measured, fitted or assumed; or set, by a what-if.
         source: page, paper or measurement.
     """
 

@@ -16,8 +16,8 @@ from ..names import unknown
 from .numbers import Provenance, check_keys, check_number, number, numbers_of, read_entry
 
 SM_TABLE, BASE = "sm", "base"
-CARRIED_OVER = "carried over"
-"""Kind of a number of another architecture."""
+CARRIED_OVER = "carried over from "
+"""How the source of a number of another architecture begins; its kind is `assumed`."""
 CODE, TILES, L1, CLOCK, HBM = "machine code", "tiles", "L1", "clock", "device memory"
 """Parts of the model that read numbers: cycles of a step from machine code, or from tile sizes; and the engine."""
 PARTS = (CODE, TILES, L1, CLOCK, HBM)
@@ -233,8 +233,8 @@ def _base(name: object) -> SmNumbers:
     sm = load_sm(name if isinstance(name, str) else repr(name))
     carried = {
         key: origin
-        if origin.kind == CARRIED_OVER
-        else Provenance(CARRIED_OVER, f"carried over from {name} ({origin.kind}: {origin.source})")
+        if origin.source.startswith(CARRIED_OVER)
+        else Provenance("assumed", f"{CARRIED_OVER}{name} ({origin.kind}: {origin.source})")
         for key, origin in sm.provenance.items()
     }
     return SmNumbers(**{key: getattr(sm, key) for key in sm_fields()}, provenance=carried)

@@ -75,5 +75,5 @@ def _distinct(rows: np.ndarray) -> np.ndarray:
     """Rows in order, once each: `numpy.unique` compares them byte by byte, which takes ten times as long."""
     ordered = rows[np.lexsort(rows.T[::-1])]
     new = (ordered[1:] != ordered[:-1]).any(axis=1)
-    distinct: np.ndarray = ordered[np.concatenate([[True] * min(1, len(ordered)), new])]
+    distinct: np.ndarray = ordered[np.concatenate([np.full(min(1, len(ordered)), True), new])]
     return distinct

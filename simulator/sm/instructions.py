@@ -219,14 +219,17 @@ def _synchronising(instruction: Instruction) -> SmInstruction:
 
 
 def _matmul(instruction: Instruction, matmul: MatmulShape, rule: Rule, numbers: SmNumbers) -> SmInstruction:
-    """A warpgroup's matmul: its accumulators pass the register port for N / 2 cycles, however long it takes."""
-    cycles = max(matmul.n / 2.0, numbers.wgmma_registers_least_cycles)
+    """A warpgroup's matmul: it holds its share of the register port as long as it runs, also where operands are late.
+
+    docs/lab/wgmma_narrow.cu: arithmetic between m64n32k16 of other CTAs is as slow as between m64n128k16.
+    """
+    cycles = max(tensor_cycles(matmul, rule.interval_cycles), numbers.wgmma_registers_least_cycles)
     return SmInstruction(
         kind=sm.MATMUL,
         commits=int(WARPGROUP_COMMIT in instruction.operands),
         smem_lines=matmul.smem_bytes / SMEM_LINE_BYTES,
-        tensor_cycles=max(cycles, tensor_cycles(matmul, rule.interval_cycles)),
-        port_reads=matmul.n / 2.0,
+        tensor_cycles=cycles,
+        port_reads=cycles,
     )
 
 

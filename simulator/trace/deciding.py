@@ -37,16 +37,17 @@ def reaching(
     roots: Mapping[int, tuple[str, ...]],
     unknown: frozenset[int] = frozenset(),
     executed: frozenset[int] | None = None,
+    stored: frozenset[int] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
     """As `slice_of`, and with all that threads leave in shared memory, where something is loaded from there.
 
     Args:
-        roots, unknown, executed: as of `slice_of`.
+        roots, unknown, executed: as of `slice_of`; stored: places of the stores that may be read, None: all.
     """
     stores = {
         place: read(instruction) if is_followed(instruction) else guard_of(instruction) + addresses_of(instruction)
         for place, instruction in enumerate(flow.instructions)
-        if instruction.family in STORES or instruction.family == COPY
+        if (instruction.family in STORES or instruction.family == COPY) and (stored is None or place in stored)
     }
     return _with_stores(flow, roots, stores, unknown, executed)
 
@@ -68,6 +69,29 @@ def loads_shared(flow: Flow, places: Sequence[Sequence[int]], unknown: frozenset
     )
 
 
+def blocks_exchanging(
+    flow: Flow,
+    places: Sequence[Sequence[int]],
+    unknown: frozenset[int] = frozenset(),
+    stored: frozenset[int] | None = None,
+) -> frozenset[int]:
+    """Blocks in which a slice loads from shared memory, or stores there; none where it loads nothing.
+
+    Args:
+        unknown: as of `slice_of`; stored: as of `reaching`.
+    """
+    if not loads_shared(flow, places, unknown):
+        return frozenset()
+    code = flow.instructions
+
+    def exchanges(place: int) -> bool:
+        if code[place].family in SHARED_LOADS:
+            return place not in unknown
+        return (code[place].family in STORES or code[place].family == COPY) and (stored is None or place in stored)
+
+    return frozenset(block for block, of_block in enumerate(places) if any(map(exchanges, of_block)))
+
+
 def _with_stores(
     flow: Flow,
     roots: Mapping[int, tuple[str, ...]],
@@ -78,14 +102,21 @@ def _with_stores(
     places = slice_of(flow, roots, unknown=unknown, executed=executed)
     if not loads_shared(flow, places, unknown):
         return places
-    barriers = {
-        place: read(instruction)
-        for place, instruction in enumerate(flow.instructions)
-        if instruction.family in BARRIERS
-    }
     # A copy is both: what tells where it comes from, and where in shared memory it goes.
     both = {place: (*stores.get(place, ()), *names) for place, names in roots.items()}
-    return slice_of(flow, {**stores, **barriers, **both}, unknown=unknown, executed=executed)
+    wanted = {**stores, **both}
+    places = slice_of(flow, wanted, unknown=unknown, executed=executed)
+    code, exchanging = flow.instructions, blocks_exchanging(flow, places, unknown, frozenset(stores))
+    # In a loop that exchanges nothing barriers part what other loops do there with memory that is data.
+    idle = {block for loop in flow.loops if exchanging.isdisjoint(loop.blocks) for block in loop.blocks}
+    barriers = {
+        place: read(code[place])
+        for number, block in enumerate(flow.blocks)
+        if number not in idle
+        for place in range(block.first, block.stop)
+        if code[place].family in BARRIERS
+    }
+    return slice_of(flow, {**wanted, **barriers}, unknown=unknown, executed=executed)
 
 
 def is_shared(instruction: Instruction) -> bool:

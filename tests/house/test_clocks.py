@@ -20,8 +20,6 @@ REASONS = {
     "gpu/choice/foretell.py": "says how long each prediction took, and ends one that hangs",
     "gpu/choice/measure.py": "does what it can in the time that a GPU is lent for",
     "gpu/choice/timing.py": "times kernels",
-    "gpu/public/foretell.py": "says how long each prediction took",
-    "gpu/public/measure.py": "does what it can in the time that a GPU is lent for",
     "support/fake/worker.py": "hangs when it is told to",
     "gpu/test_measuring.py": "its subject is a slow host",
     "house/test_clocks.py": "shows what is forbidden",

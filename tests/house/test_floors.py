@@ -9,7 +9,7 @@ from house import farm
 PACKAGES = "tilesight > validate > kernels > simulator"
 INSIDE = "inside simulator only downwards"
 PURE = "simulator imports neither torch nor triton"
-DOOR = "only engine, sm and residency open the doors to core"
+DOOR = "only engine, residency, screening and sm open the doors to core"
 APART = "closed_form and what simulates never import each other"
 
 # Imports against the arrows: place, line, the contract that forbids it, how it says so. Those of a set hide none.

@@ -2,22 +2,26 @@
 
 import json
 import lzma
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
-PUBLIC = Path(__file__).parents[1] / "gpu" / "public"
+from house import farm
+
+PUBLIC = farm.ROOT / "docs" / "lab" / "public"
 
 
 def test_the_page_of_public_kernels_is_what_its_data_say() -> None:
     """`page.py` writes the committed page, byte by byte, from predictions and measurements."""
     checked = subprocess.run([sys.executable, str(PUBLIC / "page.py"), "--check"], check=False)
-    assert checked.returncode == 0, "run: python tests/gpu/public/page.py"
+    assert checked.returncode == 0, "run: python docs/lab/public/page.py"
 
 
 def test_the_page_of_the_choice_is_what_its_data_say() -> None:
     """Every cell, with the five fastest measured and the rank that each was given."""
-    program = PUBLIC.parent / "choice" / "page.py"
+    program = farm.ROOT / "tests" / "gpu" / "choice" / "page.py"
     checked = subprocess.run([sys.executable, str(program), "--check"], check=False)
     assert checked.returncode == 0, "run: python tests/gpu/choice/page.py"
 
@@ -27,7 +31,7 @@ def test_measurements_packed_one_after_the_other_are_kept_without_single_times(t
     lines = [{"cell": "b", "index": 1, "round": 0, "clean": [2.0], "clean_us": 2.0}, {"cell": "a", "index": 0, "us": 1}]
     packed = b"".join(lzma.compress(json.dumps(line).encode() + b"\n") for line in [*lines, {**lines[1], "us": 3}])
     (tmp_path / "measured.jsonl.xz").write_bytes(packed)
-    program, out = PUBLIC.parent / "choice" / "kept.py", tmp_path / "kept.jsonl.xz"
+    program, out = farm.ROOT / "tests" / "gpu" / "choice" / "kept.py", tmp_path / "kept.jsonl.xz"
     subprocess.run([sys.executable, str(program), str(out), str(tmp_path / "measured.jsonl.xz")], check=True)
     kept = [json.loads(line) for line in lzma.decompress(out.read_bytes()).splitlines()]
     assert kept == [{"cell": "a", "index": 0, "us": 3}, {"cell": "b", "index": 1, "round": 0, "clean_us": 2.0}]
@@ -40,3 +44,15 @@ def test_every_launch_of_a_round_is_counted_predicted_or_not() -> None:
         [sys.executable, "-c", program], cwd=PUBLIC, check=True, capture_output=True, text=True
     ).stdout
     assert printed.split() == ["87", "17"]
+
+
+def test_folders_of_public_cases_are_named_by_two_libraries_with_many_cases() -> None:
+    """At least four cases of each library of a name, and `launching.py` lists every folder, so that it has a round."""
+    folders = sorted(path.parent for path in PUBLIC.glob("*/__init__.py"))
+    listed = (PUBLIC / "launching.py").read_text("utf-8").partition("FOLDERS = (")[2].partition("\n)")[0]
+    assert sorted(re.findall(r'"(\w+)"', listed)) == [folder.name for folder in folders]
+    for folder in folders:
+        text = "".join(path.read_text("utf-8") for path in folder.glob("*.py"))
+        cases = Counter(re.findall(r'^@case\("(\w+)\.', text, re.MULTILINE))
+        pairs = {f"{first}_{second}" for first in cases for second in cases if min(cases[first], cases[second]) >= 4}
+        assert folder.name in pairs

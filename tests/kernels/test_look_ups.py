@@ -10,7 +10,7 @@ import tilesight
 if missing_package() is None:
     import torch
     from tilesight.simulator.trace.cta.every_thread import every_access
-    from tilesight.simulator.trace.touch import scattered
+    from tilesight.simulator.trace.touch.scattered import sectors
     from zoo import look_ups
     from zoo.cases import CASES
     from zoo.traced import traced
@@ -46,7 +46,7 @@ def test_a_second_look_up_hits_what_the_first_has_loaded() -> None:
 
 def test_each_sm_loads_a_table_once_where_indices_are_too_many_to_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """One CTA stands for all: where in the table it looks, and not how far from there the others do."""
-    monkeypatch.setattr(scattered, "MOST_SECTORS", 0)
+    monkeypatch.setattr(sectors, "MOST_SECTORS", 0)
     index = torch.randint(0, CODES, (CTAS * N,), generator=torch.Generator().manual_seed(1)).to(torch.uint8)
     with tilesight.capture() as launches:
         codes, z = (torch.empty(size, device="meta") for size in (CODES, CTAS * N))
@@ -76,12 +76,12 @@ def test_lists_that_will_be_too_long_are_given_up_after_two_iterations(monkeypat
 
         every_access(tracer, group, recorded)
 
-    monkeypatch.setattr(scattered, "every_access", watched)
+    monkeypatch.setattr(sectors, "every_access", watched)
     traced.__wrapped__(CASES["gathered_product_of_many_ctas"])
     trips, followed = max(iterations) + 1, len(iterations)
     assert trips > 2
     iterations.clear()
-    monkeypatch.setattr(scattered, "MOST_SECTORS", 1 << 10)
+    monkeypatch.setattr(sectors, "MOST_SECTORS", 1 << 10)
     kernel, _ = traced.__wrapped__(CASES["gathered_product_of_many_ctas"])
     assert max(iterations) < 2
     assert len(iterations) < followed

@@ -5,6 +5,7 @@ import lzma
 from dataclasses import replace
 from math import prod
 
+import numpy as np
 import pytest
 from support.lab import FOLDER
 from tilesight.simulator.device.device import Device, load_device
@@ -121,6 +122,16 @@ def test_compulsory_bytes_are_those_of_q_k_and_v() -> None:
         assert isinstance(resolved, Resolved)
         compulsory = problem.compulsory.read_bytes
         assert least * compulsory <= compulsory_read_bytes(resolved.launches[0]) <= compulsory
+
+
+def test_tiles_that_begin_before_their_tensor_compel_no_reads() -> None:
+    """As of a trace of ragged TMA loads, whose boxes are clipped: fewer bytes than all are a lower bound still."""
+    resolved = resolve(PROBLEM, "flash2", CONFIG, H200)
+    assert isinstance(resolved, Resolved)
+    (launch,) = resolved.launches
+    items = launch.program.items
+    moved = replace(launch.program, items=lambda indices: items(indices) - np.int64(1 << 20))
+    assert compulsory_read_bytes(replace(launch, program=moved)) == 0
 
 
 @pytest.mark.parametrize("name", ["h200", "a100-sxm-80gb", "rtx-4090", "rtx-5090", "b200", "l40s"])

@@ -66,6 +66,18 @@ def test_a_piece_takes_some_bytes_more_to_write(width: int) -> None:
         assert more > plain
 
 
+def test_l2_takes_rows_of_a_tile_in_turns_whatever_else_lies_in_the_tensor() -> None:
+    """A narrower tile elsewhere cuts the tensor into smaller granules; rows of a line still take a turn each."""
+    wide = walk(64, stores=True)
+    (step,) = wide.program.body[0].body  # type: ignore[union-attr]
+    corner = Step(name="corner", stores=(replace(step.stores[0], cols=16, col=affine()),))
+    mixed = replace(wide, program=replace(wide.program, body=(*wide.program.body, corner)))
+    gpu = replace(ONE_PARTITION, l2_bytes=1 << 20, l2_write_bytes_per_s=16e9)
+    alone, with_corner = (run(launched, gpu=gpu).cycles for launched in (wide, mixed))
+    assert gpu.sm.l2_turn_bytes == 64
+    assert with_corner == pytest.approx(alone, rel=0.02)
+
+
 LATE_S, LATE = 150e-9, 150
 """By which a place comes later than the mean at most; the same in cycles. It is within the latency of 200."""
 

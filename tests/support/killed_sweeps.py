@@ -21,7 +21,8 @@ from tilesight.simulator.device.device import load_device
 
 from tilesight.store.store import Store
 from tilesight.tuning import answers
-from tilesight.tuning.answers import Job, TargetDevice, predict_all
+from tilesight.tuning.answers import predict_all
+from tilesight.tuning.workers import Job, TargetDevice
 
 TARGET = TargetDevice(device=load_device("h100"), name="h100-sxm")
 EVERY = 3

@@ -21,8 +21,9 @@ if __name__ == "__main__":
 from support.killed_sweeps import TARGET, call_of
 
 from tilesight.tuning import answers, clusters
-from tilesight.tuning.answers import Job, predict_all
+from tilesight.tuning.answers import predict_all
 from tilesight.tuning.clusters import dask_executor, ray_executor
+from tilesight.tuning.workers import Job
 
 DEATHS = "TILESIGHT_TEST_DEATHS"
 """Variable of the environment: a folder, where a worker that dies leaves a file for each launch that it dies of."""

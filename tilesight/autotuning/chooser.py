@@ -4,6 +4,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,8 +15,10 @@ from ..kernels.compile.call import KernelCall
 from ..predicting import refused_row
 from ..simulator.device.device import Device, device_of_product, load_device
 from ..store.store import usual_store
-from ..tuning.answers import TargetDevice, predict_all
+from ..tuning.answers import predict_all, screen_all
+from ..tuning.screening import USUAL, Screening
 from ..tuning.tuning import Configured, ranked
+from ..tuning.workers import TargetDevice
 from .contents import Values
 from .live import calls_of, is_recorded, tensors_in
 
@@ -86,21 +90,29 @@ class Chooser:
         capability = int(device.compute_capability.replace(".", ""))
         calls = list(calls_of(self._kernel, configs, kwargs["grid"], arguments, self._values, capability))
         target = TargetDevice(device=device, name=name, compile_limit_s=self._budget_s, limit_s=self._budget_s)
-        rows = iter(predict_all(
-            [call for call in calls if isinstance(call, KernelCall)],
-            target, store=usual_store(), workers=1, together=TOGETHER, progress=check_budget,
-        ))  # fmt: skip
+        how: dict[str, Any] = {"store": usual_store(), "workers": 1, "together": TOGETHER, "progress": check_budget}
+        usable = [call for call in calls if isinstance(call, KernelCall)]
+        portion = replace(USUAL, least=max(USUAL.least, self._keep))
+        screening = Screening(screen=partial(screen_all, target=target, **how), device=device, portion=portion)
+        (kept,) = screening.kept([usable])
+        rows = dict(zip(map(id, kept), predict_all(kept, target, **how), strict=True))
+        chosen = {
+            id(call): config
+            for config, call in zip(configs, calls, strict=True)
+            if id(call) in rows or not isinstance(call, KernelCall)
+        }
         configured = [
             Configured(
-                values=config.all_kwargs(),
-                row=next(rows) if isinstance(call, KernelCall) else refused_row(call),
+                values=chosen[id(call)].all_kwargs(),
+                row=rows[id(call)] if isinstance(call, KernelCall) else refused_row(call),
             )
-            for config, call in zip(configs, calls, strict=True)
+            for call in calls
+            if id(call) in chosen
         ]
         refused = [item.row.refused for item in configured if not item.row.prediction]
         if 2 * len(refused) > len(configured):
             raise NoChoice(f"{len(refused)} of {len(configured)} are not predicted, the first: {refused[0]}")
-        places = {id(item): config for item, config in zip(configured, configs, strict=True)}
+        places = {id(item): config for item, config in zip(configured, chosen.values(), strict=True)}
         predicted = [item for item in ranked(configured) if item.row.prediction]
         return [places[id(item)] for item in predicted[: self._keep]]
 

@@ -1,4 +1,6 @@
-"""Predictions in one SQLite file: written as they come, shared by processes, whole whenever a process is killed.
+"""Predictions, and static works of launches, in one SQLite file that several processes may share.
+
+They are written as they come; the file is whole whenever a process is killed.
 
 The file of `--store` is the user's; without one they lie beside the compiler's answers, and `TILESIGHT_PREDICTIONS=off`
 keeps none. A row is never changed: whoever answers the same question first writes it.
@@ -10,25 +12,29 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from ..simulator.prediction.kernels import KernelsPrediction
+from ..simulator.screening.static_time import StaticWork
 from .keys import model
 
 APPLICATION = 0x54494C45
 """Of SQLite's header: the file is ours (`TILE`)."""
-LAYOUT = 1
-"""Version of the table."""
+LAYOUT = 2
+"""Version of the tables."""
 BUSY_S = 60.0
 """What a writer waits for others [s]."""
 MOST_KEPT = 200_000
-"""Predictions of the file that nobody named; the oldest go first."""
-TABLE = """
+"""Rows of each table in the file that nobody named; the oldest go first."""
+PREDICTIONS = """
 CREATE TABLE IF NOT EXISTS predictions (
     key TEXT PRIMARY KEY, model TEXT NOT NULL, device TEXT NOT NULL, kernel TEXT NOT NULL, time_s REAL NOT NULL,
     prediction BLOB NOT NULL
 )"""
+WORKS = "CREATE TABLE IF NOT EXISTS works (key TEXT PRIMARY KEY, model TEXT NOT NULL, work BLOB NOT NULL)"
+TABLES = ("predictions", "works")
 VARIABLE = "TILESIGHT_PREDICTIONS"
 """A file, or `off`."""
 
@@ -45,15 +51,20 @@ class Store:
 
     def get(self, keys: Iterable[str]) -> dict[str, KernelsPrediction]:
         """Those of some questions that are answered, by key."""
+        blobs = self._blobs("SELECT prediction FROM predictions WHERE key = ?", keys)
+        return {key: msgspec.msgpack.decode(blob, type=KernelsPrediction) for key, blob in blobs.items()}
+
+    def get_works(self, keys: Iterable[str]) -> dict[str, StaticWork | None]:
+        """Static works that are known, by the key of the question."""
+        blobs = self._blobs("SELECT work FROM works WHERE key = ?", keys)
+        return {key: msgspec.msgpack.decode(blob, type=StaticWork) for key, blob in blobs.items()}
+
+    def _blobs(self, query: str, keys: Iterable[str]) -> dict[str, bytes]:
         if not self.path.exists():
             return {}
-        kept: dict[str, KernelsPrediction] = {}
         with closing(_connected(self.path)) as database:
-            for key in keys:
-                row = database.execute("SELECT prediction FROM predictions WHERE key = ?", (key,)).fetchone()
-                if row:
-                    kept[key] = msgspec.msgpack.decode(row[0], type=KernelsPrediction)
-        return kept
+            rows = {key: database.execute(query, (key,)).fetchone() for key in keys}
+        return {key: row[0] for key, row in rows.items() if row}
 
     def put(self, key: str, prediction: KernelsPrediction) -> None:
         """Keep an answer. One that lacks something is not kept: asked again, it may be given."""
@@ -61,9 +72,17 @@ class Store:
             return
         names = " + ".join(dict.fromkeys(row.name for row in prediction.rows))
         row = (key, model(), prediction.device, names, prediction.total.time_s, msgspec.msgpack.encode(prediction))
+        self._insert("INSERT OR IGNORE INTO predictions VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def put_work(self, key: str, work: StaticWork | None) -> None:
+        """Keep a static work; None, of what cannot be followed, is not kept."""
+        if work is not None:
+            self._insert("INSERT OR IGNORE INTO works VALUES (?, ?, ?)", (key, model(), msgspec.msgpack.encode(work)))
+
+    def _insert(self, statement: str, row: tuple[Any, ...]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with closing(_connected(self.path)) as database:
-            database.execute("INSERT OR IGNORE INTO predictions VALUES (?, ?, ?, ?, ?, ?)", row)
+            database.execute(statement, row)
 
     def check(self) -> None:
         """See that the file can be used. Raises: Unusable: it is no such file, or of another version of the program."""
@@ -82,10 +101,11 @@ class Store:
     def forget_others(self) -> None:
         """Drop what other versions have answered, and the oldest of too many."""
         with closing(_connected(self.path)) as database:
-            database.execute("DELETE FROM predictions WHERE model != ?", (model(),))
-            database.execute(
-                "DELETE FROM predictions WHERE rowid <= (SELECT MAX(rowid) FROM predictions) - ?", (MOST_KEPT,)
-            )
+            for table in TABLES:
+                database.execute(f"DELETE FROM {table} WHERE model != ?", (model(),))
+                database.execute(
+                    f"DELETE FROM {table} WHERE rowid <= (SELECT MAX(rowid) FROM {table}) - ?", (MOST_KEPT,)
+                )
 
 
 def usual_store() -> Store | None:
@@ -118,7 +138,8 @@ def _connected(path: Path) -> sqlite3.Connection:
         if _marks(database) == (0, 0):
             database.execute("BEGIN IMMEDIATE")  # another process may be making it
             if _marks(database) == (0, 0) and not database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-                database.execute(TABLE)
+                database.execute(PREDICTIONS)
+                database.execute(WORKS)
                 database.execute(f"PRAGMA application_id = {APPLICATION}")
                 database.execute(f"PRAGMA user_version = {LAYOUT}")
             database.execute("COMMIT")

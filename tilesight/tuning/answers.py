@@ -1,26 +1,22 @@
-"""Predictions of many single launches: from a store, else by any `concurrent.futures.Executor`, kept as they come.
+"""Predictions and static works of many single launches: from a store, else by an executor, kept as they come."""
 
-What is answered does not depend on how many workers there are, nor on which of them are lost: each question is answered
-by itself, on empty caches. An error in one of them is its answer: the others go on.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..predicting import compiled_launches, lost_row
-from ..simulator.device.device import Device
 from ..simulator.jobs.attempts import internal
 from ..simulator.jobs.pool import cores
 from ..simulator.jobs.stopping import Stopped
 from ..simulator.predict_kernels import predict_kernels
 from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.kernels import KernelsPrediction
+from ..simulator.screening.from_code import static_work
+from ..simulator.screening.static_time import StaticWork
 from ..store.keys import question_key
 from ..store.store import Store
+from .workers import Answer, Job, TargetDevice, worked
 
 if TYPE_CHECKING:
     from ..kernels.compile.call import KernelCall
@@ -29,46 +25,11 @@ L2 = "cold"
 """Each configuration is looked at by itself, as the autotuner measures it."""
 TOGETHER = 8
 """Configurations of a job: enough that starting the disassembler does not count, few enough that little is lost."""
-MOST_TRIES = 3
-"""A job whose worker is lost so often is given up: it may be what kills them."""
-LOST = (BrokenExecutor, CancelledError, ConnectionError)
-"""What an executor raises of a job whose worker is lost; all else the job itself has raised."""
-LOST_ELSEWHERE = (
-    *("KilledWorker", "CommClosedError"),
-    *("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError", "ObjectLostError", "LocalRayletDiedError"),
-)
-"""The same of Dask and of Ray, by name: neither need be installed."""
 Progress = Callable[[int, int], None]
 Predict = Callable[["Sequence[KernelCall]"], list[KernelRow]]
 """`predict_all`, for a target and by workers that somebody has chosen."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetDevice:
-    """What launches are predicted for, and what that may take.
-
-    Args:
-        device, name: the GPU, and its name for people; compile_limit_s, limit_s: that compiler and prediction of
-            one launch may take, None: as long as they like [s].
-    """
-
-    device: Device
-    name: str
-    compile_limit_s: float | None = None
-    limit_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """Some launches to predict, each by itself. Args: keys: names of the questions, in the order of the calls."""
-
-    keys: tuple[str, ...]
-    calls: "tuple[KernelCall, ...]"
-    target: TargetDevice
-
-
-class LostWorkers(RuntimeError):
-    """Workers that should answer are lost again and again; the text is one line."""
+Screen = Callable[["Sequence[KernelCall]"], list[StaticWork | None]]
+"""The same of `screen_all`."""
 
 
 def predict_all(
@@ -95,24 +56,88 @@ def predict_all(
     Raises:
         LostWorkers: as its text says.
     """
+    return [
+        replace(prediction.rows[0], label=call.label)
+        for prediction, call in zip(
+            _answered(
+                calls,
+                target,
+                run=answer,
+                unanswered=_unanswered,
+                known=store.get if store else None,
+                keep=store.put if store else None,
+                executor=executor,
+                workers=workers,
+                together=together,
+                progress=progress,
+            ),
+            calls,
+            strict=True,
+        )
+    ]
+
+
+def screen_all(
+    calls: "Sequence[KernelCall]",
+    target: TargetDevice,
+    *,
+    store: Store | None,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    together: int = TOGETHER,
+    progress: Progress | None = None,
+) -> list[StaticWork | None]:
+    """Static work of launches, in order; None of those whose code is refused or cannot be followed. Args: as above."""
+    return _answered(
+        calls,
+        target,
+        run=screen,
+        unanswered=lambda job, why: (None,) * len(job.calls),
+        known=store.get_works if store else None,
+        keep=store.put_work if store else None,
+        executor=executor,
+        workers=workers,
+        together=together,
+        progress=progress,
+    )
+
+
+def _answered(
+    calls: "Sequence[KernelCall]",
+    target: TargetDevice,
+    *,
+    run: Callable[[Job], tuple[Answer, ...]],
+    unanswered: Callable[[Job, str], tuple[Answer, ...]],
+    known: Callable[[Iterable[str]], Mapping[str, Answer]] | None,
+    keep: Callable[[str, Answer], None] | None,
+    executor: Executor | None,
+    workers: int | None,
+    together: int,
+    progress: Progress | None,
+) -> list[Answer]:
+    """An answer for each launch, in order; equal questions are asked once.
+
+    Args:
+        run: answers a job; unanswered: what stands for the answers of one that raises, and why it did.
+        known: kept answers by key; keep: keeps one.
+    """
     alone = [replace(call, tuned=-1, configuration={}) for call in calls]
     keys = [question_key([call], target.device, target.name, L2) for call in alone]
     report = progress or (lambda done, total: None)
-    known = store.get(dict.fromkeys(keys)) if store else {}
-    answers: dict[str, KernelRow] = {key: prediction.rows[0] for key, prediction in known.items()}
+    answers = dict(known(dict.fromkeys(keys))) if known else {}
     report(sum(key in answers for key in keys), len(keys))
     waiting = {key: call for key, call in zip(keys, alone, strict=True) if key not in answers}
     jobs = [
         Job(keys=part, calls=tuple(waiting[key] for key in part), target=target)
         for part in _parts(_by_code(waiting), together)
     ]
-    for job, predictions in _worked(jobs, executor, min(workers or cores(), len(jobs))):
-        for key, prediction in zip(job.keys, predictions, strict=True):
-            if store:
-                store.put(key, prediction)
-            answers[key] = prediction.rows[0]
+    for job, new in worked(jobs, run, unanswered, executor, min(workers or cores(), len(jobs))):
+        for key, answered in zip(job.keys, new, strict=True):
+            if keep:
+                keep(key, answered)
+            answers[key] = answered
         report(sum(key in answers for key in keys), len(keys))
-    return [replace(answers[key], label=call.label) for key, call in zip(keys, calls, strict=True)]
+    return [answers[key] for key in keys]
 
 
 def answer(job: Job) -> tuple[KernelsPrediction, ...]:
@@ -133,6 +158,13 @@ def answer(job: Job) -> tuple[KernelsPrediction, ...]:
         return tuple(prediction for single in alone for prediction in answer(single))
 
 
+def screen(job: Job) -> tuple[StaticWork | None, ...]:
+    """Static work of the launches of a job; what a worker runs. What one of them raises leaves it without."""
+    device = job.target.device
+    launches = compiled_launches(job.calls, device, workers=1, limit_s=job.target.compile_limit_s)
+    return tuple(static_work(launch.called, device) if launch.called else None for launch in launches)
+
+
 def _unanswered(job: Job, why: str) -> tuple[KernelsPrediction, ...]:
     """In place of answers that the program owes. Args: why: one line."""
     rows = [lost_row(call, f"kernel {call.name}: {why}") for call in job.calls]
@@ -151,71 +183,3 @@ def _by_code(calls: "Mapping[str, KernelCall]") -> tuple[str, ...]:
 def _parts(keys: tuple[str, ...], together: int) -> Iterator[tuple[str, ...]]:
     for first in range(0, len(keys), together):
         yield keys[first : first + together]
-
-
-def _worked(
-    jobs: Sequence[Job], executor: Executor | None, workers: int
-) -> Iterator[tuple[Job, tuple[KernelsPrediction, ...]]]:
-    """Jobs with their answers, as these come; those of a lost worker are done again, what others raise is an answer."""
-    if executor is None and workers <= 1:
-        yield from ((job, answer(job)) for job in jobs)
-        return
-    tries = dict.fromkeys((job.keys for job in jobs), 0)
-    left = list(jobs)
-    while left:
-        lost: list[Job] = []
-        with _running(executor, workers) as running:
-            futures = _submitted(running, left, lost)
-            for future in as_completed(futures):
-                job = futures[future]
-                try:
-                    predictions = future.result()
-                except Exception as error:
-                    cause = getattr(error, "cause", None) or error  # of Ray, whose own text is a traceback
-                    said = f"{type(cause).__name__}: {' '.join(str(cause).split())[:200]}"
-                    if not _is_lost(error):
-                        yield job, _unanswered(job, f"its worker cannot predict ({said})")
-                        continue
-                    tries[job.keys] += 1
-                    if tries[job.keys] >= MOST_TRIES:
-                        raise LostWorkers(
-                            f"kernel {job.calls[0].name}: its worker was lost {MOST_TRIES} times ({said})"
-                        ) from None
-                    lost.append(job)
-                else:
-                    yield job, predictions
-        left = lost
-
-
-def _is_lost(error: Exception) -> bool:
-    """Whether an error says that a worker is lost, not that its job has failed."""
-    return isinstance(error, LOST) or any(kind.__name__ in LOST_ELSEWHERE for kind in type(error).__mro__)
-
-
-def _submitted(
-    executor: Executor, jobs: Sequence[Job], lost: list[Job]
-) -> Mapping["Future[tuple[KernelsPrediction, ...]]", Job]:
-    """Futures of jobs. Args: lost: gets those that an executor does not take, as its workers are lost."""
-    futures: dict[Future[tuple[KernelsPrediction, ...]], Job] = {}
-    for place, job in enumerate(jobs):
-        try:
-            futures[executor.submit(answer, job)] = job
-        except BrokenExecutor:
-            lost += jobs[place:]
-            break
-    return futures
-
-
-@contextmanager
-def _running(executor: Executor | None, workers: int) -> Iterator[Executor]:
-    """What runs jobs: the executor that was given, which stays, or processes of this machine."""
-    if executor is not None:
-        yield executor
-        return
-    context = get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    pool = ProcessPoolExecutor(workers, context)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -18,8 +18,8 @@ from .tuning import Configured, TunedLaunch, text
 MOST_MARKS = 500
 """Configurations that have marks of their own; of more, ranges alone are drawn."""
 CAPTION = (
-    "the time of every configuration, by its values; a dash is the fastest of a value, the blue line the best "
-    "configuration, a red number how many are refused."
+    "the time of every configuration that is predicted, by its values; a dash is the fastest of a value, the blue "
+    "line the best configuration, a red number how many are refused."
 )
 SPREAD, TURN = 0.5, 0.618
 """How far marks of one value lie apart, and the turn from one to the next, which never puts two on one line."""
@@ -86,7 +86,9 @@ def _draw_map(ax: Any, tips: Tips, launch: TunedLaunch, names: Sequence[str]) ->
     def cell(y: Any, x: Any) -> Cell:
         items = [item for item in launch.configured if (item.values.get(y_name), item.values.get(x_name)) == (y, x)]
         if not items:
-            return Cell(time_s=None, text="", tip="not among the configurations")
+            screened = any((values.get(y_name), values.get(x_name)) == (y, x) for values in launch.left_out)
+            why = "not predicted: a static rank left them out" if screened else "not among the configurations"
+            return Cell(time_s=None, text="", tip=why)
         best, refused = items[0], sum(not item.row.prediction for item in items)
         if not best.row.prediction:
             return Cell(time_s=None, text="refused", tip=f"all {len(items)} refused, e.g.\n{_story(launch, best)}")

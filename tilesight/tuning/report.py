@@ -29,8 +29,9 @@ def tuning_text(tuning: Tuning, top: int, width: int, color: bool = False) -> st
 def heading(tuning: Tuning, launch: TunedLaunch) -> str:
     """Kernel, shape, device, and how many configurations there are."""
     shape = "".join(f", {name} {value}" for name, value in launch.shape.items())
-    count = len(launch.configured)
-    return f"{launch.kernel}{shape} on {tuning.device}: {count} configurations, each by itself on empty caches"
+    some = f", {len(launch.configured)} of them predicted" if launch.left_out else ""
+    asked = f"{launch.count} configurations{some}"
+    return f"{launch.kernel}{shape} on {tuning.device}: {asked}, each by itself on empty caches"
 
 
 def configured_columns(launch: TunedLaunch, shown: Sequence[Configured]) -> list[Column]:
@@ -71,8 +72,9 @@ def why_refused(launch: TunedLaunch, item: Configured) -> str:
 
 def varying(launch: TunedLaunch) -> list[str]:
     """Values that configurations differ in."""
-    names = dict.fromkeys(name for item in launch.configured for name in item.values)
-    return [name for name in names if len({repr(item.values.get(name)) for item in launch.configured}) > 1]
+    every = [*(item.values for item in launch.configured), *launch.left_out]
+    names = dict.fromkeys(name for values in every for name in values)
+    return [name for name in names if len({repr(values.get(name)) for values in every}) > 1]
 
 
 def remarks(launch: TunedLaunch, top: int) -> list[str]:
@@ -88,6 +90,11 @@ def remarks(launch: TunedLaunch, top: int) -> list[str]:
         )
     if left > 0:
         lines.append(f"Left out {left} slower ones: --top shows more, --csv and --json have all")
+    if launch.left_out:
+        lines.append(
+            f"Screened {len(launch.left_out)} of {launch.count} are not predicted: by work and bytes of their compiled "
+            "code they rank behind; --screen off predicts all"
+        )
     reasons: dict[str, list[str]] = {}
     for item in refused:
         why = why_refused(launch, item)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..compiling import why_not
 from ..predicting import refused_row
@@ -14,8 +14,10 @@ from ..simulator.arguments import instance, optional_whole
 from ..simulator.device.device import Device, found_device
 from ..simulator.jobs.stopping import LIMIT_S
 from ..store.store import Store, usual_store
-from .answers import Predict, TargetDevice, predict_all
+from .answers import Predict, predict_all, screen_all
+from .screening import ALL, USUAL, Screening
 from .tuning import Configured, TunedLaunch, Tuning, ranked
+from .workers import TargetDevice
 
 if TYPE_CHECKING:
     from ..kernels.capture.file import RecordedFunction
@@ -34,6 +36,7 @@ def tune(
     executor: Executor | None = None,
     workers: int | None = 1,
     time_limit_s: float | None = LIMIT_S,
+    screened: bool = True,
 ) -> Tuning:
     """Rank the configurations of every launch that has several, by predicted time, each by itself on empty caches.
 
@@ -45,6 +48,8 @@ def tune(
         workers: processes of this machine where there is no executor; 1: all is done in this one; None: one per core,
             of a script with an `if __name__ == "__main__":` guard.
         time_limit_s: that each prediction may take once it is compiled; None: as long as it likes [s].
+        screened: whether a third of the configurations of each launch, and 16 at least, is predicted, the best by a
+            static rank of their code; else all are.
 
     Raises:
         RuntimeError: torch or triton is missing, or workers are lost again and again (one line).
@@ -71,15 +76,21 @@ def tune(
     if store is not None and kept:
         kept.check()
     target = TargetDevice(device=gpu, name=name, limit_s=time_limit_s)
-    predict = partial(predict_all, target=target, store=kept, executor=executor, workers=workers)
-    return tune_recorded("recorded launches", [recorded], name, predict)
+    how: dict[str, Any] = {"target": target, "store": kept, "executor": executor, "workers": workers}
+    screening = Screening(screen=partial(screen_all, **how), device=gpu, portion=USUAL if screened else ALL)
+    return tune_recorded("recorded launches", [recorded], name, partial(predict_all, **how), screening)
 
 
-def tune_recorded(name: str, recorded: "Sequence[RecordedFunction]", device: str, predict: Predict) -> Tuning:
+def tune_recorded(
+    name: str, recorded: "Sequence[RecordedFunction]", device: str, predict: Predict, screening: Screening
+) -> Tuning:
     """Rank the configurations of every launch that has several.
 
     Args:
-        name: of the function; recorded: what it launches, at each shape; device: its name, that `predict` is for.
+        name: of the function.
+        recorded: what it launches, at each shape.
+        device: name of the one that `predict` is for.
+        screening: which of many configurations are predicted; what runs untuned is, in any case.
 
     Raises:
         NothingToTune: as its text says; LostWorkers: as `predict_all`.
@@ -93,8 +104,13 @@ def tune_recorded(name: str, recorded: "Sequence[RecordedFunction]", device: str
         raise NothingToTune(
             f"{name}: {kernels}: has no configurations to choose from: @triton.autotune names some, or --space does"
         )
-    asked = [call for calls in members for call in calls if isinstance(call, KernelCall)]
-    rows = dict(zip(map(id, asked), predict(asked), strict=True))
+    usable = [[call for call in calls if isinstance(call, KernelCall)] for calls in members]
+    untuned = [
+        [call for call in calls if call.label in tuned["authors"][:1]]
+        for calls, (_, tuned) in zip(usable, groups, strict=True)
+    ]
+    asked = {id(call): call for calls in (*screening.kept(usable), *untuned) for call in calls}
+    rows = dict(zip(asked, predict(list(asked.values())), strict=True))
     launches = []
     for (function, tuned), calls in zip(groups, members, strict=True):
         configured = [
@@ -104,14 +120,17 @@ def tune_recorded(name: str, recorded: "Sequence[RecordedFunction]", device: str
                 authors=call.label in tuned["authors"],
             )
             for call in calls
+            if id(call) in rows or not isinstance(call, KernelCall)
         ]
         default = next((item.values for item in configured if item.row.label == (tuned["authors"] or ("",))[0]), {})
+        left_out = [call for call in calls if isinstance(call, KernelCall) and id(call) not in rows]
         launches.append(
             TunedLaunch(
                 kernel=tuned["kernel"],
                 shape=function.arguments,
                 key=tuned["key"],
                 configured=ranked(configured),
+                left_out=tuple(call.configuration for call in left_out),
                 default=default,
                 cache=tuned["cache"],
                 cache_key=tuple(tuned["cache_key"]),

@@ -47,6 +47,7 @@ class TunedLaunch:
         kernel: its name; shape: arguments that the user's function was called with.
         key: what the author's autotuner tells shapes apart by.
         configured: the fastest first, last those that are not predicted; of equal times the one that was named first.
+        left_out: values of those that a static rank left out: they are not compared.
         default: values of the configuration that runs untuned; cache: file of Triton's cache for its timings;
         cache_key: key in it.
     """
@@ -56,8 +57,14 @@ class TunedLaunch:
     key: Mapping[str, Any]
     configured: tuple[Configured, ...]
     default: Mapping[str, Any]
+    left_out: tuple[Mapping[str, Any], ...] = ()
     cache: str = ""
     cache_key: tuple[Any, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """All of its configurations."""
+        return len(self.configured) + len(self.left_out)
 
     @property
     def predicted(self) -> tuple[Configured, ...]:
@@ -146,6 +153,7 @@ class Tuning:
                     "key": dict(launch.key),
                     "verdict": launch.verdict,
                     "default": dict(launch.default),
+                    "left_out": [dict(values) for values in launch.left_out],
                     "configurations": [_entry(launch, item) for item in launch.configured[:top]],
                 }
                 for launch in self.launches
@@ -154,7 +162,7 @@ class Tuning:
         }
 
     def flat_rows(self) -> list[dict[str, Any]]:
-        """A flat object for each configuration, as rows of a CSV; the same columns in each."""
+        """A flat object for each configuration, as rows of a CSV; those left out last, with values alone."""
         shapes = dict.fromkeys(name for launch in self.launches for name in launch.shape)
         names = dict.fromkeys(name for launch in self.launches for item in launch.configured for name in item.values)
         rows = []
@@ -165,6 +173,9 @@ class Tuning:
                 values = {name: item.values.get(name) for name in names}
                 head = {"device": self.device, "kernel": launch.kernel}
                 rows.append({**head, **shape, "rank": rank if item.row.prediction else None, **values, **figures})
+            for left in launch.left_out:
+                empty: dict[str, Any] = dict.fromkeys(rows[-1])
+                rows.append({**empty, **head, **shape, **left, "left_out": True})
         return rows
 
     def to_pandas(self) -> "DataFrame":
@@ -183,7 +194,7 @@ class Tuning:
 
     def __repr__(self) -> str:
         """One line."""
-        count = sum(len(launch.configured) for launch in self.launches)
+        count = sum(launch.count for launch in self.launches)
         return f"<Tuning: {self.target} on {self.device}, {len(self.launches)} launches, {count} configurations>"
 
 
@@ -226,4 +237,5 @@ def _figures(launch: TunedLaunch, item: Configured) -> dict[str, Any]:
         "l2_read_bytes": row.traffic.l2_read_bytes if row else None,
         "smem_fill_bytes": row.traffic.smem_fill_bytes if row else None,
         "refused": item.row.refused,
+        "left_out": False,
     }

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from ...simulator.device.device import TEXTS, Device, number_fields
 from ...simulator.device.sm_numbers import (
-    CARRIED_OVER,
     PARTS,
     SM_TABLE,
     architecture_of,
@@ -66,8 +65,7 @@ def _sm_lines(device: Device) -> list[str]:
         if key in changed or (has_file and origin != sm.provenance[key]):
             value = getattr(device.sm, key)
             text = f"[{', '.join(map(_number, value))}]" if isinstance(value, tuple) else _number(value)
-            kind = "fitted" if origin.kind == CARRIED_OVER else origin.kind
-            lines.append(f"{key} = {{ value = {text}, kind = {_text(kind)}, source = {_text(origin.source)} }}")
+            lines.append(f"{key} = {{ value = {text}, kind = {_text(origin.kind)}, source = {_text(origin.source)} }}")
     return ["", f"[{SM_TABLE}]", *lines] if lines else []
 
 

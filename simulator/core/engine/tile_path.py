@@ -130,6 +130,9 @@ def _access_at(
             read_cost += rates.hbm_part_line_cost
         elif width < 2 * LINE_BYTES:
             read_cost += rates.hbm_single_line_cost
+    # L2 serves each row of a tile in a turn of its own, however little it is, in as many granules as it may lie.
+    row_bytes = _in_sectors(width)
+    turn = row_bytes if whole else max(row_bytes, rates.turn_bytes)
     part = 1.0 if width < SECTOR_BYTES else tile.part
     how = reading_of(rates, read_cost, total, pieces)
     # In one column of granules, those that stand for others are so many rows apart.
@@ -140,8 +143,7 @@ def _access_at(
         for j in range(first_col + skipped, last_col + 1, stride):
             part_width = min((j + 1) * wide, col + width) - max(j * wide, col)
             size = stride * (_in_sectors(part_rows * part_width) if whole else part_rows * _in_sectors(part_width))
-            # L2 serves each piece in a turn of its own, however little it is.
-            turns = size if whole else max(size, stride * part_rows * rates.turn_bytes)
+            turns = size * turn // row_bytes
             granule = slab + i * per_row + (j if stride == 1 else j // stride)
             window = 0
             if granule >= fold:

@@ -66,7 +66,7 @@ class SmInstruction(NamedTuple):
         tag_lines: (LOAD, COPY) lines looked up in L1's tags, a cycle each.
         queued_lines: (STORE) lines that may wait ahead of it to leave the SM.
         tensor_cycles: (MATMUL, TENSOR_MEMORY_MATMUL) of the tensor cores [cycles].
-        port_reads: turns at the register port; of a MATMUL, those of its accumulators.
+        port_reads: turns at the register port; a MATMUL takes its share of it as long as it runs.
         smem_passes: (SHARED) matmuls that it lets go first where these take all of shared memory.
     """
 

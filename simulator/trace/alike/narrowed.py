@@ -23,19 +23,19 @@ def narrowed(tracer: Tracer, run: CtaRun, places: frozenset[int]) -> Tracer:
         run: a CTA of those that will be followed, which all run the same blocks.
 
     Returns:
-        The tracer itself where threads exchange values, or TMA copies: there accesses are followed together.
+        The tracer itself where TMA copies: there accesses are followed together.
     """
     code_slice = tracer.code_slice
     if not may_narrow(code_slice):
         return tracer
     executed, subject = frozenset[int]().union(*set(run.blocks)), tracer.subject
-    part = _narrowed(subject.flow, subject.unknown, subject.memory.has_values, executed, places)
+    part = _narrowed(subject.flow, subject.unknown, subject.memory.has_values, executed, places, subject.stored)
     return replace(tracer, code_slice=part)
 
 
 def may_narrow(code_slice: Slice) -> bool:
     """Whether accesses can be followed one without the other."""
-    return not (code_slice.shared or code_slice.all_threads or code_slice.copying or code_slice.writes)
+    return not (code_slice.copying or code_slice.writes)
 
 
 def by_tensor(tracer: Tracer, run: CtaRun, places: frozenset[int]) -> list[frozenset[int]]:
@@ -61,8 +61,15 @@ def by_tensor(tracer: Tracer, run: CtaRun, places: frozenset[int]) -> list[froze
 
 
 @lru_cache(maxsize=FLOWS_KEPT)
-def _narrowed(flow: Flow, unknown: frozenset[int], given: bool, executed: Blocks, places: frozenset[int]) -> Slice:
-    """The slice behind some accesses. Args: unknown, given: as in `sites`; executed: blocks that are run."""
+def _narrowed(
+    flow: Flow,
+    unknown: frozenset[int],
+    given: bool,
+    executed: Blocks,
+    places: frozenset[int],
+    stored: frozenset[int] | None,
+) -> Slice:
+    """The slice behind some accesses. Args: unknown, given, stored: as in `sites`; executed: blocks that are run."""
     edges = [[to for to in ways if to in executed] for ways in followed_edges(flow)]
     wanted = {block for block in executed if not places.isdisjoint(_places(flow, block))}
     leads = _leading_to(wanted, edges)
@@ -70,7 +77,7 @@ def _narrowed(flow: Flow, unknown: frozenset[int], given: bool, executed: Blocks
     for block in executed - onward.keys():
         if len(edges[block]) == 1 and flow.code(block)[-1].family in BRANCHES:
             onward[block] = edges[block][0]
-    return narrow_slice(flow, unknown, given, places, onward, executed)
+    return narrow_slice(flow, unknown, given, places, onward, executed & leads, stored)
 
 
 def _places(flow: Flow, block: int) -> range:

@@ -4,19 +4,29 @@ What a CTA adds to the addresses of its threads is the same for all of these, an
 else is done with values that depend on the CTA and on the thread, or a guard depends on them, they are hashed for the
 probe threads of each CTA. CTAs with equal hashes touch alike: the same threads, at the same distances; and at the same
 addresses where sums are looked at, too.
+
+Where threads exchange values, what they give is hashed; CTAs that give the same get the same. So what probe threads get
+may be anything that is the same in all CTAs.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
 from ...sass.decode import Instruction
 from ...sass.operands import Immediate, Operand, Register
 from ...sass.registers import guard_of, read, result_operands, written
-from ..compute.lanes import LanesDiffer
+from ..compute.lanes import EXCHANGES, LanesDiffer
+from ..cta.block_counts import PROBES
+from ..cta.doubts import Doubts
+from ..cta.given import Refused
 from ..cta.group import CtaGroup, walk_group
 from ..cta.sites import Tracer
 from ..cta.transfer import GLOBAL_LOADS
-from ..operands import Threads
-from ..values import UNSET, Array, Value
+from ..deciding import COPY, SHARED_LOADS
+from ..operands import Step, Threads, predicate_of
+from ..shared_accesses import STORES
+from ..values import FALSE, UNSET, Array, Value, merged
 
 FEWEST = 64
 """CTAs of a group from which on it saves time to look for stand-ins."""
@@ -24,6 +34,9 @@ SUMS = frozenset({"IADD", "IADD3", "VIADD", "LEA", "MOV", "LDL", "STL"})
 """Families of instructions whose results are sums of their sources, or carries of such sums."""
 PRODUCT, LEA, SHIFT = "IMAD", "LEA", "SHF"
 SIGN_MODIFIERS, SIGN_SHIFT = ("R", "S32", "HI"), Immediate(31)
+PLAIN_STORES = frozenset({"STS", "STSM"})
+SOMETHING = 977
+"""What probe threads get of others instead of what these have: multiples of it, and more."""
 HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -38,19 +51,56 @@ def stand_ins(tracer: Tracer, group: CtaGroup, same_places: bool = False) -> tup
     """
     everyone = np.arange(len(group))
     code_slice = tracer.code_slice
-    if len(group) < FEWEST or code_slice.shared or code_slice.all_threads or code_slice.copying:
+    exchanges = _exchanges(tracer)
+    if len(group) < FEWEST or exchanges is None or code_slice.copying:
         return everyone, everyone
-    hashes = _DecisionHashes(tracer, len(group), same_places)
+    code = tracer.subject.flow.instructions
+    if exchanges:
+        code_slice = replace(code_slice, exchanging=frozenset(), all_threads=False)
+        tracer = replace(tracer, code_slice=code_slice, doubts=Doubts(tracer.subject))
+    hashes = _DecisionHashes(tracer, len(group), same_places, exchanges)
+    given = {place: _giving(code[place], number) for number, place in enumerate(sorted(exchanges))}
     for region in sorted(group.trips):
         hashes.add(group.trips[region].reshape(-1, 1, 1))
     tail = max(1, tracer.subject.called.num_stages)
     try:
         in_full = group.all_regions if same_places else frozenset[int]()
-        walk_group(tracer, group, lambda _: _ignore, all_threads=False, in_full=in_full, tail=tail, watch=hashes.look)
-    except LanesDiffer:
+        walk_group(tracer, group, lambda _: _ignore, False, in_full, tail, watch=hashes.look, replaced=given)
+    except (LanesDiffer, Refused):
         return everyone, everyone
     _, first, which = np.unique(hashes.by_cta, return_index=True, return_inverse=True)
     return first, which.reshape(-1)
+
+
+def _exchanges(tracer: Tracer) -> frozenset[int] | None:
+    """Places of a slice where threads exchange values; None where copies or atomics are among them."""
+    code_slice, code, stored = tracer.code_slice, tracer.subject.flow.instructions, tracer.subject.stored
+    if not code_slice.all_threads:
+        return frozenset()
+    inside = {place for block in code_slice.places for place in block} - tracer.subject.unknown
+    kept = {place for place in inside if stored is None or place in stored} if code_slice.shared else set[int]()
+    if any(code[place].family == COPY or (code[place].family in STORES - PLAIN_STORES) for place in kept):
+        return None
+    through_memory = {place for place in inside if code[place].family in SHARED_LOADS | PLAIN_STORES}
+    return frozenset(through_memory | {place for place in inside if code[place].family in EXCHANGES})
+
+
+def _giving(instruction: Instruction, number: int) -> Step:
+    """Gives threads something in the place of what others have. Args: number: that tells it from other places."""
+    guard = predicate_of(instruction.guard) if instruction.guard else None
+    probes = np.arange(PROBES, dtype=np.int64).reshape(1, PROBES, 1)
+
+    def step(threads: Threads, mask: Array) -> None:
+        if guard:
+            mask = mask & guard(threads)[0]
+        for word, name in enumerate(written(instruction)):
+            flag = name.lstrip("U").startswith("P")
+            words = probes * SOMETHING + (number * 8 + word) * PROBES
+            value: Value = (words % 2 == 0 if flag else words, True)
+            threads.registers[name] = merged(mask, value, threads.registers.get(name, FALSE if flag else UNSET))
+            threads.doubts.pop(name, None)
+
+    return step
 
 
 def _ignore(*_: object) -> None:
@@ -61,11 +111,12 @@ class _DecisionHashes:
     """Hashes that are equal for CTAs that decide alike. `by_cta`: uint64 (CTAs,).
 
     Args:
-        tracer: what follows the CTAs; ctas: how many there are; same_places: whether sums are looked at, too.
+        tracer: what follows the CTAs; ctas: how many there are; same_places: whether sums are looked at, too;
+        exchanges: places where threads give what they have to others.
     """
 
-    def __init__(self, tracer: Tracer, ctas: int, same_places: bool) -> None:
-        self._same_places = same_places
+    def __init__(self, tracer: Tracer, ctas: int, same_places: bool, exchanges: frozenset[int]) -> None:
+        self._same_places, self._exchanges = same_places, exchanges
         subject = tracer.subject
         self._code, self._unknown = subject.flow.instructions, subject.unknown
         self._touching = tracer.code_slice.touching
@@ -90,6 +141,10 @@ class _DecisionHashes:
         guards = [threads.registers[name] for name in guard_of(instruction) if name in threads.registers]
         for guard in guards:
             self._add(guard)
+        if place in self._exchanges:
+            for name in read(instruction):
+                self._add(threads.registers.get(name, UNSET))
+            return
         accesses = place in self._touching
         if place in self._unknown or (accesses and not self._same_places and instruction.family not in self._loads):
             return

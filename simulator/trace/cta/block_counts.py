@@ -69,7 +69,7 @@ def _count(
         ctas = np.array(counted[begin : begin + step], dtype=np.int64)
         special = (special_registers if all_threads else probe_registers)(called.grid, ctas, called.warps, called.first)
         threads = Threads(constants=subject.constants, special=special, whole=all_threads)
-        leaper = Leaper(flow, code, places, len(ctas), may_leap, None)
+        leaper = Leaper(flow, code, places, len(ctas), may_leap, None, code_slice.exchanging)
         counts, _ = run_through(flow, code, threads, len(ctas), width, most_steps=most_steps, leaper=leaper)
         parts.append(counts.max(axis=1))
     return np.concatenate(parts)

@@ -127,7 +127,7 @@ def follow_ctas(tracer: Tracer, ctas: Sequence[int]) -> list[CtaRun]:
     code = prepare(subject.flow, code_slice.places, watched, doubts.settle)
     special = special_registers(subject.called.grid, np.array(ctas), warps, subject.called.first)
     threads = Threads(constants=subject.constants, special=special)
-    leaper = Leaper(subject.flow, code, code_slice.places, len(ctas), tracer.may_leap, recorder)
+    leaper = Leaper(subject.flow, code, code_slice.places, len(ctas), tracer.may_leap, recorder, code_slice.exchanging)
     counts, rejoins = run_through(subject.flow, code, threads, len(ctas), warps, recorder.order, leaper=leaper)
     return [recorder.run_of(number, counts[number], rejoins[number]) for number in range(len(ctas))]
 

@@ -90,7 +90,8 @@ class Subject:
     Args:
         called: the launch; flow: its code as basic blocks; memory: what its pointers point to;
         constants: address in constant bank 0 [B] -> 32-bit word;
-        unknown: places of instructions whose results are never known (see `knowable`).
+        unknown: places of instructions whose results are never known (see `knowable`);
+        stored: places of the stores to shared memory that loads may read from (see `exchange.sources`); None: all.
     """
 
     called: Called
@@ -98,6 +99,7 @@ class Subject:
     constants: Mapping[int, int]
     memory: Memory
     unknown: frozenset[int] = frozenset()
+    stored: frozenset[int] | None = None
 
     def place_text(self, place: int) -> str:
         """Kernel and source line of an instruction, e.g. `kernel f: line 12`. Args: place: its index in the code."""

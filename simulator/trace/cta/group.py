@@ -8,6 +8,7 @@ import numpy as np
 from ...limits import WARP_THREADS
 from ..executions import special_registers
 from ..leap.mixed_visits import ControlPath
+from ..operands import Step
 from ..values import Array, Value
 from .block_counts import PROBES, probe_registers
 from .cta_run import CtaRun
@@ -69,27 +70,39 @@ def walk_group(
     in_full: frozenset[int] = frozenset(),
     tail: int = 1,
     watch: Watch | None = None,
+    replaced: Mapping[int, Step] | None = None,
 ) -> None:
     """Follow threads of all CTAs of a group.
 
     Args:
         recorder: records each access; all_threads: or the probe threads of each CTA alone;
-        in_full, tail: as in `Loops`; watch: gets every instruction.
+        in_full, tail: as in `Loops`; watch: gets every instruction; replaced: as of `Walk`.
 
     Raises:
         LanesDiffer: threads exchange values, and not all of them are followed.
     """
     run, code_slice = group.representative, tracer.code_slice
-    if code_slice.shared:
-        in_full = group.all_regions
+    in_full |= regions_exchanging(tracer, run)
     walk: Walk | None = None
     for path, warps in warps_by_path(run, code_slice.all_threads):
         shape = (len(group), len(warps), WARP_THREADS) if all_threads else (len(group), PROBES, 1)
         region_of = run.paths.region_of[run.paths.warps.index(path)]
         loops = Loops(trips=group.trips, region_of=region_of, in_full=in_full, tail=tail)
         special = (_all_registers if all_threads else _probe_registers)(tracer.subject, group.ctas, warps)
-        walk = Walk(tracer, loops, special, recorder(shape), whole_warps=all_threads, before=walk, watch=watch)
+        record = recorder(shape)
+        walk = Walk(tracer, loops, special, record, all_threads, before=walk, watch=watch, replaced=replaced)
         walk.along(path)
+
+
+def regions_exchanging(tracer: Tracer, run: CtaRun) -> frozenset[int]:
+    """Regions in which threads exchange values by shared memory, all of whose iterations are followed."""
+    exchanging, loops = tracer.code_slice.exchanging, tracer.subject.flow.loops
+    return frozenset(
+        region
+        for regions in run.paths.region_of
+        for loop, region in regions.items()
+        if not exchanging.isdisjoint(loops[loop].blocks)
+    )
 
 
 def chunks(subject: Subject, ctas: int, all_threads: bool = True) -> Iterator[slice]:

@@ -16,7 +16,7 @@ from ..accesses import ATOMICS, COPY, Touch, addressed, bytes_of
 from ..accesses import LOADS as PLAIN_LOADS
 from ..compute.lanes import EXCHANGES
 from ..counters import cta_numbers, is_counter
-from ..deciding import jumps_of, loads_shared, reaching, slice_of
+from ..deciding import blocks_exchanging, jumps_of, reaching, slice_of
 from ..memory import copy_of_memory, load_of_memory
 from ..operands import Step, Threads
 from ..threads import forgetting, step_of
@@ -40,18 +40,23 @@ class Slice:
     Args:
         places: block -> their places in the code; touching: place of an access -> how to read its addresses;
         copying: the same of copies by TMA; writes: as `tma.written.descriptor_writes`;
-        shared: whether any of them loads from shared memory;
+        exchanging: blocks in which some load from shared memory, or leave there what others load; none where none does;
         all_threads: whether threads exchange what they have loaded, so that all have to be followed together;
         onward: block -> the one block that all threads go on to, whatever the branch at its end says; None: they end.
     """
 
     places: tuple[tuple[int, ...], ...]
     touching: Mapping[int, Touch]
-    shared: bool
+    exchanging: frozenset[int]
     all_threads: bool
     copying: Mapping[int, BoxTouch] = field(default_factory=dict)
     writes: Mapping[int, int] = field(default_factory=dict)
     onward: Mapping[int, int | None] = field(default_factory=dict)
+
+    @property
+    def shared(self) -> bool:
+        """Whether any of them loads from shared memory."""
+        return bool(self.exchanging)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +97,12 @@ def find_slice(subject: Subject) -> Slice:
             raise Refused(
                 f"{subject.place_text(place)} copies in bulk by TMA: only tiles of a tensor descriptor are modelled"
             )
-    return _whole_slice(flow, subject.unknown, subject.memory.has_values)
+    return _whole_slice(flow, subject.unknown, subject.memory.has_values, subject.stored)
 
 
 @lru_cache(maxsize=FLOWS_KEPT)
-def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool) -> Slice:
-    """The same. Args: unknown: as of `Subject`; given: whether memory has values."""
+def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: frozenset[int] | None) -> Slice:
+    """The same. Args: unknown, stored: as of `Subject`; given: whether memory has values."""
     copying = {
         place: BoxTouch(instruction) for place, instruction in enumerate(flow.instructions) if is_copy(instruction)
     }
@@ -110,7 +115,11 @@ def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool) -> Slice:
     roots = jumps_of(flow) | _roots(touching, flow.instructions)
     roots |= {place: box.names for place, box in copying.items()}
     roots |= {place: (*touching[place].names, *read(flow.instructions[place])) for place in writes}
-    return replace(_slice(flow, unknown, given, roots, touching), copying=copying, writes=writes)
+    code_slice = _slice(flow, unknown, given, roots, touching, stored=stored)
+    if code_slice.shared and copying:
+        # Words of descriptors go through shared memory, too.
+        code_slice = replace(code_slice, exchanging=frozenset(range(len(flow.blocks))))
+    return replace(code_slice, copying=copying, writes=writes)
 
 
 def narrow_slice(
@@ -120,11 +129,12 @@ def narrow_slice(
     wanted: frozenset[int],
     onward: Mapping[int, int | None],
     executed: frozenset[int],
+    stored: frozenset[int] | None,
 ) -> Slice:
     """The slice that gives control flow, and address and guard of some accesses and of the loads that these need.
 
     Args:
-        unknown, given: as of `_whole_slice`; wanted: places of the accesses; onward: as in `Slice`;
+        unknown, given, stored: as of `_whole_slice`; wanted: places of the accesses; onward: as in `Slice`;
         executed: blocks that are run.
     """
     code = flow.instructions
@@ -134,28 +144,28 @@ def narrow_slice(
     more = set(wanted)
     while more:
         touching |= {place: Touch(code[place]) for place in more}
-        code_slice = _slice(flow, unknown, given, jumps | _roots(touching, code), touching, executed)
+        code_slice = _slice(flow, unknown, given, jumps | _roots(touching, code), touching, executed, stored)
         more = {place for block in code_slice.places for place in block if is_access(code[place])} - touching.keys()
     return replace(code_slice, onward=onward)
 
 
 def find_deciding_slice(subject: Subject) -> Slice:
     """The slice that gives control flow alone, and accesses whose values it depends on."""
-    return _deciding_slice(subject.flow, subject.unknown, subject.memory.has_values)
+    return _deciding_slice(subject.flow, subject.unknown, subject.memory.has_values, subject.stored)
 
 
 @lru_cache(maxsize=FLOWS_KEPT)
-def _deciding_slice(flow: Flow, unknown: frozenset[int], given: bool) -> Slice:
+def _deciding_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: frozenset[int] | None) -> Slice:
     """The same. Args: as of `_whole_slice`."""
     code, jumps, every = flow.instructions, jumps_of(flow), frozenset[int]()
-    code_slice = _slice(flow, every, given, jumps, {})
+    code_slice = _slice(flow, every, given, jumps, {}, stored=stored)
     atomics = {place: Touch(code[place]) for place in _places_of(code_slice, code, ATOMICS)}
     if atomics:
         # Their addresses are wanted, too: where a branch depends on an atomic, the refusal names the tensor.
-        code_slice = _slice(flow, every, given, _roots(atomics, code) | jumps, {})
+        code_slice = _slice(flow, every, given, _roots(atomics, code) | jumps, {}, stored=stored)
     loads = {place: Touch(code[place]) for place in _places_of(code_slice, code, LOADS)}
     touching = atomics | loads
-    return _slice(flow, unknown, given, _roots(touching, code) | jumps, touching)
+    return _slice(flow, unknown, given, _roots(touching, code) | jumps, touching, stored=stored)
 
 
 def _roots(touching: Mapping[int, Touch], code: Sequence[Instruction]) -> dict[int, tuple[str, ...]]:
@@ -181,22 +191,23 @@ def _slice(
     roots: Mapping[int, tuple[str, ...]],
     touching: Mapping[int, Touch],
     executed: frozenset[int] | None = None,
+    stored: frozenset[int] | None = None,
 ) -> Slice:
     """The slice behind registers of some instructions.
 
     Args:
-        unknown, given: as of `_whole_slice`; roots: place -> registers; touching: as in `Slice`;
+        unknown, given, stored: as of `_whole_slice`; roots: place -> registers; touching: as in `Slice`;
         executed: blocks that are run; None: any.
     """
-    code, places = flow.instructions, reaching(flow, roots, unknown, executed)
-    shared = loads_shared(flow, places, unknown)
+    code, places = flow.instructions, reaching(flow, roots, unknown, executed, stored)
+    exchanging = blocks_exchanging(flow, places, unknown, stored)
     exchanges = [
         place for block in places for place in block if code[place].family in EXCHANGES and place not in unknown
     ]
     sources = {place: read(code[place]) for place in exchanges}
     behind = slice_of(flow, sources, unknown=unknown) if sources and given else ()
     loaded = any(code[place].family in LOADS for block in behind for place in block)
-    return Slice(places, touching, shared, shared or loaded)
+    return Slice(places, touching, exchanging, bool(exchanging) or loaded)
 
 
 def access_steps(subject: Subject, code_slice: Slice, doubts: Doubts, record: Record) -> dict[int, Step]:
@@ -209,7 +220,7 @@ def access_steps(subject: Subject, code_slice: Slice, doubts: Doubts, record: Re
         Refused: an address depends on values that were not given.
     """
     accesses = {
-        place: _access_step(subject, place, touch, doubts, record, code_slice.shared)
+        place: _access_step(subject, place, touch, doubts, record, code_slice.shared and _is_read(subject, place))
         for place, touch in code_slice.touching.items()
     }
     for place in code_slice.writes:
@@ -220,6 +231,11 @@ def access_steps(subject: Subject, code_slice: Slice, doubts: Doubts, record: Re
     code, places = subject.flow.instructions, {place for block in code_slice.places for place in block}
     forgotten = {place: forgetting(code[place]) for place in places & subject.unknown}
     return forgotten | accesses | copies | steps_of(subject.flow, code_slice.writes)
+
+
+def _is_read(subject: Subject, place: int) -> bool:
+    """Whether loads may read what an instruction leaves in shared memory."""
+    return subject.stored is None or place in subject.stored
 
 
 def _descriptor_step(instruction: Instruction, touch: Touch, access_step: Step) -> Step:

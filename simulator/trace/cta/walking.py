@@ -58,7 +58,7 @@ class Walk:
         special: special registers, as in `Threads`; record: gets every access;
         whole_warps: whether all lanes of the warps are there, as in `Threads`;
         before: other warps of the same CTAs that have been followed, for what they left in memory;
-        watch: gets every instruction.
+        watch: gets every instruction; replaced: place in the code -> what is done there instead.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class Walk:
         whole_warps: bool = True,
         before: "Walk | None" = None,
         watch: Watch | None = None,
+        replaced: Mapping[int, Step] | None = None,
     ) -> None:
         subject, code_slice = tracer.subject, tracer.code_slice
         self._places, self._loops, self._record_at, self._watch = code_slice.places, loops, record, watch
@@ -80,12 +81,13 @@ class Walk:
         self._held: list[tuple[int, Array, Array, Boxes | None]] | None = None
         self._ctas = max(len(array) for array, _ in special.values())
         every = {place for block in code_slice.places for place in block}
-        self._may_leap = not (code_slice.shared or watch or code_slice.writes) and tracer.may_leap(every)
+        self._may_leap = not (watch or code_slice.writes) and tracer.may_leap(every)
+        self._exchanging = code_slice.exchanging
         self._pairs = _pairs(code_slice)
         self._arriving: dict[int, Array] = {}
         self._entering: Array | None = TRUE[0]
         self._ended: Array = FALSE[0]
-        accesses = access_steps(subject, code_slice, tracer.doubts, self._record)
+        accesses = access_steps(subject, code_slice, tracer.doubts, self._record) | dict(replaced or {})
         self._flow = flow = subject.flow
         code = flow.instructions
         self._steps: dict[int, Step] = {
@@ -150,7 +152,8 @@ class Walk:
         masked = trips if count > 1 and innermost else None
         first: Registers = {}
         if all_of_them:
-            self._all_of(bodies, header, iteration, entering, masked)
+            may_leap = self._may_leap and self._exchanging.isdisjoint(self._flow.loops[visit.loop].blocks)
+            self._all_of(bodies, header, iteration, entering, masked, may_leap)
         else:
             for number, body in enumerate(bodies[:2]):
                 self._begin(header, entering & _column(trips > number))
@@ -165,15 +168,22 @@ class Walk:
         self._entering = entering & ~self._ended
 
     def _all_of(
-        self, bodies: Sequence[ControlPath], header: int, around: Iteration, entering: Array, trips: Array | None
+        self,
+        bodies: Sequence[ControlPath],
+        header: int,
+        around: Iteration,
+        entering: Array,
+        trips: Array | None,
+        may_leap: bool,
     ) -> None:
         """Execute all iterations, many at a time where registers go on evenly.
 
         Args:
             header: first block of each; around: iteration of the loops around; entering: threads that enter the loop;
-            trips: iterations that each CTA makes, int64 (CTAs,); None: all.
+            trips: iterations that each CTA makes, int64 (CTAs,); None: all;
+            may_leap: whether many may be executed at a time.
         """
-        guess = Guess(self._live[header], self._ctas) if len(bodies) > 2 * FIRST_LEAP and self._may_leap else None
+        guess = Guess(self._live[header], self._ctas) if len(bodies) > 2 * FIRST_LEAP and may_leap else None
         runs = _runs(bodies, trips)
         number = 0
         while number < len(bodies):

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from ...sass.flow import Flow
-from ..deciding import SHARED_LOADS, loads_shared
+from ..deciding import SHARED_LOADS
 from ..jumps import Barrier, Prepared
 from ..operands import Threads
 from ..shared_accesses import STORES
@@ -57,7 +57,8 @@ class Leaper:
 
     Args:
         flow, code: as of `run_through`; places: block -> places in the code of `code`; ctas: as of it;
-        may_leap: asked again before each leap; log: of what threads do.
+        may_leap: asked again before each leap; log: of what threads do;
+        exchanging: blocks in which threads exchange values by shared memory.
     """
 
     def __init__(
@@ -68,18 +69,18 @@ class Leaper:
         ctas: int,
         may_leap: MayLeap,
         log: Log | None,
+        exchanging: frozenset[int] = frozenset(),
     ) -> None:
         self._flow, self._code, self._ctas, self._may_leap, self._log = flow, code, ctas, may_leap, log
         self._meetings = {number for number in range(len(flow.blocks)) if flow.code(number)[0].family == "BSYNC"}
         self._loops: dict[int, frozenset[int]] = {}
         self._places: dict[int, tuple[int, ...]] = {}
         self._guesses: dict[int, Guess] = {}
-        if loads_shared(flow, places):
-            return
         families = [instruction.family for instruction in flow.instructions]
         for loop in flow.loops[:MOST_LOOPS]:
             inside = tuple(place for block in loop.blocks for place in places[block])
             shared = any(families[place] in STORES | SHARED_LOADS for place in inside)
+            shared = shared or not exchanging.isdisjoint(loop.blocks)
             waits = any(isinstance(leave, Barrier) for block in loop.blocks for _, leave in code[block])
             if not shared and not waits:
                 self._loops[loop.header], self._places[loop.header] = loop.blocks, inside

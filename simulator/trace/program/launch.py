@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..cta.doubts import Doubts
 from ..cta.given import Called, Refused, Subject
 from ..cta.knowable import find_unknown
 from ..cta.sites import find_slice
+from ..exchange.sources import find_sources
 from ..memory import Memory, Storage, loads_of_memory
 from ..operands import Step as Effect
 from ..touch.classes import PathClass, classes_of
@@ -118,6 +119,9 @@ def trace(called: Called, room_bytes: float) -> Traced:
         subject = Subject(called=called, flow=flow, constants=code.constants, memory=memory, unknown=unknown)
         doubts = Doubts(subject, REACH * room_bytes)
         code_slice = find_slice(subject)
+        if (stored := find_sources(subject, code_slice)) is not None:
+            subject = replace(subject, stored=stored)
+            doubts, code_slice = Doubts(subject, REACH * room_bytes), find_slice(subject)
         counts = count_blocks(subject, doubts)
         lower_bound = doubts.lower_bound or bool(doubts.counters.used)
         notes: list[str] = []

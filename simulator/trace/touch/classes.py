@@ -14,7 +14,7 @@ from ..cta.bases import find_bases
 from ..cta.cta_run import MOST_ACCESSES, CtaRun, blocks_of, follow_cta, follow_ctas
 from ..cta.doubts import Doubts
 from ..cta.given import Subject
-from ..cta.group import CtaGroup
+from ..cta.group import CtaGroup, regions_exchanging
 from ..cta.sites import Slice, Tracer
 from ..paths import OUTSIDE
 from ..values import Array
@@ -27,7 +27,7 @@ from .listing import listings_of
 from .mask_kinds import MaskKinds, changing_masks, find_mask_kinds
 from .numbering import number_rows
 from .phases import Part, Phases, find_phases
-from .scattered import scattered_uses
+from .scattered.lists import Scattered
 from .use_keys import find_prologues
 from .uses import Use
 
@@ -134,6 +134,7 @@ class _Classifier:
         # Of copies by TMA at addresses that are not affine each CTA's are listed as they are.
         listed = uses_of(cta_class).listed if self.tracer.code_slice.copying else frozenset()
         kinds = find_mask_kinds(self.tracer, cta_class, self.notes, listed, frozenset(changing))
+        scattered = Scattered(self.tracer, cta_class, kinds.scattered)
         masked: list[MaskClass] = []
         others: list[PathClass] = []
         in_l1: dict[int, float] = {}
@@ -143,7 +144,7 @@ class _Classifier:
             if _shape(leader) != _shape(run):
                 others += self.classes(members[ranks], leader)
                 continue
-            uses, hits = self._uses(cta_class.subset(leader, ranks), run, kinds.scattered)
+            uses, hits = self._uses(cta_class.subset(leader, ranks), run, scattered)
             masked.append(MaskClass(members=members[ranks], uses=tuple(uses)))
             in_l1 = in_l1 or dict(hits)
         path_class = PathClass(
@@ -216,33 +217,32 @@ class _Classifier:
         others = (other for part in parts for other in part)
         return (run if cta == run.cta else next(others) for cta in ctas)
 
-    def _uses(
-        self, cta_class: CtaClass, run: CtaRun, scattered: frozenset[int]
-    ) -> tuple[list[Use], Mapping[int, float]]:
+    def _uses(self, cta_class: CtaClass, run: CtaRun, scattered: Scattered) -> tuple[list[Use], Mapping[int, float]]:
         """Uses of CTAs that mask alike; place of a load -> share that L1 serves.
 
         Args:
-            run: representative of all CTAs of the control path; scattered: places whose accesses are listed.
+            run: representative of all CTAs of the control path; scattered: accesses that are listed.
 
         Raises:
             Refused: an access lies out of bounds.
         """
         group, subject = cta_class.group, self.tracer.subject
-        lists = scattered_uses(self.tracer, cta_class, scattered) if scattered else []
+        lists, listed = scattered.uses_of(cta_class), scattered.places
         tables: frozenset[int] = frozenset()
         if lists is None:
             self.notes.append(
                 f"kernel {subject.called.name}: its CTAs gather or scatter at too many places to list;"
                 " the places of one CTA stand for those of all"
             )
-            tables = self._tables(cta_class, scattered)
-            cta_class, scattered = cta_class.standing_still(tables), frozenset()
-        class_uses = uses_of(cta_class, scattered=scattered)
+            tables = self._tables(cta_class, listed)
+            cta_class, listed = cta_class.standing_still(tables), frozenset()
+        class_uses = uses_of(cta_class, scattered=listed)
         if class_uses.uneven:
-            if not (self.tracer.code_slice.shared and group.representative.paths == run.paths):
+            followed = regions_exchanging(self.tracer, run)
+            if not (class_uses.uneven <= followed and group.representative.paths == run.paths):
                 bases = find_bases(self.tracer, group, class_uses.uneven)
                 cta_class = replace(cta_class, bases=bases).standing_still(tables)
-            class_uses = uses_of(cta_class, class_uses.uneven, scattered)
+            class_uses = uses_of(cta_class, class_uses.uneven, listed)
         uses = [*(self._with_listings(use, group) for use in class_uses.uses), *(lists or ())]
         farthest_ctas = group.ctas[sorted(farthest(uses, group.trips, subject))].tolist()
         for other in self._followed(run, [cta for cta in farthest_ctas if cta not in self.checked]):

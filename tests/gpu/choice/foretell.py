@@ -35,7 +35,7 @@ TRAFFIC = ("hbm_read_bytes", "hbm_write_bytes", "smem_fill_bytes", "l2_read_byte
 
 def predicted(launch: Any, device: str, warm: bool) -> dict[str, Any]:
     """What is predicted of a launch: time [us], also `warm`, traffic [B], resources; or why it is refused."""
-    row = tilesight.predict([launch], device, l2="cold").rows[0]
+    row = tilesight.predict([launch], device, l2="cold", time_limit_s=None).rows[0]
     if row.prediction is None:
         return {"refused": row.refused}
     prediction = row.prediction
@@ -43,7 +43,7 @@ def predicted(launch: Any, device: str, warm: bool) -> dict[str, Any]:
     fields |= {"us": prediction.traffic.time_s * 1e6, "bound": prediction.bottleneck, "clock_hz": prediction.clock_hz}
     fields |= {"registers": prediction.registers_per_thread, "spilled_bytes": prediction.spilled_bytes_per_thread}
     if warm:
-        again = tilesight.predict([launch], device, l2="warm").rows[0].prediction
+        again = tilesight.predict([launch], device, l2="warm", time_limit_s=None).rows[0].prediction
         fields["warm_us"] = again.traffic.time_s * 1e6 if again else None
     return fields | {"smem_bytes": prediction.smem_bytes_per_cta, "known": [row.known_accesses, row.accesses]}
 

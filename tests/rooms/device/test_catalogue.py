@@ -33,7 +33,11 @@ DATASHEETS = {
 INSTRUCTIONS = ("mma", "wgmma", "tcgen05")
 GUIDE = (Path(__file__).parents[3] / "docs" / "devices.md").read_text("utf-8")
 VENDOR = re.compile(r"NVIDIA|CUDA|nvidia-smi")
-ADMITS = ("assumption:", "derived from ", "estimate:", "not used:", "scaled from ", "taken over from ")
+ADMITS = {
+    "fitted": ("derived from ", "fitted:", "not used:", "scaled from "),
+    "assumed": ("assumption:", "estimate:", "taken over from "),
+}
+ASSUMES = re.compile(r"assumption|estimate|taken over|carried over")
 
 
 def text_of(name: str) -> str:
@@ -67,10 +71,18 @@ def test_datasheet_numbers_name_a_vendor_document(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DATASHEETS)
-def test_fitted_numbers_begin_by_admitting_it(name: str) -> None:
-    """The source of a fitted number opens with how it came about, so no estimate passes for a measurement."""
+def test_fitted_and_assumed_numbers_begin_by_admitting_it(name: str) -> None:
+    """The source of such a number opens with how it came about, so no estimate passes for a measurement."""
     origins = load_device(name).provenance.items()
-    assert not [key for key, origin in origins if origin.kind == "fitted" and not origin.source.startswith(ADMITS)]
+    assert not [key for key, origin in origins if not origin.source.startswith(ADMITS.get(origin.kind, ""))]
+
+
+@pytest.mark.parametrize("name", DATASHEETS)
+def test_what_is_assumed_by_its_source_is_of_that_kind(name: str) -> None:
+    """Nothing that its source calls an assumption or an estimate, or takes over from elsewhere, is called fitted."""
+    device = load_device(name)
+    for key, origin in (device.provenance | device.sm.provenance).items():
+        assert (origin.kind == "assumed") == bool(ASSUMES.search(origin.source)), key
 
 
 @pytest.mark.parametrize("name", DATASHEETS)
@@ -123,14 +135,14 @@ def test_instruction_classes_follow_the_compute_capability(name: str) -> None:
 def test_guide_shows_the_device_as_it_is(name: str) -> None:
     """The row in docs/devices.md is the device file's; a failure prints the row to paste."""
     device, peak_flop_per_s = load_device(name), DATASHEETS[name][0]
-    fitted = sum(origin.kind == "fitted" for origin in device.provenance.values())
+    kinds = [origin.kind for origin in device.provenance.values()]
     peaks = f"{peak_flop_per_s / 1e12:.0f} / {tensor_peak_flop_per_s(device, 'fp16') / 1e12:.0f}"
     row = (
         f"| `{name}` | {device.sms} | {device.boost_clock_hz / 1e9:.2f} / {device.tensor_clock_hz / 1e9:.2f} "
         f"| {peaks} | {device.l2_bytes / 2**20:g} ({device.l2_partitions}) "
         f"| {device.l2_bytes_per_s / 1e12:.1f} "
         f"| {device.hbm_read_bytes_per_s / 1e12:.2f} of {device.hbm_peak_bytes_per_s / 1e12:.2f} "
-        f"| {fitted} of {len(device.provenance)} |"
+        f"| {kinds.count('fitted')}, {kinds.count('assumed')} of {len(kinds)} |"
     )
     assert row in GUIDE.splitlines()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tilesight.simulator.device import device as device_room
 from tilesight.simulator.device.device import catalogue, load_device, override, parse_device
-from tilesight.simulator.device.numbers import Provenance
+from tilesight.simulator.device.numbers import KINDS, Provenance
 from tilesight.simulator.device.sm_numbers import (
     architecture_of,
     architectures,
@@ -44,7 +44,7 @@ def test_a_missing_number_is_named(key: str) -> None:
 def test_every_number_of_hopper_has_a_kind_and_a_source() -> None:
     """Nothing is carried over, and no source is a word."""
     for key, origin in load_sm("sm_90").provenance.items():
-        assert origin.kind in ("datasheet", "measured", "fitted"), key
+        assert origin.kind in KINDS and not origin.source.startswith("carried over"), key
         assert len(origin.source) > 5, key
 
 
@@ -56,7 +56,7 @@ def test_other_architectures_say_what_is_carried_over(name: str) -> None:
     for key, origin in sm.provenance.items():
         hopper_origin = hopper.provenance[key]
         assert origin == Provenance(
-            "carried over", f"carried over from sm_90 ({hopper_origin.kind}: {hopper_origin.source})"
+            "assumed", f"carried over from sm_90 ({hopper_origin.kind}: {hopper_origin.source})"
         )
 
 
@@ -66,7 +66,7 @@ def test_an_architecture_may_have_some_numbers_of_its_own() -> None:
     assert sm.wgmma_queue_products == 6
     assert sm.provenance["wgmma_queue_products"] == Provenance("measured", "our card")
     assert sm.bsync_cycles == load_sm("sm_90").bsync_cycles
-    assert sm.provenance["bsync_cycles"].kind == "carried over"
+    assert sm.provenance["bsync_cycles"].source.startswith("carried over from sm_90 (measured: ")
 
 
 def test_a_device_file_may_replace_single_numbers() -> None:
@@ -88,7 +88,7 @@ def test_a_device_of_an_unknown_architecture_names_whose_numbers_it_takes() -> N
     assert str(caught.value).startswith(expected)
     device = parse_device(f'{other}\n[sm]\nbase = "sm_100"\n{QUEUE}\n', "my.toml")
     assert (device.sm.wgmma_queue_products, device.sm.bsync_cycles) == (6, 26)
-    assert device.sm.provenance["bsync_cycles"].kind == "carried over"
+    assert device.sm.provenance["bsync_cycles"].source.startswith("carried over from sm_90 (measured: ")
 
 
 def line(key: str, value: str, kind: str = "fitted") -> str:

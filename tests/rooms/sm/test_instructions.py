@@ -68,6 +68,20 @@ def test_what_waits_for_matmuls_is_as_measured(opcode: str, operands: list[str],
     assert (code.port_reads, code.smem_passes) == (port, passes)
 
 
+@pytest.mark.parametrize(
+    ("shape", "a", "cycles"),
+    [("64x32x16", "gdesc[UR4]", 24.0), ("64x32x16", "R88", 16.0), ("64x128x16", "R88", 64.0), ("64x8x16", "R88", 13.0)],
+)
+def test_a_matmul_holds_the_register_port_as_long_as_it_runs(shape: str, a: str, cycles: float) -> None:
+    """Operands of narrow ones are late: instructions in between would take half as long as on an H200."""
+    code = (
+        lowered(f"HGMMA.{shape}.F32", "R24", a, "R24")
+        if a[0] == "g"
+        else lowered(f"HGMMA.{shape}.F32", "R24", a, "gdesc[UR4]", "R24")
+    )
+    assert (code.port_reads, code.tensor_cycles) == (cycles, cycles)
+
+
 def test_copies_take_a_cycle_of_the_tags_for_each_line() -> None:
     """64 LDGSTS of a lone CTA would take 64 cycles, in place of 240."""
     code = lowered("LDGSTS.E.BYPASS.128", "[R2]", "desc[UR4][R4.64]")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.made_rows import prediction_of, row_of
+from tilesight.simulator.screening.static_time import StaticWork
 
 from tilesight.store import store as module
 from tilesight.store.store import Store, Unusable, usual_store
@@ -34,6 +35,18 @@ def test_what_lacks_something_is_not_kept(tmp_path: Path) -> None:
     store = Store(tmp_path / "kept")
     store.put("a", prediction_of(row_of(None)))
     assert store.get(["a"]) == {}
+
+
+def test_static_works_lie_beside_and_go_with_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are none are not kept."""
+    store = Store(tmp_path / "kept")
+    work = StaticWork(ctas=3, resident=2, sm_cycles=0.1 + 0.2, fill_bytes=1.0, hbm_bytes=2.0, flight_bytes=3.0)
+    store.put_work("a", work)
+    store.put_work("b", None)
+    assert store.get_works(["a", "b"]) == {"a": work} and store.get(["a"]) == {}
+    monkeypatch.setattr(module, "model", lambda: "another")
+    store.forget_others()
+    assert store.get_works(["a"]) == {}
 
 
 def test_many_write_at_the_same_time_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tilesight.simulator.trace.touch.grouped_accesses import passes_of
-from tilesight.simulator.trace.touch.scattered import SECTOR_BITS, added_to
+from tilesight.simulator.trace.touch.scattered.sectors import SECTOR_BITS, added_to
 
 LANES = np.arange(32)
 ALL = np.ones((1, 1, 32), dtype=np.bool_)

@@ -20,7 +20,8 @@ from tilesight.simulator.device.device import Device, load_device
 
 from tilesight.store.store import Store
 from tilesight.tuning import answers
-from tilesight.tuning.answers import Job, LostWorkers, TargetDevice, predict_all
+from tilesight.tuning.answers import predict_all
+from tilesight.tuning.workers import Job, LostWorkers, TargetDevice
 
 MOMENTS = 200
 KILLED = KilledWorker("j", SimpleNamespace(address="tcp://a"), 3)

@@ -16,7 +16,7 @@ from tilesight.tuning.engines.engine import BATCHES, ENGINES, FIELDS
 from tilesight.tuning.engines.files import DEVICE_NAMES, engine_device, file_text, read_file
 from tilesight.tuning.engines.layer import Layer, from_plain, layer_of, named_values, plain
 from tilesight.tuning.engines.routing import Routing, aligned
-from tilesight.tuning.engines.screen import LEAST, screened, tried
+from tilesight.tuning.engines.screen import PORTION, screened, tried
 
 MIXTRAL = Layer(n=7168, k=4096, experts=8, topk=2)
 DEEPSEEK = Layer(n=256, k=7168, experts=256, topk=8, dtype="fp8_w8a8", block=(128, 128))
@@ -243,7 +243,7 @@ def test_screening_prefers_tiles_that_waste_little() -> None:
     device, engine = load_device("h100"), ENGINES["vllm-moe"]
     items = [item for item in tried(engine, MIXTRAL, device)[0] if item["GROUP_SIZE_M"] == 16]
     single, many = (screened(items, MIXTRAL, batch, Routing(), device) for batch in (1, 4096))
-    assert len(single) == len(many) == max(LEAST, -(-15 * len(items) // 100))
+    assert len(single) == len(many) == max(PORTION.least, -(-15 * len(items) // 100))
     assert {item["BLOCK_SIZE_M"] for item in single[:5]} == {16}
     assert {item["BLOCK_SIZE_M"] for item in many[:5]} <= {64, 128, 256}
     assert not any(item["BLOCK_SIZE_M"] * item["BLOCK_SIZE_N"] / item["num_warps"] / 32 > 192 for item in many)

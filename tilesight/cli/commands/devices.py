@@ -26,7 +26,7 @@ def devices(
     ] = None,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
 ) -> None:
-    """List the devices, or show every number of one: unit, kind (datasheet, measured, fitted) and source."""
+    """List the devices, or show every number of one: unit, kind (datasheet, measured, fitted, assumed) and source."""
     from ...simulator.display import render
     from ...simulator.report.devices import device_dict, device_text, devices_dict, devices_text
 

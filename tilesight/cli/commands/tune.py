@@ -37,9 +37,12 @@ from ..tuning.layers import LayerOptions
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from ...kernels.compile.call import KernelCall
     from ...kernels.configurations.space import Space
+    from ...simulator.prediction.kernel_row import KernelRow
+    from ...simulator.screening.static_time import StaticWork
     from ...store.store import Store
-    from ...tuning.answers import Predict, Progress
+    from ...tuning.screening import Portion
     from ...tuning.tuning import Tuning
 
 FILED = ("triton-cache", *ENGINES)
@@ -63,6 +66,15 @@ def tune(
         option("--space", "Values to try beside the code's own, e.g. `BLOCK_M = [64, 128]`; TOML.", "FILE.toml"),
     ] = None,
     sweep: Sweep = None,
+    screen: Annotated[
+        str | None,
+        option(
+            "--screen",
+            "Configurations of a launch to predict, the best by a static rank of work and bytes: a share, a number, "
+            "or `off`: all.  [default: a third, 16 at least; of an engine's file 15%, 24 at least]",
+            "PERCENT%|N|off",
+        ),
+    ] = None,
     top: Annotated[int, option("--top", "Configurations to show of each launch; files hold all.")] = TOP,
     format: Annotated[
         str | None,
@@ -116,21 +128,22 @@ def tune(
     if reason := why_not():
         raise BadInput(f"tune: {reason}")
     from ...kernels.capture.file import Asked, capture_calls
-    from ...tuning.answers import TargetDevice, predict_all
+    from ...tuning.answers import predict_all, screen_all
     from ...tuning.engines.tune import tune_layer
+    from ...tuning.screening import USUAL, Screening
     from ...tuning.tune import tune_recorded
+    from ...tuning.workers import TargetDevice
 
     wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
-    kept = _store(store)
-
-    def predict_by(executor: "Executor | None", tick: "Progress") -> "Predict":
-        return partial(predict_all, target=wanted, store=kept, executor=executor, workers=processes, progress=tick)
+    kept, portion = _store(store), _portion(screen)
+    how: dict[str, Any] = {"target": wanted, "store": kept, "workers": processes}
 
     if format in ENGINES:
         seconds = time_limit or USERS_CODE_S
         question = layer.question(format, target or "", name, _space(space, sweep), tuple(set_ or ()), seconds)
+        question = replace(question, portion=portion or question.portion)
         with _one_line(), _executor(elsewhere) as executor, progress("launches") as tick:
-            answer = tune_layer(question, wanted, predict_by(executor, tick))
+            answer = tune_layer(question, wanted, partial(predict_all, **how, executor=executor, progress=tick))
         deliver_layer(question, answer, name, to or Path(), json, csv)
         return
     assert target
@@ -150,8 +163,18 @@ def tune(
         for function in recorded:
             if function.ended:
                 say(f"{target}: ended in an error, launches before it are tuned: {function.ended}")
-        with _executor(elsewhere) as executor, progress("configurations") as tick:
-            tuning = tune_recorded(target, recorded, name, predict_by(executor, tick))
+        with _executor(elsewhere) as executor:
+
+            def screened(calls: "Sequence[KernelCall]") -> "list[StaticWork | None]":
+                with progress("configurations compiled, to be screened") as tick:
+                    return screen_all(calls, **how, executor=executor, progress=tick)
+
+            def predicted(calls: "Sequence[KernelCall]") -> "list[KernelRow]":
+                with progress("configurations") as tick:
+                    return predict_all(calls, **how, executor=executor, progress=tick)
+
+            screening = Screening(screen=screened, device=gpu, portion=portion or USUAL)
+            tuning = tune_recorded(target, recorded, name, predicted, screening)
     tuning = replace(tuning, notes=(*set_notes(set_), *tuning.notes))
     _deliver(context, tuning, top, format, to, json, csv, html)
     if not tuning.complete or any(function.ended for function in recorded):
@@ -199,8 +222,8 @@ def _deliver(
 @contextmanager
 def _one_line() -> Iterator[None]:
     """Errors of capture and prediction as those of the command line."""
-    from ...tuning.answers import LostWorkers
     from ...tuning.tune import NothingToTune
+    from ...tuning.workers import LostWorkers
 
     try:
         with users_code():
@@ -223,6 +246,25 @@ def _space(file: Path | None, texts: Sequence[str] | None) -> "Space":
     if file and texts:
         raise BadInput(f"--sweep {texts[0]!r}: is given beside --space; write its values into {file}")
     return read_option("--space", file, read_space) if file else swept(texts)
+
+
+def _portion(text: str | None) -> "Portion | None":
+    """Which configurations are predicted; None: as usual."""
+    from ...tuning.screening import ALL, Portion
+
+    if text is None:
+        return None
+    number = text.removesuffix("%")
+    try:
+        if text == "off":
+            return ALL
+        if text.endswith("%") and 0 < float(number) <= 100:
+            return Portion(share=float(number) / 100)
+        if int(text) > 0:
+            return Portion(share=0.0, least=int(text))
+    except ValueError:
+        pass
+    raise BadInput(f"--screen {text!r}: must be a share above 0%, such as 10%, a number of 1 or more, or off")
 
 
 def _store(file: Path | None) -> "Store | None":

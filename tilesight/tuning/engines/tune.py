@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from ...predicting import refused_row
 from ...simulator.prediction.kernel_row import KernelRow
 from ...simulator.traffic import Traffic
-from ..answers import Predict, TargetDevice
+from ..answers import Predict
+from ..screening import Portion
 from ..tuning import Configured, TunedLaunch, Tuning, ranked
+from ..workers import TargetDevice
 from .engine import BATCHES, GROUP, Configuration, Engine
 from .layer import Layer, plain
 from .routing import Routing
-from .screen import grouped, screened, tried
+from .screen import PORTION, grouped, screened, tried
 
 if TYPE_CHECKING:
     from ...kernels.capture.file import RecordedFunction
@@ -38,6 +40,7 @@ class LayerQuestion:
     Args:
         engine, layer: whose file, and for what; kernel: `FILE.py:NAME`, empty: the installed engine's.
         batches: tokens; routing: how they choose experts; old: entries of a file, which alone are ranked then.
+        portion: of the configurations that fit, of one group of rows of tiles, to predict.
         settings: what-ifs of the device; time_limit_s: what the launches of a batch size may take to be recorded [s].
     """
 
@@ -47,6 +50,7 @@ class LayerQuestion:
     batches: tuple[int, ...] = BATCHES
     routing: Routing = field(default_factory=Routing)
     old: Mapping[int, Configuration] = field(default_factory=dict)
+    portion: Portion = PORTION
     settings: tuple[str, ...] = ()
     time_limit_s: float
 
@@ -109,7 +113,7 @@ def _worthwhile(
     groups = question.engine.space[GROUP]
     group = FIRST_GROUP if FIRST_GROUP in groups else groups[0]
     of_group = [item for item in space if item[GROUP] == group]
-    return screened(of_group, question.layer, batch, question.routing, target.device)
+    return screened(of_group, question.layer, batch, question.routing, target.device, question.portion)
 
 
 def _other_groups(engine: Engine, entries: Sequence[Configured]) -> list[Configuration]:

@@ -1,0 +1,1 @@
+"""What threads hand each other through shared memory: which stores there are ever read."""

@@ -1,0 +1,179 @@
+"""Uses of scattered accesses: lists of the sectors that each CTA touches in each iteration.
+
+Accesses of one iteration and one use share sectors as elsewhere (`find_uses`); hits in L1 between iterations are left
+out. CTAs of one control path are followed together, whatever they mask: each kind of them then gets its part.
+
+What the lanes of a warp add to one word is added in as many *passes* over its sector, each of which L2 is sent and
+counts by itself (measured: docs/lab/scattered_adds.cu).
+"""
+
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from ....limits import SECTOR_BYTES
+from ...cta.cta_run import Iteration
+from ...cta.sites import Tracer
+from ...paths import OUTSIDE
+from ...values import Array
+from ..cta_class import CtaClass
+from ..footprints import Rectangle
+from ..listing import MOST_PIECES, MOST_RECTANGLES, Listing
+from ..phases import Part
+from ..use_keys import PAST_L1, UseKey, path_of
+from ..uses import Uneven, Use
+from .sectors import (
+    SECTOR_BITS,
+    SECTOR_MASK,
+    BySectors,
+    Sectors,
+    TooMany,
+    UseSectors,
+    begin_of,
+    sectors_of,
+    without_repeats,
+)
+
+
+class Scattered:
+    """Scattered accesses of CTAs of one control path.
+
+    Args:
+        cta_class: all of these CTAs; places: of the accesses in the code.
+    """
+
+    def __init__(self, tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) -> None:
+        self.places = places
+        self._tracer, self._all = tracer, cta_class
+
+    def uses_of(self, cta_class: CtaClass) -> list[Use] | None:
+        """Uses of some of the CTAs, as lists of sectors. Returns: None where there would be too many pieces."""
+        if not self.places:
+            return []
+        try:
+            by_key = self._part(cta_class)
+        except TooMany:
+            return None
+        sizes = {key: _sizes(use.by_iteration, key.part, cta_class) for key, use in by_key.items()}
+        if any(len(cta_class.group) * prod(trips) >> 63 - SECTOR_BITS for trips in sizes.values()):
+            return None
+        uses = [_use(key, use, sizes[key], cta_class) for key, use in by_key.items()]
+        pieces = sum(len(listing.starts) for use in uses for listing in use.listings)
+        return uses if pieces <= MOST_PIECES else None
+
+    def _part(self, cta_class: CtaClass) -> BySectors:
+        """What some of the CTAs touch. Raises: TooMany."""
+        together = cta_class.representative.paths == self._all.representative.paths
+        if not together or self._of_all is None:
+            return sectors_of(self._tracer, cta_class, self.places)
+        ranks = np.searchsorted(self._all.group.ctas, cta_class.group.ctas)
+        parts = ((key, use.of(ranks)) for key, use in self._of_all.items())
+        return {key: part for key, part in parts if part.by_iteration}
+
+    @cached_property
+    def _of_all(self) -> BySectors | None:
+        """What all CTAs touch; None where that is too much, or adds, which is counted by the CTAs of a kind."""
+        code = self._all.subject.flow.instructions
+        if any(path_of(code[place]) == "atomic" for place in self.places):
+            return None
+        try:
+            return sectors_of(self._tracer, self._all, self.places)
+        except TooMany:
+            return None
+
+
+def _sizes(sectors: Sectors, part: Part, cta_class: CtaClass) -> Iteration:
+    """Iterations of each loop around, of the CTA that runs most, also those in which nothing is touched."""
+    region, trips = part[0], cta_class.group.trips
+    lengths: list[int] = []
+    while region != OUTSIDE:
+        lengths.insert(0, int(trips[region].max()) if region in trips else 0)
+        region = cta_class.representative.paths.regions[region].parent
+    touched = (max(numbers) + 1 for numbers in zip(*sectors, strict=True))
+    return tuple(max(pair) for pair in zip(touched, lengths, strict=True))
+
+
+def _use(key: UseKey, sectors: UseSectors, sizes: Iteration, cta_class: CtaClass) -> Use:
+    """The use of a key: lists of what each CTA touches in each iteration. Args: sizes: iterations of each loop."""
+    lists, ctas, prologues = prod(sizes), len(cta_class.group), cta_class.prologues
+    parts = []
+    for iteration, touched in sectors.by_iteration.items():
+        number = int(np.ravel_multi_index(iteration, sizes)) if sizes else 0
+        parts += [((part >> SECTOR_BITS) * lists + number << SECTOR_BITS) + (part & SECTOR_MASK) for part in touched]
+    numbers = np.sort(np.concatenate(parts))
+    # A layer holds each sector of a list once.
+    layers = np.zeros(len(numbers), dtype=np.int64)
+    if key.path in PAST_L1:
+        # Each access fetches its sectors, even those that others have fetched.
+        index = np.arange(len(numbers))
+        new = np.r_[True, numbers[1:] != numbers[:-1]]
+        layers = index - np.maximum.accumulate(np.where(new, index, 0))
+        order = np.lexsort((layers, numbers >> SECTOR_BITS))
+        numbers, layers = numbers[order], layers[order]
+    else:
+        numbers = without_repeats(numbers)
+        layers = layers[: len(numbers)]
+    begins, lengths = _runs(numbers, layers)
+    starts = (begins & SECTOR_MASK) * SECTOR_BYTES + begin_of(cta_class.subject, key.storage)
+    return Use(
+        part=key.part,
+        phase=key.phase,
+        storage=key.storage,
+        kind=key.kind,
+        path=key.path,
+        integers=key.integers,
+        runs=(),
+        base=np.zeros(ctas, dtype=np.int64),
+        strides=(0,) * len(sizes),
+        ahead=prologues[key].depth if key in prologues else 0,
+        uneven=Uneven(origins=np.zeros((ctas, 0), dtype=np.int64), shapes=(), sizes=sizes),
+        listings=_listings(begins >> SECTOR_BITS, starts, lengths, lists, sectors),
+    )
+
+
+def _runs(numbers: Array, layers: Array) -> tuple[Array, Array]:
+    """Runs of neighbouring sectors of one list: first number and length of each.
+
+    Args:
+        numbers: int64, rising within each layer; layers: of each.
+    """
+    begins = np.flatnonzero(np.r_[True, (np.diff(numbers) != 1) | (np.diff(layers) != 0)])
+    return numbers[begins], np.diff(np.r_[begins, len(numbers)])
+
+
+def _listings(lists: Array, starts: Array, lengths: Array, per_cta: int, sectors: UseSectors) -> tuple[Listing, ...]:
+    """Listings of runs, one for each length, or of their longest common piece where there would be too many.
+
+    Args:
+        lists: index of the list of each run, rising; starts: its address [B]; lengths: in sectors;
+        per_cta: lists of a CTA; sectors: that the runs are made of.
+    """
+    kinds = np.unique(lengths)
+    if len(kinds) > MOST_RECTANGLES:
+        width = int(np.gcd.reduce(kinds))
+        pieces = lengths // width
+        inside = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        lists, starts = np.repeat(lists, pieces), np.repeat(starts, pieces) + inside * width * SECTOR_BYTES
+        lengths, kinds = np.full(len(lists), width), np.array([width])
+    which, (part, passes) = sectors.which, sectors.passes
+    followed = int(which.max()) + 1
+    at = np.arange(len(which), dtype=np.int64) * per_cta
+    listings = []
+    for length in kinds.tolist():
+        of_length = lengths == length
+        counts = np.bincount(lists[of_length], minlength=followed * per_cta).reshape(followed, per_cta)
+        sums = counts.sum(axis=1)
+        begins, pieces, counts = (np.cumsum(sums) - sums)[which], sums[which], counts[which].reshape(-1)
+        chosen = np.repeat(begins - (np.cumsum(pieces) - pieces), pieces) + np.arange(pieces.sum())
+        listings.append(
+            Listing(
+                starts=starts[of_length][chosen],
+                piece=Rectangle(0, 1, 0, length * SECTOR_BYTES),
+                spans=np.stack([np.cumsum(counts) - counts, counts], axis=1),
+                at=at,
+                until=at + per_cta,
+                part_fraction=part / passes if passes else 0.0,
+            )
+        )
+    return tuple(listings)

@@ -1,0 +1,230 @@
+"""Sectors of accesses that are elsewhere in every CTA, thread by thread, as gathered rows or masks by data.
+
+All threads of all CTAs are followed, but for CTAs that touch the same as others (`stand_ins`).
+
+What the lanes of a warp add to one word is added in as many *passes* over its sector, each of which L2 is sent and
+counts by itself (measured: docs/lab/scattered_adds.cu).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ....limits import SECTOR_BYTES
+from ...accesses import bytes_of
+from ...alike.narrowed import by_tensor, narrowed
+from ...alike.stand_ins import stand_ins
+from ...cta.cta_run import CtaRun, Iteration, Position, blocks_of
+from ...cta.every_thread import every_access
+from ...cta.given import Subject
+from ...cta.group import CtaGroup
+from ...cta.sites import Slice, Tracer
+from ...values import Array
+from ..cta_class import CtaClass
+from ..phases import Part
+from ..use_keys import BY_WARP, Prologue, UseKey, key_of, path_of
+
+Sectors = dict[Iteration, list[Array]]
+"""What one use touches, by iteration: int64, one number for each CTA and sector: rank << SECTOR_BITS | sector."""
+MOST_SECTORS = 1 << 24
+"""Sectors of all accesses that may be sorted: 128 MiB of numbers, and a few times that while they are sorted. Pieces
+are fewer: of a gathered row many sectors make one."""
+AT_LEAST, SECOND = 2.0, (1,)
+"""So many times as many have to be foreseen to give up; and the iteration that they are foreseen from."""
+SECTOR_BITS = 33
+"""Twice the sectors of 128 GiB, half of them for what would lie in front of a tensor; the bits above number lists."""
+SECTOR_MASK = (1 << SECTOR_BITS) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class UseSectors:
+    """What one use touches.
+
+    Args:
+        which: number of the CTA whose sectors they are, of each CTA, int64 (CTAs,); by_iteration: of those CTAs;
+        passes: of atomics, over parts of sectors, and all.
+    """
+
+    which: Array
+    by_iteration: Sectors = field(default_factory=lambda: defaultdict(list))
+    passes: list[int] = field(default_factory=lambda: [0, 0])
+
+    def of(self, ranks: Array) -> "UseSectors":
+        """The same of some CTAs, with the passes of all. Args: ranks: of the CTAs."""
+        some, which = np.unique(self.which[ranks], return_inverse=True)
+        number = np.full(int(self.which.max()) + 1, -1, dtype=np.int64)
+        number[some] = np.arange(len(some))
+        kept = UseSectors(which.reshape(-1), passes=self.passes)
+        for iteration, parts in self.by_iteration.items():
+            for part in parts:
+                owners = number[part >> SECTOR_BITS]
+                of_some = owners >= 0
+                if of_some.any():
+                    kept.by_iteration[iteration].append(owners[of_some] << SECTOR_BITS | part[of_some] & SECTOR_MASK)
+        return kept
+
+
+BySectors = dict[UseKey, UseSectors]
+"""What each use touches."""
+
+
+def sectors_of(tracer: Tracer, cta_class: CtaClass, places: frozenset[int]) -> BySectors:
+    """Sectors that CTAs of a class touch, use by use.
+
+    Args:
+        places: of the accesses in the code.
+
+    Raises:
+        TooMany: more sectors than may be sorted.
+    """
+    run = cta_class.representative
+    listed = _Listed(cta_class, _parts_of(tracer.code_slice, run))
+    for some in by_tensor(tracer, run, places):
+        listed.add(narrowed(tracer, run, some), some)
+    return listed.by_key
+
+
+class _Listed:
+    """Sectors that CTAs of a class touch: `by_key`.
+
+    Args:
+        parts: place of an access -> the part of the code that it is in.
+    """
+
+    def __init__(self, cta_class: CtaClass, parts: Mapping[int, Part]) -> None:
+        self._class, self._parts = cta_class, parts
+        self.by_key: BySectors = {}
+        self._total, self._foreseen = 0, _Foreseen(cta_class.group, parts)
+
+    def add(self, tracer: Tracer, places: frozenset[int]) -> None:
+        """Follow all threads through all iterations. Args: places: of accesses to one tensor. Raises: TooMany."""
+        subject, group, code = self._class.subject, self._class.group, self._class.subject.flow.instructions
+        # How often an atomic adds to a part of a sector is counted CTA by CTA.
+        atomic = any(path_of(code[place]) == "atomic" for place in places)
+        first, which = (np.arange(len(group)),) * 2 if atomic else stand_ins(tracer, group, same_places=True)
+        copies = np.bincount(which)
+
+        def record(place: int, iteration: Iteration, at: int, addresses: Array, active: Array) -> None:
+            if place not in places or not active.any():
+                return
+            instruction = code[place]
+            storage = subject.memory.number_of(int(addresses[active].flat[0]))
+            key = key_of(instruction, self._parts[place], self._class.phases, place, storage)
+            use_key, use_iteration = _joined(key, place, iteration, self._class.prologues)
+            use = self.by_key.setdefault(use_key, UseSectors(which))
+            offsets, size_bytes = addresses - begin_of(subject, storage), bytes_of(instruction)
+            if key.path == "atomic":
+                touched, in_part = added_to(offsets, active, size_bytes)
+                use.passes[:] = use.passes[0] + in_part, use.passes[1] + len(touched)
+            else:
+                touched = _touched(offsets, active, size_bytes, key.path in BY_WARP)
+            touched = touched + (at << SECTOR_BITS)
+            standing = copies[at : at + len(addresses)]
+            count = int(copies[touched >> SECTOR_BITS].sum())
+            self._total += count
+            foreseen = self._foreseen.add(place, iteration, int(standing.sum()), count)
+            if self._total > MOST_SECTORS or foreseen > AT_LEAST * MOST_SECTORS:
+                raise TooMany
+            use.by_iteration[use_iteration].append(touched)
+
+        every_access(tracer, group.subset(first), record)
+
+
+class TooMany(Exception):
+    """More sectors than may be sorted."""
+
+
+class _Foreseen:
+    """Sectors that all CTAs will touch in a loop, by what the first of them touch in its second iteration.
+
+    Args:
+        group: the CTAs; parts: place of an access -> the part of the code that it is in.
+    """
+
+    def __init__(self, group: CtaGroup, parts: Mapping[int, Part]) -> None:
+        self._group, self._parts = group, parts
+        self._by_place: dict[int, float] = {}
+
+    def add(self, place: int, iteration: Iteration, ctas: int, touched: int) -> float:
+        """Sectors of all accesses so far, as far as they are foreseen. Args: ctas: that touch so many."""
+        region = self._parts[place][0]
+        if iteration == SECOND and region in self._group.trips and place not in self._by_place:
+            self._by_place[place] = touched / ctas * float(self._group.trips[region].sum())
+        return sum(self._by_place.values())
+
+
+def begin_of(subject: Subject, storage: int) -> int:
+    """Address that sectors of a storage are numbered from [B]."""
+    known = subject.memory.storages.get(storage)
+    first = known.address // SECTOR_BYTES if known else 0
+    return (first - (1 << SECTOR_BITS - 1)) * SECTOR_BYTES
+
+
+def _parts_of(code_slice: Slice, run: CtaRun) -> dict[int, Part]:
+    """Place of an access -> the part of the code that it is in."""
+    positions: dict[int, Position] = {}
+    for warp in range(len(run.blocks)):
+        for block, position in blocks_of(run.paths, warp):
+            positions.setdefault(block, position)
+    return {place: (at.region, at.piece) for block, at in positions.items() for place in code_slice.places[block]}
+
+
+def _joined(
+    key: UseKey, place: int, iteration: Iteration, prologues: Mapping[UseKey, Prologue]
+) -> tuple[UseKey, Iteration]:
+    """Key and iteration of an access, where copies ahead of a loop are its first iterations."""
+    if key in prologues:
+        return key, (*iteration[:-1], iteration[-1] + prologues[key].depth)
+    for into, prologue in prologues.items():
+        if prologue.before == key:
+            return into, (*iteration, prologue.stage.get(place, 0))
+    return key, iteration
+
+
+def _touched(addresses: Array, active: Array, size_bytes: int, by_warp: bool) -> Array:
+    """CTAs and the sectors that they touch, as in `Sectors`, once each; by_warp: once for each warp that touches it.
+
+    Args:
+        addresses, active: (CTAs, warps, lanes); size_bytes: that a lane touches.
+    """
+    ctas, warps = active.shape[:2]
+    owners = np.arange(ctas * warps if by_warp else ctas).reshape(ctas, -1, 1) << SECTOR_BITS
+    where, owners = addresses[active], np.broadcast_to(owners, active.shape)[active]
+    steps = (*range(0, size_bytes, SECTOR_BYTES), size_bytes - 1)
+    # Neighbouring lanes mostly touch the same sectors: these are dropped before numbers are sorted.
+    parts = [without_repeats(owners + (where + step) // SECTOR_BYTES) for step in steps]
+    touched = without_repeats(np.sort(np.concatenate(parts)))
+    if by_warp:
+        touched = (touched >> SECTOR_BITS) // warps << SECTOR_BITS | touched & SECTOR_MASK
+    return touched
+
+
+def added_to(addresses: Array, active: Array, size_bytes: int) -> tuple[Array, int]:
+    """CTAs and the sectors that they add to, as in `Sectors`, once for each pass; and passes over a part of a sector.
+
+    Args:
+        addresses, active: (CTAs, warps, lanes); size_bytes: that a lane adds to, at most a sector.
+    """
+    ctas, warps, lanes = np.nonzero(active)
+    where, words = addresses[ctas, warps, lanes], max(1, SECTOR_BYTES // size_bytes)
+    owners = ctas * active.shape[1] + warps << SECTOR_BITS
+    word, adds = np.unique(
+        (owners + where // SECTOR_BYTES) * words + where % SECTOR_BYTES // size_bytes, return_counts=True
+    )
+    numbers = word // words
+    begins = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
+    passes = np.maximum.reduceat(adds, begins)
+    # All words are added to in as many passes as the rarest of them, if it is there at all.
+    filled = np.where(np.diff(np.r_[begins, len(numbers)]) == words, np.minimum.reduceat(adds, begins), 0)
+    touched = np.repeat(numbers[begins], passes)
+    return (touched >> SECTOR_BITS) // active.shape[1] << SECTOR_BITS | touched & SECTOR_MASK, int(
+        (passes - filled).sum()
+    )
+
+
+def without_repeats(numbers: Array) -> Array:
+    """Numbers without those that equal the one before."""
+    kept: Array = numbers[np.r_[True, numbers[1:] != numbers[:-1]]]
+    return kept

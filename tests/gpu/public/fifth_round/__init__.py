@@ -1,1 +1,0 @@
-"""Cases of a fifth round: kernels that none before launches, a good part of libraries that none before takes."""

@@ -1,1 +1,0 @@
-"""Cases of a fourth round, drawn up with those of the third and not looked at either."""

@@ -1,0 +1,69 @@
+"""Which configurations are predicted: the best of a rank, all where they are few, none in silence."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.screening.static_time import StaticWork
+
+from tilesight.cli.main import main
+from tilesight.tuning.screening import ALL, USUAL, Portion, Screening
+
+DEVICE = load_device("h100-sxm")
+
+
+def work_of(call: Any) -> StaticWork | None:
+    """The slower the higher its number; what cannot be followed has none."""
+    if call.number < 0:
+        return None
+    return StaticWork(
+        ctas=1, resident=1, sm_cycles=1e6 * (1 + call.number), fill_bytes=1.0, hbm_bytes=1.0, flight_bytes=1.0
+    )
+
+
+def calls_of(*numbers: int) -> list[Any]:
+    """Stand-ins for calls."""
+    return [SimpleNamespace(number=number) for number in numbers]
+
+
+def kept(portion: Portion, *launches: Sequence[Any]) -> list[list[int]]:
+    """Numbers of those that are predicted, of each launch."""
+    screening = Screening(screen=lambda calls: list(map(work_of, calls)), device=DEVICE, portion=portion)
+    return [[call.number for call in calls] for calls in screening.kept(launches)]
+
+
+@pytest.mark.parametrize("count, predicted", [(1, 1), (16, 16), (17, 16), (48, 16), (60, 20), (1000, 334)])
+def test_a_third_is_predicted_and_sixteen_at_least(count: int, predicted: int) -> None:
+    """Where nobody says otherwise."""
+    assert USUAL.of(count) == predicted
+
+
+def test_the_best_of_each_launch_are_kept_the_best_first() -> None:
+    """Each launch has a rank of its own."""
+    assert kept(Portion(share=0.5), calls_of(3, 0, 2, 1), calls_of(9, 8, 7)) == [[0, 1], [7, 8]]
+
+
+def test_what_cannot_be_followed_is_predicted() -> None:
+    """Only a prediction says why it is refused."""
+    assert kept(Portion(share=0.5), calls_of(3, -1, 0, 2)) == [[-1, 0]]
+
+
+def test_few_configurations_are_not_compiled_for_a_rank() -> None:
+    """Nor are any where all are predicted."""
+
+    def never(calls: Sequence[Any]) -> list[StaticWork | None]:
+        raise AssertionError("screened")
+
+    calls = calls_of(*range(40))
+    assert Screening(screen=never, device=DEVICE, portion=ALL).kept([calls]) == [calls]
+    assert Screening(screen=never, device=DEVICE, portion=USUAL).kept([calls[:16]]) == [calls[:16]]
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "0%", "101%", "some", "1.5"])
+def test_a_portion_that_is_none_is_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It names the option, the value and what is allowed."""
+    assert main(["tune", "mine.py:run", f"--screen={text}"]) == 2
+    said = capsys.readouterr().err
+    assert f"--screen '{text}': must be a share above 0%, such as 10%, a number of 1 or more, or off" in said

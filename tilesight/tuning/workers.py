@@ -1,0 +1,137 @@
+"""Jobs run by any `concurrent.futures.Executor`, each done again where its worker is lost.
+
+What is answered does not depend on how many workers there are, nor on which of them are lost: each question is answered
+by itself, on empty caches. An error in one of them is its answer: the others go on.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, TypeVar
+
+from ..simulator.device.device import Device
+
+if TYPE_CHECKING:
+    from ..kernels.compile.call import KernelCall
+
+MOST_TRIES = 3
+"""A job whose worker is lost so often is given up: it may be what kills them."""
+LOST = (BrokenExecutor, CancelledError, ConnectionError)
+"""What an executor raises of a job whose worker is lost; all else the job itself has raised."""
+LOST_ELSEWHERE = (
+    *("KilledWorker", "CommClosedError"),
+    *("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError", "ObjectLostError", "LocalRayletDiedError"),
+)
+"""The same of Dask and of Ray, by name: neither need be installed."""
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetDevice:
+    """What launches are predicted for, and what that may take.
+
+    Args:
+        device, name: the GPU, and its name for people; compile_limit_s, limit_s: that compiler and prediction of
+            one launch may take, None: as long as they like [s].
+    """
+
+    device: Device
+    name: str
+    compile_limit_s: float | None = None
+    limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Some launches to predict, each by itself. Args: keys: names of the questions, in the order of the calls."""
+
+    keys: tuple[str, ...]
+    calls: "tuple[KernelCall, ...]"
+    target: TargetDevice
+
+
+class LostWorkers(RuntimeError):
+    """Workers that should answer are lost again and again; the text is one line."""
+
+
+def worked(
+    jobs: Sequence[Job],
+    run: Callable[[Job], Answer],
+    unanswered: Callable[[Job, str], Answer],
+    executor: Executor | None,
+    workers: int,
+) -> Iterator[tuple[Job, Answer]]:
+    """Jobs with their answers, as these come; those of a lost worker are done again.
+
+    Args:
+        run: what a worker does; it can be pickled.
+        unanswered: what stands for the answer of a job that raises, and why it did in one line.
+        executor: None: processes of this machine. workers: of these, 1: this one alone.
+
+    Raises:
+        LostWorkers: as its text says.
+    """
+    if executor is None and workers <= 1:
+        yield from ((job, run(job)) for job in jobs)
+        return
+    tries = dict.fromkeys((job.keys for job in jobs), 0)
+    left = list(jobs)
+    while left:
+        lost: list[Job] = []
+        with _running(executor, run.__module__, workers) as running:
+            futures = _submitted(running, run, left, lost)
+            for future in as_completed(futures):
+                job = futures[future]
+                try:
+                    answer = future.result()
+                except Exception as error:
+                    cause = getattr(error, "cause", None) or error  # of Ray, whose own text is a traceback
+                    said = f"{type(cause).__name__}: {' '.join(str(cause).split())[:200]}"
+                    if not _is_lost(error):
+                        yield job, unanswered(job, f"its worker cannot predict ({said})")
+                        continue
+                    tries[job.keys] += 1
+                    if tries[job.keys] >= MOST_TRIES:
+                        raise LostWorkers(
+                            f"kernel {job.calls[0].name}: its worker was lost {MOST_TRIES} times ({said})"
+                        ) from None
+                    lost.append(job)
+                else:
+                    yield job, answer
+        left = lost
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether an error says that a worker is lost, not that its job has failed."""
+    return isinstance(error, LOST) or any(kind.__name__ in LOST_ELSEWHERE for kind in type(error).__mro__)
+
+
+def _submitted(
+    executor: Executor, run: Callable[[Job], Answer], jobs: Sequence[Job], lost: list[Job]
+) -> "Mapping[Future[Answer], Job]":
+    """Futures of jobs. Args: lost: gets those that an executor does not take, as its workers are lost."""
+    futures: dict[Future[Answer], Job] = {}
+    for place, job in enumerate(jobs):
+        try:
+            futures[executor.submit(run, job)] = job
+        except BrokenExecutor:
+            lost += jobs[place:]
+            break
+    return futures
+
+
+@contextmanager
+def _running(executor: Executor | None, module: str, workers: int) -> Iterator[Executor]:
+    """What runs jobs: the executor that was given, which stays, or processes of this machine that share a module."""
+    if executor is not None:
+        yield executor
+        return
+    context = get_context("forkserver")
+    context.set_forkserver_preload([module])
+    pool = ProcessPoolExecutor(workers, context)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
