@@ -164,7 +164,7 @@ def instruction_text(line: Line) -> str:
     """An instruction as cuobjdump prints it."""
     instruction = line.instruction
     guard = f"@{instruction.predicate} " if instruction.predicate else ""
-    return f"{guard}{instruction.opcode} {', '.join(instruction.operands)}".rstrip()
+    return f"{guard}{instruction.opcode} {', '.join(instruction.printed)}".rstrip()
 
 
 def explain_dict(explanation: Explanation, sass: bool) -> dict[str, object]:

@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ..refusal import CannotFollow
+from .operands import Address, Immediate, Operand, Predicate, parse
 
 LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
 HIGH_WORD = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/\s*$")
 FUNCTION = re.compile(r"^\s*Function : (\S+)\s*$")
 PRINTED_CONTROL = re.compile(r"\s+[&?][A-Za-z]\S*")
 PREDICATE = re.compile(r"^@(!?U?P\w+)\s+")
-ADDRESS = re.compile(r"^(?:`\()?0x([0-9a-f]+)\)?$")
 JUMPS = frozenset({"BRA", "CALL", "JMP"})
 CONTROL_SHIFT = 41
 """Control bits start here in the high encoding word."""
 NO_BARRIER = 7
+ALWAYS, NEVER = frozenset({"PT", "UPT"}), frozenset({"!PT", "!UPT"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class Instruction:
         address: from the start of the function [B].
         predicate: that guards it, e.g. `P0`, `!P0`, `UP2`; empty where it always runs.
         opcode: with modifiers, e.g. `HGMMA.64x64x16.F32`.
-        operands: as printed, e.g. `R4.reuse`, `desc[UR4][R2.64+0x10]`.
+        printed: text of each operand, e.g. `R4.reuse`, `desc[UR4][R2.64+0x10]`.
         target: address that a jump with a fixed target goes to [B]; None for all others.
         stall_cycles: before the warp may issue its next instruction.
         yields: whether the scheduler should rather turn to another warp next (the encoded bit is then 0).
@@ -50,7 +51,7 @@ class Instruction:
     address: int
     predicate: str
     opcode: str
-    operands: tuple[str, ...]
+    printed: tuple[str, ...]
     target: int | None
     stall_cycles: int
     yields: bool
@@ -65,7 +66,23 @@ class Instruction:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.address, self.predicate, self.opcode, self.operands))
+        return hash((self.address, self.predicate, self.opcode, self.printed))
+
+    @cached_property
+    def operands(self) -> tuple[Operand, ...]:
+        """What the texts of the operands stand for."""
+        return tuple(map(parse, self.printed))
+
+    @property
+    def guard(self) -> Predicate | None:
+        """The predicate that guards it; None where it always runs."""
+        guard = parse(self.predicate) if self.predicate else None
+        return guard if isinstance(guard, Predicate) else None
+
+    @property
+    def never_runs(self) -> bool:
+        """Whether its predicate is always false, as of the `@!PT LDS RZ, [RZ]` that compilers insert."""
+        return self.predicate in NEVER
 
     @cached_property
     def family(self) -> str:
@@ -120,15 +137,15 @@ def _instruction(address: int, text: str, high_word: int) -> Instruction:
     if match := PREDICATE.match(text):
         predicate, text = match[1], text[match.end() :]
     opcode, _, rest = text.partition(" ")
-    operands = split_operands(rest)
+    printed = split_operands(rest)
     control = high_word >> CONTROL_SHIFT
     write_barrier, read_barrier = control >> 5 & 7, control >> 8 & 7
     return Instruction(
         address=address,
-        predicate="" if predicate in ("PT", "UPT") else predicate,
+        predicate="" if predicate in ALWAYS else predicate,
         opcode=opcode,
-        operands=operands,
-        target=_target(opcode, operands),
+        printed=printed,
+        target=_target(opcode, printed),
         stall_cycles=control & 15,
         yields=not control >> 4 & 1,
         write_barrier=-1 if write_barrier == NO_BARRIER else write_barrier,
@@ -153,9 +170,11 @@ def split_operands(text: str) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def _target(opcode: str, operands: tuple[str, ...]) -> int | None:
+def _target(opcode: str, printed: tuple[str, ...]) -> int | None:
     """Where a jump goes: its last operand."""
-    if opcode.split(".", 1)[0] not in JUMPS or not operands:
+    if opcode.split(".", 1)[0] not in JUMPS or not printed:
         return None
-    match = ADDRESS.match(operands[-1].split()[-1])
-    return int(match[1], 16) if match else None
+    match parse(printed[-1]):
+        case Immediate(int(address)) | Address(space="code", offset=address):
+            return address
+    return None

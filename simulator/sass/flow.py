@@ -14,6 +14,7 @@ from ..refusal import CannotFollow
 from .decode import Instruction, decode
 from .graph import find_dominators, natural_loops, stands_over
 from .idesc import with_idescs
+from .operands import Predicate
 
 CALLS = frozenset({"CALL"})
 RETURNS = frozenset({"RET"})
@@ -21,7 +22,6 @@ INDIRECT = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
 BRANCHES = frozenset({"BRA", "JMP"})
 ENDS = frozenset({"EXIT", "KILL"})
 BLOCK_ENDS = CALLS | RETURNS | INDIRECT | BRANCHES | ENDS
-ALWAYS = frozenset({"PT", "UPT"})
 FLOWS_KEPT = 16
 """Kernels whose code is kept decoded, and what is found of it alone: it is traced, and then simulated once per class
 of CTAs, and again for other shapes and devices."""
@@ -112,7 +112,7 @@ def is_conditional(instruction: Instruction) -> bool:
     if instruction.predicate:
         return True
     conditions = instruction.operands[:-1] if instruction.family in BRANCHES else ()
-    return any(operand not in ALWAYS for operand in conditions)
+    return any(not isinstance(operand, Predicate) or operand.names or operand.negated for operand in conditions)
 
 
 def _blocks(code: tuple[Instruction, ...]) -> tuple[Block, ...]:

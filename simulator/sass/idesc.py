@@ -12,16 +12,16 @@ Source: PTX ISA, section tcgen05, instruction descriptor; the same in NVIDIA/cut
 include/cute/arch/mma_sm100_desc.hpp, `InstrDescriptor` and `InstrDescriptorBlockScaled`.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ..refusal import CannotFollow
 from .decode import Instruction
 from .graph import Successors, predecessors
+from .operands import Address, Immediate, Register
 from .registers import written
 
-OPERAND = re.compile(r"^idesc\[(UR\d+)\]$")
+SPACE = "idesc"
 TYPE_SHIFT, TYPE_MASK, TF32 = 7, 7, 2
 COLUMNS_SHIFT, COLUMNS_MASK, COLUMNS_UNIT = 17, 63, 8
 ROWS_SHIFT, ROWS_MASK, ROWS_UNIT = 24, 31, 16
@@ -50,10 +50,10 @@ def with_idescs(
         CannotFollow: a descriptor is computed, or not the same on all ways that lead to its matmul.
     """
     named = {
-        place: match[1]
+        place: operand.registers[0].name
         for place, instruction in enumerate(code)
         for operand in instruction.operands
-        if (match := OPERAND.match(operand))
+        if isinstance(operand, Address) and operand.space == SPACE and operand.registers
     }
     if not named:
         return code
@@ -88,11 +88,11 @@ def _values(
             continue
         if code[writer].predicate:
             waiting.append((block, writer, name))
-        source = code[writer].operands[-1]
-        if code[writer].family not in COPIES:
-            values.add(None)
-        elif source.startswith("0x"):
-            values.add(int(source, 16))
-        else:
-            waiting.append((block, writer, source.removesuffix(".reuse")))
+        match code[writer].operands[-1]:
+            case Immediate(int(number)) if code[writer].family in COPIES:
+                values.add(number)
+            case Register(is_plain=True) as source if code[writer].family in COPIES:
+                waiting.append((block, writer, source.name))
+            case _:
+                values.add(None)
     return values or {None}

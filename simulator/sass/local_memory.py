@@ -9,7 +9,8 @@ words; its code loads no word from a fixed place.
 
 from ..limits import WORD_BYTES
 from .flow import CALLS, flow_of
-from .registers import STACK, result_registers
+from .operands import stack_offset
+from .registers import result_registers
 
 STORE, LOAD = "STL", "LDL"
 
@@ -33,11 +34,11 @@ def spilled_bytes(sass: str, frame_bytes: int) -> int:
             holds_others = True
         if instruction.family not in (STORE, LOAD):
             continue
-        address = STACK.match(instruction.operands[0 if instruction.family == STORE else -1])
-        if not address:
+        offset = stack_offset(instruction.operands[0 if instruction.family == STORE else -1])
+        if offset is None:
             holds_others = True
             continue
-        first = int(address[1] or "0", 16) // WORD_BYTES
+        first = offset // WORD_BYTES
         words = range(first, first + result_registers(instruction))
         (stored if instruction.family == STORE else loaded).update(words)
     bytes_again = WORD_BYTES * len(stored & loaded)

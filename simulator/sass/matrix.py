@@ -18,6 +18,7 @@ from functools import lru_cache
 from ..limits import WARPGROUP_WARPS
 from .decode import Instruction
 from .idesc import extents_of, names_tf32
+from .operands import Address, Operand
 from .registers import KEPT
 
 WARP = frozenset({"HMMA", "IMMA", "QMMA", "OMMA", "DMMA"})
@@ -94,7 +95,7 @@ def matmul_shape_of(instruction: Instruction) -> MatmulShape | None:
         k=int(shape[3]),
         bits=known[0] if known else FAMILY_BITS.get(family, 16),
         instruction="mma" if family in WARP else "wgmma",
-        a_in_smem=family in WARPGROUP and instruction.operands[1].startswith("gdesc"),
+        a_in_smem=family in WARPGROUP and _in_shared_memory(instruction.operands[1]),
         narrow_sums=modifiers[modifiers.index(shape[0]) + 1 :][:1] == ("F16",),
     )
 
@@ -112,9 +113,13 @@ def _in_tensor_memory(instruction: Instruction) -> MatmulShape | None:
         k=ROW_BITS // bits,
         bits=bits,
         instruction="tcgen05",
-        a_in_smem=instruction.operands[0].startswith("gdesc"),
+        a_in_smem=_in_shared_memory(instruction.operands[0]),
         narrow_sums=False,
     )
+
+
+def _in_shared_memory(operand: Operand) -> bool:
+    return isinstance(operand, Address) and operand.space == "gdesc"
 
 
 def tensor_cycles(matmul: MatmulShape, interval_cycles: float) -> float:

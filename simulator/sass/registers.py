@@ -1,4 +1,4 @@
-"""Which registers an instruction writes and reads, from its text.
+"""Which registers an instruction writes and reads.
 
 Registers go by name: `R4`, `UR4`, `P0`, `UP0`. RZ, URZ, PT and UPT hold constants and count as no register.
 Registers that the compiler has spilled are registers, too: `L12` is the word at 12 bytes from the stack pointer R1,
@@ -10,11 +10,8 @@ import re
 from functools import lru_cache
 
 from .decode import Instruction
+from .operands import Operand, Predicate, Register, integer_of, stack_offset
 
-ANY_NAME = re.compile(r"(?<![A-Za-z0-9_])(UR|R|UP|P)(\d+)(?![0-9])(\.64)?")
-PLAIN_PREDICATE = re.compile(r"^U?P(?:\d|T)$")
-PLAIN_REGISTER = re.compile(r"^U?R(?:\d+|Z)$")
-STACK = re.compile(r"^\[R1(?:\+(0x[0-9a-f]+))?\]$")
 PARTS_OF_WORDS = frozenset({"U8", "S8", "U16", "S16"})
 PREDICATES = tuple(f"P{number}" for number in range(7))
 KEPT = 1 << 14
@@ -55,14 +52,12 @@ def written(instruction: Instruction) -> tuple[str, ...]:
         return ()
     if family == "R2P":
         return named_predicates(instruction)
-    results = []
+    results: list[str] = []
     for operand in operands[: result_operands(instruction)]:
-        match = ANY_NAME.match(operand)
-        if not match:
-            continue
-        kind, number = match[1], int(match[2])
-        count = 1 if kind in ("P", "UP") else result_registers(instruction)
-        results += [f"{kind}{number + extra}" for extra in range(count)]
+        if isinstance(operand, Predicate):
+            results += operand.names
+        elif isinstance(operand, Register):
+            results += operand.names(result_registers(instruction))
     return tuple(results)
 
 
@@ -79,10 +74,10 @@ def result_operands(instruction: Instruction) -> int:
     count = 0
     seen_register = False
     for place, operand in enumerate(operands):
-        if PLAIN_PREDICATE.match(operand) and place + 1 < len(operands):
+        if isinstance(operand, Predicate) and not operand.negated and place + 1 < len(operands):
             # Carries and flags stand beside the result, before the first source.
             count += 1
-        elif PLAIN_REGISTER.match(operand) and not seen_register:
+        elif isinstance(operand, Register) and operand.is_plain and not seen_register:
             seen_register = True
             count += 1
         else:
@@ -114,27 +109,23 @@ def result_registers(instruction: Instruction) -> int:
     return max((WIDTHS.get(word, 1) for word in modifiers), default=1)
 
 
-def spilled(instruction: Instruction, address: str) -> tuple[str, ...]:
+def spilled(instruction: Instruction, operand: Operand) -> tuple[str, ...]:
     """The words on the stack that an instruction stores or loads; none where it is not for whole words."""
-    match = STACK.match(address)
-    if not match or set(instruction.modifiers) & PARTS_OF_WORDS:
+    first = stack_offset(operand)
+    if first is None or set(instruction.modifiers) & PARTS_OF_WORDS:
         return ()
-    first = int(match[1] or "0", 16)
     return tuple(f"L{first + 4 * place}" for place in range(result_registers(instruction)))
 
 
 def named_predicates(instruction: Instruction) -> tuple[str, ...]:
     """Predicates that a move between them and a word (P2R, R2P) touches: those that its mask names."""
-    try:
-        mask = int(instruction.operands[-1], 16)
-    except ValueError:
-        mask = -1
-    return tuple(name for place, name in enumerate(PREDICATES) if mask >> place & 1)
+    mask = integer_of(instruction.operands[-1])
+    return tuple(name for place, name in enumerate(PREDICATES) if mask is None or mask >> place & 1)
 
 
 def guard_of(instruction: Instruction) -> tuple[str, ...]:
     """The predicate that guards an instruction, if any."""
-    return (instruction.predicate.lstrip("!"),) if instruction.predicate else ()
+    return instruction.guard.names if instruction.guard else ()
 
 
 @lru_cache(maxsize=KEPT)
@@ -147,9 +138,10 @@ def read(instruction: Instruction) -> tuple[str, ...]:
     if family == "P2R":
         names += named_predicates(instruction)
     for place, operand in enumerate(instruction.operands[result_operands(instruction) :]):
-        for kind, number, pair in ANY_NAME.findall(operand):
-            count = 1 if kind in ("P", "UP") else 2 if pair else source_registers(instruction, place)
-            names += [f"{kind}{int(number) + extra}" for extra in range(count)]
+        if isinstance(operand, Predicate):
+            names += operand.names
+        for register in operand.registers:
+            names += register.names(2 if register.is_pair else source_registers(instruction, place))
     return tuple(names)
 
 

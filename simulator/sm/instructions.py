@@ -19,6 +19,7 @@ from ..sass.decode import Instruction
 from ..sass.flow import FLOWS_KEPT, Flow
 from ..sass.matrix import MatmulShape, matmul_shape_of, tensor_cycles
 from ..sass.opcodes import Rule, find_rule, interval_cycles, rules, thread_bytes
+from ..sass.operands import Name, integer_of
 
 PIPES = {
     "fma": sm.FMA,
@@ -44,7 +45,6 @@ STORES = frozenset({"STG", "ST", "RED", "REDG", "ATOMG", "ATOM"})
 LOADS = frozenset({"LDG", "LD"})
 SPILL_LOAD, SPILL_STORE, ASYNC_COPY = "LDL", "STL", "LDGSTS"
 READS_REGISTERS = frozenset({"fma", "fma_heavy", "half", "alu", "mufu", "fp64", "lsu"})
-NEVER = frozenset({"!PT", "!UPT"})
 ARRIVALS = frozenset({"ART0", "A1T0"})
 """Of an mbarrier: threads report, and announce no copy."""
 
@@ -54,6 +54,8 @@ Triton gives a thread eight elements in a row, so lanes lie 8 elements apart; it
 tell that rows are aligned.
 ncu, H200, row kernels with N = 1000 and 3000: 5.5 to 8 times the bytes of the tiles are written. L1's tags take 4.0
 cycles for such a load, one a line (docs/lab/data/store-queue-h200-2026-11-22.json.xz)."""
+WARPGROUP_COMMIT = Name("gsb0")
+"""A warpgroup's matmul names it if those that were issued so far, with itself, can be waited for."""
 COMMIT = "UTCBAR"
 """Matmuls in tensor memory that were issued before it arrive at an mbarrier when they are done."""
 BULK_KINDS = {"UTMALDG": sm.BULK_COPY, "UTMASTG": sm.BULK_STORE, "UTMACMDFLUSH": sm.BULK_COMMIT}
@@ -108,7 +110,7 @@ def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -
     family = instruction.family
     least, operand_cycles = numbers.lsu_interval_cycles, numbers.memory_operand_read_cycles
     # The compiler puts such loads in front of LDGSTS; they read nothing, but occupy shared memory as others do.
-    if instruction.predicate in NEVER and family in SHARED:
+    if instruction.never_runs and family in SHARED:
         return SmInstruction(
             kind=sm.SHARED,
             pipe=sm.LSU,
@@ -117,7 +119,7 @@ def _describe(instruction: Instruction, rule: Rule | None, numbers: SmNumbers) -
             smem_lines=1.0,
             smem_passes=1.0,
         )
-    if instruction.predicate in NEVER or rule is None:
+    if instruction.never_runs or rule is None:
         return SmInstruction()
     matmul = matmul_shape_of(instruction)
     if matmul and matmul.instruction == "wgmma":
@@ -200,11 +202,11 @@ def _synchronising(instruction: Instruction) -> SmInstruction:
     """Kind and fields of what waits, or is waited for; PLAIN for all else."""
     family, modifiers, operands = instruction.family, instruction.modifiers, instruction.operands
     if instruction.opcode.startswith("WARPGROUP.DEPBAR"):
-        return SmInstruction(kind=sm.MATMUL_WAIT, pending=_number(operands[-1]))
+        return SmInstruction(kind=sm.MATMUL_WAIT, pending=integer_of(operands[-1]) or 0)
     if family == "LDGDEPBAR":
         return SmInstruction(kind=sm.COPY_COMMIT)
     if family == "DEPBAR":
-        return SmInstruction(kind=sm.COPY_WAIT, pending=_number(operands[1]) if len(operands) > 1 else 0)
+        return SmInstruction(kind=sm.COPY_WAIT, pending=integer_of(operands[1]) or 0 if len(operands) > 1 else 0)
     if family == "BAR":
         return _barrier(instruction)
     if family in BULK_KINDS:
@@ -224,7 +226,7 @@ def _matmul(instruction: Instruction, matmul: MatmulShape, rule: Rule, numbers: 
     cycles = max(tensor_cycles(matmul, rule.interval_cycles), numbers.wgmma_registers_least_cycles)
     return SmInstruction(
         kind=sm.MATMUL,
-        commits=int(any("gsb0" in operand for operand in instruction.operands)),
+        commits=int(WARPGROUP_COMMIT in instruction.operands),
         smem_lines=matmul.smem_bytes / SMEM_LINE_BYTES,
         tensor_cycles=cycles,
         port_reads=cycles,
@@ -233,7 +235,7 @@ def _matmul(instruction: Instruction, matmul: MatmulShape, rule: Rule, numbers: 
 
 def _barrier(instruction: Instruction) -> SmInstruction:
     """A named barrier: its number, and how many warps have to arrive. An arrival passes L1, as an idle access does."""
-    numbers = [_number(operand) for operand in instruction.operands if operand[:1].isdigit()]
+    numbers = [number for operand in instruction.operands if (number := integer_of(operand)) is not None]
     return SmInstruction(
         kind=sm.BARRIER,
         barrier=numbers[0] % sm.BARRIERS if numbers else 0,
@@ -241,7 +243,3 @@ def _barrier(instruction: Instruction) -> SmInstruction:
         only_arrives=int("ARV" in instruction.modifiers),
         smem_lines=1.0,
     )
-
-
-def _number(text: str) -> int:
-    return int(text, 0)

@@ -6,7 +6,6 @@ Spilled registers lie at fixed places of the stack, so that the code tells how m
 what of that it reads before it has written it, and what L1 takes in between two uses of a place.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,11 +26,11 @@ from ..residency.residency import Residency
 from ..sass.decode import Instruction
 from ..sass.flow import Flow
 from ..sass.opcodes import thread_bytes
+from ..sass.operands import stack_offset
 from ..trace.paths import OUTSIDE, CtaPaths
 from .instructions import LOADS, SPILL_LOAD, SPILL_STORE
 from .match_steps import Attribution, Part
 
-STACK_PLACE = re.compile(r"\[R1(?:\+(-?0x[0-9a-f]+))?\]")
 SPILLS = (SPILL_LOAD, SPILL_STORE)
 STACK_PARTS = 62
 """Most parts into which a stack is divided: bits of an integer."""
@@ -252,8 +251,8 @@ def _distances(accesses: list[tuple[int, Instruction]], stack_bytes: int) -> dic
 
 def _words(instruction: Instruction, stack_bytes: int) -> set[int]:
     """Words of a thread's stack that an instruction reads or writes; all of them where it does not tell."""
-    address = STACK_PLACE.search(" ".join(instruction.operands))
-    if not address:
+    offsets = [offset for operand in instruction.operands if (offset := stack_offset(operand)) is not None]
+    if not offsets:
         return set(range(stack_bytes // WORD_BYTES))
-    first = int(address.group(1) or "0", 16) // WORD_BYTES
+    first = offsets[0] // WORD_BYTES
     return set(range(first, first + max(1, thread_bytes(instruction) // WORD_BYTES)))

@@ -7,7 +7,6 @@ Matmuls in tensor memory have a channel of their own, in order as well: waits fo
 them.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -18,10 +17,10 @@ from ..launch.program import Launch
 from ..launch.walk import moved_bytes, steps
 from ..limits import SMEM_LINE_BYTES
 from ..sass.decode import Instruction
+from ..sass.operands import Address
 from ..trace.paths import CtaPaths
 from .match_steps import Attribution, Part
 
-OFFSET = re.compile(r"\+0x([0-9a-f]+)\]$")
 ON_CHANNELS = (sm.EXPECT, sm.MBARRIER_WAIT, sm.ARRIVE)
 
 
@@ -88,8 +87,8 @@ def _with_matmul_waits(code: np.ndarray, paths: CtaPaths) -> np.ndarray:
 
 
 def _offset(instruction: Instruction) -> int:
-    matches = [match for operand in instruction.operands if (match := OFFSET.search(operand))]
-    return int(matches[0][1], 16) if matches else 0
+    offsets = [operand.offset for operand in instruction.operands if isinstance(operand, Address)]
+    return next(filter(None, offsets), 0)
 
 
 def _copies_after(kinds: np.ndarray, place: int) -> int:

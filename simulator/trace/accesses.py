@@ -6,10 +6,9 @@ So what stands in a loop is seen in its first iterations, what stands behind it 
 lanes of a diverged warp all run both sides. Addresses that depend on data are known where the data are.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -18,9 +17,10 @@ from ..limits import LINE_BYTES, POINTER_BYTES, SECTOR_BYTES, WARP_THREADS, WORD
 from ..sass.decode import Instruction
 from ..sass.flow import FLOWS_KEPT, Flow
 from ..sass.opcodes import vector_bytes
+from ..sass.operands import PAIR, Address, Operand, Predicate, Register
 from ..sass.registers import written
 from .deciding import COPY as COPY
-from .deciding import names_of, slice_of
+from .deciding import slice_of
 from .operands import Step, Threads, address_of, number_of, pair_of, predicate_of
 from .threads import step_of
 from .values import TRUE, UNKNOWN, Array, Value, both
@@ -28,9 +28,9 @@ from .values import TRUE, UNKNOWN, Array, Value, both
 GLOBAL = frozenset({"LDG", "LD", "STG", "ST"})
 SHARED = frozenset({"LDS", "STS", "LDSM", "STSM"})
 LOADS = frozenset({"LDG", "LD"})
+ATOMICS = frozenset({"RED", "REDG", "ATOMG", "ATOM"})
 BEYOND_L1 = frozenset({"GPU", "SYS"})
 """Scopes of loads that must see what other SMs have written."""
-GLOBAL_ADDRESS = re.compile(r"^(?:desc\[UR\d+\])?\[(R\d+)\.64(?:\+(UR\d+)(?:\.64)?)?(?:\+(-?0x[0-9a-f]+))?\]$")
 ONLY_GUARDED = frozenset({"UTMALDG", "SYNCS"})
 ARRIVAL = "SYNCS.ARRIVE"
 """Of a bulk copy, and of the announcement of its bytes, all that is asked is who takes part."""
@@ -154,8 +154,7 @@ def stays_in_l1(instruction: Instruction) -> bool:
 
 
 def _touches(instruction: Instruction) -> bool:
-    never = instruction.predicate in ("!PT", "!UPT")
-    return not never and (
+    return not instruction.never_runs and (
         instruction.family in GLOBAL | SHARED | {COPY, "UTMALDG"} or instruction.opcode.startswith(ARRIVAL)
     )
 
@@ -168,18 +167,10 @@ class Touch:
     """
 
     def __init__(self, instruction: Instruction) -> None:
-        operands = [
-            operand
-            for operand in instruction.operands
-            if operand.endswith("]") and instruction.family not in ONLY_GUARDED
-        ]
-        guards = [instruction.predicate] if instruction.predicate else []
-        if instruction.family == COPY:
-            guards += instruction.operands[2:3]
-        self.names = (
-            *(guard.lstrip("!") for guard in guards),
-            *(name for operand in operands for name in names_of(operand)),
-        )
+        operands = () if instruction.family in ONLY_GUARDED else addressed(instruction)
+        conditions = (instruction.guard, *(instruction.operands[2:3] if instruction.family == COPY else ()))
+        guards = [operand for operand in conditions if isinstance(operand, Predicate)]
+        self.names = (*(guard.name for guard in guards), *(name for operand in operands for name in operand.names))
         self.addresses = [global_address_of(operand) for operand in operands]
         self.guards = [predicate_of(guard) for guard in guards]
 
@@ -198,16 +189,33 @@ class Touch:
         return tuple(np.broadcast_to(array, shape).reshape(-1, WARP_THREADS) for array in (*arrays, active))
 
 
-def global_address_of(operand: str) -> Callable[[Threads], Value]:
+def addressed(instruction: Instruction) -> tuple[Address, ...]:
+    """Where an instruction touches memory. Of the base of a compare-and-swap the lower register alone is printed."""
+    addresses = tuple(operand for operand in instruction.operands if isinstance(operand, Address))
+    return tuple(map(_with_pair, addresses)) if instruction.family in ATOMICS else addresses
+
+
+def _with_pair(address: Address) -> Address:
+    match address.terms:
+        case (Register(file="R") as base, *others):
+            return replace(address, terms=(replace(base, form=PAIR), *others))
+    return address
+
+
+def global_address_of(operand: Operand) -> Callable[[Threads], Value]:
     """Reads an address of global memory, in brackets behind its descriptor; or one of shared memory."""
-    match = GLOBAL_ADDRESS.match(operand)
-    if not match:
-        return address_of(operand)
-    pair, uniform, offset = pair_of(match[1]), number_of(match[2] or "RZ"), int(match[3] or "0", 16)
+    match operand:
+        case Address(space="", terms=(Register(file="R", is_pair=True) as base, *uniforms)):
+            pair, others, offset = pair_of(base), list(map(number_of, uniforms)), operand.offset
+        case _:
+            return address_of(operand)
 
     def read(threads: Threads) -> Value:
-        (address, known), (more, more_known) = pair(threads), uniform(threads)
-        return address + more + offset, both(known, more_known)
+        address, known = pair(threads)
+        for other in others:
+            number, number_known = other(threads)
+            address, known = address + number, both(known, number_known)
+        return address + offset, known
 
     return read
 

@@ -11,9 +11,10 @@ from itertools import product
 import numpy as np
 
 from ..sass.decode import Instruction
+from ..sass.operands import Predicate, Register, integer_of
 from ..sass.registers import result_operands
 from .arithmetic import looked_up
-from .operands import PREDICATE, REGISTER, Step, Threads, number_of
+from .operands import Step, Threads, number_of
 from .values import FALSE, UNSET, WORD_MASK, Array, Value, word
 
 Guard = Callable[[Threads], Value] | None
@@ -38,11 +39,12 @@ def _filled(values: list[Value], doubts: list[Array], bits: tuple[int, ...]) -> 
 
 def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
     """LOP3 bit by bit where its sources, or its guard, are not known. Args: whole: what it does where they are."""
-    results = instruction.operands[: result_operands(instruction)]
-    sources = instruction.operands[len(results) :][:3]
+    count = result_operands(instruction)
+    results = [operand for operand in instruction.operands[:count] if isinstance(operand, Register | Predicate)]
+    *sources, lookup = instruction.operands[count : count + 4]
     readers = [number_of(operand) for operand in sources]
-    names = [match[2] + match[3] if (match := REGISTER.match(operand)) else "" for operand in sources]
-    table = int(instruction.operands[len(results) + 3], 16)
+    names = [operand.name if isinstance(operand, Register) else "" for operand in sources]
+    table = integer_of(lookup) or 0
 
     def step(threads: Threads, mask: Array) -> None:
         holds, sure = guard(threads) if guard else (mask, True)
@@ -58,19 +60,20 @@ def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
         doubt = reduce(np.bitwise_or, (first ^ other for other in others), word(0))
         runs = mask & (holds | ~np.asarray(sure))
         for operand in results:
-            if operand in ("RZ", "URZ", "PT", "UPT"):
+            name = operand.name
+            if operand.number is None:
                 continue
-            if PREDICATE.match(operand):
+            if isinstance(operand, Predicate):
                 set_for_sure = (first & ~doubt) != 0
-                old, old_known = threads.registers.get(operand, FALSE)
+                old, old_known = threads.registers.get(name, FALSE)
                 known = (set_for_sure | (doubt == 0)) & np.asarray(sure)
-                threads.registers[operand] = np.where(runs, set_for_sure, old), np.where(runs, known, old_known)
+                threads.registers[name] = np.where(runs, set_for_sure, old), np.where(runs, known, old_known)
                 continue
-            old, old_known = threads.registers.get(operand, UNSET)
-            old_doubt = doubts_of(threads, operand, old_known)
+            old, old_known = threads.registers.get(name, UNSET)
+            old_doubt = doubts_of(threads, name, old_known)
             perhaps = doubt if sure is True else doubt | np.where(sure, 0, old_doubt | first ^ old)
             left = np.where(runs, perhaps, old_doubt)
-            threads.registers[operand] = np.where(runs, first, old), left == 0
-            threads.doubts[operand] = left
+            threads.registers[name] = np.where(runs, first, old), left == 0
+            threads.doubts[name] = left
 
     return step

@@ -8,13 +8,13 @@ whose address all threads of a warp share, since what each thread stores at a pl
 Source: strong liveness; Nielson, Nielson and Hankin, "Principles of Program Analysis" (1999), section 2.1 and ex. 2.4.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 
 from ..sass.decode import Instruction
 from ..sass.flow import BLOCK_ENDS, Flow
 from ..sass.graph import predecessors
-from ..sass.registers import ANY_NAME, guard_of, read, written
+from ..sass.operands import Address, is_uniform
+from ..sass.registers import guard_of, read, written
 from ..sass.traps import checks_of, followed_edges
 from .operations import is_try
 from .shared_accesses import STORES
@@ -24,7 +24,6 @@ SHARED_LOADS = frozenset({"LDS"})
 BARRIERS = frozenset({"BAR"})
 COPY = "LDGSTS"
 """From global to shared memory."""
-COMMON_ADDRESS = re.compile(r"^\[UR(?:\d+|Z)(?:\+0x[0-9a-f]+)?\]$")
 
 
 def deciding(flow: Flow) -> tuple[tuple[int, ...], ...]:
@@ -122,20 +121,12 @@ def _with_stores(
 
 def is_shared(instruction: Instruction) -> bool:
     """Whether it stores to shared memory, at one address for all threads of a warp."""
-    return instruction.family == "STS" and bool(COMMON_ADDRESS.match(instruction.operands[0]))
+    return instruction.family == "STS" and is_uniform(instruction.operands[0])
 
 
 def addresses_of(instruction: Instruction) -> tuple[str, ...]:
     """Registers of the addresses of an instruction, those of a descriptor aside."""
-    return tuple(name for operand in instruction.operands if operand.endswith("]") for name in names_of(operand))
-
-
-def names_of(operand: str) -> list[str]:
-    """Registers of an address, those of a descriptor aside."""
-    registers = ANY_NAME.findall(
-        operand[operand.index("[", len("desc[")) :] if operand.startswith("desc[") else operand
-    )
-    return [f"{kind}{int(number) + extra}" for kind, number, pair in registers for extra in range(2 if pair else 1)]
+    return tuple(name for operand in instruction.operands if isinstance(operand, Address) for name in operand.names)
 
 
 def slice_of(

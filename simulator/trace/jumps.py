@@ -12,9 +12,10 @@ from ..limits import WARP_THREADS
 from ..refusal import CannotFollow
 from ..sass.decode import Instruction
 from ..sass.flow import BRANCHES, CALLS, ENDS, INDIRECT, RETURNS, Flow
+from ..sass.operands import Address, integer_of
 from ..sass.traps import checks_of
 from .deciding import BARRIERS, deciding
-from .operands import NUMBER, REGISTER, Step, Threads, number_of
+from .operands import Step, Threads, number_of
 from .threads import condition_of, step_of
 from .values import WORD_MASK, Array
 
@@ -83,10 +84,10 @@ def _leaves(instruction: Instruction) -> bool:
 
 
 def _barrier(instruction: Instruction) -> Barrier:
-    numbers = [NUMBER.match(operand) for operand in instruction.operands]
-    if not numbers or not all(numbers):
+    numbers = [number for operand in instruction.operands if (number := integer_of(operand)) is not None]
+    if not numbers or len(numbers) < len(instruction.operands):
         raise CannotFollow("which barrier warps wait at is computed: not modelled", instruction.address)
-    number, *threads = (int(match[2], 16) for match in numbers if match)
+    number, *threads = numbers
     return Barrier(number, threads[0] // WARP_THREADS if threads else 0, "ARV" not in instruction.modifiers)
 
 
@@ -128,11 +129,9 @@ def _targets(flow: Flow, number: int) -> Callable[[Threads, Array], list[tuple[i
     if instruction.family in CALLS:
         after = number + 1
         return lambda threads, mask: [(after, mask)]
-    words = " ".join(instruction.operands).replace("`", " ").split()
-    registers = [number_of(text) for text in words if REGISTER.match(text)]
-    offset = sum(
-        int(match[2], 16) * (-1 if match[1] else 1) for text in words if (match := NUMBER.match(text)) is not None
-    )
+    operands = instruction.operands
+    registers = [number_of(register) for operand in operands for register in operand.registers]
+    offset = sum(operand.offset if isinstance(operand, Address) else integer_of(operand) or 0 for operand in operands)
 
     def targets(threads: Threads, mask: Array) -> list[tuple[int, Array]]:
         address, known = registers[0](threads) if registers else (np.zeros((1, 1, 1), dtype=np.int64), False)

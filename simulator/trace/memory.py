@@ -12,7 +12,7 @@ import numpy as np
 from ..sass.decode import Instruction
 from ..sass.flow import Flow
 from ..sass.registers import written
-from .accesses import LOADS, bytes_of, global_address_of
+from .accesses import LOADS, addressed, bytes_of, global_address_of
 from .operands import Step, Threads, address_of, predicate_of
 from .shared_accesses import copied
 from .threads import step_of
@@ -106,8 +106,8 @@ def load_of_memory(instruction: Instruction, memory: Memory) -> Step:
     plain = step_of(instruction)
     if not memory.has_values or instruction.family == "LDGSTS":
         return plain
-    address = global_address_of(next(operand for operand in instruction.operands if operand.endswith("]")))
-    guard = predicate_of(instruction.predicate) if instruction.predicate else None
+    address = global_address_of(addressed(instruction)[0])
+    guard = predicate_of(instruction.guard) if instruction.guard else None
     size, names = bytes_of(instruction), [name for name in written(instruction) if not name.lstrip("U").startswith("P")]
     extend = _sign_extension(size) if SIGNED.intersection(instruction.modifiers) else None
 
@@ -139,7 +139,7 @@ def copy_of_memory(instruction: Instruction, memory: Memory) -> Step:
     """What a copy from global to shared memory leaves there."""
     to, source, *conditions = instruction.operands
     place, address = address_of(to), global_address_of(source)
-    guard = predicate_of(instruction.predicate) if instruction.predicate else None
+    guard = predicate_of(instruction.guard) if instruction.guard else None
     wanted = predicate_of(conditions[0]) if conditions else lambda threads: TRUE
     size = bytes_of(instruction)
 

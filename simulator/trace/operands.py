@@ -3,22 +3,17 @@
 Constants, registers with their signs, predicates, pairs of registers, addresses in shared memory.
 """
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..limits import WORD_BYTES
+from ..sass.operands import Address, Constant, Immediate, Operand, Predicate, Register
 from .shared_memory import SharedMemory
 from .values import FALSE, SHAPE, TRUE, UNKNOWN, UNSET, WORD_MASK, Array, Value, both, word
 
-REGISTER = re.compile(r"^([-~|]*)(UR|R)(\d+|Z)(?:\.reuse)?(?:\.64)?\|?$")
-PREDICATE = re.compile(r"^(!?)(U?P)(\d|T)$")
-NUMBER = re.compile(r"^(-?)0x([0-9a-f]+)$")
-CONSTANT = re.compile(r"^([-~]?)c\[0x0\]\[0x([0-9a-f]+)\]$")
-ADDRESS = re.compile(r"^\[([^\]]*)\]$")
 SIGN = 1 << 31
-SCALED = re.compile(r"^(\w+)\.X(\d+)$")
 
 
 @dataclass(slots=True)
@@ -50,16 +45,14 @@ Step = Callable[[Threads, Array], None]
 """Does something to the threads that a mask selects."""
 
 
-def predicate_of(text: str) -> Callable[[Threads], Value]:
+def predicate_of(operand: Operand) -> Callable[[Threads], Value]:
     """Reads a predicate."""
-    match = PREDICATE.match(text)
-    if not match:
+    if not isinstance(operand, Predicate):
         return lambda threads: UNKNOWN
-    negated, kind, number = match[1], match[2], match[3]
-    if number == "T":
+    name, negated = operand.name, operand.negated
+    if operand.number is None:
         value = FALSE if negated else TRUE
         return lambda threads: value
-    name = kind + number
 
     def read(threads: Threads) -> Value:
         holds, known = threads.registers.get(name, FALSE)
@@ -68,40 +61,32 @@ def predicate_of(text: str) -> Callable[[Threads], Value]:
     return read
 
 
-def number_of(text: str) -> Callable[[Threads], Value]:
+def number_of(operand: Operand) -> Callable[[Threads], Value]:
     """Reads a word; minus one is 2^32 - 1, minus zero 2^32, so that sums carry as those of the adder."""
-    if match := NUMBER.match(text):
-        number = int(match[2], 16) * (-1 if match[1] else 1)
-        value: Value = (word(number), True)
-        return lambda threads: value
-    if match := CONSTANT.match(text):
-        sign, address = match[1], int(match[2], 16)
-
-        def constant(threads: Threads) -> Value:
-            return _signed_as(sign, constant_at(threads, address))
-
-        return constant
-    if match := REGISTER.match(text):
-        sign, name = match[1], match[2] + match[3]
-        if match[3] == "Z":
-            zero = _signed_as(sign, (word(0), True))
+    match operand:
+        case Immediate(int(number)):
+            return _always(word(number))
+        case Constant(bank=0, index=None, offset=address) as constant:
+            return lambda threads: _signed_as(constant, constant_at(threads, address))
+        case Register(number=None, is_whole=True):
+            zero = _signed_as(operand, (word(0), True))
             return lambda threads: zero
-        if not sign:
-            return lambda threads: threads.registers.get(name, UNSET)
-        return lambda threads: _signed_as(sign, threads.registers.get(name, UNSET))
+        case Register(is_whole=True) as register:
+            name = register.name
+            if register.is_unsigned:
+                return lambda threads: threads.registers.get(name, UNSET)
+            return lambda threads: _signed_as(register, threads.registers.get(name, UNSET))
     return lambda threads: UNKNOWN
 
 
-def float_of(text: str) -> Callable[[Threads], Value]:
+def float_of(operand: Operand) -> Callable[[Threads], Value]:
     """Reads a float as its bits: numbers are printed as such, and a minus or bars change the sign."""
-    magnitude = text.endswith("|")
-    bare = text.strip("-").strip("|")
-    negative = text.startswith("-")
-    try:
-        number = np.float32(float(bare.replace("QNAN", "nan").replace("+INF", "inf").replace("INF", "inf")))
-        read: Callable[[Threads], Value] = _always(word(int(number.view(np.uint32))))
-    except ValueError:
-        read = number_of(bare)
+    if isinstance(operand, Immediate) and isinstance(operand.value, float):
+        return _always(word(int(np.float32(operand.value).view(np.uint32))))
+    if not isinstance(operand, Register | Constant):
+        return number_of(operand)
+    magnitude, negative = operand.absolute, operand.negative
+    read = number_of(replace(operand, absolute=False, negative=False))
 
     def signed_float(threads: Threads) -> Value:
         bits, known = read(threads)
@@ -117,35 +102,34 @@ def _always(array: Array) -> Callable[[Threads], Value]:
     return lambda threads: value
 
 
-def _signed_as(sign: str, value: Value) -> Value:
+def _signed_as(operand: Register | Constant, value: Value) -> Value:
     array, known = value
-    if sign == "-":
+    if operand.absolute:
+        return array, False
+    if operand.negative:
         return (1 << 32) - array, known
-    if sign == "~":
-        return array ^ WORD_MASK, known
-    return (array, False) if sign else value
+    return (array ^ WORD_MASK if operand.inverted else array), known
 
 
-def pair_of(text: str) -> Callable[[Threads], Value]:
+def pair_of(operand: Operand) -> Callable[[Threads], Value]:
     """Reads two words as one number of 64 bits."""
-    if match := NUMBER.match(text):
-        number = int(match[2], 16) * (-1 if match[1] else 1)
-        value: Value = (np.full(SHAPE, number, dtype=np.int64), True)
-        return lambda threads: value
-    sign = text[0] if text[0] in "-~" else ""
-    low = text.removeprefix(sign)
-    if match := CONSTANT.match(low):
-        high = f"c[0x0][{int(match[2], 16) + 4:#x}]"
-    elif (match := REGISTER.match(low)) and match[3] != "Z":
-        low, high = match[2] + match[3], f"{match[2]}{int(match[3]) + 1}"
-    else:
-        high = low
+    match operand:
+        case Immediate(int(number)):
+            return _always(np.full(SHAPE, number, dtype=np.int64))
+        case Constant(bank=0, index=None, offset=address):
+            low: Operand = Constant(bank=0, offset=address)
+            high: Operand = Constant(bank=0, offset=address + WORD_BYTES)
+        case Register(is_whole=True):
+            low, high = operand.words(2)
+        case _:
+            return lambda threads: UNKNOWN
+    negative, inverted = operand.negative, operand.inverted
     low_reader, high_reader = number_of(low), number_of(high)
 
     def read(threads: Threads) -> Value:
         (lower, known), (upper, upper_known) = low_reader(threads), high_reader(threads)
         number = upper << 32 | lower
-        return (-number if sign == "-" else ~number if sign else number), both(known, upper_known)
+        return (-number if negative else ~number if inverted else number), both(known, upper_known)
 
     return read
 
@@ -156,16 +140,16 @@ def constant_at(threads: Threads, address: int) -> Value:
     return UNKNOWN if number is None else (word(number), True)
 
 
-def address_of(operand: str) -> Callable[[Threads], Value]:
-    """Reads an address: a sum of registers, some of them scaled, and numbers in brackets."""
-    match = ADDRESS.match(operand)
-    parts = []
-    for part in match[1].split("+") if match else ():
-        scaled = SCALED.match(part)
-        parts.append((number_of(scaled[1]), int(scaled[2])) if scaled else (number_of(part), 1))
+def address_of(operand: Operand) -> Callable[[Threads], Value]:
+    """Reads an address of 32 bits: a sum of registers, some of them scaled, and an offset."""
+    if not isinstance(operand, Address) or operand.space or operand.descriptor:
+        return lambda threads: UNKNOWN
+    # A scaled register is read as it is, and then multiplied.
+    parts = [(number_of(replace(term, form="") if term.scale > 1 else term), term.scale) for term in operand.terms]
+    start: Value = (word(operand.offset), True)
 
     def read(threads: Threads) -> Value:
-        total, known = (word(0), True) if parts else UNKNOWN
+        total, known = start
         for part, scale in parts:
             number, part_known = part(threads)
             total, known = total + scale * number, both(known, part_known)
@@ -174,9 +158,6 @@ def address_of(operand: str) -> Callable[[Threads], Value]:
     return read
 
 
-def following(operand: str, count: int) -> list[str]:
+def words_of(operand: Operand, count: int) -> tuple[Operand, ...]:
     """The registers that a wide operand stands for."""
-    match = REGISTER.match(operand)
-    if not match or match[3] == "Z":
-        return [operand] * count
-    return [f"{match[2]}{int(match[3]) + extra}" for extra in range(count)]
+    return operand.words(count) if isinstance(operand, Register) else (operand,) * count

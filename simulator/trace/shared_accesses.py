@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..sass.decode import Instruction
-from .operands import Step, Threads, address_of, following, number_of
+from ..sass.operands import Address, Operand
+from .operands import Step, Threads, address_of, number_of, words_of
 from .shared_memory import SharedMemory
 from .values import WORD_MASK, Array, Value
 
@@ -24,7 +25,7 @@ def size_of(instruction: Instruction) -> int:
     return next((BYTES[word] for word in instruction.modifiers if word in BYTES), 4)
 
 
-def load_of(instruction: Instruction, operand: str) -> Callable[[Threads, Array], list[Value]]:
+def load_of(instruction: Instruction, operand: Operand) -> Callable[[Threads, Array], list[Value]]:
     """What LDS returns. Args: operand: its address."""
     size, address = size_of(instruction), address_of(operand)
     top = 1 << 8 * size - 1 if SIGNED.intersection(instruction.modifiers) else 0
@@ -38,12 +39,12 @@ def load_of(instruction: Instruction, operand: str) -> Callable[[Threads, Array]
 
 def store_of(instruction: Instruction, guard: Callable[[Threads], Value] | None) -> Step:
     """What a store leaves in shared memory: STS its words; of matrices and atomics it is not known."""
-    place = next(number for number, operand in enumerate(instruction.operands) if operand.startswith("["))
+    place = next(number for number, operand in enumerate(instruction.operands) if isinstance(operand, Address))
     address = address_of(instruction.operands[place])
     size = ROW_BYTES if instruction.family == MATRIX_STORE else size_of(instruction)
     plain = instruction.family == "STS"
-    names = following(instruction.operands[place + 1], max(1, size // 4)) if plain else []
-    readers = [number_of(name) for name in names]
+    data = words_of(instruction.operands[place + 1], max(1, size // 4)) if plain else ()
+    readers = [number_of(operand) for operand in data]
     matrices = next((int(word) for word in instruction.modifiers if word in ("2", "4")), 1)
 
     def step(threads: Threads, mask: Array) -> None:

@@ -10,21 +10,19 @@ import numpy as np
 
 from ..sass.decode import Instruction
 from ..sass.flow import BRANCHES
+from ..sass.operands import Immediate, Name, Operand, Predicate, Register, launch_offset
 from ..sass.registers import PREDICATES, result_operands, source_registers, spilled, written
 from .bits import logic_of
 from .compute.lanes import EXCHANGES, Exchange, by_warp, of_whole_warps
 from .operands import (
-    CONSTANT,
-    NUMBER,
-    PREDICATE,
     Step,
     Threads,
     constant_at,
     float_of,
-    following,
     number_of,
     pair_of,
     predicate_of,
+    words_of,
 )
 from .operations import find_operation, is_try
 from .shared_accesses import STORES, load_of, store_of
@@ -50,7 +48,7 @@ Results = Callable[[Threads, Array], list[Value]]
 def step_of(instruction: Instruction) -> Step:
     """What an instruction does to the threads that a mask selects."""
     family = instruction.family
-    guard = predicate_of(instruction.predicate) if instruction.predicate else None
+    guard = predicate_of(instruction.guard) if instruction.guard else None
     if family in STORES and not written(instruction):
         return store_of(instruction, guard)
     step = _writing(instruction, guard, _result(instruction), () if guard else _moved(instruction))
@@ -68,7 +66,7 @@ def step_of(instruction: Instruction) -> Step:
 @lru_cache(maxsize=STEPS_KEPT)
 def forgetting(instruction: Instruction) -> Step:
     """What an instruction does whose results are never known: its registers are not, either."""
-    guard = predicate_of(instruction.predicate) if instruction.predicate else None
+    guard = predicate_of(instruction.guard) if instruction.guard else None
     return _writing(instruction, guard, lambda threads, mask: [], ())
 
 
@@ -120,8 +118,8 @@ def is_followed(instruction: Instruction) -> bool:
 def of_half_pair(instruction: Instruction) -> bool:
     """Whether it is HFMA2 of zeros and two numbers."""
     sources = instruction.operands[result_operands(instruction) :]
-    zeros = len(sources) == 4 and sources[0].lstrip("-") == "RZ" and sources[1] == "RZ"
-    return instruction.family == "HFMA2" and zeros
+    zeros = [operand for operand in sources[:2] if isinstance(operand, Register) and operand.number is None]
+    return instruction.family == "HFMA2" and len(sources) == 4 and len(zeros) == 2
 
 
 def _moved(instruction: Instruction) -> tuple[tuple[str, str], ...]:
@@ -130,15 +128,16 @@ def _moved(instruction: Instruction) -> tuple[tuple[str, str], ...]:
         return tuple(zip(written(instruction), spilled(instruction, instruction.operands[-1]), strict=False))
     if instruction.family == "STL":
         names = written(instruction)
-        return tuple(zip(names, following(instruction.operands[-1], len(names)), strict=False))
+        words = words_of(instruction.operands[-1], len(names))
+        return tuple((name, word.name) for name, word in zip(names, words, strict=True) if isinstance(word, Register))
     return ()
 
 
 def condition_of(instruction: Instruction) -> Callable[[Threads], Value]:
     """When a thread takes a jump: its guard, and the predicates among the operands of a branch."""
-    sources = [predicate_of(instruction.predicate)] if instruction.predicate else []
+    sources = [predicate_of(instruction.guard)] if instruction.guard else []
     if instruction.family in BRANCHES:
-        sources += [predicate_of(operand) for operand in instruction.operands[:-1] if PREDICATE.match(operand)]
+        sources += [predicate_of(operand) for operand in instruction.operands[:-1] if isinstance(operand, Predicate)]
     if "DIV" in instruction.modifiers:
         # Taken where threads of a warp have diverged, which the reconvergence before it has ended.
         sources = [lambda threads: FALSE]
@@ -169,8 +168,8 @@ def _result(instruction: Instruction) -> Results:
         names = spilled(instruction, sources[-1])
         return lambda threads, mask: [threads.registers.get(name, UNSET) for name in names]
     if family == "STL":
-        words_of = [number_of(name) for name in following(sources[-1], len(written(instruction)))]
-        return lambda threads, mask: [read(threads) for read in words_of]
+        words = [number_of(operand) for operand in words_of(sources[-1], len(written(instruction)))]
+        return lambda threads, mask: [read(threads) for read in words]
     if family == "P2R":
         return _packed(sources)
     if family == "R2P":
@@ -225,18 +224,16 @@ def _exchanged(instruction: Instruction, exchange: Exchange) -> Results:
 def _order_of(instruction: Instruction) -> Callable[[list[Value], list[Value]], list[Value]]:
     """From words and predicates that are computed to the values of the names in `written`."""
     words = len([name for name in written(instruction) if name.lstrip("U").startswith("R")])
-    result_places = instruction.operands[: result_operands(instruction)]
-    predicate_results = [operand for operand in result_places if PREDICATE.match(operand)]
-    order = [operand for operand in result_places if operand not in ("RZ", "URZ")]
+    results = instruction.operands[: result_operands(instruction)]
 
     def ordered(numbers: list[Value], flags: list[Value]) -> list[Value]:
         values: list[Value] = []
-        for operand in order:
-            if operand in predicate_results:
-                place = predicate_results.index(operand)
-                if operand not in ("PT", "UPT"):
-                    values.append(flags[place] if place < len(flags) else UNKNOWN_FLAG)
-            elif words:
+        following = iter(flags)
+        for operand in results:
+            if isinstance(operand, Predicate):
+                flag = next(following, UNKNOWN_FLAG)
+                values += [flag] if operand.names else []
+            elif words and operand.registers:
                 values += numbers
                 values += [UNKNOWN] * (words - len(numbers))
         return values
@@ -249,7 +246,7 @@ def _readers(instruction: Instruction) -> list[Callable[[Threads], Value]]:
         return []
     readers = []
     for place, operand in enumerate(instruction.operands[result_operands(instruction) :]):
-        if PREDICATE.match(operand):
+        if isinstance(operand, Predicate):
             readers.append(predicate_of(operand))
         elif source_registers(instruction, place) == 2:
             readers.append(pair_of(operand))
@@ -260,26 +257,27 @@ def _readers(instruction: Instruction) -> list[Callable[[Threads], Value]]:
     return readers
 
 
-def _constants(operand: str, count: int) -> Results:
-    match = CONSTANT.match(operand)
-    if not match:
+def _constants(operand: Operand, count: int) -> Results:
+    address = launch_offset(operand)
+    if address is None:
         return lambda threads, mask: []
-    address = int(match[2], 16)
     return lambda threads, mask: [constant_at(threads, address + 4 * place) for place in range(count)]
 
 
-def _special(name: str, count: int) -> Results:
+def _special(operand: Operand, count: int) -> Results:
+    name = operand.text if isinstance(operand, Name) else ""
     if name == "SRZ":
         return lambda threads, mask: [(word(0), True)] * count
     return lambda threads, mask: [threads.special.get(name, UNKNOWN)]
 
 
-def _packed(sources: tuple[str, ...]) -> Results:
+def _packed(sources: tuple[Operand, ...]) -> Results:
     """P2R: all predicates as bits of a word, those that the mask names; the others from a register."""
-    base, mask = number_of(sources[1]), NUMBER.match(sources[2])
-    if sources[0] != "PR" or not mask:
-        return lambda threads, mask: []
-    chosen = int(mask[2], 16)
+    match sources:
+        case (Name("PR"), register, Immediate(int(chosen))):
+            base = number_of(register)
+        case _:
+            return lambda threads, mask: []
 
     def pack(threads: Threads, mask: Array) -> list[Value]:
         array, known = base(threads)
@@ -293,12 +291,13 @@ def _packed(sources: tuple[str, ...]) -> Results:
     return pack
 
 
-def _unpacked(sources: tuple[str, ...]) -> Results:
+def _unpacked(sources: tuple[Operand, ...]) -> Results:
     """R2P: bits of a word as predicates, those that the mask names."""
-    reader, mask = number_of(sources[-2]), NUMBER.match(sources[-1])
-    if not mask:
-        return lambda threads, mask: []
-    chosen = int(mask[2], 16)
+    match sources:
+        case (*_, register, Immediate(int(chosen))):
+            reader = number_of(register)
+        case _:
+            return lambda threads, mask: []
 
     def unpack(threads: Threads, mask: Array) -> list[Value]:
         array, known = reader(threads)
@@ -307,11 +306,10 @@ def _unpacked(sources: tuple[str, ...]) -> Results:
     return unpack
 
 
-def _half_pair(high: str, low: str) -> Results:
+def _half_pair(high: Operand, low: Operand) -> Results:
     """HFMA2 of zeros and two numbers: how a constant gets into a register by another pipe."""
-    try:
-        words = np.array([float(low), float(high)], dtype=np.float16).view(np.uint16).astype(np.int64)
-    except ValueError:
+    if not isinstance(low, Immediate) or not isinstance(high, Immediate):
         return lambda threads, mask: []
+    words = np.array([low.value, high.value], dtype=np.float16).view(np.uint16).astype(np.int64)
     value: Value = (word(int(words[0]) | int(words[1]) << 16), True)
     return lambda threads, mask: [value]

@@ -38,7 +38,7 @@ def made_instruction(
         address=address,
         predicate=predicate,
         opcode=opcode,
-        operands=operands,
+        printed=operands,
         target=target,
         stall_cycles=1,
         yields=False,

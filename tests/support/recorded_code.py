@@ -85,6 +85,11 @@ def recorded() -> list[tuple[Kernel, Launch]]:
     return pairs
 
 
+def recorded_listings() -> list[str]:
+    """Their machine code alone."""
+    return [entry["sass"] for entry in json.loads(lzma.decompress(FILE.read_bytes()))]
+
+
 def main() -> None:
     """Compile, compare with the library, write."""
     from tilesight.kernels.compile.compile import compile_launch

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...sass.decode import Instruction
+from ...sass.operands import Immediate, Operand, Register
 from ...sass.registers import guard_of, read, result_operands, written
 from ..compute.lanes import EXCHANGES, LanesDiffer
 from ..cta.block_counts import PROBES
@@ -23,7 +24,7 @@ from ..cta.group import CtaGroup, walk_group
 from ..cta.sites import Tracer
 from ..cta.transfer import GLOBAL_LOADS
 from ..deciding import COPY, SHARED_LOADS
-from ..operands import REGISTER, Step, Threads, predicate_of
+from ..operands import Step, Threads, predicate_of
 from ..shared_accesses import STORES
 from ..values import FALSE, UNSET, Array, Value, merged
 
@@ -32,7 +33,7 @@ FEWEST = 64
 SUMS = frozenset({"IADD", "IADD3", "VIADD", "LEA", "MOV", "LDL", "STL"})
 """Families of instructions whose results are sums of their sources, or carries of such sums."""
 PRODUCT, LEA, SHIFT = "IMAD", "LEA", "SHF"
-SIGN_MODIFIERS, SIGN_SHIFT = ("R", "S32", "HI"), "0x1f"
+SIGN_MODIFIERS, SIGN_SHIFT = ("R", "S32", "HI"), Immediate(31)
 PLAIN_STORES = frozenset({"STS", "STSM"})
 SOMETHING = 977
 """What probe threads get of others instead of what these have: multiples of it, and more."""
@@ -86,7 +87,7 @@ def _exchanges(tracer: Tracer) -> frozenset[int] | None:
 
 def _giving(instruction: Instruction, number: int) -> Step:
     """Gives threads something in the place of what others have. Args: number: that tells it from other places."""
-    guard = predicate_of(instruction.predicate) if instruction.predicate else None
+    guard = predicate_of(instruction.guard) if instruction.guard else None
     probes = np.arange(PROBES, dtype=np.int64).reshape(1, PROBES, 1)
 
     def step(threads: Threads, mask: Array) -> None:
@@ -188,7 +189,6 @@ def _is_sum(instruction: Instruction, threads: Threads) -> bool:
     return instruction.modifiers[:1] == ("L",) and _word(operands[1], threads).size == 1
 
 
-def _word(operand: str, threads: Threads) -> Array:
+def _word(operand: Operand, threads: Threads) -> Array:
     """Value of a register; zero of shape (1, 1, 1) for what is the same in all threads of all CTAs."""
-    register = REGISTER.match(operand)
-    return threads.registers.get(register[2] + register[3], UNSET)[0] if register else UNSET[0]
+    return threads.registers.get(operand.name, UNSET)[0] if isinstance(operand, Register) else UNSET[0]

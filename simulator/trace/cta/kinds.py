@@ -1,15 +1,15 @@
 """Kinds of instructions that touch global memory."""
 
 from ...sass.decode import Instruction
+from ...sass.operands import Register
 from ...sass.registers import result_operands
-from ..accesses import COPY, GLOBAL
+from ..accesses import ATOMICS, COPY, GLOBAL
 from ..tma.boxes import is_copy
 
-ATOMICS = frozenset({"RED", "REDG", "ATOMG", "ATOM"})
 REDUCTION = "UTMAREDG"
 GIVE_BACK = frozenset({"ATOMG", "ATOM"})
 """Atomics that can return the old value to a warp."""
-EXCHANGE, NOWHERE = "EXCH", "RZ"
+EXCHANGE = "EXCH"
 AFTER_EACH_OTHER = ("F16", "F32", "F64", "BF16", "CAS")
 """Modifiers of atomics that wait for the one before at the same place."""
 STORES = frozenset({"STG", "ST", "UTMASTG"})
@@ -19,7 +19,7 @@ TOUCHING = GLOBAL | {COPY} | ATOMICS
 
 def is_access(instruction: Instruction) -> bool:
     """Whether an instruction touches global memory."""
-    return (instruction.family in TOUCHING and instruction.predicate not in ("!PT", "!UPT")) or is_copy(instruction)
+    return (instruction.family in TOUCHING and not instruction.never_runs) or is_copy(instruction)
 
 
 def is_atomic(instruction: Instruction) -> bool:
@@ -30,7 +30,8 @@ def is_atomic(instruction: Instruction) -> bool:
 def is_plain_exchange(instruction: Instruction) -> bool:
     """Whether it writes like a store: an exchange whose result, the old value, is not used."""
     results = instruction.operands[: result_operands(instruction)]
-    return instruction.family in GIVE_BACK and EXCHANGE in instruction.modifiers and NOWHERE in results
+    unused = any(isinstance(operand, Register) and operand.number is None for operand in results)
+    return instruction.family in GIVE_BACK and EXCHANGE in instruction.modifiers and unused
 
 
 def gives_back(instruction: Instruction) -> bool:

@@ -19,7 +19,7 @@ from functools import cached_property
 
 from ...sass.flow import CALLS, RETURNS, Flow
 from ...sass.graph import find_post_dominators
-from ...sass.registers import STACK
+from ...sass.operands import stack_offset
 from ..accesses import SHARED
 from ..shared_accesses import STORES as SHARED_STORES
 from .kinds import TOUCHING, is_access
@@ -116,7 +116,7 @@ class RareSides:
     def _uses_array(self, block: int) -> bool:
         """Whether a block touches local memory at an address that is computed: no spilled register lies there."""
         return any(
-            instruction.family in LOCAL and not any(STACK.match(operand) for operand in instruction.operands)
+            instruction.family in LOCAL and all(stack_offset(operand) is None for operand in instruction.operands)
             for instruction in self._flow.code(block)
         )
 

@@ -3,7 +3,6 @@
 Branches, addresses and guards come from a backward slice of the code (`deciding.slice_of`); all other code is skipped.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -13,11 +12,11 @@ import numpy as np
 from ...sass.decode import Instruction
 from ...sass.flow import FLOWS_KEPT, Flow
 from ...sass.registers import read
-from ..accesses import COPY, Touch, bytes_of
+from ..accesses import ATOMICS, COPY, Touch, addressed, bytes_of
 from ..accesses import LOADS as PLAIN_LOADS
 from ..compute.lanes import EXCHANGES
 from ..counters import cta_numbers, is_counter
-from ..deciding import blocks_exchanging, jumps_of, names_of, reaching, slice_of
+from ..deciding import blocks_exchanging, jumps_of, reaching, slice_of
 from ..memory import copy_of_memory, load_of_memory
 from ..operands import Step, Threads
 from ..threads import forgetting, step_of
@@ -26,11 +25,9 @@ from ..tma.written import descriptor_writes, steps_of, take
 from ..values import Array
 from .doubts import Doubts
 from .given import Refused, Subject
-from .kinds import ATOMICS, LOADS, is_access, is_atomic
+from .kinds import LOADS, is_access, is_atomic
 from .tables import drawn_addresses, spread_addresses
 
-SHORT_ADDRESS = re.compile(r"^\[(R\d+)(?=[+\]])")
-"""The address of an instruction that gives the lower of two registers alone."""
 Record = Callable[[int, Array, Array, Boxes | None], None]
 """Gets the place of an access, addresses of the threads that are followed, int64 (CTAs, warps, lanes), and which of
 them take part, bool; of copies by TMA the corners of boxes, (CTAs, warps, 1), which warps copy, and the boxes."""
@@ -111,7 +108,7 @@ def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: froze
     }
     writes = descriptor_writes(flow) if copying else {}
     touching = {
-        place: Touch(_with_wide_address(instruction))
+        place: Touch(instruction)
         for place, instruction in enumerate(flow.instructions)
         if is_access(instruction) and place not in copying
     }
@@ -146,7 +143,7 @@ def narrow_slice(
     touching: dict[int, Touch] = {}
     more = set(wanted)
     while more:
-        touching |= {place: Touch(_with_wide_address(code[place])) for place in more}
+        touching |= {place: Touch(code[place]) for place in more}
         code_slice = _slice(flow, unknown, given, jumps | _roots(touching, code), touching, executed, stored)
         more = {place for block in code_slice.places for place in block if is_access(code[place])} - touching.keys()
     return replace(code_slice, onward=onward)
@@ -162,11 +159,11 @@ def _deciding_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: fr
     """The same. Args: as of `_whole_slice`."""
     code, jumps, every = flow.instructions, jumps_of(flow), frozenset[int]()
     code_slice = _slice(flow, every, given, jumps, {}, stored=stored)
-    atomics = {place: Touch(_with_wide_address(code[place])) for place in _places_of(code_slice, code, ATOMICS)}
+    atomics = {place: Touch(code[place]) for place in _places_of(code_slice, code, ATOMICS)}
     if atomics:
         # Their addresses are wanted, too: where a branch depends on an atomic, the refusal names the tensor.
         code_slice = _slice(flow, every, given, _roots(atomics, code) | jumps, {}, stored=stored)
-    loads = {place: Touch(_with_wide_address(code[place])) for place in _places_of(code_slice, code, LOADS)}
+    loads = {place: Touch(code[place]) for place in _places_of(code_slice, code, LOADS)}
     touching = atomics | loads
     return _slice(flow, unknown, given, _roots(touching, code) | jumps, touching, stored=stored)
 
@@ -176,7 +173,7 @@ def _roots(touching: Mapping[int, Touch], code: Sequence[Instruction]) -> dict[i
 
     def names(place: int, touch: Touch) -> tuple[str, ...]:
         if code[place].family == COPY:
-            return (*touch.names[: len(touch.guards)], *names_of(code[place].operands[1]))
+            return (*touch.names[: len(touch.guards)], *addressed(code[place])[1].names)
         return (*touch.names, *read(code[place])) if is_counter(code[place]) else touch.names
 
     return {place: names(place, touch) for place, touch in touching.items()}
@@ -211,16 +208,6 @@ def _slice(
     behind = slice_of(flow, sources, unknown=unknown) if sources and given else ()
     loaded = any(code[place].family in LOADS for block in behind for place in block)
     return Slice(places, touching, exchanging, bool(exchanging) or loaded)
-
-
-def _with_wide_address(access: Instruction) -> Instruction:
-    """An access whose address is marked as one of 64 bits, which that of a compare-and-swap is not.
-
-    A copy is left as it is: it has an address in shared memory, too, of 32 bits.
-    """
-    if access.family == COPY:
-        return access
-    return replace(access, operands=tuple(SHORT_ADDRESS.sub(r"[\1.64", operand) for operand in access.operands))
 
 
 def access_steps(subject: Subject, code_slice: Slice, doubts: Doubts, record: Record) -> dict[int, Step]:

@@ -13,10 +13,11 @@ import numpy as np
 
 from ...limits import SECTOR_BYTES, WARP_THREADS, WORD_BYTES
 from ...sass.flow import Flow
+from ...sass.operands import launch_offset
 from ..accesses import GLOBAL
 from ..deciding import SHARED_LOADS, addresses_of, slice_of
 from ..memory import Memory, Storage
-from ..operands import CONSTANT, Threads
+from ..operands import Threads
 from ..values import Array
 
 FETCHES = GLOBAL | SHARED_LOADS
@@ -35,7 +36,7 @@ def find_table(flow: Flow, place: int, constants: Mapping[int, int], memory: Mem
     fetches = frozenset(at for at, instruction in enumerate(code) if instruction.family in FETCHES)
     places = slice_of(flow, {place: addresses_of(code[place])}, unknown=fetches - {place})
     operands = [operand for block in places for at in block if at not in fetches for operand in code[at].operands]
-    offsets = [int(constant[2], 16) for constant in map(CONSTANT.match, operands) if constant]
+    offsets = [offset for operand in operands if (offset := launch_offset(operand)) is not None]
     pointers = {
         constants[offset + WORD_BYTES] << 32 | constants[offset]
         for offset in offsets

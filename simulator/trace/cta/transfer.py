@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from ...limits import WORD_BYTES
 from ...sass.decode import Instruction
+from ...sass.operands import Operand, Predicate, Register, integer_of, is_uniform, launch_offset
 from ...sass.registers import named_predicates, read, result_operands, spilled, written
 from ..accesses import COPY
 from ..compute.lanes import EXCHANGES
-from ..deciding import COMMON_ADDRESS, SHARED_LOADS, addresses_of
-from ..operands import CONSTANT, NUMBER, PREDICATE, REGISTER, following
+from ..deciding import SHARED_LOADS, addresses_of
+from ..operands import words_of
 from ..operations import find_operation, is_try
 from ..shared_accesses import size_of
 from ..threads import LOGIC, of_half_pair
@@ -65,6 +66,7 @@ class Rule(NamedTuple):
 
 
 NOTHING = State()
+ALWAYS = Predicate(file="P", number=None)
 
 
 @dataclass(slots=True)
@@ -100,11 +102,11 @@ class TransferRules:
         rule = Rule(self.set_of(names), bool(instruction.predicate), self._transfer_of(instruction, names))
         if instruction.family == COPY:
             # Masked lanes copy zeros.
-            masked = any(operand != "PT" for operand in instruction.operands[2:])
+            masked = any(operand != ALWAYS for operand in instruction.operands[2:])
             return rule._replace(known_data=masked, pointers=self.set_of(addresses_of(instruction)))
         if instruction.family == "STS":
-            data = following(instruction.operands[-1], max(1, size_of(instruction) // WORD_BYTES))
-            registers = [name for name in data if REGISTER.match(name) and not name.endswith("Z")]
+            data = words_of(instruction.operands[-1], max(1, size_of(instruction) // WORD_BYTES))
+            registers = [register.name for operand in data for register in operand.registers]
             return rule._replace(known_data=len(registers) < len(data), data=self.set_of(registers))
         return rule
 
@@ -117,7 +119,8 @@ class TransferRules:
         if family == "LDL":
             return self._of_moves(names, spilled(instruction, instruction.operands[-1]))
         if family == "STL":
-            return self._of_moves(names, following(instruction.operands[-1], len(names)))
+            words = words_of(instruction.operands[-1], len(names))
+            return self._of_moves(names, [word.name for word in words if isinstance(word, Register)])
         points = self._points(instruction)
         if family in GLOBAL_LOADS:
             loaded = State(known=results, pointers=results if self.values_point else 0)
@@ -135,7 +138,7 @@ class TransferRules:
         family = instruction.family
         if family in SHARED_LOADS:
             # Where nothing has been stored, shared memory reads as 0, at addresses that all lanes share.
-            return (results if self.shared or COMMON_ADDRESS.match(instruction.operands[-1]) else 0), None
+            return (results if self.shared or is_uniform(instruction.operands[-1]) else 0), None
         if is_try(instruction.opcode) or family in GIVEN or family == "ELECT":
             return results, None
         if family == "HFMA2":
@@ -151,24 +154,22 @@ class TransferRules:
 
     def _sources(self, instruction: Instruction) -> int:
         """Registers and predicates that an instruction reads for sure; of a wide operand the first one."""
-        names = []
-        for operand in instruction.operands[result_operands(instruction) :]:
-            register = REGISTER.match(operand) or PREDICATE.match(operand)
-            if register and register[3] not in ("Z", "T"):
-                names.append(register[2] + register[3])
-        return self.set_of(names)
+        operands = instruction.operands[result_operands(instruction) :]
+        registers = [operand for operand in operands if isinstance(operand, Register) and operand.is_whole]
+        predicates = [operand for operand in operands if isinstance(operand, Predicate)]
+        names = [register.name for operand in registers for register in operand.registers]
+        return self.set_of([*names, *(name for predicate in predicates for name in predicate.names)])
 
     def _points(self, instruction: Instruction) -> bool:
         """Whether an instruction reads a word of a pointer to memory with values from the launch's arguments."""
         if not self.pointer_words:
             return False
-        constants = [match for operand in instruction.operands if (match := CONSTANT.match(operand))]
+        firsts = [offset for operand in instruction.operands if (offset := launch_offset(operand)) is not None]
         count = 1
         if instruction.family in ("LDC", "LDCU", "ULDC"):
-            if not constants:
+            if not firsts:
                 return True  # from a computed address
             count = len(written(instruction))
-        firsts = [int(match[2], 16) for match in constants]
         return any(first + WORD_BYTES * place in self.pointer_words for first in firsts for place in range(count))
 
     def _of_moves(self, names: Sequence[str], sources: Sequence[str]) -> Transfer:
@@ -185,10 +186,10 @@ class TransferRules:
         *operands, table = instruction.operands[result_operands(instruction) :][:4]
         reads, points = self.set_of(read(instruction)), self._points(instruction)
         numbers = [_number(operand) for operand in operands]
-        registers = [REGISTER.match(operand) for operand in operands]
-        sources = self.set_of([match[2] + match[3] for match in registers if match and match[3] != "Z"])
-        readable = all(number is not None or match for number, match in zip(numbers, registers, strict=True))
-        unknown, word = _unknown_bits(int(table, 16), numbers) if readable else (0, 0)
+        registers = [isinstance(operand, Register) and operand.is_whole for operand in operands]
+        sources = self.set_of(register.name for operand in operands for register in operand.registers)
+        readable = all(number is not None or register for number, register in zip(numbers, registers, strict=True))
+        unknown, word = _unknown_bits(integer_of(table) or 0, numbers) if readable else (0, 0)
         words = results & ~flags
         known = (words if unknown == 0 else 0) | (flags if unknown == 0 or word & ~unknown else 0)
         without_sources = State(known=known, partly=words if unknown != WORD_MASK else 0)
@@ -202,14 +203,12 @@ class TransferRules:
         return transfer
 
 
-def _number(operand: str) -> int | None:
+def _number(operand: Operand) -> int | None:
     """Value of an immediate or of RZ, as a word of 32 bits; None for other operands."""
-    if match := NUMBER.match(operand):
-        return int(match[2], 16) * (-1 if match[1] else 1) & WORD_MASK
-    register = REGISTER.match(operand)
-    if register and register[3] == "Z" and register[1] in ("", "~"):
-        return WORD_MASK if register[1] else 0
-    return None
+    number = integer_of(operand)
+    if isinstance(operand, Register) and operand.number is None and not operand.negative:
+        return WORD_MASK if operand.inverted else 0
+    return None if number is None else number & WORD_MASK
 
 
 def _unknown_bits(table: int, words: Sequence[int | None]) -> tuple[int, int]:

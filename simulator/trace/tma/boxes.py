@@ -14,6 +14,7 @@ import numpy as np
 
 from ...sass.constants import bank_place
 from ...sass.decode import Instruction
+from ...sass.operands import Address, Operand, Register
 from ..operands import Threads, constant_at, number_of, pair_of, predicate_of
 from ..values import Array, Value, signed
 from .descriptor import WORDS, Descriptor, descriptor_of
@@ -22,7 +23,6 @@ BOX_LOAD = "UTMALDG"
 KINDS = {BOX_LOAD: "load", "UTMASTG": "store", "UTMAREDG": "atomic"}
 BEFORE_COORDINATES = {"UTMALDG": 2, "UTMASTG": 1, "UTMAREDG": 1}
 """Registers of the first operand before the coordinates: address in shared memory, mbarrier."""
-OPERAND = re.compile(r"^\[UR(\d+)\]$")
 AXES = re.compile(r"^([1-5])D$")
 
 
@@ -97,17 +97,16 @@ class BoxTouch:
     """Reads the boxes that an instruction copies. Args of `boxes`: active: which warps do, as `Boxes.origin`."""
 
     def __init__(self, instruction: Instruction) -> None:
-        first, second = OPERAND.match(instruction.operands[0]), OPERAND.match(instruction.operands[1])
+        first, second = map(_begin_of, instruction.operands[:2])
         axes = next((int(match[1]) for word in instruction.modifiers if (match := AXES.match(word))), 0)
         assert first and second and axes  # `unfollowed` has let it pass
-        begin = int(first[1]) + BEFORE_COORDINATES[instruction.family]
-        coordinates = [f"UR{begin + axis}" for axis in range(axes)]
-        pair = [f"UR{int(second[1]) + half}" for half in range(2)]
-        guards = [instruction.predicate] if instruction.predicate else []
-        self.names = (*(guard.lstrip("!") for guard in guards), *coordinates, *pair)
+        before = BEFORE_COORDINATES[instruction.family]
+        coordinates = first.words(before + axes)[before:]
+        guards = [instruction.guard] if instruction.guard else []
+        self.names = (*(guard.name for guard in guards), *first.names(before + axes)[before:], *second.names(2))
         self.guards = [predicate_of(guard) for guard in guards]
-        self._coordinates = [number_of(name) for name in coordinates]
-        self._descriptor = pair_of(pair[0])
+        self._coordinates = [number_of(register) for register in coordinates]
+        self._descriptor = pair_of(second)
 
     def active(self, threads: Threads, mask: Array) -> tuple[Array, bool]:
         """Which warps copy, bool (CTAs, warps, 1), and whether that is known."""
@@ -164,14 +163,22 @@ def _first_lane(value: Value) -> Value:
 
 def is_copy(instruction: Instruction) -> bool:
     """Whether an instruction copies boxes between global and shared memory."""
-    return instruction.family in KINDS and instruction.predicate not in ("!PT", "!UPT")
+    return instruction.family in KINDS and not instruction.never_runs
 
 
 def unfollowed(instruction: Instruction) -> bool:
     """Whether it copies in a way that is not followed: rows that are listed, images, bytes without a descriptor."""
-    if instruction.family in ("UBLKCP", "UBLKRED") and instruction.predicate not in ("!PT", "!UPT"):
+    if instruction.family in ("UBLKCP", "UBLKRED") and not instruction.never_runs:
         return True
     plain = any(AXES.match(word) for word in instruction.modifiers) and not {"GATHER4", "SCATTER4", "IM2COL"} & {
         *instruction.modifiers
     }
-    return is_copy(instruction) and not (plain and all(OPERAND.match(operand) for operand in instruction.operands[:2]))
+    return is_copy(instruction) and not (plain and all(map(_begin_of, instruction.operands[:2])))
+
+
+def _begin_of(operand: Operand) -> Register | None:
+    """The first of the registers at which an operand such as `[UR8]` points."""
+    match operand:
+        case Address(space="", offset=0, terms=(Register(file="UR", form="", number=int()) as first,)):
+            return first
+    return None

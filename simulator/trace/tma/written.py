@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from ...sass.decode import Instruction
 from ...sass.flow import Flow
+from ...sass.operands import Register
 from ...sass.registers import written
 from ..operands import Step, Threads, address_of
 from ..threads import step_of
@@ -24,8 +25,8 @@ def descriptor_writes(flow: Flow) -> dict[int, int]:
         loaded: dict[str, int] = {}
         for place in range(block.first, block.stop):
             instruction = flow.instructions[place]
-            if instruction.family == "ATOMG" and "EXCH" in instruction.modifiers and instruction.operands[-1] in loaded:
-                loads[place] = loaded[instruction.operands[-1]]
+            if instruction.family == "ATOMG" and "EXCH" in instruction.modifiers and _data(instruction) in loaded:
+                loads[place] = loaded[_data(instruction)]
             for name in written(instruction):
                 loaded.pop(name, None)
                 if instruction.family == "LDS":
@@ -51,9 +52,14 @@ def _keeping(instruction: Instruction) -> Step:
     return step
 
 
+def _data(instruction: Instruction) -> str:
+    operand = instruction.operands[-1]
+    return operand.name if isinstance(operand, Register) else ""
+
+
 def take(instruction: Instruction, threads: Threads, where: Value) -> None:
     """A descriptor reaches global memory. Args: instruction: that takes it there; where: to which addresses."""
-    words = threads.images.get(instruction.operands[-1])
+    words = threads.images.get(_data(instruction))
     address, known = where
     if words is not None and known is True:
         first = address[:, :1, :1]

@@ -10,9 +10,9 @@ def test_text_and_address_come_from_the_listing() -> None:
     first, second, last = decode(
         listing("LDG.E.128 R4, desc[UR4][R2.64+0x10]", "@!UP0 UIADD3 UR4, UP1, -UR5, 0x1, URZ", "@P0 BRA 0x0")
     )
-    assert (first.opcode, first.operands) == ("LDG.E.128", ("R4", "desc[UR4][R2.64+0x10]"))
+    assert (first.opcode, first.printed) == ("LDG.E.128", ("R4", "desc[UR4][R2.64+0x10]"))
     assert (first.family, first.modifiers, first.predicate, first.target) == ("LDG", ("E", "128"), "", None)
-    assert (second.predicate, second.operands) == ("!UP0", ("UR4", "UP1", "-UR5", "0x1", "URZ"))
+    assert (second.predicate, second.printed) == ("!UP0", ("UR4", "UP1", "-UR5", "0x1", "URZ"))
     assert (last.address, last.predicate, last.target) == (32, "P0", 0)
 
 
@@ -53,7 +53,7 @@ def test_what_always_runs_has_no_predicate(predicate: str) -> None:
 def test_control_bits_that_are_printed_are_no_operands() -> None:
     """On sm_120 the last operand would carry the text of the control bits."""
     (instruction,) = decode(listing("LDC.64 R4, c[0x0][0x380]     &req={1,0} &wr=0x2     ?trans8"))
-    assert instruction.operands == ("R4", "c[0x0][0x380]")
+    assert instruction.printed == ("R4", "c[0x0][0x380]")
 
 
 def test_operands_are_split_outside_brackets() -> None:

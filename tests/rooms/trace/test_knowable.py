@@ -72,7 +72,7 @@ def test_what_a_thread_knows_is_never_among_what_is_unknown(code: list[str]) -> 
     unknown = find_unknown(flow, CONSTANTS, MEMORY)
     threads = Threads(constants=CONSTANTS, special=special_registers((1, 1, 1), np.arange(1), 1))
     for place, instruction in enumerate(flow.instructions[:-1]):
-        holds, sure = predicate_of(instruction.predicate)(threads) if instruction.predicate else TRUE
+        holds, sure = predicate_of(instruction.guard)(threads) if instruction.guard else TRUE
         step = load_of_memory(instruction, MEMORY) if instruction.family == "LDG" else step_of(instruction)
         step(threads, TRUE[0])
         if place in unknown:

@@ -16,7 +16,7 @@ def instruction(text: str, predicate: str = "") -> Instruction:
     """One of a listing, without its scheduling."""
     opcode, _, rest = text.partition(" ")
     return Instruction(
-        address=0, predicate=predicate, opcode=opcode, operands=tuple(rest.split(", ")), target=None, stall_cycles=0,
+        address=0, predicate=predicate, opcode=opcode, printed=tuple(rest.split(", ")), target=None, stall_cycles=0,
         yields=False, write_barrier=-1, read_barrier=-1, wait_mask=0, reuse=0,
     )  # fmt: skip
 
