@@ -122,7 +122,7 @@ def tune(
     if len(elsewhere) > 1:
         raise BadInput(f"--ray {ray!r}: is given beside --dask; name one cluster")
     name, gpu = device_given(device, set_)
-    processes, limit_s = workers_given(workers), limit_of(time_limit)
+    processes, limit_s, portion = workers_given(workers), limit_of(time_limit), _portion(screen)
     from ...compiling import why_not
 
     if reason := why_not():
@@ -135,8 +135,7 @@ def tune(
     from ...tuning.workers import TargetDevice
 
     wanted = TargetDevice(device=gpu, name=name, compile_limit_s=time_limit or USERS_CODE_S, limit_s=limit_s)
-    kept, portion = _store(store), _portion(screen)
-    how: dict[str, Any] = {"target": wanted, "store": kept, "workers": processes}
+    how: dict[str, Any] = {"target": wanted, "store": _store(store), "workers": processes}
 
     if format in ENGINES:
         seconds = time_limit or USERS_CODE_S
