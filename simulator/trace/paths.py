@@ -202,23 +202,39 @@ def _parents(path: ControlPath) -> dict[int, set[int]]:
 
 
 def _loops_of(path: ControlPath) -> list[tuple[int, int, int, bool]]:
-    """(loop, number of the one around it or -1, iterations in all, whether it holds none), by first visit."""
-    order: dict[int, int] = {}
-    parents: list[int] = []
+    """(loop, number of the one around it or -1, iterations in all, whether it holds none); an outer one comes first.
+
+    Loops inside the same one are in the order in which its iterations visit them, also where some skip the first.
+    """
+    inside: dict[int, list[int]] = defaultdict(list)
     counts: Counter[int] = Counter()
 
     def walk(items: ControlPath, parent: int) -> None:
-        for item in items:
-            if isinstance(item, LoopVisit):
-                if item.loop not in order:
-                    order[item.loop] = len(order)
-                    parents.append(parent)
-                counts[item.loop] += len(item.iterations)
-                for iteration in item.iterations:
-                    walk(iteration, order[item.loop])
+        visits = [item for item in items if isinstance(item, LoopVisit)]
+        _merge(inside[parent], [visit.loop for visit in visits])
+        for visit in visits:
+            counts[visit.loop] += len(visit.iterations)
+            for iteration in visit.iterations:
+                walk(iteration, visit.loop)
 
     walk(path, OUTSIDE)
-    return [(loop, parents[number], counts[loop], number not in parents) for loop, number in order.items()]
+    nest: list[tuple[int, int, int, bool]] = []
+
+    def number(loops: Sequence[int], around: int) -> None:
+        for loop in loops:
+            nest.append((loop, around, counts[loop], not inside[loop]))
+            number(inside[loop], len(nest) - 1)
+
+    number(inside[OUTSIDE], OUTSIDE)
+    return nest
+
+
+def _merge(order: list[int], visited: Sequence[int]) -> None:
+    """Add loops to an order, each in front of the first one behind it that has a place."""
+    for at, loop in enumerate(visited):
+        if loop not in order:
+            behind = next((other for other in visited[at:] if other in order), None)
+            order.insert(len(order) if behind is None else order.index(behind), loop)
 
 
 def _executed(path: ControlPath, regions: Mapping[int, int], region: int) -> Iterator[tuple[int, int]]:

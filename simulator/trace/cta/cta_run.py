@@ -289,12 +289,14 @@ def positions_of(paths: CtaPaths, warp: int) -> Iterator[Position]:
     """Positions of all blocks that a warp runs, in order."""
     regions = paths.region_of[warp]
     children = children_of(paths)
+    behind = _behind_loops(paths, warp)
 
     def walk(path: ControlPath, region: int, iteration: Iteration) -> Iterator[Position]:
         piece = 0
         begun: Counter[int] = Counter()
         for item in path:
             if not isinstance(item, LoopVisit):
+                piece = max(piece, behind.get((region, item), 0))
                 yield Position(region, piece, iteration)
                 continue
             inner = regions[item.loop]
@@ -304,6 +306,29 @@ def positions_of(paths: CtaPaths, warp: int) -> Iterator[Position]:
             piece = max(piece, children[region].index(inner) + 1)
 
     return walk(paths.warps[warp], -1, ())
+
+
+def _behind_loops(paths: CtaPaths, warp: int) -> dict[tuple[int, int], int]:
+    """Region and a block of its straight code -> regions inside that begin before it where all of them are run.
+
+    So code behind a loop has its place in an iteration that skips the loop, too.
+    """
+    regions, children = paths.region_of[warp], children_of(paths)
+    behind: dict[tuple[int, int], int] = {}
+
+    def walk(path: ControlPath, region: int) -> None:
+        visited = [regions[item.loop] for item in path if isinstance(item, LoopVisit)]
+        piece = 0
+        for item in path:
+            if isinstance(item, LoopVisit):
+                piece = max(piece, children[region].index(regions[item.loop]) + 1)
+                for body in dict.fromkeys(item.iterations):
+                    walk(body, regions[item.loop])
+            elif len(set(visited)) == len(children[region]) > 0:
+                behind[region, item] = min(piece, behind.get((region, item), piece))
+
+    walk(paths.warps[warp], -1)
+    return behind
 
 
 def blocks_of(paths: CtaPaths, warp: int) -> Iterable[tuple[int, Position]]:

@@ -31,6 +31,8 @@ from .sites import Slice, Tracer, access_steps
 RecordAt = Callable[[int, Iteration, Array, Array, Boxes | None], None]
 """Gets the place of an access, its iteration (the last one of a loop: -1, the one before: -2), and what
 `sites.Record` gets."""
+_Held = tuple[Iteration, int, Array, Array, Boxes | None]
+"""An access in iterations that are executed side by side: that in the first of them, and what `sites.Record` gets."""
 Watch = Callable[[int, Threads, Array], None]
 """Gets the place of an instruction that is about to be executed, the threads, and the mask of those that execute it."""
 
@@ -78,7 +80,7 @@ class Walk:
         if before:
             self._threads.shared, self._threads.descriptors = before._threads.shared, before._threads.descriptors
         self._iteration: Iteration = ()
-        self._held: list[tuple[int, Array, Array, Boxes | None]] | None = None
+        self._held: list[_Held] | None = None
         self._ctas = max(len(array) for array, _ in special.values())
         every = {place for block in code_slice.places for place in block}
         self._may_leap = not (watch or code_slice.writes) and tracer.may_leap(every)
@@ -106,7 +108,7 @@ class Walk:
 
     def _record(self, place: int, addresses: Array, active: Array, boxes: Boxes | None) -> None:
         if self._held is not None:
-            self._held.append((place, addresses, active, boxes))
+            self._held.append((self._iteration, place, addresses, active, boxes))
             return
         self._record_at(place, self._iteration, addresses, active, boxes)
 
@@ -228,9 +230,10 @@ class Walk:
         self._threads, self._ended, self._held = threads, ended, held
         right = stack.right(begun, stacked.registers, guess.names) if sure else 0
         guess.learn(stack, begun, right)
+        axis = len(iteration) - 1
         for ahead in range(right):
-            self._iteration = (*iteration[:-1], iteration[-1] + ahead)
-            for place, addresses, active, boxes in accesses:
+            for at, place, addresses, active, boxes in accesses:
+                self._iteration = (*at[:axis], at[axis] + ahead, *at[axis + 1 :])
                 self._record(
                     place,
                     stack.of(addresses, ahead),

@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 
 from ..touch.classes import MaskClass, PathClass
+from ..touch.rounds import together
 from ..touch.uses import Use
 from ..values import Array
 
@@ -125,7 +126,7 @@ def joined(boxes: Sequence[Sequence[PathClass]], ctas: int) -> tuple[PathClass, 
     for alike in zip(*boxes, strict=True):
         if not all(_alike(alike[0], other) for other in alike[1:]):
             return None
-        trips = {region: np.concatenate([other.trips[region] for other in alike]) for region in alike[0].trips}
+        trips = {region: together([other.trips[region] for other in alike]) for region in alike[0].trips}
         masked = tuple(_masked(kinds, ctas) for kinds in zip(*(other.masked for other in alike), strict=True))
         every.append(replace(alike[0], masked=masked, trips=trips))
     return tuple(every)
@@ -138,7 +139,7 @@ def _masked(kinds: Sequence[MaskClass], ctas: int) -> MaskClass:
         for those in zip(*(kind.uses for kind in kinds), strict=True)
     )
     members = np.concatenate([kind.members + ctas * number for number, kind in enumerate(kinds)])
-    return MaskClass(members=members, uses=uses)
+    return MaskClass(members=members, leader=kinds[0].leader, uses=uses)
 
 
 def _alike(first: PathClass, other: PathClass) -> bool:
@@ -148,7 +149,7 @@ def _alike(first: PathClass, other: PathClass) -> bool:
         and first.representative.blocks == other.representative.blocks
         and len(first.masked) == len(other.masked)
         and first.trips.keys() == other.trips.keys()
-        and all(np.array_equal(first.trips[region], other.trips[region]) for region in first.trips)
+        and all(first.trips[region].equals(other.trips[region]) for region in first.trips)
         and all(
             np.array_equal(kind.members, counterpart.members)
             and [_shape(use) for use in kind.uses] == [_shape(use) for use in counterpart.uses]

@@ -5,7 +5,7 @@ longest stretch has whatever iterations a CTA has more or less than the one that
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -17,6 +17,7 @@ from ..cta.cta_run import children_of
 from ..paths import OUTSIDE
 from ..touch.classes import MaskClass, PathClass
 from ..touch.phases import Part
+from ..touch.rounds import rounds_of
 from ..touch.uses import Use
 from ..values import Array
 from .tiles import Variables
@@ -85,28 +86,36 @@ class _Body:
         self._uses: dict[Part, list[Use]] = defaultdict(list)
         for use in kind.uses:
             self._uses[use.part].append(use)
-        self._entered: dict[int, set[int]] = defaultdict(set)  # inner region -> iterations of the one around it
-        for position in path_class.representative.positions:
-            if len(position.iteration) > 1:
-                self._entered[position.region].add(position.iteration[-2])
+        self._rounds = rounds_of(path_class.representative)
         self._whole: dict[int, int] = defaultdict(int)
         for (region, _), sizes in path_class.phases.sizes.items():
             self._whole[region] += sum(sizes)
 
-    def inside(self, region: int, counters: tuple[str, ...], stretch: _Stretch | None) -> list[Step | Loop]:
-        """What one iteration of a region does. Args: counters: of the loops around; stretch: of its iterations."""
+    def inside(
+        self, region: int, counters: tuple[str, ...], stretch: _Stretch | None, shorter: int | None = None
+    ) -> list[Step | Loop]:
+        """What one iteration of a region does.
+
+        Args:
+            counters: of the loops around; stretch: of its iterations; shorter: region with one iteration less.
+        """
         body: list[Step | Loop] = []
         for piece in range(len(self._children[region]) + 1):
             part = region, piece
             if part in self._class.phases.sizes:
                 body += self._steps(part, counters, stretch)
             if piece < len(self._children[region]) and self._is_entered(self._children[region][piece], stretch):
-                body += self._loops(self._children[region][piece], counters)
+                inner = self._children[region][piece]
+                body += self._loops(inner, counters, int(inner == shorter))
         return body
 
     def _is_entered(self, inner: int, stretch: _Stretch | None) -> bool:
         """Whether a region inside another is run in a stretch of that one's iterations."""
-        return stretch is None or any(stretch.first <= number < stretch.last for number in self._entered[inner])
+        if stretch is None:
+            return True
+        parent = self._class.representative.paths.regions[inner].parent
+        rounds = self._rounds[inner].of(self._length(parent))
+        return any(stretch.first <= number < stretch.last for number in rounds)
 
     def _steps(self, part: Part, counters: tuple[str, ...], stretch: _Stretch | None) -> Iterator[Step]:
         uses = [use for use in self._uses[part] if _in(use, stretch)]
@@ -136,41 +145,60 @@ class _Body:
             if all(phase.step != name for phase in self._phases):
                 self._phases.append(Phase(step=name, region=part[0], share=share, spills=spills))
 
-    def _loops(self, region: int, counters: tuple[str, ...]) -> Iterator[Loop]:
+    def _loops(self, region: int, counters: tuple[str, ...], less: int = 0) -> Iterator[Loop]:
+        """Loops of a region: one for each stretch, two where rounds inside have two lengths. Args: less: iterations."""
         stretches = self._stretches(region)
+        ahead = max((use.ahead for use in self._uses[region, 0]), default=0)
         for number, stretch in enumerate(stretches):
-            counter = f"{self._prefix}i{region}.{number}"
-            ahead = max((use.ahead for use in self._uses[region, 0]), default=0)
-            trips = self._trips(region, stretches, number)
-            same = bool((trips[self._kind.members] == trips[self._kind.members[0]]).all())
-            yield Loop(
-                counter=counter,
-                trips=int(trips[self._kind.members[0]]) if same else self._variables.name(trips),
-                first=self._begin(region, stretch),
-                stages=ahead + 1,
-                body=tuple(self.inside(region, (*counters, counter), stretch)),
-            )
+            trips, begin = self._trips(region, stretches, number), self._begin(region, stretch)
+            inner, shorter = self._shorter(region, stretch, trips)
+            for half, (count, first) in enumerate(((trips - shorter, begin), (shorter, begin + trips - shorter))):
+                if half and not count[self._kind.members].any():
+                    continue
+                if stretch == _longest(stretches):
+                    count = np.maximum(count - less, 0)
+                counter = f"{self._prefix}i{region}.{number}{'.shorter' * half}"
+                yield Loop(
+                    counter=counter,
+                    trips=self._number(count),
+                    first=self._number(first),
+                    stages=ahead + 1,
+                    body=tuple(self.inside(region, (*counters, counter), stretch, inner if half else None)),
+                )
+
+    def _shorter(self, region: int, stretch: _Stretch, trips: Array) -> tuple[int | None, Array]:
+        """The region inside whose rounds are of two lengths, and how many of a stretch are the shorter ones.
+
+        Args:
+            trips: of the stretch, in each CTA of the launch.
+        """
+        inside = [inner for inner in self._children[region] if self._is_entered(inner, stretch)]
+        parent = self._class.representative.paths.regions[region].parent
+        if not inside or parent != OUTSIDE or stretch != _longest(self._stretches(region)):
+            return None, np.zeros_like(trips)
+        longest = max(inside, key=lambda inner: int(self._class.trips[inner].each[self._kind.members].max()))
+        return longest, np.minimum(self._class.trips[longest].shorter, trips)
 
     def _stretches(self, region: int) -> list[_Stretch]:
-        """Stretches of iterations in which all uses of a region touch the same."""
+        """Stretches of iterations in which all uses of a region touch the same, and the same regions inside are run."""
         total = self._length(region)
         pieces = range(len(self._children[region]) + 1)
         uses = [use for piece in pieces for use in self._uses[region, piece]]
         edges = {0, total, *(use.first for use in uses), *(use.last for use in uses if use.last >= 0)}
+        for inner in self._children[region]:
+            rounds = self._rounds[inner].of(total)
+            edges |= {number + after for number in rounds for after in (0, 1) if number + 2 * after - 1 not in rounds}
         order = sorted(edge for edge in edges if 0 <= edge <= total)
         return [_Stretch(first, last) for first, last in pairwise(order)] or [_Stretch(0, total)]
 
     def _length(self, region: int) -> int:
-        members, cta = self._kind.members, self._class.representative.cta
-        lead = cta if cta in members else members[0]
-        return int(self._class.trips[region][lead])
+        return int(self._class.trips[region].each[self._kind.leader])
 
     def _trips(self, region: int, stretches: list[_Stretch], number: int) -> Array:
         """Iterations of a stretch, in each CTA of the launch."""
-        every = self._class.trips[region]
-        longest = max(range(len(stretches)), key=lambda place: stretches[place].last - stretches[place].first)
+        longest = stretches.index(_longest(stretches))
         lengths = [stretch.last - stretch.first for stretch in stretches]
-        left: Array = every.copy()
+        left: Array = self._class.trips[region].each.copy()
         # What stands at the end is there in all CTAs; then what stands at the begin; the rest is the longest's.
         order = [*range(len(stretches) - 1, longest, -1), *range(longest)]
         for place in order:
@@ -180,15 +208,23 @@ class _Body:
             left = left - taken
         return left
 
-    def _begin(self, region: int, stretch: _Stretch) -> int | str:
-        """The iteration that a stretch begins with: a number, or a variable where CTAs of the class differ."""
-        stretches = self._stretches(region)
-        longest = max(stretches, key=lambda candidate: candidate.last - candidate.first)
-        if stretch.first <= longest.first:
-            return stretch.first
+    def _begin(self, region: int, stretch: _Stretch) -> Array:
+        """The iteration that a stretch begins with, in each CTA of the launch."""
+        trips = self._class.trips[region].each
+        if stretch.first <= _longest(self._stretches(region)).first:
+            return np.full_like(trips, stretch.first)
+        begin: Array = np.maximum(trips - (self._length(region) - stretch.first), 0)
+        return begin
+
+    def _number(self, values: Array) -> int | str:
+        """A number of each CTA: itself where those of the class have the same, else a variable."""
         members = self._kind.members
-        begin = np.maximum(self._class.trips[region][members] - (self._length(region) - stretch.first), 0)
-        return int(begin[0]) if not np.ptp(begin) else self._variables.among(begin, members)
+        own = values[members]
+        return int(own[0]) if not np.ptp(own) else self._variables.among(own, members)
+
+
+def _longest(stretches: Sequence[_Stretch]) -> _Stretch:
+    return max(stretches, key=lambda stretch: stretch.last - stretch.first)
 
 
 def _in(use: Use, stretch: _Stretch | None) -> bool:

@@ -33,7 +33,7 @@ def trace_grid(called: Called, room_bytes: float) -> Traced:
 
 def _all_do_the_same(classes: Sequence[PathClass]) -> bool:
     """Whether all CTAs of a box run as long, and take part in the same accesses."""
-    trips = (of_all for path_class in classes for of_all in path_class.trips.values())
+    trips = (of_all for path_class in classes for trips in path_class.trips.values() for of_all in trips.arrays)
     return len(classes) == 1 == len(classes[0].masked) and not any(np.ptp(of_all) for of_all in trips)
 
 

@@ -27,6 +27,7 @@ from .listing import listings_of
 from .mask_kinds import MaskKinds, changing_masks, find_mask_kinds
 from .numbering import number_rows
 from .phases import Part, Phases, find_phases
+from .rounds import Trips, rounds_of, trips_of
 from .scattered.lists import Scattered
 from .use_keys import find_prologues
 from .uses import Use
@@ -37,9 +38,14 @@ MOST_PATHS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskClass:
-    """CTAs of one control path that mask alike. Args: members: CTA numbers, int64 (CTAs,); uses: of all of them."""
+    """CTAs of one control path that mask alike.
+
+    Args:
+        members: CTA numbers, int64 (CTAs,); leader: of the one that was followed; uses: of all of them.
+    """
 
     members: Array
+    leader: int
     uses: tuple[Use, ...]
 
 
@@ -49,7 +55,7 @@ class PathClass:
 
     Args:
         representative: the CTA that was followed; phases: how its control path is cut; masked: classes by masks;
-        trips: region -> trip count of each visit, by CTA number, int64 (CTAs of the launch,);
+        trips: region -> its iterations, by CTA number;
         in_l1: place of a load -> share of its sectors that L1 serves;
         issued: float64 (instructions of the code,), how often all of its CTAs together issue each.
     """
@@ -57,7 +63,7 @@ class PathClass:
     representative: CtaRun
     phases: Phases
     masked: tuple[MaskClass, ...]
-    trips: Mapping[int, Array]
+    trips: Mapping[int, Trips]
     in_l1: Mapping[int, float]
     issued: Array
 
@@ -127,8 +133,8 @@ class _Classifier:
         if not alike.all():
             return [*self.classes(members[alike], run), *self.classes(members[~alike])]
         self._check(run)
-        trips = _trips(self.tracer.subject, run, self.counts)
-        group = CtaGroup(run, members, {region: of_all[members] for region, of_all in trips.items()})
+        trips = trips_of(self.tracer.subject.flow, run, self.counts)
+        group = CtaGroup(run, members, {region: of_all.each[members] for region, of_all in trips.items()})
         changing = changing_masks(group, max(1, self.tracer.subject.called.num_stages))
         cta_class = self._class_of(group, frozenset(changing.values()))
         # Of copies by TMA at addresses that are not affine each CTA's are listed as they are.
@@ -145,7 +151,7 @@ class _Classifier:
                 others += self.classes(members[ranks], leader)
                 continue
             uses, hits = self._uses(cta_class.subset(leader, ranks), run, scattered)
-            masked.append(MaskClass(members=members[ranks], uses=tuple(uses)))
+            masked.append(MaskClass(members=members[ranks], leader=leader.cta, uses=tuple(uses)))
             in_l1 = in_l1 or dict(hits)
         path_class = PathClass(
             representative=run,
@@ -190,6 +196,7 @@ class _Classifier:
             subject=subject,
             group=group,
             bases=bases,
+            rounds=rounds_of(run),
             phases=phases,
             prologues=find_prologues(subject, run, phases),
             room_bytes=self.room_bytes,
@@ -310,16 +317,3 @@ def _block_sizes(subject: Subject) -> Array:
 def _shape(run: CtaRun) -> tuple[tuple[int, bool], ...]:
     """The nest of regions of a CTA."""
     return tuple((region.parent, region.leaf) for region in run.paths.regions)
-
-
-def _trips(subject: Subject, run: CtaRun, counts: Array) -> dict[int, Array]:
-    """Region -> trip count of each visit, in all CTAs, int64 (CTAs,). Args: counts: as in `classes_of`."""
-    trips: dict[int, Array] = {}
-    totals: dict[int, Array] = {OUTSIDE: np.ones(len(counts), dtype=np.int64)}
-    for regions in run.paths.region_of:
-        for loop, number in regions.items():
-            totals.setdefault(number, counts[:, subject.flow.loops[loop].header])
-    for number, region in enumerate(run.paths.regions):
-        visits = totals[region.parent]
-        trips[number] = np.where(visits > 0, -(-totals[number] // np.maximum(visits, 1)), 0)
-    return trips

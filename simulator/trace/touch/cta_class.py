@@ -9,6 +9,7 @@ from ..cta.given import Subject
 from ..cta.group import CtaGroup
 from ..values import Array
 from .phases import Phases
+from .rounds import Rounds
 from .use_keys import Prologue, UseKey
 
 
@@ -19,6 +20,7 @@ class CtaClass:
     Args:
         subject: the launch; group: the CTAs, with a representative among them;
         bases: place of an access -> where it begins in all CTAs of the group;
+        rounds: region inside another -> iterations of that one in which a program runs it;
         phases: how the control path is cut; prologues: key of a loop's copies -> the copies ahead of it;
         room_bytes: of L1, for each of the CTAs that share an SM [B].
     """
@@ -26,6 +28,7 @@ class CtaClass:
     subject: Subject
     group: CtaGroup
     bases: Mapping[int, Bases]
+    rounds: Mapping[int, Rounds]
     phases: Phases
     prologues: Mapping[UseKey, Prologue]
     room_bytes: float

@@ -12,17 +12,16 @@ import numpy as np
 
 from ...limits import SECTOR_BYTES
 from ..cta.cta_run import Iteration
+from ..paths import OUTSIDE
 from ..values import Array
 from .cta_class import CtaClass
 from .footprints import Runs, layers_of, moved, runs_of, whole_sectors
 from .grouped_accesses import group_accesses
 from .listed_boxes import boxes_of
+from .rounds import MOST_STRETCHES
 from .stride_patterns import StridePattern, distances_of, first_iterations, split_by_bases, stride_pattern_of
 from .use_keys import Accesses, IterationAccess, Iterations, UseKey, join_prologues
 from .uses import Uneven, Use
-
-MOST_STRETCHES = 6
-"""Stretches of equal iterations of a loop that become uses of their own; beyond it each iteration is listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +168,9 @@ class _UseMaker:
         shorter = any(stride % SECTOR_BYTES for stride in self.pattern.strides) and (
             max(length for _, _, runs in stretches for _, length in runs) < SECTOR_BYTES
         )
-        unlike = (self.irregular and self.in_full) or len(stretches) > MOST_STRETCHES
+        made = {at[-1] for at in first_iterations(self.iterations) if at}
+        absent = self.pattern.restarts and not made.issuperset(self._program_rounds())
+        unlike = (self.irregular and self.in_full) or absent or len(stretches) > MOST_STRETCHES
         return unlike or shorter or not _rounds_are_alike(runs_at)
 
     def _use(self, runs: Runs, starts: Array, zero_bytes: int) -> Use:
@@ -201,7 +202,7 @@ class _UseMaker:
     def _rounds(self, runs: Runs, origin: int) -> Uneven:
         """Bases of each iteration of the outer loops. Args: runs: of an iteration; origin: of the first one [B]."""
         firsts, pattern = first_iterations(self.iterations), self.pattern
-        sizes = tuple(max(at[axis] for at in firsts) + 1 for axis in range(len(pattern.strides) - 1))
+        sizes = self._sizes()[:-1]
         stride = pattern.strides[-1]
         origins, shapes = [], []
         for outer in np.ndindex(*sizes):
@@ -210,19 +211,58 @@ class _UseMaker:
             shapes.append(runs if outer in firsts else ())
         return Uneven(origins=np.stack(origins, axis=1), shapes=tuple(shapes), sizes=sizes, stride=stride)
 
+    def _sizes(self) -> tuple[int, ...]:
+        """Iterations of each loop around, in the CTA of the class that runs most, outermost first."""
+        group, region, sizes = self.cta_class.group, self.key.part[0], list[int]()
+        while region != OUTSIDE:
+            sizes.insert(0, int(group.trips[region].max()))
+            region = group.representative.paths.regions[region].parent
+        outer = (max(numbers) + 1 for numbers in zip(*(at[:-1] for at in self.iterations), strict=True))
+        return (*(max(pair) for pair in zip(outer, sizes[:-1], strict=True)), sizes[-1])
+
+    def _program_rounds(self) -> tuple[int, ...]:
+        """Iterations of the loop around in which a program runs the innermost one; none where there is no such loop."""
+        group, region = self.cta_class.group, self.key.part[0]
+        if region not in self.cta_class.rounds:
+            return ()
+        parent = group.representative.paths.regions[region].parent
+        return self.cta_class.rounds[region].of(group.representative_trips[parent])
+
     def _uneven(self, runs_at: Mapping[Iteration, Runs], boxed: bool) -> Uneven:
         """What each iteration touches, nothing in some. Args: boxed: whether boxes are listed, too."""
-        iterations, outer_axes = self.iterations, len(min(runs_at)) - 1
-        sizes = (*(max(at[axis] for at in iterations) + 1 for axis in range(outer_axes)), self.trips)
+        cta_class, moves, begin = self.cta_class, self.pattern.moves, self.begin
+        sizes = self._sizes()
+        made = self._in_rounds_alike(sizes)
         origins, shapes = [], []
-        for at in np.ndindex(*sizes):
-            accesses = iterations.get(at)
-            starts = self._starts(accesses or iterations[self.begin])
-            origins.append(starts + (self.pattern.moves[at] if accesses else 0))
-            shapes.append(runs_at.get(at, ()))
-        cta_class = self.cta_class
-        boxes = boxes_of(iterations, sizes, cta_class.bases, cta_class.group.rank) if boxed else None
+        for slot in np.ndindex(*sizes):
+            at = made.get(slot)
+            starts = self._starts(self.iterations[begin if at is None else at])
+            origins.append(starts + (0 if at is None else moves[at]))
+            shapes.append(() if at is None else runs_at.get(at, ()))
+        copies = {slot: self.iterations[at] for slot, at in made.items()}
+        boxes = boxes_of(copies, sizes, cta_class.bases, cta_class.group.rank) if boxed else None
         return Uneven(origins=np.stack(origins, axis=1), shapes=tuple(shapes), sizes=sizes, boxes=boxes)
+
+    def _in_rounds_alike(self, sizes: tuple[int, ...]) -> dict[Iteration, Iteration]:
+        """Place in the nest of a program -> iteration that is made there. Args: sizes: iterations of each loop.
+
+        Where rounds of the code are not of one length, iterations are dealt out to the places in order: none is lost.
+        What is left of places, which CTAs with longer rounds than the representative's come to, repeats the last one.
+        """
+        if all(at[-1] < self.trips for at in self.iterations):
+            return {at: at for at in self.iterations}
+        region, run, rounds = self.key.part[0], self.cta_class.representative, self._program_rounds()
+        total = len({position.iteration for position in run.positions if position.region == region})
+        shorter = rounds[len(rounds) - (self.trips * len(rounds) - total) :] if len(sizes) == 2 else ()
+        left, made = iter(sorted(self.iterations)), dict[Iteration, Iteration]()
+        latest = self.begin
+        for place in np.ndindex(*sizes):
+            if place[-2] not in rounds:
+                continue
+            if place[-1] < self.trips - (place[-2] in shorter):
+                latest = next(left, latest)
+            made[place] = latest
+        return made
 
 
 def _to_the_end(use: Use, trips: int) -> Use:
@@ -247,13 +287,12 @@ def _zero_bytes(copies: Sequence[IterationAccess]) -> int:
 
 
 def _rounds_are_alike(runs_at: Mapping[Iteration, Runs]) -> bool:
-    """Whether the innermost loop touches the same in each iteration of the outer loops."""
-    rounds: dict[Iteration, list[tuple[int, Runs]]] = defaultdict(list)
-    for at in sorted(runs_at):
-        if at:
-            rounds[at[:-1]].append((at[-1], runs_at[at]))
-    first = next(iter(rounds.values()), [])
-    return all(others == first for others in rounds.values())
+    """Whether an iteration of the innermost loop touches the same whenever it is made, however many rounds make it.
+
+    Rounds of other lengths are alike: each counts as one of the mean length, so that what they touch together stays.
+    """
+    shapes: dict[int, Runs] = {}
+    return all(shapes.setdefault(at[-1], runs) == runs for at, runs in runs_at.items() if at)
 
 
 def _signature(accesses: Sequence[IterationAccess], move: int) -> bytes:

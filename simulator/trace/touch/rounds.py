@@ -1,0 +1,107 @@
+"""Rounds: the iterations of a loop in which a program runs a loop inside it, equally often in each.
+
+The code's inner loop may run more often in one round than in another, or not at all (tiles of a causal mask, dealt to
+persistent CTAs). A program's runs the mean, rounded up, in each round of a CTA, and once less in so many of the last
+rounds that all together are as many as the code's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...sass.flow import Flow
+from ..cta.cta_run import CtaRun
+from ..paths import OUTSIDE
+from ..values import Array
+
+MOST_STRETCHES = 6
+"""Stretches of equal iterations of a loop that become loops of their own; of more, each iteration is listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Iterations of a region in which a program runs one inside it, as a followed CTA does.
+
+    Args:
+        count: iterations of that CTA; skipped: those in which it does not.
+    """
+
+    count: int
+    skipped: frozenset[int]
+
+    def of(self, count: int) -> tuple[int, ...]:
+        """Those of a CTA of so many iterations: what is skipped at the end is there in every CTA."""
+        behind = count - self.count
+        skipped = {number + behind if 2 * number >= self.count else number for number in self.skipped}
+        return tuple(number for number in range(count) if number not in skipped)
+
+
+def rounds_of(run: CtaRun) -> dict[int, Rounds]:
+    """Region inside another -> its rounds.
+
+    None are skipped where the CTA skips some here and there, as a program has a loop for each stretch of like ones.
+    """
+    entered: dict[int, set[int]] = {}
+    counts: dict[int, int] = {}
+    for position in run.positions:
+        if len(position.iteration) > 1:
+            entered.setdefault(position.region, set()).add(position.iteration[-2])
+        if position.iteration:
+            counts[position.region] = max(counts.get(position.region, 0), position.iteration[-1] + 1)
+    rounds: dict[int, Rounds] = {}
+    for region, numbers in entered.items():
+        count = counts[run.paths.regions[region].parent]
+        changes = sum((number in numbers) != (number - 1 in numbers) for number in range(1, count))
+        skipped = frozenset(range(count)) - numbers if changes < MOST_STRETCHES else frozenset()
+        rounds[region] = Rounds(count=count, skipped=skipped)
+    return rounds
+
+
+@dataclass(frozen=True, slots=True)
+class Trips:
+    """Iterations of a region in all CTAs.
+
+    Args:
+        each: in each round, int64 (CTAs,); shorter: rounds with one iteration less, at the end, int64 (CTAs,).
+    """
+
+    each: Array
+    shorter: Array
+
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        """Both."""
+        return self.each, self.shorter
+
+    def equals(self, other: "Trips") -> bool:
+        """Whether all CTAs make the same."""
+        return all(map(np.array_equal, self.arrays, other.arrays))
+
+
+def together(parts: Sequence[Trips]) -> Trips:
+    """Those of some CTAs, and then of others."""
+    each, shorter = map(np.concatenate, zip(*(part.arrays for part in parts), strict=True))
+    return Trips(each=each, shorter=shorter)
+
+
+def trips_of(flow: Flow, run: CtaRun, counts: Array) -> dict[int, Trips]:
+    """Region -> its iterations.
+
+    Args:
+        run: a CTA; counts: executions of each block, int64 (CTAs, blocks).
+    """
+    totals: dict[int, Array] = {}
+    for regions in run.paths.region_of:
+        for loop, number in regions.items():
+            totals.setdefault(number, counts[:, flow.loops[loop].header])
+    rounds = rounds_of(run)
+    trips: dict[int, Trips] = {}
+    visits: dict[int, Array] = {OUTSIDE: np.ones(len(counts), dtype=np.int64)}
+    for number, region in enumerate(run.paths.regions):
+        around = totals.get(region.parent, visits[OUTSIDE])
+        skipped = len(rounds[number].skipped) if number in rounds else 0
+        visits[number] = np.maximum(around - skipped * visits[region.parent], np.minimum(around, 1))
+        each = np.where(visits[number] > 0, -(-totals[number] // np.maximum(visits[number], 1)), 0)
+        trips[number] = Trips(each=each, shorter=each * visits[number] - totals[number])
+    return trips
