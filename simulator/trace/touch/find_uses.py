@@ -287,12 +287,13 @@ def _zero_bytes(copies: Sequence[IterationAccess]) -> int:
 
 
 def _rounds_are_alike(runs_at: Mapping[Iteration, Runs]) -> bool:
-    """Whether an iteration of the innermost loop touches the same whenever it is made, however many rounds make it.
-
-    Rounds of other lengths are alike: each counts as one of the mean length, so that what they touch together stays.
-    """
-    shapes: dict[int, Runs] = {}
-    return all(shapes.setdefault(at[-1], runs) == runs for at, runs in runs_at.items() if at)
+    """Whether the innermost loop touches the same in each iteration of the outer loops."""
+    rounds: dict[Iteration, list[tuple[int, Runs]]] = defaultdict(list)
+    for at in sorted(runs_at):
+        if at:
+            rounds[at[:-1]].append((at[-1], runs_at[at]))
+    first = next(iter(rounds.values()), [])
+    return all(others == first for others in rounds.values())
 
 
 def _signature(accesses: Sequence[IterationAccess], move: int) -> bytes:
