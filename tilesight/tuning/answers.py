@@ -130,7 +130,7 @@ def _answered(
     processes = workers or cores()
     jobs = [
         Job(keys=part, calls=tuple(waiting[key] for key in part), target=target)
-        for part in _parts(_by_code(waiting), together, processes)
+        for part in _parts(_by_code(waiting), together, processes if executor is None else 1)
     ]
     for job, new in worked(jobs, run, unanswered, executor, min(processes, len(jobs))):
         for key, answered in zip(job.keys, new, strict=True):
@@ -182,9 +182,10 @@ def _by_code(calls: "Mapping[str, KernelCall]") -> tuple[str, ...]:
 
 
 def _parts(keys: tuple[str, ...], together: int, workers: int) -> Iterator[tuple[str, ...]]:
-    """Questions of a job each, fewer towards the end: no worker has a long one left when the others are done."""
+    """Questions of a job each, of several workers fewer towards the end: none has a long job when the others are done."""
     first = 0
     while first < len(keys):
-        size = min(together, -(-(len(keys) - first) // (2 * workers)))
+        left = len(keys) - first
+        size = min(together, left if workers == 1 else -(-left // (2 * workers)))
         yield keys[first : first + size]
         first += size
