@@ -182,7 +182,7 @@ def _by_code(calls: "Mapping[str, KernelCall]") -> tuple[str, ...]:
 
 
 def _parts(keys: tuple[str, ...], together: int, workers: int) -> Iterator[tuple[str, ...]]:
-    """Questions of a job each, of several workers fewer towards the end: none has a long job when the others are done."""
+    """Questions of each job; of several workers fewer towards the end, so that all are done at about the same time."""
     first = 0
     while first < len(keys):
         left = len(keys) - first
