@@ -20,7 +20,7 @@ from tilesight.kernels.compile.calls import compile_calls
 from tilesight.kernels.launch.launch import allocate, arguments_of, parameter_names
 from tilesight.kernels.launch.registry import find_twin
 from tilesight.simulator.launch.program import Launch
-from tilesight.simulator.launch.walk import accesses, tally
+from tilesight.simulator.launch.walk import accesses, steps, tally
 from tilesight.simulator.predict_kernels import room_of
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.registry import find_schedule
@@ -147,3 +147,11 @@ def test_persistent_ctas_load_what_all_of_their_tiles_need(case: Case) -> None:
             expected = {names[tensor]: moved for tensor, moved in getattr(by_hand, kind).items()}
             within = 0.001 if case.causal else 0.0
             assert getattr(by_trace, kind) == pytest.approx(expected, rel=within)
+
+
+def test_a_box_without_gaps_is_one_piece_where_boxes_are_listed() -> None:
+    """Not a piece for each of its rows: requests, and the memory for lists, are as many as boxes."""
+    ((_, traced, _),) = pairs(MANY_TILES[0])
+    tiles = [tile for step, _ in steps(traced.program.body) for tile in step.loads if tile.lists is not None]
+    assert tiles
+    assert sum(len(tile.lists.pieces) for tile in tiles) <= 32 * 8 * (1024 // 64) * (1 + 2 * 1024 // 64)

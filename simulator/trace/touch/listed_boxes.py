@@ -99,10 +99,12 @@ def listings_of_boxes(boxes: ListedBoxes, done: Array, most: int) -> tuple[Listi
         order = np.argsort(lists, kind="stable")
         counts = np.bincount(lists, minlength=ctas * most)
         firsts = np.concatenate(([0], np.cumsum(counts)[:-1]))
+        # Rows without gaps are one run: a piece, whatever the pitch of the tensor's other accesses.
+        run = Rectangle(0, 1, 0, rows * width)
         listings.append(
             Listing(
                 starts=starts[order],
-                piece=Rectangle(0, rows, boxes.pitch if rows > 1 else 0, width),
+                piece=run if rows == 1 or width == boxes.pitch else Rectangle(0, rows, boxes.pitch, width),
                 spans=np.stack([firsts, counts], axis=1),
                 at=at,
                 until=at + done,
