@@ -130,7 +130,7 @@ def _answered(
     processes = workers or cores()
     jobs = [
         Job(keys=part, calls=tuple(waiting[key] for key in part), target=target)
-        for part in _parts(_by_code(waiting), together, processes if executor is None else 1)
+        for part in in_jobs(_by_code(waiting), together, processes if executor is None else 1)
     ]
     for job, new in worked(jobs, run, unanswered, executor, min(processes, len(jobs))):
         for key, answered in zip(job.keys, new, strict=True):
@@ -181,7 +181,7 @@ def _by_code(calls: "Mapping[str, KernelCall]") -> tuple[str, ...]:
     return tuple(sorted(calls, key=lambda key: places[codes[key]]))
 
 
-def _parts(keys: tuple[str, ...], together: int, workers: int) -> Iterator[tuple[str, ...]]:
+def in_jobs(keys: tuple[str, ...], together: int, workers: int) -> Iterator[tuple[str, ...]]:
     """Questions of each job; of several workers fewer towards the end, so that all are done at about the same time."""
     first = 0
     while first < len(keys):
