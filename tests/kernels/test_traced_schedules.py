@@ -52,7 +52,13 @@ class Case:
     def problem(self) -> AttentionProblem:
         """Of 8 heads for each sequence, 4 of K and V."""
         return AttentionProblem(
-            batch=self.batch, heads=8, kv_heads=4, seqlen_q=self.seqlen, seqlen_k=self.seqlen, head_dim=64, causal=self.causal
+            batch=self.batch,
+            heads=8,
+            kv_heads=4,
+            seqlen_q=self.seqlen,
+            seqlen_k=self.seqlen,
+            head_dim=64,
+            causal=self.causal,
         )
 
 
