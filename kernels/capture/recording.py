@@ -143,7 +143,11 @@ class Recorder:
         def run(tuner: Any, *args: Any, **kwargs: Any) -> None:
             tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
             try:
-                authors = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
+                # What prunes may yield its configurations.
+                authors = list(tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs)
+                if not authors:
+                    name = innermost(tuner).__name__
+                    self.launches.notes[f"kernel {name}: its early_config_prune leaves no configuration"] = None
                 configs = authors
                 if values := self._values(innermost(tuner)):
                     with patch.object(tuner, "configs", points_of(tuner.configs, values)):

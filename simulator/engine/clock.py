@@ -1,4 +1,4 @@
-"""The SM clock of a launch: what its instructions leave of it at once, and what the power limit leaves of it later."""
+"""The SM clock of a launch: lowered at once by its instruction mix, and later by the power limit."""
 
 from collections.abc import Mapping
 from statistics import NormalDist

@@ -44,8 +44,8 @@ are no more than the third: bits of a number."""
 SAMPLE_ABOVE_GRANULES, LEAST_SAMPLED = 1 << 17, 4
 """Granules of a tensor of which a few stand for all, and how many of them every tile still has at least."""
 SMALL_TILE = 64
-"""Tiles so many times smaller than a tensor's largest are right in the mean alone: some fall on no granule that stands
-for others, some on one that stands for all of them."""
+"""A tile so many times smaller than the largest of its tensor may hold no sampled granule, or one that stands for many:
+its bytes are right only in the mean of many tiles."""
 FOLD_ABOVE_GRANULES = 1 << 21
 """Granules of a tensor above which several share a number, so that tables fit a CPU's memory."""
 MOST_WINDOWS_AT_THE_LIMIT = 4

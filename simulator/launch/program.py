@@ -198,7 +198,7 @@ class TileProgram:
         item_count: number of items.
         period_items: items i and i + period do equal amounts of work, for every i; it divides item_count.
         body: steps and loops.
-        sweep_items: after so many items what they share begins anew; 0: slabs tell.
+        sweep_items: number of consecutive items that read shared tensors; 0: those with the same slab do.
     """
 
     tensors: tuple[Tensor, ...]

@@ -78,7 +78,7 @@ def changed_rates(device: Device, kept: bool) -> str:
 def changed_sm(device: Device) -> str:
     """Numbers of a device's SM that kept costs follow from and that are not its architecture's; empty where all are.
 
-    What another card of the architecture measures may differ a little; what a what-if sets may not.
+    Numbers measured on another card of the architecture may differ a little; those that a user sets may not.
     """
     usual = load_sm(architecture_of(device.compute_capability))
     return ", ".join(

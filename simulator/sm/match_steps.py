@@ -63,9 +63,9 @@ class Attribution:
     Args:
         steps: names.
         times: executions of the part for one of each of them.
-        remainder: executions of the part in the CTA beyond those of its steps; below 0 where steps have more, whose
-            code stands elsewhere.
-        portion: of what the region takes that the part is, where that is known; None: as its inner regions divide it.
+        remainder: executions of the part in the CTA, less those of its steps; negative where the code of some steps
+            stands in another part.
+        portion: share of the region's cycles; None: the share in front of its inner regions, or behind them.
     """
 
     steps: tuple[str, ...]

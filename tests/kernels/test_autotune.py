@@ -298,6 +298,25 @@ def test_a_recording_has_all_configurations() -> None:
     assert [launch.configuration["BLOCK"] for launch in launches] == [64, 4096, 1024]
 
 
+def test_a_recording_has_all_configurations_that_a_pruning_yields() -> None:
+    """One by one, as a generator; what leaves none is noted."""
+
+    def large(configs: Any, named_args: Any, **kwargs: Any) -> Any:
+        yield from (config for config in configs if config.kwargs["BLOCK"] > 100)
+
+    pruning = {"early_config_prune": large}
+    kernel = triton.autotune(CONFIGS, key=["n"], prune_configs_by=pruning)(double)
+    with tilesight.capture() as launches:
+        kernel[grid](*doubled())
+    assert [launch.configuration["BLOCK"] for launch in launches] == [4096, 1024]
+
+    none = triton.autotune(CONFIGS, key=["n"], prune_configs_by={"early_config_prune": lambda *_, **__: iter(())})
+    with tilesight.capture() as launches:
+        none(double)[grid](*doubled())
+    assert not launches
+    assert list(launches.notes) == ["kernel double: its early_config_prune leaves no configuration"]
+
+
 def test_a_pruning_of_the_users_comes_first(launched: list[dict[str, Any]]) -> None:
     """The choice is among what it leaves."""
     pruning = {"early_config_prune": lambda configs, named_args, **kwargs: configs[:1]}

@@ -222,7 +222,7 @@ def _names(storages: dict[int, Storage]) -> dict[int, str]:
 
 def _pieces(use: Use, path_class: PathClass, storages: dict[int, Storage]) -> list[Piece]:
     address = storages[use.storage].address
-    longest = int(path_class.trips[use.part[0]].each.max()) if use.strides else 1
+    longest = int(path_class.trips[use.part[0]].per_round.max()) if use.strides else 1
     if use.uneven is not None:
         strides = () if use.uneven.stride is None else (use.uneven.stride,)
         return [

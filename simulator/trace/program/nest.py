@@ -176,7 +176,7 @@ class _Body:
         parent = self._class.representative.paths.regions[region].parent
         if not inside or parent != OUTSIDE or stretch != _longest(self._stretches(region)):
             return None, np.zeros_like(trips)
-        longest = max(inside, key=lambda inner: int(self._class.trips[inner].each[self._kind.members].max()))
+        longest = max(inside, key=lambda inner: int(self._class.trips[inner].per_round[self._kind.members].max()))
         return longest, np.minimum(self._class.trips[longest].shorter, trips)
 
     def _stretches(self, region: int) -> list[_Stretch]:
@@ -192,13 +192,13 @@ class _Body:
         return [_Stretch(first, last) for first, last in pairwise(order)] or [_Stretch(0, total)]
 
     def _length(self, region: int) -> int:
-        return int(self._class.trips[region].each[self._kind.leader])
+        return int(self._class.trips[region].per_round[self._kind.leader])
 
     def _trips(self, region: int, stretches: list[_Stretch], number: int) -> Array:
         """Iterations of a stretch, in each CTA of the launch."""
         longest = stretches.index(_longest(stretches))
         lengths = [stretch.last - stretch.first for stretch in stretches]
-        left: Array = self._class.trips[region].each.copy()
+        left: Array = self._class.trips[region].per_round.copy()
         # What stands at the end is there in all CTAs; then what stands at the begin; the rest is the longest's.
         order = [*range(len(stretches) - 1, longest, -1), *range(longest)]
         for place in order:
@@ -210,7 +210,7 @@ class _Body:
 
     def _begin(self, region: int, stretch: _Stretch) -> Array:
         """The iteration that a stretch begins with, in each CTA of the launch."""
-        trips = self._class.trips[region].each
+        trips = self._class.trips[region].per_round
         if stretch.first <= _longest(self._stretches(region)).first:
             return np.full_like(trips, stretch.first)
         begin: Array = np.maximum(trips - (self._length(region) - stretch.first), 0)
@@ -219,8 +219,8 @@ class _Body:
     def _number(self, values: Array) -> int | str:
         """A number of each CTA: itself where those of the class have the same, else a variable."""
         members = self._kind.members
-        own = values[members]
-        return int(own[0]) if not np.ptp(own) else self._variables.among(own, members)
+        of_members = values[members]
+        return int(of_members[0]) if not np.ptp(of_members) else self._variables.among(of_members, members)
 
 
 def _longest(stretches: Sequence[_Stretch]) -> _Stretch:

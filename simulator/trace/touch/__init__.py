@@ -1,1 +1,1 @@
-"""What CTAs do to the memory that they were given: footprints, class by class, and how they go on."""
+"""From the accesses of followed CTAs to patterns of addresses for the whole grid, one set for each class of CTAs."""

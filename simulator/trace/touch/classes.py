@@ -134,7 +134,7 @@ class _Classifier:
             return [*self.classes(members[alike], run), *self.classes(members[~alike])]
         self._check(run)
         trips = trips_of(self.tracer.subject.flow, run, self.counts)
-        group = CtaGroup(run, members, {region: of_all.each[members] for region, of_all in trips.items()})
+        group = CtaGroup(run, members, {region: of_all.per_round[members] for region, of_all in trips.items()})
         changing = changing_masks(group, max(1, self.tracer.subject.called.num_stages))
         cta_class = self._class_of(group, frozenset(changing.values()))
         # Of copies by TMA at addresses that are not affine each CTA's are listed as they are.

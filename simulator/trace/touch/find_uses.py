@@ -47,8 +47,8 @@ def uses_of(
     """All uses of a class of CTAs.
 
     Args:
-        in_full: regions of which all iterations were followed in all CTAs;
-        scattered: places whose uses are made in `scattered`.
+        in_full: regions (loops) whose iterations were all followed in every CTA;
+        scattered: places of accesses to leave out, as `scattered` makes their uses.
     """
     accesses, in_l1 = group_accesses(cta_class)
     if scattered:
@@ -130,7 +130,7 @@ class _UseMaker:
             return uses
         whole = [replace(use, last=-1 if use.last >= self.trips else use.last) for use in uses]
         if self.pattern.ahead and len(whole) == 1:
-            # Of a pipelined loop the copies that are masked at its end are those of iterations beyond it.
+            # The last copies of a pipelined loop are masked: they belong to iterations that the loop does not run.
             return [_to_the_end(use, self.trips) for use in whole]
         return whole
 
@@ -287,12 +287,13 @@ def _zero_bytes(copies: Sequence[IterationAccess]) -> int:
 
 
 def _rounds_are_alike(runs_at: Mapping[Iteration, Runs]) -> bool:
-    """Whether an iteration of the innermost loop touches the same whenever it is made, however many rounds make it.
-
-    Rounds of other lengths are alike: each counts as one of the mean length, so that what they touch together stays.
-    """
-    shapes: dict[int, Runs] = {}
-    return all(shapes.setdefault(at[-1], runs) == runs for at, runs in runs_at.items() if at)
+    """Whether the innermost loop touches the same in each iteration of the outer loops."""
+    rounds: dict[Iteration, list[tuple[int, Runs]]] = defaultdict(list)
+    for at in sorted(runs_at):
+        if at:
+            rounds[at[:-1]].append((at[-1], runs_at[at]))
+    first = next(iter(rounds.values()), [])
+    return all(others == first for others in rounds.values())
 
 
 def _signature(accesses: Sequence[IterationAccess], move: int) -> bytes:

@@ -63,16 +63,16 @@ class Trips:
     """Iterations of a region in all CTAs.
 
     Args:
-        each: in each round, int64 (CTAs,); shorter: rounds with one iteration less, at the end, int64 (CTAs,).
+        per_round: in each round, int64 (CTAs,); shorter: rounds with one iteration less, at the end, int64 (CTAs,).
     """
 
-    each: Array
+    per_round: Array
     shorter: Array
 
     @property
     def arrays(self) -> tuple[Array, Array]:
         """Both."""
-        return self.each, self.shorter
+        return self.per_round, self.shorter
 
     def equals(self, other: "Trips") -> bool:
         """Whether all CTAs make the same."""
@@ -81,8 +81,8 @@ class Trips:
 
 def together(parts: Sequence[Trips]) -> Trips:
     """Those of some CTAs, and then of others."""
-    each, shorter = map(np.concatenate, zip(*(part.arrays for part in parts), strict=True))
-    return Trips(each=each, shorter=shorter)
+    per_round, shorter = map(np.concatenate, zip(*(part.arrays for part in parts), strict=True))
+    return Trips(per_round=per_round, shorter=shorter)
 
 
 def trips_of(flow: Flow, run: CtaRun, counts: Array) -> dict[int, Trips]:
@@ -102,6 +102,6 @@ def trips_of(flow: Flow, run: CtaRun, counts: Array) -> dict[int, Trips]:
         around = totals.get(region.parent, visits[OUTSIDE])
         skipped = len(rounds[number].skipped) if number in rounds else 0
         visits[number] = np.maximum(around - skipped * visits[region.parent], np.minimum(around, 1))
-        each = np.where(visits[number] > 0, -(-totals[number] // np.maximum(visits[number], 1)), 0)
-        trips[number] = Trips(each=each, shorter=each * visits[number] - totals[number])
+        per_round = np.where(visits[number] > 0, -(-totals[number] // np.maximum(visits[number], 1)), 0)
+        trips[number] = Trips(per_round=per_round, shorter=per_round * visits[number] - totals[number])
     return trips
