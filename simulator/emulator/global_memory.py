@@ -4,7 +4,7 @@ Storage k begins at (k + 1) 2^40, so that an address names its storage. Loads fr
 what all others return is not known.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..sass.registers import written
 from .read_operands import address_of, global_address_of, predicate_of
 from .semantics import compile_instruction
 from .shared_accesses import copied
-from .thread_values import SHAPE, TRUE, UNSET, Array, Value, merged
+from .thread_values import SHAPE, TRUE, UNSET, Array, Value, merged, sign_extended
 from .threads import Step, Threads
 
 STORAGE_SHIFT = 40
@@ -109,7 +109,7 @@ def load_of_memory(instruction: Instruction, memory: Memory) -> Step:
     address = global_address_of(addressed(instruction)[0])
     guard = predicate_of(instruction.guard) if instruction.guard else None
     size, names = bytes_of(instruction), [name for name in written(instruction) if not name.lstrip("U").startswith("P")]
-    extend = _sign_extension(size) if SIGNED.intersection(instruction.modifiers) else None
+    signed = not SIGNED.isdisjoint(instruction.modifiers)
 
     def step(threads: Threads, mask: Array) -> None:
         places, known = address(threads)
@@ -123,7 +123,7 @@ def load_of_memory(instruction: Instruction, memory: Memory) -> Step:
         if not fetched.any():
             return
         for name, word in zip(names, words, strict=False):
-            value: Value = (extend(word) if extend else word, True if fetched.all() else fetched)
+            value: Value = (sign_extended(word, size) if signed else word, True if fetched.all() else fetched)
             threads.registers[name] = merged(taking, value, threads.registers.get(name, UNSET))
 
     return step
@@ -154,8 +154,3 @@ def copy_of_memory(instruction: Instruction, memory: Memory) -> Step:
         copied(threads.shared, place(threads), [(word, fetched) for word in words], size, mask, wanted(threads))
 
     return step
-
-
-def _sign_extension(size: int) -> Callable[[Array], Array]:
-    top = np.int64(1) << (8 * size - 1)
-    return lambda word: ((word ^ top) - top) & 0xFFFFFFFF

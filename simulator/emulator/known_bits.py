@@ -21,18 +21,18 @@ from .threads import Step, Threads
 Guard = Callable[[Threads], Value] | None
 
 
-def doubts_of(threads: Threads, name: str, known: bool | Array) -> Array:
+def unknown_bits_of(threads: Threads, name: str, known: bool | Array) -> Array:
     """Bits of a word that are not known. Args: name: of its register, empty where it has none."""
     missing = np.where(known, 0, WORD_MASK).astype(np.int64)
-    doubts = threads.doubts.get(name)
-    return missing if doubts is None else missing & doubts
+    unknown = threads.unknown_bits.get(name)
+    return missing if unknown is None else missing & unknown
 
 
-def _filled(values: list[Value], doubts: list[Array], bits: tuple[int, ...]) -> tuple[Array, Array, Array]:
+def _filled(values: list[Value], unknown: list[Array], bits: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """Three words, all that is not known of each being set, or not."""
     filled = (
-        array if known is True else array | doubt if bit else array & ~doubt
-        for (array, known), doubt, bit in zip(values, doubts, bits, strict=True)
+        array if known is True else array | open_bits if bit else array & ~open_bits
+        for (array, known), open_bits, bit in zip(values, unknown, bits, strict=True)
     )
     first, second, third = filled
     return first, second, third
@@ -53,28 +53,28 @@ def logic_of(instruction: Instruction, guard: Guard, whole: Step) -> Step:
         if sure is True and all(known is True for _, known in values):
             whole(threads, mask)
             return
-        doubts = [doubts_of(threads, name, known) for name, (_, known) in zip(names, values, strict=True)]
+        unknown = [unknown_bits_of(threads, name, known) for name, (_, known) in zip(names, values, strict=True)]
         first, *others = (
-            looked_up(table, *_filled(values, doubts, bits), WORD_MASK)
+            looked_up(table, *_filled(values, unknown, bits), WORD_MASK)
             for bits in product(*((0,) if known is True else (0, 1) for _, known in values))
         )
-        doubt = reduce(np.bitwise_or, (first ^ other for other in others), word(0))
+        open_bits = reduce(np.bitwise_or, (first ^ other for other in others), word(0))
         runs = mask & (holds | ~np.asarray(sure))
         for operand in results:
             name = operand.name
             if operand.number is None:
                 continue
             if isinstance(operand, Predicate):
-                set_for_sure = (first & ~doubt) != 0
+                set_for_sure = (first & ~open_bits) != 0
                 old, old_known = threads.registers.get(name, FALSE)
-                known = (set_for_sure | (doubt == 0)) & np.asarray(sure)
+                known = (set_for_sure | (open_bits == 0)) & np.asarray(sure)
                 threads.registers[name] = np.where(runs, set_for_sure, old), np.where(runs, known, old_known)
                 continue
             old, old_known = threads.registers.get(name, UNSET)
-            old_doubt = doubts_of(threads, name, old_known)
-            perhaps = doubt if sure is True else doubt | np.where(sure, 0, old_doubt | first ^ old)
-            left = np.where(runs, perhaps, old_doubt)
+            old_unknown = unknown_bits_of(threads, name, old_known)
+            perhaps = open_bits if sure is True else open_bits | np.where(sure, 0, old_unknown | first ^ old)
+            left = np.where(runs, perhaps, old_unknown)
             threads.registers[name] = np.where(runs, first, old), left == 0
-            threads.doubts[name] = left
+            threads.unknown_bits[name] = left
 
     return step

@@ -91,10 +91,10 @@ def _writing(
             if guard and known is not True:
                 value = value[0], value[1] & known
             threads.registers[name] = merged(written_by, value, threads.registers.get(name, unset))
-            threads.doubts.pop(name, None)
+            threads.unknown_bits.pop(name, None)
         for name, source in moved:
-            if source in threads.doubts:
-                threads.doubts[name] = threads.doubts[source]
+            if source in threads.unknown_bits:
+                threads.unknown_bits[name] = threads.unknown_bits[source]
 
     return step
 

@@ -9,18 +9,18 @@ from ..sass.memory_instructions import MATRIX_STORE, ROW_BYTES, ROW_LANES, SIGNE
 from ..sass.operands import Address, Operand
 from .read_operands import address_of, number_of, words_of
 from .shared_memory import SharedMemory
-from .thread_values import WORD_MASK, Array, Value
+from .thread_values import Array, Value, sign_extended
 from .threads import Step, Threads
 
 
 def load_of(instruction: Instruction, operand: Operand) -> Callable[[Threads, Array], list[Value]]:
     """What LDS returns. Args: operand: its address."""
     size, address = bytes_of(instruction), address_of(operand)
-    top = 1 << 8 * size - 1 if SIGNED.intersection(instruction.modifiers) else 0
+    signed = not SIGNED.isdisjoint(instruction.modifiers)
 
     def load(threads: Threads, mask: Array) -> list[Value]:
         words = threads.shared.load(address(threads), size, mask)
-        return [((array ^ top) - top & WORD_MASK, known) for array, known in words] if top else words
+        return [(sign_extended(array, size), known) for array, known in words] if signed else words
 
     return load
 

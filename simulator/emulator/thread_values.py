@@ -35,6 +35,13 @@ def signed(bits: Array) -> Array:
     return (bits & WORD_MASK ^ 0x80000000) - 0x80000000
 
 
+def sign_extended(numbers: Array, size: int) -> Array:
+    """Numbers of so many bytes with a sign, as words."""
+    top = np.int64(1) << 8 * size - 1
+    extended: Array = (numbers ^ top) - top & WORD_MASK
+    return extended
+
+
 UNKNOWN: Value = (word(0), False)
 UNKNOWN_FLAG: Value = (truth(False), False)
 UNSET: Value = (word(0), True)

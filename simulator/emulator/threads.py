@@ -19,7 +19,7 @@ class Threads:
         special: special registers by name, e.g. `SR_TID.X`.
         registers: by name, predicates too; those that nothing has been written to are missing, and read as 0.
         shared: what they have stored in shared memory.
-        doubts: by name of a register that is not known: bits of it that are not (see `known_bits`).
+        unknown_bits: by name of a register that is not known as a whole: the bits that are not (see `known_bits`).
         images: by name of a register: words of the TMA descriptor of which it holds one (see `tma.written`).
         descriptors: those in global memory: by address in the first CTA, addresses (CTAs, 1, 1) and words.
         whole: whether all lanes of each warp are here, and not some of them that stand for it.
@@ -29,7 +29,7 @@ class Threads:
     special: Mapping[str, Value]
     registers: dict[str, Value] = field(default_factory=dict)
     shared: SharedMemory = field(default_factory=SharedMemory)
-    doubts: dict[str, Array] = field(default_factory=dict)
+    unknown_bits: dict[str, Array] = field(default_factory=dict)
     images: dict[str, list[Value]] = field(default_factory=dict)
     descriptors: dict[int, tuple[Array, list[Value]]] = field(default_factory=dict)
     whole: bool = True

@@ -1,9 +1,10 @@
 """What a warp's memory instructions touch: lines, sectors, banks, from the addresses of its lanes.
 
-The code computes the addresses: each block that a warp runs is gone through in the warp's order, once or the first two
-times, with the launch's own arguments; tensors begin at multiples of what matters.
-So what stands in a loop is seen in its first iterations, what stands behind it as if there had been no others, and
-lanes of a diverged warp all run both sides. Addresses that depend on data are known where the data are.
+The code computes the addresses: the emulator executes each block that a warp runs, in the warp's order, once or the
+first two times, with the launch's own arguments; tensors begin at multiples of what matters. Branches are ignored:
+following them takes far longer and gives the same cycles (`docs/compiled-cost.md`). So what stands in a loop is seen in
+its first iterations, what stands behind it as if there had been no others, and diverged lanes all run both sides.
+Addresses that depend on data are known where the data are.
 """
 
 from collections import defaultdict

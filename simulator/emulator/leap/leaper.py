@@ -100,7 +100,7 @@ class Leaper:
         guessed = guess.leap(threads.registers, mask)
         if guessed is None or not self._may_leap(self._places[block]):
             return None
-        if not guess.names.isdisjoint(threads.doubts) or (threads.descriptors and self._ctas > 1):
+        if not guess.names.isdisjoint(threads.unknown_bits) or (threads.descriptors and self._ctas > 1):
             return None
         return self._try(block, threads, mask, *guessed)
 
@@ -112,7 +112,7 @@ class Leaper:
             leap = self._iterate(block, stacked, stack, mask)
         except (_InVain, ValueError):
             leap = None
-        if leap is None or not guess.names.isdisjoint(stacked.doubts):
+        if leap is None or not guess.names.isdisjoint(stacked.unknown_bits):
             guess.learn(stack, begun, 0)
             if self._log:
                 self._log.let_go([], stack, 0)
@@ -123,7 +123,7 @@ class Leaper:
         guess.learn(stack, begun, leap.iterations)
         for name, value in stacked.registers.items():
             threads.registers[name] = stack.value_of(value, leap.iterations - 1)
-            threads.doubts.pop(name, None)
+            threads.unknown_bits.pop(name, None)
         if self._log:
             self._log.let_go(leap.blocks, stack, leap.iterations)
         return leap

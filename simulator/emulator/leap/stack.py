@@ -29,7 +29,7 @@ class Stack:
             if name in names
         }
         special = {name: (self.repeated(array), self._known(known)) for name, (array, known) in threads.special.items()}
-        return replace(threads, registers=registers, special=special, doubts={}, images={})
+        return replace(threads, registers=registers, special=special, unknown_bits={}, images={})
 
     def repeated(self, array: Array) -> Array:
         """The same in all iterations. Args: array: (CTAs or 1, ...)."""

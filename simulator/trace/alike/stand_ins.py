@@ -97,7 +97,7 @@ def _giving(instruction: Instruction, number: int) -> Step:
             words = probes * SOMETHING + (number * 8 + word) * PROBES
             value: Value = (words % 2 == 0 if flag else words, True)
             threads.registers[name] = merged(mask, value, threads.registers.get(name, FALSE if flag else UNSET))
-            threads.doubts.pop(name, None)
+            threads.unknown_bits.pop(name, None)
 
     return step
 

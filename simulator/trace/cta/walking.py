@@ -215,7 +215,7 @@ class Walk:
     ) -> int:
         """Execute iterations side by side; how many were right, none where it was in vain. Args: iteration: first."""
         threads, ended = self._threads, self._ended
-        if not guess.names.isdisjoint(threads.doubts):
+        if not guess.names.isdisjoint(threads.unknown_bits):
             return 0
         self._threads = stack.threads(threads, courses, guess.names)
         begun, held = dict(self._threads.registers), self._held
@@ -223,7 +223,7 @@ class Walk:
         try:
             self._begin(header, stack.repeated(mask))
             self.along(body, iteration)
-            sure = not self._ended.any() and guess.names.isdisjoint(self._threads.doubts)
+            sure = not self._ended.any() and guess.names.isdisjoint(self._threads.unknown_bits)
         except ValueError:
             sure = False
         accesses, stacked = self._held, self._threads
@@ -242,7 +242,7 @@ class Walk:
                 )
         for name, value in stacked.registers.items() if right else ():
             threads.registers[name] = stack.value_of(value, right - 1)
-            threads.doubts.pop(name, None)
+            threads.unknown_bits.pop(name, None)
         return right
 
     @cached_property

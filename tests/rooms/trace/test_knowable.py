@@ -80,7 +80,7 @@ def test_what_a_thread_knows_is_never_among_what_is_unknown(code: list[str]) -> 
             for name in written(instruction):
                 known = np.asarray(threads.registers[name][1]) & executed
                 assert not known.any(), (place, name)
-                assert name not in threads.doubts or ((threads.doubts[name] == WORD_MASK) | ~executed).all()
+                assert name not in threads.unknown_bits or ((threads.unknown_bits[name] == WORD_MASK) | ~executed).all()
 
 
 def test_what_is_computed_from_data_is_not_followed() -> None:
