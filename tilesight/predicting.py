@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .kernels.capture.file import RecordedFunction
     from .kernels.capture.recorded import Capture, Recording
     from .kernels.compile.call import KernelCall, RefusedCall
-    from .kernels.compile.calls import CompiledCall
 
 __all__ = ["L2", "KernelsPrediction", "capture", "predict", "simulate_calls"]
 
@@ -176,7 +175,7 @@ def compiled_launches(
 ) -> list[CompiledLaunch]:
     """Launches with their machine code. Args: workers, tell: as above; limit_s: what the compiler may take for each."""
     from .kernels.compile.call import KernelCall
-    from .kernels.compile.calls import CompiledCall, compile_calls
+    from .kernels.compile.calls import compile_calls
 
     numbers = [number for number, call in enumerate(calls, 1) if isinstance(call, KernelCall)]
 
@@ -199,10 +198,10 @@ def compiled_launches(
             num_warps=call.num_warps,
             num_stages=call.num_stages,
             label=call.label,
-            notes=outcome.notes if isinstance(outcome, CompiledCall) else (),
-            refused=None if isinstance(outcome, CompiledCall) else outcome.reason,
+            notes=outcome.notes if isinstance(outcome, Called) else (),
+            refused=None if isinstance(outcome, Called) else outcome.reason,
         )
-        called = called_of(outcome) if isinstance(outcome, CompiledCall) else None
+        called = outcome if isinstance(outcome, Called) else None
         asked.append(CompiledLaunch(row=row, called=called, tuned=call.tuned, cooperative=call.cooperative))
     return asked
 
@@ -222,18 +221,4 @@ def lost_row(call: "KernelCall", why: str) -> KernelRow:
         label=call.label,
         refused=why,
         failed=True,
-    )
-
-
-def called_of(outcome: "CompiledCall") -> Called:
-    """What the tracer is given of a compiled launch."""
-    call = outcome.call
-    return Called(
-        name=call.name,
-        grid=call.grid,
-        num_warps=call.num_warps,
-        num_stages=call.num_stages,
-        resources=outcome.resources,
-        storages=call.storages,
-        lines=outcome.lines,
     )

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from tilesight.kernels.capture.lowering import lower
 from tilesight.kernels.capture.recording import capture
-from tilesight.kernels.compile.calls import CompiledCall, compile_calls
+from tilesight.kernels.compile.calls import compile_calls
 from tilesight.kernels.compile.outcomes import Failure
 from tilesight.kernels.launch.launch import allocate, arguments_of
 from tilesight.kernels.launch.registry import find_twin
@@ -64,7 +64,7 @@ def drawn() -> list[tuple[str, str, Row]]:
     return [row for *_, row in sorted(placed, key=lambda place: place[:3])]
 
 
-def compiled(launches: tuple[Launch, ...], point: Point, device: Device) -> list[CompiledCall]:
+def compiled(launches: tuple[Launch, ...], point: Point, device: Device) -> list[Called]:
     """The machine code of each launch, called as the schedule calls it. Raises: ValueError: it does not compile."""
     every = {tensor.name: tensor for launch in launches for tensor in launch.program.tensors}
     tensors = {name: allocate(tensor, torch.device("meta")) for name, tensor in every.items()}
@@ -76,21 +76,7 @@ def compiled(launches: tuple[Launch, ...], point: Point, device: Device) -> list
     outcomes = compile_calls([lower(call, target) for call in captured], device, workers=1)
     if failures := [outcome.reason for outcome in outcomes if isinstance(outcome, Failure)]:
         raise ValueError(failures[0])
-    return [outcome for outcome in outcomes if isinstance(outcome, CompiledCall)]
-
-
-def called(kernel: CompiledCall) -> Called:
-    """A compiled launch as the tracer takes it."""
-    call = kernel.call
-    return Called(
-        name=call.name,
-        grid=call.grid,
-        num_warps=call.num_warps,
-        num_stages=call.num_stages,
-        resources=kernel.resources,
-        storages=call.storages,
-        lines=kernel.lines,
-    )
+    return [outcome for outcome in outcomes if isinstance(outcome, Called)]
 
 
 def figures(row: Row, resolved: Resolved, device: Device) -> dict[str, Any]:
@@ -123,9 +109,7 @@ def line_of(row: Row, device: Device) -> dict[str, Any]:
     line["written"] = figures(row, written, device)
     begun = time.process_time()
     try:
-        followed = [
-            trace_grid(called(kernel), room_of(kernel.resources, kernel.call.grid, device)) for kernel in kernels
-        ]
+        followed = [trace_grid(kernel, room_of(kernel.resources, kernel.grid, device)) for kernel in kernels]
         traced = replace(resolved, launches=tuple(launches_of(followed)))
         line["trace_s"] = round(time.process_time() - begun, 3)
         line["notes"] = [note for launch in followed for note in launch.notes]

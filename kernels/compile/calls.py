@@ -1,7 +1,7 @@
 """Recorded launches, compiled: the machine code of whatever kernel a user has, through the door that the twins take."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -12,6 +12,7 @@ from ...simulator.emulator.tma.descriptor import image_of
 from ...simulator.jobs.attempts import internal
 from ...simulator.launch.program import Code, Resources
 from ...simulator.sass.constants import Parameter, constant_bank
+from ...simulator.trace.cta.given import Called
 from .call import KernelCall
 from .diagnosis import specialisation_note
 from .made_by import call_key
@@ -28,22 +29,6 @@ WORKSPACE_NUMBER = 1 << 20
 """Number of the storage that is the workspace of each launch: the allocator gives one after the other the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledCall:
-    """A recorded launch and its machine code.
-
-    Args:
-        call: the launch; resources: of a CTA, with the code in them;
-        lines: (address [B], file, line) where instructions of another line of the user's code begin;
-        notes: remarks, one line each.
-    """
-
-    call: KernelCall
-    resources: Resources
-    lines: tuple[tuple[int, str, int], ...]
-    notes: tuple[str, ...] = ()
-
-
 def compile_calls(
     calls: Sequence[KernelCall],
     device: Device,
@@ -51,7 +36,7 @@ def compile_calls(
     workers: int | None = None,
     limit_s: float | None = None,
     tell: Callable[[int], None] = lambda number: None,
-) -> list[CompiledCall | Failure]:
+) -> list[Called | Failure]:
     """Compile recorded launches for a device; results are kept on disk.
 
     Args:
@@ -60,7 +45,7 @@ def compile_calls(
         tell: called with the number of each launch that is waited for, from 0.
 
     Returns:
-        One outcome per launch, in order.
+        Each launch as the tracer takes it, or why there is no code, in order.
     """
     jobs = {call_key(call.job): dict(call.job) | {"code": True} for call in calls}
     first: dict[str, int] = {}
@@ -70,7 +55,7 @@ def compile_calls(
     if calls:
         tell(0)
     answers = answers_of(jobs, workers, lambda key: tell(first[following[key]]) if key in following else None, limit_s)
-    outcomes: list[CompiledCall | Failure] = []
+    outcomes: list[Called | Failure] = []
     for call in calls:
         try:
             outcomes.append(_outcome(call, answers[call_key(call.job)], device))
@@ -79,7 +64,7 @@ def compile_calls(
     return outcomes
 
 
-def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> CompiledCall | Failure:
+def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Called | Failure:
     outcome = outcome_of(answer, device)
     if isinstance(outcome, Failure):
         return Failure(reason=f"kernel {call.name}: {outcome.reason}", resources=outcome.resources)
@@ -92,9 +77,13 @@ def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Compil
         grid=call.grid,
         warps=outcome.resources.warps_per_cta,
     )
-    return CompiledCall(
-        call=call,
+    return Called(
+        name=call.name,
+        grid=call.grid,
+        num_warps=call.num_warps,
+        num_stages=call.num_stages,
         resources=replace(outcome.resources, code=Code(sass=code["sass"], constants=bank)),
+        storages=call.storages,
         lines=tuple((address, file, line) for address, file, line in code["lines"]),
         notes=_notes(call, outcome.resources),
     )

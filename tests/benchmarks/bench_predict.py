@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from tilesight.kernels.capture.lowering import lower
-from tilesight.kernels.compile.calls import CompiledCall, compile_calls
+from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.predict_kernels import CompiledLaunch, predict_kernels, room_of
 from tilesight.simulator.prediction.kernel_row import KernelRow
 from tilesight.simulator.trace.cta.given import Called
@@ -127,17 +127,8 @@ def compiled(case: Callable[[], None]) -> Called:
         case()
     (launch,) = launches
     (outcome,) = compile_calls([lower(launch, 90)], tilesight.load_device(DEVICE), workers=1)
-    assert isinstance(outcome, CompiledCall), outcome
-    call = outcome.call
-    return Called(
-        name=call.name,
-        grid=call.grid,
-        num_warps=call.num_warps,
-        num_stages=call.num_stages,
-        resources=outcome.resources,
-        storages=call.storages,
-        lines=outcome.lines,
-    )
+    assert isinstance(outcome, Called), outcome
+    return outcome
 
 
 def predicted(called: Called) -> dict[str, Any]:

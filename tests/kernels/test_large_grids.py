@@ -18,7 +18,6 @@ if missing_package() is None:
     from tilesight.simulator.trace.program.launch import launches_of, trace
 
     import tilesight
-    from tilesight.predicting import called_of
 
     DEVICE = tilesight.load_device("h200")
 
@@ -61,7 +60,7 @@ def called(kernel, grid, *arguments, **constants) -> "Called":
     with tilesight.capture() as launches:
         kernel[grid](*arguments, **constants)
     (outcome,) = compile_calls([lower(launches[0], 90)], DEVICE, workers=1)
-    return called_of(outcome)
+    return outcome
 
 
 def copied(ctas: int, length: int = 0) -> "Called":

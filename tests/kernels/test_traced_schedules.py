@@ -16,7 +16,7 @@ if missing_package():
 
 import torch
 from tilesight.kernels.capture.lowering import lower
-from tilesight.kernels.compile.calls import CompiledCall, compile_calls
+from tilesight.kernels.compile.calls import compile_calls
 from tilesight.kernels.launch.launch import allocate, arguments_of, parameter_names
 from tilesight.kernels.launch.registry import find_twin
 from tilesight.simulator.launch.program import Launch
@@ -93,11 +93,9 @@ def pairs(case: Case) -> list[tuple[Launch, Launch, dict[str, str]]]:
             twin = find_twin(launch, problem)
             twin.function[launch.grid](**arguments_of(twin, launch, tensors))
     outcomes = compile_calls([lower(call, 90) for call in captured], DEVICE, workers=1)
-    compiled = [outcome for outcome in outcomes if isinstance(outcome, CompiledCall)]
+    compiled = [outcome for outcome in outcomes if isinstance(outcome, Called)]
     assert len(compiled) == len(written), outcomes
-    traced = launches_of(
-        [trace(_called(kernel), room_of(kernel.resources, kernel.call.grid, DEVICE)) for kernel in compiled]
-    )
+    traced = launches_of([trace(kernel, room_of(kernel.resources, kernel.grid, DEVICE)) for kernel in compiled])
     return [
         (
             replace(launch, resources=kernel.resources),
@@ -106,19 +104,6 @@ def pairs(case: Case) -> list[tuple[Launch, Launch, dict[str, str]]]:
         )
         for launch, kernel, traced_launch in zip(written, compiled, traced, strict=True)
     ]
-
-
-def _called(outcome: CompiledCall) -> Called:
-    call = outcome.call
-    return Called(
-        name=call.name,
-        grid=call.grid,
-        num_warps=call.num_warps,
-        num_stages=call.num_stages,
-        resources=outcome.resources,
-        storages=call.storages,
-        lines=outcome.lines,
-    )
 
 
 def sectors(launch: Launch, cta: int, names: dict[str, str]) -> dict[str, Counter[int]]:

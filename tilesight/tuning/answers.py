@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 L2 = "cold"
 """Each configuration is looked at by itself, as the autotuner measures it."""
 TOGETHER = 8
-"""Configurations of a job: enough that starting the disassembler does not count, few enough that little is lost."""
+"""Most configurations of a job: so many that starting the disassembler does not count, so few that little is lost."""
 Progress = Callable[[int, int], None]
 Predict = Callable[["Sequence[KernelCall]"], list[KernelRow]]
 """`predict_all`, for a target and by workers that somebody has chosen."""
@@ -127,11 +127,12 @@ def _answered(
     answers = dict(known(dict.fromkeys(keys))) if known else {}
     report(sum(key in answers for key in keys), len(keys))
     waiting = {key: call for key, call in zip(keys, alone, strict=True) if key not in answers}
+    processes = workers or cores()
     jobs = [
         Job(keys=part, calls=tuple(waiting[key] for key in part), target=target)
-        for part in _parts(_by_code(waiting), together)
+        for part in _parts(_by_code(waiting), together, processes if executor is None else 1)
     ]
-    for job, new in worked(jobs, run, unanswered, executor, min(workers or cores(), len(jobs))):
+    for job, new in worked(jobs, run, unanswered, executor, min(processes, len(jobs))):
         for key, answered in zip(job.keys, new, strict=True):
             if keep:
                 keep(key, answered)
@@ -180,6 +181,11 @@ def _by_code(calls: "Mapping[str, KernelCall]") -> tuple[str, ...]:
     return tuple(sorted(calls, key=lambda key: places[codes[key]]))
 
 
-def _parts(keys: tuple[str, ...], together: int) -> Iterator[tuple[str, ...]]:
-    for first in range(0, len(keys), together):
-        yield keys[first : first + together]
+def _parts(keys: tuple[str, ...], together: int, workers: int) -> Iterator[tuple[str, ...]]:
+    """Questions of each job; of several workers fewer towards the end, so that all are done at about the same time."""
+    first = 0
+    while first < len(keys):
+        left = len(keys) - first
+        size = min(together, left if workers == 1 else -(-left // (2 * workers)))
+        yield keys[first : first + size]
+        first += size

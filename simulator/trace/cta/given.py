@@ -29,6 +29,7 @@ class Called:
         resources: of a CTA, with the machine code, whose constant bank holds the arguments;
         storages: memory that its pointers point to;
         lines: (address in the code [B], file, line) of each instruction where another source line begins;
+        notes: remarks, one line each;
         first: where its first CTA stands in the grid of the launch, of which it may be a part.
     """
 
@@ -39,6 +40,7 @@ class Called:
     resources: Resources
     storages: tuple[Storage, ...]
     lines: Sequence[tuple[int, str, int]] = ()
+    notes: tuple[str, ...] = ()
     first: tuple[int, int, int] = (0, 0, 0)
 
     @property

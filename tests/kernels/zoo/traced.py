@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 from tilesight.kernels.capture.lowering import lower
-from tilesight.kernels.compile.calls import CompiledCall, compile_calls
+from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.launch.walk import accesses
 from tilesight.simulator.predict_kernels import room_of
@@ -25,20 +25,8 @@ def traced(case) -> tuple[Traced, Launch]:
         case("meta")()
     (launch,) = launches
     (outcome,) = compile_calls([lower(launch, 90)], DEVICE, workers=1)
-    assert isinstance(outcome, CompiledCall), outcome
-    call = outcome.call
-    kernel = trace(
-        Called(
-            name=call.name,
-            grid=call.grid,
-            num_warps=call.num_warps,
-            num_stages=call.num_stages,
-            resources=outcome.resources,
-            storages=call.storages,
-            lines=outcome.lines,
-        ),
-        room_of(outcome.resources, call.grid, DEVICE),
-    )
+    assert isinstance(outcome, Called), outcome
+    kernel = trace(outcome, room_of(outcome.resources, outcome.grid, DEVICE))
     return kernel, launches_of([kernel])[0]
 
 

@@ -153,6 +153,15 @@ def test_what_is_known_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert progress == [(8, 12), (12, 12)]
 
 
+def test_jobs_get_smaller_towards_the_end() -> None:
+    """Of several workers; one does as many together as it may."""
+    keys = tuple(map(str, range(60)))
+    sizes = [len(part) for part in answers._parts(keys, 8, 2)]
+    assert sizes == sorted(sizes, reverse=True) and sizes[:4] == [8, 8, 8, 8] and sizes[-4:] == [1, 1, 1, 1]
+    assert [key for part in answers._parts(keys, 8, 2) for key in part] == list(keys)
+    assert [len(part) for part in answers._parts(keys, 8, 1)] == [8] * 7 + [4]
+
+
 def test_another_device_is_another_question(tmp_path: Path) -> None:
     """So are another argument and another value, by the key."""
     store = Store(tmp_path / "kept")
