@@ -2,7 +2,7 @@
 
 The code computes the addresses: the emulator executes each block that a warp runs, in the warp's order, once or the
 first two times, with the launch's own arguments; tensors begin at multiples of what matters. Branches are ignored:
-following them takes far longer and gives the same cycles (`docs/compiled-cost.md`). So what stands in a loop is seen in
+following them took far longer and gave the same cycles (`docs/compiled-cost.md`). So what stands in a loop is seen in
 its first iterations, what stands behind it as if there had been no others, and diverged lanes all run both sides.
 Addresses that depend on data are known where the data are.
 """
