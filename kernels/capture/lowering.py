@@ -17,8 +17,8 @@ from triton.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError
 from triton.runtime.jit import create_function_from_signature
 
+from ...simulator.emulator.global_memory import STORAGE_SHIFT, Storage
 from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
-from ...simulator.trace.memory import STORAGE_SHIFT, Storage
 from ..compile.call import KernelCall, RefusedCall
 from ..compile.first_ir import first_ir
 from .beyond_target import refusal_of
@@ -162,7 +162,7 @@ class _Pointer:
 
 
 def address_of(tensor: RecordedTensor) -> int:
-    """Where a tensor begins, in the address space of `trace.memory`."""
+    """Where a tensor begins, in the address space of `emulator.global_memory`."""
     return (tensor.storage + 1 << STORAGE_SHIFT) + tensor.offset_bytes
 
 

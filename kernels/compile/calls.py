@@ -7,12 +7,12 @@ from math import prod
 from typing import Any
 
 from ...simulator.device.device import Device
+from ...simulator.emulator.global_memory import Storage
+from ...simulator.emulator.tma.descriptor import image_of
 from ...simulator.jobs.attempts import internal
 from ...simulator.launch.program import Code, Resources
 from ...simulator.sass.constants import Parameter, constant_bank
 from ...simulator.trace.cta.given import Called
-from ...simulator.trace.memory import Storage
-from ...simulator.trace.tma.descriptor import image_of
 from .call import KernelCall
 from .diagnosis import specialisation_note
 from .made_by import call_key

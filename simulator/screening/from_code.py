@@ -6,6 +6,7 @@ import numpy as np
 
 from ..core.sm import instruction as sm
 from ..device.device import Device
+from ..emulator.global_memory import Memory
 from ..limits import SUB_CORES, WARP_THREADS, WARPGROUP_WARPS
 from ..refusal import CannotFollow, DoesNotFit
 from ..residency.residency import residency_of_ctas
@@ -17,7 +18,6 @@ from ..sm.tensor_rate import with_tensor_rates
 from ..trace.cta.block_counts import count_blocks
 from ..trace.cta.doubts import Doubts
 from ..trace.cta.given import Called, Refused, Subject
-from ..trace.memory import Memory
 from .static_time import StaticWork
 
 SAMPLED = 64

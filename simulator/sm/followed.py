@@ -13,11 +13,11 @@ import numpy as np
 
 from ..core.sm import instruction
 from ..device.sm_numbers import SmNumbers
+from ..emulator.threads import Step
 from ..launch.program import Launch
 from ..launch.traced import TracedCode
 from ..sass.flow import Flow, flow_of
 from ..trace.executions import paths as followed_blocks
-from ..trace.operands import Step
 from ..trace.paths import CtaPaths, find_paths
 from .instructions import lowered_table
 from .l1_hits import Spilled, find_spilled, spilled_by_phase

@@ -13,11 +13,10 @@ import numpy as np
 
 from ..core.sm import instruction as sm
 from ..device.sm_numbers import SmNumbers
+from ..emulator.threads import Step, special_registers
 from ..launch.program import Launch
 from ..limits import LINE_SECTORS, SECTOR_BYTES, WARP_THREADS
 from ..trace.accesses import Access, accesses
-from ..trace.executions import special_registers
-from ..trace.operands import Step
 from ..trace.paths import OUTSIDE, CtaPaths
 
 LOOKED_AT, APART = 16, 0.6180339887

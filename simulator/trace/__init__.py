@@ -1,1 +1,1 @@
-"""Machine code followed thread by thread: values, branches, barriers, addresses."""
+"""Launches followed through machine code: paths of CTAs, what they touch, and the programs found in that."""

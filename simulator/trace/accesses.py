@@ -1,40 +1,43 @@
 """What a warp's memory instructions touch: lines, sectors, banks, from the addresses of its lanes.
 
-The code computes the addresses: each block that a warp runs is gone through in the warp's order, once or the first two
-times, with the launch's own arguments; tensors begin at multiples of what matters.
-So what stands in a loop is seen in its first iterations, what stands behind it as if there had been no others, and
-lanes of a diverged warp all run both sides. Addresses that depend on data are known where the data are.
+The code computes the addresses: the emulator executes each block that a warp runs, in the warp's order, once or the
+first two times, with the launch's own arguments; tensors begin at multiples of what matters. Branches are ignored:
+following them took far longer and gave the same cycles (`docs/compiled-cost.md`). So what stands in a loop is seen in
+its first iterations, what stands behind it as if there had been no others, and diverged lanes all run both sides.
+Addresses that depend on data are known where the data are.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from ..emulator.access_lanes import Touch
+from ..emulator.semantics import compile_instruction
+from ..emulator.thread_values import TRUE, UNKNOWN, Array, Value
+from ..emulator.threads import Step, Threads
 from ..limits import LINE_BYTES, POINTER_BYTES, SECTOR_BYTES, WARP_THREADS, WORD_BYTES
 from ..sass.decode import Instruction
 from ..sass.flow import FLOWS_KEPT, Flow
-from ..sass.opcodes import vector_bytes
-from ..sass.operands import PAIR, Address, Operand, Predicate, Register
+from ..sass.memory_instructions import (
+    BOX_LOAD,
+    COPY,
+    MATRIX_ROWS,
+    PLAIN_GLOBAL,
+    PLAIN_SHARED,
+    ROW_BYTES,
+    ROW_LANES,
+    bytes_of,
+    matrices_of,
+    stays_in_l1,
+)
 from ..sass.registers import written
-from .deciding import COPY as COPY
-from .deciding import slice_of
-from .operands import Step, Threads, address_of, number_of, pair_of, predicate_of
-from .threads import step_of
-from .values import TRUE, UNKNOWN, Array, Value, both
+from .control_slice import slice_of
 
-GLOBAL = frozenset({"LDG", "LD", "STG", "ST"})
-SHARED = frozenset({"LDS", "STS", "LDSM", "STSM"})
-LOADS = frozenset({"LDG", "LD"})
-ATOMICS = frozenset({"RED", "REDG", "ATOMG", "ATOM"})
-BEYOND_L1 = frozenset({"GPU", "SYS"})
-"""Scopes of loads that must see what other SMs have written."""
-ONLY_GUARDED = frozenset({"UTMALDG", "SYNCS"})
 ARRIVAL = "SYNCS.ARRIVE"
-"""Of a bulk copy, and of the announcement of its bytes, all that is asked is who takes part."""
-ROWS = frozenset({"LDSM", "STSM"})
+"""The announcement of a bulk copy's bytes."""
 BANK_BYTES = 0x1000
 """More than constant bank 0 holds of a launch."""
 FIRST_ARGUMENT = 0x140
@@ -43,9 +46,6 @@ BEGIN = 1 << 40
 """Where tensors begin: some code starts out in front of them."""
 WARP_SHIFT = 48
 """Above the bits of a sector's number."""
-BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
-ROW_BYTES, ROW_LANES = 16, 8
-"""LDSM and STSM: of a row of a matrix, whose address a lane gives; rows of a matrix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,18 @@ def accesses(
 
 
 @lru_cache(maxsize=FLOWS_KEPT)
-def _ready(flow: Flow) -> tuple[Mapping[int, "Touch"], tuple[tuple[int, ...], ...], Mapping[int, Step]]:
+def _ready(flow: Flow) -> tuple[Mapping[int, Touch], tuple[tuple[int, ...], ...], Mapping[int, Step]]:
     """Of code alone: what touches memory, the slice behind its addresses, and what all else in that does."""
     touching = {
         place: Touch(instruction) for place, instruction in enumerate(flow.instructions) if _touches(instruction)
     }
     wanted = slice_of(flow, {place: touch.names for place, touch in touching.items()})
-    steps = {place: step_of(flow.instructions[place]) for block in wanted for place in block if place not in touching}
+    steps = {
+        place: compile_instruction(flow.instructions[place])
+        for block in wanted
+        for place in block
+        if place not in touching
+    }
     return touching, wanted, steps
 
 
@@ -148,76 +153,10 @@ def _of_warps(special: Mapping[str, Value], warps: list[int]) -> dict[str, Value
     return {name: (array[:, warps] if array.shape[1] > 1 else array, known) for name, (array, known) in special.items()}
 
 
-def stays_in_l1(instruction: Instruction) -> bool:
-    """Whether L1 keeps what is loaded."""
-    return instruction.family in LOADS and BEYOND_L1.isdisjoint(instruction.modifiers)
-
-
 def _touches(instruction: Instruction) -> bool:
     return not instruction.never_runs and (
-        instruction.family in GLOBAL | SHARED | {COPY, "UTMALDG"} or instruction.opcode.startswith(ARRIVAL)
+        instruction.family in PLAIN_GLOBAL | PLAIN_SHARED | {COPY, BOX_LOAD} or instruction.opcode.startswith(ARRIVAL)
     )
-
-
-class Touch:
-    """Reads the addresses of an instruction (in shared memory first, for a copy), and which lanes take part.
-
-    Args of `lanes`: shape: CTAs, warps, lanes. It returns arrays of (warps of all CTAs, lanes): addresses, then whether
-    a lane takes part, as those do of whom it is not known; None where an address is not known.
-    """
-
-    def __init__(self, instruction: Instruction) -> None:
-        operands = () if instruction.family in ONLY_GUARDED else addressed(instruction)
-        conditions = (instruction.guard, *(instruction.operands[2:3] if instruction.family == COPY else ()))
-        guards = [operand for operand in conditions if isinstance(operand, Predicate)]
-        self.names = (*(guard.name for guard in guards), *(name for operand in operands for name in operand.names))
-        self.addresses = [global_address_of(operand) for operand in operands]
-        self.guards = [predicate_of(guard) for guard in guards]
-
-    def lanes(self, threads: Threads, shape: tuple[int, ...]) -> tuple[Array, ...] | None:
-        """Addresses, and who takes part: see above."""
-        active: Array = TRUE[0]
-        for guard in self.guards:
-            holds, known = guard(threads)
-            active = active & (holds | ~np.asarray(known))
-        arrays = []
-        for address in self.addresses:
-            array, known = address(threads)
-            if not np.all(np.asarray(known) | ~active):
-                return None
-            arrays.append(array)
-        return tuple(np.broadcast_to(array, shape).reshape(-1, WARP_THREADS) for array in (*arrays, active))
-
-
-def addressed(instruction: Instruction) -> tuple[Address, ...]:
-    """Where an instruction touches memory. Of the base of a compare-and-swap the lower register alone is printed."""
-    addresses = tuple(operand for operand in instruction.operands if isinstance(operand, Address))
-    return tuple(map(_with_pair, addresses)) if instruction.family in ATOMICS else addresses
-
-
-def _with_pair(address: Address) -> Address:
-    match address.terms:
-        case (Register(file="R") as base, *others):
-            return replace(address, terms=(replace(base, form=PAIR), *others))
-    return address
-
-
-def global_address_of(operand: Operand) -> Callable[[Threads], Value]:
-    """Reads an address of global memory, in brackets behind its descriptor; or one of shared memory."""
-    match operand:
-        case Address(space="", terms=(Register(file="R", is_pair=True) as base, *uniforms)):
-            pair, others, offset = pair_of(base), list(map(number_of, uniforms)), operand.offset
-        case _:
-            return address_of(operand)
-
-    def read(threads: Threads) -> Value:
-        address, known = pair(threads)
-        for other in others:
-            number, number_known = other(threads)
-            address, known = address + number, both(known, number_known)
-        return address + offset, known
-
-    return read
 
 
 def _sectors(addresses: Array, active: Array) -> Array:
@@ -244,12 +183,11 @@ def _touched(instruction: Instruction, parts: list[tuple[Array, ...]], again: li
     size, lanes = bytes_of(instruction), float(active.sum(axis=1).mean())
     if not addresses:
         return Access(lanes=lanes)
-    if instruction.family in ROWS:
-        matrices = next((int(word) for word in instruction.modifiers if word in ("2", "4")), 1)
-        given = active & (np.arange(WARP_THREADS) < ROW_LANES * matrices)
+    if instruction.family in MATRIX_ROWS:
+        given = active & (np.arange(WARP_THREADS) < ROW_LANES * matrices_of(instruction))
         return Access(lanes=lanes, passes=_passes(addresses[0], given, ROW_BYTES))
-    passes = _passes(addresses[0], active, size) if instruction.family not in GLOBAL else 0.0
-    if instruction.family in SHARED:
+    passes = _passes(addresses[0], active, size) if instruction.family not in PLAIN_GLOBAL else 0.0
+    if instruction.family in PLAIN_SHARED:
         return Access(lanes=lanes, passes=passes)
     places = np.where(active, addresses[-1] + BEGIN, -1)
     sectors, moved = (float(_distinct(places // unit).mean()) for unit in (SECTOR_BYTES, size))
@@ -257,12 +195,6 @@ def _touched(instruction: Instruction, parts: list[tuple[Array, ...]], again: li
     warps = np.concatenate(again) if again else np.zeros(0)
     share = float(warps.mean()) if warps.size else 0.0
     return Access(lanes=lanes, lines=lines, sectors=sectors, moved_bytes=moved * size, passes=passes, again=share)
-
-
-def bytes_of(instruction: Instruction) -> int:
-    """What a lane moves [B]."""
-    named = next((BYTES[word] for word in instruction.modifiers if word in BYTES), WORD_BYTES)
-    return vector_bytes(instruction) or named
 
 
 def _distinct(numbers: Array) -> Array:

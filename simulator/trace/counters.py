@@ -9,14 +9,15 @@ from collections import defaultdict
 
 import numpy as np
 
+from ..emulator.access_lanes import Touch
+from ..emulator.global_memory import Memory
+from ..emulator.read_operands import number_of
+from ..emulator.semantics import compile_instruction
+from ..emulator.thread_values import SHAPE, UNSET, WORD_MASK, Array, merged
+from ..emulator.threads import Step, Threads
 from ..sass.decode import Instruction
 from ..sass.flow import Flow
 from ..sass.registers import written
-from .accesses import Touch
-from .memory import Memory
-from .operands import Step, Threads, number_of
-from .threads import step_of
-from .values import SHAPE, UNSET, WORD_MASK, Array, merged
 
 GIVE_BACK = frozenset({"ATOMG", "ATOM"})
 SUM, WIDE = "ADD", "64"
@@ -71,7 +72,7 @@ class Counters:
     def step(self, instruction: Instruction, place: int, touch: Touch) -> Step:
         """An addition by one thread of each CTA; what it gives back is not known where several threads add."""
         address, addend = touch.addresses[-1], number_of(instruction.operands[-1])
-        forget, (result, *_) = step_of(instruction), counted(instruction)
+        forget, (result, *_) = compile_instruction(instruction), counted(instruction)
 
         def step(threads: Threads, mask: Array) -> None:
             active = mask

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..refusal import CannotFollow
 from ..sass.flow import Flow
-from .leap.mixed_visits import ControlPath, LoopVisit, mixtures
+from .mixed_visits import ControlPath, LoopVisit, mixtures
 
 OUTSIDE = -1
 """The region of straight code outside of all others."""

@@ -13,20 +13,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...emulator.compute.warp_lanes import EXCHANGES, LanesDiffer
+from ...emulator.read_operands import predicate_of
+from ...emulator.thread_values import FALSE, UNSET, Array, Value, merged
+from ...emulator.threads import Step, Threads
 from ...sass.decode import Instruction
+from ...sass.memory_instructions import COPY, GLOBAL_LOADS, SHARED_LOADS, SHARED_STORES
 from ...sass.operands import Immediate, Operand, Register
 from ...sass.registers import guard_of, read, result_operands, written
-from ..compute.lanes import EXCHANGES, LanesDiffer
 from ..cta.block_counts import PROBES
 from ..cta.doubts import Doubts
 from ..cta.given import Refused
 from ..cta.group import CtaGroup, walk_group
 from ..cta.sites import Tracer
-from ..cta.transfer import GLOBAL_LOADS
-from ..deciding import COPY, SHARED_LOADS
-from ..operands import Step, Threads, predicate_of
-from ..shared_accesses import STORES
-from ..values import FALSE, UNSET, Array, Value, merged
 
 FEWEST = 64
 """CTAs of a group from which on it saves time to look for stand-ins."""
@@ -79,7 +78,7 @@ def _exchanges(tracer: Tracer) -> frozenset[int] | None:
         return frozenset()
     inside = {place for block in code_slice.places for place in block} - tracer.subject.unknown
     kept = {place for place in inside if stored is None or place in stored} if code_slice.shared else set[int]()
-    if any(code[place].family == COPY or (code[place].family in STORES - PLAIN_STORES) for place in kept):
+    if any(code[place].family == COPY or (code[place].family in SHARED_STORES - PLAIN_STORES) for place in kept):
         return None
     through_memory = {place for place in inside if code[place].family in SHARED_LOADS | PLAIN_STORES}
     return frozenset(through_memory | {place for place in inside if code[place].family in EXCHANGES})
@@ -98,7 +97,7 @@ def _giving(instruction: Instruction, number: int) -> Step:
             words = probes * SOMETHING + (number * 8 + word) * PROBES
             value: Value = (words % 2 == 0 if flag else words, True)
             threads.registers[name] = merged(mask, value, threads.registers.get(name, FALSE if flag else UNSET))
-            threads.doubts.pop(name, None)
+            threads.unknown_bits.pop(name, None)
 
     return step
 

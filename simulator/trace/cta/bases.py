@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..compute.lanes import LanesDiffer
-from ..tma.boxes import Boxes
-from ..values import Array
+from ...emulator.compute.warp_lanes import LanesDiffer
+from ...emulator.thread_values import Array
+from ...emulator.tma.boxes import Boxes
 from .block_counts import PROBES
 from .cta_run import Iteration
 from .group import CtaGroup, Shape, chunks, walk_group

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...emulator.compile_blocks import compile_blocks
+from ...emulator.compute.warp_lanes import LanesDiffer
+from ...emulator.leap.leaper import Leaper
+from ...emulator.run_blocks import MAX_STEPS, run_blocks
+from ...emulator.thread_values import Array, Value
+from ...emulator.threads import Threads, lanes_below, special_registers
 from ...limits import WARP_THREADS
-from ..compute.lanes import LanesDiffer
-from ..deciding import BARRIERS
-from ..executions import MAX_STEPS, lanes_below, run_through, special_registers
-from ..jumps import prepare
-from ..leap.leaper import Leaper
-from ..operands import Threads
-from ..values import Array, Value
+from ...sass.memory_instructions import BARRIERS
 from .doubts import Doubts
 from .given import Subject
 from .sites import Slice, Tracer, access_steps, find_deciding_slice
@@ -34,7 +34,7 @@ def count_blocks(
     """Executions of each basic block, in the warp of a CTA that executes it most often.
 
     Args:
-        ctas: numbers of CTAs, all where None; most_steps: as of `run_through`.
+        ctas: numbers of CTAs, all where None; most_steps: as of `run_blocks`.
 
     Returns:
         int64 (CTAs, blocks).
@@ -60,7 +60,7 @@ def _count(
     called, flow, places = subject.called, subject.flow, code_slice.places
     if not all_threads:
         places = tuple(tuple(p for p in block if flow.instructions[p].family not in BARRIERS) for block in places)
-    code = prepare(flow, places, access_steps(subject, code_slice, doubts, lambda *_: None), doubts.settle)
+    code = compile_blocks(flow, places, access_steps(subject, code_slice, doubts, lambda *_: None), doubts.settle)
     may_leap = Tracer(subject, code_slice, doubts).may_leap
     width = called.warps if all_threads else PROBES
     step = max(1, THREADS_AT_ONCE // (called.warps * WARP_THREADS)) if all_threads else CTAS_AT_ONCE
@@ -70,7 +70,7 @@ def _count(
         special = (special_registers if all_threads else probe_registers)(called.grid, ctas, called.warps, called.first)
         threads = Threads(constants=subject.constants, special=special, whole=all_threads)
         leaper = Leaper(flow, code, places, len(ctas), may_leap, None, code_slice.exchanging)
-        counts, _ = run_through(flow, code, threads, len(ctas), width, most_steps=most_steps, leaper=leaper)
+        counts, _ = run_blocks(flow, code, threads, len(ctas), width, most_steps=most_steps, leaper=leaper)
         parts.append(counts.max(axis=1))
     return np.concatenate(parts)
 

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...emulator.compile_blocks import compile_blocks
+from ...emulator.leap.leaper import Leaper
+from ...emulator.leap.stack import Stack
+from ...emulator.run_blocks import Order, run_blocks
+from ...emulator.thread_values import Array
+from ...emulator.threads import Step, Threads, special_registers
+from ...emulator.tma.boxes import Boxes
+from ...emulator.tma.descriptor import Descriptor
 from ...limits import WARP_THREADS
-from ..accesses import COPY, bytes_of
-from ..executions import Order, run_through, special_registers
-from ..jumps import prepare
-from ..leap.leaper import Leaper
-from ..leap.mixed_visits import ControlPath, LoopVisit
-from ..leap.stack import Stack
-from ..operands import Step, Threads
+from ...sass.memory_instructions import BOX_LOAD, COPY, bytes_of
+from ..mixed_visits import ControlPath, LoopVisit
 from ..paths import CtaPaths, find_paths
-from ..tma.boxes import BOX_LOAD, Boxes
-from ..tma.descriptor import Descriptor
-from ..values import Array
 from .given import Refused, Subject
 from .sites import Tracer, access_steps
 
@@ -92,7 +92,7 @@ class CtaRun:
         cta: its number in the grid; blocks: per warp those that it ran, in order; paths: the same as loops;
         accesses: in order; copies: those to shared memory, masked ones too; positions: by index of the visit;
         issued: int64 (blocks,), how often warps of the CTA issued each;
-        rejoined: int64 (blocks,), how often the BSYNC at its begin was issued once more, as the warp had diverged.
+        reconverged: int64 (blocks,), how often the BSYNC at its begin was issued once more, as the warp had diverged.
     """
 
     cta: int
@@ -102,7 +102,7 @@ class CtaRun:
     copies: tuple[CtaCopy, ...]
     positions: tuple[Position, ...]
     issued: Array
-    rejoined: Array
+    reconverged: Array
 
 
 def follow_cta(tracer: Tracer, cta: int) -> CtaRun:
@@ -124,12 +124,12 @@ def follow_ctas(tracer: Tracer, ctas: Sequence[int]) -> list[CtaRun]:
     recorder = _Recorder(subject, ctas)
     steps = access_steps(subject, code_slice, doubts, recorder.record)
     watched = {place: recorder.watched(step) for place, step in steps.items()}
-    code = prepare(subject.flow, code_slice.places, watched, doubts.settle)
+    code = compile_blocks(subject.flow, code_slice.places, watched, doubts.settle)
     special = special_registers(subject.called.grid, np.array(ctas), warps, subject.called.first)
     threads = Threads(constants=subject.constants, special=special)
     leaper = Leaper(subject.flow, code, code_slice.places, len(ctas), tracer.may_leap, recorder, code_slice.exchanging)
-    counts, rejoins = run_through(subject.flow, code, threads, len(ctas), warps, recorder.order, leaper=leaper)
-    return [recorder.run_of(number, counts[number], rejoins[number]) for number in range(len(ctas))]
+    counts, reconvergences = run_blocks(subject.flow, code, threads, len(ctas), warps, recorder.order, leaper=leaper)
+    return [recorder.run_of(number, counts[number], reconvergences[number]) for number in range(len(ctas))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +244,8 @@ class _Recorder:
             access = CtaAccess(visit, place, where, taking.copy(), bytes_of(instruction), first)
             self._accesses[number].append(access)
 
-    def run_of(self, number: int, counts: Array, rejoins: Array) -> CtaRun:
-        """What a CTA has done. Args: number: its index among the CTAs; counts, rejoins: int64 (warps, blocks)."""
+    def run_of(self, number: int, counts: Array, reconvergences: Array) -> CtaRun:
+        """What a CTA has done. Args: number: its index; counts, reconvergences: int64 (warps, blocks)."""
         warps = self._subject.called.warps
         blocks: list[list[int]] = [[] for _ in range(warps)]
         visits: list[tuple[int, int]] = []  # a warp of each, and which of its blocks it is
@@ -267,7 +267,7 @@ class _Recorder:
             copies=tuple(self._copies[number]),
             positions=tuple(positions[warp][at] for warp, at in visits),
             issued=counts.sum(axis=0),
-            rejoined=rejoins.sum(axis=0),
+            reconverged=reconvergences.sum(axis=0),
         )
 
 

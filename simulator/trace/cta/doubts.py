@@ -10,15 +10,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ...emulator.global_memory import Storage
+from ...emulator.thread_values import Array
+from ...emulator.threads import Threads
+from ...sass.memory_instructions import GLOBAL_LOADS, LOADS_AND_COPIES, is_atomic
 from ...sass.registers import guard_of, read
-from ..accesses import LOADS as PLAIN_LOADS
+from ..control_slice import reaching
 from ..counters import Counters, find_counters
-from ..deciding import reaching
-from ..memory import Storage
-from ..operands import Threads
-from ..values import Array
 from .given import Refused, Subject
-from .kinds import LOADS, is_atomic
 from .rare_sides import RareSides, skips_slow_path
 from .tables import find_table
 from .waiting import Waiting, find_waiting
@@ -63,7 +62,7 @@ class Doubts:
                 self.fetched_from[place] = self._subject.memory.number_of(int(chosen.flat[0]))
 
     def settle(self, block: int, threads: Threads, holds: Array, known: Array) -> Array:
-        """Which threads take a branch whose condition is not known: as `jumps.Unsure`.
+        """Which threads take a branch whose condition is not known: as `compile_blocks.Unsure`.
 
         Raises:
             Refused: no rule settles it.
@@ -152,7 +151,7 @@ class Doubts:
     def is_table(self, place: int) -> bool:
         """Whether a load of unknown address looks up values in a storage that L1 keeps whole. Args: place: of it."""
         table = self.base(place)
-        plain = self._subject.flow.instructions[place].family in PLAIN_LOADS
+        plain = self._subject.flow.instructions[place].family in GLOBAL_LOADS
         return table is not None and plain and table.size_bytes <= self._kept_bytes
 
     def address(self, place: int, names: tuple[str, ...] = ()) -> None:
@@ -204,7 +203,9 @@ class Doubts:
         if key not in self._origins:
             code, code_slice = self._subject.flow.instructions, reaching(self._subject.flow, {place: registers})
             places = [other for block in code_slice for other in block if other != place]
-            self._origins[key] = [other for other in places if code[other].family in LOADS or is_atomic(code[other])]
+            self._origins[key] = [
+                other for other in places if code[other].family in LOADS_AND_COPIES or is_atomic(code[other])
+            ]
         return self._origins[key]
 
     def _names(self, places: Iterable[int]) -> list[str]:

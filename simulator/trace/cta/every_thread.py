@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...emulator.thread_values import Array
+from ...emulator.tma.boxes import Boxes
 from ...limits import WARP_THREADS
-from ..tma.boxes import Boxes
-from ..values import Array
 from .cta_run import Iteration
 from .group import CtaGroup, Shape, chunks, walk_group
 from .sites import Tracer

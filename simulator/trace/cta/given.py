@@ -6,9 +6,9 @@ from functools import lru_cache
 from linecache import getline
 from math import prod
 
+from ...emulator.global_memory import Memory, Storage
 from ...launch.program import Resources
 from ...sass.flow import Flow
-from ..memory import Memory, Storage
 
 LIBRARIES = ("/triton/language/", "/triton/experimental/")
 """Folders of source files that are not the user's."""

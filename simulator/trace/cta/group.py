@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...emulator.thread_values import Array, Value
+from ...emulator.threads import Step, special_registers
 from ...limits import WARP_THREADS
-from ..executions import special_registers
-from ..leap.mixed_visits import ControlPath
-from ..operands import Step
-from ..values import Array, Value
+from ..mixed_visits import ControlPath
 from .block_counts import PROBES, probe_registers
 from .cta_run import CtaRun
 from .given import Subject

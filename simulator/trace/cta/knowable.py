@@ -13,14 +13,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from ...emulator.global_memory import Memory, Storage
+from ...emulator.tma.written import descriptor_writes
 from ...limits import POINTER_BYTES, WORD_BYTES
 from ...sass.flow import FLOWS_KEPT, Flow
 from ...sass.graph import predecessors
+from ...sass.memory_instructions import SHARED_LOADS, SHARED_STORES
 from ..counters import counted, find_counters
-from ..deciding import SHARED_LOADS
-from ..memory import Memory, Storage
-from ..shared_accesses import STORES
-from ..tma.written import descriptor_writes
 from .transfer import NOTHING, Rule, State, Transfer, TransferRules
 
 
@@ -57,7 +56,7 @@ def _unknown(flow: Flow, pointers: frozenset[int], to_pointers: bool) -> frozens
     return frozenset(
         place
         for place, (instruction, rule, state) in enumerate(zip(flow.instructions, rules, states, strict=True))
-        if rule.results and instruction.family not in STORES and not any(rule.transfer(state)[:2])
+        if rule.results and instruction.family not in SHARED_STORES and not any(rule.transfer(state)[:2])
     )
 
 

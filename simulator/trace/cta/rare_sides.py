@@ -19,13 +19,11 @@ from functools import cached_property
 
 from ...sass.flow import CALLS, RETURNS, Flow
 from ...sass.graph import find_post_dominators
+from ...sass.memory_instructions import GLOBAL, PLAIN_SHARED, SHARED_STORES, is_access
 from ...sass.operands import stack_offset
-from ..accesses import SHARED
-from ..shared_accesses import STORES as SHARED_STORES
-from .kinds import TOUCHING, is_access
 
 LOCAL = frozenset({"LDL", "STL"})
-MEMORY = TOUCHING | SHARED | SHARED_STORES
+MEMORY = GLOBAL | PLAIN_SHARED | SHARED_STORES
 """Families of instructions that touch memory, except local memory."""
 
 

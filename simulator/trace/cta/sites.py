@@ -1,6 +1,6 @@
 """Instructions that touch global memory: which code is executed for their addresses, and how accesses are recorded.
 
-Branches, addresses and guards come from a backward slice of the code (`deciding.slice_of`); all other code is skipped.
+Branches, addresses and guards come from a backward slice of the code (`control_slice`); all other code is skipped.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,23 +9,32 @@ from functools import lru_cache
 
 import numpy as np
 
+from ...emulator.access_lanes import Touch
+from ...emulator.compute.warp_lanes import EXCHANGES
+from ...emulator.global_memory import copy_of_memory, load_of_memory
+from ...emulator.semantics import compile_instruction, havoc
+from ...emulator.thread_values import Array
+from ...emulator.threads import Step, Threads
+from ...emulator.tma.boxes import Boxes, BoxTouch, unfollowed
+from ...emulator.tma.written import descriptor_writes, steps_of, take
 from ...sass.decode import Instruction
 from ...sass.flow import FLOWS_KEPT, Flow
+from ...sass.memory_instructions import (
+    ATOMICS,
+    COPY,
+    GLOBAL_LOADS,
+    LOADS_AND_COPIES,
+    addressed,
+    bytes_of,
+    is_access,
+    is_atomic,
+    is_box_copy,
+)
 from ...sass.registers import read
-from ..accesses import ATOMICS, COPY, Touch, addressed, bytes_of
-from ..accesses import LOADS as PLAIN_LOADS
-from ..compute.lanes import EXCHANGES
+from ..control_slice import blocks_exchanging, jumps_of, reaching, slice_of
 from ..counters import cta_numbers, is_counter
-from ..deciding import blocks_exchanging, jumps_of, reaching, slice_of
-from ..memory import copy_of_memory, load_of_memory
-from ..operands import Step, Threads
-from ..threads import forgetting, step_of
-from ..tma.boxes import Boxes, BoxTouch, is_copy, unfollowed
-from ..tma.written import descriptor_writes, steps_of, take
-from ..values import Array
 from .doubts import Doubts
 from .given import Refused, Subject
-from .kinds import LOADS, is_access, is_atomic
 from .tables import drawn_addresses, spread_addresses
 
 Record = Callable[[int, Array, Array, Boxes | None], None]
@@ -81,7 +90,7 @@ class Tracer:
         return (
             self.doubts.unknown_places.isdisjoint(places)
             and self.code_slice.writes.keys().isdisjoint(places)
-            and not (given and any(code[place].family in PLAIN_LOADS for place in places))
+            and not (given and any(code[place].family in GLOBAL_LOADS for place in places))
         )
 
 
@@ -104,7 +113,7 @@ def find_slice(subject: Subject) -> Slice:
 def _whole_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: frozenset[int] | None) -> Slice:
     """The same. Args: unknown, stored: as of `Subject`; given: whether memory has values."""
     copying = {
-        place: BoxTouch(instruction) for place, instruction in enumerate(flow.instructions) if is_copy(instruction)
+        place: BoxTouch(instruction) for place, instruction in enumerate(flow.instructions) if is_box_copy(instruction)
     }
     writes = descriptor_writes(flow) if copying else {}
     touching = {
@@ -163,7 +172,7 @@ def _deciding_slice(flow: Flow, unknown: frozenset[int], given: bool, stored: fr
     if atomics:
         # Their addresses are wanted, too: where a branch depends on an atomic, the refusal names the tensor.
         code_slice = _slice(flow, every, given, _roots(atomics, code) | jumps, {}, stored=stored)
-    loads = {place: Touch(code[place]) for place in _places_of(code_slice, code, LOADS)}
+    loads = {place: Touch(code[place]) for place in _places_of(code_slice, code, LOADS_AND_COPIES)}
     touching = atomics | loads
     return _slice(flow, unknown, given, _roots(touching, code) | jumps, touching, stored=stored)
 
@@ -206,7 +215,7 @@ def _slice(
     ]
     sources = {place: read(code[place]) for place in exchanges}
     behind = slice_of(flow, sources, unknown=unknown) if sources and given else ()
-    loaded = any(code[place].family in LOADS for block in behind for place in block)
+    loaded = any(code[place].family in LOADS_AND_COPIES for block in behind for place in block)
     return Slice(places, touching, exchanging, bool(exchanging) or loaded)
 
 
@@ -229,7 +238,7 @@ def access_steps(subject: Subject, code_slice: Slice, doubts: Doubts, record: Re
         )
     copies = {place: _box_step(subject, place, touch, doubts, record) for place, touch in code_slice.copying.items()}
     code, places = subject.flow.instructions, {place for block in code_slice.places for place in block}
-    forgotten = {place: forgetting(code[place]) for place in places & subject.unknown}
+    forgotten = {place: havoc(code[place]) for place in places & subject.unknown}
     return forgotten | accesses | copies | steps_of(subject.flow, code_slice.writes)
 
 
@@ -277,7 +286,7 @@ def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, rec
         then = doubts.counters.step(instruction, place, touch)
     elif is_atomic(instruction) or place in doubts.waiting.polled:
         # What it returns depends on other CTAs, even where the values in memory were given.
-        then = step_of(instruction)
+        then = compile_instruction(instruction)
     elif shared and instruction.family == COPY:
         then = copy_of_memory(instruction, subject.memory)
     else:

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ...emulator.global_memory import Memory, Storage
+from ...emulator.thread_values import Array
+from ...emulator.threads import Threads
 from ...limits import SECTOR_BYTES, WARP_THREADS, WORD_BYTES
 from ...sass.flow import Flow
+from ...sass.memory_instructions import PLAIN_GLOBAL, SHARED_LOADS, addresses_of
 from ...sass.operands import launch_offset
-from ..accesses import GLOBAL
-from ..deciding import SHARED_LOADS, addresses_of, slice_of
-from ..memory import Memory, Storage
-from ..operands import Threads
-from ..values import Array
+from ..control_slice import slice_of
 
-FETCHES = GLOBAL | SHARED_LOADS
+FETCHES = PLAIN_GLOBAL | SHARED_LOADS
 """Families whose results are data, and no part of the pointer."""
 MOST_THREADS = 1024
 """Of a CTA, on every architecture (CUDA C++ Programming Guide, compute capabilities)."""

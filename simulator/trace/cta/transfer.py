@@ -9,18 +9,16 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
+from ...emulator.compute.by_opcode import find_operation, is_try
+from ...emulator.compute.warp_lanes import EXCHANGES
+from ...emulator.read_operands import words_of
+from ...emulator.semantics import LOGIC, of_half_pair
+from ...emulator.thread_values import WORD_MASK
 from ...limits import WORD_BYTES
 from ...sass.decode import Instruction
+from ...sass.memory_instructions import COPY, SHARED_LOADS, addresses_of, bytes_of
 from ...sass.operands import Operand, Predicate, Register, integer_of, is_uniform, launch_offset
 from ...sass.registers import named_predicates, read, result_operands, spilled, written
-from ..accesses import COPY
-from ..compute.lanes import EXCHANGES
-from ..deciding import SHARED_LOADS, addresses_of
-from ..operands import words_of
-from ..operations import find_operation, is_try
-from ..shared_accesses import size_of
-from ..threads import LOGIC, of_half_pair
-from ..values import WORD_MASK
 
 GIVEN = frozenset({"LDC", "LDCU", "ULDC", "S2R", "S2UR", "CS2R"})
 """Families that read constants and special registers."""
@@ -31,7 +29,7 @@ class State(NamedTuple):
     """What may be known of registers. A set of registers is an integer of one bit for each.
 
     Args:
-        known: registers whose value may be known in some thread; partly: of which some bits may be (see `bits`);
+        known: registers whose value may be known in some thread; partly: of which some bits may be (see `known_bits`);
         pointers: that may hold one of the words of an address in memory with values.
     """
 
@@ -105,7 +103,7 @@ class TransferRules:
             masked = any(operand != ALWAYS for operand in instruction.operands[2:])
             return rule._replace(known_data=masked, pointers=self.set_of(addresses_of(instruction)))
         if instruction.family == "STS":
-            data = words_of(instruction.operands[-1], max(1, size_of(instruction) // WORD_BYTES))
+            data = words_of(instruction.operands[-1], max(1, bytes_of(instruction) // WORD_BYTES))
             registers = [register.name for operand in data for register in operand.registers]
             return rule._replace(known_data=len(registers) < len(data), data=self.set_of(registers))
         return rule

@@ -9,10 +9,15 @@ from dataclasses import dataclass
 
 from ...sass.decode import Instruction
 from ...sass.flow import Flow, Loop
+from ...sass.memory_instructions import (
+    LOADS_AND_COPIES,
+    SHARED_LOADS,
+    SHARED_STORES,
+    addresses_of,
+    is_access,
+    is_atomic,
+)
 from ...sass.registers import read, written
-from ..deciding import SHARED_LOADS, addresses_of
-from ..shared_accesses import STORES as SHARED_STORES
-from .kinds import LOADS, is_access, is_atomic
 
 SHARED_ATOMICS = frozenset({"ATOMS"})
 SHARED_MEMORY = "shared memory"
@@ -65,7 +70,7 @@ def _is_poll(flow: Flow, places: list[int], place: int) -> bool:
     if is_atomic(instruction):
         return bool(written(instruction))
     changed = {name for other in places if other != place for name in written(flow.instructions[other])}
-    return instruction.family in LOADS and changed.isdisjoint(addresses_of(instruction))
+    return instruction.family in LOADS_AND_COPIES and changed.isdisjoint(addresses_of(instruction))
 
 
 def _is_retry(flow: Flow, places: list[int], place: int) -> bool:

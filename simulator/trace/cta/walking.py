@@ -11,20 +11,20 @@ from functools import cached_property
 
 import numpy as np
 
+from ...emulator.compile_blocks import Leave, leave_of
+from ...emulator.leap.courses import Course, Registers
+from ...emulator.leap.guess import FIRST_LEAP, Guess
+from ...emulator.leap.live_registers import live_at
+from ...emulator.leap.stack import Stack
+from ...emulator.semantics import compile_instruction
+from ...emulator.thread_values import FALSE, TRUE, WORD_MASK, Array, Value, small
+from ...emulator.threads import Step, Threads
+from ...emulator.tma.boxes import Boxes
 from ...jobs.stopping import check_wanted
 from ...sass.flow import BLOCK_ENDS
+from ...sass.memory_instructions import BARRIERS
 from ...sass.traps import checks_of
-from ..deciding import BARRIERS
-from ..jumps import Leave, leave_of
-from ..leap.courses import Course, Registers
-from ..leap.guess import FIRST_LEAP, Guess
-from ..leap.live import live_at
-from ..leap.mixed_visits import ControlPath, LoopVisit
-from ..leap.stack import Stack
-from ..operands import Step, Threads
-from ..threads import step_of
-from ..tma.boxes import Boxes
-from ..values import FALSE, TRUE, WORD_MASK, Array, Value, small
+from ..mixed_visits import ControlPath, LoopVisit
 from .cta_run import Iteration
 from .sites import Slice, Tracer, access_steps
 
@@ -93,7 +93,7 @@ class Walk:
         self._flow = flow = subject.flow
         code = flow.instructions
         self._steps: dict[int, Step] = {
-            place: accesses[place] if place in accesses else step_of(code[place])
+            place: accesses[place] if place in accesses else compile_instruction(code[place])
             for block in code_slice.places
             for place in block
             if code[place].family not in BARRIERS | BLOCK_ENDS
@@ -215,7 +215,7 @@ class Walk:
     ) -> int:
         """Execute iterations side by side; how many were right, none where it was in vain. Args: iteration: first."""
         threads, ended = self._threads, self._ended
-        if not guess.names.isdisjoint(threads.doubts):
+        if not guess.names.isdisjoint(threads.unknown_bits):
             return 0
         self._threads = stack.threads(threads, courses, guess.names)
         begun, held = dict(self._threads.registers), self._held
@@ -223,7 +223,7 @@ class Walk:
         try:
             self._begin(header, stack.repeated(mask))
             self.along(body, iteration)
-            sure = not self._ended.any() and guess.names.isdisjoint(self._threads.doubts)
+            sure = not self._ended.any() and guess.names.isdisjoint(self._threads.unknown_bits)
         except ValueError:
             sure = False
         accesses, stacked = self._held, self._threads
@@ -242,7 +242,7 @@ class Walk:
                 )
         for name, value in stacked.registers.items() if right else ():
             threads.registers[name] = stack.value_of(value, right - 1)
-            threads.doubts.pop(name, None)
+            threads.unknown_bits.pop(name, None)
         return right
 
     @cached_property

@@ -10,10 +10,10 @@ from math import prod
 
 import numpy as np
 
+from ...emulator.thread_values import Array
 from ..touch.classes import MaskClass, PathClass
 from ..touch.rounds import together
 from ..touch.uses import Use
-from ..values import Array
 
 Grid = tuple[int, int, int]
 FOLLOWED_ONE_BY_ONE = 1 << 20

@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...emulator.global_memory import Memory, Storage, loads_of_memory
+from ...emulator.thread_values import Array
+from ...emulator.threads import Step as Effect
 from ...launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
 from ...launch.traced import TracedCode
 from ...launch.walk import steps
@@ -15,15 +18,12 @@ from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
 from ..cta.given import Called, Refused, Subject
 from ..cta.knowable import find_unknown
+from ..cta.read_stores import find_sources
 from ..cta.sites import find_slice
-from ..exchange.sources import find_sources
-from ..memory import Memory, Storage, loads_of_memory
-from ..operands import Step as Effect
 from ..touch.classes import PathClass, classes_of
 from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH
 from ..touch.uses import Use
-from ..values import Array
 from .continued import Continued
 from .left_out import notes_on_counters, notes_on_outside_calls, notes_on_rare_sides
 from .nest import nest_of

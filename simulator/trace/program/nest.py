@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ...emulator.thread_values import Array
 from ...launch.program import Loop, Step, Tile, Work
 from ...launch.traced import Phase
 from ..cta.cta_run import children_of
@@ -19,7 +20,6 @@ from ..touch.classes import MaskClass, PathClass
 from ..touch.phases import Part
 from ..touch.rounds import rounds_of
 from ..touch.uses import Use
-from ..values import Array
 from .tiles import Variables
 from .work import work_of
 

@@ -12,9 +12,9 @@ from math import gcd
 
 import numpy as np
 
+from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
 from ..touch.footprints import Rectangle
-from ..values import Array
 
 LEAST_PITCH = 512
 """Shorter rows would make granules of which there are too many [B]."""

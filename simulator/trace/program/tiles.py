@@ -7,12 +7,12 @@ from hashlib import blake2b
 import numpy as np
 
 from ...dtypes import DTYPES
+from ...emulator.thread_values import Array
 from ...launch.lists import Lists
 from ...launch.program import Affine, Tensor, Tile
 from ..touch.footprints import Rectangle
 from ..touch.listing import Listing
 from ..touch.uses import Use
-from ..values import Array
 from .pitches import Rows, single_rows
 
 

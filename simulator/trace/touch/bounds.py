@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ... import units
+from ...emulator.thread_values import Array
 from ..cta.cta_run import CtaRun
 from ..cta.given import Refused, Subject
-from ..values import Array
 from .listing import Listing
 from .use_keys import kind_of
 from .uses import Use

@@ -9,7 +9,8 @@ from math import prod
 
 import numpy as np
 
-from ..accesses import LOADS
+from ...emulator.thread_values import Array
+from ...sass.memory_instructions import GLOBAL_LOADS
 from ..cta.bases import find_bases
 from ..cta.cta_run import MOST_ACCESSES, CtaRun, blocks_of, follow_cta, follow_ctas
 from ..cta.doubts import Doubts
@@ -17,7 +18,6 @@ from ..cta.given import Subject
 from ..cta.group import CtaGroup, regions_exchanging
 from ..cta.sites import Slice, Tracer
 from ..paths import OUTSIDE
-from ..values import Array
 from .bounds import check_bounds, farthest
 from .cta_class import CtaClass
 from .find_uses import uses_of
@@ -263,7 +263,7 @@ class _Classifier:
         numbers = {
             access.place: memory.number_of(int(access.addresses[access.active].flat[0]))
             for access in cta_class.representative.accesses
-            if access.place in places and code[access.place].family in LOADS and access.active.any()
+            if access.place in places and code[access.place].family in GLOBAL_LOADS and access.active.any()
         }
         return frozenset(
             place
@@ -302,7 +302,7 @@ class _Classifier:
         counted, blocks = self.counts[run.cta], self.tracer.subject.flow.blocks
         with np.errstate(divide="ignore", invalid="ignore"):
             issued = np.where(counted > 0, run.issued / counted, 0.0)
-            again = np.where(counted > 0, run.rejoined / counted, 0.0)
+            again = np.where(counted > 0, run.reconverged / counted, 0.0)
         times = self.counts[members].sum(axis=0)
         by_place: Array = np.repeat(times * issued, _block_sizes(self.tracer.subject))
         by_place[[block.first for block in blocks]] += times * again

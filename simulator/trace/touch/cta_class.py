@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ...emulator.thread_values import Array
 from ..cta.bases import Bases
 from ..cta.cta_run import CtaRun
 from ..cta.given import Subject
 from ..cta.group import CtaGroup
-from ..values import Array
 from .phases import Phases
 from .rounds import Rounds
 from .use_keys import Prologue, UseKey

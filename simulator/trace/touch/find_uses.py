@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
 from ..cta.cta_run import Iteration
 from ..paths import OUTSIDE
-from ..values import Array
 from .cta_class import CtaClass
 from .footprints import Runs, layers_of, moved, runs_of, whole_sectors
 from .grouped_accesses import group_accesses

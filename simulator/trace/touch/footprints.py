@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
-from ..values import Array
 
 Runs = tuple[tuple[int, int], ...]
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
 from ..cta.bases import Bases
 from ..cta.cta_run import CtaAccess
-from ..values import Array
 from .cta_class import CtaClass
 from .footprints import Touched
 from .in_l1 import Passing, missed

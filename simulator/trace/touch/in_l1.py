@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...emulator.thread_values import Array
 from ...limits import LINE_BYTES, SECTOR_BYTES
-from ..values import Array
 from .footprints import Touched, sectors_of
 
 REACH = 0.5

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...emulator.thread_values import Array
 from ..cta.bases import Bases
-from ..values import Array
 from .footprints import Rectangle, whole_sectors
 from .listing import MOST_PIECES, Listing
 from .use_keys import IterationAccess, Iterations

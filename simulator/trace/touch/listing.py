@@ -9,8 +9,8 @@ from math import gcd
 
 import numpy as np
 
+from ...emulator.thread_values import Array
 from ...limits import SECTOR_BYTES
-from ..values import Array
 from .footprints import Rectangle, Runs, rectangles_of
 
 MOST_PIECES = 1 << 22

@@ -14,15 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..accesses import COPY
+from ...emulator.thread_values import Array
+from ...sass.memory_instructions import BOX_COPIES, COPY
 from ..alike.narrowed import by_tensor, narrowed
 from ..alike.stand_ins import stand_ins
 from ..cta.cta_run import Iteration
 from ..cta.every_thread import signatures
 from ..cta.group import CtaGroup
 from ..cta.sites import Tracer
-from ..tma.boxes import KINDS
-from ..values import Array
 from .cta_class import CtaClass
 from .numbering import number_rows
 
@@ -33,7 +32,7 @@ SAMPLED_CTAS, MOST_WARPS, LOOKED_AT = 16, 1 << 17, 128
 and CTAs of these that are first, which tell accesses that make too many kinds already."""
 MOST_ITERATIONS = 1 << 21
 """Iterations of a loop, those of all CTAs added up, that are followed."""
-RUN_AHEAD = frozenset({COPY, *KINDS})
+RUN_AHEAD = frozenset({COPY, *BOX_COPIES})
 """Families of copies that a loop makes ahead of itself."""
 
 

@@ -10,14 +10,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...emulator.compute.by_opcode import is_try
 from ...limits import SCOREBOARDS
 from ...sass.decode import Instruction
-from ..accesses import COPY
+from ...sass.memory_instructions import BOX_LOAD, COPY, gives_back, is_access, is_box_copy
 from ..cta.cta_run import Iteration, Position
-from ..cta.kinds import gives_back, is_access
-from ..operations import is_try
 from ..paths import CtaPaths
-from ..tma.boxes import BOX_LOAD, is_copy
 
 Part = tuple[int, int]
 """Region, and which piece of its code: 0 before the first region inside, 1 before the second, and so on."""
@@ -103,7 +101,7 @@ def cut_code(
             issued = True
         if instruction.family == COPY and not looped:
             copied = issued = True
-        if instruction.family == BOX_LOAD and is_copy(instruction):
+        if instruction.family == BOX_LOAD and is_box_copy(instruction):
             boxed = issued = True
         if is_access(instruction):
             phase.setdefault((part, place), len(sizes) - 1)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...emulator.thread_values import Array
 from ...sass.flow import Flow
 from ..cta.cta_run import CtaRun
 from ..paths import OUTSIDE
-from ..values import Array
 
 MOST_STRETCHES = 6
 """Stretches of equal iterations of a loop that become loops of their own; of more, each iteration is listed."""

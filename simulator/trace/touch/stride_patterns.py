@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...emulator.thread_values import Array
 from ..cta.bases import Bases
 from ..cta.cta_run import Iteration
 from ..cta.group import CtaGroup
-from ..values import Array
 from .use_keys import IterationAccess, Iterations
 
 

@@ -9,14 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ...emulator.thread_values import Array
 from ...sass.decode import Instruction
+from ...sass.memory_instructions import (
+    COPY,
+    GLOBAL_STORES,
+    gives_back,
+    is_atomic,
+    is_box_copy,
+    is_read_at_l2,
+    stays_in_l1,
+    sums_integers,
+)
 from ...sass.registers import KEPT
-from ..accesses import COPY, stays_in_l1
 from ..cta.cta_run import Box, CtaRun, Iteration, Position, children_of
 from ..cta.given import Subject
-from ..cta.kinds import STORES, gives_back, is_atomic, is_read_at_l2, sums_integers
-from ..tma.boxes import is_copy
-from ..values import Array
 from .footprints import Touched
 from .phases import Part, Phases
 
@@ -72,7 +79,7 @@ def kind_of(instruction: Instruction) -> str:
     """Kind of an access: load, store, reduction, or atomic, which returns the old value."""
     if is_read_at_l2(instruction):
         return "atomic" if gives_back(instruction) else "reduction"
-    return "store" if instruction.family in STORES or is_atomic(instruction) else "load"
+    return "store" if instruction.family in GLOBAL_STORES or is_atomic(instruction) else "load"
 
 
 @lru_cache(maxsize=KEPT)
@@ -80,7 +87,7 @@ def path_of(instruction: Instruction) -> str:
     """Path of an access between memory and SM, as in `program.Tile`."""
     if is_read_at_l2(instruction):
         return "atomic"
-    if is_copy(instruction):
+    if is_box_copy(instruction):
         return "tma"
     if instruction.family != COPY:
         return "plain" if kind_of(instruction) == "store" or stays_in_l1(instruction) else "uncached"

@@ -6,7 +6,7 @@ base of each CTA. Where no strides give the addresses, the use lists them, itera
 
 from dataclasses import dataclass
 
-from ..values import Array
+from ...emulator.thread_values import Array
 from .footprints import Runs
 from .listed_boxes import ListedBoxes
 from .listing import Listing

@@ -2,7 +2,7 @@
 
 from support.listings import flow_of
 from tilesight.simulator.sass.traps import checks_of, followed_edges, traps_of
-from tilesight.simulator.trace.deciding import deciding
+from tilesight.simulator.trace.control_slice import control_slice
 
 FLAG_IN_SHARED_MEMORY = flow_of(
     "LDS.U8 R2, [UR4]",
@@ -27,7 +27,7 @@ def test_a_branch_to_a_function_that_traps_is_a_check_that_does_not_jump() -> No
 def test_what_a_check_compares_decides_nothing() -> None:
     """Else all threads would be followed through everything that they leave in shared memory."""
     flow = FLAG_IN_SHARED_MEMORY
-    opcodes = {flow.instructions[place].opcode for block in deciding(flow)[:2] for place in block}
+    opcodes = {flow.instructions[place].opcode for block in control_slice(flow)[:2] for place in block}
     assert opcodes == {"BRA", "EXIT"}
 
 

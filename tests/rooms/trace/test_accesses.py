@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from support.listings import flow_of, launch_of, words
+from tilesight.simulator.emulator.threads import special_registers
 from tilesight.simulator.trace.accesses import Access, accesses
-from tilesight.simulator.trace.executions import special_registers
 
 TID, TO_BYTES = "S2R R0, SR_TID.X", "IMAD.WIDE R2, R0, {size}, RZ"
 

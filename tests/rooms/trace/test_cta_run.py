@@ -27,7 +27,7 @@ def as_lists(run: CtaRun) -> object:
         (access.visit, access.place, access.addresses.tolist(), access.active.tolist(), access.anchor)
         for access in run.accesses
     ]
-    return run.cta, run.blocks, accesses, run.positions, run.issued.tolist(), run.rejoined.tolist()
+    return run.cta, run.blocks, accesses, run.positions, run.issued.tolist(), run.reconverged.tolist()
 
 
 def test_ctas_are_followed_together_as_they_are_alone() -> None:

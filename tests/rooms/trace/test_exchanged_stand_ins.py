@@ -6,6 +6,7 @@ from math import prod
 import numpy as np
 import pytest
 from support.listings import listing, words
+from tilesight.simulator.emulator.global_memory import Memory, Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.sass.flow import flow_of
 from tilesight.simulator.trace.alike.narrowed import narrowed
@@ -17,7 +18,6 @@ from tilesight.simulator.trace.cta.given import Called, Subject
 from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
-from tilesight.simulator.trace.memory import Memory, Storage
 
 GRID, WARPS = (8, 32, 1), 2
 ROWS = np.random.default_rng(0).permutation(32 * 64).astype(np.int32)

@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.listings import flow_of, launch_of, words
+from tilesight.simulator.emulator.compile_blocks import compile_blocks
+from tilesight.simulator.emulator.run_blocks import run_blocks
+from tilesight.simulator.emulator.threads import Threads
 from tilesight.simulator.sass.constants import BANK_ADDRESS, Parameter, bank_place, constant_bank
-from tilesight.simulator.trace.deciding import deciding
+from tilesight.simulator.trace.control_slice import control_slice
 from tilesight.simulator.trace.executions import executed_instructions, executions, paths
 
 A, B = "c[0x0][0x210]", "c[0x0][0x214]"
@@ -252,7 +255,7 @@ def test_a_way_that_ends_in_a_trap_is_not_taken() -> None:
 def test_only_what_decides_is_followed() -> None:
     """A kernel's arithmetic would be run, which takes a thousand times as long."""
     flow = flow_of(*loop("FADD R4, R4, R5", "LDG.E R6, [R8]", "IADD3 R9, R9, 0x4, RZ", at=1), "EXIT")
-    chosen = [flow.instructions[place].address for block in deciding(flow) for place in block]
+    chosen = [flow.instructions[place].address for block in control_slice(flow) for place in block]
     assert chosen == [0x0, 0x40, 0x50, 0x60, 0x70]
 
 
@@ -277,11 +280,11 @@ def test_constants_stand_where_the_code_looks_for_them() -> None:
         }  # fmt: skip
 
 
-def test_code_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_does_not_end_is_told() -> None:
     """A loop whose end is missed would be followed for ever."""
-    monkeypatch.setattr("tilesight.simulator.trace.executions.MAX_STEPS", 100)
+    flow, threads = flow_of("BRA 0x0", "EXIT"), Threads(constants={}, special={})
     with pytest.raises(ValueError, match="a loop does not end"):
-        executions(flow_of("BRA 0x0", "EXIT"), launch_of(), {})
+        run_blocks(flow, compile_blocks(flow, control_slice(flow)), threads, 1, 1, most_steps=100)
 
 
 def packed(bit: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 from support.listings import listing, words
+from tilesight.simulator.emulator.global_memory import Memory, Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.sass.flow import flow_of
 from tilesight.simulator.trace.alike.narrowed import by_tensor, narrowed
@@ -18,7 +19,6 @@ from tilesight.simulator.trace.cta.given import Called, Subject
 from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
-from tilesight.simulator.trace.memory import Memory, Storage
 from tilesight.simulator.trace.program.launch import trace
 from tilesight.simulator.trace.touch import mask_kinds
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from rooms.trace.test_stand_ins import ADDRESS, COLUMN, CONSTANTS, LOAD, MASK, X, subject_of
 from support.listings import words
+from tilesight.simulator.emulator.global_memory import Memory, Storage
 from tilesight.simulator.trace.cta.cta_run import CtaAccess, follow_ctas
 from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.given import Subject
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
 from tilesight.simulator.trace.cta.tables import find_table
-from tilesight.simulator.trace.memory import Memory, Storage
 
 TABLE = Storage(number=1, size_bytes=1024, name="table")
 LARGE = replace(TABLE, size_bytes=64 * 4 * 32)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ....emulator.thread_values import Array
 from ....limits import SECTOR_BYTES
-from ...accesses import bytes_of
+from ....sass.memory_instructions import bytes_of
 from ...alike.narrowed import by_tensor, narrowed
 from ...alike.stand_ins import stand_ins
 from ...cta.cta_run import CtaRun, Iteration, Position, blocks_of
@@ -21,7 +22,6 @@ from ...cta.every_thread import every_access
 from ...cta.given import Subject
 from ...cta.group import CtaGroup
 from ...cta.sites import Slice, Tracer
-from ...values import Array
 from ..cta_class import CtaClass
 from ..phases import Part
 from ..use_keys import BY_WARP, Prologue, UseKey, key_of, path_of

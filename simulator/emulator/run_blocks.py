@@ -1,0 +1,109 @@
+"""Threads that run through compiled blocks, those of lowest address first.
+
+Threads that diverge wait for each other at the lowest address, as structured code does at its reconvergence points.
+Waits succeed at once: a warp that polls longer executes a few instructions more than are counted here.
+"""
+
+import numpy as np
+
+from ..jobs.stopping import check_wanted
+from ..refusal import CannotFollow
+from ..sass.flow import Flow
+from .barriers import Barriers
+from .compile_blocks import Barrier, CompiledBlocks
+from .leap.leaper import Leaper
+from .thread_values import SHAPE, Array, small
+from .threads import Threads
+
+Order = list[tuple[int, Array]]
+"""Blocks in the order in which they are run, each with the warps that are there."""
+MAX_STEPS = 2_000_000
+"""Blocks that are gone through before code is taken to be endless; the longest loops of an attention take 100,000."""
+
+
+def run_blocks(
+    flow: Flow,
+    code: CompiledBlocks,
+    threads: Threads,
+    ctas: int,
+    warps: int,
+    order: Order | None = None,
+    most_steps: int = MAX_STEPS,
+    leaper: Leaper | None = None,
+) -> tuple[Array, Array]:
+    """Run threads through compiled code, block by block.
+
+    Args:
+        code: as `compile_blocks` makes it; ctas, warps: how many there are, along the axes of `threads`.
+        order: gets the blocks that are run, in order, each with the warps that are there;
+        most_steps: blocks that are gone through before code is taken to be endless;
+        leaper: goes through many iterations of a loop at a time; its log, if any, keeps the order of blocks.
+
+    Returns:
+        How often each block runs, axes CTA, warp, block; and how often a part of a diverged warp reached the block
+        where the warp reconverges after another part of it, axes alike.
+
+    Raises:
+        CannotFollow: a branch depends on something that is not known, or the code does not end; one line.
+    """
+    counts, reconvergences = ([np.zeros(SHAPE, dtype=np.int64) for _ in flow.blocks] for _ in range(2))
+    meetings = {number for number in range(len(flow.blocks)) if flow.code(number)[0].family == "BSYNC"}
+    groups: dict[tuple[int, int], Array] = {(0, 0): np.ones(SHAPE, dtype=np.bool_)}
+    barriers = Barriers(warps)
+    gone = 0
+    while groups:
+        check_wanted()
+        if gone >= most_steps:
+            raise CannotFollow(f"a loop does not end within {most_steps} steps")
+        block, part = place = min(groups)
+        mask = groups.pop(place)
+        if leaper and part == 0 and not groups and (leap := leaper.at(block, threads, mask)):
+            gone += leap.iterations * len(leap.blocks)
+            for passed, present in leap.blocks:
+                counts[passed] = counts[passed] + leap.iterations * present
+            for passed, present in leap.reconvergences:
+                reconvergences[passed] = reconvergences[passed] + leap.iterations * present
+            if order is not None:
+                order += leap.blocks * leap.iterations
+            groups[place] = leap.mask
+            continue
+        gone += 1
+        if part == 0:
+            present = _warps(mask)
+            counts[block] = counts[block] + present
+            if order is not None:
+                order.append((block, present))
+        steps, leave = code[block][part]
+        for step in steps:
+            step(threads, mask)
+        if isinstance(leave, Barrier):
+            going_on = barriers.arrive(leave.number, leave.warps, leave.waits, (block, part + 1), mask)
+        else:
+            going_on = [((target, 0), taken) for target, taken in leave(threads, mask)]
+        for where, coming in going_on:
+            if where[0] in meetings and where in groups:
+                both = _warps(coming) & _warps(groups[where])
+                reconvergences[where[0]] = reconvergences[where[0]] + both
+            _join(groups, where, coming)
+    if barriers.waiting:
+        raise CannotFollow(f"warps wait at barrier {barriers.waiting[0]}, where other warps of their CTA never come")
+    shape = (ctas, warps, 1)
+    tables = [
+        np.concatenate([np.broadcast_to(times, shape) for times in blocks], axis=2)
+        for blocks in (counts, reconvergences)
+    ]
+    return tables[0], tables[1]
+
+
+def _warps(mask: Array) -> Array:
+    """Which warps have a thread in a mask."""
+    present: Array = np.logical_or.reduce(mask, axis=2, keepdims=True)
+    return present
+
+
+def _join(groups: dict[tuple[int, int], Array], place: tuple[int, int], mask: Array) -> None:
+    there = groups.get(place)
+    if there is not None:
+        mask = mask | there
+    # Masks that hold everywhere are kept small, so that common values stay common.
+    groups[place] = np.ones(SHAPE, dtype=np.bool_) if mask.all() else small(mask)

@@ -1,0 +1,72 @@
+"""Values of many threads at a time, and where they are known.
+
+Bits are int64 numbers from 0 to 2^32 - 1, predicates booleans, in arrays whose axes are CTA, warp and lane,
+each of length 1 where it makes no difference: so what all threads share is computed once.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+Array = np.ndarray
+Known = bool | Array
+Value = tuple[Array, Known]
+Results = tuple[Sequence[Array], Sequence[Array]]
+"""Words of the result register, and predicates, in the order of the operands."""
+Compute = Callable[[tuple[str, ...], Sequence[Array]], Results]
+"""From an opcode's modifiers and its sources to its results; NotImplementedError: a form that is not modelled."""
+
+WORD_MASK = (1 << 32) - 1
+SHAPE = (1, 1, 1)
+
+
+def word(value: int) -> Array:
+    """A value that all threads share."""
+    return np.full(SHAPE, value & WORD_MASK, dtype=np.int64)
+
+
+def truth(value: bool) -> Array:
+    """A predicate that all threads share."""
+    return np.full(SHAPE, value, dtype=np.bool_)
+
+
+def signed(bits: Array) -> Array:
+    """32 bits as two's complement."""
+    return (bits & WORD_MASK ^ 0x80000000) - 0x80000000
+
+
+def sign_extended(numbers: Array, size: int) -> Array:
+    """Numbers of so many bytes with a sign, as words."""
+    top = np.int64(1) << 8 * size - 1
+    extended: Array = (numbers ^ top) - top & WORD_MASK
+    return extended
+
+
+UNKNOWN: Value = (word(0), False)
+UNKNOWN_FLAG: Value = (truth(False), False)
+UNSET: Value = (word(0), True)
+"""A word that nothing has been written to: correct code does not depend on what it holds."""
+FALSE, TRUE = (truth(False), True), (truth(True), True)
+
+
+def merged(mask: Array, new: Value, old: Value) -> Value:
+    """New values where a mask selects, else the old ones."""
+    if mask.all() or (new[1] is False and old[1] is False):
+        return new
+    known: Known = new[1] if new[1] is old[1] else np.where(mask, new[1], old[1])
+    array = np.where(mask, new[0], old[0])
+    return small(array), True if known is not True and np.all(known) else known
+
+
+def small(array: Array) -> Array:
+    """The same array with one lane where all lanes of every warp are equal."""
+    return array[:, :, :1] if array.shape[2] > 1 and (array == array[:, :, :1]).all() else array
+
+
+def both(first: Known, second: Known) -> Known:
+    """Where two values are both known."""
+    if first is True or first is second:
+        return second
+    if second is True:
+        return first
+    return first & second

@@ -1,0 +1,77 @@
+"""The state of the threads of some CTAs: registers, special registers, shared memory, constants."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..limits import WARP_THREADS
+from .shared_memory import SharedMemory
+from .thread_values import Array, Value
+
+
+@dataclass(slots=True)
+class Threads:
+    """State of the threads of some CTAs.
+
+    Args:
+        constants: byte address in constant bank 0 -> 32-bit word: launch shape and kernel parameters.
+        special: special registers by name, e.g. `SR_TID.X`.
+        registers: by name, predicates too; those that nothing has been written to are missing, and read as 0.
+        shared: what they have stored in shared memory.
+        unknown_bits: by name of a register that is not known as a whole: the bits that are not (see `known_bits`).
+        images: by name of a register: words of the TMA descriptor of which it holds one (see `tma.written`).
+        descriptors: those in global memory: by address in the first CTA, addresses (CTAs, 1, 1) and words.
+        whole: whether all lanes of each warp are here, and not some of them that stand for it.
+    """
+
+    constants: Mapping[int, int]
+    special: Mapping[str, Value]
+    registers: dict[str, Value] = field(default_factory=dict)
+    shared: SharedMemory = field(default_factory=SharedMemory)
+    unknown_bits: dict[str, Array] = field(default_factory=dict)
+    images: dict[str, list[Value]] = field(default_factory=dict)
+    descriptors: dict[int, tuple[Array, list[Value]]] = field(default_factory=dict)
+    whole: bool = True
+
+
+Step = Callable[[Threads, Array], None]
+"""Does something to the threads that a mask selects."""
+
+
+def lanes_below(lanes: Array) -> Array:
+    """Mask of the lanes of lower number, as SR_LTMASK."""
+    below: Array = (np.int64(1) << lanes.astype(np.int64)) - 1
+    return below
+
+
+def special_registers(
+    grid: tuple[int, int, int], ctas: Array, warps: int, first: tuple[int, int, int] = (0, 0, 0)
+) -> dict[str, Value]:
+    """What threads know of themselves.
+
+    Args:
+        grid: CTAs along x, y, z; ctas: their numbers; warps: of a CTA; first: where the CTA of number 0 stands.
+    """
+
+    def along(values: Array, axis: int) -> Value:
+        shape = [1, 1, 1]
+        shape[axis] = -1
+        return values.astype(np.int64).reshape(shape), True
+
+    lanes = np.arange(WARP_THREADS)
+    zero = along(np.zeros(1), 0)
+    return {
+        "SR_TID.X": (
+            np.arange(warps * WARP_THREADS, dtype=np.int64).reshape(1, warps, WARP_THREADS),
+            True,
+        ),
+        "SR_TID.Y": zero,
+        "SR_TID.Z": zero,
+        "SR_LANEID": along(lanes, 2),
+        "SR_LTMASK": along(lanes_below(lanes), 2),
+        "SR_CTAID.X": along(first[0] + ctas % grid[0], 0),
+        "SR_CTAID.Y": along(first[1] + ctas // grid[0] % grid[1], 0),
+        "SR_CTAID.Z": along(first[2] + ctas // (grid[0] * grid[1]), 0),
+        "SR_CgaCtaId": zero,
+    }

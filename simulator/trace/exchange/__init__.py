@@ -1,1 +1,0 @@
-"""What threads hand each other through shared memory: which stores there are ever read."""
