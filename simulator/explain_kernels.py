@@ -15,7 +15,7 @@ from .explain import REASONS, LaunchExplanation, Line, explain_launch
 from .predict_kernels import SimulatedKernels
 from .prediction.kernel_row import KernelRow
 from .prediction.kernels import KernelsPrediction
-from .trace.cta.given import Called
+from .trace.cta.given import CompiledKernel
 
 NOWHERE = ("", 0)
 """Place of instructions that come from no line, as the compiler's own."""
@@ -72,18 +72,18 @@ def explain_kernels(simulated: SimulatedKernels, device: Device) -> KernelsExpla
     """Say where the cycles of launches go. Args: simulated: on that device."""
     kernels = []
     rows = zip(simulated.prediction.rows, simulated.compiled, simulated.launches, strict=True)
-    for row, called, launch in rows:
-        if called is None or launch is None or row.prediction is None:
+    for row, kernel, launch in rows:
+        if kernel is None or launch is None or row.prediction is None:
             kernels.append(KernelExplanation(row=row, launch=None, sources=()))
             continue
         explained = explain_launch(launch, row.prediction, device)
-        kernels.append(KernelExplanation(row=row, launch=explained, sources=sources_of(explained.lines, called)))
+        kernels.append(KernelExplanation(row=row, launch=explained, sources=sources_of(explained.lines, kernel)))
     return KernelsExplanation(prediction=simulated.prediction, kernels=tuple(kernels))
 
 
-def sources_of(code: Iterable[Line], called: Called) -> tuple[SourceLine, ...]:
+def sources_of(code: Iterable[Line], kernel: CompiledKernel) -> tuple[SourceLine, ...]:
     """Instructions by the line that they come from; by file and number."""
-    places = called.user_lines
+    places = kernel.user_lines
     starts = [address for address, _, _ in places]
     by_place: defaultdict[tuple[str, int], list[Line]] = defaultdict(list)
     for line in code:

@@ -19,7 +19,7 @@ from .refusal import DoesNotFit
 from .residency.residency import residency_of_ctas
 from .sass.local_memory import spilled_bytes
 from .simulate_launches import CostedLaunch, SimulatedLaunches, costed_launch, simulate_costed
-from .trace.cta.given import Called, Refused
+from .trace.cta.given import CompiledKernel, Refused
 from .trace.program.launch import Layout, Traced
 from .trace.program.whole_grid import trace_grid
 
@@ -32,13 +32,13 @@ class CompiledLaunch:
     """A launch whose kernel was compiled, or refused.
 
     Args:
-        row: what is known of it; its `refused` says why there is no code; called: with the code, None if refused.
+        row: what is known of it; its `refused` says why there is no code; kernel: with the code, None if refused.
         tuned: number of the autotuned launch that it is one configuration of; -1: it is none.
         cooperative: whether all of its CTAs have to be resident at once.
     """
 
     row: KernelRow
-    called: Called | None
+    kernel: CompiledKernel | None
     tuned: int = -1
     cooperative: bool = False
 
@@ -56,7 +56,7 @@ class SimulatedKernels:
     prediction: KernelsPrediction
     asked: tuple[str, ...]
     numbers: tuple[int, ...]
-    compiled: tuple[Called | None, ...]
+    compiled: tuple[CompiledKernel | None, ...]
     launches: tuple[Launch | None, ...]
     timeline: Timeline | None
 
@@ -110,7 +110,7 @@ def predict_kernels(
         ),
         asked=tuple(launch.row.name for launch in asked),
         numbers=tuple(chosen),
-        compiled=tuple(asked[number].called if number in sound else None for number in chosen),
+        compiled=tuple(asked[number].kernel if number in sound else None for number in chosen),
         launches=tuple(by_number[number].launch if number in sound else None for number in chosen),
         timeline=timeline,
     )
@@ -121,10 +121,10 @@ def too_many_to_wait_for(asked: CompiledLaunch, device: Device) -> str | None:
 
     Source: cudaErrorCooperativeLaunchTooLarge (CUDA runtime API, cudaLaunchCooperativeKernel).
     """
-    if not asked.cooperative or asked.called is None:
+    if not asked.cooperative or asked.kernel is None:
         return None
-    called, ctas = asked.called, prod(asked.row.grid)
-    residency = residency_of_ctas(called.resources, called.warps, ctas, device)
+    kernel, ctas = asked.kernel, prod(asked.row.grid)
+    residency = residency_of_ctas(kernel.resources, kernel.warps, ctas, device)
     if residency.concurrent_ctas >= ctas:
         return None
     return (
@@ -147,12 +147,12 @@ def _spilled_bytes(resources: Resources) -> int:
 
 def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[KernelRow, Traced | None]:
     """A launch that was followed, or refused. Args: stored: numbers of the storages that those before it write."""
-    if asked.called is None:
+    if asked.kernel is None:
         return asked.row, None
     try:
         if reason := too_many_to_wait_for(asked, device):
             return replace(asked.row, refused=reason), None
-        followed = trace_grid(asked.called, room_of(asked.called.resources, asked.row.grid, device))
+        followed = trace_grid(asked.kernel, room_of(asked.kernel.resources, asked.row.grid, device))
     except Refused as error:
         return replace(asked.row, refused=str(error)), None
     except DoesNotFit as error:
@@ -174,7 +174,7 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
         estimated_accesses=len(followed.estimated),
         requested_bytes=sum(followed.requested),
         estimated_bytes=followed.requested.estimated_bytes,
-        spilled_bytes_per_thread=_spilled_bytes(asked.called.resources),
+        spilled_bytes_per_thread=_spilled_bytes(asked.kernel.resources),
         lower_bound=followed.lower_bound,
         notes=(*asked.row.notes, *followed.notes, *read),
     )

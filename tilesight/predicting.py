@@ -17,7 +17,7 @@ from .simulator.jobs.stopping import LIMIT_S, Stage, Tell
 from .simulator.predict_kernels import L2, CompiledLaunch, SimulatedKernels, predict_kernels
 from .simulator.prediction.kernel_row import KernelRow
 from .simulator.prediction.kernels import KernelsPrediction
-from .simulator.trace.cta.given import Called
+from .simulator.trace.cta.given import CompiledKernel
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -189,7 +189,7 @@ def compiled_launches(
     asked: list[CompiledLaunch] = []
     for call in calls:
         if not isinstance(call, KernelCall):
-            asked.append(CompiledLaunch(row=refused_row(call), called=None, tuned=call.tuned))
+            asked.append(CompiledLaunch(row=refused_row(call), kernel=None, tuned=call.tuned))
             continue
         outcome = next(outcomes)
         row = KernelRow(
@@ -198,11 +198,11 @@ def compiled_launches(
             num_warps=call.num_warps,
             num_stages=call.num_stages,
             label=call.label,
-            notes=outcome.notes if isinstance(outcome, Called) else (),
-            refused=None if isinstance(outcome, Called) else outcome.reason,
+            notes=outcome.notes if isinstance(outcome, CompiledKernel) else (),
+            refused=None if isinstance(outcome, CompiledKernel) else outcome.reason,
         )
-        called = outcome if isinstance(outcome, Called) else None
-        asked.append(CompiledLaunch(row=row, called=called, tuned=call.tuned, cooperative=call.cooperative))
+        kernel = outcome if isinstance(outcome, CompiledKernel) else None
+        asked.append(CompiledLaunch(row=row, kernel=kernel, tuned=call.tuned, cooperative=call.cooperative))
     return asked
 
 

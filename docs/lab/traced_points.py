@@ -34,7 +34,7 @@ from tilesight.simulator.predict_kernels import room_of
 from tilesight.simulator.refusal import granted
 from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.simulate import predict
-from tilesight.simulator.trace.cta.given import Called
+from tilesight.simulator.trace.cta.given import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of
 from tilesight.simulator.trace.program.whole_grid import trace_grid
 from tilesight.validate.compare.compare import compare
@@ -64,7 +64,7 @@ def drawn() -> list[tuple[str, str, Row]]:
     return [row for *_, row in sorted(placed, key=lambda place: place[:3])]
 
 
-def compiled(launches: tuple[Launch, ...], point: Point, device: Device) -> list[Called]:
+def compiled(launches: tuple[Launch, ...], point: Point, device: Device) -> list[CompiledKernel]:
     """The machine code of each launch, called as the schedule calls it. Raises: ValueError: it does not compile."""
     every = {tensor.name: tensor for launch in launches for tensor in launch.program.tensors}
     tensors = {name: allocate(tensor, torch.device("meta")) for name, tensor in every.items()}
@@ -76,7 +76,7 @@ def compiled(launches: tuple[Launch, ...], point: Point, device: Device) -> list
     outcomes = compile_calls([lower(call, target) for call in captured], device, workers=1)
     if failures := [outcome.reason for outcome in outcomes if isinstance(outcome, Failure)]:
         raise ValueError(failures[0])
-    return [outcome for outcome in outcomes if isinstance(outcome, Called)]
+    return [outcome for outcome in outcomes if isinstance(outcome, CompiledKernel)]
 
 
 def figures(row: Row, resolved: Resolved, device: Device) -> dict[str, Any]:

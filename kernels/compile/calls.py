@@ -12,7 +12,7 @@ from ...simulator.emulator.tma.descriptor import image_of
 from ...simulator.jobs.attempts import internal
 from ...simulator.launch.program import Code, Resources
 from ...simulator.sass.constants import Parameter, constant_bank
-from ...simulator.trace.cta.given import Called
+from ...simulator.trace.cta.given import CompiledKernel
 from .call import KernelCall
 from .diagnosis import specialisation_note
 from .made_by import call_key
@@ -36,7 +36,7 @@ def compile_calls(
     workers: int | None = None,
     limit_s: float | None = None,
     tell: Callable[[int], None] = lambda number: None,
-) -> list[Called | Failure]:
+) -> list[CompiledKernel | Failure]:
     """Compile recorded launches for a device; results are kept on disk.
 
     Args:
@@ -55,7 +55,7 @@ def compile_calls(
     if calls:
         tell(0)
     answers = answers_of(jobs, workers, lambda key: tell(first[following[key]]) if key in following else None, limit_s)
-    outcomes: list[Called | Failure] = []
+    outcomes: list[CompiledKernel | Failure] = []
     for call in calls:
         try:
             outcomes.append(_outcome(call, answers[call_key(call.job)], device))
@@ -64,7 +64,7 @@ def compile_calls(
     return outcomes
 
 
-def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Called | Failure:
+def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> CompiledKernel | Failure:
     outcome = outcome_of(answer, device)
     if isinstance(outcome, Failure):
         return Failure(reason=f"kernel {call.name}: {outcome.reason}", resources=outcome.resources)
@@ -77,7 +77,7 @@ def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Called
         grid=call.grid,
         warps=outcome.resources.warps_per_cta,
     )
-    return Called(
+    return CompiledKernel(
         name=call.name,
         grid=call.grid,
         num_warps=call.num_warps,

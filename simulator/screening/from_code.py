@@ -17,7 +17,7 @@ from ..sm.instructions import lowered_table
 from ..sm.tensor_rate import with_tensor_rates
 from ..trace.cta.block_counts import count_blocks
 from ..trace.cta.doubts import Doubts
-from ..trace.cta.given import Called, Refused, Subject
+from ..trace.cta.given import CompiledKernel, Refused, Subject
 from .static_time import StaticWork
 
 SAMPLED = 64
@@ -26,16 +26,16 @@ ISSUED_ONCE = (sm.TENSOR_MEMORY_MATMUL, sm.BULK_COPY, sm.BULK_STORE)
 """Kinds that one warp of a CTA issues for all."""
 
 
-def static_work(called: Called, device: Device) -> StaticWork | None:
+def static_work(kernel: CompiledKernel, device: Device) -> StaticWork | None:
     """Work of a launch; None where its code cannot be followed: then only a prediction can say why."""
-    code = called.resources.code
+    code = kernel.resources.code
     if code is None:
         return None
     try:
-        residency = residency_of_ctas(called.resources, called.warps, called.ctas, device)
-        flow, memory = flow_of(code.sass), Memory(called.storages)
-        subject = Subject(called=called, flow=flow, constants=code.constants, memory=memory)
-        sampled = np.unique(np.linspace(0, called.ctas - 1, SAMPLED).round().astype(np.int64))
+        residency = residency_of_ctas(kernel.resources, kernel.warps, kernel.ctas, device)
+        flow, memory = flow_of(code.sass), Memory(kernel.storages)
+        subject = Subject(kernel=kernel, flow=flow, constants=code.constants, memory=memory)
+        sampled = np.unique(np.linspace(0, kernel.ctas - 1, SAMPLED).round().astype(np.int64))
         blocks = count_blocks(subject, Doubts(subject), sampled.tolist()).mean(axis=0)
     except (CannotFollow, DoesNotFit, Refused, ValueError):
         return None
@@ -45,17 +45,17 @@ def static_work(called: Called, device: Device) -> StaticWork | None:
     )
     block_of = np.repeat(np.arange(len(flow.blocks)), [block.stop - block.first for block in flow.blocks])
     kinds = table["kind"]
-    warps = np.where(np.isin(kinds, ISSUED_ONCE), 1, called.warps)
+    warps = np.where(np.isin(kinds, ISSUED_ONCE), 1, kernel.warps)
     issued = warps * blocks[block_of]
-    moved = _moved_bytes(called, flow.instructions, kinds) * warps
+    moved = _moved_bytes(kernel, flow.instructions, kinds) * warps
     per_block = np.bincount(block_of, weights=np.where(np.isin(kinds, (sm.LOAD, sm.COPY, sm.BULK_COPY)), moved, 0.0))
-    ahead = called.num_stages - 1 if np.isin(kinds, (sm.COPY, sm.BULK_COPY)).any() else 1
+    ahead = kernel.num_stages - 1 if np.isin(kinds, (sm.COPY, sm.BULK_COPY)).any() else 1
     return StaticWork(
-        ctas=called.ctas,
+        ctas=kernel.ctas,
         resident=residency.ctas_per_sm,
         sm_cycles=_busiest_cycles(table, issued),
         fill_bytes=float(blocks[block_of] @ moved),
-        hbm_bytes=float(sum(storage.size_bytes for storage in called.storages)),
+        hbm_bytes=float(sum(storage.size_bytes for storage in kernel.storages)),
         flight_bytes=float(per_block.max(initial=0.0)) * max(1, ahead),
     )
 
@@ -71,12 +71,12 @@ def _busiest_cycles(table: np.ndarray, issued: np.ndarray) -> float:
     )
 
 
-def _moved_bytes(called: Called, instructions: Sequence[Instruction], kinds: np.ndarray) -> np.ndarray:
+def _moved_bytes(kernel: CompiledKernel, instructions: Sequence[Instruction], kinds: np.ndarray) -> np.ndarray:
     """What an instruction of a warp moves between L2 and its SM, as if its lanes touched neighbouring words [B]."""
     moved = np.zeros(len(instructions))
     for place in np.flatnonzero(np.isin(kinds, (sm.LOAD, sm.STORE, sm.COPY))):
         moved[place] = WARP_THREADS * thread_bytes(instructions[place])
     copies = kinds == sm.BULK_COPY
     if copies.any():  # of all buffers in shared memory a copy fills its part of one
-        moved[copies] = called.resources.smem_bytes_per_cta / max(1, called.num_stages) / copies.sum()
+        moved[copies] = kernel.resources.smem_bytes_per_cta / max(1, kernel.num_stages) / copies.sum()
     return moved

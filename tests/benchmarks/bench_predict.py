@@ -22,7 +22,7 @@ from tilesight.kernels.capture.lowering import lower
 from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.predict_kernels import CompiledLaunch, predict_kernels, room_of
 from tilesight.simulator.prediction.kernel_row import KernelRow
-from tilesight.simulator.trace.cta.given import Called
+from tilesight.simulator.trace.cta.given import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of, trace
 from zoo import rowwise, tiled
 
@@ -121,17 +121,17 @@ CASES: Mapping[str, Callable[[], None]] = {
 }
 
 
-def compiled(case: Callable[[], None]) -> Called:
+def compiled(case: Callable[[], None]) -> CompiledKernel:
     """The one launch of a case, with its machine code."""
     with tilesight.capture(DEVICE) as launches:
         case()
     (launch,) = launches
     (outcome,) = compile_calls([lower(launch, 90)], tilesight.load_device(DEVICE), workers=1)
-    assert isinstance(outcome, Called), outcome
+    assert isinstance(outcome, CompiledKernel), outcome
     return outcome
 
 
-def predicted(called: Called) -> dict[str, Any]:
+def predicted(called: CompiledKernel) -> dict[str, Any]:
     """CPU seconds of tracing, of making the program, and of all of a prediction; its notes."""
     device = tilesight.load_device(DEVICE)
     begin = time.process_time()
@@ -140,7 +140,7 @@ def predicted(called: Called) -> dict[str, Any]:
     launches_of([traced])
     programmed = time.process_time()
     row = KernelRow(name=called.name, grid=called.grid, num_warps=called.num_warps, num_stages=called.num_stages)
-    rows = predict_kernels([CompiledLaunch(row=row, called=called)], device, DEVICE, l2="cold").prediction.rows
+    rows = predict_kernels([CompiledLaunch(row=row, kernel=called)], device, DEVICE, l2="cold").prediction.rows
     return {
         "trace_s": traced - begin,
         "program_s": programmed - traced,

@@ -13,7 +13,7 @@ if missing_package() is None:
     from tilesight.simulator.launch.walk import steps
     from tilesight.simulator.predict_kernels import room_of
     from tilesight.simulator.simulate_launches import simulate_launches
-    from tilesight.simulator.trace.cta.given import Called, Refused
+    from tilesight.simulator.trace.cta.given import CompiledKernel, Refused
     from tilesight.simulator.trace.program import continued, whole_grid
     from tilesight.simulator.trace.program.launch import launches_of, trace
 
@@ -55,7 +55,7 @@ def bytes_in(count: int) -> "torch.Tensor":
     return torch.empty(count, device="meta", dtype=torch.int8)
 
 
-def called(kernel, grid, *arguments, **constants) -> "Called":
+def called(kernel, grid, *arguments, **constants) -> "CompiledKernel":
     """A launch, compiled."""
     with tilesight.capture() as launches:
         kernel[grid](*arguments, **constants)
@@ -63,19 +63,19 @@ def called(kernel, grid, *arguments, **constants) -> "Called":
     return outcome
 
 
-def copied(ctas: int, length: int = 0) -> "Called":
+def copied(ctas: int, length: int = 0) -> "CompiledKernel":
     """A copy by so many CTAs. Args: length: bytes, where they are fewer than the CTAs have room for."""
     count = length or ctas * 1024
     return called(copy, (ctas,), bytes_in(count), bytes_in(count), count, BLOCK=1024)
 
 
-def transposed_by(rows: int, columns: int) -> "Called":
+def transposed_by(rows: int, columns: int) -> "CompiledKernel":
     """A transposition, element by element."""
     tensors = (torch.empty(rows * columns, device="meta") for _ in range(2))
     return called(transposed, (rows, columns), *tensors, rows, columns)
 
 
-def predicted(kernel: "Called", follow):
+def predicted(kernel: "CompiledKernel", follow):
     """What was followed, its figures, and where each CTA of the grid reads and writes. Args: follow: a door."""
     followed = follow(kernel, room_of(kernel.resources, kernel.grid, DEVICE))
     (launch,) = launches_of([followed])

@@ -25,7 +25,7 @@ from tilesight.simulator.predict_kernels import room_of
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate_launches import simulate_launches
-from tilesight.simulator.trace.cta.given import Called
+from tilesight.simulator.trace.cta.given import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of, trace
 
 import tilesight
@@ -93,7 +93,7 @@ def pairs(case: Case) -> list[tuple[Launch, Launch, dict[str, str]]]:
             twin = find_twin(launch, problem)
             twin.function[launch.grid](**arguments_of(twin, launch, tensors))
     outcomes = compile_calls([lower(call, 90) for call in captured], DEVICE, workers=1)
-    compiled = [outcome for outcome in outcomes if isinstance(outcome, Called)]
+    compiled = [outcome for outcome in outcomes if isinstance(outcome, CompiledKernel)]
     assert len(compiled) == len(written), outcomes
     traced = launches_of([trace(kernel, room_of(kernel.resources, kernel.grid, DEVICE)) for kernel in compiled])
     return [

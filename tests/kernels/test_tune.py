@@ -225,7 +225,7 @@ def test_static_work_of_a_product_is_its_closed_form(name: str, grid: int) -> No
         getattr(tiled, name)[(grid,)](a, b, c, 1024, 1024, k, BM=rows, BN=columns, BK=32)
     device = load_device("h100")
     (launch,) = compiled_launches([lower_or_refuse(launches[0], 90)], device)
-    work = static_work(launch.called, device)
+    work = static_work(launch.kernel, device)
     assert work.ctas == grid
     ahead = (launch.row.num_stages - 1) * 32
     size = ((k + ahead) * (rows + columns) + rows * columns) * 2  # copies beyond the end are issued, too

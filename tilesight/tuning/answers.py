@@ -163,7 +163,7 @@ def screen(job: Job) -> tuple[StaticWork | None, ...]:
     """Static work of the launches of a job; what a worker runs. What one of them raises leaves it without."""
     device = job.target.device
     launches = compiled_launches(job.calls, device, workers=1, limit_s=job.target.compile_limit_s)
-    return tuple(static_work(launch.called, device) if launch.called else None for launch in launches)
+    return tuple(static_work(launch.kernel, device) if launch.kernel else None for launch in launches)
 
 
 def _unanswered(job: Job, why: str) -> tuple[KernelsPrediction, ...]:

@@ -61,7 +61,7 @@ def stand_ins(tracer: Tracer, group: CtaGroup, same_places: bool = False) -> tup
     given = {place: _giving(code[place], number) for number, place in enumerate(sorted(exchanges))}
     for region in sorted(group.trips):
         hashes.add(group.trips[region].reshape(-1, 1, 1))
-    tail = max(1, tracer.subject.called.num_stages)
+    tail = max(1, tracer.subject.kernel.num_stages)
     try:
         in_full = group.all_regions if same_places else frozenset[int]()
         walk_group(tracer, group, lambda _: _ignore, False, in_full, tail, watch=hashes.look, replaced=given)

@@ -44,7 +44,7 @@ def count_blocks(
         ValueError: the code does not end; one line.
     """
     code_slice = find_deciding_slice(subject)
-    counted = range(subject.called.ctas) if ctas is None else ctas
+    counted = range(subject.kernel.ctas) if ctas is None else ctas
     if code_slice.all_threads:
         return _count(subject, code_slice, doubts, counted, most_steps, all_threads=True)
     try:
@@ -57,17 +57,17 @@ def _count(
     subject: Subject, code_slice: Slice, doubts: Doubts, counted: Sequence[int], most_steps: int, all_threads: bool
 ) -> Array:
     """The same. Args: all_threads: or the probe threads alone, which wait at no barrier."""
-    called, flow, places = subject.called, subject.flow, code_slice.places
+    kernel, flow, places = subject.kernel, subject.flow, code_slice.places
     if not all_threads:
         places = tuple(tuple(p for p in block if flow.instructions[p].family not in BARRIERS) for block in places)
     code = compile_blocks(flow, places, access_steps(subject, code_slice, doubts, lambda *_: None), doubts.settle)
     may_leap = Tracer(subject, code_slice, doubts).may_leap
-    width = called.warps if all_threads else PROBES
-    step = max(1, THREADS_AT_ONCE // (called.warps * WARP_THREADS)) if all_threads else CTAS_AT_ONCE
+    width = kernel.warps if all_threads else PROBES
+    step = max(1, THREADS_AT_ONCE // (kernel.warps * WARP_THREADS)) if all_threads else CTAS_AT_ONCE
     parts = []
     for begin in range(0, len(counted), step):
         ctas = np.array(counted[begin : begin + step], dtype=np.int64)
-        special = (special_registers if all_threads else probe_registers)(called.grid, ctas, called.warps, called.first)
+        special = (special_registers if all_threads else probe_registers)(kernel.grid, ctas, kernel.warps, kernel.first)
         threads = Threads(constants=subject.constants, special=special, whole=all_threads)
         leaper = Leaper(flow, code, places, len(ctas), may_leap, None, code_slice.exchanging)
         counts, _ = run_blocks(flow, code, threads, len(ctas), width, most_steps=most_steps, leaper=leaper)

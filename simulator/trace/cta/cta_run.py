@@ -120,12 +120,12 @@ def follow_ctas(tracer: Tracer, ctas: Sequence[int]) -> list[CtaRun]:
     subject, code_slice, doubts = tracer.subject, tracer.code_slice, tracer.doubts
     if code_slice.copying and len(ctas) > 1:  # the state holds the TMA descriptors of one CTA
         return [follow_cta(tracer, cta) for cta in ctas]
-    warps = subject.called.warps
+    warps = subject.kernel.warps
     recorder = _Recorder(subject, ctas)
     steps = access_steps(subject, code_slice, doubts, recorder.record)
     watched = {place: recorder.watched(step) for place, step in steps.items()}
     code = compile_blocks(subject.flow, code_slice.places, watched, doubts.settle)
-    special = special_registers(subject.called.grid, np.array(ctas), warps, subject.called.first)
+    special = special_registers(subject.kernel.grid, np.array(ctas), warps, subject.kernel.first)
     threads = Threads(constants=subject.constants, special=special)
     leaper = Leaper(subject.flow, code, code_slice.places, len(ctas), tracer.may_leap, recorder, code_slice.exchanging)
     counts, reconvergences = run_blocks(subject.flow, code, threads, len(ctas), warps, recorder.order, leaper=leaper)
@@ -218,19 +218,19 @@ class _Recorder:
     def _of(self, array: Array, number: int) -> Array:
         """What the threads of a CTA have, (warps, lanes). Args: array: (CTAs or 1, warps or 1, lanes or 1)."""
         part: Array = array[number if len(array) > 1 else 0]
-        shape = (self._subject.called.warps, WARP_THREADS)
+        shape = (self._subject.kernel.warps, WARP_THREADS)
         return part if part.shape == shape else np.broadcast_to(part, shape)
 
     def _check(self, number: int) -> None:
-        called = self._subject.called
-        if len(self._accesses[number]) > MOST_ACCESSES // called.warps:
+        kernel = self._subject.kernel
+        if len(self._accesses[number]) > MOST_ACCESSES // kernel.warps:
             raise Refused(
-                f"kernel {called.name}: CTA {self._ctas[number]} makes more than {MOST_ACCESSES // called.warps} "
+                f"kernel {kernel.name}: CTA {self._ctas[number]} makes more than {MOST_ACCESSES // kernel.warps} "
                 "accesses to memory: too many to follow; try a larger grid with less work for each CTA"
             )
 
     def _record_boxes(self, visit: int, place: int, active: Array, boxes: Boxes) -> None:
-        copying = np.flatnonzero(np.broadcast_to(active, (1, self._subject.called.warps, 1)))
+        copying = np.flatnonzero(np.broadcast_to(active, (1, self._subject.kernel.warps, 1)))
         self._accesses[0].extend(_box(boxes, int(warp), visit, place) for warp in copying)
         if self._subject.flow.instructions[place].family == BOX_LOAD:
             storage = self._subject.memory.number_of(int(boxes.descriptor.address.flat[0]))
@@ -246,7 +246,7 @@ class _Recorder:
 
     def run_of(self, number: int, counts: Array, reconvergences: Array) -> CtaRun:
         """What a CTA has done. Args: number: its index; counts, reconvergences: int64 (warps, blocks)."""
-        warps = self._subject.called.warps
+        warps = self._subject.kernel.warps
         blocks: list[list[int]] = [[] for _ in range(warps)]
         visits: list[tuple[int, int]] = []  # a warp of each, and which of its blocks it is
         for block, present in self.order:

@@ -48,7 +48,7 @@ class Doubts:
         self.lower_bound = False
         self.rare_blocks: dict[int, None] = {}
         self.taking: frozenset[int] = frozenset()
-        self.counters = Counters(subject.memory, subject.called.grid)
+        self.counters = Counters(subject.memory, subject.kernel.grid)
         self.counter_places = find_counters(subject.flow)
         self._sides = RareSides(subject.flow)
         self._origins: dict[tuple[int, tuple[str, ...]], list[int]] = {}

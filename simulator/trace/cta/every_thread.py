@@ -38,9 +38,9 @@ def signatures(tracer: Tracer, group: CtaGroup, wanted: frozenset[int] | None = 
 
 def _signatures(tracer: Tracer, group: CtaGroup, wanted: frozenset[int] | None) -> dict[int, Array]:
     """The same of CTAs that are few enough to be followed at a time."""
-    called = tracer.subject.called
+    kernel = tracer.subject.kernel
     hashes: dict[int, Array] = defaultdict(lambda: np.zeros(len(group), dtype=np.uint64))
-    weights = np.random.default_rng(0).integers(1, 1 << 63, called.warps * WARP_THREADS, dtype=np.uint64)
+    weights = np.random.default_rng(0).integers(1, 1 << 63, kernel.warps * WARP_THREADS, dtype=np.uint64)
 
     def recorder(shape: Shape) -> RecordAt:
         def record(place: int, iteration: Iteration, addresses: Array, active: Array, boxes: Boxes | None) -> None:
@@ -57,7 +57,7 @@ def _signatures(tracer: Tracer, group: CtaGroup, wanted: frozenset[int] | None) 
 
         return record
 
-    walk_group(tracer, group, recorder, tail=max(1, called.num_stages))
+    walk_group(tracer, group, recorder, tail=max(1, kernel.num_stages))
     return hashes
 
 

@@ -21,8 +21,8 @@ class Refused(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Called:
-    """A launch of a compiled kernel, as it is given to the tracer.
+class CompiledKernel:
+    """A compiled kernel and how it is launched: what is traced.
 
     Args:
         name: of the kernel; grid: CTAs along x, y, z; num_warps, num_stages: as the user asked for them;
@@ -90,13 +90,13 @@ class Subject:
     """A launch that is traced.
 
     Args:
-        called: the launch; flow: its code as basic blocks; memory: what its pointers point to;
+        kernel: the launch; flow: its code as basic blocks; memory: what its pointers point to;
         constants: address in constant bank 0 [B] -> 32-bit word;
         unknown: places of instructions whose results are never known (see `knowable`);
         stored: places of the stores to shared memory that loads may read from (see `exchange.sources`); None: all.
     """
 
-    called: Called
+    kernel: CompiledKernel
     flow: Flow
     constants: Mapping[int, int]
     memory: Memory
@@ -105,14 +105,14 @@ class Subject:
 
     def place_text(self, place: int) -> str:
         """Kernel and source line of an instruction, e.g. `kernel f: line 12`. Args: place: its index in the code."""
-        return f"kernel {self.called.name}: {self.line_text(place)}"
+        return f"kernel {self.kernel.name}: {self.line_text(place)}"
 
     def line_text(self, place: int) -> str:
         """Source line of an instruction, e.g. `line 12`; its address in the code where the line is not known."""
         address = self.flow.instructions[place].address
-        line = self.called.line_of(address)
+        line = self.kernel.line_of(address)
         return f"line {line}" if line else f"address {address:#x}"
 
     def source_text(self, place: int) -> str:
         """Source line of an instruction as it is written; empty where it is not known. Args: place: as above."""
-        return self.called.text_of(self.flow.instructions[place].address)
+        return self.kernel.text_of(self.flow.instructions[place].address)

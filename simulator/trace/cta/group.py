@@ -106,7 +106,7 @@ def regions_exchanging(tracer: Tracer, run: CtaRun) -> frozenset[int]:
 
 def chunks(subject: Subject, ctas: int, all_threads: bool = True) -> Iterator[slice]:
     """Ranks of CTAs that are followed at a time. Args: all_threads: or the probe threads of each CTA alone."""
-    step = max(1, THREADS_AT_ONCE // (subject.called.warps * WARP_THREADS if all_threads else PROBES))
+    step = max(1, THREADS_AT_ONCE // (subject.kernel.warps * WARP_THREADS if all_threads else PROBES))
     return (slice(begin, begin + step) for begin in range(0, ctas, step))
 
 
@@ -134,14 +134,14 @@ def _is_part(blocks: Sequence[int], of: Sequence[int]) -> bool:
 
 def _all_registers(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
     """Special registers of all threads of some warps."""
-    special = special_registers(subject.called.grid, ctas, subject.called.warps, subject.called.first)
+    special = special_registers(subject.kernel.grid, ctas, subject.kernel.warps, subject.kernel.first)
     special["SR_TID.X"] = special["SR_TID.X"][0][:, warps], True
     return special
 
 
 def _probe_registers(subject: Subject, ctas: Array, warps: Sequence[int]) -> dict[str, Value]:
     """Special registers of the probe threads, were the CTA made of these warps alone."""
-    special = probe_registers(subject.called.grid, ctas, subject.called.warps, subject.called.first)
+    special = probe_registers(subject.kernel.grid, ctas, subject.kernel.warps, subject.kernel.first)
     first, last = min(warps), max(warps)
     warp = np.array([first, first, last, last], dtype=np.int64).reshape(1, PROBES, 1)
     special["SR_TID.X"] = WARP_THREADS * warp + special["SR_LANEID"][0], True

@@ -37,7 +37,7 @@ def find_sources(subject: Subject, code_slice: Slice) -> frozenset[int] | None:
     loads = {place for place in inside if code[place].family in SHARED_LOADS and place not in subject.unknown}
     if not loads or not any(code[place].family == COPY for place in stores):
         return None
-    for cta in sorted({0, subject.called.ctas // 2}):
+    for cta in sorted({0, subject.kernel.ctas // 2}):
         seen = _Seen()
         try:
             _follow(subject, code_slice, cta, stores | loads, seen)
@@ -85,7 +85,7 @@ class _Seen(SharedMemory):
 
 def _follow(subject: Subject, code_slice: Slice, cta: int, watched: set[int], seen: _Seen) -> None:
     """Follow a CTA. Args: watched: places of stores and loads. Raises: CannotFollow, ValueError."""
-    called, flow = subject.called, subject.flow
+    kernel, flow = subject.kernel, subject.flow
     doubts = Doubts(subject)
     steps = access_steps(subject, code_slice, doubts, lambda *_: None)
 
@@ -100,6 +100,6 @@ def _follow(subject: Subject, code_slice: Slice, cta: int, watched: set[int], se
     steps |= {
         place: watching(place, steps.get(place) or compile_instruction(flow.instructions[place])) for place in watched
     }
-    special = special_registers(called.grid, np.array([cta]), called.warps, called.first)
+    special = special_registers(kernel.grid, np.array([cta]), kernel.warps, kernel.first)
     threads = Threads(constants=subject.constants, special=special, shared=seen)
-    run_blocks(flow, compile_blocks(flow, code_slice.places, steps, doubts.settle), threads, 1, called.warps)
+    run_blocks(flow, compile_blocks(flow, code_slice.places, steps, doubts.settle), threads, 1, kernel.warps)

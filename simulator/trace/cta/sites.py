@@ -297,13 +297,13 @@ def _access_step(subject: Subject, place: int, touch: Touch, doubts: Doubts, rec
     def drawn(threads: Threads) -> Array | None:
         """Addresses in the place of those that are not known; None where the storage is not known, either."""
         nonlocal visits
-        storage, called, width = doubts.base(place), subject.called, bytes_of(instruction)
+        storage, kernel, width = doubts.base(place), subject.kernel, bytes_of(instruction)
         if storage is None:
             return None
         if doubts.is_table(place):
             return drawn_addresses(storage, place, threads, width)
         visits += 1
-        return spread_addresses(storage, place, threads, cta_numbers(threads, called.grid), called.warps, visits, width)
+        return spread_addresses(storage, place, threads, cta_numbers(threads, kernel.grid), kernel.warps, visits, width)
 
     def step(threads: Threads, mask: Array) -> None:
         active = mask

@@ -16,7 +16,7 @@ from ...refusal import CannotFollow
 from ...sass.flow import flow_of
 from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
-from ..cta.given import Called, Refused, Subject
+from ..cta.given import CompiledKernel, Refused, Subject
 from ..cta.knowable import find_unknown
 from ..cta.read_stores import find_sources
 from ..cta.sites import find_slice
@@ -41,7 +41,7 @@ class Traced:
     """What its code tells of a launch.
 
     Args:
-        called: the launch; classes: its classes of CTAs; instructions: that its warps issue;
+        kernel: the launch; classes: its classes of CTAs; instructions: that its warps issue;
         known, accesses: instructions that touch memory on the paths that CTAs run: of known address, and all of them.
         read: number of each storage whose values were looked at -> its name; notes: doubts and remarks, one line each;
         lower_bound: whether waits of CTAs for each other were left out;
@@ -50,7 +50,7 @@ class Traced:
         placed: classes of all boxes of it; firsts: the first CTA of each.
     """
 
-    called: Called
+    kernel: CompiledKernel
     classes: tuple[PathClass, ...]
     instructions: int
     known: int
@@ -72,7 +72,7 @@ class Traced:
     @property
     def followed_ctas(self) -> int:
         """CTAs that were followed."""
-        return self.called.ctas if self.continued is None else self.continued.ctas * self.continued.boxes
+        return self.kernel.ctas if self.continued is None else self.continued.ctas * self.continued.boxes
 
     @property
     def is_even(self) -> bool:
@@ -100,7 +100,7 @@ class Traced:
         return frozenset(use.storage for use in uses if use.kind != "load")
 
 
-def trace(called: Called, room_bytes: float) -> Traced:
+def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
     """Follow the CTAs of a launch through its code.
 
     Args:
@@ -109,14 +109,14 @@ def trace(called: Called, room_bytes: float) -> Traced:
     Raises:
         Refused: the launch cannot be traced; one line that names kernel and source line.
     """
-    code = called.resources.code
+    code = kernel.resources.code
     if code is None:
-        raise Refused(f"kernel {called.name}: its machine code is not at hand")
+        raise Refused(f"kernel {kernel.name}: its machine code is not at hand")
     try:
-        memory = Memory(called.storages)
+        memory = Memory(kernel.storages)
         flow = flow_of(code.sass)
         unknown = find_unknown(flow, code.constants, memory)
-        subject = Subject(called=called, flow=flow, constants=code.constants, memory=memory, unknown=unknown)
+        subject = Subject(kernel=kernel, flow=flow, constants=code.constants, memory=memory, unknown=unknown)
         doubts = Doubts(subject, REACH * room_bytes)
         code_slice = find_slice(subject)
         if (stored := find_sources(subject, code_slice)) is not None:
@@ -130,7 +130,7 @@ def trace(called: Called, room_bytes: float) -> Traced:
         notes += notes_on_outside_calls(subject)
         notes += notes_on_rare_sides(subject, doubts, classes[0].representative.cta)
     except CannotFollow as error:
-        raise Refused(f"kernel {called.name}: {called.where(error.address)}{error}") from error
+        raise Refused(f"kernel {kernel.name}: {kernel.where(error.address)}{error}") from error
     visited = {
         block
         for path_class in classes
@@ -140,7 +140,7 @@ def trace(called: Called, room_bytes: float) -> Traced:
     touching = {*code_slice.touching, *code_slice.copying}
     passed = {place for block in visited for place in code_slice.places[block] if place in touching}
     return Traced(
-        called=called,
+        kernel=kernel,
         classes=tuple(classes),
         instructions=sum(path_class.instructions for path_class in classes),
         known=len(passed - doubts.unknown_places),
@@ -169,7 +169,7 @@ class Layout:
     def __init__(self, traced: Sequence[Traced]) -> None:
         self.storages: dict[int, Storage] = {}
         for launch in traced:
-            for storage in launch.called.storages:
+            for storage in launch.kernel.storages:
                 known = self.storages.setdefault(storage.number, storage)
                 if storage.size_bytes > known.size_bytes:
                     self.storages[storage.number] = storage
@@ -237,8 +237,8 @@ def _pieces(use: Use, path_class: PathClass, storages: dict[int, Storage]) -> li
 
 
 def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows], tensors: dict[int, Tensor]) -> Launch:
-    called = traced.called
-    loads = loads_of_memory(traced.classes[0].representative.paths.flow, Memory(called.storages))
+    kernel = traced.kernel
+    loads = loads_of_memory(traced.classes[0].representative.paths.flow, Memory(kernel.storages))
     variables = Variables(traced.followed_ctas)
 
     def tiles(use: Use, counters: tuple[str, ...], members: Array) -> list[Tile]:
@@ -258,26 +258,26 @@ def _launch(traced: Traced, storages: dict[int, Storage], rows: dict[int, Rows],
     nest = nest_of(list(traced.everywhere), variables, tiles)
     table = np.stack([*variables.columns.values()], axis=1)
     continued = traced.continued
-    followed = called.ctas if continued is None else continued.ctas
+    followed = kernel.ctas if continued is None else continued.ctas
     trips = {name: variables.columns[name][:followed] for name in _lengths(nest.body)}
-    axes = [axis for axis in called.grid if axis > 1]
+    axes = [axis for axis in kernel.grid if axis > 1]
     program = TileProgram(
         tensors=tuple(tensors[number] for number in tensors if _touches(traced, number)),
         variables=tuple(variables.columns),
         items=continued.items(table) if continued else lambda indices: table[indices],
-        item_count=called.ctas,
-        period_items=called.ctas if _is_listed(nest.body) else period_of(trips, followed),
+        item_count=kernel.ctas,
+        period_items=kernel.ctas if _is_listed(nest.body) else period_of(trips, followed),
         body=tuple(nest.body),
-        sweep_items=called.ctas // axes[-1] if len(axes) > 1 else 0,
+        sweep_items=kernel.ctas // axes[-1] if len(axes) > 1 else 0,
     )
     return Launch(
-        name=called.name,
-        grid=called.grid,
-        num_warps=called.num_warps,
-        num_stages=called.num_stages,
-        consumer_warps=called.num_warps if called.warps > called.num_warps else 0,
+        name=kernel.name,
+        grid=kernel.grid,
+        num_warps=kernel.num_warps,
+        num_stages=kernel.num_stages,
+        consumer_warps=kernel.num_warps if kernel.warps > kernel.num_warps else 0,
         program=program,
-        resources=called.resources,
+        resources=kernel.resources,
         dtype=dtype_of(traced.classes[0].representative.paths),
         traced=tuple(
             _code(path_class, phases, loads, traced.estimated)

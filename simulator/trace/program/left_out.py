@@ -24,7 +24,7 @@ def notes_on_rare_sides(subject: Subject, doubts: Doubts, cta: int) -> list[str]
         return []
     texts = dict.fromkeys(subject.line_text(subject.flow.blocks[block].stop - 1) for block in doubts.rare_blocks)
     return [
-        f"kernel {subject.called.name}: {', '.join(texts)}: rare case (a branch on computed values around a loop, such"
+        f"kernel {subject.kernel.name}: {', '.join(texts)}: rare case (a branch on computed values around a loop, such"
         " as the reduction of large arguments of sin and cos): taken never;"
         f" {_added(subject, doubts, cta)}"
     ]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..cta.given import Called, Refused
+from ..cta.given import CompiledKernel, Refused
 from ..touch.classes import PathClass
 from .continued import Continued, continued_of, joined
 from .launch import Traced, trace
@@ -15,20 +15,20 @@ MOST_FOLLOWED = 1 << 23
 """CTAs of a grid that are followed one by one where it does not go on evenly; larger ones are refused."""
 
 
-def trace_grid(called: Called, room_bytes: float) -> Traced:
+def trace_grid(kernel: CompiledKernel, room_bytes: float) -> Traced:
     """Follow the CTAs of a launch through its code. Args and Raises: as of `launch.trace`."""
-    plan = continued_of(called.grid)
+    plan = continued_of(kernel.grid)
     if plan is None:
-        return trace(called, room_bytes)
-    traced = _continued(called, room_bytes, *plan)
+        return trace(kernel, room_bytes)
+    traced = _continued(kernel, room_bytes, *plan)
     if traced is not None:
         return traced
-    if called.ctas > MOST_FOLLOWED:
+    if kernel.ctas > MOST_FOLLOWED:
         raise Refused(
-            f"kernel {called.name}: {called.ctas:,} CTAs, which do not go on as the first {plan[0].ctas:,} do, are too"
+            f"kernel {kernel.name}: {kernel.ctas:,} CTAs, which do not go on as the first {plan[0].ctas:,} do, are too"
             f" many to follow each: at most {MOST_FOLLOWED:,}; give each CTA more to do, or launch a part of the grid"
         )
-    return trace(called, room_bytes)
+    return trace(kernel, room_bytes)
 
 
 def _all_do_the_same(classes: Sequence[PathClass]) -> bool:
@@ -38,30 +38,30 @@ def _all_do_the_same(classes: Sequence[PathClass]) -> bool:
 
 
 def _continued(
-    called: Called, room_bytes: float, continued: Continued, firsts: list[tuple[int, int, int]]
+    kernel: CompiledKernel, room_bytes: float, continued: Continued, firsts: list[tuple[int, int, int]]
 ) -> Traced | None:
     """A launch of which boxes are followed; None where the rest does not go on as they do."""
-    begin = trace(replace(called, grid=continued.box), room_bytes)
+    begin = trace(replace(kernel, grid=continued.box), room_bytes)
     if begin.lower_bound or (not continued.is_whole and not _all_do_the_same(begin.classes)):
         return None  # CTAs that wait for each other, or count each other, are followed all
     boxes = [begin.classes]
     for first in firsts[1:]:
-        boxes.append(trace(replace(called, grid=continued.box, first=first), room_bytes).classes)
+        boxes.append(trace(replace(kernel, grid=continued.box, first=first), room_bytes).classes)
         placed = joined([boxes[0], boxes[-1]], continued.ctas)
         if placed is None:
             return None
     # The CTA at the end of the grid stays within its tensors, or the launch is refused.
-    x, y, z = called.grid
-    trace(replace(called, grid=(1, 1, 1), first=(x - 1, y - 1, z - 1)), room_bytes)
-    grown = called.ctas / continued.ctas
+    x, y, z = kernel.grid
+    trace(replace(kernel, grid=(1, 1, 1), first=(x - 1, y - 1, z - 1)), room_bytes)
+    grown = kernel.ctas / continued.ctas
     classes = tuple(replace(path_class, issued=path_class.issued * grown) for path_class in begin.classes)
     remark = (
-        f"kernel {called.name}: {continued.ctas * continued.boxes:,} of {called.ctas:,} CTAs were followed; the others"
+        f"kernel {kernel.name}: {continued.ctas * continued.boxes:,} of {kernel.ctas:,} CTAs were followed; the others"
         " go on as these do"
     )
     traced = replace(
         begin,
-        called=called,
+        kernel=kernel,
         classes=classes,
         instructions=round(begin.instructions * grown),
         requested=Requested(*(round(size_bytes * grown) for size_bytes in begin.requested)),

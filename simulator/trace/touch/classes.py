@@ -95,7 +95,7 @@ def classes_of(
     order = np.argsort(-sizes, kind="stable")
     if len(order) > MOST_PATHS:
         notes.append(
-            f"kernel {subject.called.name}: {len(order)} control paths among its CTAs; the"
+            f"kernel {subject.kernel.name}: {len(order)} control paths among its CTAs; the"
             f" {len(order) - MOST_PATHS} rarest are approximated by the most common one"
         )
         path_of = np.where(np.isin(path_of, order[:MOST_PATHS]), path_of, order[0])
@@ -135,7 +135,7 @@ class _Classifier:
         self._check(run)
         trips = trips_of(self.tracer.subject.flow, run, self.counts)
         group = CtaGroup(run, members, {region: of_all.per_round[members] for region, of_all in trips.items()})
-        changing = changing_masks(group, max(1, self.tracer.subject.called.num_stages))
+        changing = changing_masks(group, max(1, self.tracer.subject.kernel.num_stages))
         cta_class = self._class_of(group, frozenset(changing.values()))
         # Of copies by TMA at addresses that are not affine each CTA's are listed as they are.
         listed = uses_of(cta_class).listed if self.tracer.code_slice.copying else frozenset()
@@ -219,7 +219,7 @@ class _Classifier:
     def _followed(self, run: CtaRun, ctas: list[int]) -> Iterator[CtaRun]:
         """CTAs that are followed, several at a time where each makes few accesses. Args: run: of one that has been."""
         left = [cta for cta in ctas if cta != run.cta]
-        at_once = max(1, MOST_ACCESSES // 4 // (self.tracer.subject.called.warps * max(1, len(run.accesses))))
+        at_once = max(1, MOST_ACCESSES // 4 // (self.tracer.subject.kernel.warps * max(1, len(run.accesses))))
         parts = (follow_ctas(self.tracer, left[at : at + at_once]) for at in range(0, len(left), at_once))
         others = (other for part in parts for other in part)
         return (run if cta == run.cta else next(others) for cta in ctas)
@@ -238,7 +238,7 @@ class _Classifier:
         tables: frozenset[int] = frozenset()
         if lists is None:
             self.notes.append(
-                f"kernel {subject.called.name}: its CTAs gather or scatter at too many places to list;"
+                f"kernel {subject.kernel.name}: its CTAs gather or scatter at too many places to list;"
                 " the places of one CTA stand for those of all"
             )
             tables = self._tables(cta_class, listed)
@@ -275,7 +275,7 @@ class _Classifier:
         """A use that is not affine, with its lists; taken as affine where there would be too many."""
         if use.uneven is None:
             return use
-        called, regions, uneven = self.tracer.subject.called, group.representative.paths.regions, use.uneven
+        kernel, regions, uneven = self.tracer.subject.kernel, group.representative.paths.regions, use.uneven
         outermost = use.part[0]
         while regions[outermost].parent != OUTSIDE:
             outermost = regions[outermost].parent
@@ -283,11 +283,11 @@ class _Classifier:
         if uneven.boxes is not None:
             listings = listings_of_boxes(uneven.boxes, done, prod(uneven.sizes))
         else:
-            listings = listings_of(uneven.origins, list(uneven.shapes), done, max(1, called.num_stages))
+            listings = listings_of(uneven.origins, list(uneven.shapes), done, max(1, kernel.num_stages))
         if not listings:
             name = self.tracer.subject.memory.storages[use.storage].name
             self.notes.append(
-                f"kernel {called.name}: {use.kind}s of {name} are too many to list; taken as evenly spaced"
+                f"kernel {kernel.name}: {use.kind}s of {name} are too many to list; taken as evenly spaced"
             )
         return replace(use, uneven=uneven if listings else None, listings=listings)
 

@@ -93,7 +93,7 @@ def find_mask_kinds(
     of_cta, order = of_cta.reshape(-1), np.argsort(-sizes, kind="stable")
     if len(order) > MOST_KINDS:
         notes.append(
-            f"kernel {tracer.subject.called.name}: {len(order)} different masks among its CTAs; the"
+            f"kernel {tracer.subject.kernel.name}: {len(order)} different masks among its CTAs; the"
             f" {len(order) - MOST_KINDS} rarest are approximated by the most common one"
         )
         of_cta = np.where(np.isin(of_cta, order[:MOST_KINDS]), of_cta, order[0])
@@ -155,9 +155,9 @@ def _find_signatures(
         if any(len(np.unique(column[by_probes[sampled] == kind])) > 1 for column in of_sampled.values())
     ]
     chosen = np.flatnonzero(np.isin(by_probes, differing)) if few else np.arange(len(group))
-    if len(chosen) * tracer.subject.called.warps > MOST_WARPS:
+    if len(chosen) * tracer.subject.kernel.warps > MOST_WARPS:
         notes.append(
-            f"kernel {tracer.subject.called.name}: masks differ among its CTAs, of which there are too many to look at"
+            f"kernel {tracer.subject.kernel.name}: masks differ among its CTAs, of which there are too many to look at"
             " each; some stand for all"
         )
         chosen = chosen[:0]

@@ -129,7 +129,7 @@ def find_prologues(subject: Subject, run: CtaRun, phases: Phases) -> dict[UseKey
         into = next(same, None)
         if into is None or into in prologues:
             continue
-        prologue = _prologue(key, copies[key], copies[into], max(1, subject.called.num_stages - 1))
+        prologue = _prologue(key, copies[key], copies[into], max(1, subject.kernel.num_stages - 1))
         if prologue is not None:
             prologues[into] = prologue
     return prologues

@@ -38,7 +38,7 @@ def ranked(cell: Cell, indices: list[int], name: str, device: Device) -> list[in
             kernel[grid](*args, **named)
         calls.append(lower_or_refuse(launches[0], int(device.compute_capability.replace(".", ""))))
     compiled = compiled_launches(calls, device)
-    works = [static_work(launch.called, device) if launch.called else None for launch in compiled]
+    works = [static_work(launch.kernel, device) if launch.kernel else None for launch in compiled]
     ranks = {index: rank_of([static_times_s(work, device)]) if work else (0.0, 0.0)
              for index, work in zip(indices, works, strict=True)}  # fmt: skip
     return sorted(indices, key=lambda index: ranks[index])

@@ -9,7 +9,7 @@ from tilesight.kernels.compile.calls import compile_calls
 from tilesight.simulator.launch.program import Launch, Loop, Step
 from tilesight.simulator.launch.walk import accesses
 from tilesight.simulator.predict_kernels import room_of
-from tilesight.simulator.trace.cta.given import Called
+from tilesight.simulator.trace.cta.given import CompiledKernel
 from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
 
 import tilesight
@@ -25,7 +25,7 @@ def traced(case) -> tuple[Traced, Launch]:
         case("meta")()
     (launch,) = launches
     (outcome,) = compile_calls([lower(launch, 90)], DEVICE, workers=1)
-    assert isinstance(outcome, Called), outcome
+    assert isinstance(outcome, CompiledKernel), outcome
     kernel = trace(outcome, room_of(outcome.resources, outcome.grid, DEVICE))
     return kernel, launches_of([kernel])[0]
 

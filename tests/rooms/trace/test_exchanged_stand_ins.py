@@ -14,7 +14,7 @@ from tilesight.simulator.trace.alike.stand_ins import stand_ins
 from tilesight.simulator.trace.cta.cta_run import Iteration, follow_cta
 from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.every_thread import every_access
-from tilesight.simulator.trace.cta.given import Called, Subject
+from tilesight.simulator.trace.cta.given import CompiledKernel, Subject
 from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
@@ -92,10 +92,12 @@ def test_ctas_that_exchange_the_same_touch_alike(by: str, place: int, same_place
         code=Code(sass=sass, constants=CONSTANTS),
     )
     storages = (IDS, X, OUT)
-    called = Called(name="toy", grid=GRID, num_warps=WARPS, num_stages=1, resources=resources, storages=storages)
+    called = CompiledKernel(
+        name="toy", grid=GRID, num_warps=WARPS, num_stages=1, resources=resources, storages=storages
+    )
     flow, memory = flow_of(sass), Memory(storages)
     unknown = find_unknown(flow, CONSTANTS, memory)
-    subject = Subject(called=called, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
+    subject = Subject(kernel=called, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
     tracer = Tracer(subject, find_slice(subject), Doubts(subject))
     group = CtaGroup(follow_cta(tracer, 0), np.arange(prod(GRID)), {})
     part = narrowed(tracer, group.representative, frozenset({place}))

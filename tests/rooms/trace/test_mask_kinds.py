@@ -9,7 +9,7 @@ from support.listings import listing, words
 from tilesight.simulator.emulator.global_memory import Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.launch.walk import accesses
-from tilesight.simulator.trace.cta.given import Called
+from tilesight.simulator.trace.cta.given import CompiledKernel
 from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
 from tilesight.simulator.trace.touch.mask_kinds import MOST_ITERATIONS, changing_masks
 
@@ -66,7 +66,9 @@ def triangle(ctas: int) -> Traced:
     )
     code = Code(sass=sass, constants=CONSTANTS)
     resources = Resources(registers_per_thread=32, smem_bytes_per_cta=0, warps_per_cta=2, code=code)
-    called = Called(name="triangle", grid=(ctas, 1, 1), num_warps=2, num_stages=1, resources=resources, storages=(X,))
+    called = CompiledKernel(
+        name="triangle", grid=(ctas, 1, 1), num_warps=2, num_stages=1, resources=resources, storages=(X,)
+    )
     return trace(called, 1 << 16)
 
 

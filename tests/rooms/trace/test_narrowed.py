@@ -15,7 +15,7 @@ from tilesight.simulator.trace.alike.stand_ins import stand_ins
 from tilesight.simulator.trace.cta.cta_run import Iteration, follow_cta
 from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.every_thread import every_access
-from tilesight.simulator.trace.cta.given import Called, Subject
+from tilesight.simulator.trace.cta.given import CompiledKernel, Subject
 from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
@@ -59,7 +59,7 @@ CODE = (
 where is stored, but for rows that are too high, whose threads end before."""
 GATHER, COLUMN, STORE = 13, 15, 20
 SASS = listing(*CODE)
-CALLED = Called(
+CALLED = CompiledKernel(
     name="toy",
     grid=GRID,
     num_warps=WARPS,
@@ -77,7 +77,7 @@ def toy() -> tuple[Tracer, CtaGroup]:
     """What follows a launch of it, and all of its CTAs."""
     flow, memory = flow_of(SASS), Memory(CALLED.storages)
     unknown = find_unknown(flow, CONSTANTS, memory)
-    subject = Subject(called=CALLED, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
+    subject = Subject(kernel=CALLED, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
     tracer = Tracer(subject, find_slice(subject), Doubts(subject))
     return tracer, CtaGroup(follow_cta(tracer, 0), np.arange(prod(GRID)), {})
 

@@ -7,7 +7,7 @@ import pytest
 from support.listings import listing, words
 from tilesight.simulator.emulator.global_memory import Storage
 from tilesight.simulator.launch.program import Code, Resources
-from tilesight.simulator.trace.cta.given import Called, Refused, Subject
+from tilesight.simulator.trace.cta.given import CompiledKernel, Refused, Subject
 from tilesight.simulator.trace.cta.sites import Slice
 from tilesight.simulator.trace.program import launch
 from tilesight.simulator.trace.program.launch import Traced, trace
@@ -52,7 +52,7 @@ CODE = (
 """Tiles come through shared memory, where threads then leave ids for each other: of high ones nothing is stored."""
 
 
-def called(code: tuple[str, ...]) -> Called:
+def called(code: tuple[str, ...]) -> CompiledKernel:
     """A launch of code."""
     resources = Resources(
         registers_per_thread=32,
@@ -60,7 +60,9 @@ def called(code: tuple[str, ...]) -> Called:
         warps_per_cta=WARPS,
         code=Code(sass=listing(*code), constants=CONSTANTS),
     )
-    return Called(name="toy", grid=GRID, num_warps=WARPS, num_stages=1, resources=resources, storages=(IDS, X, OUT))
+    return CompiledKernel(
+        name="toy", grid=GRID, num_warps=WARPS, num_stages=1, resources=resources, storages=(IDS, X, OUT)
+    )
 
 
 def starts(lists: Listing) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from tilesight.simulator.trace.alike.stand_ins import stand_ins
 from tilesight.simulator.trace.cta.cta_run import follow_cta
 from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.every_thread import signatures
-from tilesight.simulator.trace.cta.given import Called, Subject
+from tilesight.simulator.trace.cta.given import CompiledKernel, Subject
 from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.knowable import find_unknown
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
@@ -37,10 +37,10 @@ def subject_of(*code: str) -> Subject:
     resources = Resources(
         registers_per_thread=32, smem_bytes_per_cta=0, warps_per_cta=WARPS, code=Code(sass=sass, constants=CONSTANTS)
     )
-    called = Called(name="toy", grid=GRID, num_warps=WARPS, num_stages=1, resources=resources, storages=(X,))
+    called = CompiledKernel(name="toy", grid=GRID, num_warps=WARPS, num_stages=1, resources=resources, storages=(X,))
     flow, memory = flow_of(sass), Memory([X])
     unknown = find_unknown(flow, CONSTANTS, memory)
-    return Subject(called=called, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
+    return Subject(kernel=called, flow=flow, constants=CONSTANTS, memory=memory, unknown=unknown)
 
 
 def followed(*code: str) -> tuple[int, np.ndarray, np.ndarray]:
