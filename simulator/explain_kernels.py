@@ -15,7 +15,7 @@ from .explain import REASONS, LaunchExplanation, Line, explain_launch
 from .predict_kernels import SimulatedKernels
 from .prediction.kernel_row import KernelRow
 from .prediction.kernels import KernelsPrediction
-from .trace.cta.given import CompiledKernel
+from .trace.cta.subject import CompiledKernel
 
 NOWHERE = ("", 0)
 """Place of instructions that come from no line, as the compiler's own."""

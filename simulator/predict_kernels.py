@@ -19,7 +19,7 @@ from .refusal import DoesNotFit
 from .residency.residency import residency_of_ctas
 from .sass.local_memory import spilled_bytes
 from .simulate_launches import CostedLaunch, SimulatedLaunches, costed_launch, simulate_costed
-from .trace.cta.given import CompiledKernel, Refused
+from .trace.cta.subject import CompiledKernel, Refused
 from .trace.program.launch import Layout, Traced
 from .trace.program.whole_grid import trace_grid
 

@@ -17,7 +17,7 @@ from .simulator.jobs.stopping import LIMIT_S, Stage, Tell
 from .simulator.predict_kernels import L2, CompiledLaunch, SimulatedKernels, predict_kernels
 from .simulator.prediction.kernel_row import KernelRow
 from .simulator.prediction.kernels import KernelsPrediction
-from .simulator.trace.cta.given import CompiledKernel
+from .simulator.trace.cta.subject import CompiledKernel
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -34,7 +34,7 @@ from tilesight.simulator.predict_kernels import room_of
 from tilesight.simulator.refusal import granted
 from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.simulate import predict
-from tilesight.simulator.trace.cta.given import CompiledKernel
+from tilesight.simulator.trace.cta.subject import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of
 from tilesight.simulator.trace.program.whole_grid import trace_grid
 from tilesight.validate.compare.compare import compare

@@ -12,7 +12,7 @@ from ...simulator.emulator.tma.descriptor import image_of
 from ...simulator.jobs.attempts import internal
 from ...simulator.launch.program import Code, Resources
 from ...simulator.sass.constants import Parameter, constant_bank
-from ...simulator.trace.cta.given import CompiledKernel
+from ...simulator.trace.cta.subject import CompiledKernel
 from .call import KernelCall
 from .diagnosis import specialisation_note
 from .made_by import call_key

@@ -17,7 +17,7 @@ from ..sm.instructions import lowered_table
 from ..sm.tensor_rate import with_tensor_rates
 from ..trace.cta.block_counts import count_blocks
 from ..trace.cta.doubts import Doubts
-from ..trace.cta.given import CompiledKernel, Refused, Subject
+from ..trace.cta.subject import CompiledKernel, Refused, Subject
 from .static_time import StaticWork
 
 SAMPLED = 64

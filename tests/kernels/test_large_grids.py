@@ -13,7 +13,7 @@ if missing_package() is None:
     from tilesight.simulator.launch.walk import steps
     from tilesight.simulator.predict_kernels import room_of
     from tilesight.simulator.simulate_launches import simulate_launches
-    from tilesight.simulator.trace.cta.given import CompiledKernel, Refused
+    from tilesight.simulator.trace.cta.subject import CompiledKernel, Refused
     from tilesight.simulator.trace.program import continued, whole_grid
     from tilesight.simulator.trace.program.launch import launches_of, trace
 

@@ -23,9 +23,9 @@ from ...sass.operands import Immediate, Operand, Register
 from ...sass.registers import guard_of, read, result_operands, written
 from ..cta.block_counts import PROBES
 from ..cta.doubts import Doubts
-from ..cta.given import Refused
 from ..cta.group import CtaGroup, walk_group
 from ..cta.sites import Tracer
+from ..cta.subject import Refused
 
 FEWEST = 64
 """CTAs of a group from which on it saves time to look for stand-ins."""

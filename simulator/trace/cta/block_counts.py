@@ -17,8 +17,8 @@ from ...emulator.threads import Threads, lanes_below, special_registers
 from ...limits import WARP_THREADS
 from ...sass.memory_instructions import BARRIERS
 from .doubts import Doubts
-from .given import Subject
 from .sites import Slice, Tracer, access_steps, find_deciding_slice
+from .subject import Subject
 
 CTAS_AT_ONCE = 1 << 15
 """CTAs that are followed at a time, to bound memory."""

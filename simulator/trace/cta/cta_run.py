@@ -19,8 +19,8 @@ from ...limits import WARP_THREADS
 from ...sass.memory_instructions import BOX_LOAD, COPY, bytes_of
 from ..mixed_visits import ControlPath, LoopVisit
 from ..paths import CtaPaths, find_paths
-from .given import Refused, Subject
 from .sites import Tracer, access_steps
+from .subject import Refused, Subject
 
 MOST_ACCESSES = 1 << 20
 """Accesses of warps that one CTA may make, each with the addresses of its lanes."""

@@ -17,8 +17,8 @@ from ...sass.memory_instructions import GLOBAL_LOADS, LOADS_AND_COPIES, is_atomi
 from ...sass.registers import guard_of, read
 from ..control_slice import reaching
 from ..counters import Counters, find_counters
-from .given import Refused, Subject
 from .rare_sides import RareSides, skips_slow_path
+from .subject import Refused, Subject
 from .tables import find_table
 from .waiting import Waiting, find_waiting
 

@@ -11,8 +11,8 @@ from ...limits import WARP_THREADS
 from ..mixed_visits import ControlPath
 from .block_counts import PROBES, probe_registers
 from .cta_run import CtaRun
-from .given import Subject
 from .sites import Tracer
+from .subject import Subject
 from .walking import Loops, RecordAt, Walk, Watch
 
 THREADS_AT_ONCE = 1 << 17

@@ -15,8 +15,8 @@ from ...emulator.threads import Step, Threads, special_registers
 from ...refusal import CannotFollow
 from ...sass.memory_instructions import COPY, SHARED_LOADS, SHARED_STORES
 from .doubts import Doubts
-from .given import Subject
 from .sites import Slice, access_steps
+from .subject import Subject
 
 NOBODY = -1
 """Instead of a place in the code: no store has left anything."""

@@ -34,7 +34,7 @@ from ...sass.registers import read
 from ..control_slice import blocks_exchanging, jumps_of, reaching, slice_of
 from ..counters import cta_numbers, is_counter
 from .doubts import Doubts
-from .given import Refused, Subject
+from .subject import Refused, Subject
 from .tables import drawn_addresses, spread_addresses
 
 Record = Callable[[int, Array, Array, Boxes | None], None]

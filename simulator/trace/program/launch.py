@@ -16,10 +16,10 @@ from ...refusal import CannotFollow
 from ...sass.flow import flow_of
 from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
-from ..cta.given import CompiledKernel, Refused, Subject
 from ..cta.knowable import find_unknown
 from ..cta.read_stores import find_sources
 from ..cta.sites import find_slice
+from ..cta.subject import CompiledKernel, Refused, Subject
 from ..touch.classes import PathClass, classes_of
 from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH

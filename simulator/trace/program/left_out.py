@@ -5,8 +5,8 @@ import numpy as np
 from ...refusal import CannotFollow
 from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
-from ..cta.given import Refused, Subject
 from ..cta.rare_sides import RareSides, calls_outside
+from ..cta.subject import Refused, Subject
 
 MOST_STEPS = 20_000
 """Blocks of one CTA that are gone through to see what rare sides would add: a second or two."""

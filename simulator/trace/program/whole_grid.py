@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..cta.given import CompiledKernel, Refused
+from ..cta.subject import CompiledKernel, Refused
 from ..touch.classes import PathClass
 from .continued import Continued, continued_of, joined
 from .launch import Traced, trace

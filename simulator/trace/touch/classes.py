@@ -14,9 +14,9 @@ from ...sass.memory_instructions import GLOBAL_LOADS
 from ..cta.bases import find_bases
 from ..cta.cta_run import MOST_ACCESSES, CtaRun, blocks_of, follow_cta, follow_ctas
 from ..cta.doubts import Doubts
-from ..cta.given import Subject
 from ..cta.group import CtaGroup, regions_exchanging
 from ..cta.sites import Slice, Tracer
+from ..cta.subject import Subject
 from ..paths import OUTSIDE
 from .bounds import check_bounds, farthest
 from .cta_class import CtaClass

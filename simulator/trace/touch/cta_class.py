@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from ...emulator.thread_values import Array
 from ..cta.bases import Bases
 from ..cta.cta_run import CtaRun
-from ..cta.given import Subject
 from ..cta.group import CtaGroup
+from ..cta.subject import Subject
 from .phases import Phases
 from .rounds import Rounds
 from .use_keys import Prologue, UseKey

@@ -23,7 +23,7 @@ from ...sass.memory_instructions import (
 )
 from ...sass.registers import KEPT
 from ..cta.cta_run import Box, CtaRun, Iteration, Position, children_of
-from ..cta.given import Subject
+from ..cta.subject import Subject
 from .footprints import Touched
 from .phases import Part, Phases
 

@@ -13,9 +13,9 @@ from tilesight.simulator.trace.cta.bases import find_bases
 from tilesight.simulator.trace.cta.block_counts import count_blocks
 from tilesight.simulator.trace.cta.cta_run import follow_cta, follow_ctas
 from tilesight.simulator.trace.cta.doubts import Doubts
-from tilesight.simulator.trace.cta.given import Subject
 from tilesight.simulator.trace.cta.group import CtaGroup
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
+from tilesight.simulator.trace.cta.subject import Subject
 
 CTAS = [0, 3, 9]
 

@@ -9,7 +9,7 @@ from support.listings import listing, words
 from tilesight.simulator.emulator.global_memory import Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.launch.walk import accesses
-from tilesight.simulator.trace.cta.given import CompiledKernel
+from tilesight.simulator.trace.cta.subject import CompiledKernel
 from tilesight.simulator.trace.program.launch import Traced, launches_of, trace
 from tilesight.simulator.trace.touch.mask_kinds import MOST_ITERATIONS, changing_masks
 

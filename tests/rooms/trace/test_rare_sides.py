@@ -10,8 +10,8 @@ from tilesight.simulator.emulator.global_memory import Memory, Storage
 from tilesight.simulator.sass.local_memory import spilled_bytes
 from tilesight.simulator.trace.cta.block_counts import count_blocks
 from tilesight.simulator.trace.cta.doubts import Doubts
-from tilesight.simulator.trace.cta.given import Refused, Subject
 from tilesight.simulator.trace.cta.rare_sides import RareSides
+from tilesight.simulator.trace.cta.subject import Refused, Subject
 from tilesight.simulator.trace.program.left_out import notes_on_outside_calls, notes_on_rare_sides
 
 LOADED = (*COLUMN, MASK, *ADDRESS, "LDG.E R8, [R6.64]", "FSETP.GT.AND P1, PT, R8, 1e30, PT")

@@ -9,8 +9,8 @@ from support.listings import words
 from tilesight.simulator.emulator.global_memory import Memory, Storage
 from tilesight.simulator.trace.cta.cta_run import CtaAccess, follow_ctas
 from tilesight.simulator.trace.cta.doubts import Doubts
-from tilesight.simulator.trace.cta.given import Subject
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
+from tilesight.simulator.trace.cta.subject import Subject
 from tilesight.simulator.trace.cta.tables import find_table
 
 TABLE = Storage(number=1, size_bytes=1024, name="table")
