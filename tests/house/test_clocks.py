@@ -17,6 +17,7 @@ REASONS = {
     "benchmarks/bench_predict.py": "measures time",
     "benchmarks/bench_simulate.py": "measures time",
     "benchmarks/bench_sm.py": "measures time",
+    "benchmarks/bench_tune.py": "measures time",
     "gpu/choice/foretell.py": "says how long each prediction took, and ends one that hangs",
     "gpu/choice/measure.py": "does what it can in the time that a GPU is lent for",
     "gpu/choice/timing.py": "times kernels",
