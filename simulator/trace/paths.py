@@ -119,9 +119,8 @@ def find_paths(flow: Flow, blocks: Sequence[Sequence[int]]) -> CtaPaths:
         key = tuple(run)
         if key not in known:
             path = _nested(key, flow, headers, frozenset(), frozenset())
-            parents = _parents(path)
-            if any(len(around) > 1 for around in parents.values()):
-                path = _nested(key, flow, headers, frozenset(), frozenset(parents))
+            if visited := frozenset(_visited(path)):
+                path = _nested(key, flow, headers, frozenset(), visited)
             known[key] = path
         warps.append(known[key])
     nests = [_loops_of(path) for path in warps]
@@ -154,7 +153,7 @@ def _nested(
     Args:
         headers: block -> loop that begins with it.
         inside: loops around all of the blocks.
-        kept: loops that are visits also where they run once, since what is inside them is elsewhere in a visit of them.
+        kept: loops that are visits also where they run once, as they repeat elsewhere on the path.
     """
     path: list[int | LoopVisit] = []
     at = 0
@@ -186,19 +185,13 @@ def _nested(
     return tuple(path)
 
 
-def _parents(path: ControlPath) -> dict[int, set[int]]:
-    """Loop -> loops whose visits its own lie directly in; `OUTSIDE` where in none."""
-    parents: dict[int, set[int]] = defaultdict(set)
-
-    def walk(items: ControlPath, parent: int) -> None:
-        for item in items:
-            if isinstance(item, LoopVisit):
-                parents[item.loop].add(parent)
-                for iteration in item.iterations:
-                    walk(iteration, item.loop)
-
-    walk(path, OUTSIDE)
-    return parents
+def _visited(path: ControlPath) -> Iterator[int]:
+    """Loops that repeat somewhere on a path."""
+    for item in path:
+        if isinstance(item, LoopVisit):
+            yield item.loop
+            for iteration in item.iterations:
+                yield from _visited(iteration)
 
 
 def _loops_of(path: ControlPath) -> list[tuple[int, int, int, bool]]:

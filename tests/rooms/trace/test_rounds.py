@@ -82,3 +82,11 @@ def test_all_iterations_are_run() -> None:
     rounds = np.array([len(unmasked) - 1 for unmasked in ctas])
     assert (trips.per_round * rounds - trips.shorter).tolist() == [sum(unmasked) for unmasked in ctas]
     assert trips.per_round.tolist() == [6, 6, 1, 7] and (trips.shorter < rounds).all()
+
+
+def test_a_loop_that_runs_once_in_a_round_is_the_same_loop() -> None:
+    """Its accesses have as many counters there as in all other rounds."""
+    run = run_of(4, 1, 8)
+    inner = [position for position, block in zip(run.positions, tiles(4, 1, 8), strict=True) if block == 2]
+    assert {(position.region, len(position.iteration)) for position in inner} == {(1, 2)}
+    assert run.paths.regions[1].count == 13
