@@ -15,6 +15,9 @@ from .footprints import Rectangle, whole_sectors
 from .listing import MOST_PIECES, Listing
 from .use_keys import IterationAccess, Iterations
 
+_Planes = tuple[Array, Array, Array]
+"""Starts [B], rows and widths [B] of rectangles, int64 (CTAs,) each."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedBoxes:
@@ -42,22 +45,32 @@ def boxes_of(iterations: Iterations, sizes: Sequence[int], bases: Mapping[int, B
         bases: place -> where it begins in all CTAs; rank: of the representative among these.
     """
     numbers: list[int] = []
-    parts: list[tuple[Array, Array, Array]] = []
+    parts: list[_Planes] = []
     pitch, box_rows = 0, 1
     for at in np.ndindex(*sizes):
+        first = len(parts)
         for copy in iterations.get(at, ()):
             assert copy.box is not None
-            rectangles = list(_rectangles(copy, bases[copy.place], rank))
-            numbers += [int(np.ravel_multi_index(at, tuple(sizes)))] * len(rectangles)
-            parts += rectangles
+            for planes in _rectangles(copy, bases[copy.place], rank):
+                if len(parts) > first and _goes_on(parts[-1], planes):
+                    parts[-1] = parts[-1][0], parts[-1][1], parts[-1][2] + planes[2]
+                else:
+                    parts.append(planes)
             if len(copy.box.place) > 1:
                 pitch, box_rows = copy.box.descriptor.strides[1], copy.box.descriptor.box[1]
+        numbers += [int(np.ravel_multi_index(at, tuple(sizes)))] * (len(parts) - first)
     starts, rows, width = (np.stack([part[number] for part in parts]) for number in range(3))
     iteration = np.array(numbers, dtype=np.int64)
     return ListedBoxes(iteration=iteration, starts=starts, rows=rows, width=width, pitch=pitch, box_rows=box_rows)
 
 
-def _rectangles(copy: IterationAccess, bases: Bases, rank: int) -> list[tuple[Array, Array, Array]]:
+def _goes_on(before: _Planes, planes: _Planes) -> bool:
+    """Whether rectangles lie to the right of others, without a gap, in all CTAs: a tile is copied in boxes of 128 B."""
+    (start, rows, width), (next_start, next_rows, _) = before, planes
+    return bool((rows == next_rows).all() and ((start + width == next_start) | (rows == 0)).all())
+
+
+def _rectangles(copy: IterationAccess, bases: Bases, rank: int) -> list[_Planes]:
     """Starts, rows and widths, int64 (CTAs,) each, of the planes of a box: one for each index along axes 2 and up."""
     assert copy.box is not None
     descriptor, axes = copy.box.descriptor, len(copy.box.place)
