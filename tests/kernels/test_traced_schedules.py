@@ -42,6 +42,7 @@ class Case:
     seqlen: int = 1024
     causal: bool = False
     batch: int = 1
+    head_dim: int = 64
     options: tuple[tuple[str, Any], ...] = ()
 
     def __str__(self) -> str:
@@ -57,7 +58,7 @@ class Case:
             kv_heads=4,
             seqlen_q=self.seqlen,
             seqlen_k=self.seqlen,
-            head_dim=64,
+            head_dim=self.head_dim,
             causal=self.causal,
         )
 
@@ -149,9 +150,10 @@ def test_persistent_ctas_load_what_all_of_their_tiles_need(case: Case) -> None:
             assert getattr(by_trace, kind) == pytest.approx(expected, rel=within)
 
 
-def test_a_box_without_gaps_is_one_piece_where_boxes_are_listed() -> None:
+@pytest.mark.parametrize("case", [MANY_TILES[0], replace(MANY_TILES[0], head_dim=128)], ids=["row", "half rows"])
+def test_a_box_without_gaps_is_one_piece_where_boxes_are_listed(case: Case) -> None:
     """Not a piece for each of its rows: requests, and the memory for lists, are as many as boxes."""
-    ((_, traced, _),) = pairs(MANY_TILES[0])
+    ((_, traced, _),) = pairs(case)
     tiles = [tile for step, _ in steps(traced.program.body) for tile in step.loads if tile.lists is not None]
     assert tiles
     assert sum(len(tile.lists.pieces) for tile in tiles) <= 32 * 8 * (1024 // 64) * (1 + 2 * 1024 // 64)

@@ -253,13 +253,14 @@ class _UseMaker:
             return {at: at for at in self.iterations}
         region, run, rounds = self.key.part[0], self.cta_class.representative, self._program_rounds()
         total = len({position.iteration for position in run.positions if position.region == region})
-        shorter = rounds[len(rounds) - (self.trips * len(rounds) - total) :] if len(sizes) == 2 else ()
+        ends = rounds[len(rounds) - (self.trips * len(rounds) - total) :] if len(sizes) == 2 else ()
+        shorter_rounds = {(number,) for number in ends}
         left, made = iter(sorted(self.iterations)), dict[Iteration, Iteration]()
         latest = self.begin
         for place in np.ndindex(*sizes):
-            if place[-2] not in rounds:
+            if len(place) > 1 and place[-2] not in rounds:
                 continue
-            if place[-1] < self.trips - (place[-2] in shorter):
+            if place[-1] < self.trips - (place[-2:-1] in shorter_rounds):
                 latest = next(left, latest)
             made[place] = latest
         return made
