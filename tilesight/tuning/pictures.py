@@ -31,7 +31,7 @@ def pictures(launch: TunedLaunch, number: int) -> list[str]:
     if not launch.predicted or not names:
         return []
     maps = [panel(f"map-{number}", partial(_draw_map, launch=launch, names=names[:2]))] if len(names) > 1 else []
-    left = "Left: the best time over all other parameters, for the two that matter most; dark is fast. Right: "
+    left = "Left: the best time for the two parameters that matter most; dark is fast, grey is not predicted. Right: "
     return [
         f'<p class="muted">{left if maps else "Below: "}{CAPTION}</p>',
         '<div class="row">',
