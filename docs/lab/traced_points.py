@@ -160,6 +160,7 @@ def main() -> None:
     parser.add_argument("--until", type=float, default=1e9, help="end after so long [s]")
     parser.add_argument("--known", type=Path, nargs="*", default=[], help="files of lines that are there already")
     parser.add_argument("--draws", type=numbers, default=numbers("0-12"))
+    parser.add_argument("--gpu", default="", help="of which alone points are predicted")
     parser.add_argument("--match", default="", help="text that a point's key must hold")
     parser.add_argument("--most", type=int, default=1 << 30, help="points")
     parser.add_argument("--again", action="store_true", help="also points that were not predicted by trace")
@@ -180,6 +181,7 @@ def main() -> None:
     kept = (line for line in lines if not options.again or "traced" in line)
     known = {(line["gpu"], line["draw"], line["key"]) for line in kept}
     todo = [row for row in drawn() if row[1] in options.draws and options.match in row[2].point.key]
+    todo = [row for row in todo if row[0].startswith(options.gpu)]
     number, of = (int(part) for part in (options.share or "0/1").split("/"))
     todo = [row for row in todo if (row[0], row[1], row[2].point.key) not in known][number::of][: options.most]
     predict_share(options.out, todo)
