@@ -23,7 +23,7 @@ from .trace.cta.subject import CompiledKernel, Refused
 from .trace.program.launch import Layout, Traced
 from .trace.program.whole_grid import trace_grid
 
-L2 = ("pipeline", "cold", "warm")
+L2 = ("pipeline", "cold", "warm", "dirty")
 """What a launch finds in the caches: what those before left, nothing, or what itself left."""
 
 
@@ -218,7 +218,7 @@ class _Simulation:
                 outcome = simulate_costed(
                     list(costed.values()),
                     self._device,
-                    l2="warm" if l2 == "warm" else "cold",
+                    l2="cold" if l2 == "pipeline" else l2,
                     overhead="graph",
                     record=record,
                     attempt=lambda place, numbers=numbers: self._attempts.at(numbers[place], "simulate memory"),  # type: ignore[misc]

@@ -30,7 +30,7 @@ from .sm.choose import COSTS, cost_notes, costs_of
 from .sm.step_cost import StepCost
 from .traffic import Traffic
 
-SETTINGS = {"l2": ("cold", "warm"), "resolution": ("chunk", "line"), "overhead": ("stream", "graph"), "cost": COSTS}
+SETTINGS = {"l2": ("cold", "warm", "dirty"), "resolution": ("chunk", "line"), "overhead": ("stream", "graph"), "cost": COSTS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +177,7 @@ def simulate_costed(
         [launch.clocks for launch in costed],
         [launch.residency for launch in costed],
         device,
-        warm=l2 == "warm",
+        l2=l2,
         resolution=resolution,
         attempt=attempt,
     )
@@ -206,7 +206,7 @@ def simulate_costed(
             costed[number].tally.executions,
             prediction,
             device,
-            cold=l2 == "cold" and number == 0,
+            cold=l2 != "warm" and number == 0,
         )
         for number, prediction in predicted.items()
     )

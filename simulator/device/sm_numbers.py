@@ -139,6 +139,10 @@ class SmNumbers:
         0, 1, part=HBM, doc="of a load's time at L2, that its request takes where stores go"
     )
 
+    l2_driven_out_fraction: float = number(
+        0, 1, part=HBM, doc="of what comes into L2, that drives out data of earlier kernels not yet written back"
+    )
+
     provenance: dict[str, Provenance] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -78,7 +78,7 @@ def run_launches(
     residencies: Sequence[Residency],
     device: Device,
     *,
-    warm: bool = False,
+    l2: str = "cold",
     resolution: str = "chunk",
     steady_state: bool = True,
     record: bool = False,
@@ -89,7 +89,8 @@ def run_launches(
     Args:
         costs: per launch, step name -> cost.
         clocks, residencies: per launch.
-        warm: whether the L2 starts as the same pipeline left it (else empty).
+        l2: what is in L2 at the start: `cold`, nothing; `warm`, what the same pipeline left; `dirty`, data of others
+            that are yet to be written back, as much as may be.
         resolution: `chunk` or `line`.
         steady_state: whether large grids may be continued from a steady state.
         record: whether to record a timeline (steps through every CTA).
@@ -106,7 +107,8 @@ def run_launches(
     spilled = max(
         residency.concurrent_ctas * low.spilled_granules for residency, low in zip(residencies, lowered, strict=True)
     )
-    memory = _make_memory(tensors.granules + spilled, largest_bytes, device, resolution)
+    warm = l2 == "warm"
+    memory = _make_memory(tensors.granules + spilled, largest_bytes, device, resolution, dirty=l2 == "dirty")
     begin = 0.0
     runs: dict[int, LaunchRun] = {}
     left = list(range(len(launches)))
@@ -134,13 +136,19 @@ def run_launches(
     return [runs.get(number) for number in range(len(launches))]
 
 
-def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str) -> Memory:
-    """Empty caches. Args: largest_bytes: of a granule [B]."""
+def _make_memory(granules: int, largest_bytes: int, device: Device, resolution: str, dirty: bool) -> Memory:
+    """Caches without entries. Args: largest_bytes: of a granule [B]; dirty: whether data of others are in L2."""
     parts = device.l2_partitions
     slots = COALESCER_LINE_SLOTS if resolution == "line" else COALESCER_SLOTS
     capacities = np.tile(_group_bytes(device, largest_bytes), parts)
     return Memory(
-        l2=make_lru(granules * parts * parts, capacities, device.l2_dirty_fraction),
+        l2=make_lru(
+            granules * parts * parts,
+            capacities,
+            device.l2_dirty_fraction,
+            device.l2_dirty_fraction if dirty else 0.0,
+            device.sm.l2_driven_out_fraction,
+        ),
         l1=make_l1(device.sms),
         ready=np.zeros(granules),
         windows=np.zeros(granules, dtype=np.int32),

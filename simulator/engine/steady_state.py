@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.engine import links
 from ..core.engine.links import COUNTERS, STEPS
-from ..core.engine.lru import CAPACITY, DIRTY_BYTES, MOST_DIRTY_BYTES, USED
+from ..core.engine.lru import CAPACITY, DIRTY_BYTES, LEFT_BYTES, MOST_DIRTY_BYTES, USED
 from ..integers import cdiv
 from ..launch.program import TileProgram
 from ..launch.walk import steps
@@ -72,11 +72,12 @@ def extrapolate_steady_state(run: LaunchState, refresh: bool) -> np.ndarray:
     skipped, first = np.zeros(COUNTERS + 1), np.zeros(COUNTERS + 1)
     spent = np.zeros(COUNTERS + 1)
     past, streamed_before = Past(), 0.0
-    position, before, used = 0, loops.snapshot(), 0.0
+    position, before, used, left = 0, loops.snapshot(), 0.0, _left(run)
     while position < items:
         stop = min(position + window, items)
         run.step_to(stop, position)
         growth = (_used(run) - used) / (stop - position)
+        leaving, left = (left - _left(run)) / (stop - position), _left(run)
         position, used = stop, _used(run)
         now = loops.snapshot()
         delta, before = now - before, now
@@ -84,8 +85,10 @@ def extrapolate_steady_state(run: LaunchState, refresh: bool) -> np.ndarray:
         streamed_before = loops.skipped[STEPS]
         if streamed:
             delta[[links.TOUCHED, links.FIRST]] = 0.0  # which is read like all that is touched again
-        if (position - window < locality and not streamed) or not _is_settled(
-            run, now, used, growth * (items - position)
+        if (
+            (position - window < locality and not streamed)
+            or not _is_settled(run, now, used, growth * (items - position))
+            or 0.0 < left < leaving * (items - position)  # what others left in L2 is gone before the end
         ):
             past = Past()
             continue
@@ -186,6 +189,10 @@ def _resumed_at(position: int, most: int, slots: int, items: int, unit: int, eve
 
 def _used(run: LaunchState) -> float:
     return float(run.memory.l2.lists[:, USED].sum())
+
+
+def _left(run: LaunchState) -> float:
+    return float(run.memory.l2.lists[:, LEFT_BYTES].sum())
 
 
 def _capacity(run: LaunchState) -> float:

@@ -16,14 +16,14 @@ def test_a_launch_reads_in_l2_what_the_last_one_wrote() -> None:
 
 def test_a_warm_start_finds_what_the_same_pipeline_left() -> None:
     """What fits is not read again; a sweep of one tile too much finds nothing, as LRU must."""
-    fits, too_much = (run(sweeps(tiles=tiles, times=1, slabs=(0,)), gpu=ONE_PARTITION, warm=True) for tiles in (64, 65))
+    fits, too_much = (run(sweeps(tiles=tiles, times=1, slabs=(0,)), gpu=ONE_PARTITION, l2="warm") for tiles in (64, 65))
     assert fits.hbm_read_bytes == 0
     assert too_much.hbm_read_bytes == 65 * TILE_BYTES
 
 
 def test_a_warm_start_writes_back_what_the_last_run_left_dirty() -> None:
     """In the steady rhythm of repeated launches every output byte is written back once a launch."""
-    cold, warm = (run(writes(tiles=100, slabs=(0,)), gpu=ONE_PARTITION, warm=warm) for warm in (False, True))
+    cold, warm = (run(writes(tiles=100, slabs=(0,)), gpu=ONE_PARTITION, l2=l2) for l2 in ("cold", "warm"))
     assert cold.hbm_write_bytes == 36 * TILE_BYTES
     assert warm.hbm_write_bytes == 100 * TILE_BYTES
 

@@ -5,6 +5,7 @@ Each list is one set (or one L2 partition); its sentinel is a row behind all ent
 whose AFTER is the most, whose BEFORE the least recently used entry.
 What is dirty is in a second such list, over `dirty`, by when it was written last:
 beyond the most that may be dirty, the oldest is written back, and stays as a clean entry.
+Dirty bytes that were there before anything ran (`left`) are no entries: they are older than all of these.
 The arrays start as zeros, which the system maps lazily: entries never touched cost no memory.
 """
 
@@ -18,8 +19,9 @@ BEFORE, AFTER, STATE, SIZE = 0, 1, 2, 3
 """Columns of `Lru.entries`; the first two are those of `Lru.dirty` as well."""
 ABSENT, CLEAN, DIRTY = 0, 1, 2
 """Values of STATE."""
-USED, CAPACITY, DIRTY_BYTES, MOST_DIRTY_BYTES = 0, 1, 2, 3
-"""Columns of `Lru.lists`: bytes in use, bytes in all, dirty bytes, and the most of them."""
+USED, CAPACITY, DIRTY_BYTES, MOST_DIRTY_BYTES, LEFT_BYTES, DRIVEN_SHARE, COLUMNS = 0, 1, 2, 3, 4, 5, 6
+"""Columns of `Lru.lists`: bytes in use, bytes in all, dirty bytes of entries, and the most that may be dirty; dirty
+bytes left from before, and how many of these each byte that is brought in drives out."""
 
 
 class Lru(NamedTuple):
@@ -28,7 +30,7 @@ class Lru(NamedTuple):
     Args:
         entries: int32 (entries + lists, 4), links, state and size of each entry, then the lists' sentinels.
         dirty: int32 (entries + lists, 2), links of what is dirty.
-        lists: float64 (lists, 4), bytes of each list.
+        lists: float64 (lists, COLUMNS), bytes of each list.
     """
 
     entries: np.ndarray
@@ -36,25 +38,30 @@ class Lru(NamedTuple):
     lists: np.ndarray
 
 
-def make_lru(entries: int, capacities: np.ndarray, dirty_fraction: float = 1.0) -> Lru:
-    """An empty cache.
+def make_lru(
+    entries: int, capacities: np.ndarray, dirty_fraction: float = 1.0, left_fraction: float = 0.0, driven: float = 0.0
+) -> Lru:
+    """A cache without entries.
 
     Args:
         entries: numbers that may be cached.
         capacities: of each list [B].
-        dirty_fraction: most of a list that may be dirty.
+        dirty_fraction: most of a list that may be dirty; left_fraction: that is dirty from before.
+        driven: bytes of these that leave for each byte that is brought in.
     """
     lists = len(capacities)
     lru = Lru(
         entries=np.zeros((entries + lists, 4), dtype=np.int32),
         dirty=np.zeros((entries + lists, 2), dtype=np.int32),
-        lists=np.zeros((lists, 4)),
+        lists=np.zeros((lists, COLUMNS)),
     )
     sentinels = np.arange(entries, entries + lists)
     for links in (lru.entries, lru.dirty):
         links[sentinels, BEFORE] = links[sentinels, AFTER] = sentinels
     lru.lists[:, CAPACITY] = capacities
     lru.lists[:, MOST_DIRTY_BYTES] = dirty_fraction * lru.lists[:, CAPACITY]
+    lru.lists[:, LEFT_BYTES] = left_fraction * lru.lists[:, CAPACITY]
+    lru.lists[:, DRIVEN_SHARE] = driven
     return lru
 
 
@@ -95,6 +102,14 @@ def touch(lru: Lru, which: int, number: int) -> None:
 
 
 @inlined
+def _drive_out(lists: np.ndarray, which: int, most: float) -> int:
+    """Write back what is left from before. Args: most: at most so much [B]. Returns: bytes written back."""
+    out = max(0.0, min(lists[which, LEFT_BYTES], most))
+    lists[which, LEFT_BYTES] -= out
+    return int(out)
+
+
+@inlined
 def mark_dirty(lru: Lru, which: int, number: int) -> int:
     """An entry that is present has been written. Returns: bytes written back of what has been dirty for longest [B]."""
     entries, lists, sentinel = lru.entries, lru.lists, _sentinel(lru, which)
@@ -104,7 +119,9 @@ def mark_dirty(lru: Lru, which: int, number: int) -> int:
         entries[number, STATE] = DIRTY
         lists[which, DIRTY_BYTES] += entries[number, SIZE]
     _link(lru.dirty, sentinel, number)
-    written = 0
+    written = _drive_out(
+        lists, which, lists[which, DIRTY_BYTES] + lists[which, LEFT_BYTES] - lists[which, MOST_DIRTY_BYTES]
+    )
     while lists[which, DIRTY_BYTES] > lists[which, MOST_DIRTY_BYTES]:
         oldest = lru.dirty[sentinel, BEFORE]
         _unlink(lru.dirty, oldest)
@@ -118,7 +135,7 @@ def mark_dirty(lru: Lru, which: int, number: int) -> int:
 def insert(lru: Lru, which: int, number: int, size: int) -> int:
     """Bring in an entry that is absent, clean, evicting the least recently used. Returns: dirty bytes evicted [B]."""
     entries, lists, sentinel = lru.entries, lru.lists, _sentinel(lru, which)
-    written = 0
+    written = _drive_out(lists, which, lists[which, DRIVEN_SHARE] * size)
     while lists[which, USED] + size > lists[which, CAPACITY]:
         victim = entries[sentinel, BEFORE]
         if victim == sentinel:

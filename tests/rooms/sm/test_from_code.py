@@ -125,7 +125,7 @@ def test_the_cycles_of_a_kernel_are_near_the_measured_ones() -> None:
     without_waits = replace(H200, l2_latency_cycles=1.0, sm_fill_bytes_per_cycle=1e4)
     residencies = [residency_of(launch, without_waits)]
     (run,) = run_launches(
-        (launch,), [recorded_cost().steps], [Clocks(1.7e9, 1.7e9)], residencies, without_waits, warm=True
+        (launch,), [recorded_cost().steps], [Clocks(1.7e9, 1.7e9)], residencies, without_waits, l2="warm"
     )
     # Times from machine code are off by 4 % in the mean (docs/accuracy.md), and the clock is given to 1 %.
     assert run.cycles / 1.70e9 == pytest.approx(1.282e-3, rel=0.05)
