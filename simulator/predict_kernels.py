@@ -11,10 +11,12 @@ from .device.device import Device
 from .jobs.attempts import Attempts
 from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
+from .prediction.activity import activity_of
 from .prediction.kernel_row import KernelRow, fastest_first
 from .prediction.kernels import KernelsPrediction
 from .prediction.prediction import LaunchPrediction
 from .prediction.timeline import Timeline, joined, programs_of, timeline_of
+from .prediction.timing import at_do_bench_clock
 from .refusal import DoesNotFit
 from .residency.residency import residency_of_ctas
 from .sass.local_memory import spilled_bytes
@@ -23,7 +25,7 @@ from .trace.cta.subject import CompiledKernel, Refused
 from .trace.program.launch import Layout, Traced
 from .trace.program.whole_grid import trace_grid
 
-L2 = ("pipeline", "cold", "warm", "dirty")
+L2 = ("pipeline", "cold", "warm")
 """What a launch finds in the caches: what those before left, nothing, or what itself left."""
 
 
@@ -68,6 +70,7 @@ def predict_kernels(
     *,
     l2: str,
     record: bool = False,
+    do_bench: bool = True,
     limit_s: float | None = None,
     tell: Tell | None = None,
 ) -> SimulatedKernels:
@@ -76,6 +79,7 @@ def predict_kernels(
     Args:
         asked: in the order of their calls; name: of the device, for people; l2: one of `L2`;
         record: whether to record when each CTA ran, as `simulate_launches`;
+        do_bench: whether to predict what `do_bench` would show, too;
         limit_s: that each launch may take from here on, None: as long as it likes [s];
         tell: called when a launch comes to another phase.
 
@@ -97,7 +101,7 @@ def predict_kernels(
     simulation = _Simulation(device, attempts)
     chosen, configurations = _choose(rows, followed, [launch.tuned for launch in asked], simulation)
     kept = {number: followed[number] for number in chosen if number in followed}
-    by_number, timeline = simulation.run(kept, l2, record)
+    by_number, timeline = simulation.run(kept, l2, record, do_bench)
     sound = {number for number, run in by_number.items() if not run.broken}
     places = {number: place for place, number in enumerate(chosen)}
     rows = [simulation.with_reason(number, row) for number, row in enumerate(rows)]
@@ -183,11 +187,16 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A launch that was simulated. Args: prediction: of it; launch: its program; broken: the law that it breaks."""
+    """A launch that was simulated.
+
+    Args:
+        prediction: of it; launch: its program; broken: the law that it breaks; do_bench: as do_bench sees it.
+    """
 
     prediction: LaunchPrediction
     launch: Launch
     broken: str
+    do_bench: LaunchPrediction | None = None
 
 
 class _Simulation:
@@ -202,7 +211,7 @@ class _Simulation:
         return replace(row, refused=refused, failed=True) if refused else row
 
     def run(
-        self, traced: Mapping[int, Traced], l2: str, record: bool = False
+        self, traced: Mapping[int, Traced], l2: str, record: bool = False, do_bench: bool = False
     ) -> tuple[dict[int, _Run], Timeline | None]:
         """Launches with what those before left, or each by itself; those that fail are left out."""
         groups = [dict(traced)] if l2 == "pipeline" else [{number: kernel} for number, kernel in traced.items()]
@@ -213,25 +222,39 @@ class _Simulation:
             if not costed:
                 continue
             numbers, launches = list(costed), [launch.launch for launch in costed.values()]
-            outcome: SimulatedLaunches | None = None
-            with self._attempts.all_of(numbers, "simulate memory"):
-                outcome = simulate_costed(
-                    list(costed.values()),
-                    self._device,
-                    l2="cold" if l2 == "pipeline" else l2,
-                    overhead="graph",
-                    record=record,
-                    attempt=lambda place, numbers=numbers: self._attempts.at(numbers[place], "simulate memory"),  # type: ignore[misc]
-                )
+            outcome = self._simulated(costed, "cold" if l2 == "pipeline" else l2, record)
             if outcome is None:
                 continue
             for place, prediction, broken in zip(outcome.numbers, outcome.launches, outcome.broken, strict=True):
                 runs[numbers[place]] = _Run(prediction=prediction, launch=launches[place], broken=broken)
+            if do_bench and (zeroed := self._simulated(costed, "dirty", record=False)):
+                activities = [
+                    activity_of(prediction.traffic, launches[place], prediction.clock_hz, self._device)
+                    for place, prediction in zip(zeroed.numbers, zeroed.launches, strict=True)
+                ]
+                timed = at_do_bench_clock(zeroed.launches, activities, self._device)
+                for place, prediction in zip(zeroed.numbers, timed, strict=True):
+                    if numbers[place] in runs:
+                        runs[numbers[place]] = replace(runs[numbers[place]], do_bench=prediction)
             if record and outcome.numbers:
                 ran = tuple(launches[place] for place in outcome.numbers)
                 recorded = timeline_of(ran, outcome.launches, outcome.runs, self._device.sms, programs_of)
                 timelines.append((recorded, max(outcome.total.time_s, recorded.end_s)))
         return runs, joined(timelines) if timelines else None
+
+    def _simulated(self, costed: Mapping[int, CostedLaunch], l2: str, record: bool) -> SimulatedLaunches | None:
+        """Launches that follow each other on L2. Args: l2: as of `simulate_costed`."""
+        numbers = list(costed)
+        with self._attempts.all_of(numbers, "simulate memory"):
+            return simulate_costed(
+                list(costed.values()),
+                self._device,
+                l2=l2,
+                overhead="graph",
+                record=record,
+                attempt=lambda place: self._attempts.at(numbers[place], "simulate memory"),
+            )
+        return None
 
     def _costed(self, group: Mapping[int, Traced]) -> dict[int, CostedLaunch]:
         """Programs of launches that share memory, and what their steps take an SM."""
@@ -261,7 +284,7 @@ def _with(row: KernelRow, run: _Run | None) -> KernelRow:
     doubt = (
         (f"kernel {row.name}: cycles estimated from tile sizes: {estimated}",) if prediction.cost != "compiled" else ()
     )
-    return replace(row, prediction=prediction, notes=(*row.notes, *doubt))
+    return replace(row, prediction=prediction, do_bench=run.do_bench, notes=(*row.notes, *doubt))
 
 
 def _choose(

@@ -30,7 +30,12 @@ from .sm.choose import COSTS, cost_notes, costs_of
 from .sm.step_cost import StepCost
 from .traffic import Traffic
 
-SETTINGS = {"l2": ("cold", "warm", "dirty"), "resolution": ("chunk", "line"), "overhead": ("stream", "graph"), "cost": COSTS}
+SETTINGS = {
+    "l2": ("cold", "warm", "dirty"),
+    "resolution": ("chunk", "line"),
+    "overhead": ("stream", "graph"),
+    "cost": COSTS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from .simulator.jobs.stopping import LIMIT_S, Stage, Tell
 from .simulator.predict_kernels import L2, CompiledLaunch, SimulatedKernels, predict_kernels
 from .simulator.prediction.kernel_row import KernelRow
 from .simulator.prediction.kernels import KernelsPrediction
+from .simulator.prediction.timing import one_of_timings
 from .simulator.trace.cta.subject import CompiledKernel
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def predict(
     device: Device | str = "h200",
     *,
     l2: str = "pipeline",
+    timing: str = "single",
     workers: int | None = None,
     time_limit_s: float | None = LIMIT_S,
 ) -> KernelsPrediction:
@@ -67,6 +69,7 @@ def predict(
 
     Args:
         device: a name, a path to a TOML file, or the device itself; l2: one of `L2`.
+        timing: how time is measured: `single` (one run), `do_bench` or `sustained` (repeated without a pause).
         workers: compiler processes at most; one per core where None.
         time_limit_s: that each launch may take once it is compiled; None: as long as it likes [s].
 
@@ -83,6 +86,7 @@ def predict(
     optional_whole("workers", workers)
     if not isinstance(l2, str) or l2 not in L2:
         raise ValueError(f"l2 = {shown(l2)}: must be one of {', '.join(L2)}")
+    one_of_timings(timing)
     if reason := why_not():
         raise RuntimeError(reason)
     from .kernels.capture.lowering import lower_or_refuse
@@ -93,7 +97,7 @@ def predict(
             raise ValueError(f"launches: hold {shown(launch)}: must be {what}")
     capability = int(gpu.compute_capability.replace(".", ""))
     calls = [lower_or_refuse(launch, capability) for launch in launches]
-    prediction = predict_calls(calls, gpu, name, l2=l2, workers=workers, limit_s=time_limit_s)
+    prediction = predict_calls(calls, gpu, name, l2=l2, workers=workers, limit_s=time_limit_s).measured_as(timing)
     return with_recording(prediction, launches) if isinstance(launches, Recording) else prediction
 
 

@@ -1,4 +1,4 @@
-"""What `triton.testing.do_bench` adds to the time of a kernel: events, an L2 full of zeros, and the clock of its rhythm.
+"""What `triton.testing.do_bench` adds to the time of a kernel: events, an L2 full of zeros, the clock of its rhythm.
 
     python docs/lab/do_bench.py OUT.ndjson [--parts events l2 dirty clock] [--count]
 
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def clocks(bench: Bench) -> Iterator[dict[str, Any]]:
         torch.mm(a, b, out=out)
         torch.cuda.synchronize()
 
-        def timed(count: int, zero: bool, pause_s: float = 0.0) -> list[float]:
+        def timed(count: int, zero: bool, pause_s: float = 0.0, a: Any = a, b: Any = b, out: Any = out) -> list[float]:
             events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
             for begin, end in events:
                 if pause_s:
@@ -150,7 +151,8 @@ def clocks(bench: Bench) -> Iterator[dict[str, Any]]:
         time.sleep(1.0)
         line["rest_zeroed"] = timed(12, True, 0.05)
         time.sleep(1.0)
-        line["bench_ms"] = triton.testing.do_bench(lambda: torch.mm(a, b, out=out), return_mode="all")
+        product = partial(torch.mm, a, b, out=out)
+        line["bench_ms"] = triton.testing.do_bench(product, return_mode="all")
         time.sleep(1.0)
         line["bench"] = timed(max(20, min(2000, int(4e5 / (us + 100)))), True)
         time.sleep(1.0)

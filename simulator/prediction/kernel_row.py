@@ -1,12 +1,13 @@
 """One launch that a user's own code makes, and what was predicted of it."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .. import units
 from ..traffic import Traffic
 from .prediction import LaunchPrediction
+from .timing import EVENTS_S, TIMINGS, at_clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +17,7 @@ class KernelRow:
     Args:
         name: of the kernel; grid: CTAs along x, y, z; num_warps, num_stages: asked for.
         prediction: figures; None: the launch was refused, and `refused` says why, in one line.
+        do_bench: the same as `triton.testing.do_bench` sees it (see `timing`); None: not asked for.
         executed_instructions: that all warps issue; known_accesses, accesses: instructions that touch global memory,
             those whose addresses are known, and all.
         estimated_accesses: those of unknown address of which each lane is taken to touch a sector of its own;
@@ -32,6 +34,7 @@ class KernelRow:
     num_warps: int
     num_stages: int
     prediction: LaunchPrediction | None = None
+    do_bench: LaunchPrediction | None = None
     executed_instructions: int = 0
     known_accesses: int = 0
     accesses: int = 0
@@ -49,6 +52,14 @@ class KernelRow:
     def traffic(self) -> Traffic:
         """Bytes, operations, cycles, time; nothing of a launch that was refused."""
         return self.prediction.traffic if self.prediction else Traffic()
+
+    def measured_as(self, timing: str) -> "KernelRow":
+        """The launch as it is measured. Args: timing: one of `TIMINGS`."""
+        if timing == "single" or self.prediction is None:
+            return self
+        if timing == "do_bench":
+            return replace(self, prediction=self.do_bench)
+        return replace(self, prediction=at_clock(self.prediction, self.prediction.sustained_clock_hz))
 
     @property
     def missing_accesses(self) -> int:
@@ -74,6 +85,7 @@ class KernelRow:
             "executed_instructions": self.executed_instructions if launch else None,
             "traffic": traffic_dict(launch.traffic) if launch else None,
             "clock_hz": launch.clock_hz if launch else None,
+            "do_bench_time_s": self.do_bench.traffic.time_s if self.do_bench else None,
             "sustained_clock_hz": launch.sustained_clock_hz if launch else None,
             "bottleneck": launch.bottleneck if launch else None,
             "ctas_per_sm": launch.ctas_per_sm if launch else None,
@@ -85,6 +97,23 @@ class KernelRow:
             "notes": list(self.notes),
             "refused": self.refused,
         }
+
+
+def times_of(rows: Sequence[KernelRow]) -> dict[str, tuple[float, float]]:
+    """How time is measured -> time of all rows that were predicted [s], and their mean clock [Hz].
+
+    Args:
+        rows: as single runs; `do_bench` is left out where one of them lacks it.
+    """
+    times: dict[str, tuple[float, float]] = {}
+    for timing in TIMINGS:
+        measured = [row.measured_as(timing).prediction for row in rows if row.prediction]
+        launches = [launch for launch in measured if launch]
+        if launches and len(launches) == len(measured):
+            time_s = sum(launch.traffic.time_s for launch in launches) + (EVENTS_S if timing == "do_bench" else 0.0)
+            kernels_s = sum(launch.traffic.time_s - launch.overhead_s for launch in launches)
+            times[timing] = time_s, sum(launch.traffic.cycles for launch in launches) / kernels_s
+    return times
 
 
 def fastest_first(rows: Sequence[KernelRow]) -> list[int]:

@@ -3,7 +3,8 @@
 `to_dict` gives the object that `tilesight predict --json` prints, `str` the table that it prints for people.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,9 @@ from ..display.files import kept, page_made, written_by
 from ..display.frames import frame
 from ..display.render import table, wrapped
 from ..traffic import Traffic
-from .kernel_row import KernelRow, traffic_dict
+from .kernel_row import KernelRow, times_of, traffic_dict
 from .kernel_table import configuration_columns, grid_text, launch_columns
+from .timing import EVENTS_S, TIMINGS, one_of_timings, timing_text
 from .torch_operation import TorchOperation, torch_note
 from .what_helps import dominating_lines
 
@@ -36,6 +38,7 @@ class KernelsPrediction:
         configurations: of autotuned launches, by number of their row: all that were predicted.
         torch_operations: of torch, that run beside the launches and are not predicted.
         ended: what the code that launches raised after the last of them, in one line; empty: it ran to its end.
+        timing: how time is measured, one of `TIMINGS`; every_time: where that is not `single`, as `times`.
     """
 
     device: str
@@ -45,6 +48,8 @@ class KernelsPrediction:
     configurations: tuple[tuple[int, tuple[KernelRow, ...]], ...] = ()
     torch_operations: tuple[TorchOperation, ...] = ()
     ended: str = ""
+    timing: str = "single"
+    every_time: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -59,12 +64,33 @@ class KernelsPrediction:
     @property
     def total(self) -> Traffic:
         """Sum over the launches that were predicted."""
-        return sum((row.traffic for row in self.rows), Traffic())
+        events_s = EVENTS_S if self.timing == "do_bench" else 0.0
+        return sum((row.traffic for row in self.rows), Traffic(time_s=events_s))
 
     @property
     def is_predicted(self) -> bool:
         """Whether any launch was."""
         return any(row.prediction for row in self.rows)
+
+    @property
+    def times(self) -> dict[str, tuple[float, float]]:
+        """How time is measured -> time of all launches that were predicted [s], and their mean clock [Hz]."""
+        return dict(self.every_time) or times_of(self.rows)
+
+    def measured_as(self, timing: str) -> "KernelsPrediction":
+        """The same launches as they are measured.
+
+        Args:
+            timing: one of `TIMINGS`; this is of a single run.
+
+        Raises:
+            ValueError: it is none of them, or is not predicted here (one line).
+        """
+        one_of_timings(timing)
+        rows = tuple(row.measured_as(timing) for row in self.rows)
+        if any(row.prediction and not measured.prediction for row, measured in zip(self.rows, rows, strict=True)):
+            raise ValueError(f"timing = {timing!r}: was not predicted; of these launches only single and sustained are")
+        return replace(self, rows=rows, timing=timing, every_time=self.times)
 
     @property
     def longest(self) -> KernelRow:
@@ -83,6 +109,8 @@ class KernelsPrediction:
             "schema": SCHEMA,
             "device": self.device,
             "l2": self.l2,
+            "timing": self.timing,
+            "times": {timing: {"time_s": time_s, "clock_hz": hz} for timing, (time_s, hz) in self.times.items()},
             "complete": self.complete,
             "ended": self.ended or None,
             "launches": [row.to_dict() for row in self.rows],
@@ -161,6 +189,7 @@ class KernelsPrediction:
         known = [f"Note     {self.known_text}"] if self.known_text else []
         first, later = (known, []) if self.is_estimated else ([], known)
         return [
+            *([f"Time     {text}"] if (text := timing_text(self.times, self.timing)) else ()),
             *first,
             *(dominating_lines(longest, self.total.time_s, spilled) if longest else ()),
             *(f"Refused  {row.refused}" for row in self.rows if row.refused),
@@ -189,7 +218,8 @@ class KernelsPrediction:
             return heading
         least = ">= " if any(row.lower_bound for row in self.rows) else ""
         lacking = f" without the {self.refused} refused" if self.refused else ""
-        return f"{heading}: {least}{units.duration(self.total.time_s)}{lacking}"
+        how = "" if self.timing == "single" else f" {TIMINGS[self.timing]}"
+        return f"{heading}: {least}{units.duration(self.total.time_s)}{how}{lacking}"
 
     @property
     def heading(self) -> list[str]:

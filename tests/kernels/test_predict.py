@@ -33,12 +33,21 @@ def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[st
     assert main(["predict", f"{file}:run", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert list(answer) == [
-        *("schema", "device", "l2", "complete", "ended", "launches", "total", "torch_operations", "notes"),
+        *("schema", "device", "l2", "timing", "times", "complete", "ended", "launches", "total"),
+        *("torch_operations", "notes"),
     ]
     first, second = answer["launches"]
     assert list(first) == [
         *("name", "grid", "num_warps", "num_stages", "registers_per_thread", "spilled_bytes_per_thread"),
-        *("smem_bytes_per_cta", "executed_instructions", "traffic", "clock_hz", "sustained_clock_hz", "bottleneck"),
+        *(
+            "smem_bytes_per_cta",
+            "executed_instructions",
+            "traffic",
+            "clock_hz",
+            "do_bench_time_s",
+            "sustained_clock_hz",
+            "bottleneck",
+        ),
         *("ctas_per_sm", "known_accesses", "accesses", "estimated_accesses", "estimated_bytes", "lower_bound"),
         *("notes", "refused"),
     ]

@@ -13,8 +13,9 @@ def row_of(time_s: float | None, label: str = "", name: str = "k", refused: str 
         return KernelRow(
             name=name, grid=(4, 1, 1), num_warps=0, num_stages=0, label=label, refused=refused or "why not"
         )
+    traffic = Traffic(time_s=time_s, cycles=time_s * 1e9, hbm_read_bytes=1 << 20)
     prediction = LaunchPrediction(
-        name=name, grid=(4, 1, 1), traffic=Traffic(time_s=time_s, hbm_read_bytes=1 << 20), clock_hz=1e9,
+        name=name, grid=(4, 1, 1), traffic=traffic, clock_hz=1e9,
         sustained_clock_hz=1e9, overhead_s=0.0, causes={"hbm": 0.75, "wait": 0.25}, utilisation={"hbm": 0.75},
         kv_under_way_bytes=0, l2_fit="", ctas_per_sm=2, occupancy_fraction=0.5, occupancy_limit="registers",
         waves=0.1, tail_fraction=0.1, num_warps=4, num_stages=3, registers_per_thread=64, spilled_bytes_per_thread=0,

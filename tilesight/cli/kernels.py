@@ -34,6 +34,15 @@ L2 = Annotated[
         one_of("pipeline", "cold", "warm"),
     ),
 ]
+Timing = Annotated[
+    str,
+    option(
+        "--as",
+        "How time is measured: a single run, triton.testing.do_bench, or repeated without a pause.",
+        "single|do_bench|sustained",
+        one_of("single", "do_bench", "sustained"),
+    ),
+]
 Partial = Annotated[
     bool, flag("--partial", "Exit with 0 though some launches are refused, or the function ended in an error.")
 ]

@@ -147,7 +147,9 @@ def answer(job: Job) -> tuple[KernelsPrediction, ...]:
     try:
         compiled = compiled_launches(job.calls, target.device, workers=1, limit_s=target.compile_limit_s)
         return tuple(
-            predict_kernels([launch], target.device, target.name, l2=L2, limit_s=target.limit_s).prediction
+            predict_kernels(
+                [launch], target.device, target.name, l2=L2, do_bench=False, limit_s=target.limit_s
+            ).prediction
             for launch in compiled
         )
     except Stopped:

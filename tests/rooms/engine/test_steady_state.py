@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from machine.toys import GPU, launch, tensor
 from tilesight.simulator.core.engine import links
-from tilesight.simulator.core.engine.lru import CAPACITY, MOST_DIRTY_BYTES
+from tilesight.simulator.core.engine.lru import CAPACITY, COLUMNS, MOST_DIRTY_BYTES
 from tilesight.simulator.engine.lower import lower_tensors
 from tilesight.simulator.engine.steady_state import extrapolate_steady_state
 from tilesight.simulator.launch.program import Step
@@ -22,7 +22,7 @@ class Swinging:
         self.tensors = lower_tensors((self.launch,), GPU, "chunk")
         self.slot_count, self.is_folded, self.lowered = SLOTS, False, SimpleNamespace(spilled_granules=0)
         self.program = SimpleNamespace(loops=())
-        lists = np.zeros((1, 4))
+        lists = np.zeros((1, COLUMNS))
         lists[:, [CAPACITY, MOST_DIRTY_BYTES]] = 1e9  # an L2 that never fills
         self.memory = SimpleNamespace(l2=SimpleNamespace(lists=lists), counter=np.zeros(links.COUNTER_ELEMENTS))
         self.swing, self.cycles, self.position = swing, 0.0, 0

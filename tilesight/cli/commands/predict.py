@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..given import made
-from ..kernels import L2, Partial, Sweep, Target, predicted, simulated, swept
+from ..kernels import L2, Partial, Sweep, Target, Timing, predicted, simulated, swept
 from ..limit import TimeLimit
 from ..options import Devices, Settings, devices_given, one_device, set_notes
 from ..output import (
@@ -36,6 +36,7 @@ def predict(
     set_: Settings = None,
     sweep: Sweep = None,
     l2: L2 = "pipeline",
+    as_: Timing = "single",
     time_limit: TimeLimit = None,
     partial: Partial = False,
     json: Annotated[bool, flag("--json", "Print JSON; of several devices a list.")] = False,
@@ -86,7 +87,8 @@ def predict(
             outcomes[name] = one_line(str(error))
             say(f"{name}: {error}")
             continue
-        prediction = outcomes[name] = replace(prediction, notes=(*set_notes(set_), *prediction.notes))
+        prediction = replace(prediction, notes=(*set_notes(set_), *prediction.notes)).measured_as(as_)
+        outcomes[name] = prediction
         if not json:
             show(prediction.text(text_width(), text_color()) + ("\n\n" if len(devices) > 1 else ""))
     if trace and not timeline:
