@@ -61,7 +61,7 @@ def uses_of(
     listed: set[int] = set()
     for key, of_key in accesses.items():
         pipelined = key in prologues
-        for iterations in [of_key] if pipelined else split_by_bases(of_key, cta_class.bases, cta_class.group):
+        for iterations in split_by_bases(of_key, cta_class.bases, cta_class.group, pipelined):
             pattern = stride_pattern_of(iterations, cta_class.bases, prologues[key].depth if pipelined else 0)
             if not pattern.affine and not pattern.restarts:
                 uneven.add(key.part[0])

@@ -68,29 +68,37 @@ def stride_pattern_of(iterations: Iterations, bases: Mapping[int, Bases], ahead:
     )
 
 
-def split_by_bases(iterations: Iterations, bases: Mapping[int, Bases], group: CtaGroup) -> list[Iterations]:
+def split_by_bases(
+    iterations: Iterations, bases: Mapping[int, Bases], group: CtaGroup, pipelined: bool
+) -> list[Iterations]:
     """Accesses in groups, within each of which the distances between accesses are the same in all CTAs.
 
     Rows that an unrolled loop gathers make a group each, as each CTA has other distances between them.
 
     Args:
-        bases: place -> where it begins in all CTAs of the group.
+        bases: place -> where it begins in all CTAs of the group;
+        pipelined: whether the first iterations are made ahead of the loop, at places of their own.
     """
     offsets: list[Array] = []
-    group_of: dict[int, int] = {}
+    number_of: dict[int, int] = {}
     for access in (access for at in sorted(iterations) for access in iterations[at]):
-        if access.place not in group_of:
+        if access.place not in number_of:
             from_representative = distances_of([access], bases, group)
             same = (number for number, other in enumerate(offsets) if np.array_equal(from_representative, other))
-            group_of[access.place] = next(same, len(offsets))
-            offsets += [from_representative] if group_of[access.place] == len(offsets) else []
+            number_of[access.place] = next(same, len(offsets))
+            offsets += [from_representative] if number_of[access.place] == len(offsets) else []
     if len(offsets) == 1:
         return [iterations]
-    groups: list[dict[Iteration, list[IterationAccess]]] = [{} for _ in offsets]
+    sequences = {tuple(number_of[access.place] for access in accesses) for accesses in iterations.values()}
+    by_turn = pipelined and len({len(sequence) for sequence in sequences}) == 1
+    # An access of the loop goes with that which has its turn ahead of the loop.
+    turns = list(zip(*sequences, strict=True)) if by_turn else []
+    groups: dict[tuple[int, ...], dict[Iteration, list[IterationAccess]]] = {}
     for at, accesses in iterations.items():
-        for access in accesses:
-            groups[group_of[access.place]].setdefault(at, []).append(access)
-    return list(groups)
+        for turn, access in enumerate(accesses):
+            name = turns[turn] if by_turn else (number_of[access.place],)
+            groups.setdefault(name, {}).setdefault(at, []).append(access)
+    return list(groups.values())
 
 
 def first_iterations(iterations: Iterations) -> dict[Iteration, Iteration]:

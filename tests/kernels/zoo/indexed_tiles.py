@@ -3,7 +3,7 @@
 import torch
 import triton
 import triton.language as tl
-from zoo.arguments import case_of, half, shuffled, whole
+from zoo.arguments import case_of, half, shuffled, single, whole
 
 
 @triton.jit
@@ -53,6 +53,17 @@ def paged_rows(
         acc = tl.dot(p.to(tl.float16), v, acc * alpha[:, None])
         total, top = total * alpha + tl.sum(p, 1), new
     tl.store(Z + (b * 16 + rg[:, None]) * D + rd[None, :], (acc / total[:, None]).to(tl.float16))
+
+
+@triton.jit
+def equal_pages(X, TABLE, Z, trips, PAGE: tl.constexpr, ROWS: tl.constexpr, D: tl.constexpr, STAGES: tl.constexpr):
+    row, column = tl.arange(0, ROWS), tl.arange(0, D)
+    total = tl.zeros([ROWS, D], tl.float32)
+    for i in tl.range(0, trips, num_stages=STAGES):
+        key = (tl.program_id(0) * trips + i) * ROWS + row
+        page = tl.load(TABLE + key // PAGE)
+        total += tl.load(X + (page * PAGE + key % PAGE)[:, None] * D + column[None, :])
+    tl.store(Z + tl.program_id(0) * D + column, tl.sum(total, 0))
 
 
 @triton.jit
@@ -161,6 +172,13 @@ CASES = {
     **{
         f"paged_rows_{stages}": case_of(paged_rows, (3,), *BY_ROW, D=64, PAGE=8, BN=32, num_stages=stages)
         for stages in (1, 2, 3, 4)
+    },
+    **{
+        f"equal_pages_{page}_{stages}": case_of(
+            equal_pages, (4,), half(4 * 6 * 64, 64), whole(shuffled(4 * 6 * 64 // page, 3, 4 * 6 * 64 // page)),
+            single(4, 64), 6, PAGE=page, ROWS=64, D=64, STAGES=stages,
+        )
+        for page, stages in ((4, 3), (16, 1), (16, 2), (16, 3), (32, 4))
     },
     **{
         f"experts_gemm_{stages}": case_of(
