@@ -8,6 +8,7 @@ result is told beside.
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -56,18 +57,14 @@ def explain_launch(launch: Launch, prediction: LaunchPrediction, device: Device)
     if code is None:
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
     costs: list[CompiledCost] = []
-    reason = ""
-    try:
+    with suppress(ValueError):  # the prediction says why its code gives no cost
         costs = class_costs(launch, residency_of(launch, device), device)
-    except ValueError as error:
-        reason = str(error)
     flow = costs[0].flow if costs else find_flow(decode(code.sass))
     executed = _executed(flow, launch, code)
     issued = executed or [cost.issues for cost in costs] or [np.zeros(len(flow.instructions), dtype=np.int64)]
     step_costs = {name: step_cost for cost in costs for name, step_cost in cost.steps.items()}
     return LaunchExplanation(
         prediction=prediction,
-        reason=reason,
         counted=executed is not None,
         resident=costs[0].resident if costs else 0,
         unknown=dict(sorted((costs[0].unknown if costs else Counter[str]()).items())),

@@ -133,15 +133,13 @@ class LaunchExplanation:
 
     Args:
         prediction: what the engine says of it.
-        reason: why its code gave no cost, in one line; empty where it did.
         counted: whether executions are those of the launch; otherwise they are those of the simulated SM, or unknown.
-        resident: CTAs of a full SM; 0 where there is no cost.
+        resident: CTAs of a full SM; 0 where its code gave no cost.
         unknown: opcodes that no rule knows -> how often they stand in the code.
         steps, code: the tile program, and all instructions in order of address.
     """
 
     prediction: LaunchPrediction
-    reason: str
     counted: bool
     resident: int
     unknown: dict[str, int]

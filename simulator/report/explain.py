@@ -213,12 +213,16 @@ def _short_columns(launches: Sequence[tuple[int, LaunchExplanation]]) -> list[Co
     for number, launch in launches:
         prediction, sources = launch.prediction, launch.sources
         hottest = sorted(sources.items(), key=lambda entry: -entry[1].warp_cycles)[:MOST_LINES]
-        head = (str(number), prediction.name, units.duration(prediction.traffic.time_s))
-        for place, part in hottest:
-            if part.warp_cycles:
-                share = percent(part.warp_cycles / launch.code.warp_cycles)
-                cells.append((*head, _place_text(place, sources), share, *_source_texts([place])))
-                head = ("", "", "")
+        shown = [
+            (_place_text(place, sources), percent(part.warp_cycles / launch.code.warp_cycles), *_source_texts([place]))
+            for place, part in hottest
+            if part.warp_cycles
+        ] or [("", "", "not simulated")]
+        heads = [
+            (str(number), prediction.name, units.duration(prediction.traffic.time_s)),
+            *[("", "", "")] * MOST_LINES,
+        ]
+        cells += [(*head, *row) for head, row in zip(heads, shown, strict=False)]
     titles, left = ("launch", "kernel", "time", "line", "of its time", "source"), (1, 5)
     return [
         Column(title=title, cells=list(column), left=number in left)

@@ -12,6 +12,8 @@ from tilesight.simulator.explain import explain
 from tilesight.simulator.launch.code import NOWHERE
 from tilesight.simulator.launch.program import Code
 from tilesight.simulator.prediction.explanation import OUTSIDE, REASONS, Explanation, LaunchExplanation
+from tilesight.simulator.prediction.kernel_row import KernelRow
+from tilesight.simulator.prediction.kernels import KernelsPrediction
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.refusal import granted
 from tilesight.simulator.report.explain import HOTTEST, explain_text
@@ -109,10 +111,22 @@ def test_code_that_gives_no_cost_is_still_listed_with_the_reason() -> None:
     """A launch would vanish, or its table be that of an estimate."""
     explanation = explained_with(replace(CODE, constants={}))
     launch = only(explanation)
-    assert launch.reason and not launch.counted
-    assert explanation.prediction.notes[0].endswith(launch.reason)
+    assert not launch.counted and "estimated from tile sizes" in explanation.prediction.notes[0]
     text = explain_text(explanation, H200, sass=True)
     assert "HGMMA" in text and "not known before the launch" in text
+
+
+def test_of_a_function_the_longest_launch_is_told_in_full_and_one_without_a_cost_in_a_line() -> None:
+    """Though it is the only other; steps are not told, as those of traced launches bear no names."""
+    launches = (only(), only(explained_with(replace(CODE, constants={}), replace(CODE_PROBLEM, seqlen_k=128))))
+    rows = [
+        KernelRow(name="f", grid=(1, 1, 1), num_warps=4, num_stages=1, prediction=launch.prediction)
+        for launch in launches
+    ]
+    prediction = KernelsPrediction(device="h200", l2="cold", rows=tuple(rows))
+    text = explain_text(Explanation(prediction=prediction, launches=launches), H200, sass=False)
+    assert "Launch 1 of 2: flash2, the longest: " in text and "prologue" not in text
+    assert text.endswith("not simulated") and "Launch 2 of 2" not in text
 
 
 def test_an_opcode_without_a_rule_is_named() -> None:
@@ -123,14 +137,10 @@ def test_an_opcode_without_a_rule_is_named() -> None:
 
 
 @pytest.mark.parametrize("width", [100, 120])
-def test_tables_fit_the_width(width: int) -> None:
-    """Lines would wrap in a terminal."""
-    assert max(map(len, explain_text(explained(), H200, sass=False, width=width).splitlines())) <= width
-
-
-def test_the_words_say_steps_loops_and_reasons() -> None:
-    """What the command is for."""
-    text = explain_text(explained(), H200, sass=False)
+def test_the_words_say_steps_loops_and_reasons(width: int) -> None:
+    """What the command is for; no line wraps in a terminal, and code is not shown unless it is asked for."""
+    text = explain_text(explained(), H200, sass=False, width=width)
+    assert max(map(len, text.splitlines())) <= width
     for words in ("prologue", "inner", "epilogue", "full SM", "no loop", "loop 0x", "scoreboard", "of all warps' time"):
         assert words in text
     assert "HGMMA" not in text
