@@ -1,190 +1,84 @@
-"""Where the cycles of one configuration go: per step, per loop of the machine code, and per instruction.
+"""Where the cycles of launches go, whoever wrote the kernels: per step, per loop and line of source, per instruction.
 
 The simulation of a full SM says how long a warp waits before each instruction, and why; how often each one runs in
 the launch follows from the code and its arguments. Their product is the time of all warps, divided by place and reason.
+Each instruction comes from a line of source; what warps wait before it counts at the line, and what others wait for its
+result is told beside.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 
 import numpy as np
 
 from .device.device import Device
 from .engine.clock import clocks_of
-from .launch.program import Launch, Resources
+from .launch.code import Code
+from .launch.program import Launch
 from .launch.walk import tally
+from .prediction.explanation import ISSUE, CodeLine, CodePart, Explanation, LaunchExplanation, StepShare
+from .prediction.kernels import KernelsPrediction
 from .prediction.prediction import LaunchPrediction, Prediction
-from .problems.problem import Problem
-from .refusal import granted
 from .residency.residency import residency_of
-from .resolve import Resolved, resolve
-from .sass.decode import Instruction, decode
+from .sass.decode import decode
 from .sass.flow import Flow, find_flow
-from .schedules.config import Config
-from .simulate import predict
 from .sm.from_code import COMPILED_PIPES, CompiledCost, class_costs
 from .sm.stall_reasons import STALLS
 from .sm.step_cost import PIPES, StepCost
 from .trace.executions import executions
 
-ISSUE = "issuing"
-REASONS = (ISSUE, *(stall.name for stall in STALLS))
-OUTSIDE = -1
-"""Number of the place that is in no loop."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepShare:
-    """One step of the tile program.
-
-    Args:
-        executions: in the whole launch; alone_cycles: of one with the SM for itself; full_cycles: after which a full SM
-            finishes another one [cycles].
-        pipes: pipe -> busy share of full_cycles; cycles_fraction: of the launch's cycles, CTAs spread evenly over SMs.
-    """
-
-    name: str
-    executions: int
-    alone_cycles: float
-    full_cycles: float
-    pipes: dict[str, float]
-    cycles_fraction: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One instruction.
-
-    Args:
-        loop: number of the innermost loop around it, or `OUTSIDE`; depth: loops around it.
-        executed: issues in the whole launch, all warps together.
-        cycles: time of a warp from its last issue to this one, by reason; empty where nobody knows [cycles].
-        others_wait_cycles: time that other instructions of a warp wait for its result, each time it runs [cycles].
-    """
-
-    instruction: Instruction
-    loop: int
-    depth: int
-    executed: int
-    cycles: dict[str, float]
-    others_wait_cycles: float
-
-    @property
-    def warp_cycles(self) -> float:
-        """Time of all warps of the launch [cycles]."""
-        return self.executed * sum(self.cycles.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchExplanation:
-    """One launch.
-
-    Args:
-        prediction: what the engine says of it.
-        reason: why its code gave no cost, in one line; empty where it did.
-        counted: whether executions are those of the launch; otherwise they are those of the simulated SM, or unknown.
-        resident: CTAs of a full SM; 0 where there is no cost.
-        unknown: opcodes that no rule knows -> how often they stand in the code.
-        steps, lines: the tile program, the code in order of address.
-    """
-
-    prediction: LaunchPrediction
-    reason: str
-    counted: bool
-    resident: int
-    unknown: dict[str, int]
-    steps: tuple[StepShare, ...]
-    lines: tuple[Line, ...]
-
-    @property
-    def executed(self) -> int:
-        """Instructions that all warps issue."""
-        return sum(line.executed for line in self.lines)
-
-    @property
-    def warp_cycles(self) -> float:
-        """Time of all warps [cycles]."""
-        return sum(line.warp_cycles for line in self.lines)
-
-    def places(self) -> dict[int, tuple[Line, ...]]:
-        """The loops, by their numbers in the code, and what is outside of them -> their own lines, in order."""
-        numbers = sorted({line.loop for line in self.lines})
-        return {number: tuple(line for line in self.lines if line.loop == number) for number in numbers}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """One configuration. Args: prediction: of all launches; launches: in order."""
-
-    prediction: Prediction
-    launches: tuple[LaunchExplanation, ...]
-
 
 def explain(
-    problem: Problem,
-    *,
-    schedule: str,
-    config: Config,
-    device: Device,
-    resources: tuple[Resources, ...],
-    l2: str = "cold",
-    overhead: str = "stream",
+    prediction: Prediction | KernelsPrediction, launches: Sequence[Launch | None], device: Device
 ) -> Explanation:
-    """Say where the cycles of one configuration go.
+    """Say where the cycles of launches go.
 
     Args:
-        resources: of each launch, with its machine code; the rest as `simulate`.
+        prediction: of them, on that device; launches: with their machine code, None where one was refused.
 
     Raises:
-        ValueError, DoesNotFit: as `simulate`; a launch has no machine code.
+        ValueError: a launch has no machine code.
     """
-    resolved = granted(resolve(problem, schedule, config, device, resources=resources))
-    return explain_resolved(resolved, device, l2=l2, overhead=overhead)
-
-
-def explain_resolved(resolved: Resolved, device: Device, *, l2: str = "cold", overhead: str = "stream") -> Explanation:
-    """As `explain`, of what was resolved for the device with the machine code of each launch."""
-    prediction = predict(resolved, device, l2=l2, overhead=overhead)
+    if isinstance(prediction, KernelsPrediction):
+        predicted = [row.prediction for row in prediction.rows]
+    else:
+        predicted = list(prediction.launches)
     explained = (
-        explain_launch(launch, launched, device)
-        for launch, launched in zip(resolved.launches, prediction.launches, strict=True)
+        explain_launch(launch, launched, device) if launch and launched else None
+        for launch, launched in zip(launches, predicted, strict=True)
     )
     return Explanation(prediction=prediction, launches=tuple(explained))
 
 
 def explain_launch(launch: Launch, prediction: LaunchPrediction, device: Device) -> LaunchExplanation:
     """Say where the cycles of one launch go. Raises: ValueError: its machine code is not at hand."""
-    if launch.resources.code is None:
+    code = launch.resources.code
+    if code is None:
         raise ValueError(f"kernel {launch.name}: its machine code is not at hand")
     costs: list[CompiledCost] = []
-    reason = ""
-    try:
+    with suppress(ValueError):  # the prediction says why its code gives no cost
         costs = class_costs(launch, residency_of(launch, device), device)
-    except ValueError as error:
-        reason = str(error)
-    flow = costs[0].flow if costs else find_flow(decode(launch.resources.code.sass))
-    executed = _executed(flow, launch)
+    flow = costs[0].flow if costs else find_flow(decode(code.sass))
+    executed = _executed(flow, launch, code)
     issued = executed or [cost.issues for cost in costs] or [np.zeros(len(flow.instructions), dtype=np.int64)]
     step_costs = {name: step_cost for cost in costs for name, step_cost in cost.steps.items()}
     return LaunchExplanation(
         prediction=prediction,
-        reason=reason,
         counted=executed is not None,
         resident=costs[0].resident if costs else 0,
         unknown=dict(sorted((costs[0].unknown if costs else Counter[str]()).items())),
         steps=_steps(launch, step_costs, costs[0].resident, prediction.traffic.cycles, device) if costs else (),
-        lines=_lines(flow, costs, issued),
+        code=_code(flow, code, costs, issued),
     )
 
 
-def _executed(flow: Flow, launch: Launch) -> list[np.ndarray] | None:
+def _executed(flow: Flow, launch: Launch, code: Code) -> list[np.ndarray] | None:
     """How often each instruction runs in all CTAs of each class; None where nobody knows it before the launch."""
-    assert launch.resources.code is not None
     if launch.traced:
-        return [code.issued for code in launch.traced]
+        return [traced.issued for traced in launch.traced]
     try:
-        return [executions(flow, launch, launch.resources.code.constants).per_place(flow)]
+        return [executions(flow, launch, code.constants).per_place(flow)]
     except ValueError:
         return None
 
@@ -217,7 +111,7 @@ def _steps(
     return tuple(step_shares)
 
 
-def _lines(flow: Flow, costs: Sequence[CompiledCost], executed: Sequence[np.ndarray]) -> tuple[Line, ...]:
+def _code(flow: Flow, code: Code, costs: Sequence[CompiledCost], executed: Sequence[np.ndarray]) -> CodePart:
     loops = [flow.loop_of(block) for block in range(len(flow.blocks))]
     depths = [flow.loops[loop].depth + 1 if loop >= 0 else 0 for loop in loops]
     lines = []
@@ -225,16 +119,17 @@ def _lines(flow: Flow, costs: Sequence[CompiledCost], executed: Sequence[np.ndar
         for place in range(block.first, block.stop):
             cycles, others_wait = _waits(costs, executed, place)
             lines.append(
-                Line(
+                CodeLine(
                     instruction=flow.instructions[place],
                     loop=loops[number],
                     depth=depths[number],
+                    source=code.source_of(flow.instructions[place].address),
                     executed=round(float(sum(often[place] for often in executed))),
                     cycles=cycles,
                     others_wait_cycles=others_wait,
                 )
             )
-    return tuple(lines)
+    return CodePart(lines=tuple(lines))
 
 
 def _waits(costs: Sequence[CompiledCost], executed: Sequence[np.ndarray], place: int) -> tuple[dict[str, float], float]:

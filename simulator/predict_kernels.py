@@ -52,13 +52,12 @@ class SimulatedKernels:
     Args:
         prediction: a row for each launch, of an autotuned one for the fastest configuration.
         asked: names of all that were asked for; numbers: which of these each row is.
-        compiled, launches: of each row, None where it was refused; timeline: where it was asked for.
+        launches: with their code, None where a row was refused; timeline: where it was asked for.
     """
 
     prediction: KernelsPrediction
     asked: tuple[str, ...]
     numbers: tuple[int, ...]
-    compiled: tuple[CompiledKernel | None, ...]
     launches: tuple[Launch | None, ...]
     timeline: Timeline | None
 
@@ -114,7 +113,6 @@ def predict_kernels(
         ),
         asked=tuple(launch.row.name for launch in asked),
         numbers=tuple(chosen),
-        compiled=tuple(asked[number].kernel if number in sound else None for number in chosen),
         launches=tuple(by_number[number].launch if number in sound else None for number in chosen),
         timeline=timeline,
     )

@@ -10,13 +10,12 @@ from ...simulator.device.device import Device
 from ...simulator.emulator.global_memory import Storage
 from ...simulator.emulator.tma.descriptor import image_of
 from ...simulator.jobs.attempts import internal
-from ...simulator.launch.program import Code, Resources
-from ...simulator.sass.constants import Parameter, constant_bank
+from ...simulator.launch.program import Resources
 from ...simulator.trace.cta.subject import CompiledKernel
 from .call import KernelCall
 from .diagnosis import specialisation_note
 from .made_by import call_key
-from .outcomes import Failure, answers_of, outcome_of
+from .outcomes import Failure, answers_of, code_of, outcome_of
 from .worker import WORKSPACE
 
 DESCRIPTOR = "tensordesc<"
@@ -68,23 +67,16 @@ def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> Compil
     outcome = outcome_of(answer, device)
     if isinstance(outcome, Failure):
         return Failure(reason=f"kernel {call.name}: {outcome.reason}", resources=outcome.resources)
-    code = answer["code"]
     call = _with_workspace(call, int(answer["workspace_bytes"]))
-    bank = constant_bank(
-        int(call.job["capability"]),
-        [Parameter(**parameter) for parameter in code["parameters"]],
-        {**call.arguments, **_descriptors(call, answer["boxes"])},
-        grid=call.grid,
-        warps=outcome.resources.warps_per_cta,
-    )
+    arguments = {**call.arguments, **_descriptors(call, answer["boxes"])}
+    code = code_of(answer, call.job, arguments, call.grid, outcome.resources)
     return CompiledKernel(
         name=call.name,
         grid=call.grid,
         num_warps=call.num_warps,
         num_stages=call.num_stages,
-        resources=replace(outcome.resources, code=Code(sass=code["sass"], constants=bank)),
+        resources=replace(outcome.resources, code=code),
         storages=call.storages,
-        lines=tuple((address, file, line) for address, file, line in code["lines"]),
         notes=_notes(call, outcome.resources),
     )
 

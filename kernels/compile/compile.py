@@ -12,19 +12,22 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import triton
 
 from ...simulator.device.device import Device
-from ...simulator.launch.program import Code, Launch, Resources
+from ...simulator.launch.program import Launch, Resources
 from ...simulator.problems.problem import Problem
 from ...simulator.refusal import Refusal
-from ...simulator.sass.constants import Parameter, constant_bank
 from ..launch.launch import interpreted, options_of, parameter_names, torch_dtype
 from ..launch.registry import find_twin
 from .made_by import made_by
-from .outcomes import Compiled, Failure, Outcome, answers_of, outcome_of
+from .outcomes import Compiled, Failure, Outcome, answers_of, code_of, outcome_of
+
+KERNELS = Path(__file__).parents[1]
+"""Folder of the kernels' source files."""
 
 
 def with_resources(launch: Launch, outcome: Outcome) -> Launch:
@@ -124,20 +127,10 @@ def _outcome(answer: dict[str, Any], launch: Launch, job: dict[str, Any], device
     outcome = outcome_of(answer, device)
     if isinstance(outcome, Failure) or "code" not in answer:
         return outcome
-    resources = replace(outcome.resources, code=_code(answer["code"], launch, job, outcome.resources))
-    return replace(outcome, resources=resources)
-
-
-def _code(answer: dict[str, Any], launch: Launch, job: dict[str, Any], resources: Resources) -> Code:
-    """Launches share code, but not their arguments."""
-    bank = constant_bank(
-        job["capability"],
-        [Parameter(**parameter) for parameter in answer["parameters"]],
-        job["arguments"],
-        grid=launch.grid,
-        warps=resources.warps_per_cta,
-    )
-    return Code(sass=answer["sass"], constants=bank)
+    code = code_of(answer, job, job["arguments"], launch.grid, outcome.resources)
+    # Copies of this project share answers on disk: the files are those of the copy that runs.
+    lines = tuple((address, str(KERNELS / Path(file).name), line) for address, file, line in code.lines)
+    return replace(outcome, resources=replace(outcome.resources, code=replace(code, lines=lines)))
 
 
 def compiler_text(device: Device) -> str:

@@ -1,7 +1,7 @@
 """What became of compile jobs, whoever wrote them: answers from the cache, else from compiler processes."""
 
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from subprocess import CalledProcessError
@@ -13,13 +13,15 @@ from ...simulator.jobs.processes import Died
 from ...simulator.launch.program import Code, Resources
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
+from ...simulator.sass.constants import Parameter, constant_bank
 from . import diagnosis, disassemble
 from .cache import cache_folder, read, write
 from .pool import POOL, Turns
 
 TMEM_COLUMNS = 512
 """Columns of tensor memory that a CTA can take on sm_100."""
-
+LIBRARIES = ("/triton/language/", "/triton/experimental/")
+"""Folders of Triton's own source files: their code belongs to the line before it."""
 LISTED_TOGETHER = 32
 """Kernels that are disassembled at once: enough that the start of the disassembler does not count, and few enough that
 little is lost where the command is stopped."""
@@ -151,3 +153,29 @@ def outcome_of(answer: dict[str, Any], device: Device) -> Outcome:
         columns = answer["tmem_columns"]
         return Failure(reason=f"tensor memory: a CTA needs {columns} columns, {device.name} has {TMEM_COLUMNS}")
     return Compiled(resources=resources, instructions=answer["instructions"])
+
+
+def code_of(
+    answer: dict[str, Any],
+    job: Mapping[str, Any],
+    arguments: Mapping[str, int | float | bool | str],
+    grid: tuple[int, int, int],
+    resources: Resources,
+) -> Code:
+    """Machine code of an answer with the arguments of a launch: launches share code, but not these."""
+    code = answer["code"]
+    bank = constant_bank(
+        int(job["capability"]),
+        [Parameter(**parameter) for parameter in code["parameters"]],
+        arguments,
+        grid=grid,
+        warps=resources.warps_per_cta,
+    )
+    return Code(sass=code["sass"], constants=bank, lines=_kernel_lines(code["lines"]))
+
+
+def _kernel_lines(lines: Iterable[Sequence[Any]]) -> tuple[tuple[int, str, int], ...]:
+    """Lines outside of the `LIBRARIES`, by address."""
+    return tuple(
+        sorted((address, file, line) for address, file, line in lines if not any(part in file for part in LIBRARIES))
+    )

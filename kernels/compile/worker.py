@@ -159,9 +159,8 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     if job.get("code"):
         result["workspace_bytes"] = metadata.global_scratch_size
         result["boxes"] = [box["block_size"] for box in metadata.tensordesc_meta or ()]
-        result["code"] = {"parameters": parameters(job, said, tma=bool(metadata.tensordesc_meta))}
-        if "ttir" in job:
-            result["code"]["lines"] = source_lines(cubin)
+        arguments = parameters(job, said, tma=bool(metadata.tensordesc_meta))
+        result["code"] = {"parameters": arguments, "lines": source_lines(cubin)}
     return result
 
 

@@ -1,17 +1,28 @@
 """Machine code of a launch, as a value."""
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+NOWHERE = ("", 0)
+"""Place in the source of an instruction that comes from no line that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """Machine code of a launch, and what it finds in its constants.
+    """Machine code of a launch, what it finds in its constants, and the source that it comes from.
 
     Args:
         sass: listing of the kernel, with the encoding of every instruction.
         constants: address in constant bank 0 [B] -> 32-bit word, for all that is known before the launch.
+        lines: (address in the code [B], file, line), by address, where another line of the kernel's source begins.
     """
 
     sass: str
     constants: Mapping[int, int] = field(repr=False)
+    lines: Sequence[tuple[int, str, int]] = field(default=(), repr=False)
+
+    def source_of(self, address: int) -> tuple[str, int]:
+        """File and line of an instruction, or `NOWHERE`. Args: address: in the code [B]."""
+        before = bisect_right(self.lines, address, key=lambda line: line[0])
+        return self.lines[before - 1][1:] if before else NOWHERE

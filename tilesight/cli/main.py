@@ -40,7 +40,7 @@ for command, summary in (
     (simulate, "Predict one configuration in detail."),
     (predict, "Predict the kernels that a function of yours launches."),
     (tune, "Choose the fastest configuration of your kernels, without running them."),
-    (explain, "Show where cycles go: of a configuration, or of your kernels by source line."),
+    (explain, "Show where cycles go, by source line: of a configuration, or of your kernels."),
     (compare, "Compare schedules over sequence lengths."),
     (devices, "List the GPUs, or show every number of one."),
     (doctor, "Check what validate and calibrate need."),

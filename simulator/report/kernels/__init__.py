@@ -1,1 +1,1 @@
-"""What is predicted of kernels of anyone: tables, pages, and where the cycles go."""
+"""What is predicted of kernels of anyone: tables and pages."""

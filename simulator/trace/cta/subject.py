@@ -1,19 +1,14 @@
 """A launch as the tracer is given it: machine code, arguments, memory; and the error of one that cannot be traced."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from linecache import getline
 from math import prod
 
 from ...emulator.global_memory import Memory, Storage
+from ...launch.code import NOWHERE
 from ...launch.program import Resources
 from ...sass.flow import Flow
-
-LIBRARIES = ("/triton/language/", "/triton/experimental/")
-"""Folders of source files that are not the user's."""
-KERNELS_KEPT = 64
-"""Kernels whose sorted lines are cached."""
 
 
 class Refused(ValueError):
@@ -28,7 +23,6 @@ class CompiledKernel:
         name: of the kernel; grid: CTAs along x, y, z; num_warps, num_stages: as the user asked for them;
         resources: of a CTA, with the machine code, whose constant bank holds the arguments;
         storages: memory that its pointers point to;
-        lines: (address in the code [B], file, line) of each instruction where another source line begins;
         notes: remarks, one line each;
         first: where its first CTA stands in the grid of the launch, of which it may be a part.
     """
@@ -39,7 +33,6 @@ class CompiledKernel:
     num_stages: int
     resources: Resources
     storages: tuple[Storage, ...]
-    lines: Sequence[tuple[int, str, int]] = ()
     notes: tuple[str, ...] = ()
     first: tuple[int, int, int] = (0, 0, 0)
 
@@ -52,11 +45,6 @@ class CompiledKernel:
     def warps(self) -> int:
         """Warps of a CTA, those that the compiler added included."""
         return self.resources.warps_per_cta or self.num_warps
-
-    @property
-    def user_lines(self) -> list[tuple[int, str, int]]:
-        """`lines` of the user's files, by address; code of Triton's own files belongs to the line before it."""
-        return list(_user_lines(tuple(self.lines)))
 
     def line_of(self, address: int) -> int:
         """The user's source line of an instruction; 0 where it is not known. Args: address: in the code [B]."""
@@ -74,15 +62,7 @@ class CompiledKernel:
         return f"line {line}{quoted}: " if line else ""
 
     def _place_of(self, address: int) -> tuple[str, int]:
-        """File and line of an instruction; `("", 0)` where they are not known."""
-        before = [(file, line) for at, file, line in _user_lines(tuple(self.lines)) if at <= address]
-        return before[-1] if before else ("", 0)
-
-
-@lru_cache(maxsize=KERNELS_KEPT)
-def _user_lines(lines: tuple[tuple[int, str, int], ...]) -> tuple[tuple[int, str, int], ...]:
-    """Lines outside of the `LIBRARIES`, by address."""
-    return tuple(sorted(place for place in lines if not any(part in place[1] for part in LIBRARIES)))
+        return self.resources.code.source_of(address) if self.resources.code else NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,19 +35,14 @@ def _printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def test_explain_prints_words(capsys: pytest.CaptureFixture[str]) -> None:
-    """On stdout, and nothing on stderr."""
-    assert main(["explain", *CHOSEN]) == 0
-    output = capsys.readouterr()
-    assert output.out.startswith("flash2 on h200")
-    assert "Note         compiled by nobody" in output.out
-    assert "HGMMA" not in output.out
-    assert output.err == ""
-
-
-def test_the_code_is_shown_on_request(capsys: pytest.CaptureFixture[str]) -> None:
-    """A thousand lines would hide the tables otherwise."""
-    assert main(["explain", *CHOSEN, "--sass"]) == 0
-    assert "HGMMA.64x64x16.F32" in capsys.readouterr().out
+    """On stdout, and nothing on stderr; a thousand lines of code, which would hide the tables, on request alone."""
+    printed = []
+    for options in ((), ("--sass",)):
+        assert main(["explain", *CHOSEN, *options]) == 0
+        printed.append(capsys.readouterr())
+    assert all(output.out.startswith("flash2 on h200") and output.err == "" for output in printed)
+    assert "Note     compiled by nobody" in printed[0].out
+    assert ["HGMMA.64x64x16.F32" in output.out for output in printed] == [False, True]
 
 
 def test_explain_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,6 @@ from support.made_up import A_PROBLEM, SOME_TRAFFIC, a_launch, a_prediction
 from tilesight.simulator.device.device import load_device, number_fields
 from tilesight.simulator.display import render
 from tilesight.simulator.display.render import Column, config_text, table, to_csv, to_json
-from tilesight.simulator.explain_kernels import SourceLine
 from tilesight.simulator.explore.candidate import Candidate
 from tilesight.simulator.explore.explore import Exploration, explore
 from tilesight.simulator.explore.lengths import compare
@@ -16,14 +15,11 @@ from tilesight.simulator.prediction.prediction import LaunchPrediction
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.report.devices import device_dict, device_text, devices_dict, devices_text, unit
 from tilesight.simulator.report.explore import explore_rows, explore_text, ranking_table
-from tilesight.simulator.report.kernels.explain import source_lines
 from tilesight.simulator.report.lengths import compare_rows, compare_text
 from tilesight.simulator.report.simulate import simulate_text
 from tilesight.simulator.schedules.config import Config
-from tilesight.simulator.sm.stall_reasons import STALLS
 from tilesight.simulator.sm.step_cost import PIPES
 
-REASON = STALLS[1].name
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=32)
 
 
@@ -65,15 +61,6 @@ def test_the_legend_explains_the_columns_that_are_shown(explored: Exploration, w
     head = next(line for line in text.splitlines() if line.lstrip().startswith("#")).split()
     for title in ("P", "band", "~"):
         assert (f"\n{title}: " in text) == (title in head), title
-
-
-def test_lines_of_source_have_a_legend_where_their_reasons_are_shown() -> None:
-    """In a narrow terminal the column of reasons is left out, and what reasons mean with it."""
-    cycles = {"issuing": 1.0, REASON: 9.0}
-    line = SourceLine(file="a.py", number=1, text="x = y" * 12, executed=1, warp_cycles=cycles, others_wait_cycles=0)
-    wide, narrow = ("\n".join(source_lines([line], 10.0, width)) for width in (200, 70))
-    assert "mostly" in wide and f"\n{REASON}: " in wide
-    assert "mostly" not in narrow and REASON not in narrow
 
 
 def test_the_peak_of_the_catalogue_is_named() -> None:

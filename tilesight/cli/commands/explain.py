@@ -1,7 +1,8 @@
 """`tilesight explain`: where the cycles of one configuration, or of a user's kernels, go, without a GPU."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +17,11 @@ from ..options import DEFAULT_SCHEDULE, MachineOptions, OneSchedule, problem_of
 from ..output import BadInput, announce_compiler, bad_input, show, text_color, text_width
 from ..parse import flag, one_of, option
 from ..shapes import ProblemOptions, refuse_unread_shape
+
+if TYPE_CHECKING:
+    from ...simulator.launch.program import Launch
+    from ...simulator.prediction.kernels import KernelsPrediction
+    from ...simulator.prediction.prediction import Prediction
 
 TARGET_OPTIONS = {"--device", "--set", "--l2", "--time-limit", "--partial", "--sass", "--json"}
 """Options that are read with FILE.py:FUNCTION."""
@@ -55,57 +61,46 @@ def explain(
 ) -> None:
     """Show where cycles go: of one configuration of a schedule, or of the kernels that a function of yours launches.
 
-    Of a schedule per step, per loop of the machine code, per instruction; of FILE.py:FUNCTION by line of its source.
+    By line of the kernels' source; of a schedule by its steps, too; with --sass by loop and instruction.
     """
+    typed = typed_options(context)
+    prediction: Prediction | KernelsPrediction
+    launches: Sequence[Launch | None]
+    remarks: tuple[str, ...] = ()
     if target is not None:
-        refuse_unread(typed_options(context), sorted(set(typed_options(context)) - TARGET_OPTIONS), f"with {target}")
-        _explain_function(target, machine, time_limit, partial, sass, json)
-        return
-    refuse_unread(typed_options(context), ["--time-limit", "--partial"], "without FILE.py:FUNCTION")
-    if machine.l2 == "pipeline":
-        raise BadInput("--l2 'pipeline': of a schedule must be one of cold, warm")
-    asked, (name, device) = problem.build(problem_of([schedule])), machine.build()
-    from ...simulator.schedules.registry import find_schedule
+        refuse_unread(typed, sorted(set(typed) - TARGET_OPTIONS), f"with {target}")
+        name, device = machine.build()
+        settings, l2 = machine.set_, machine.l2 or "pipeline"
+        outcome = simulated(target, name, device, settings, l2=l2, time_limit_s=time_limit, command="explain")
+        prediction, launches = outcome.prediction, outcome.launches
+    else:
+        refuse_unread(typed, ["--time-limit", "--partial"], "without FILE.py:FUNCTION")
+        if machine.l2 == "pipeline":
+            raise BadInput("--l2 'pipeline': of a schedule must be one of cold, warm")
+        asked, (name, device) = problem.build(problem_of([schedule])), machine.build()
+        from ...simulator.schedules.registry import find_schedule
 
-    with bad_input("schedule"):
-        refuse_unread_shape(typed_options(context), [find_schedule(schedule)])
-    given: dict[str, int | None] = {"registers": None, "smem_bytes": None}
-    resources_of, remark = compiler_for(asked, device, given, wanted_by="explain")
-    from ..fit import resolved
+        with bad_input("schedule"):
+            refuse_unread_shape(typed, [find_schedule(schedule)])
+        given: dict[str, int | None] = {"registers": None, "smem_bytes": None}
+        resources_of, remark = compiler_for(asked, device, given, wanted_by="explain")
+        from ..fit import resolved
 
-    runs = resolved(asked, schedule, config.chosen(), device, given, resources_of, "compiled")
-    announce_compiler()
+        runs = resolved(asked, schedule, config.chosen(), device, given, resources_of, "compiled")
+        announce_compiler()
+        from ...simulator.simulate import predict
+
+        prediction = predict(runs, device, l2=machine.l2 or "cold", overhead=machine.overhead)
+        launches, remarks = runs.launches, (remark,)
     from ...simulator import explain as door
     from ...simulator.display import render
-    from ...simulator.report.explain import explain_dict, explain_text
+    from ...simulator.report.explain import explain_text
 
-    explanation = door.explain_resolved(runs, device, l2=machine.l2 or "cold", overhead=machine.overhead)
-    notes = (*machine.notes(), remark, *explanation.prediction.notes)
-    explanation = replace(explanation, prediction=replace(explanation.prediction, device=name, notes=notes))
+    prediction = replace(prediction, device=name, notes=(*machine.notes(), *remarks, *prediction.notes))
+    explanation = door.explain(prediction, launches, device)
     if json:
-        show(render.to_json(explain_dict(explanation, sass)))
+        show(render.to_json(explanation.to_dict(sass)))
     else:
         show(explain_text(explanation, device, sass, text_width(), text_color()))
-
-
-def _explain_function(
-    target: str, machine: ExplainMachine, time_limit_s: float | None, partial: bool, sass: bool, json: bool
-) -> None:
-    """The same of a user's kernels. Raises: typer.Exit: none was predicted, or, unless `partial`, not all."""
-    name, device = machine.build()
-    outcome = simulated(
-        target, name, device, machine.set_, l2=machine.l2 or "pipeline", time_limit_s=time_limit_s, command="explain"
-    )
-    from ...simulator.display import render
-    from ...simulator.explain_kernels import explain_kernels
-    from ...simulator.report.kernels.explain import kernels_explanation_dict, kernels_explanation_text
-
-    explanation = explain_kernels(outcome, device)
-    notes = (*machine.notes(), *explanation.prediction.notes)
-    explanation = replace(explanation, prediction=replace(explanation.prediction, notes=notes))
-    if json:
-        show(render.to_json(kernels_explanation_dict(explanation, sass)))
-    else:
-        show(kernels_explanation_text(explanation, sass, text_width(), text_color()))
-    if explanation.dominating is None or not (partial or explanation.prediction.complete):
+    if target is not None and not (explanation.longest and (partial or outcome.prediction.complete)):
         raise typer.Exit(1)

@@ -1,12 +1,14 @@
-"""`tilesight explain FILE.py:FUNCTION`: where the cycles of a user's kernels go, by line of the source."""
+"""`tilesight explain` with code compiled here: where the cycles of schedules and of a user's kernels go, by line."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tilesight.kernels.launch.availability import missing_package
 
+from tilesight import kernels
 from tilesight.cli.main import main
 
 if missing_package():
@@ -56,6 +58,15 @@ def unknown():
     gather[(4,)](x, torch.empty(1024, dtype=torch.int32, device="meta"), torch.empty_like(x), BLOCK=256)
 """
 LINES = FILE.splitlines()
+SHAPE = ("--batch", "1", "--heads", "4", "--seqlen", "512")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache of this run's own: what is tested is compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILESIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
+        yield
 
 
 @pytest.fixture
@@ -84,12 +95,8 @@ def test_every_instruction_counts_at_its_line(file: Path, capsys: pytest.Capture
         assert launch["executed_instructions"] == row["executed_instructions"]
         for line in launch["lines"]:
             assert line["source"] == (LINES[line["line"] - 1] if line["line"] else "")
-
-
-def test_lines_of_both_branches_have_their_cycles(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """CTAs that go another way are simulated by themselves; the loop of half of them outweighs all else."""
-    _, launch = answer_of(capsys, "explain", f"{file}:run")["launches"]
-    time = {line["source"].strip(): sum(line["warp_cycles"].values()) for line in launch["lines"]}
+    # CTAs that go another way are simulated by themselves; the loop of half of them outweighs all else.
+    time = {line["source"].strip(): sum(line["warp_cycles"].values()) for line in explained["launches"][1]["lines"]}
     loop, other = time["total += tl.load(X + j * BLOCK + i)"], time["total += tl.exp(tl.load(X + i))"]
     assert loop > other > 0
 
@@ -120,3 +127,40 @@ def test_what_is_not_read_is_refused(
     """Options of schedules with a function, and the other way round."""
     assert main(["explain", *(word.replace("FILE", str(file)) for word in arguments)]) == 2
     assert capsys.readouterr().err.splitlines() == [f"tilesight: {line.replace('FILE:', f'{file}:')}"]
+
+
+def test_every_launch_of_a_pipeline_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each has code of its own, by line of its kernel; what all warps execute is known before it runs."""
+    launches = answer_of(capsys, "explain", "--schedule", "naive", *SHAPE)["launches"]
+    assert [launch["name"] for launch in launches] == ["scores", "softmax", "output"]
+    for launch in launches:
+        assert launch["cost"] == "compiled"
+        assert launch["executed_instructions"] == sum(loop["executed"] for loop in launch["loops"]) > 0
+        assert launch["executed_instructions"] == sum(line["executed"] for line in launch["lines"])
+        assert sum(step["cycles_fraction"] for step in launch["steps"]) < 1.01
+    (sources,) = {line["file"] for launch in launches for line in launch["lines"] if line["line"]}
+    assert Path(sources) == Path(kernels.__file__).with_name("naive.py")
+    matmuls = max(launches[0]["lines"], key=lambda line: line["warp_cycles"]["matmuls"])
+    assert "tl.dot(" in matmuls["source"]
+
+
+def test_specialised_warps_say_where_their_cycles_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+    """From their code, or from tiles with a note; never in silence."""
+    chosen = ("--schedule", "flash2_tma", "--warp-specialize", "1", "--num-warps", "4", "--num-stages", "2")
+    explained = answer_of(capsys, "explain", *SHAPE, *chosen)
+    (launch,) = explained["launches"]
+    assert (launch["cost"] == "compiled") is (len(explained["notes"]) == 1)
+    if launch["cost"] == "compiled":  # Triton 3.9 divides warps by branches that are not followed
+        assert launch["executed_instructions"] > 0
+    assert main(["explain", *SHAPE, *chosen]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 120
+
+
+def test_what_does_not_fit_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """As `simulate` says it."""
+    assert (
+        main(["explain", *SHAPE, "--block-m", "128", "--block-n", "256", "--num-warps", "8", "--num-stages", "4"]) == 2
+    )
+    answer = capsys.readouterr()
+    assert (answer.out, answer.err.count("\n")) == ("", 1)
+    assert "does not fit: shared memory: a CTA needs" in answer.err
