@@ -25,7 +25,7 @@ from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH
 from ..touch.uses import Use
 from .continued import Continued
-from .left_out import notes_on_counters, notes_on_outside_calls, notes_on_rare_sides
+from .left_out import notes_on_counters, notes_on_lost_pieces, notes_on_outside_calls, notes_on_rare_sides
 from .nest import nest_of
 from .pitches import Piece, Rows, one_row, rows_of
 from .requested import Requested, requested_bytes, scattered_lanes
@@ -128,6 +128,7 @@ def trace(kernel: CompiledKernel, room_bytes: float) -> Traced:
         classes = classes_of(subject, code_slice, counts, room_bytes, doubts, notes)
         notes += notes_on_counters(subject, doubts, lower_bound)
         notes += notes_on_outside_calls(subject)
+        notes += notes_on_lost_pieces(subject, classes)
         notes += notes_on_rare_sides(subject, doubts, classes[0].representative.cta)
     except CannotFollow as error:
         raise Refused(f"kernel {kernel.name}: {kernel.where(error.address)}{error}") from error

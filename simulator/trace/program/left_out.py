@@ -1,12 +1,17 @@
 """What a prediction leaves out of a kernel, in words for its author: rare sides of branches, prints and assertions."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
 
+from ...limits import SECTOR_BYTES
 from ...refusal import CannotFollow
 from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
 from ..cta.rare_sides import RareSides, calls_outside
 from ..cta.subject import Refused, Subject
+from ..touch.classes import PathClass
 
 MOST_STEPS = 20_000
 """Blocks of one CTA that are gone through to see what rare sides would add: a second or two."""
@@ -52,6 +57,23 @@ def notes_on_counters(subject: Subject, doubts: Doubts, lower_bound: bool) -> li
     return [
         f"{subject.place_text(place)}: CTAs count up {name}: taken to come in the order of their numbers{bound}"
         for place, name in sorted(doubts.counters.used.items())
+    ]
+
+
+def notes_on_lost_pieces(subject: Subject, classes: Sequence[PathClass]) -> list[str]:
+    """A remark on each storage of which listed pieces lie outside, where no access was: a fault of the tracer."""
+    lost: Counter[int] = Counter()
+    for use in (use for path_class in classes for kind in path_class.masked for use in kind.uses):
+        storage = subject.memory.storages[use.storage]
+        for listing in use.listings:
+            piece, starts = listing.piece, listing.starts - storage.address
+            ends = starts + (piece.rows - 1) * max(0, piece.pitch) + piece.width
+            lost[use.storage] += int(np.sum((starts < -SECTOR_BYTES) | (ends > storage.size_bytes + SECTOR_BYTES)))
+    return [
+        f"kernel {subject.kernel.name}: {count} pieces of {subject.memory.storages[number].name} were placed outside of"
+        " it and are left out: a fault of tilesight, please report it"
+        for number, count in lost.items()
+        if count
     ]
 
 
