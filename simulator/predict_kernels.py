@@ -17,11 +17,11 @@ from .prediction.kernels import KernelsPrediction
 from .prediction.prediction import LaunchPrediction
 from .prediction.timeline import Timeline, joined, programs_of, timeline_of
 from .prediction.timing import at_do_bench_clock
-from .refusal import DoesNotFit
+from .refusal import DoesNotFit, Refused
 from .residency.residency import residency_of_ctas
 from .sass.local_memory import spilled_bytes
 from .simulate_launches import CostedLaunch, SimulatedLaunches, costed_launch, simulate_costed
-from .trace.cta.subject import CompiledKernel, Refused
+from .trace.cta.subject import CompiledKernel
 from .trace.program.launch import Layout, Traced
 from .trace.program.whole_grid import trace_grid
 

@@ -10,6 +10,10 @@ Made = TypeVar("Made")
 Kind = Literal["not supported", "does not fit", "takes too long", "impossible"]
 
 
+class Refused(ValueError):
+    """A kernel that cannot be followed or compiled; the text is one line that names kernel and source line."""
+
+
 class DoesNotFit(ValueError):
     """A CTA needs more of something than one SM has, or the compiler refuses its kernel."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from tilesight.kernels.compile.compile import compile_many, with_resources
-from tilesight.kernels.compile.outcomes import Compiled, Failure, Outcome
+from tilesight.kernels.compile.outcomes import Compiled, Outcome
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.display.render import config_text
 from tilesight.simulator.launch.program import Launch
@@ -171,7 +171,7 @@ def print_residency(groups: dict[tuple[str, str], list[Row]]) -> None:
 def print_refused(rows: list[Row]) -> None:
     """What does not compile, or not into something that fits, by reason."""
     reasons = Counter(
-        (row.group[1], row.outcome.reason.split(":")[0]) for row in rows if isinstance(row.outcome, Failure)
+        (row.group[1], row.outcome.reason.split(":")[0]) for row in rows if isinstance(row.outcome, Refusal)
     )
     print("## Without a result\n\n| target | reason | kernels |\n|---|---|---|")
     for (target, reason), count in sorted(reasons.items()):

@@ -25,13 +25,12 @@ import torch
 from tilesight.kernels.capture.lowering import lower
 from tilesight.kernels.capture.recording import capture
 from tilesight.kernels.compile.calls import compile_calls
-from tilesight.kernels.compile.outcomes import Failure
 from tilesight.kernels.launch.launch import allocate, arguments_of
 from tilesight.kernels.launch.registry import find_twin
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.predict_kernels import room_of
-from tilesight.simulator.refusal import granted
+from tilesight.simulator.refusal import Refusal, granted
 from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.simulate import predict
 from tilesight.simulator.trace.cta.subject import CompiledKernel
@@ -74,7 +73,7 @@ def compiled(launches: tuple[Launch, ...], point: Point, device: Device) -> list
             twin.function[launch.grid](**arguments_of(twin, launch, tensors))
     target = int(device.compute_capability.replace(".", ""))
     outcomes = compile_calls([lower(call, target) for call in captured], device, workers=1)
-    if failures := [outcome.reason for outcome in outcomes if isinstance(outcome, Failure)]:
+    if failures := [outcome.reason for outcome in outcomes if isinstance(outcome, Refusal)]:
         raise ValueError(failures[0])
     return [outcome for outcome in outcomes if isinstance(outcome, CompiledKernel)]
 

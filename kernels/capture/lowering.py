@@ -19,6 +19,7 @@ from triton.runtime.jit import create_function_from_signature
 
 from ...simulator.emulator.global_memory import STORAGE_SHIFT, Storage
 from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
+from ...simulator.refusal import Refused
 from ..compile.call import KernelCall, RefusedCall
 from ..compile.first_ir import first_ir
 from .beyond_target import refusal_of
@@ -29,10 +30,6 @@ MOST_VALUES_BYTES = 1 << 28
 NOT_FOR_THE_COMPILER = frozenset({"warmup", "grid"})
 
 
-class LoweringError(ValueError):
-    """A launch that Triton refuses, or that is of a kind that is not followed; the text is one line."""
-
-
 def lower(capture: Capture, capability: int) -> KernelCall:
     """Bind and specialise a launch as the JIT would on its GPU, and have Triton write down its IR.
 
@@ -40,10 +37,10 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         capability: of the GPU, e.g. 90.
 
     Raises:
-        LoweringError: Triton refuses the kernel, or it is of a kind that is not followed.
+        Refused: Triton refuses the kernel, or it is of a kind that is not followed.
     """
     if capture.refused:
-        raise LoweringError(capture.refused)
+        raise Refused(capture.refused)
     function = capture.function
     target = GPUTarget("cuda", capability, WARP_THREADS)
     backend = make_backend(target)
@@ -57,20 +54,20 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         source = _source_kind(function)(function, signature, constants, attributes)
         text = first_ir(source, target, backend, parsed)
     except CompilationError as error:
-        raise LoweringError(f"kernel {capture.name}: Triton refuses {_refused(error)}") from None
+        raise Refused(f"kernel {capture.name}: Triton refuses {_refused(error)}") from None
     except (KeyError, TypeError, ValueError, AssertionError, NotImplementedError) as error:
-        raise LoweringError(f"kernel {capture.name}: {type(error).__name__}: {_one_line(str(error))}") from None
+        raise Refused(f"kernel {capture.name}: {type(error).__name__}: {_one_line(str(error))}") from None
     if parsed.num_warps * WARP_THREADS > MAX_CTA_THREADS:
-        raise LoweringError(
+        raise Refused(
             f"kernel {capture.name}: num_warps = {parsed.num_warps}: a CTA has at most {MAX_CTA_THREADS} threads, "
             f"{MAX_CTA_THREADS // WARP_THREADS} warps"
         )
     if parsed.num_ctas != 1:
-        raise LoweringError(f"kernel {capture.name}: num_ctas = {parsed.num_ctas}: clusters are not modelled")
+        raise Refused(f"kernel {capture.name}: num_ctas = {parsed.num_ctas}: clusters are not modelled")
     if reason := refusal_of(capture.name, text, capability):
-        raise LoweringError(reason)
+        raise Refused(reason)
     if nested := [name for name, kind in signature.items() if not isinstance(kind, str)]:
-        raise LoweringError(f"kernel {capture.name}: parameter {nested[0]} is a tuple: pass its parts one by one")
+        raise Refused(f"kernel {capture.name}: parameter {nested[0]} is a tuple: pass its parts one by one")
     return KernelCall(
         name=capture.name,
         file=str(inspect.getsourcefile(function.fn) or ""),
@@ -99,7 +96,7 @@ def lower_or_refuse(capture: Capture, capability: int) -> KernelCall | RefusedCa
     """The same; a launch that Triton refuses, or that is not followed, becomes its reason."""
     try:
         return lower(capture, capability)
-    except LoweringError as error:
+    except Refused as error:
         return RefusedCall(
             name=capture.name,
             grid=capture.grid,

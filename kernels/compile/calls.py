@@ -11,11 +11,12 @@ from ...simulator.emulator.global_memory import Storage
 from ...simulator.emulator.tma.descriptor import image_of
 from ...simulator.jobs.attempts import internal
 from ...simulator.launch.program import Resources
+from ...simulator.refusal import Refusal
 from ...simulator.trace.cta.subject import CompiledKernel
 from .call import KernelCall
 from .diagnosis import specialisation_note
 from .made_by import call_key
-from .outcomes import Failure, answers_of, code_of, outcome_of
+from .outcomes import answers_of, code_of, outcome_of
 from .worker import WORKSPACE
 
 DESCRIPTOR = "tensordesc<"
@@ -35,7 +36,7 @@ def compile_calls(
     workers: int | None = None,
     limit_s: float | None = None,
     tell: Callable[[int], None] = lambda number: None,
-) -> list[CompiledKernel | Failure]:
+) -> list[CompiledKernel | Refusal]:
     """Compile recorded launches for a device; results are kept on disk.
 
     Args:
@@ -54,19 +55,19 @@ def compile_calls(
     if calls:
         tell(0)
     answers = answers_of(jobs, workers, lambda key: tell(first[following[key]]) if key in following else None, limit_s)
-    outcomes: list[CompiledKernel | Failure] = []
+    outcomes: list[CompiledKernel | Refusal] = []
     for call in calls:
         try:
             outcomes.append(_outcome(call, answers[call_key(call.job)], device))
         except Exception as error:  # one launch that fails does not take the others along
-            outcomes.append(Failure(reason=f"kernel {call.name}: {internal(error, 'compile')}"))
+            outcomes.append(Refusal("does not fit", f"kernel {call.name}: {internal(error, 'compile')}"))
     return outcomes
 
 
-def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> CompiledKernel | Failure:
+def _outcome(call: KernelCall, answer: dict[str, Any], device: Device) -> CompiledKernel | Refusal:
     outcome = outcome_of(answer, device)
-    if isinstance(outcome, Failure):
-        return Failure(reason=f"kernel {call.name}: {outcome.reason}", resources=outcome.resources)
+    if isinstance(outcome, Refusal):
+        return Refusal(outcome.kind, f"kernel {call.name}: {outcome.reason}")
     call = _with_workspace(call, int(answer["workspace_bytes"]))
     arguments = {**call.arguments, **_descriptors(call, answer["boxes"])}
     code = code_of(answer, call.job, arguments, call.grid, outcome.resources)

@@ -1,7 +1,7 @@
 """Real registers and shared memory of a launch, without a GPU: ahead-of-time compilation, cached on disk.
 
 Each launch is compiled for its device's architecture exactly as the JIT would on that device,
-in a process of its own: a configuration that kills the compiler becomes a `Failure` like one that it refuses.
+in a process of its own: a configuration that kills the compiler becomes a `Refusal` like one that it refuses.
 Results are kept in `$TILESIGHT_CACHE_DIR` (else `$XDG_CACHE_HOME/tilesight`, else `~/.cache/tilesight`),
 keyed by the kernel's source, its arguments and options, the target, the version of Triton and the worker's source.
 """
@@ -24,7 +24,7 @@ from ...simulator.refusal import Refusal
 from ..launch.launch import interpreted, options_of, parameter_names, torch_dtype
 from ..launch.registry import find_twin
 from .made_by import made_by
-from .outcomes import Compiled, Failure, Outcome, answers_of, code_of, outcome_of
+from .outcomes import Compiled, Outcome, answers_of, code_of, outcome_of
 
 KERNELS = Path(__file__).parents[1]
 """Folder of the kernels' source files."""
@@ -66,19 +66,19 @@ def compile_many(
     if interpreted():
         raise RuntimeError("TRITON_INTERPRET is set: kernels are interpreted in this process, and cannot be compiled")
     jobs: dict[str, dict[str, Any]] = {}
-    keys: list[tuple[str, Launch, dict[str, Any]] | Failure] = []
+    keys: list[tuple[str, Launch, dict[str, Any]] | Refusal] = []
     for launch, problem in wanted:
         try:
             job = job_of(launch, problem, device)
         except ValueError as error:
-            keys.append(Failure(reason=str(error)))
+            keys.append(Refusal("does not fit", str(error)))
         else:
             if code:
                 job["code"] = True
             key = key_of(job)
             jobs[key] = job
             keys.append((key, launch, job))
-    launches_of = Counter(keyed[0] for keyed in keys if not isinstance(keyed, Failure))
+    launches_of = Counter(keyed[0] for keyed in keys if not isinstance(keyed, Refusal))
     done = len(keys) - launches_of.total()
 
     def answered(key: str) -> None:
@@ -88,7 +88,7 @@ def compile_many(
             progress(done, len(keys))
 
     answers = answers_of(jobs, workers, answered)
-    return [keyed if isinstance(keyed, Failure) else _outcome(answers[keyed[0]], *keyed[1:], device) for keyed in keys]
+    return [keyed if isinstance(keyed, Refusal) else _outcome(answers[keyed[0]], *keyed[1:], device) for keyed in keys]
 
 
 def compile_pipelines(
@@ -118,14 +118,14 @@ def compile_pipelines(
 
 def _resources(outcomes: list[Outcome]) -> tuple[Resources, ...] | Refusal:
     for outcome in outcomes:
-        if isinstance(outcome, Failure):
-            return Refusal("does not fit", outcome.reason)
+        if isinstance(outcome, Refusal):
+            return outcome
     return tuple(outcome.resources for outcome in outcomes if isinstance(outcome, Compiled))
 
 
 def _outcome(answer: dict[str, Any], launch: Launch, job: dict[str, Any], device: Device) -> Outcome:
     outcome = outcome_of(answer, device)
-    if isinstance(outcome, Failure) or "code" not in answer:
+    if isinstance(outcome, Refusal) or "code" not in answer:
         return outcome
     code = code_of(answer, job, job["arguments"], launch.grid, outcome.resources)
     # Copies of this project share answers on disk: the files are those of the copy that runs.

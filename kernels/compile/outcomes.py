@@ -50,19 +50,7 @@ class Compiled:
         return sum(count for name, count in self.instructions.items() if name.split(".")[0] == family)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A launch that does not compile, or not into something that the device can run.
-
-    Args:
-        reason: one line; resources: what it would take, where it does compile.
-    """
-
-    reason: str
-    resources: Resources | None = None
-
-
-Outcome = Compiled | Failure
+Outcome = Compiled | Refusal
 
 
 def answers_of(
@@ -136,9 +124,9 @@ def _list_and_keep(keys: Sequence[str], answers: dict[str, dict[str, Any]], jobs
 
 
 def outcome_of(answer: dict[str, Any], device: Device) -> Outcome:
-    """Resources of an answer, without code; what compiles silently and then cannot be launched becomes a failure."""
+    """Resources of an answer, without code; what compiles silently and then cannot be launched is refused."""
     if "reason" in answer:
-        return Failure(reason=answer["reason"])
+        return Refusal("does not fit", answer["reason"])
     resources = Resources(
         registers_per_thread=answer["registers"],
         smem_bytes_per_cta=answer["smem_bytes"],
@@ -148,10 +136,10 @@ def outcome_of(answer: dict[str, Any], device: Device) -> Outcome:
     )
     fit = occupancy(resources, resources.warps_per_cta, device)
     if isinstance(fit, Refusal):
-        return Failure(reason=fit.reason, resources=resources)
+        return fit
     if answer["tmem_columns"] > TMEM_COLUMNS:
-        columns = answer["tmem_columns"]
-        return Failure(reason=f"tensor memory: a CTA needs {columns} columns, {device.name} has {TMEM_COLUMNS}")
+        needed = f"tensor memory: a CTA needs {answer['tmem_columns']} columns"
+        return Refusal("does not fit", f"{needed}, {device.name} has {TMEM_COLUMNS}")
     return Compiled(resources=resources, instructions=answer["instructions"])
 
 

@@ -8,7 +8,7 @@ from ..core.sm import instruction as sm
 from ..device.device import Device
 from ..emulator.global_memory import Memory
 from ..limits import SUB_CORES, WARP_THREADS, WARPGROUP_WARPS
-from ..refusal import CannotFollow, DoesNotFit
+from ..refusal import CannotFollow, DoesNotFit, Refused
 from ..residency.residency import residency_of_ctas
 from ..sass.decode import Instruction
 from ..sass.flow import flow_of
@@ -17,7 +17,7 @@ from ..sm.instructions import lowered_table
 from ..sm.tensor_rate import with_tensor_rates
 from ..trace.cta.block_counts import count_blocks
 from ..trace.cta.doubts import Doubts
-from ..trace.cta.subject import CompiledKernel, Refused, Subject
+from ..trace.cta.subject import CompiledKernel, Subject
 from .static_time import StaticWork
 
 SAMPLED = 64

@@ -29,7 +29,7 @@ from tilesight.kernels.compile.compile import (
     key_of,
     with_resources,
 )
-from tilesight.kernels.compile.outcomes import Compiled, Failure
+from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.kernels.compile.pool import Pool, Turns
 from tilesight.kernels.compile.worker import compiled_kernel
 from tilesight.simulator.jobs.processes import Answerer, Died
@@ -85,7 +85,7 @@ def test_a_configuration_over_the_limit_becomes_a_row_with_its_reason() -> None:
     launches = [flash2(block_n=256, num_stages=4, num_warps=8), flash2()]
     seen: list[tuple[int, int]] = []
     large, small = compile_many([(x, PROBLEM) for x in launches], H200, workers=2, progress=lambda *x: seen.append(x))
-    assert isinstance(large, Failure)
+    assert isinstance(large, Refusal)
     assert large.reason == f"shared memory: a CTA needs 278528 B, {H200.name} allows 232448 B"
     assert isinstance(small, Compiled)
     assert seen == [(1, 2), (2, 2)]
@@ -96,7 +96,7 @@ def test_a_configuration_over_the_limit_becomes_a_row_with_its_reason() -> None:
 def test_a_launch_that_triton_cannot_follow_becomes_a_row_with_its_reason() -> None:
     """Warps that split keys are a schedule's, not Triton's."""
     outcome = compile_launch(replace(flash2(), warp_split="k"), PROBLEM, H200)
-    assert isinstance(outcome, Failure)
+    assert isinstance(outcome, Refusal)
     assert "warp_split" in outcome.reason
 
 
@@ -127,7 +127,7 @@ def test_a_result_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(Turns, "answer", refuse)
         assert compile_launch(flash2(block_m=64), PROBLEM, H200) == first
         file.write_text("{", encoding="utf-8")
-        assert compile_launch(flash2(block_m=64), PROBLEM, H200) == Failure(reason="asked again")
+        assert compile_launch(flash2(block_m=64), PROBLEM, H200) == Refusal("does not fit", "asked again")
     assert compile_launch(flash2(block_m=64), PROBLEM, H200) == first
 
 
@@ -142,7 +142,7 @@ def test_a_kernel_that_is_wanted_twice_is_compiled_once(monkeypatch: pytest.Monk
     monkeypatch.setattr(Turns, "answer", answer)
     longer = replace(PROBLEM, seqlen_q=8192, seqlen_k=8192, dtype="bf16")
     wanted = [(flash2(problem), problem) for problem in (replace(longer, seqlen_q=4096), longer, longer)]
-    assert compile_many(wanted, H200) == [Failure(reason="not today")] * 3
+    assert compile_many(wanted, H200) == [Refusal("does not fit", "not today")] * 3
     assert len(asked) == 1
 
 

@@ -8,13 +8,14 @@ import pytest
 from tilesight.kernels.launch.availability import missing_package
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.refusal import Refusal
 from tilesight.simulator.schedules.registry import find_schedule
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 from tilesight.kernels.compile.compile import compile_launch, job_of, key_of
-from tilesight.kernels.compile.outcomes import Compiled, Failure
+from tilesight.kernels.compile.outcomes import Compiled
 from tilesight.kernels.compile.worker import compiled_kernel
 
 SCHEDULE = find_schedule("flash2_tma")
@@ -145,7 +146,7 @@ def test_specialisation_that_the_compiler_leaves_out_is_a_failure() -> None:
     """Eight warps, which the schedule refuses: Triton 3.6 ignores the request without a word."""
     (launch,) = SCHEDULE.launches(PROBLEM, SCHEDULE.config(**SPECIALISED), load_device("h200"))
     outcome = compile_launch(replace(launch, num_warps=8), PROBLEM, load_device("h200"))
-    assert isinstance(outcome, Failure)
+    assert isinstance(outcome, Refusal)
     assert "left it out and compiled 8 warps" in outcome.reason
 
 

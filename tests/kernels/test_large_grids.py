@@ -12,8 +12,9 @@ if missing_package() is None:
     from tilesight.kernels.compile.calls import compile_calls
     from tilesight.simulator.launch.walk import steps
     from tilesight.simulator.predict_kernels import room_of
+    from tilesight.simulator.refusal import Refused
     from tilesight.simulator.simulate_launches import simulate_launches
-    from tilesight.simulator.trace.cta.subject import CompiledKernel, Refused
+    from tilesight.simulator.trace.cta.subject import CompiledKernel
     from tilesight.simulator.trace.program import continued, whole_grid
     from tilesight.simulator.trace.program.launch import launches_of, trace
 

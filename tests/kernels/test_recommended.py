@@ -14,8 +14,8 @@ if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
 from tilesight.kernels.compile.compile import compile_many
-from tilesight.kernels.compile.outcomes import Failure
 from tilesight.kernels.launch.registry import recommended
+from tilesight.simulator.refusal import Refusal
 
 H200 = load_device("h200")
 
@@ -38,7 +38,7 @@ def faults(name: str, head_dim: int, causal: bool, config: Config) -> list[str]:
     for launch, outcome in zip(
         launches, compile_many([(candidate, problem) for candidate in launches], H200), strict=True
     ):
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, Refusal):
             reasons.append(f"{launch.name}: {outcome.reason}")
             continue
         if outcome.resources.spilled_bytes_per_thread:

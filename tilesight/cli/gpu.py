@@ -81,13 +81,9 @@ def compiler(device: Device, workers: int, *, code: bool = False) -> "Compiler":
     def compiled(wanted: "Sequence[tuple[Launch, Problem]]") -> "list[Resources | Refusal]":
         from ..kernels.compile.compile import compile_many
         from ..kernels.compile.outcomes import Compiled
-        from ..simulator.refusal import Refusal
 
         with progress("kernels compiled") as tick:
             outcomes = compile_many(wanted, device, workers=workers, progress=tick, code=code)
-        return [
-            outcome.resources if isinstance(outcome, Compiled) else Refusal("does not fit", outcome.reason)
-            for outcome in outcomes
-        ]
+        return [outcome.resources if isinstance(outcome, Compiled) else outcome for outcome in outcomes]
 
     return compiled

@@ -306,7 +306,7 @@ def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome
     """
     outcome = group[0][1]
     if not isinstance(outcome, Compiled):
-        return Kernel(resources=_numbers(outcome.resources), reason=outcome.reason)
+        return Kernel(resources={}, reason=outcome.reason)
     made = [replace(launch, resources=outcome.resources) for launch, outcome in group if isinstance(outcome, Compiled)]
     try:
         figures = figures_on(made, devices)
@@ -315,9 +315,7 @@ def kept_kernel(devices: Sequence[Device], group: Sequence[tuple[Launch, Outcome
     return Kernel(resources=_numbers(outcome.resources), figures=figures)
 
 
-def _numbers(resources: Resources | None) -> Mapping[str, int]:
-    if resources is None:
-        return {}
+def _numbers(resources: Resources) -> Mapping[str, int]:
     names = ("registers_per_thread", "smem_bytes_per_cta", "spilled_bytes_per_thread", "warps_per_cta")
     return {name: getattr(resources, name) for name in names}
 

@@ -17,6 +17,7 @@ from ...emulator.compute.warp_lanes import EXCHANGES, LanesDiffer
 from ...emulator.read_operands import predicate_of
 from ...emulator.thread_values import FALSE, UNSET, Array, Value, merged
 from ...emulator.threads import Step, Threads
+from ...refusal import Refused
 from ...sass.decode import Instruction
 from ...sass.memory_instructions import COPY, GLOBAL_LOADS, SHARED_LOADS, SHARED_STORES
 from ...sass.operands import Immediate, Operand, Register
@@ -25,7 +26,6 @@ from ..cta.block_counts import PROBES
 from ..cta.doubts import Doubts
 from ..cta.group import CtaGroup, walk_group
 from ..cta.sites import Tracer
-from ..cta.subject import Refused
 
 FEWEST = 64
 """CTAs of a group from which on it saves time to look for stand-ins."""

@@ -16,11 +16,12 @@ from ...emulator.threads import Step, Threads, special_registers
 from ...emulator.tma.boxes import Boxes
 from ...emulator.tma.descriptor import Descriptor
 from ...limits import WARP_THREADS
+from ...refusal import Refused
 from ...sass.memory_instructions import BOX_LOAD, COPY, bytes_of
 from ..mixed_visits import ControlPath, LoopVisit
 from ..paths import CtaPaths, find_paths
 from .sites import Tracer, access_steps
-from .subject import Refused, Subject
+from .subject import Subject
 
 MOST_ACCESSES = 1 << 20
 """Accesses of warps that one CTA may make, each with the addresses of its lanes."""

@@ -13,12 +13,13 @@ import numpy as np
 from ...emulator.global_memory import Storage
 from ...emulator.thread_values import Array
 from ...emulator.threads import Threads
+from ...refusal import Refused
 from ...sass.memory_instructions import GLOBAL_LOADS, LOADS_AND_COPIES, is_atomic
 from ...sass.registers import guard_of, read
 from ..control_slice import reaching
 from ..counters import Counters, find_counters
 from .rare_sides import RareSides, skips_slow_path
-from .subject import Refused, Subject
+from .subject import Subject
 from .tables import find_table
 from .waiting import Waiting, find_waiting
 

@@ -17,6 +17,7 @@ from ...emulator.thread_values import Array
 from ...emulator.threads import Step, Threads
 from ...emulator.tma.boxes import Boxes, BoxTouch, unfollowed
 from ...emulator.tma.written import descriptor_writes, steps_of, take
+from ...refusal import Refused
 from ...sass.decode import Instruction
 from ...sass.flow import FLOWS_KEPT, Flow
 from ...sass.memory_instructions import (
@@ -34,7 +35,7 @@ from ...sass.registers import read
 from ..control_slice import blocks_exchanging, jumps_of, reaching, slice_of
 from ..counters import cta_numbers, is_counter
 from .doubts import Doubts
-from .subject import Refused, Subject
+from .subject import Subject
 from .tables import drawn_addresses, spread_addresses
 
 Record = Callable[[int, Array, Array, Boxes | None], None]

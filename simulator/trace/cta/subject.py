@@ -11,10 +11,6 @@ from ...launch.program import Resources
 from ...sass.flow import Flow
 
 
-class Refused(ValueError):
-    """A launch that cannot be traced; the text is one line that names kernel and source line."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledKernel:
     """A compiled kernel and how it is launched: what is traced.

@@ -12,14 +12,14 @@ from ...emulator.threads import Step as Effect
 from ...launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram
 from ...launch.traced import TracedCode
 from ...launch.walk import steps
-from ...refusal import CannotFollow
+from ...refusal import CannotFollow, Refused
 from ...sass.flow import flow_of
 from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
 from ..cta.knowable import find_unknown
 from ..cta.read_stores import find_sources
 from ..cta.sites import find_slice
-from ..cta.subject import CompiledKernel, Refused, Subject
+from ..cta.subject import CompiledKernel, Subject
 from ..touch.classes import PathClass, classes_of
 from ..touch.footprints import rectangles_of
 from ..touch.in_l1 import REACH

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...limits import SECTOR_BYTES
-from ...refusal import CannotFollow
+from ...refusal import CannotFollow, Refused
 from ..cta.block_counts import count_blocks
 from ..cta.doubts import Doubts
 from ..cta.rare_sides import RareSides, calls_outside
-from ..cta.subject import Refused, Subject
+from ..cta.subject import Subject
 from ..touch.classes import PathClass
 
 MOST_STEPS = 20_000

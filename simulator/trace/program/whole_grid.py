@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..cta.subject import CompiledKernel, Refused
+from ...refusal import Refused
+from ..cta.subject import CompiledKernel
 from ..touch.classes import PathClass
 from .continued import Continued, continued_of, joined
 from .launch import Traced, trace

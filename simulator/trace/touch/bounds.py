@@ -6,8 +6,9 @@ import numpy as np
 
 from ... import units
 from ...emulator.thread_values import Array
+from ...refusal import Refused
 from ..cta.cta_run import CtaRun
-from ..cta.subject import Refused, Subject
+from ..cta.subject import Subject
 from .listing import Listing
 from .use_keys import kind_of
 from .uses import Use

@@ -7,11 +7,12 @@ import pytest
 from rooms.trace.test_stand_ins import ADDRESS, COLUMN, CONSTANTS, MASK, X, subject_of
 from support.listings import flow_of, listing
 from tilesight.simulator.emulator.global_memory import Memory, Storage
+from tilesight.simulator.refusal import Refused
 from tilesight.simulator.sass.local_memory import spilled_bytes
 from tilesight.simulator.trace.cta.block_counts import count_blocks
 from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.rare_sides import RareSides
-from tilesight.simulator.trace.cta.subject import Refused, Subject
+from tilesight.simulator.trace.cta.subject import Subject
 from tilesight.simulator.trace.program.left_out import notes_on_outside_calls, notes_on_rare_sides
 
 LOADED = (*COLUMN, MASK, *ADDRESS, "LDG.E R8, [R6.64]", "FSETP.GT.AND P1, PT, R8, 1e30, PT")

@@ -7,8 +7,9 @@ import pytest
 from support.listings import listing, words
 from tilesight.simulator.emulator.global_memory import Storage
 from tilesight.simulator.launch.program import Code, Resources
+from tilesight.simulator.refusal import Refused
 from tilesight.simulator.trace.cta.sites import Slice
-from tilesight.simulator.trace.cta.subject import CompiledKernel, Refused, Subject
+from tilesight.simulator.trace.cta.subject import CompiledKernel, Subject
 from tilesight.simulator.trace.program import launch
 from tilesight.simulator.trace.program.launch import Traced, trace
 from tilesight.simulator.trace.touch.listing import Listing
