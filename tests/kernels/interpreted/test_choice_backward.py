@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "gpu" / "choice"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "docs" / "lab" / "choice"))
 
 import backward
 from cells import CELLS, SLICE, sliced

@@ -1,12 +1,12 @@
 """Measure configurations of cells on the GPU of this machine: what can be had in its time.
 
-    python tests/gpu/choice/measure.py OUT [--families gemm rows ...] [--seconds 540] [--repeats 25] [--rounds 2]
+    python docs/lab/choice/measure.py OUT [--families gemm rows ...] [--seconds 540] [--repeats 25] [--rounds 2]
         [--count 60] [--dry]
 
 Attention backward alone, on an H100 in about 150 s; and all that there is to choose from, on whatever GPU there is:
 
-    python tests/gpu/choice/measure.py "$OUT" --families backward_kv backward_q --seconds 200
-    python tests/gpu/choice/measure.py "$OUT" --seconds 560 --repeats 15 \
+    python docs/lab/choice/measure.py "$OUT" --families backward_kv backward_q --seconds 200
+    python docs/lab/choice/measure.py "$OUT" --seconds 560 --repeats 15 \
         --families gemm decode rows attention backward_kv backward_q experts known
 
 Goes in turns, some configurations of each cell and then more, so that whatever ends it leaves some of every cell; what

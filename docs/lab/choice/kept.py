@@ -1,6 +1,6 @@
 """Files of predictions and measurements: read, and packed to be kept.
 
-    python tests/gpu/choice/kept.py OUT.ndjson.xz FILE [FILE ...] [--model COMMIT]
+    python docs/lab/choice/kept.py OUT.ndjson.xz FILE [FILE ...] [--model COMMIT]
 
 Packs lines without the single times, sorted; of a configuration that was predicted twice the last. --model: of what
 predicted them. Needs neither torch nor a GPU.

@@ -1,6 +1,6 @@
 """Predict every configuration of every cell, with no GPU.
 
-    python tests/gpu/choice/foretell.py FILE [--device h100] [--families gemm rows ...] [--cells NAME] [--limit 120]
+    python docs/lab/choice/foretell.py FILE [--device h100] [--families gemm rows ...] [--cells NAME] [--limit 120]
 
 Adds a JSON line for each to FILE; those that it holds are left out, so that the same command goes on; cells take turns
 and those of a cell come in no order, so that a part stands for all. Each is predicted in a fork of this process, on an

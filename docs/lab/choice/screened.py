@@ -1,6 +1,6 @@
 """What a static rank keeps of configurations that were timed: needs torch and Triton, no GPU.
 
-    python tests/gpu/choice/screened.py h100 MEASURED --families gemm decode
+    python docs/lab/choice/screened.py h100 MEASURED --families gemm decode
 
 Of each family: the fastest of the configurations kept, over the fastest measured, in the mean and at worst of its
 cells, for some portions. MEASURED: packed lines, or what measure.py wrote.

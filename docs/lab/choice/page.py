@@ -1,6 +1,6 @@
 """Write a page for each GPU, docs/validation/choice-GPU.md, from the kept predictions and measurements, nothing else.
 
-    python tests/gpu/choice/page.py [--check]
+    python docs/lab/choice/page.py [--check]
 
 --check writes nothing and exits 1 where a page is not what the data say. Needs neither torch nor a GPU.
 """
@@ -59,7 +59,7 @@ H100 = Gpu(
     ),
     says="""\
 Each cell is a kernel at one shape with 30 to 44 configurations, drawn once and written down before anything was
-measured (`tests/gpu/choice`). All were measured on one H100 (`NVIDIA H100 80GB HBM3`, driver 580.159.04, torch
+measured (`docs/lab/choice`). All were measured on one H100 (`NVIDIA H100 80GB HBM3`, driver 580.159.04, torch
 2.11.0, triton 3.6.0, 2026-11-26): medians of 25 launches on a flushed L2, the better of two rounds. `chosen` is the
 measured time of the configuration that is predicted fastest, over the fastest measured; `best of 3` the best of the
 first three. Configurations whose output is wrong are left out.

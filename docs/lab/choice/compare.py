@@ -1,6 +1,6 @@
 """Hold what was measured of cells against what was predicted of them.
 
-    python tests/gpu/choice/compare.py PREDICTED MEASURED [MEASURED ...] [--device h100] [--flush clean|dirty|warm]
+    python docs/lab/choice/compare.py PREDICTED MEASURED [MEASURED ...] [--device h100] [--flush clean|dirty|warm]
         [--cells] [--points FILE]
 
 Of each cell: measured time of the configuration that is predicted best, and of the best of the first three, over the
