@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
+from .advice.advise import advise
+from .advice.case import Case
 from .device.device import Device
 from .jobs.attempts import Attempts
 from .jobs.stopping import Tell
@@ -70,6 +72,7 @@ def predict_kernels(
     record: bool = False,
     limit_s: float | None = None,
     tell: Tell | None = None,
+    advice: bool = False,
 ) -> SimulatedKernels:
     """Predict launches that follow each other.
 
@@ -77,7 +80,8 @@ def predict_kernels(
         asked: in the order of their calls; name: of the device, for people; l2: one of `L2`;
         record: whether to record when each CTA ran, as `simulate_launches`;
         limit_s: that each launch may take from here on, None: as long as it likes [s];
-        tell: called when a launch comes to another phase.
+        tell: called when a launch comes to another phase;
+        advice: whether to simulate what would make the longest launch faster.
 
     Raises:
         ValueError: l2 is none of them (one line).
@@ -101,13 +105,18 @@ def predict_kernels(
     sound = {number for number, run in by_number.items() if not run.broken}
     places = {number: place for place, number in enumerate(chosen)}
     rows = [simulation.with_reason(number, row) for number, row in enumerate(rows)]
+    prediction = KernelsPrediction(
+        device=name,
+        l2=l2,
+        rows=tuple(_with(rows[number], by_number.get(number)) for number in chosen),
+        configurations=tuple((places[best], every) for best, every in configurations),
+    )
+    if advice and sound:
+        longest = max(sound, key=lambda number: (by_number[number].prediction.traffic.time_s, -number))
+        case = _case(longest, rows[longest], kept, by_number[longest], device, l2)
+        prediction = _with_advice(prediction, case, Attempts([rows[longest].name], limit_s, tell))
     return SimulatedKernels(
-        prediction=KernelsPrediction(
-            device=name,
-            l2=l2,
-            rows=tuple(_with(rows[number], by_number.get(number)) for number in chosen),
-            configurations=tuple((places[best], every) for best, every in configurations),
-        ),
+        prediction=prediction,
         asked=tuple(launch.row.name for launch in asked),
         numbers=tuple(chosen),
         compiled=tuple(asked[number].kernel if number in sound else None for number in chosen),
@@ -249,6 +258,28 @@ class _Simulation:
                 with self._attempts.at(number, "simulate an SM"):
                     costed[number] = costed_launch(launch, self._device)
         return costed
+
+
+def _case(
+    number: int, row: KernelRow, traced: Mapping[int, Traced], run: _Run, device: Device, l2: str
+) -> Case:
+    """A launch to give advice on. Args: number, row: of it; traced: all that were simulated; run: its simulation."""
+    return Case(
+        launch=run.launch,
+        traced=traced[number],
+        prediction=run.prediction,
+        device=device,
+        spilled_bytes=row.spilled_bytes_per_thread,
+        l2="warm" if l2 == "warm" else "cold",
+        alone=l2 != "pipeline" or number == min(traced),
+    )
+
+
+def _with_advice(prediction: KernelsPrediction, case: Case, attempts: Attempts) -> KernelsPrediction:
+    """A prediction with what would make its longest launch faster; with the reason where there is no answer."""
+    with attempts.at(0, "advice"):
+        return replace(prediction, helps=advise(case))
+    return replace(prediction, notes=(*prediction.notes, f"no advice: {attempts.refused[0]}"))
 
 
 def _with(row: KernelRow, run: _Run | None) -> KernelRow:

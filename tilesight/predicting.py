@@ -137,6 +137,7 @@ def predict_calls(
         compile_limit_s=compile_limit_s,
         limit_s=limit_s,
         tell=tell,
+        advice=True,
     ).prediction
     if store:
         store.put(key, prediction)
@@ -154,15 +155,16 @@ def simulate_calls(
     compile_limit_s: float | None = None,
     limit_s: float | None = None,
     tell: Tell | None = None,
+    advice: bool = False,
 ) -> SimulatedKernels:
     """The same for launches in plain values.
 
     Args:
-        name: of the device, for people; record, limit_s, tell: as `predict_kernels`;
+        name: of the device, for people; record, limit_s, tell, advice: as `predict_kernels`;
         compile_limit_s: that the compiler may take for each launch [s].
     """
     asked = compiled_launches(calls, device, workers=workers, limit_s=compile_limit_s, tell=tell)
-    return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell)
+    return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell, advice=advice)
 
 
 def compiled_launches(

@@ -16,7 +16,7 @@ from ..traffic import Traffic
 from .kernel_row import KernelRow, traffic_dict
 from .kernel_table import configuration_columns, grid_text, launch_columns
 from .torch_operation import TorchOperation, torch_note
-from .what_helps import dominating_lines
+from .what_helps import Advice, dominating_lines
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,6 +36,7 @@ class KernelsPrediction:
         configurations: of autotuned launches, by number of their row: all that were predicted.
         torch_operations: of torch, that run beside the launches and are not predicted.
         ended: what the code that launches raised after the last of them, in one line; empty: it ran to its end.
+        helps: what would make the longest launch faster, what brings most first; empty: nobody has simulated it.
     """
 
     device: str
@@ -45,6 +46,7 @@ class KernelsPrediction:
     configurations: tuple[tuple[int, tuple[KernelRow, ...]], ...] = ()
     torch_operations: tuple[TorchOperation, ...] = ()
     ended: str = ""
+    helps: tuple[Advice, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -87,6 +89,7 @@ class KernelsPrediction:
             "ended": self.ended or None,
             "launches": [row.to_dict() for row in self.rows],
             "total": traffic_dict(self.total),
+            "helps": [advice.to_dict() for advice in self.helps],
             "torch_operations": [operation.to_dict() for operation in self.torch_operations],
             "notes": list(self.notes),
         }
@@ -156,13 +159,13 @@ class KernelsPrediction:
 
         How much is known comes first where that matters.
         """
-        longest, spilled = self.longest.prediction, self.longest.spilled_bytes_per_thread
+        longest = self.longest.prediction
         notes = dict.fromkeys([*self.notes, *(note for row in self.rows for note in row.notes)])
         known = [f"Note     {self.known_text}"] if self.known_text else []
         first, later = (known, []) if self.is_estimated else ([], known)
         return [
             *first,
-            *(dominating_lines(longest, self.total.time_s, spilled) if longest else ()),
+            *(dominating_lines(longest, self.total.time_s, self.helps) if longest else ()),
             *(f"Refused  {row.refused}" for row in self.rows if row.refused),
             *later,
             *([f"Note     {torch_note(self.torch_operations)}"] if self.torch_operations else ()),

@@ -1,0 +1,63 @@
+"""The door to advice: a launch that was predicted in, causes that make it slow out, with what removing each brings.
+
+Every cause has a rule, which looks at what the simulation knows, and where the model can run the change has it run.
+A cause that brings less than `LEAST_GAIN` is not named, but for the one that binds, which always is.
+"""
+
+from collections.abc import Callable
+
+from ..prediction.bottleneck import TAIL, WAIT
+from ..prediction.what_helps import Advice, binding_advice
+from ..refusal import DoesNotFit
+from .case import Case
+from .grid import fewer_launches, full_wave, work_for_all
+from .in_code import bank_conflicts, barriers, dependent_loads, spills
+from .in_flight import is_pipelined, more_ctas, more_stages
+from .on_memory import atomics, idle_threads, uncoalesced
+
+RULES: tuple[Callable[[Case], Advice | None], ...] = (
+    spills,
+    atomics,
+    idle_threads,
+    uncoalesced,
+    bank_conflicts,
+    dependent_loads,
+    barriers,
+    more_ctas,
+    more_stages,
+    work_for_all,
+    full_wave,
+    fewer_launches,
+)
+LEAST_GAIN = 1.05
+"""Gain from which on a cause is named: below, the change would hardly be seen in a measurement."""
+COVERED = {TAIL: frozenset({TAIL, "idle SMs"})}
+"""What binds -> causes that say so already; waits have all others as their causes."""
+MOST_LINES = 3
+"""Causes that are named beside what binds."""
+
+
+def advise(case: Case) -> tuple[Advice, ...]:
+    """What would help a launch: what brings most first, what binds it last unless nothing else brings anything.
+
+    Spills that are most of the bytes into the SMs come first whatever they bring: they hide what else there is.
+    """
+    named = [advice for rule in RULES if (advice := _by(rule, case)) and (advice.gain or LEAST_GAIN) >= LEAST_GAIN]
+
+    def order(advice: Advice) -> tuple[bool, float]:
+        hides = advice.cause == "spills" and case.local_bytes > case.prediction.traffic.smem_fill_bytes
+        return (not hides, -(advice.gain or 0.0))
+
+    named = sorted(named, key=order)[:MOST_LINES]
+    binding = binding_advice(case.prediction, is_pipelined(case.launch))
+    covers = COVERED.get(binding.cause, frozenset({binding.cause}))
+    covered = bool(named) if binding.cause == WAIT else any(advice.cause in covers for advice in named)
+    return tuple(named) if covered else (*named, binding)
+
+
+def _by(rule: Callable[[Case], Advice | None], case: Case) -> Advice | None:
+    """What a rule says; nothing where its change cannot be simulated."""
+    try:
+        return rule(case)
+    except (ValueError, DoesNotFit):
+        return None
