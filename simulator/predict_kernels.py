@@ -260,9 +260,7 @@ class _Simulation:
         return costed
 
 
-def _case(
-    number: int, row: KernelRow, traced: Mapping[int, Traced], run: _Run, device: Device, l2: str
-) -> Case:
+def _case(number: int, row: KernelRow, traced: Mapping[int, Traced], run: _Run, device: Device, l2: str) -> Case:
     """A launch to give advice on. Args: number, row: of it; traced: all that were simulated; run: its simulation."""
     return Case(
         launch=run.launch,

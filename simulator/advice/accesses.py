@@ -18,6 +18,8 @@ from ..trace.program.launch import Traced
 
 LOOKED_AT = 8
 """Visits of an access by a CTA that are looked at."""
+SMALL = 0.1
+"""Share of all bytes below which an access says nothing about how many threads have work."""
 
 
 @dataclass(slots=True)
@@ -27,7 +29,7 @@ class Access:
     Args:
         place: in the code; storage: number; family: of the instruction;
         useful_bytes: different bytes that warps ask for; touched_bytes: sectors that these lie in [B];
-        asked: lanes that take part; lanes: the same, each address of a CTA once; threads: that could.
+        asked_bytes: by all lanes that take part [B]; lanes: that do, each address of a CTA once; threads: that could.
     """
 
     place: int
@@ -35,7 +37,7 @@ class Access:
     family: str
     useful_bytes: float = 0.0
     touched_bytes: float = 0.0
-    asked: float = 0.0
+    asked_bytes: float = 0.0
     lanes: float = 0.0
     threads: float = 0.0
 
@@ -56,11 +58,11 @@ class _Visits:
 def accesses_of(traced: Traced) -> list[Access]:
     """All accesses of a launch but those of boxes, by place of the code."""
     kernel = traced.kernel
+    grown = kernel.ctas / (traced.continued.ctas if traced.continued else kernel.ctas)
     by_place: dict[int, Access] = {}
     for path_class in traced.classes:
         run = path_class.representative
-        ctas = sum(len(kind.members) for kind in path_class.masked)
-        ctas *= kernel.ctas / traced.followed_ctas if traced.continued else 1
+        ctas = grown * sum(len(kind.members) for kind in path_class.masked)
         visits: defaultdict[int, _Visits] = defaultdict(_Visits)
         for access in run.accesses:
             of_place = visits[access.place]
@@ -78,7 +80,7 @@ def accesses_of(traced: Traced) -> list[Access]:
                 times = ctas * of_place.count / len(of_place.seen)
                 total.useful_bytes += times * access.size_bytes * _distinct(access, 1)
                 total.touched_bytes += times * SECTOR_BYTES * _distinct(access, SECTOR_BYTES)
-                total.asked += times * int(access.active.sum())
+                total.asked_bytes += times * access.size_bytes * int(access.active.sum())
                 total.lanes += times * len(np.unique(access.addresses[access.active]))
                 total.threads += times * access.active.size
     return list(by_place.values())
@@ -100,10 +102,11 @@ def useful_share(accesses: Iterable[Access]) -> float:
 
 
 def thread_share(accesses: Iterable[Access]) -> float:
-    """Of the threads that could take part in loads and stores, the share that moves something of its own."""
+    """Share of the threads that move something of their own, of the access that most do; small ones aside."""
     several = list(accesses)
-    threads = sum(access.threads for access in several)
-    return sum(access.lanes for access in several) / threads if threads else 1.0
+    least = SMALL * sum(access.useful_bytes for access in several)
+    shares = [access.lanes / access.threads for access in several if access.threads and access.useful_bytes >= least]
+    return max(shares, default=1.0)
 
 
 def worst(accesses: Iterable[Access]) -> Access | None:

@@ -10,15 +10,16 @@ from ..prediction.bottleneck import TAIL, WAIT
 from ..prediction.what_helps import Advice, binding_advice
 from ..refusal import DoesNotFit
 from .case import Case
-from .grid import fewer_launches, full_wave, work_for_all
+from .grid import fewer_launches, full_wave, longer_ctas, work_for_all
 from .in_code import bank_conflicts, barriers, dependent_loads, spills
 from .in_flight import is_pipelined, more_ctas, more_stages
-from .on_memory import atomics, idle_threads, uncoalesced
+from .on_memory import atomics, idle_threads, locks, uncoalesced
 
 RULES: tuple[Callable[[Case], Advice | None], ...] = (
+    idle_threads,
+    locks,
     spills,
     atomics,
-    idle_threads,
     uncoalesced,
     bank_conflicts,
     dependent_loads,
@@ -27,32 +28,46 @@ RULES: tuple[Callable[[Case], Advice | None], ...] = (
     more_stages,
     work_for_all,
     full_wave,
+    longer_ctas,
     fewer_launches,
 )
+ENOUGH = 8.0
+"""Gain from which on nothing else is looked at: the launch does something that no launch should."""
 LEAST_GAIN = 1.05
 """Gain from which on a cause is named: below, the change would hardly be seen in a measurement."""
 COVERED = {TAIL: frozenset({TAIL, "idle SMs"})}
 """What binds -> causes that say so already; waits have all others as their causes."""
+LARGE_GAIN = 1.1
+"""Gain from which on a cause is named before what binds."""
 MOST_LINES = 3
 """Causes that are named beside what binds."""
 
 
 def advise(case: Case) -> tuple[Advice, ...]:
-    """What would help a launch: what brings most first, what binds it last unless nothing else brings anything.
+    """What would help a launch: what brings most first, then what binds it, then what brings little.
 
-    Spills that are most of the bytes into the SMs come first whatever they bring: they hide what else there is.
+    Spills that are most of the bytes into the SMs come first whatever they bring, and waits of CTAs for each other, of
+    which no time is known: both hide what else there is.
     """
-    named = [advice for rule in RULES if (advice := _by(rule, case)) and (advice.gain or LEAST_GAIN) >= LEAST_GAIN]
+    named: list[Advice] = []
+    for rule in RULES:
+        advice = _by(rule, case)
+        if advice and (advice.gain is None or advice.gain >= LEAST_GAIN):
+            named.append(advice)
+        if advice and (advice.gain or 0.0) >= ENOUGH:
+            break
 
     def order(advice: Advice) -> tuple[bool, float]:
-        hides = advice.cause == "spills" and case.local_bytes > case.prediction.traffic.smem_fill_bytes
-        return (not hides, -(advice.gain or 0.0))
+        spilling = advice.cause == "spills" and case.local_bytes > case.prediction.traffic.smem_fill_bytes
+        return (not spilling and advice.cause != "locks", -(advice.gain or 0.0))
 
     named = sorted(named, key=order)[:MOST_LINES]
     binding = binding_advice(case.prediction, is_pipelined(case.launch))
     covers = COVERED.get(binding.cause, frozenset({binding.cause}))
-    covered = bool(named) if binding.cause == WAIT else any(advice.cause in covers for advice in named)
-    return tuple(named) if covered else (*named, binding)
+    if any(advice.cause in covers for advice in named) or (named and binding.cause == WAIT):
+        return tuple(named)
+    before = [advice for advice in named if advice.gain is None or advice.gain >= LARGE_GAIN]
+    return (*before, binding, *named[len(before) :])
 
 
 def _by(rule: Callable[[Case], Advice | None], case: Case) -> Advice | None:

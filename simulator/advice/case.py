@@ -139,7 +139,7 @@ class Case:
         return self.time_s if self.alone else self._simulated_s(NOTHING)
 
     def gain(self, change: Change) -> float:
-        """How many times as fast the launch is with a change. Raises: ValueError, DoesNotFit: it cannot be simulated."""
+        """How many times as fast it is with a change. Raises: ValueError, DoesNotFit: that cannot be simulated."""
         return self.alone_s / self._simulated_s(change)
 
     def bound(self, removed: float) -> float:

@@ -22,10 +22,12 @@ SMEM_STEP_BYTES = 1024
 
 
 def more_ctas(case: Case) -> Advice | None:
-    """One CTA more on an SM, where registers or shared memory keep it off, and the grid has it."""
+    """One CTA more on an SM, where the grid has it and registers or shared memory keep it off; or a larger grid."""
     launch, held = case.prediction, case.prediction.ctas_per_sm
-    if launch.causes[WAIT] < LEAST_WAIT or case.ctas <= case.device.sms * held:
+    if launch.causes[WAIT] < LEAST_WAIT:
         return None
+    if case.ctas <= case.device.sms * held:
+        return _larger_grid(case)
     resources = case.launch.resources
     if launch.occupancy_limit == "registers":
         sizes = range(resources.registers_per_thread - 1 - (resources.registers_per_thread - 1) % STEP, 0, -STEP)
@@ -51,6 +53,18 @@ def more_ctas(case: Case) -> Advice | None:
     more = residency_of(changed, case.device).ctas_per_sm
     gain = case.gain(Change(launch=lambda whole: replace(whole, resources=smaller)))
     return Advice(cause="occupancy", text=f"more CTAs per SM: {now}; at {at} it would be {more}", gain=gain)
+
+
+def _larger_grid(case: Case) -> Advice | None:
+    """More CTAs in the grid, where an SM holds more than it is given; twice as many wait half as long."""
+    given, held = case.ctas / case.device.sms, case.prediction.ctas_per_sm
+    if not 1.0 <= given <= held - 1:
+        return None
+    text = (
+        f"more CTAs per SM: {case.ctas:,} CTAs give each of {case.device.sms} SMs {given:.2g}, where {held} fit;"
+        f" {case.device.sms * held:,} of less work each hide each other's waits"
+    )
+    return Advice(cause="occupancy", text=text, gain=case.bound(case.prediction.causes[WAIT] * (1.0 - given / held)))
 
 
 def more_stages(case: Case) -> Advice | None:

@@ -17,7 +17,7 @@ from ..prediction.what_helps import Advice
 from ..sass.memory_instructions import ATOMICS
 from ..sm.what_if.changed_code import coalesced
 from ..sm.what_if.changed_costs import LaunchChange
-from .accesses import Access, accesses_of, thread_share, useful_share, worst
+from .accesses import Access, thread_share, useful_share, worst
 from .case import Case, Change
 from .tiles import with_tiles
 
@@ -32,15 +32,26 @@ def atomics(case: Case) -> Advice | None:
     adding = [access for access in case.accesses if access.family in ATOMICS]
     if not adding:
         return None
-    adds = sum(access.asked for access in adding)
-    sizes = {access.storage: case.storage_bytes(access.storage) for access in adding}
-    most = max(adding, key=lambda access: access.asked)
+    added = sum(access.asked_bytes for access in adding)
+    size = sum({access.storage: case.storage_bytes(access.storage) for access in adding}.values())
+    most = max(adding, key=lambda access: access.asked_bytes)
     free = replace(case.device, l2_add_sector_s=0.0, l2_add_part_s=0.0, l2_add_again_s=0.0, l2_add_far_s=0.0)
     text = (
-        f"fewer atomics: {units.count(adds)} additions meet at {units.traffic(sum(sizes.values()))}"
-        f"{case.at(most.place)}; add up in the CTA over more rows first, or leave partial sums to a second kernel"
+        f"fewer atomics: {units.traffic(added)} are added to the same {units.traffic(size)}{case.at(most.place)};"
+        " add up in the CTA over more rows first, or leave partial sums to a second kernel"
     )
     return Advice(cause="atomics", text=text, gain=case.gain(Change(device=free)))
+
+
+def locks(case: Case) -> Advice | None:
+    """Waits of CTAs for each other through memory, which the time leaves out."""
+    if not case.traced.lower_bound:
+        return None
+    text = (
+        "no waits of CTAs for each other: they come on top of this time; partial results of each CTA, which a second"
+        " kernel adds up, need none"
+    )
+    return Advice(cause="locks", text=text)
 
 
 def idle_threads(case: Case) -> Advice | None:
@@ -51,7 +62,7 @@ def idle_threads(case: Case) -> Advice | None:
     least = case.prediction.causes.get("hbm", 0.0)
     threads = case.launch.threads_per_cta
     busy = max(1, round(share * threads))
-    text = f"more elements for each program: {busy} of its {threads} threads have any; give it a tile"
+    text = f"more elements for each program: of its {threads} threads {busy} have any; give it a tile"
     return Advice(cause="idle threads", text=text, gain=1.0 / max(share, least, 1e-3))
 
 
@@ -67,7 +78,8 @@ def uncoalesced(case: Case) -> Advice | None:
         f"coalesced accesses: {used:.2g} of each {SECTOR_BYTES} B that a warp touches{line} are used,"
         f" {percent(useful_share(accesses))} of all; neighbouring threads should have neighbouring elements"
     )
-    return Advice(cause="uncoalesced", text=text, gain=case.gain(Change(code=coalesced, launch=_packed(case, accesses))))
+    change = Change(code=coalesced, launch=_packed(case, accesses))
+    return Advice(cause="uncoalesced", text=text, gain=case.gain(change))
 
 
 def _packed(case: Case, accesses: Sequence[Access]) -> LaunchChange:

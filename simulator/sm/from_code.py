@@ -150,9 +150,7 @@ def class_costs(
     launch: Launch, residency: Residency, device: Device, resident: int | None = None
 ) -> list[CompiledCost]:
     """The same for each class of CTAs of a traced launch by itself; of all CTAs where a schedule wrote it."""
-    return [
-        compiled_costs(lone, residency, device, resident=resident, whole=launch) for lone in lone_classes(launch)
-    ]
+    return [compiled_costs(lone, residency, device, resident=resident, whole=launch) for lone in lone_classes(launch)]
 
 
 def lone_classes(launch: Launch) -> list[Launch]:

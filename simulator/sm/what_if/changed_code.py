@@ -1,7 +1,7 @@
 """Code that has been followed, with something about it changed: without spills, without bank conflicts, coalesced, ...
 
-In: code as one of its CTAs runs it. Out: the same with other lines, waits and kinds in its table. Instructions stay where
-they are, so what a change removes still takes an issue slot: gains of a change are no larger than they would be by that.
+In: code as one of its CTAs runs it. Out: the same with other lines, waits and kinds in its table. Instructions stay
+where they are, so that what a change removes still takes an issue slot.
 """
 
 from collections.abc import Callable, Iterable
