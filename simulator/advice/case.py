@@ -117,10 +117,6 @@ class Case:
             for name, cost in of_class.steps.items()
         )
 
-    def storage_bytes(self, number: int) -> int:
-        """Size of memory that it was given, by its number [B]."""
-        return next((held.size_bytes for held in self.traced.kernel.storages if held.number == number), 0)
-
     def tensor_of(self, number: int) -> str:
         """Name of memory that it was given among the tensors of its program, by its number."""
         name = next((held.name for held in self.traced.kernel.storages if held.number == number), "")

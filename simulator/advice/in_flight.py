@@ -36,7 +36,9 @@ def more_ctas(case: Case) -> Advice | None:
     elif launch.occupancy_limit == "smem":
         sizes = range((resources.smem_bytes_per_cta - 1) // SMEM_STEP_BYTES * SMEM_STEP_BYTES, 0, -SMEM_STEP_BYTES)
         candidates = [replace(resources, smem_bytes_per_cta=size) for size in sizes]
-        now = f"shared memory allows {held} ({units.capacity(resources.smem_bytes_per_cta)} each)"
+        stage = _ahead_bytes(case.launch.program, case.launch.program.body)
+        of_stages = f", {units.capacity(stage)} of it a stage" if stage else ""
+        now = f"shared memory allows {held} ({units.capacity(resources.smem_bytes_per_cta)} each{of_stages})"
     else:
         return None
     for smaller in candidates:

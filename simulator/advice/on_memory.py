@@ -13,6 +13,7 @@ from ..display.words import percent
 from ..launch.program import Tile
 from ..launch.walk import tally
 from ..limits import SECTOR_BYTES
+from ..prediction.compulsory import stored_bytes
 from ..prediction.what_helps import Advice
 from ..sass.memory_instructions import ATOMICS
 from ..sm.what_if.changed_code import coalesced
@@ -33,11 +34,11 @@ def atomics(case: Case) -> Advice | None:
     if not adding:
         return None
     added = sum(access.asked_bytes for access in adding)
-    size = sum({access.storage: case.storage_bytes(access.storage) for access in adding}.values())
+    size = sum(stored_bytes(case.launch, name) for name in {case.tensor_of(access.storage) for access in adding})
     most = max(adding, key=lambda access: access.asked_bytes)
     free = replace(case.device, l2_add_sector_s=0.0, l2_add_part_s=0.0, l2_add_again_s=0.0, l2_add_far_s=0.0)
     text = (
-        f"fewer atomics: {units.traffic(added)} are added to the same {units.traffic(size)}{case.at(most.place)};"
+        f"fewer atomics: {units.traffic(added)} are added to {units.traffic(size)}{case.at(most.place)};"
         " add up in the CTA over more rows first, or leave partial sums to a second kernel"
     )
     return Advice(cause="atomics", text=text, gain=case.gain(Change(device=free)))

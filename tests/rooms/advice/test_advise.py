@@ -1,0 +1,96 @@
+"""Advice on a launch with machine code: which rules speak, in which order, and what one simulated change brings."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from support.made_code import coded_launch
+from tilesight.simulator.advice import advise as door
+from tilesight.simulator.advice.case import Case, Change
+from tilesight.simulator.advice.in_flight import is_pipelined, more_ctas, more_stages, with_a_stage_more
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.prediction.what_helps import Advice
+from tilesight.simulator.simulate_launches import simulate_launches
+from tilesight.simulator.sm.what_if.changed_code import without_barriers
+
+H200 = load_device("h200")
+
+
+def coded_case(heads: int = 4) -> Case:
+    """The recorded launch of flash2, predicted."""
+    launch = coded_launch()
+    (prediction,) = simulate_launches([launch], H200, overhead="graph").launches
+    traced = SimpleNamespace(lower_bound=False, classes=(), kernel=SimpleNamespace(ctas=1, line_of=lambda at: 0))
+    return Case(launch=launch, traced=traced, prediction=prediction, device=H200)  # type: ignore[arg-type]
+
+
+def test_a_launch_that_is_changed_in_nothing_takes_as_long() -> None:
+    """The simulation of a change is that of the prediction: the same costs, engine and clock."""
+    assert coded_case().gain(Change()) == pytest.approx(1.0, rel=1e-9)
+
+
+def test_a_launch_without_its_barriers_takes_no_longer() -> None:
+    """What waits for nobody is done no later."""
+    assert coded_case().gain(Change(code=without_barriers)) >= 0.995
+
+
+def test_one_stage_more_takes_a_buffer_more_of_shared_memory() -> None:
+    """K and V of 64 x 64 elements of two bytes; and the loop asks for them an iteration earlier."""
+    launch = coded_launch()
+    assert is_pipelined(launch)
+    deeper = with_a_stage_more(launch)
+    assert deeper.resources.smem_bytes_per_cta - launch.resources.smem_bytes_per_cta == 2 * 64 * 64 * 2
+    assert deeper.num_stages == launch.num_stages + 1
+
+
+@pytest.mark.parametrize("rule", [more_ctas, more_stages])
+def test_nothing_is_said_of_loads_in_flight_where_nobody_waits(rule: object) -> None:
+    """Whatever the grid and the loops are."""
+    case = coded_case()
+    causes = {"hbm": 1.0, "tail": 0.0, "launch": 0.0, "wait": 0.0}
+    idle = replace(case, prediction=replace(case.prediction, causes=causes))
+    assert rule(idle) is None  # type: ignore[operator]
+
+
+def rules_saying(*gains: float | None, causes: tuple[str, ...] = ()) -> tuple[object, ...]:
+    """Rules that say so much."""
+    names = causes or tuple(f"cause {number}" for number in range(len(gains)))
+    return tuple(
+        lambda case, name=name, gain=gain: Advice(cause=name, text=name, gain=gain)
+        for name, gain in zip(names, gains, strict=True)
+    )
+
+
+def said(monkeypatch: pytest.MonkeyPatch, *gains: float | None, causes: tuple[str, ...] = ()) -> list[str]:
+    """Names of the causes that a launch bound by HBM is told of, where its rules say so much."""
+    monkeypatch.setattr(door, "RULES", rules_saying(*gains, causes=causes))
+    case = coded_case()
+    bound = {"hbm": 0.9, "tail": 0.0, "launch": 0.1, "wait": 0.0}
+    case = replace(case, prediction=replace(case.prediction, causes=bound))
+    return [advice.cause for advice in door.advise(case)]
+
+
+def test_what_brings_most_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What binds comes before what brings less than a tenth; what brings less than a twentieth is not named."""
+    assert said(monkeypatch, 1.07, 1.04, 1.2, 1.5) == ["cause 3", "cause 2", "hbm", "cause 0"]
+    assert said(monkeypatch, 1.04) == ["hbm"]
+
+
+def test_waits_without_a_time_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a launch whose CTAs wait for each other is a lower bound: nothing else is sure."""
+    assert said(monkeypatch, 1.5, None, causes=("spills", "locks")) == ["locks", "spills", "hbm"]
+
+
+def test_no_more_is_simulated_where_a_launch_does_what_none_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gain of eight times and more hides all others."""
+    assert said(monkeypatch, 20.0, 1.5) == ["cause 0", "hbm"]
+
+
+def test_a_rule_whose_change_cannot_be_simulated_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one stage more, where shared memory has no room for it."""
+
+    def failing(case: Case) -> Advice | None:
+        raise ValueError("kernel f: its cycles do not come from its code")
+
+    monkeypatch.setattr(door, "RULES", (failing,))
+    assert len(door.advise(coded_case())) == 1
