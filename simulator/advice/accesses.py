@@ -19,7 +19,7 @@ from ..trace.program.launch import Traced
 LOOKED_AT = 8
 """Visits of an access by a CTA that are looked at."""
 SMALL = 0.1
-"""Share of all bytes below which an access says nothing about how many threads have work."""
+"""Share of the bytes of the largest access below which another says nothing about how many threads have work."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class _Visits:
 
 
 def accesses_of(traced: Traced) -> list[Access]:
-    """All accesses of a launch but those of boxes, by place of the code."""
+    """Accesses of a launch whose addresses are known, by place of the code; those of boxes aside."""
     kernel = traced.kernel
     grown = kernel.ctas / (traced.continued.ctas if traced.continued else kernel.ctas)
     by_place: dict[int, Access] = {}
@@ -67,7 +67,8 @@ def accesses_of(traced: Traced) -> list[Access]:
         for access in run.accesses:
             of_place = visits[access.place]
             of_place.count += 1
-            if len(of_place.seen) < LOOKED_AT and access.box is None and access.active.any():
+            known = access.box is None and access.place not in traced.estimated
+            if len(of_place.seen) < LOOKED_AT and known and access.active.any():
                 of_place.seen.append(access)
         for place, of_place in visits.items():
             if not of_place.seen:
@@ -104,7 +105,7 @@ def useful_share(accesses: Iterable[Access]) -> float:
 def thread_share(accesses: Iterable[Access]) -> float:
     """Share of the threads that move something of their own, of the access that most do; small ones aside."""
     several = list(accesses)
-    least = SMALL * sum(access.useful_bytes for access in several)
+    least = SMALL * max((access.useful_bytes for access in several), default=0.0)
     shares = [access.lanes / access.threads for access in several if access.threads and access.useful_bytes >= least]
     return max(shares, default=1.0)
 

@@ -5,15 +5,17 @@ A cause that brings less than `LEAST_GAIN` is not named, but for the one that bi
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from ..prediction.bottleneck import TAIL, WAIT
+from ..display.words import percent
+from ..prediction.bottleneck import LAUNCH, TAIL, WAIT
 from ..prediction.what_helps import Advice, binding_advice
 from ..refusal import DoesNotFit
 from .case import Case
 from .grid import fewer_launches, full_wave, longer_ctas, work_for_all
 from .in_code import bank_conflicts, barriers, dependent_loads, spills
 from .in_flight import is_pipelined, more_ctas, more_stages
-from .on_memory import atomics, idle_threads, locks, uncoalesced
+from .on_memory import atomics, idle_threads, locks, read_again, uncoalesced
 
 RULES: tuple[Callable[[Case], Advice | None], ...] = (
     idle_threads,
@@ -21,6 +23,7 @@ RULES: tuple[Callable[[Case], Advice | None], ...] = (
     spills,
     atomics,
     uncoalesced,
+    read_again,
     bank_conflicts,
     dependent_loads,
     barriers,
@@ -35,16 +38,20 @@ ENOUGH = 8.0
 """Gain from which on nothing else is looked at: the launch does something that no launch should."""
 LEAST_GAIN = 1.05
 """Gain from which on a cause is named: below, the change would hardly be seen in a measurement."""
-COVERED = {TAIL: frozenset({TAIL, "idle SMs"})}
+COVERED = {TAIL: frozenset({TAIL, "idle SMs"}), "hbm": frozenset({"read again"})}
 """What binds -> causes that say so already; waits have all others as their causes."""
+BOUNDED = frozenset({TAIL, LAUNCH, "idle SMs", "idle threads", "read again", "small grid", "barriers"})
+"""Causes whose gain is a bound that no change may reach."""
 LARGE_GAIN = 1.1
-"""Gain from which on a cause is named before what binds."""
+"""Gain from which on these are named before what binds."""
+LEAST_AWAITED = 0.2
+"""Share of the warps' time that they wait for a line's results, from which on it is named."""
 MOST_LINES = 3
 """Causes that are named beside what binds."""
 
 
 def advise(case: Case) -> tuple[Advice, ...]:
-    """What would help a launch: what brings most first, then what binds it, then what brings little.
+    """What would help a launch: what brings most first, then what binds it, then bounds that are small.
 
     Spills that are most of the bytes into the SMs come first whatever they bring, and waits of CTAs for each other, of
     which no time is known: both hide what else there is.
@@ -62,12 +69,25 @@ def advise(case: Case) -> tuple[Advice, ...]:
         return (not spilling and advice.cause != "locks", -(advice.gain or 0.0))
 
     named = sorted(named, key=order)[:MOST_LINES]
-    binding = binding_advice(case.prediction, is_pipelined(case.launch))
+    binding = _binding(case)
     covers = COVERED.get(binding.cause, frozenset({binding.cause}))
     if any(advice.cause in covers for advice in named) or (named and binding.cause == WAIT):
         return tuple(named)
-    before = [advice for advice in named if advice.gain is None or advice.gain >= LARGE_GAIN]
-    return (*before, binding, *named[len(before) :])
+    after = [advice for advice in named if advice.cause in BOUNDED and (advice.gain or LARGE_GAIN) < LARGE_GAIN]
+    return (*(advice for advice in named if advice not in after), binding, *after)
+
+
+def _binding(case: Case) -> Advice:
+    """What would help against what binds; where that is waiting, with the line that is waited for most."""
+    binding = binding_advice(case.prediction, is_pipelined(case.launch))
+    if binding.cause != WAIT or case.warps is None:
+        return binding
+    place = int(case.warps.awaited_shares.argmax())
+    share, line = float(case.warps.awaited_shares[place]), case.at(place)
+    if not line or share < LEAST_AWAITED:
+        return binding
+    where = f"; warps spend {percent(share)} of their time waiting for what is loaded or computed{line}"
+    return replace(binding, text=binding.text + where)
 
 
 def _by(rule: Callable[[Case], Advice | None], case: Case) -> Advice | None:

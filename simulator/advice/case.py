@@ -77,12 +77,6 @@ class Case:
         """What it takes [s]."""
         return self.prediction.traffic.time_s
 
-    @property
-    def busiest_share(self) -> float:
-        """Share of the time for which its busiest resource is busy."""
-        causes = self.prediction.causes
-        return max((share for name, share in causes.items() if name not in (TAIL, LAUNCH, WAIT)), default=0.0)
-
     @cached_property
     def code(self) -> CodeOfLaunch | None:
         """Its code; None where its cycles do not come from there."""
@@ -138,10 +132,16 @@ class Case:
         """How many times as fast it is with a change. Raises: ValueError, DoesNotFit: that cannot be simulated."""
         return self.alone_s / self._simulated_s(change)
 
-    def bound(self, removed: float) -> float:
-        """How many times as fast it is at most without a share of its time: what keeps a resource busy stays."""
-        launch = self.prediction.causes.get(LAUNCH, 0.0)
-        return 1.0 / max(1.0 - removed, min(1.0, self.busiest_share + launch), 1e-3)
+    def bound(self, removed: float, without: str = "") -> float:
+        """How many times as fast it is at most without a share of its time: what keeps resources busy stays.
+
+        Args:
+            without: a resource that is less busy then.
+        """
+        causes = self.prediction.causes
+        resources = [share for name, share in causes.items() if name not in (TAIL, LAUNCH, WAIT, without)]
+        busiest = max(resources, default=0.0) + causes[LAUNCH]
+        return 1.0 / max(1.0 - removed, min(1.0, busiest), 1e-3)
 
     def _simulated_s(self, change: Change) -> float:
         launch, device = change.launch(self.launch), change.device or self.device

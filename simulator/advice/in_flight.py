@@ -1,6 +1,7 @@
 """Rules on what an SM has in flight: one more CTA on it, one more stage of a pipelined loop.
 
-Gains are those of the launch simulated with the change.
+Gains are those of the launch simulated with the change; of a larger grid, and of loops that are not pipelined yet,
+bounds from the share of the time that warps wait.
 """
 
 from dataclasses import replace
@@ -66,7 +67,7 @@ def _larger_grid(case: Case) -> Advice | None:
         f"more CTAs per SM: {case.ctas:,} CTAs give each of {case.device.sms} SMs {given:.2g}, where {held} fit;"
         f" {case.device.sms * held:,} of less work each hide each other's waits"
     )
-    return Advice(cause="occupancy", text=text, gain=case.bound(case.prediction.causes[WAIT] * (1.0 - given / held)))
+    return Advice(cause="small grid", text=text, gain=case.bound(case.prediction.causes[WAIT] * (1.0 - given / held)))
 
 
 def more_stages(case: Case) -> Advice | None:

@@ -1,7 +1,7 @@
 """Rules on what a launch does to device memory: atomics that meet, threads without work, sectors of little use.
 
 Gains of atomics and of coalesced accesses are those of the launch simulated with the change, that of idle threads a
-bound: as many times as fast as threads are idle, as far as HBM allows.
+bound: as many times as fast as threads are idle, as far as HBM allows; so is that of data that are read once alone.
 """
 
 from collections import defaultdict
@@ -24,6 +24,8 @@ from .tiles import with_tiles
 
 IDLE = 0.25
 """Share of threads with something of their own to move, below which the others are said to be idle."""
+LEAST_OF_HBM, READ_AGAIN = 0.3, 1.3
+"""Share of the time for which HBM is busy, and how often it gives the same, from which on that is worth a remark."""
 WASTED = 0.8
 """Useful share of the sectors that are touched, below which accesses are said to be uncoalesced."""
 
@@ -63,8 +65,23 @@ def idle_threads(case: Case) -> Advice | None:
     least = case.prediction.causes.get("hbm", 0.0)
     threads = case.launch.threads_per_cta
     busy = max(1, round(share * threads))
-    text = f"more elements for each program: of its {threads} threads {busy} have any; give it a tile"
+    text = f"more elements for each program: there is work for {busy} of its {threads} threads; give it a tile"
     return Advice(cause="idle threads", text=text, gain=1.0 / max(share, least, 1e-3))
+
+
+def read_again(case: Case) -> Advice | None:
+    """Data that come from HBM more often than once, as L2 does not keep them until the next CTA asks."""
+    traffic, share = case.prediction.traffic, case.prediction.causes["hbm"]
+    exact, tensors = case.tally, {tensor.name: tensor for tensor in case.launch.program.tensors}
+    once = sum(min(tensors[name].size_bytes, asked) for name, asked in exact.load_bytes.items())
+    if case.l2 != "cold" or share < LEAST_OF_HBM or traffic.hbm_read_bytes < READ_AGAIN * once:
+        return None
+    saved = share * (traffic.hbm_read_bytes - once) / (traffic.hbm_read_bytes + traffic.hbm_write_bytes)
+    text = (
+        f"fewer reads of the same data: {units.traffic(traffic.hbm_read_bytes)} come from HBM, of tensors of"
+        f" {units.traffic(once)}; CTAs that share data should run side by side (grouped order), or larger tiles"
+    )
+    return Advice(cause="read again", text=text, gain=case.bound(saved, without="hbm"))
 
 
 def uncoalesced(case: Case) -> Advice | None:

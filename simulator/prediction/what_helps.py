@@ -84,6 +84,8 @@ def help_text(launch: LaunchPrediction, pipelined: bool = False) -> str:
     traffic = launch.traffic
     if launch.bottleneck == "l2" and traffic.l2_hit_bytes < READ_AGAIN * traffic.l2_read_bytes:
         return "fewer bytes: narrower types, or fuse it with neighbours; larger tiles save few, as most is read once"
+    if launch.bottleneck == "l2" and not traffic.executed_flop:
+        return "fewer reads of the same data: what CTAs read again should stay in registers or shared memory"
     return HELP[launch.bottleneck]
 
 

@@ -60,7 +60,7 @@ def test_the_gain_that_is_said_is_that_of_the_cured_kernel(
         (lambda: strided(8), "uncoalesced", "4 of each 32 B that a warp touches at line 11"),
         (lambda: summed(True), "atomics", "33.6 MB are added to 4.10 kB at line 43"),
         (lambda: multiplied(512, 640, 2048, (128, 128, 64), 8, 3), "idle SMs", "20 CTAs leave 112 of 132 SMs"),
-        (transposed, "idle threads", "of its 128 threads 1 have any"),
+        (transposed, "idle threads", "there is work for 1 of its 128 threads"),
         (lambda: blended(64), "spills", "208 B per thread go to local memory and back"),
     ],
     ids=["stride", "atomics", "few CTAs", "elements", "spills"],

@@ -71,9 +71,15 @@ def said(monkeypatch: pytest.MonkeyPatch, *gains: float | None, causes: tuple[st
 
 
 def test_what_brings_most_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What binds comes before what brings less than a tenth; what brings less than a twentieth is not named."""
-    assert said(monkeypatch, 1.07, 1.04, 1.2, 1.5) == ["cause 3", "cause 2", "hbm", "cause 0"]
+    """Before what binds; what brings less than a twentieth is not named."""
+    assert said(monkeypatch, 1.07, 1.04, 1.2, 1.5) == ["cause 3", "cause 2", "cause 0", "hbm"]
     assert said(monkeypatch, 1.04) == ["hbm"]
+
+
+def test_small_bounds_come_behind_what_binds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A last wave that is full brings at most what its idle SMs cost, and rarely that."""
+    assert said(monkeypatch, 1.09, 1.06, causes=("tail", "stages")) == ["stages", "hbm", "tail"]
+    assert said(monkeypatch, 1.3, causes=("tail",)) == ["tail", "hbm"]
 
 
 def test_waits_without_a_time_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
