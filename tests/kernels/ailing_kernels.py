@@ -3,6 +3,8 @@
 import torch
 import triton
 import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
 
 
 @triton.jit
@@ -62,6 +64,31 @@ def transpose_elements(X, Y, ROWS, COLS):
     tl.store(Y + j * ROWS + i, tl.load(X + i * COLS + j))
 
 
+@triton.jit
+def weigh(X, Y, SIZE: tl.constexpr, SIDE_BY_SIDE: tl.constexpr):
+    weight, chunk = tl.program_id(0), tl.program_id(1)
+    chunks = tl.num_programs(1)
+    if not SIDE_BY_SIDE:
+        chunk, weight, chunks = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
+    total = tl.sum(tl.load(X + chunk * SIZE + tl.arange(0, SIZE)) * weight, 0)
+    tl.store(Y + weight * chunks + chunk, total)
+
+
+@gluon.jit
+def transpose_tiles(X, Y, N, SIDE: gl.constexpr, PHASES: gl.constexpr):
+    rows: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    columns: gl.constexpr = gl.BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1])
+    shared: gl.constexpr = gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=PHASES, order=[1, 0])
+    i = gl.program_id(0) * SIDE + gl.arange(0, SIDE, layout=gl.SliceLayout(1, rows))
+    j = gl.program_id(1) * SIDE + gl.arange(0, SIDE, layout=gl.SliceLayout(0, rows))
+    tile = gl.allocate_shared_memory(gl.float32, [SIDE, SIDE], shared)
+    tile.store(gl.load(X + i[:, None] * N + j[None, :]))
+    x = tile.load(columns)
+    m = gl.program_id(0) * SIDE + gl.arange(0, SIDE, layout=gl.SliceLayout(1, columns))
+    n = gl.program_id(1) * SIDE + gl.arange(0, SIDE, layout=gl.SliceLayout(0, columns))
+    gl.store(Y + n[None, :] * N + m[:, None], x)
+
+
 def strided(stride: int, size: int = 1 << 22) -> None:
     """Elements apart from each other, or side by side."""
     x, y = torch.empty(size * stride, device="cuda"), torch.empty(size, device="cuda")
@@ -100,3 +127,15 @@ def transposed(size: int = 256) -> None:
     """A program for every element."""
     x = torch.empty(size, size, device="cuda")
     transpose_elements[(size, size)](x, torch.empty_like(x), size, size)
+
+
+def weighed(side_by_side: bool, chunks: int = 8192, size: int = 4096) -> None:
+    """Sums of 134 MB with four weights: each chunk by all of them, or all chunks by each."""
+    x, y = torch.empty(chunks * size, device="cuda"), torch.empty(4 * chunks, device="cuda")
+    weigh[(4, chunks) if side_by_side else (chunks, 4)](x, y, SIZE=size, SIDE_BY_SIDE=side_by_side)
+
+
+def tiles_transposed(phases: int, size: int = 2048) -> None:
+    """Tiles whose columns lie in so many banks."""
+    x = torch.empty(size, size, device="cuda")
+    transpose_tiles[(size // 64, size // 64)](x, torch.empty_like(x), size, SIDE=64, PHASES=phases)

@@ -1,13 +1,15 @@
 """Advice names the illness that a kernel has, and what it says a cure brings is what the cured kernel is predicted."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tilesight.kernels.launch.availability import missing_package
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
-from ailing_kernels import blended, multiplied, paged, strided, summed, transposed
+import ailing_kernels
+from ailing_kernels import blended, multiplied, paged, strided, summed, tiles_transposed, transposed, weighed
 
 from tilesight import capture, predict
 from tilesight.predicting import KernelsPrediction
@@ -36,11 +38,25 @@ def product(tile: tuple[int, int, int], num_stages: int) -> None:
         (lambda: blended(64), lambda: blended(128), "spills"),
         (lambda: summed(True), lambda: summed(False), "atomics"),
         (lambda: paged(True), lambda: paged(False), "dependent loads"),
+        (lambda: tiles_transposed(1), lambda: tiles_transposed(32), "bank conflicts"),
+        (lambda: weighed(False), lambda: weighed(True), "read again"),
         (lambda: product((64, 64, 64), 2), lambda: product((64, 64, 64), 3), "stages"),
         (lambda: product((64, 128, 32), 2), lambda: product((64, 128, 32), 3), "stages"),
         (lambda: product((64, 64, 64), 1), lambda: product((64, 64, 64), 3), "stages"),
     ],
-    ids=["stride 8", "stride 2", "few spills", "spills", "atomics", "pages", "64 x 64", "64 x 128", "1 stage"],
+    ids=[
+        "stride 8",
+        "stride 2",
+        "few spills",
+        "spills",
+        "atomics",
+        "pages",
+        "tiles",
+        "weights",
+        "64 x 64",
+        "64 x 128",
+        "1 stage",
+    ],
 )
 def test_the_gain_that_is_said_is_that_of_the_cured_kernel(
     ill: Callable[[], None], cured: Callable[[], None], cause: str
@@ -55,20 +71,30 @@ def test_the_gain_that_is_said_is_that_of_the_cured_kernel(
 
 
 @pytest.mark.parametrize(
-    ("ill", "cause", "words"),
+    ("ill", "cause", "words", "source"),
     [
-        (lambda: strided(8), "uncoalesced", "4 of each 32 B that a warp touches at line 11"),
-        (lambda: summed(True), "atomics", "33.6 MB are added to 4.10 kB at line 43"),
-        (lambda: multiplied(512, 640, 2048, (128, 128, 64), 8, 3), "idle SMs", "20 CTAs leave 112 of 132 SMs"),
-        (transposed, "idle threads", "there is work for 1 of its 128 threads"),
-        (lambda: blended(64), "spills", "208 B per thread go to local memory and back"),
+        (lambda: strided(8), "uncoalesced", "4 of each 32 B that a warp touches", "i * STRIDE"),
+        (lambda: summed(True), "atomics", "33.6 MB are added to 4.10 kB", "tl.atomic_add"),
+        (lambda: multiplied(512, 640, 2048, (128, 128, 64), 8, 3), "idle SMs", "20 CTAs leave 112 of 132 SMs", ""),
+        (
+            lambda: tiles_transposed(1),
+            "bank conflicts",
+            "takes 32 cycles in place of 1 for an access",
+            "tile.load(columns)",
+        ),
+        (transposed, "idle threads", "there is work for 1 of its 128 threads", ""),
+        (lambda: blended(64), "spills", "208 B per thread go to local memory and back", ""),
     ],
-    ids=["stride", "atomics", "few CTAs", "elements", "spills"],
+    ids=["stride", "atomics", "few CTAs", "tiles", "elements", "spills"],
 )
-def test_the_first_line_is_what_a_colleague_would_say(ill: Callable[[], None], cause: str, words: str) -> None:
+def test_the_first_line_is_what_a_colleague_would_say(
+    ill: Callable[[], None], cause: str, words: str, source: str
+) -> None:
     """The cause by its name, with what it is seen by, and the line of the source where there is one."""
     first, *_ = predicted(ill).helps
-    assert first.cause == cause and words in first.text and (first.gain or 0.0) > 1.5
+    lines = Path(ailing_kernels.__file__).read_text("utf-8").splitlines()
+    at = next((f" at line {number}" for number, line in enumerate(lines, 1) if source and source in line), "")
+    assert first.cause == cause and words + at in first.text and (first.gain or 0.0) > 1.5
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from support.made_code import coded_launch
 from tilesight.simulator.advice import advise as door
 from tilesight.simulator.advice.case import Case, Change
 from tilesight.simulator.advice.in_flight import is_pipelined, more_ctas, more_stages, with_a_stage_more
+from tilesight.simulator.advice.on_memory import locks
 from tilesight.simulator.device.device import load_device
 from tilesight.simulator.prediction.what_helps import Advice
 from tilesight.simulator.simulate_launches import simulate_launches
@@ -16,7 +17,7 @@ from tilesight.simulator.sm.what_if.changed_code import without_barriers
 H200 = load_device("h200")
 
 
-def coded_case(heads: int = 4) -> Case:
+def coded_case() -> Case:
     """The recorded launch of flash2, predicted."""
     launch = coded_launch()
     (prediction,) = simulate_launches([launch], H200, overhead="graph").launches
@@ -50,6 +51,28 @@ def test_nothing_is_said_of_loads_in_flight_where_nobody_waits(rule: object) -> 
     causes = {"hbm": 1.0, "tail": 0.0, "launch": 0.0, "wait": 0.0}
     idle = replace(case, prediction=replace(case.prediction, causes=causes))
     assert rule(idle) is None  # type: ignore[operator]
+
+
+def test_a_grid_smaller_than_what_fits_could_be_larger() -> None:
+    """Half as many CTAs as fit leave half of the waits to be hidden by as many more."""
+    case = coded_case()
+    held = case.prediction.ctas_per_sm
+    causes = {"hbm": 0.2, "tail": 0.0, "launch": 0.0, "wait": 0.4}
+    grid = (H200.sms, 1, 1)
+    launch, prediction = replace(case.launch, grid=grid), replace(case.prediction, causes=causes, ctas_per_sm=2)
+    advice = more_ctas(replace(case, launch=launch, prediction=prediction))
+    assert held > 1 and advice is not None and advice.cause == "small grid"
+    assert f"{H200.sms} CTAs give each of {H200.sms} SMs 1, where 2 fit" in advice.text
+    assert advice.gain == pytest.approx(1.25)
+
+
+def test_waits_of_ctas_for_each_other_are_named() -> None:
+    """Their time is not known, and so is no gain; a launch without any is told nothing."""
+    case = coded_case()
+    assert locks(case) is None
+    case.traced.lower_bound = True  # type: ignore[misc]
+    advice = locks(case)
+    assert advice is not None and advice.cause == "locks" and advice.gain is None
 
 
 def rules_saying(*gains: float | None, causes: tuple[str, ...] = ()) -> tuple[object, ...]:
