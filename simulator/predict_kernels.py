@@ -114,7 +114,10 @@ def predict_kernels(
     if advice and sound:
         longest = max(sound, key=lambda number: (by_number[number].prediction.traffic.time_s, -number))
         case = _case(longest, rows[longest], kept, by_number[longest], device, l2)
-        prediction = _with_advice(prediction, case, Attempts([rows[longest].name], limit_s, tell))
+        with attempts.at(longest, "advice"):
+            prediction = replace(prediction, helps=advise(case))
+        if longest in attempts.refused:
+            prediction = replace(prediction, notes=(f"no advice: {attempts.refused[longest]}",))
     return SimulatedKernels(
         prediction=prediction,
         asked=tuple(launch.row.name for launch in asked),
@@ -271,13 +274,6 @@ def _case(number: int, row: KernelRow, traced: Mapping[int, Traced], run: _Run, 
         l2="warm" if l2 == "warm" else "cold",
         alone=l2 != "pipeline" or number == min(traced),
     )
-
-
-def _with_advice(prediction: KernelsPrediction, case: Case, attempts: Attempts) -> KernelsPrediction:
-    """A prediction with what would make its longest launch faster; with the reason where there is no answer."""
-    with attempts.at(0, "advice"):
-        return replace(prediction, helps=advise(case))
-    return replace(prediction, notes=(*prediction.notes, f"no advice: {attempts.refused[0]}"))
 
 
 def _with(row: KernelRow, run: _Run | None) -> KernelRow:

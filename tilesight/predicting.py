@@ -125,7 +125,7 @@ def predict_calls(
 
     kernels = [call for call in calls if isinstance(call, KernelCall)]
     store = usual_store() if len(kernels) == len(calls) else None  # what is refused is not kept
-    key = question_key(kernels, device, name, l2) if store else ""
+    key = question_key(kernels, device, name, l2, advice=True) if store else ""
     if store and (kept := store.get([key])):
         return kept[key]
     prediction = simulate_calls(
@@ -139,7 +139,7 @@ def predict_calls(
         tell=tell,
         advice=True,
     ).prediction
-    if store:
+    if store and prediction.helps:  # advice that lacks time is asked for again
         store.put(key, prediction)
     return prediction
 
