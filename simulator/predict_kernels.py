@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
+from .advice.advise import advise
+from .advice.case import Case
 from .device.device import Device
 from .jobs.attempts import Attempts
 from .jobs.stopping import Tell
@@ -72,6 +74,7 @@ def predict_kernels(
     do_bench: bool = True,
     limit_s: float | None = None,
     tell: Tell | None = None,
+    advice: bool = False,
 ) -> SimulatedKernels:
     """Predict launches that follow each other.
 
@@ -80,7 +83,8 @@ def predict_kernels(
         record: whether to record when each CTA ran, as `simulate_launches`;
         do_bench: whether to predict what `do_bench` would show, too;
         limit_s: that each launch may take from here on, None: as long as it likes [s];
-        tell: called when a launch comes to another phase.
+        tell: called when a launch comes to another phase;
+        advice: whether to simulate what would make the longest launch faster.
 
     Raises:
         ValueError: l2 is none of them (one line).
@@ -104,13 +108,21 @@ def predict_kernels(
     sound = {number for number, run in by_number.items() if not run.broken}
     places = {number: place for place, number in enumerate(chosen)}
     rows = [simulation.with_reason(number, row) for number, row in enumerate(rows)]
+    prediction = KernelsPrediction(
+        device=name,
+        l2=l2,
+        rows=tuple(_with(rows[number], by_number.get(number)) for number in chosen),
+        configurations=tuple((places[best], every) for best, every in configurations),
+    )
+    if advice and sound:
+        longest = max(sound, key=lambda number: (by_number[number].prediction.traffic.time_s, -number))
+        case = _case(longest, rows[longest], kept, by_number[longest], device, l2)
+        with attempts.at(longest, "advice"):
+            prediction = replace(prediction, helps=advise(case))
+        if longest in attempts.refused:
+            prediction = replace(prediction, notes=(f"no advice: {attempts.refused[longest]}",))
     return SimulatedKernels(
-        prediction=KernelsPrediction(
-            device=name,
-            l2=l2,
-            rows=tuple(_with(rows[number], by_number.get(number)) for number in chosen),
-            configurations=tuple((places[best], every) for best, every in configurations),
-        ),
+        prediction=prediction,
         asked=tuple(launch.row.name for launch in asked),
         numbers=tuple(chosen),
         launches=tuple(by_number[number].launch if number in sound else None for number in chosen),
@@ -270,6 +282,19 @@ class _Simulation:
                 with self._attempts.at(number, "simulate an SM"):
                     costed[number] = costed_launch(launch, self._device)
         return costed
+
+
+def _case(number: int, row: KernelRow, traced: Mapping[int, Traced], run: _Run, device: Device, l2: str) -> Case:
+    """A launch to give advice on. Args: number, row: of it; traced: all that were simulated; run: its simulation."""
+    return Case(
+        launch=run.launch,
+        traced=traced[number],
+        prediction=run.prediction,
+        device=device,
+        spilled_bytes=row.spilled_bytes_per_thread,
+        l2="warm" if l2 == "warm" else "cold",
+        alone=l2 != "pipeline" or number == min(traced),
+    )
 
 
 def _with(row: KernelRow, run: _Run | None) -> KernelRow:

@@ -129,7 +129,7 @@ def predict_calls(
 
     kernels = [call for call in calls if isinstance(call, KernelCall)]
     store = usual_store() if len(kernels) == len(calls) else None  # what is refused is not kept
-    key = question_key(kernels, device, name, l2) if store else ""
+    key = question_key(kernels, device, name, l2, advice=True) if store else ""
     if store and (kept := store.get([key])):
         return kept[key]
     prediction = simulate_calls(
@@ -141,8 +141,9 @@ def predict_calls(
         compile_limit_s=compile_limit_s,
         limit_s=limit_s,
         tell=tell,
+        advice=True,
     ).prediction
-    if store:
+    if store and prediction.helps:  # advice that lacks time is asked for again
         store.put(key, prediction)
     return prediction
 
@@ -158,15 +159,16 @@ def simulate_calls(
     compile_limit_s: float | None = None,
     limit_s: float | None = None,
     tell: Tell | None = None,
+    advice: bool = False,
 ) -> SimulatedKernels:
     """The same for launches in plain values.
 
     Args:
-        name: of the device, for people; record, limit_s, tell: as `predict_kernels`;
+        name: of the device, for people; record, limit_s, tell, advice: as `predict_kernels`;
         compile_limit_s: that the compiler may take for each launch [s].
     """
     asked = compiled_launches(calls, device, workers=workers, limit_s=compile_limit_s, tell=tell)
-    return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell)
+    return predict_kernels(asked, device, name, l2=l2, record=record, limit_s=limit_s, tell=tell, advice=advice)
 
 
 def compiled_launches(

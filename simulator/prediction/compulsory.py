@@ -28,6 +28,17 @@ def compulsory_read_bytes(launch: Launch) -> int:
     return sum(least.values())
 
 
+def stored_bytes(launch: Launch, tensor: str) -> int:
+    """Distinct bytes of a tensor that a launch stores or adds to, or fewer; all of it where they are listed [B]."""
+    program = launch.program
+    indices = np.arange(min(program.item_count, MOST_TILES), dtype=np.int64)
+    columns = dict(zip(program.variables, program.items(indices).T, strict=True))
+    stores = [(tile, around) for step, around in steps(program.body) for tile in step.stores if tile.tensor == tensor]
+    if any(tile.lists is not None for tile, _ in stores):
+        return program.tensor(tensor).size_bytes
+    return max((_distinct_bytes(launch, tile, around, columns) for tile, around in stores), default=0)
+
+
 def _distinct_bytes(launch: Launch, tile: Tile, around: tuple[Loop, ...], columns: dict[str, np.ndarray]) -> int:
     """Bytes of the tiles of one access that no other tile of it overlaps [B]. Args: columns: variables of the items."""
     tensor = launch.program.tensor(tile.tensor)

@@ -18,7 +18,7 @@ from .kernel_row import KernelRow, times_of, traffic_dict
 from .kernel_table import configuration_columns, grid_text, launch_columns
 from .timing import EVENTS_S, TIMINGS, one_of_timings, timing_text
 from .torch_operation import TorchOperation, torch_note
-from .what_helps import dominating_lines
+from .what_helps import Advice, dominating_lines
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -39,6 +39,7 @@ class KernelsPrediction:
         torch_operations: of torch, that run beside the launches and are not predicted.
         ended: what the code that launches raised after the last of them, in one line; empty: it ran to its end.
         timing: how time is measured, one of `TIMINGS`; every_time: where that is not `single`, as `times`.
+        helps: what would make the longest launch faster, what brings most first; empty: nobody has simulated it.
     """
 
     device: str
@@ -50,6 +51,7 @@ class KernelsPrediction:
     ended: str = ""
     timing: str = "single"
     every_time: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    helps: tuple[Advice, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -115,6 +117,7 @@ class KernelsPrediction:
             "ended": self.ended or None,
             "launches": [row.to_dict() for row in self.rows],
             "total": traffic_dict(self.total),
+            "helps": [advice.to_dict() for advice in self.helps],
             "torch_operations": [operation.to_dict() for operation in self.torch_operations],
             "notes": list(self.notes),
         }
@@ -184,14 +187,14 @@ class KernelsPrediction:
 
         How much is known comes first where that matters.
         """
-        longest, spilled = self.longest.prediction, self.longest.spilled_bytes_per_thread
+        longest = self.longest.prediction
         notes = dict.fromkeys([*self.notes, *(note for row in self.rows for note in row.notes)])
         known = [f"Note     {self.known_text}"] if self.known_text else []
         first, later = (known, []) if self.is_estimated else ([], known)
         return [
             *([f"Time     {text}"] if (text := timing_text(self.times, self.timing)) else ()),
             *first,
-            *(dominating_lines(longest, self.total.time_s, spilled) if longest else ()),
+            *(dominating_lines(longest, self.total.time_s, self.helps) if longest else ()),
             *(f"Refused  {row.refused}" for row in self.rows if row.refused),
             *later,
             *([f"Note     {torch_note(self.torch_operations)}"] if self.torch_operations else ()),

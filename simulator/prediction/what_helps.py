@@ -1,5 +1,10 @@
-"""What would make a launch faster. In: its bottleneck and figures. Out: lines that say what its author can change."""
+"""What would make a launch faster. In: its bottleneck and figures, and advice on it where somebody simulated some.
 
+Out: lines that say what its author can change.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from math import prod
 
 from .. import units
@@ -30,8 +35,40 @@ HELP = {
 """What binds -> what would help, for a kernel's author."""
 
 
-def help_text(launch: LaunchPrediction) -> str:
-    """Half a sentence: what would help against what binds a launch."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A cause that makes a launch slow, and what its author can do about it.
+
+    Args:
+        cause: its name, e.g. `spills`, or a resource's; text: half a sentence for people;
+        gain: how many times as fast the launch could be at most; None: nobody knows.
+    """
+
+    cause: str
+    text: str
+    gain: float | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Its object in `predict --json`."""
+        return asdict(self)
+
+    @property
+    def line(self) -> str:
+        """The line of a table."""
+        return f"Helps    {self.text}" + (f": up to {self.gain:.{_digits(self.gain)}f}x" if self.gain else "")
+
+
+def _digits(gain: float) -> int:
+    return 0 if gain >= 9.95 else 1 if gain >= 1.995 else 2
+
+
+def binding_advice(launch: LaunchPrediction, pipelined: bool = False) -> Advice:
+    """What would help against what binds a launch. Args: pipelined: whether it has a loop whose loads run ahead."""
+    return Advice(cause=launch.bottleneck, text=help_text(launch, pipelined))
+
+
+def help_text(launch: LaunchPrediction, pipelined: bool = False) -> str:
+    """Half a sentence: what would help against what binds a launch. Args: as of `binding_advice`."""
     ctas = prod(launch.grid)
     if launch.bottleneck == TAIL:
         where = f"{plural(ctas, 'CTA')} are {launch.waves:.2f} waves of what the GPU holds"
@@ -42,29 +79,28 @@ def help_text(launch: LaunchPrediction) -> str:
     if launch.bottleneck == WAIT:
         limit = LIMITS.get(launch.occupancy_limit)
         beside = f" (now {launch.ctas_per_sm} per SM{f', limited by {limit}' if limit else ''})"
-        return f"more loads in flight: more num_stages or num_warps, or more CTAs{beside}"
+        stages = "num_stages or " if pipelined else ""
+        return f"more loads in flight: more {stages}num_warps, more elements a thread, or more CTAs{beside}"
     traffic = launch.traffic
     if launch.bottleneck == "l2" and traffic.l2_hit_bytes < READ_AGAIN * traffic.l2_read_bytes:
         return "fewer bytes: narrower types, or fuse it with neighbours; larger tiles save few, as most is read once"
+    if launch.bottleneck == "l2" and not traffic.executed_flop:
+        return "fewer reads of the same data: what CTAs read again should stay in registers or shared memory"
     return HELP[launch.bottleneck]
 
 
-def dominating_lines(launch: LaunchPrediction, total_s: float, spilled_bytes: int) -> list[str]:
+def dominating_lines(launch: LaunchPrediction, total_s: float, helps: Sequence[Advice]) -> list[str]:
     """What the longest launch is bound by, and what would help.
 
     Args:
-        total_s: time of all launches [s]; spilled_bytes: registers that a thread spills [B].
+        total_s: time of all launches [s]; helps: what was simulated of changes to it, what helps most first.
     """
     others = sorted((share, name) for name, share in launch.causes.items() if name != launch.bottleneck)
     also = [f"{name} {percent(share)}" for share, name in reversed(others) if share >= LEAST_SHARE]
-    lines = [
+    return [
         f"Longest  {launch.name}: {units.duration(launch.traffic.time_s)},"
         f" {percent(launch.traffic.time_s / total_s)} of all; bound by {launch.bottleneck}"
         f" {percent(launch.bottleneck_share)} ({RESOURCES[launch.bottleneck]})"
         + (f"; then {', '.join(also)}" if also else ""),
-        f"Helps    {help_text(launch)}",
+        *(advice.line for advice in helps or (binding_advice(launch),)),
     ]
-    if spilled_bytes:
-        spilled = f"{spilled_bytes} B per thread"
-        lines.append(f"Helps    no spills: {spilled} go to local memory and back; smaller tiles, or more warps")
-    return lines

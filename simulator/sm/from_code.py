@@ -150,16 +150,20 @@ def class_costs(
     launch: Launch, residency: Residency, device: Device, resident: int | None = None
 ) -> list[CompiledCost]:
     """The same for each class of CTAs of a traced launch by itself; of all CTAs where a schedule wrote it."""
+    return [compiled_costs(lone, residency, device, resident=resident, whole=launch) for lone in lone_classes(launch)]
+
+
+def lone_classes(launch: Launch) -> list[Launch]:
+    """A launch of each class of CTAs of a traced launch alone; itself where it has no more than one."""
     if len(launch.traced) <= 1:
-        return [compiled_costs(launch, residency, device, resident=resident)]
+        return [launch]
     classes = []
     for traced in launch.traced:
         names = {phase.step for phase in traced.phases}
         nodes = [node for node in launch.program.body if names & {step.name for step, _ in steps((node,))}]
         # Without the guards of its classes around them.
         body = tuple(inner for node in nodes for inner in (node.body if isinstance(node, Loop) else (node,)))
-        lone = replace(launch, traced=(traced,), program=replace(launch.program, body=body))
-        classes.append(compiled_costs(lone, residency, device, resident=resident, whole=launch))
+        classes.append(replace(launch, traced=(traced,), program=replace(launch.program, body=body)))
     return classes
 
 

@@ -33,7 +33,7 @@ def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[st
     assert main(["predict", f"{file}:run", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert list(answer) == [
-        *("schema", "device", "l2", "timing", "times", "complete", "ended", "launches", "total"),
+        *("schema", "device", "l2", "timing", "times", "complete", "ended", "launches", "total", "helps"),
         *("torch_operations", "notes"),
     ]
     first, second = answer["launches"]

@@ -58,6 +58,21 @@ def test_an_error_inside_a_launch_is_its_refusal(
     assert (first["traffic"] == alone["traffic"]) == (function != "simulate_costed")
 
 
+def test_advice_that_fails_takes_no_prediction_along(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note says that there is none; every launch has its time, and what binds the longest is still told."""
+
+    def failing(case):
+        raise TypeError("int too big to convert")
+
+    monkeypatch.setattr(predict_kernels, "advise", failing)
+    assert main(["predict", f"{file}:run"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("2 launches on h200") and "Helps fewer launches" in text
+    assert "Note no advice: kernel double: internal: TypeError" in text and "(phase: advice)" in text
+
+
 def test_a_launch_that_takes_too_long_is_refused_by_name_and_phase(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

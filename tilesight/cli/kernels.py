@@ -124,7 +124,7 @@ def simulated(
     from ..predicting import simulate_calls, with_recording
 
     def answer(recorded: "RecordedFunction", how: dict[str, Any]) -> "SimulatedKernels":
-        outcome = simulate_calls(recorded.calls, device, name, l2=l2, record=record, **how)
+        outcome = simulate_calls(recorded.calls, device, name, l2=l2, record=record, advice=command == "predict", **how)
         return replace(outcome, prediction=with_recording(outcome.prediction, recorded))
 
     return _answered(target, name, settings, time_limit_s, command, None, answer)

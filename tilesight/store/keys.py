@@ -19,10 +19,15 @@ ANSWERED_BY = ("simulator", "kernels", "store")
 CODE = (".py", ".toml")
 
 
-def question_key(calls: "Sequence[KernelCall]", device: Device, name: str, l2: str) -> str:
-    """The name of a prediction: of launches that follow each other, on a device. Args: name: of it, for people."""
+def question_key(calls: "Sequence[KernelCall]", device: Device, name: str, l2: str, advice: bool = False) -> str:
+    """The name of a prediction: of launches that follow each other, on a device.
+
+    Args:
+        name: of the device, for people; advice: whether what would help is asked for, too.
+    """
     launches = [_plain(call) for call in calls]
-    text = json.dumps([model(), _device(device), name, l2, launches], sort_keys=True, default=str)
+    asked = [model(), _device(device), name, l2, launches, *(["advice"] if advice else [])]
+    text = json.dumps(asked, sort_keys=True, default=str)
     return sha256(text.encode()).hexdigest()
 
 

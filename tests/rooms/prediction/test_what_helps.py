@@ -1,9 +1,9 @@
-"""What would help a launch follows from what binds it, and from whether it reads anything twice."""
+"""What would help a launch follows from what binds it, from whether it reads anything twice, and from advice on it."""
 
 from dataclasses import replace
 
 import pytest
-from tilesight.simulator.prediction.what_helps import dominating_lines, help_text
+from tilesight.simulator.prediction.what_helps import Advice, binding_advice, dominating_lines, help_text
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.simulate import simulate
 
@@ -22,21 +22,36 @@ def test_larger_tiles_help_what_l2_gives_several_times(from_l2_alone: float, hel
 
 @pytest.mark.parametrize("cause", ["hbm", "l2", "smem", "tensor", "mufu", "fma", "issue", "tail", "launch", "wait"])
 def test_every_cause_has_something_that_helps(cause: str) -> None:
-    """In half a sentence."""
-    assert help_text(replace(LAUNCH, causes={cause: 1.0})).strip()
+    """In half a sentence, under the name of the cause, and with no gain: nobody has simulated any change."""
+    advice = binding_advice(replace(LAUNCH, causes={cause: 1.0}))
+    assert advice.text.strip() and advice.cause == cause and advice.gain is None
+
+
+def test_stages_are_for_loops_that_run_ahead() -> None:
+    """A kernel without such a loop is told of warps, elements and CTAs alone."""
+    waiting = replace(LAUNCH, causes={"wait": 1.0})
+    assert "num_stages" in help_text(waiting, pipelined=True)
+    assert "num_stages" not in help_text(waiting)
 
 
 def test_causes_that_take_a_twentieth_of_the_time_are_named() -> None:
     """The largest first; what takes less would have its reader look after nothing."""
     causes = {"hbm": 0.7, "l2": 0.051, "smem": 0.2, "issue": 0.049}
-    longest, helps = dominating_lines(replace(LAUNCH, causes=causes), 2 * LAUNCH.traffic.time_s, 0)
+    longest, helps = dominating_lines(replace(LAUNCH, causes=causes), 2 * LAUNCH.traffic.time_s, ())
     assert "50 % of all; bound by hbm 70 %" in longest
     assert longest.endswith("; then smem 20 %, l2 5.1 %")
     assert helps.startswith("Helps    fewer bytes")
 
 
-def test_spills_are_named_beside_what_binds() -> None:
-    """And only where there are any."""
-    bound = replace(LAUNCH, causes={"hbm": 1.0})
-    assert "24 B per thread go to local memory" in dominating_lines(bound, LAUNCH.traffic.time_s, 24)[-1]
-    assert len(dominating_lines(bound, LAUNCH.traffic.time_s, 0)) == 2
+def test_advice_stands_in_its_order_in_place_of_what_binds() -> None:
+    """A line for each, with the gain where there is one; in JSON the same three values."""
+    helps = (Advice(cause="spills", text="no spills", gain=1.5), Advice(cause="hbm", text="fewer bytes"))
+    lines = dominating_lines(replace(LAUNCH, causes={"hbm": 1.0}), LAUNCH.traffic.time_s, helps)
+    assert lines[1:] == ["Helps    no spills: up to 1.50x", "Helps    fewer bytes"]
+    assert helps[0].to_dict() == {"cause": "spills", "text": "no spills", "gain": 1.5}
+
+
+@pytest.mark.parametrize(("gain", "text"), [(1.094, "1.09x"), (1.996, "2.0x"), (3.75, "3.8x"), (21.7, "22x")])
+def test_gains_have_three_digits_where_that_matters(gain: float, text: str) -> None:
+    """Nobody needs a hundredth of twenty times."""
+    assert Advice(cause="tail", text="work", gain=gain).line.endswith(f"work: up to {text}")

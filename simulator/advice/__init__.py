@@ -1,0 +1,1 @@
+"""What would make a launch faster, and by how much: causes by name, and simulations of the launch without them."""
