@@ -11,6 +11,7 @@ from .device.device import Device
 from .jobs.attempts import Attempts
 from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
+from .prediction.ceiling import Ceiling, ceiling_of
 from .prediction.kernel_row import KernelRow, fastest_first
 from .prediction.kernels import KernelsPrediction
 from .prediction.prediction import LaunchPrediction
@@ -183,9 +184,14 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A launch that was simulated. Args: prediction: of it; launch: its program; broken: the law that it breaks."""
+    """A launch that was simulated.
+
+    Args:
+        prediction: of it; ceiling: what bounds it; launch: its program; broken: the law that it breaks.
+    """
 
     prediction: LaunchPrediction
+    ceiling: Ceiling
     launch: Launch
     broken: str
 
@@ -226,7 +232,12 @@ class _Simulation:
             if outcome is None:
                 continue
             for place, prediction, broken in zip(outcome.numbers, outcome.launches, outcome.broken, strict=True):
-                runs[numbers[place]] = _Run(prediction=prediction, launch=launches[place], broken=broken)
+                runs[numbers[place]] = _Run(
+                    prediction=prediction,
+                    ceiling=ceiling_of(launches[place], costed[numbers[place]].tally, prediction, self._device),
+                    launch=launches[place],
+                    broken=broken,
+                )
             if record and outcome.numbers:
                 ran = tuple(launches[place] for place in outcome.numbers)
                 recorded = timeline_of(ran, outcome.launches, outcome.runs, self._device.sms, programs_of)
@@ -261,7 +272,7 @@ def _with(row: KernelRow, run: _Run | None) -> KernelRow:
     doubt = (
         (f"kernel {row.name}: cycles estimated from tile sizes: {estimated}",) if prediction.cost != "compiled" else ()
     )
-    return replace(row, prediction=prediction, notes=(*row.notes, *doubt))
+    return replace(row, prediction=prediction, ceiling=run.ceiling, notes=(*row.notes, *doubt))
 
 
 def _choose(

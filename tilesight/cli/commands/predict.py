@@ -27,6 +27,7 @@ from ..parse import flag, option
 
 if TYPE_CHECKING:
     from ...simulator.prediction.kernels import KernelsPrediction
+    from ...simulator.report.kernels.sources import Heat
 
 
 def predict(
@@ -64,19 +65,28 @@ def predict(
             f"--trace {str(trace)!r}: shows one configuration, not those of --sweep; write the best into the code"
         )
     from ...simulator.display import render
-    from ...simulator.report.kernels.html import kernels_html
+    from ...simulator.report.kernels.html import kernels_html, pictured
+    from ...simulator.report.kernels.sources import heat_of
     from ...simulator.report.kernels.text import compared_text, kernels_json, kernels_rows
 
     outcomes: dict[str, KernelsPrediction | str] = {}
     errors: list[Exception] = []
+    heats: dict[tuple[str, int], Heat] = {}
     timeline = None
     for name, gpu in devices.items():
         try:
-            if trace:
+            if trace or html:
                 outcome = simulated(
-                    target, name, gpu, set_, l2=l2, time_limit_s=time_limit, command="predict", record=True
+                    *(target, name, gpu, set_),
+                    l2=l2,
+                    time_limit_s=time_limit,
+                    command="predict",
+                    record=trace is not None,
+                    space=values,
                 )
                 prediction, timeline = outcome.prediction, outcome.timeline
+                shown = pictured(prediction) if html else []
+                heats |= {(name, row): heat for row in shown if (heat := heat_of(outcome, row, gpu))}
             else:
                 prediction = predicted(target, name, gpu, set_, l2=l2, time_limit_s=time_limit, space=values)
         except (BadInput, Failed) as error:
@@ -97,7 +107,7 @@ def predict(
         Output(
             option="--html",
             path=html if predictions else None,
-            make=lambda: kernels_html(predictions, target, made(context)),
+            make=lambda: kernels_html(predictions, target, made(context), heats),
         ),
         Output(
             option="--csv", path=csv if predictions else None, make=lambda: render.to_csv(kernels_rows(predictions))
