@@ -41,7 +41,7 @@ def kernels_html(predictions: Sequence[KernelsPrediction], target: str, made: Ma
         sections += [f"<p>{escape(line)}</p>" for line in prediction.heading[:-1]]
         sections.append(f"<h2>{escape(prediction.title)}</h2>")
         if prediction.is_predicted:
-            sections.append(_table(launch_columns(prediction.rows)))
+            sections.append(_table(sorted(launch_columns(prediction.rows), key=_place)))
         sections.append(items(prediction.labelled_remarks))
         for number in pictured(prediction):
             sections += _launch(prediction, number, (heats or {}).get((prediction.device, number)))
@@ -61,6 +61,11 @@ def pictured(prediction: KernelsPrediction) -> list[int]:
         (number for number, row in enumerate(rows) if row.ceiling), key=lambda number: -share(rows[number])
     )
     return [number for number in longest[:MOST_PICTURED] if share(rows[number]) >= LEAST_PICTURED]
+
+
+def _place(column: Column) -> tuple[bool, int]:
+    """What comes first on a narrow screen: names and times, then what stays in a narrow terminal."""
+    return column.title not in ("launch", "time"), column.rank
 
 
 def _launch(prediction: KernelsPrediction, number: int, heat: Heat | None) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from textwrap import shorten
 from typing import Any
 
 from matplotlib.patches import FancyBboxPatch, Polygon
@@ -19,6 +20,8 @@ from ..figures import draw_roofs
 
 INCHES = (5.6, 4.5)
 """Smaller than other pictures of a page: its words can be read on a phone."""
+SMALL_LETTERS, MOST_LETTERS = 72, 84
+"""Above a bar: from where on they are smaller, and so many that they fit."""
 MOST_BARS = 10
 """Of a picture, the largest."""
 LEAST_PLACES = 6
@@ -73,7 +76,7 @@ def draw_memory(ax: Any, tips: Tips, row: KernelRow) -> None:
     ax.set_xlim(0, 10)
     ax.set_ylim(0, 4 * BOX + 3 * GAP)
     ax.set_axis_off()
-    ax.set_title(f"What {row.name} moves between the memories")
+    ax.set_title("What moves between the memories")
 
 
 def _memories(launch: LaunchPrediction, ceiling: Ceiling) -> tuple[tuple[str, str], ...]:
@@ -183,23 +186,27 @@ def configuration_bars(rows: Sequence[KernelRow]) -> list[Bar]:
     """Times of an autotuned launch's configurations, the fastest first; those that were refused have none."""
     ordered = [rows[place] for place in fastest_first(rows) if rows[place].prediction]
     labels = distinct_labels([row.label for row in ordered])
-    return [
-        Bar(
-            text=f"{label}: {row.time_text}, {bound_text(row.prediction)}",
-            tip=tip_text(label, {"time": row.time_text, "HBM": units.traffic(row.traffic.hbm_bytes)}),
-            value=row.traffic.time_s,
-            color=EDGE if place else ACCENT,
-        )
-        for place, (row, label) in enumerate(zip(ordered, labels, strict=True))
-        if row.prediction
-    ][:MOST_BARS]
+    bars: list[Bar] = []
+    for row, label in zip(ordered[:MOST_BARS], labels, strict=False):
+        if row.prediction:
+            text = f"{row.time_text}, {bound_text(row.prediction)}: {label.replace(': ', ' ')}"
+            bars.append(
+                Bar(
+                    text=shorten(text, MOST_LETTERS, placeholder=" ..."),
+                    tip=tip_text(label, {"time": row.time_text, "HBM": units.traffic(row.traffic.hbm_bytes)}),
+                    value=row.traffic.time_s,
+                    color=EDGE if bars else ACCENT,
+                )
+            )
+    return bars
 
 
 def draw_bars(ax: Any, tips: Tips, bars: Sequence[Bar], title: str, text: Callable[[float], str], most: float) -> None:
     """Bars with their words above. Args: text: of a value, on the axis; most: end of the axis."""
     for place, bar in enumerate(bars):
         ax.barh([place], [bar.value], 0.36, color=bar.color, gid=f"bar-{place}")
-        ax.text(0, place - 0.24, bar.text, va="bottom", fontsize=9, color=INK)
+        size = 8 if len(bar.text) > SMALL_LETTERS else 9
+        ax.text(0, place - 0.24, bar.text, va="bottom", fontsize=size, color=INK)
         tips[f"bar-{place}"] = [bar.tip]
     ax.set_yticks([])
     ax.set_xlim(0, most)
