@@ -36,7 +36,11 @@ def row() -> KernelRow:
 def test_the_slower_of_bytes_and_operations_bounds_a_launch() -> None:
     """1 MB at 1 TB/s take 1 us, 2 GFLOP at 1 PFLOP/s take 2 us; four times as many bytes take longer."""
     assert (CEILING.hbm_s, CEILING.tensor_s) == pytest.approx((1e-6, 2e-6))
-    assert (CEILING.bound_s, CEILING.limit, CEILING.multiple(5e-6)) == (pytest.approx(2e-6), "tensor", pytest.approx(2.5))
+    assert (CEILING.bound_s, CEILING.limit, CEILING.multiple(5e-6)) == (
+        pytest.approx(2e-6),
+        "tensor",
+        pytest.approx(2.5),
+    )
     more = replace(CEILING, compulsory_read_bytes=3_600_000)
     assert (more.bound_s, more.limit) == (pytest.approx(4e-6), "hbm")
 
