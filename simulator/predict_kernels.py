@@ -14,6 +14,7 @@ from .jobs.attempts import Attempts
 from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
 from .prediction.activity import activity_of
+from .prediction.ceiling import Ceiling, ceiling_of
 from .prediction.kernel_row import KernelRow, fastest_first
 from .prediction.kernels import KernelsPrediction
 from .prediction.prediction import LaunchPrediction
@@ -200,10 +201,12 @@ class _Run:
     """A launch that was simulated.
 
     Args:
-        prediction: of it; launch: its program; broken: the law that it breaks; do_bench: as do_bench sees it.
+        prediction: of it; ceiling: what bounds it; launch: its program; broken: the law that it breaks;
+        do_bench: as do_bench sees it.
     """
 
     prediction: LaunchPrediction
+    ceiling: Ceiling
     launch: Launch
     broken: str
     do_bench: LaunchPrediction | None = None
@@ -236,7 +239,12 @@ class _Simulation:
             if outcome is None:
                 continue
             for place, prediction, broken in zip(outcome.numbers, outcome.launches, outcome.broken, strict=True):
-                runs[numbers[place]] = _Run(prediction=prediction, launch=launches[place], broken=broken)
+                runs[numbers[place]] = _Run(
+                    prediction=prediction,
+                    ceiling=ceiling_of(launches[place], costed[numbers[place]].tally, prediction, self._device),
+                    launch=launches[place],
+                    broken=broken,
+                )
             if do_bench and (zeroed := self._simulated(costed, "dirty", record=False)):
                 activities = [
                     activity_of(prediction.traffic, launches[place], prediction.clock_hz, self._device)
@@ -307,7 +315,7 @@ def _with(row: KernelRow, run: _Run | None) -> KernelRow:
     doubt = (
         (f"kernel {row.name}: cycles estimated from tile sizes: {estimated}",) if prediction.cost != "compiled" else ()
     )
-    return replace(row, prediction=prediction, do_bench=run.do_bench, notes=(*row.notes, *doubt))
+    return replace(row, prediction=prediction, ceiling=run.ceiling, do_bench=run.do_bench, notes=(*row.notes, *doubt))
 
 
 def _choose(

@@ -59,7 +59,7 @@ def attempt_launches(problem: Problem, schedule: str, config: Config | None, dev
     reason = chosen.why_not(problem)
     if reason is not None:
         return Refusal("not supported", f"schedule {schedule}: {reason}")
-    whole = chosen.checked(config or Config())
+    whole = chosen.checked(chosen.completed((config or Config()).named(), problem, device))
     try:
         launches = chosen.launches(problem, whole, device)
     except ValueError as error:
@@ -162,7 +162,7 @@ def resolve(
         return Refusal("not supported", f"schedule {schedule}: {reason}")
     posed = chosen.problem.of(problem)
     source = cost if registers is None and smem_bytes is None else "tiles"
-    asked = asked_config(chosen, named, source)
+    asked = asked_config(posed, chosen, named, device, source)
 
     def sourced(launches: Launches, compile_: ResourcesOf | None) -> tuple[Launches, str] | Refusal:
         made = _sourced(_with(launches, resources), device, compile_, source if resources is None else "tiles")
@@ -226,16 +226,17 @@ def _misfit(launches: Launches, device: Device) -> Refusal | None:
     return next((fit for fit in fits if isinstance(fit, Refusal)), None)
 
 
-def asked_config(schedule: Schedule, named: Config, cost: str) -> Config:
+def asked_config(problem: Problem, schedule: Schedule, named: Config, device: Device, cost: str) -> Config:
     """What a user names, the rest of it the default: that of Triton's kernels where cycles come from their code.
 
     Args:
-        cost: as in `simulate`; `tiles` where registers or smem_bytes are given.
+        problem: that the schedule can solve; cost: as in `simulate`; `tiles` where registers or smem_bytes are given.
 
     Raises:
         ValueError: an option that the schedule does not take, or a value that is not allowed.
     """
-    return schedule.asked(**(schedule.in_triton if cost == "compiled" else {}) | named.named())
+    in_triton = schedule.in_triton if cost == "compiled" else {}
+    return schedule.completed(in_triton | named.named(), problem, device)
 
 
 def default_config(problem: Problem, schedule: str, device: Device, cost: str) -> Config:
@@ -245,5 +246,5 @@ def default_config(problem: Problem, schedule: str, device: Device, cost: str) -
     """
     resolved = resolve(problem, schedule, Config(), device, cost=cost)
     if isinstance(resolved, Refusal):
-        return asked_config(find_schedule(schedule), Config(), cost)
+        return asked_config(problem, find_schedule(schedule), Config(), device, cost)
     return resolved.config

@@ -187,9 +187,8 @@ def launches_for(
 
 @lru_cache(maxsize=1024)
 def _launches(schedule: str, problem: Problem, config: Config | None, device: Device) -> tuple[Launch, ...]:
-    launches = launches_of(
-        problem, schedule, asked_config(find_schedule(schedule), config or Config(), "compiled"), device
-    )
+    asked = asked_config(problem, find_schedule(schedule), config or Config(), device, "compiled")
+    launches = launches_of(problem, schedule, asked, device)
     for launch in launches:
         check_runnable(launch)
     return launches

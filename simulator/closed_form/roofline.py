@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..device.device import Device
-from ..launch.program import Launch
-from ..launch.walk import steps, tally
+from ..launch.program import Launch, TileProgram
+from ..launch.walk import Tally, steps, tally
 from ..problems.problem import Problem
 
 
@@ -142,25 +142,33 @@ def launch_roofline(launch: Launch, device: Device, *, l2: Literal["cold", "warm
     """
     program = launch.program
     totals = tally(program)
-    sizes = {tensor.name: tensor.slabs * tensor.rows * tensor.row_bytes for tensor in program.tensors}
     work = [(step.work, totals.executions[step.name]) for step, _ in steps(program.body)]
-    # What a launch stores before it loads it (FlashAttention-1's O) may never come from device memory.
-    first_use: dict[str, str] = {}
-    for step, _ in steps(program.body):
-        for kind, tiles in (("load", step.loads), ("store", step.stores)):
-            for tile in tiles:
-                first_use.setdefault(tile.tensor, kind)
-    read = {name: asked for name, asked in totals.load_bytes.items() if first_use[name] == "load"}
+    read, written = compulsory_bytes(program, totals)
     return _bounds(
         device,
         dtype=launch.dtype,
-        read_bytes=sum(min(sizes[name], asked) for name, asked in read.items()),
-        write_bytes=sum(min(sizes[name], asked) for name, asked in totals.store_bytes.items()),
+        read_bytes=sum(read.values()),
+        write_bytes=sum(written.values()),
         tensor_flop=sum(times * matmul.flop for step_work, times in work for matmul in step_work.matmuls),
         exp_count=sum(times * step_work.exp_count for step_work, times in work),
         smem_fill_bytes=0,
         l2=l2,
     )
+
+
+def compulsory_bytes(program: TileProgram, totals: Tally) -> tuple[dict[str, int], dict[str, int]]:
+    """What a launch has to read and to write of each tensor: once, or less where it asks for less of it [B].
+
+    What it stores before it loads it (FlashAttention-1's O) may never come from device memory.
+    """
+    sizes = {tensor.name: tensor.slabs * tensor.rows * tensor.row_bytes for tensor in program.tensors}
+    first_use: dict[str, str] = {}
+    for step, _ in steps(program.body):
+        for kind, tiles in (("load", step.loads), ("store", step.stores)):
+            for tile in tiles:
+                first_use.setdefault(tile.tensor, kind)
+    read = {name: min(sizes[name], asked) for name, asked in totals.load_bytes.items() if first_use[name] == "load"}
+    return read, {name: min(sizes[name], asked) for name, asked in totals.store_bytes.items()}
 
 
 def _bounds(

@@ -17,15 +17,17 @@ FEWER = 0.5
 
 def crowded_notes(
     ranked: Sequence[Candidate], device: Device, tried: Callable[[Candidate], Candidate]
-) -> tuple[str, ...]:
-    """Why K and V overflow L2 in the first configuration where they do, and the fastest that avoids it; empty without.
+) -> tuple[int, tuple[str, ...]]:
+    """The row of the first configuration where K and V overflow L2, and why they do, and the fastest that avoids it.
 
     Args:
         ranked: those that fit, best first; tried: simulates another one.
     """
-    first = next((item for item in ranked if item.prediction and item.prediction.l2_fit), None)
+    beyond = [row for row, item in enumerate(ranked) if item.prediction and item.prediction.l2_fit]
+    first = ranked[beyond[0]] if beyond else None
     if first is None or first.prediction is None:
-        return ()
+        return 0, ()
+    row = beyond[0] + 1
     why = l2_notes(first.prediction.launches, device)
     read_bytes = first.prediction.total.hbm_read_bytes
     others = [*ranked, *(tried(order) for order in _other_orders(first, ranked))]
@@ -35,9 +37,9 @@ def crowded_notes(
         if item.prediction and item.fits and item.prediction.total.hbm_read_bytes <= FEWER * read_bytes
     ]
     if not ways:
-        return (*why, "no other configuration or CTA order halves what HBM reads")
+        return row, (*why, "no other configuration or CTA order halves what HBM reads")
     time_s, _, less_bytes, item = min(ways)
-    return (
+    return row, (
         *why,
         f"{item.schedule} {config_text(_worth_naming(item))} reads {units.traffic(less_bytes)} from HBM"
         f" and takes {units.duration(time_s)}",

@@ -3,8 +3,8 @@
 Every configuration is simulated on its own, so the result does not depend on how many processes share the work.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -59,6 +59,7 @@ class Exploration:
             same work.
         left_out: schedule -> why it cannot compute the problem at all.
         notes: remarks for the user, one line each.
+        noted_rows: note -> number of the first of `ranked` that it speaks of, from 1; not of those that are on all.
     """
 
     problem: Problem
@@ -68,6 +69,11 @@ class Exploration:
     baseline: Prediction | None
     left_out: dict[str, str]
     notes: tuple[str, ...] = ()
+    noted_rows: Mapping[str, int] = field(default_factory=dict)
+
+    def notes_on(self, rows: int) -> list[str]:
+        """The notes that speak of the first so many of `ranked`, or of all."""
+        return [note for note in self.notes if self.noted_rows.get(note, 0) <= rows]
 
     @property
     def ranked(self) -> tuple[Candidate, ...]:
@@ -99,7 +105,7 @@ class Exploration:
     def _repr_html_(self) -> str:
         shown = self.ranked[:SHOWN]
         columns = ranking_columns(shown, self.candidates) if shown else []
-        return html_table(self.title, columns, [f"Note: {note}" for note in self.notes])
+        return html_table(self.title, columns, [f"Note: {note}" for note in self.notes_on(len(shown))])
 
     def to_pandas(self) -> "DataFrame":
         """A data frame: a row per configuration, in the order of `candidates`; the columns of `explore --csv`.
@@ -224,6 +230,10 @@ def explore(
     done = ran[len(baselines) :]
     candidates = mark_like_best(mark_pareto(sorted((trial.candidate for trial in done), key=rank_of)))
     fitting = [item for item in candidates if item.fits]
+    estimated, noted_rows = _cost_notes(candidates)
+    place, crowded = crowded_notes(
+        fitting, gpu, lambda other: tried(problem, gpu, settings, Trial(candidate=other)).candidate
+    )
     return Exploration(
         problem=problem,
         device=gpu,
@@ -233,10 +243,11 @@ def explore(
         left_out=left_out,
         notes=(
             *broken_notes(candidates),
-            *_cost_notes([trial.candidate for trial in done]),
+            *estimated,
             *(note for best in fitting[:1] for note in _tile_notes(done, best, gpu)),
-            *crowded_notes(fitting, gpu, lambda other: tried(problem, gpu, settings, Trial(candidate=other)).candidate),
+            *crowded,
         ),
+        noted_rows=noted_rows | dict.fromkeys(crowded, place),
     )
 
 
@@ -264,7 +275,7 @@ def _baselines(problem: Problem, like: Schedule, device: Device, cost: str) -> l
     if baseline is None or baseline.why_not(problem) is not None:
         return []
     resolved = resolve(problem, baseline.name, Config(), device, cost=cost)
-    config, launches = asked_config(baseline, Config(), cost), None
+    config, launches = asked_config(problem, baseline, Config(), device, cost), None
     if isinstance(resolved, Resolved):
         config, launches = resolved.config, resolved.launches
     candidate = Candidate(schedule=baseline.name, config=config, options=tuple(baseline.options))
@@ -296,15 +307,19 @@ def plan(
     return jobs, left_out
 
 
-def _cost_notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
-    """How many configurations have machine code that could not be used, and why in the first; in one line."""
-    predictions = [item.prediction for item in candidates if item.prediction]
+def _cost_notes(candidates: Sequence[Candidate]) -> tuple[tuple[str, ...], dict[str, int]]:
+    """How many configurations have machine code that could not be used, and why in the first; and its row."""
     noted = [
-        note for prediction in predictions for note in cost_notes(launch.cost for launch in prediction.launches)[:1]
+        (row, note)
+        for row, item in enumerate(candidates, 1)
+        if item.prediction
+        for note in cost_notes(launch.cost for launch in item.prediction.launches)[:1]
     ]
     if not noted:
-        return ()
-    return (f"{len(noted)} of {len(candidates)} configurations: {noted[0]}",)
+        return (), {}
+    row, why = noted[0]
+    note = f"{len(noted)} of {len(candidates)} configurations: {why}"
+    return (note,), {note: row}
 
 
 def _tile_notes(trials: Sequence[Trial], best: Candidate, device: Device) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import units
 from ..traffic import Traffic
+from .ceiling import Ceiling
 from .prediction import LaunchPrediction
 from .timing import EVENTS_S, TIMINGS, at_clock
 
@@ -16,7 +17,7 @@ class KernelRow:
 
     Args:
         name: of the kernel; grid: CTAs along x, y, z; num_warps, num_stages: asked for.
-        prediction: figures; None: the launch was refused, and `refused` says why, in one line.
+        prediction: figures; ceiling: what bounds it; None: the launch was refused, and `refused` says why, in one line.
         do_bench: the same as `triton.testing.do_bench` sees it (see `timing`); None: not asked for.
         executed_instructions: that all warps issue; known_accesses, accesses: instructions that touch global memory,
             those whose addresses are known, and all.
@@ -35,6 +36,7 @@ class KernelRow:
     num_stages: int
     prediction: LaunchPrediction | None = None
     do_bench: LaunchPrediction | None = None
+    ceiling: Ceiling | None = None
     executed_instructions: int = 0
     known_accesses: int = 0
     accesses: int = 0
@@ -71,9 +73,14 @@ class KernelRow:
         """Its time for people; `>= 132 us` where it is a lower bound."""
         return f"{'>= ' if self.lower_bound else ''}{units.duration(self.traffic.time_s)}"
 
+    @property
+    def roofline_multiple(self) -> float:
+        """Its time over the roofline's; 0 where nothing bounds it."""
+        return self.ceiling.multiple(self.traffic.time_s) if self.ceiling else 0.0
+
     def to_dict(self) -> dict[str, Any]:
         """The launch's object in `predict --json`; figures of a launch that was refused are null."""
-        launch = self.prediction
+        launch, ceiling = self.prediction, self.ceiling
         return {
             "name": self.name,
             "grid": list(self.grid),
@@ -89,6 +96,14 @@ class KernelRow:
             "sustained_clock_hz": launch.sustained_clock_hz if launch else None,
             "bottleneck": launch.bottleneck if launch else None,
             "ctas_per_sm": launch.ctas_per_sm if launch else None,
+            "occupancy_fraction": launch.occupancy_fraction if launch else None,
+            "occupancy_limit": launch.occupancy_limit if launch else None,
+            "compulsory_read_bytes": ceiling.compulsory_read_bytes if ceiling else None,
+            "compulsory_write_bytes": ceiling.compulsory_write_bytes if ceiling else None,
+            "roofline_s": ceiling.bound_s if ceiling else None,
+            "roofline_limit": ceiling.limit if ceiling else None,
+            "roofline_multiple": self.roofline_multiple if ceiling else None,
+            "tensors": [tensor.to_dict() for tensor in ceiling.tensors] if ceiling else None,
             "known_accesses": self.known_accesses if launch else None,
             "accesses": self.accesses if launch else None,
             "estimated_accesses": self.estimated_accesses if launch else None,

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Sequence
 
 from .. import units
-from ..display.columns import Column
-from ..display.words import percent
+from ..display.columns import Column, rate_text
+from ..display.render import times
+from ..display.words import percent, plural
 from .kernel_row import KernelRow
 from .prediction import LaunchPrediction
 
 NONE = "-"
+MOST_TENSORS = 4
+"""Tensors that are named of a launch, those of the largest traffic."""
 
 
 def launch_columns(rows: Sequence[KernelRow]) -> list[Column]:
@@ -19,22 +22,70 @@ def launch_columns(rows: Sequence[KernelRow]) -> list[Column]:
     def column(title: str, cell: Callable[[LaunchPrediction], str], rank: int = 0, left: bool = False) -> Column:
         return Column(title=title, cells=[cell(launch) for _, launch in shown], rank=rank, left=left)
 
-    return [
+    columns = [
         column("launch", lambda launch: launch.name, left=True),
-        Column(title="grid", cells=[grid_text(row.grid) for row, _ in shown], rank=3),
+        Column(title="grid", cells=[grid_text(row.grid) for row, _ in shown], rank=4),
         column("regs", lambda launch: str(launch.registers_per_thread), 5),
-        column("smem", lambda launch: units.capacity(launch.smem_bytes_per_cta), 5),
+        column("smem", lambda launch: units.capacity(launch.smem_bytes_per_cta), 6),
         Column(title="spill", cells=[f"{row.spilled_bytes_per_thread} B" for row, _ in shown], rank=4),
-        column("CTAs/SM", lambda launch: str(launch.ctas_per_sm), 4),
+        column("CTAs/SM", lambda launch: str(launch.ctas_per_sm), 5),
+        column("occupancy", occupancy_text, 7),
         column("HBM read", lambda launch: units.traffic(launch.traffic.hbm_read_bytes)),
         column("written", lambda launch: units.traffic(launch.traffic.hbm_write_bytes), 1),
-        column("L2 read", lambda launch: units.traffic(launch.traffic.l2_read_bytes), 6),
-        column("L2 written", lambda launch: units.traffic(launch.traffic.l2_write_bytes), 7),
-        column("SRAM fill", lambda launch: units.traffic(launch.traffic.smem_fill_bytes), 2),
+        column("HBM rate", lambda launch: units.bandwidth(launch.traffic.hbm_bytes_per_s), 7),
+        column("L2 read", lambda launch: units.traffic(launch.traffic.l2_read_bytes), 8),
+        column("L2 written", lambda launch: units.traffic(launch.traffic.l2_write_bytes), 9),
+        column("SRAM fill", lambda launch: units.traffic(launch.traffic.smem_fill_bytes), 3),
+    ]
+    if any(launch.traffic.matmul_flop for _, launch in shown):
+        columns.append(column("TFLOP/s", _rate_text, 1))
+    return [
+        *columns,
         Column(title="time", cells=[row.time_text for row, _ in shown]),
+        Column(title="roofline", cells=[roofline_text(row) for row, _ in shown], rank=1),
         column("bound by", lambda launch: f"{launch.bottleneck} {percent(launch.bottleneck_share)}", left=True),
         column("share", lambda launch: percent(launch.traffic.time_s / total_s)),
     ]
+
+
+def occupancy_text(launch: LaunchPrediction) -> str:
+    """Active warps over those that an SM can hold, and what keeps one more CTA off it, e.g. `50 % registers`."""
+    return f"{percent(launch.occupancy_fraction)} {launch.occupancy_limit}"
+
+
+def roofline_text(row: KernelRow) -> str:
+    """Time over that of the roofline, e.g. `1.31x`."""
+    return times(row.roofline_multiple) if row.roofline_multiple else NONE
+
+
+def _rate_text(launch: LaunchPrediction) -> str:
+    return rate_text(launch.traffic.matmul_flop_per_s) if launch.traffic.matmul_flop else NONE
+
+
+def bytes_line(row: KernelRow) -> str:
+    """What HBM moves over what it must, and how often each tensor is loaded into the SMs; empty where nothing moves."""
+    ceiling = row.ceiling
+    if ceiling is None or not ceiling.tensors:
+        return ""
+    moved, least = row.traffic.hbm_bytes, ceiling.compulsory_bytes
+    loaded = [
+        f"{tensor.name} {times(tensor.times_loaded)[:-1]} times" for tensor in ceiling.tensors if tensor.loaded_bytes
+    ]
+    others = len(loaded[MOST_TENSORS:])
+    return (
+        (f"HBM moves {units.traffic(moved)}, {times(moved / least)} what it must" if least else "HBM moves nothing")
+        + (f"; the SMs load {', '.join(loaded[:MOST_TENSORS])}" if loaded else "")
+        + (f", and {plural(others, 'other tensor')}" if others else "")
+    )
+
+
+def tensors_text(row: KernelRow) -> str:
+    """Bytes by tensor in one cell, e.g. `A: 33554432 B, loaded 1073741824, stored 0; ...`."""
+    tensors = row.ceiling.tensors if row.ceiling else ()
+    return "; ".join(
+        f"{tensor.name}: {tensor.size_bytes} B, loaded {tensor.loaded_bytes}, stored {tensor.stored_bytes}"
+        for tensor in tensors
+    )
 
 
 def configuration_columns(rows: Sequence[KernelRow]) -> list[Column]:
@@ -52,7 +103,9 @@ def configuration_columns(rows: Sequence[KernelRow]) -> list[Column]:
         column("regs", lambda launch: str(launch.registers_per_thread), 2),
         Column(title="spill", cells=[_spills(row) for row in ordered], rank=3),
         column("CTAs/SM", lambda launch: str(launch.ctas_per_sm), 2),
+        column("occupancy", occupancy_text, 4),
         column("HBM read", lambda launch: units.traffic(launch.traffic.hbm_read_bytes), 1),
+        Column(title="roofline", cells=[roofline_text(row) for row in ordered], rank=2),
         Column(title="bound by", cells=[_binds(row) for row in ordered], left=True),
     ]
 

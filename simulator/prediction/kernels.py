@@ -15,7 +15,7 @@ from ..display.frames import frame
 from ..display.render import table, wrapped
 from ..traffic import Traffic
 from .kernel_row import KernelRow, times_of, traffic_dict
-from .kernel_table import configuration_columns, grid_text, launch_columns
+from .kernel_table import bytes_line, configuration_columns, grid_text, launch_columns, tensors_text
 from .timing import EVENTS_S, TIMINGS, one_of_timings, timing_text
 from .torch_operation import TorchOperation, torch_note
 from .what_helps import Advice, dominating_lines
@@ -128,7 +128,7 @@ class KernelsPrediction:
         for row in self.rows:
             values = row.to_dict()
             traffic = values.pop("traffic") or dict.fromkeys(traffic_dict(Traffic()))
-            values |= {"grid": grid_text(row.grid), "notes": "; ".join(row.notes)}
+            values |= {"grid": grid_text(row.grid), "notes": "; ".join(row.notes), "tensors": tensors_text(row)}
             flat.append({"device": self.device, "l2": self.l2, **values, **traffic})
         return flat
 
@@ -187,7 +187,7 @@ class KernelsPrediction:
 
         How much is known comes first where that matters.
         """
-        longest = self.longest.prediction
+        longest, moved = self.longest.prediction, bytes_line(self.longest)
         notes = dict.fromkeys([*self.notes, *(note for row in self.rows for note in row.notes)])
         known = [f"Note     {self.known_text}"] if self.known_text else []
         first, later = (known, []) if self.is_estimated else ([], known)
@@ -195,6 +195,7 @@ class KernelsPrediction:
             *([f"Time     {text}"] if (text := timing_text(self.times, self.timing)) else ()),
             *first,
             *(dominating_lines(longest, self.total.time_s, self.helps) if longest else ()),
+            *([f"Bytes    {moved}"] if moved else ()),
             *(f"Refused  {row.refused}" for row in self.rows if row.refused),
             *later,
             *([f"Note     {torch_note(self.torch_operations)}"] if self.torch_operations else ()),

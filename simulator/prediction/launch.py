@@ -30,7 +30,8 @@ def predict_launch(
     """Put a launch's exact counts and the engine's cycles and bytes together.
 
     Args:
-        flop_per_matmul: useful operations of one matmul of the problem [FLOP].
+        flop_per_matmul: useful operations of one matmul of the problem; 0: nobody knows, and all of its matrix
+            instructions count [FLOP].
         costed: cost of its steps, and where it comes from.
         exact: what the launch executes and asks for.
         clock_hz: that counts its cycles [Hz].
@@ -48,6 +49,7 @@ def predict_launch(
     def total(field: str) -> int:
         return sum(getattr(costs[name], field) * count for name, count in exact.executions.items())
 
+    executed_flop = total("executed_flop")
     traffic = Traffic(
         time_s=time_s,
         cycles=cycles,
@@ -61,8 +63,8 @@ def predict_launch(
         l1_hit_bytes=run.l1_hit_bytes,
         smem_read_bytes=total("smem_read_bytes"),
         smem_write_bytes=total("smem_write_bytes"),
-        matmul_flop=matmuls_of(launch) * flop_per_matmul,
-        executed_flop=total("executed_flop"),
+        matmul_flop=matmuls_of(launch) * flop_per_matmul if flop_per_matmul else executed_flop,
+        executed_flop=executed_flop,
         other_flop=total("other_flop"),
         exp_count=total("exp_count"),
     )

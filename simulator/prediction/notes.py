@@ -78,6 +78,13 @@ def tile_notes(launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
             share = f"{100 * seqlen_q / rows:.2g} %"
             text = f"tiles of {rows} rows hold {queries}: {share} of the rows do useful work, the rest is padding"
             notes[text] = None
+            group = int(launch.constants.get("head_group", 1))
+            if group > 1:
+                packed = f"{min(100.0, 100 * group * seqlen_q / rows):.2g} %"
+                notes[
+                    f"GQA packing, which no schedule here does, would put the {group} query heads that share K and V"
+                    f" into one tile: {packed} of its rows, and K and V loaded once in place of {group} times"
+                ] = None
         few = launch.cta_count < device.sms and seqlen_q < seqlen_k
         if few and matmuls_of(launch) == 2 and seqlen_k > keys:
             idle = device.sms - launch.cta_count

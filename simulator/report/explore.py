@@ -29,7 +29,7 @@ def explore_text(exploration: Exploration, top: int = 15, width: int = 120, colo
         *([*why_lines(exploration), "", *legend_lines(exploration, ranked[:top], width)] if ranked else ()),
         *left_out_lines(exploration),
     ]
-    rest += [f"Note: {note}" for note in exploration.notes]
+    rest += [f"Note: {note}" for note in exploration.notes_on(top)]
     return "\n".join([*wrapped([exploration.title], width), *ranking, *wrapped(rest, width)])
 
 

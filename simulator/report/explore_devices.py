@@ -21,9 +21,10 @@ def devices_text(explorations: Sequence[Exploration], top: int = 5, width: int =
         explorations: one a device, of the same problem; top: rows of each device's ranking.
     """
     names = ", ".join(f"{exploration.device_name} ({exploration.device.name})" for exploration in explorations)
-    notes = [f"{exploration.device_name}: {note}" for exploration in explorations for note in exploration.notes]
-    shared = {note for note in explorations[0].notes if all(note in exploration.notes for exploration in explorations)}
-    head = [f"{explorations[0].problem.text} on {names}", *[note for note in explorations[0].notes if note in shared]]
+    notes = [f"{exploration.device_name}: {note}" for exploration in explorations for note in exploration.notes_on(top)]
+    first, *others = (exploration.notes_on(top) for exploration in explorations)
+    shared = [note for note in first if all(note in of_other for of_other in others)]
+    head = [f"{explorations[0].problem.text} on {names}", *shared]
     head += [note for note in notes if note.partition(": ")[2] not in shared]
     lines = wrapped(head, width)
     ran = [exploration for exploration in explorations if exploration.ranked]

@@ -3,20 +3,17 @@
 from functools import partial
 from typing import Any
 
-from matplotlib.ticker import NullLocator
-
 from .. import units
-from ..display.render import bound_text, config_text
+from ..display.render import bound_text, config_text, times
 from ..explore.candidate import Candidate
 from ..explore.explore import Exploration
-from .draw import INK, MUTED, PAPER, Tips, legend_below, log_axis, panel, tip_text
+from .draw import INK, MUTED, PAPER, Tips, legend_below, log_axis, panel, ticks, tip_text
 from .heat_map import Cell, TimeMap, draw_time_map
 from .series import (
     HeatMap,
     best_of_each,
     bytes_per_level,
     color,
-    decades,
     heat_maps,
     intensity_flop_per_byte,
     multiplies,
@@ -24,6 +21,8 @@ from .series import (
 )
 
 SPILL_MARK = "!"
+HBM_LEVELS = ("read from HBM", "written to HBM")
+"""Levels that a problem has compulsory bytes of."""
 
 
 def figures(exploration: Exploration) -> list[str]:
@@ -87,34 +86,35 @@ def draw_heat_map(ax: Any, tips: Tips, heat_map: HeatMap) -> None:
 
 
 def draw_levels(ax: Any, tips: Tips, exploration: Exploration) -> None:
-    """Bytes per level of the best of each schedule, as bars."""
+    """Bytes per level of the best of each schedule, as bars; at HBM also as a multiple of what a problem must move."""
     best = {name: bytes_per_level(prediction.total) for name, prediction in best_of_each(exploration).items()}
-    least = decades(value for amounts in best.values() for value in amounts.values())[0]
+    compulsory = exploration.problem.compulsory
+    least = dict(zip(HBM_LEVELS, (compulsory.read_bytes, compulsory.write_bytes), strict=True))
     labels: list[str] = []
     for place, (name, amounts) in enumerate(best.items()):
         labels = list(amounts)
         height = 0.8 / len(best)
         at = [row + place * height - 0.4 + height / 2 for row in range(len(labels))]
-        # Nothing at all has no place on a logarithmic axis, but still gets its label.
-        drawn = ax.barh(
-            at, [max(value, least) for value in amounts.values()], height * 0.92, color=color(name), label=name
-        )
-        texts = [units.traffic(value) for value in amounts.values()]
+        drawn = ax.barh(at, list(amounts.values()), height * 0.92, color=color(name), label=name)
+        texts = [_moved_text(value, least.get(label, 0)) for label, value in amounts.items()]
         ax.bar_label(drawn, texts, padding=3, fontsize=8, color=INK)
         for bar, label, text in zip(drawn, labels, texts, strict=True):
             bar.set_gid(f"{name}-{labels.index(label)}")
             tips[f"{name}-{labels.index(label)}"] = [tip_text(name, {label: text})]
     ax.set_yticks(range(len(labels)), labels)
     ax.invert_yaxis()
-    ax.set_xscale("log")
-    ax.set_xlim(least, ax.get_xlim()[1] * 3)
-    log_axis(ax.xaxis, units.traffic)
-    ax.xaxis.set_minor_locator(NullLocator())
+    # Room for the text behind the longest bar.
+    ax.set_xlim(0, max([1, *(value for amounts in best.values() for value in amounts.values())]) * 1.3)
+    ax.xaxis.set_major_formatter(ticks(units.traffic))
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x")
-    ax.set_xlabel("bytes moved (logarithmic)")
+    ax.set_xlabel("bytes moved; in brackets: times what the problem must move")
     ax.set_title("Bytes per level, best configuration of each schedule")
     legend_below(ax)
+
+
+def _moved_text(value_bytes: int, least_bytes: int) -> str:
+    return units.traffic(value_bytes) + (f" ({times(value_bytes / least_bytes)})" if least_bytes else "")
 
 
 def draw_roofline(ax: Any, tips: Tips, exploration: Exploration) -> None:
@@ -167,9 +167,10 @@ def draw_roofs(ax: Any, low: float, high: float, hbm_bytes_per_s: float, peak_fl
     ax.plot([low, ridge, high], [low * hbm_bytes_per_s, peak_flop_per_s, peak_flop_per_s], color=INK, lw=1.6)
     ax.annotate(
         f"HBM {units.bandwidth(hbm_bytes_per_s)}",
-        (low * 1.2, low * 1.2 * hbm_bytes_per_s),
-        (10, -4),
+        (ridge / 1.5, peak_flop_per_s / 1.5),
+        (-6, 2),
         textcoords="offset points",
+        ha="right",
         fontsize=8,
     )
     ax.set_xscale("log")

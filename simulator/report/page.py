@@ -11,13 +11,14 @@ from time import time
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2328; --muted: #57606a; --edge: #8c959f; --line: #dfe3e8;
-  --empty: #f0f2f4; --head: #f6f8fa; --good: #1a7f37; --bad: #b42318; --accent: #0072b2; }
+  --empty: #f0f2f4; --head: #f6f8fa; --good: #1a7f37; --bad: #b42318; --accent: #0072b2; --hot: #e69f00; }
 @media (prefers-color-scheme: dark) { :root { --paper: #0d1117; --ink: #e6edf3; --muted: #9da7b3; --edge: #6e7681;
-  --line: #30363d; --empty: #1c2128; --head: #161b22; --good: #3fb950; --bad: #ff7b72; --accent: #58a6ff; } }
+  --line: #30363d; --empty: #1c2128; --head: #161b22; --good: #3fb950; --bad: #ff7b72; --accent: #58a6ff;
+  --hot: #c77700; } }
 body { margin: 0 auto; max-width: 1320px; padding: 32px 28px 64px; background: var(--paper); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 h1 { font-size: 26px; line-height: 1.25; margin: 0 0 4px; } h2 { font-size: 18px; margin: 40px 0 8px; }
-h1, p, li, dd { overflow-wrap: anywhere; } p { margin: 0 0 12px; max-width: 860px; }
+h1, h2, h3, p, li, dd { overflow-wrap: anywhere; } p { margin: 0 0 12px; max-width: 860px; }
 .muted, footer { color: var(--muted); }
 ul, ol { margin: 0 0 12px; padding-left: 20px; max-width: 980px; } ol { font-size: 12px; }
 footer { margin-top: 48px; border-top: 1px solid var(--line); padding-top: 12px; font-size: 13px; }
@@ -47,6 +48,8 @@ th[aria-sort=ascending]::after { content: " \\25B2"; } th[aria-sort=descending]:
 .left { text-align: left; } tr.misfit td { color: var(--muted); }
 td.wide { white-space: normal; min-width: 420px; overflow-wrap: anywhere; }
 tr.pareto td:first-child { box-shadow: inset 3px 0 var(--accent); }
+td code { display: block; max-width: 820px; overflow: hidden; text-overflow: ellipsis; white-space: pre; }
+td.heat { background: color-mix(in srgb, var(--hot) calc(10% + .75 * var(--heat)), transparent); }
 h3 { font-size: 15px; margin: 4px 0; } select { max-width: 100%; margin: 8px 0; font: inherit; }
 .bar { display: flex; align-items: center; gap: 6px; height: 19px; margin-right: 70px; font-size: 12px;
   white-space: nowrap; }

@@ -1,9 +1,7 @@
 """The numbers behind the pictures of an exploration, shared by PNG and HTML."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from math import ceil, floor, log10
 
 from ..closed_form.roofline import tensor_peak_flop_per_s
 from ..explore.candidate import Candidate
@@ -89,12 +87,6 @@ def best_of_each(exploration: Exploration) -> dict[str, Prediction]:
 def bytes_per_level(total: Traffic) -> dict[str, int]:
     """Label -> bytes, from the SMs outwards."""
     return {label: getattr(total, name) for label, name in LEVELS}
-
-
-def decades(values: Iterable[float]) -> list[float]:
-    """Powers of ten from the one below all positive values to the one above, for a logarithmic axis."""
-    positive = [value for value in values if value > 0] or [1.0]
-    return [10.0**power for power in range(floor(log10(min(positive))), ceil(log10(max(positive))) + 1)]
 
 
 def axis_text(text: str) -> str:

@@ -36,6 +36,7 @@ class Schedule:
         launches: builds the kernel launches; raises ValueError for a combination that it cannot do. Called with a
             configuration that leaves out options, it takes the default's.
         supports: None where the schedule can solve the problem, else the reason why not, in one line.
+        suited: defaults that suit a problem and a device better than those of the options, by name.
         unread: fields of the problem that it does not look at; where one of them asks for something, it cannot solve
             the problem (`Problem.ASKS_NOTHING`).
         rewritten: tensors that it stores more than once.
@@ -54,6 +55,7 @@ class Schedule:
     options: Mapping[str, Option]
     launches: Callable[[Any, Config, Device], tuple[Launch, ...]]
     supports: Callable[[Any], str | None] = lambda problem: None
+    suited: Callable[[Any, Device], Mapping[str, Value]] = lambda problem, device: {}
     unread: tuple[str, ...] = ("dropout",)
     rewritten: frozenset[str] = frozenset()
     baseline: bool = False
@@ -77,8 +79,17 @@ class Schedule:
 
     @property
     def default(self) -> Config:
-        """What is taken of each option that the user does not name."""
+        """What is taken of each option that nobody names, where problem and device are not known."""
         return Config(**{name: option.default for name, option in self.options.items()})
+
+    def completed(self, named: Mapping[str, Any], problem: Problem, device: Device) -> Config:
+        """What the user names, and the defaults that suit the rest, where they go with it. Args: problem: it solves it.
+
+        Raises:
+            ValueError: as `asked`.
+        """
+        suited = self.asked(**dict(self.suited(self.problem.of(problem), device)) | dict(named))
+        return suited if self.conflict(suited) is None else self.asked(**named)
 
     @property
     def space(self) -> dict[str, tuple[Value, ...]]:

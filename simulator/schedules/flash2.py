@@ -49,7 +49,7 @@ from .options import (
     declared,
     tiled,
 )
-from .tiles import LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor
+from .tiles import LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor, suited_to_wide_heads
 
 FP8_P_LOG2 = 8
 """P is rounded to fp8 (e4m3) times 2^8: the largest are 256 of 448, and those above 2^-18 are not yet 0."""
@@ -283,6 +283,7 @@ SCHEDULE = Schedule(
         WARP_SPLIT,
     ),
     launches=launches,
+    suited=suited_to_wide_heads,
     peer="sdpa",
     color="#0072B2",
     coverage=Coverage(points=TILED + LONG_ROWS + SLOW, weight=6),

@@ -37,7 +37,7 @@ from .coverage import SPECIALISED, TILED, Coverage
 from .flash2 import SCHEDULE as FLASH2
 from .flash2 import launch_of, resources_of
 from .options import BLOCK_M, BLOCK_N, CTA_ORDER, KV_ORDER, NUM_STAGES, NUM_WARPS, PERSISTENT, declared, number, tiled
-from .tiles import padded_head_dim
+from .tiles import padded_head_dim, suited_to_wide_heads
 
 SPECIALISED_WARPS = {"wgmma": (8, 12), "tcgen05": (4, 12), "mma": (4, 8)}
 """Tensor instruction -> warps that compute, and all warps, of a CTA that asked for 4 (compiled by Triton 3.6)."""
@@ -161,6 +161,7 @@ SCHEDULE = Schedule(
     ),
     launches=launches,
     supports=supports,
+    suited=suited_to_wide_heads,
     unread=("window", "dropout"),
     conflict=conflict,
     coverage=Coverage(points=TILED + SPECIALISED, weight=5),

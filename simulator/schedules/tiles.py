@@ -18,6 +18,8 @@ from .contract import frozen
 
 RowProblem = AttentionProblem | SoftmaxProblem
 """Problems of B * H matrices of M rows and N columns."""
+NARROW_HEAD = 64
+"""Dimensions of a head up to which tiles of 128 rows fit the registers of four warps."""
 LOG2_E = log2(e)
 """Exponentials are powers of two: exp(x) = 2^(x log2 e)."""
 STATISTIC = DTYPES["fp32"]
@@ -38,6 +40,19 @@ STRIP_KEYS = 2048
 """Keys that one CTA takes of a row of score tiles at most."""
 LEAST_CTAS = 512
 """CTAs below which strips of score tiles get shorter: about four for each SM of a large GPU."""
+
+
+def suited_to_wide_heads(problem: AttentionProblem, device: Device) -> dict[str, int]:
+    """Defaults for heads wider than `NARROW_HEAD`: four warps would spill the sums of a tile of 128 rows.
+
+    Groups of four warps multiply tiles of 64 rows (wgmma, tcgen05); elsewhere twice the warps hold the sums.
+
+    Source: `kernels.flash2.RECOMMENDED` (docs/kernel-speed.md); predictions for A100.
+    """
+    if problem.head_dim <= NARROW_HEAD:
+        return {}
+    grouped = device.wgmma_fp16_flop_per_cycle or device.tcgen05_fp16_flop_per_cycle
+    return {"block_m": 64} if grouped else {"num_warps": 8}
 
 
 def padded_head_dim(problem: AttentionProblem) -> int:

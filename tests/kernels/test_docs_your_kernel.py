@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from house.farm import ROOT
 from house.pages import COMPILED, is_printed, missing, sections
+from support import doc_picture
 from tilesight.kernels.launch.availability import missing_package
 
 from tilesight.cli.main import main
@@ -54,3 +55,8 @@ def test_the_program_prints_what_is_shown(capsys: pytest.CaptureFixture[str]) ->
     ((program, shown),) = [match for section in SECTIONS for match in PROGRAM.findall(section.text)]
     exec(program, {})
     assert capsys.readouterr().out == shown
+
+
+def test_the_picture_says_what_is_predicted() -> None:
+    """Every word and figure of it, in order."""
+    assert doc_picture.words(doc_picture.FILE.read_bytes()) == doc_picture.words(doc_picture.drawn(doc_picture.row()))

@@ -39,16 +39,11 @@ def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[st
     first, second = answer["launches"]
     assert list(first) == [
         *("name", "grid", "num_warps", "num_stages", "registers_per_thread", "spilled_bytes_per_thread"),
-        *(
-            "smem_bytes_per_cta",
-            "executed_instructions",
-            "traffic",
-            "clock_hz",
-            "do_bench_time_s",
-            "sustained_clock_hz",
-            "bottleneck",
-        ),
-        *("ctas_per_sm", "known_accesses", "accesses", "estimated_accesses", "estimated_bytes", "lower_bound"),
+        *("smem_bytes_per_cta", "executed_instructions", "traffic", "clock_hz", "do_bench_time_s"),
+        *("sustained_clock_hz", "bottleneck"),
+        *("ctas_per_sm", "occupancy_fraction", "occupancy_limit", "compulsory_read_bytes", "compulsory_write_bytes"),
+        *("roofline_s", "roofline_limit", "roofline_multiple", "tensors"),
+        *("known_accesses", "accesses", "estimated_accesses", "estimated_bytes", "lower_bound"),
         *("notes", "refused"),
     ]
     assert first["name"] == "double" and first["grid"] == [1024, 1, 1] and first["refused"] is None
@@ -197,7 +192,7 @@ def test_several_devices_stand_beside_each_other(
     text = capsys.readouterr().out
     assert text.index("2 launches on h200") < text.index("2 launches on a100-sxm-80gb") < text.index("Each device")
     assert "Each launch: time on each device" in text
-    assert page.read_text("utf-8").count("<table") == 4
+    assert page.read_text("utf-8").count("<table") == 8
     assert page.read_text("utf-8").count("<li>Longest: ") == 2
     assert main(["predict", f"{file}:by_device", *devices]) == 0
     text = capsys.readouterr().out

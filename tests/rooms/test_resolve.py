@@ -115,9 +115,9 @@ def test_what_is_named_stays_and_the_rest_shrinks(capsys: pytest.CaptureFixture[
 def test_warps_share_rows_where_cycles_come_of_code() -> None:
     """Triton's compiler knows nothing else; estimates follow the paper; what is named stays."""
     flash1 = find_schedule("flash1")
-    assert asked_config(flash1, Config(), "compiled").warp_split == "q"
-    assert asked_config(flash1, Config(), "tiles").warp_split == "k"
-    assert asked_config(flash1, Config(warp_split="k"), "compiled").warp_split == "k"
+    assert asked_config(SMALL, flash1, Config(), H200, "compiled").warp_split == "q"
+    assert asked_config(SMALL, flash1, Config(), H200, "tiles").warp_split == "k"
+    assert asked_config(SMALL, flash1, Config(warp_split="k"), H200, "compiled").warp_split == "k"
     kinds = {
         cost: {
             candidate.config.warp_split

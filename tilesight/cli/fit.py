@@ -64,7 +64,7 @@ def resolved(
             return outcome
         if outcome.kind == "not supported":
             raise outcome.error
-    asked = asked_config(named, config, cost)
+    asked = asked_config(problem, named, config, device, cost)
 
     def fits(smaller_one: Config) -> bool:
         return isinstance(fit(smaller_one, None), Resolved)

@@ -110,12 +110,13 @@ def simulated(
     time_limit_s: float | None,
     command: str,
     record: bool = False,
+    space: "Space | None" = None,
 ) -> "SimulatedKernels":
     """Record what a function launches, and simulate it.
 
     Args:
         name, device: of the target; settings: what-ifs that made it; command: that asks, for messages.
-        time_limit_s: as `--time-limit`, None: the defaults [s].
+        time_limit_s: as `--time-limit`, None: the defaults [s]; space: values of `--sweep`.
 
     Raises:
         BadInput: there is no such function, it launches nothing, or nothing can be compiled here.
@@ -127,7 +128,7 @@ def simulated(
         outcome = simulate_calls(recorded.calls, device, name, l2=l2, record=record, advice=command == "predict", **how)
         return replace(outcome, prediction=with_recording(outcome.prediction, recorded))
 
-    return _answered(target, name, settings, time_limit_s, command, None, answer)
+    return _answered(target, name, settings, time_limit_s, command, space, answer)
 
 
 def _answered(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tilesight.simulator.device.device import Device
+from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.explore.explore import explore
 from tilesight.simulator.explore.lengths import compare
 from tilesight.simulator.launch.program import Launch, Resources
@@ -42,7 +42,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Built:
 @pytest.mark.parametrize("cost", ["compiled", "tiles"])
 def test_a_simulation_builds_its_launches_once(config: Config | None, cost: str, built: Built) -> None:
     """Whether the configuration is whole or left to the default."""
-    whole = asked_config(find_schedule("flash2"), config or Config(), cost)
+    whole = asked_config(PROBLEM, find_schedule("flash2"), config or Config(), load_device("h200"), cost)
     simulate(PROBLEM, config=config, cost=cost)
     assert built == {("flash2", PROBLEM, whole): 1}
 

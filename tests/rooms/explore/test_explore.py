@@ -22,6 +22,7 @@ from tilesight.simulator.explore.trial import rank_of, refused
 from tilesight.simulator.launch.program import Code, Launch, Resources
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.refusal import Refusal
+from tilesight.simulator.report.explore import explore_text
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=32)
@@ -288,6 +289,16 @@ def test_code_of_no_use_is_counted_in_one_note() -> None:
         "4 of 4 configurations: cycles estimated from tile sizes, not from machine code:"
         " SASS text holds 0 functions: must be 1",
     )
+
+
+def test_notes_speak_of_rows_that_are_shown() -> None:
+    """A note on the third row is left out above it; one on all stays."""
+    exploration = replace(explore(SMALL, device=TOY, **SPACE), notes=("all", "third"), noted_rows={"third": 3})
+    assert exploration.notes_on(2) == ["all"]
+    assert exploration.notes_on(3) == ["all", "third"]
+    assert "Note: third" not in explore_text(exploration, top=2)
+    assert "Note: third" in explore_text(exploration, top=3)
+    assert exploration.to_dict()["notes"] == ["all", "third"]
 
 
 def test_what_became_of_a_candidate_is_told_by_kind_not_by_wording() -> None:

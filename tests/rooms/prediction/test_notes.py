@@ -25,9 +25,17 @@ def notes(problem: AttentionProblem, schedule: str = "flash2") -> str:
 
 
 def test_tiles_that_hold_few_queries_are_told_with_the_useful_share() -> None:
-    """One row of 128 is 0.78 %, 32 are a quarter."""
-    assert "tiles of 128 rows hold 1 query: 0.78 % of the rows" in notes(DECODE)
-    assert "tiles of 128 rows hold 32 queries: 25 % of the rows" in notes(replace(DECODE, seqlen_q=32))
+    """One row of 64 is 1.6 %, 32 are a half."""
+    assert "tiles of 64 rows hold 1 query: 1.6 % of the rows" in notes(DECODE)
+    assert "tiles of 64 rows hold 32 queries: 50 % of the rows" in notes(replace(DECODE, seqlen_q=32))
+
+
+def test_few_queries_of_heads_that_share_keys_are_told_to_be_packed() -> None:
+    """Four heads a group: their queries fill four rows of 64; where each head has its own keys there is no group."""
+    packed = "GQA packing, which no schedule here does, would put the 4 query heads that share K and V into one tile"
+    assert f"{packed}: 6.2 % of its rows, and K and V loaded once in place of 4 times" in notes(DECODE)
+    assert "GQA" not in notes(replace(DECODE, kv_heads=32))
+    assert "GQA" not in notes(replace(DECODE, seqlen_q=4096))
 
 
 def test_a_decode_problem_is_told_that_no_schedule_splits_keys() -> None:

@@ -17,7 +17,7 @@ from tilesight.simulator.report.explore import band_text, rate_text
 from tilesight.simulator.report.html import explore_html
 from tilesight.simulator.report.page import Made
 from tilesight.simulator.report.png import compare_png, explore_png
-from tilesight.simulator.report.series import best_of_each, bytes_per_level, decades, heat_maps, roofs
+from tilesight.simulator.report.series import best_of_each, bytes_per_level, heat_maps, roofs
 from tilesight.simulator.schedules.config import Config
 
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=128)
@@ -100,14 +100,6 @@ def test_bars_hold_the_bytes_of_each_level(explored: Exploration) -> None:
     total = best_of_each(explored)["flash2"].total
     assert bytes_per_level(total)["into the SMs"] == total.smem_fill_bytes
     assert bytes_per_level(total)["read from HBM"] == total.hbm_read_bytes
-
-
-@pytest.mark.parametrize(
-    ("values", "ticks"), [([3, 250], [1, 10, 100, 1000]), ([0, 5], [1, 10]), ([], [1]), ([10], [10])]
-)
-def test_ticks_reach_round_all_values(values: list[float], ticks: list[float]) -> None:
-    """Zero has no place on a logarithmic axis."""
-    assert decades(values) == ticks
 
 
 def test_the_roof_is_higher_at_the_boost_clock(explored: Exploration) -> None:

@@ -75,6 +75,30 @@ def test_what_is_not_named_is_left_to_the_schedule() -> None:
     assert TOY.checked(Config(num_warps=4)).named() == {"block_m": 64, "num_warps": 4, "cta_order": "m-fast"}
 
 
+@pytest.mark.parametrize(
+    ("head_dim", "device", "taken"),
+    [
+        *((64, name, {"block_m": 128, "num_warps": 4}) for name in ("h200", "a100")),
+        *((head_dim, name, {"block_m": 64, "num_warps": 4}) for head_dim in (80, 128) for name in ("h200", "b200")),
+        (128, "a100", {"block_m": 128, "num_warps": 8}),
+    ],
+)
+def test_the_default_follows_the_width_of_a_head(head_dim: int, device: str, taken: dict[str, int]) -> None:
+    """Fewer rows where groups of warps multiply 64 of them, else more warps; what is named stays."""
+    schedule, gpu = find_schedule("flash2"), load_device(device)
+    problem = AttentionProblem(batch=1, heads=1, seqlen_q=64, seqlen_k=64, head_dim=head_dim)
+    assert schedule.completed({}, problem, gpu) == schedule.default.but(**taken)
+    assert schedule.completed({"block_m": 256}, problem, gpu) == schedule.default.but(**taken | {"block_m": 256})
+
+
+def test_a_default_that_does_not_go_with_what_is_named_is_not_taken() -> None:
+    """Specialised warps need 128 rows: then these stay the default of wide heads too."""
+    schedule = find_schedule("flash2_tma")
+    problem = AttentionProblem(batch=1, heads=1, seqlen_q=64, seqlen_k=64, head_dim=128)
+    named = {"warp_specialize": 1, "num_stages": 2}
+    assert schedule.completed(named, problem, load_device("h200")) == schedule.default.but(**named)
+
+
 def test_launches_are_of_whole_configurations() -> None:
     """Also where a caller leaves options out."""
     seen = []

@@ -3,7 +3,10 @@
 import json
 
 import pytest
+from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.resolve import asked_config
+from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 from tilesight.simulator.schedules.smaller import changes, shrunk_note, smaller
 from tilesight.simulator.simulate import simulate
@@ -54,7 +57,7 @@ def test_a_default_fits_any_head_dim_and_type(schedule: str, head_dim: int, dtyp
         except ValueError as error:
             assert "does not fit" not in str(error) and "shared memory" not in str(error), error
         else:
-            default = find_schedule(schedule).default
+            default = asked_config(problem, find_schedule(schedule), Config(), load_device(device), "tiles")
             assert bool(changes(default, prediction.config)) == any("the default" in n for n in prediction.notes)
 
 

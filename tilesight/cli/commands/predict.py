@@ -26,7 +26,10 @@ from ..output import (
 from ..parse import flag, option
 
 if TYPE_CHECKING:
+    from ...simulator.device.device import Device
+    from ...simulator.predict_kernels import SimulatedKernels
     from ...simulator.prediction.kernels import KernelsPrediction
+    from ...simulator.report.kernels.sources import Heat
 
 
 def predict(
@@ -65,19 +68,26 @@ def predict(
             f"--trace {str(trace)!r}: shows one configuration, not those of --sweep; write the best into the code"
         )
     from ...simulator.display import render
-    from ...simulator.report.kernels.html import kernels_html
+    from ...simulator.display.files import written_by
     from ...simulator.report.kernels.text import compared_text, kernels_json, kernels_rows
 
     outcomes: dict[str, KernelsPrediction | str] = {}
     errors: list[Exception] = []
+    heats: dict[tuple[str, int], Heat] = {}
     timeline = None
     for name, gpu in devices.items():
         try:
-            if trace:
+            if trace or html:
                 outcome = simulated(
-                    target, name, gpu, set_, l2=l2, time_limit_s=time_limit, command="predict", record=True
+                    *(target, name, gpu, set_),
+                    l2=l2,
+                    time_limit_s=time_limit,
+                    command="predict",
+                    record=trace is not None,
+                    space=values,
                 )
                 prediction, timeline = outcome.prediction, outcome.timeline
+                heats |= _heats(name, outcome, gpu) if html else {}
             else:
                 prediction = predicted(target, name, gpu, set_, l2=l2, time_limit_s=time_limit, space=values)
         except (BadInput, Failed) as error:
@@ -99,7 +109,7 @@ def predict(
         Output(
             option="--html",
             path=html if predictions else None,
-            make=lambda: kernels_html(predictions, target, made(context)),
+            make=lambda: written_by("kernels.html", "kernels_html")(predictions, target, made(context), heats),
         ),
         Output(
             option="--csv", path=csv if predictions else None, make=lambda: render.to_csv(kernels_rows(predictions))
@@ -112,3 +122,13 @@ def predict(
     complete = not errors and all(prediction.complete for prediction in predictions)
     if not some or not (partial or complete):
         raise typer.Exit(1)
+
+
+def _heats(name: str, outcome: "SimulatedKernels", device: "Device") -> "dict[tuple[str, int], Heat]":
+    """Where warps spend their time in the launches that the page pictures. Args: name, device: of the prediction."""
+    # matplotlib takes half a second to load, which only the page needs.
+    from ...simulator.report.kernels.html import pictured
+    from ...simulator.report.kernels.sources import heat_of
+
+    rows = pictured(outcome.prediction)
+    return {(name, row): heat for row in rows if (heat := heat_of(outcome, row, device))}

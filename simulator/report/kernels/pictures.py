@@ -1,0 +1,217 @@
+"""Pictures of launches of a user's kernels: what moves between the memories, and how far they are from the roofline."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from textwrap import shorten
+from typing import Any
+
+from matplotlib.patches import FancyBboxPatch, Polygon
+
+from ... import units
+from ...display.render import RESOURCES, bound_text, percent, times
+from ...prediction.ceiling import Ceiling
+from ...prediction.kernel_row import KernelRow, fastest_first
+from ...prediction.kernel_table import distinct_labels
+from ...prediction.prediction import LaunchPrediction
+from ...prediction.what_helps import LIMITS
+from ..draw import ACCENT, EDGE, EMPTY, GRID, INK, MUTED, PAPER, Tips, panel, ticks, tip_text
+from ..figures import draw_roofs
+
+INCHES = (5.6, 4.5)
+"""Smaller than other pictures of a page: its words can be read on a phone."""
+SMALL_LETTERS, MOST_LETTERS = 72, 84
+"""Above a bar: from where on they are smaller, and so many that they fit."""
+MOST_BARS = 10
+"""Of a picture, the largest."""
+LEAST_PLACES = 6
+"""That a picture has room for: bars are no thicker where there are fewer."""
+LEAST_CAUSE = 0.01
+"""Share of the time from which on a cause has a bar."""
+ROOFLINES = {"hbm": "its bytes, at the peak of HBM", "tensor": "its products, at the tensor cores' peak"}
+"""What limits a roofline -> its time in words."""
+LIMITS_TITLE = "What its time goes to, as shares that overlap"
+BOX, GAP = 1.15, 1.75
+"""Heights of a memory, and of the way to the next."""
+LEFT, RIGHT = 0.9, 5.6
+"""Where arrows to the SMs and away from them stand."""
+
+
+def pictures(row: KernelRow, configurations: Sequence[KernelRow], name: str) -> list[str]:
+    """A launch's pictures, two side by side. Args: configurations: if it is autotuned; name: its own on the page."""
+    assert row.ceiling is not None
+    limits = partial(draw_bars, bars=limit_bars(row), title=LIMITS_TITLE, text=percent, most=1.0)
+    panels: list[tuple[str, Callable[[Any, Tips], None]]] = [
+        ("memory", partial(draw_memory, row=row)),
+        ("limits", limits),
+    ]
+    if row.ceiling.flop:
+        panels.append(("roofline", partial(draw_roofline, row=row)))
+    if bars := configuration_bars(configurations):
+        title, most = "Time of each configuration, by itself", 1.02 * max(bar.value for bar in bars)
+        panels.append(("configurations", partial(draw_bars, bars=bars, title=title, text=units.duration, most=most)))
+    return ['<div class="row">', *(panel(f"{kind}-{name}", draw, INCHES) for kind, draw in panels), "</div>"]
+
+
+def draw_memory(ax: Any, tips: Tips, row: KernelRow) -> None:
+    """SMs, L1 with shared memory, L2 and HBM above each other, and between them what moves, as a share of the peak."""
+    launch, ceiling = row.prediction, row.ceiling
+    assert launch is not None and ceiling is not None
+    places = [3 * (BOX + GAP) - place * (BOX + GAP) for place in range(4)]
+    for bottom, (head, text) in zip(places, _memories(launch, ceiling), strict=True):
+        box = FancyBboxPatch((0.1, bottom + 0.1), 9.8, BOX - 0.2, boxstyle="round,pad=0.1", fc=EMPTY, ec=EDGE, lw=0.8)
+        ax.add_patch(box)
+        ax.text(0.3, bottom + BOX / 2, head, va="center", fontweight="bold")
+        ax.text(9.7, bottom + BOX / 2, text, va="center", ha="right", fontsize=9)
+    for label, place, up, moved_bytes, share in _ways(launch, ceiling):
+        x, low = LEFT if up else RIGHT, places[place] + BOX + 0.1
+        high = low + GAP - 0.2
+        gid = label.replace(" ", "-")
+        tips[gid] = [tip_text(label, {"bytes": units.traffic(moved_bytes), "of the peak": percent(share)})]
+        ax.add_patch(_arrow(x, low, high, up, share, ACCENT if moved_bytes else GRID, gid))
+        middle = (low + high) / 2
+        ax.text(x + 0.65, middle + 0.3, units.traffic(moved_bytes), va="center", fontweight="bold")
+        ax.text(x + 2.4, middle + 0.3, f"{percent(share)} of peak", va="center", fontsize=9, color=MUTED)
+        ax.text(x + 0.65, middle - 0.35, label, va="center", fontsize=9)
+    ax.set_xlim(0, 10)
+    ax.set_ylim(0, 4 * BOX + 3 * GAP)
+    ax.set_axis_off()
+    ax.set_title("What moves between the memories")
+
+
+def _memories(launch: LaunchPrediction, ceiling: Ceiling) -> tuple[tuple[str, str], ...]:
+    """Name of each memory, and what is to be said of it."""
+    traffic = launch.traffic
+    loaded = traffic.l1_hit_bytes + traffic.smem_fill_bytes
+    limit = f", limited by {LIMITS[launch.occupancy_limit]}" if launch.occupancy_limit in LIMITS else ""
+    l1_hits = percent(traffic.l1_hit_bytes / loaded) if loaded else "none"
+    return (
+        ("SMs", f"occupancy {percent(launch.occupancy_fraction)}{limit}"),
+        ("L1, shared memory", f"L1 hits: {l1_hits} of loaded bytes"),
+        ("L2", f"hits: {percent(traffic.l2_hit_fraction)} of bytes read"),
+        ("HBM", f"{units.bandwidth(traffic.hbm_bytes_per_s)} of {units.bandwidth(ceiling.hbm_bytes_per_s)}"),
+    )
+
+
+def _ways(launch: LaunchPrediction, ceiling: Ceiling) -> list[tuple[str, int, bool, int, float]]:
+    """Between memories: label, place of the lower one, whether to the SMs, bytes, share of the peak."""
+    traffic, hbm_bytes = launch.traffic, ceiling.hbm_bytes_per_s * launch.traffic.time_s
+    l2_bytes = ceiling.l2_bytes_per_s * traffic.time_s
+    fill = traffic.smem_fill_bytes / ceiling.fill_bytes_per_s / traffic.time_s
+    # Reads and writes of shared memory share its pipe, and so do those that pass L1.
+    shared, shared_bytes = launch.utilisation.get("smem", 0.0), traffic.smem_read_bytes + traffic.smem_write_bytes
+    if shared_bytes:
+        inner = [
+            ("from shared memory", True, traffic.smem_read_bytes),
+            ("to it, copies too", False, traffic.smem_write_bytes),
+        ]
+    else:
+        inner = [
+            ("through L1", True, traffic.smem_fill_bytes + traffic.l1_hit_bytes),
+            ("past L1", False, traffic.l2_write_bytes),
+        ]
+    moved = sum(amount for _, _, amount in inner) or 1
+    return [
+        *((label, 1, up, amount, shared * amount / moved) for label, up, amount in inner),
+        ("into the SMs", 2, True, traffic.smem_fill_bytes, max(traffic.l2_read_bytes / l2_bytes, fill)),
+        ("written to L2", 2, False, traffic.l2_write_bytes, traffic.l2_write_bytes / l2_bytes),
+        ("read from HBM", 3, True, traffic.hbm_read_bytes, traffic.hbm_read_bytes / hbm_bytes),
+        ("written to HBM", 3, False, traffic.hbm_write_bytes, traffic.hbm_write_bytes / hbm_bytes),
+    ]
+
+
+def _arrow(x: float, low: float, high: float, up: bool, share: float, color: str, gid: str) -> Polygon:
+    """An arrow as wide as a link is busy."""
+    shaft, head = 0.06 + 0.24 * min(1.0, share), 0.16 + 0.3 * min(1.0, share)
+    tip, tail = (high, low) if up else (low, high)
+    neck = tip + (0.45 if tip < tail else -0.45)
+    outline = [(x - shaft, tail), (x - shaft, neck), (x - head, neck), (x, tip), (x + head, neck), (x + shaft, neck)]
+    return Polygon([*outline, (x + shaft, tail)], closed=True, fc=color, ec="none", gid=gid)
+
+
+def draw_roofline(ax: Any, tips: Tips, row: KernelRow) -> None:
+    """A launch with matrix products under its roofs; hollow where it would be if HBM moved no more than it must."""
+    launch, ceiling = row.prediction, row.ceiling
+    assert launch is not None and ceiling is not None
+    rate = launch.traffic.matmul_flop_per_s
+    intensity = ceiling.flop / max(1, launch.traffic.hbm_bytes)
+    best = ceiling.flop / max(1, ceiling.compulsory_bytes)
+    ridge = ceiling.flop_per_s / ceiling.hbm_bytes_per_s
+    low, high = min(intensity, ridge) / 8, max(best, ridge) * 8
+    draw_roofs(ax, low, high, ceiling.hbm_bytes_per_s, ceiling.flop_per_s)
+    note = f"tensor cores {units.rate(ceiling.flop_per_s)}"
+    ax.annotate(note, (high, ceiling.flop_per_s), (0, 4), textcoords="offset points", ha="right", fontsize=9)
+    ax.plot([intensity, best], [rate, rate], color=MUTED, lw=1, ls=(0, (2, 2)))
+    ax.scatter([best], [rate], s=60, facecolors=PAPER, edgecolors=ACCENT, zorder=3, gid="least")
+    ax.scatter([intensity], [rate], s=70, color=ACCENT, edgecolors=PAPER, zorder=4, gid="launch")
+    figures = {"rate": units.rate(rate), "operations per byte": f"{intensity:,.0f}"}
+    tips["launch"] = [tip_text(row.name, figures | {"time over the roofline's": times(row.roofline_multiple)})]
+    tips["least"] = [tip_text("if HBM moved no more than it must", {"operations per byte": f"{best:,.0f}"})]
+    text = f"{units.rate(rate)}\n{times(row.roofline_multiple)} the roofline's time"
+    ax.annotate(text, (intensity, rate), (-4, -10), textcoords="offset points", va="top", fontsize=9)
+    ax.set_title("Roofline; hollow: if HBM moved only what it must")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One of several bars below each other. Args: text: above it; tip: what it tells when it is pointed at."""
+
+    text: str
+    tip: str
+    value: float
+    color: str = ACCENT
+
+
+def limit_bars(row: KernelRow) -> list[Bar]:
+    """Shares of a launch's time: the roofline's, and what the time goes to, the largest first; little ones left out."""
+    launch, ceiling = row.prediction, row.ceiling
+    assert launch is not None and ceiling is not None
+    share, least = ceiling.bound_s / launch.traffic.time_s, units.duration(ceiling.bound_s)
+    bars = [
+        Bar(
+            text=f"roofline {percent(share)}: {ROOFLINES[ceiling.limit]}",
+            tip=tip_text("roofline", {"least time": least, "the launch takes": times(row.roofline_multiple)}),
+            value=share,
+            color=EDGE,
+        )
+    ]
+    for name, spent in sorted(launch.causes.items(), key=lambda cause: -cause[1]):
+        if spent >= LEAST_CAUSE:
+            text = f"{name} {percent(spent)}: {RESOURCES[name]}"
+            bars.append(Bar(text=text, tip=tip_text(name, {"of the time": percent(spent)}), value=spent))
+    return bars[:MOST_BARS]
+
+
+def configuration_bars(rows: Sequence[KernelRow]) -> list[Bar]:
+    """Times of an autotuned launch's configurations, the fastest first; those that were refused have none."""
+    ordered = [rows[place] for place in fastest_first(rows) if rows[place].prediction]
+    labels = distinct_labels([row.label for row in ordered])
+    bars: list[Bar] = []
+    for row, label in zip(ordered[:MOST_BARS], labels, strict=False):
+        if row.prediction:
+            text = f"{row.time_text}, {bound_text(row.prediction)}: {label.replace(': ', ' ')}"
+            bars.append(
+                Bar(
+                    text=shorten(text, MOST_LETTERS, placeholder=" ..."),
+                    tip=tip_text(label, {"time": row.time_text, "HBM": units.traffic(row.traffic.hbm_bytes)}),
+                    value=row.traffic.time_s,
+                    color=EDGE if bars else ACCENT,
+                )
+            )
+    return bars
+
+
+def draw_bars(ax: Any, tips: Tips, bars: Sequence[Bar], title: str, text: Callable[[float], str], most: float) -> None:
+    """Bars with their words above. Args: text: of a value, on the axis; most: end of the axis."""
+    for place, bar in enumerate(bars):
+        ax.barh([place], [bar.value], 0.36, color=bar.color, gid=f"bar-{place}")
+        size = 8 if len(bar.text) > SMALL_LETTERS else 9
+        ax.text(0, place - 0.24, bar.text, va="bottom", fontsize=size, color=INK)
+        tips[f"bar-{place}"] = [bar.tip]
+    ax.set_yticks([])
+    ax.set_xlim(0, most)
+    ax.set_ylim(max(LEAST_PLACES, len(bars)) - 0.6, -0.75)
+    ax.spines["left"].set_visible(False)
+    ax.xaxis.set_major_formatter(ticks(text))
+    ax.grid(axis="x")
+    ax.set_title(title)
