@@ -26,9 +26,9 @@ MOST_LAUNCHES = 12
 """Launches of a case that are measured, at most."""
 FOLDERS = (
     *("liger_sglang", "fla_mamba", "vllm_flag_gems"),
-    *("fla_sglang", "tokenspeed_deepspeed", "miniworld_trinix"),
+    *("fla_sglang", "tokenspeed_deepspeed", "miniworld_trinix", "colortransfer_vllm_omni"),
 )
-"""Folders of cases, by round: data files, options and pages say 1 to 6. Two libraries with many cases name each."""
+"""Folders of cases, by round: data files, options and pages say 1 to 7. Two libraries with many cases name each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

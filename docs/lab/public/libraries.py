@@ -122,6 +122,13 @@ def vllm(path: str) -> Any:
     return _bare(f"vllm.{path}")
 
 
+def vllm_omni(path: str) -> Any:
+    """A module of vllm_omni, which takes Triton and a log from vllm."""
+    absent("vllm.logger", init_logger=lambda *_: _Off())
+    absent("vllm.triton_utils", tl=tl, triton=triton, tldevice=tldevice, HAS_TRITON=True, use_tensor_descriptor=_no)
+    return _bare(f"vllm_omni.{path}")
+
+
 def triton_kernels(path: str) -> Any:
     """A module of triton_kernels, of the copy that vllm brings."""
     library("vllm")
@@ -241,10 +248,38 @@ def miniworld(path: str) -> Any:
     return _bare(f"miniworld_engine.{path}")
 
 
+def axolotl(path: str) -> Any:
+    """A module of axolotl, without what it takes from bitsandbytes."""
+    absent("axolotl.kernels.quantize")
+    return _bare(f"axolotl.{path}")
+
+
+def protenix(path: str) -> Any:
+    """A module of protenix, whose autotuner keeps no file here."""
+    absent("protenix.model.tri_attention.autotune_helpers", **dict.fromkeys(_TRIANGLE_CONFIGS, ()))
+    absent("protenix.model.tri_attention.autotune", autotune=lambda **_: lambda kernel: SimpleNamespace(fn=kernel))
+    return _bare(f"protenix.{path}")
+
+
+def megatron(path: str) -> Any:
+    """A module of megatron.core, of whose helpers none is wanted."""
+    absent("megatron.core.utils", null_decorator=_as_is)
+    return _bare(f"megatron.core.{path}")
+
+
+def tridec(path: str) -> Any:
+    """A module of tridec, without the graphs that scipy makes."""
+    absent("scipy", "scipy.sparse", "tridec.tanner")
+    return _bare(f"tridec.{path}")
+
+
 def triton_sigmoid(name: str) -> Any:
     """A module of triton_sigmoid, which is told that it runs on an H100 or H200."""
     with patch.object(torch.cuda, "get_device_capability", lambda *_: (9, 0)):
         return _bare(f"triton_sigmoid.{name}")
+
+
+_TRIANGLE_CONFIGS = tuple(f"_attention_bwd_{name}_configs" for name in ("preprocess", "dkdv", "dq", "dbias2"))
 
 
 class _Shaped:
