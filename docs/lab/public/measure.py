@@ -91,7 +91,7 @@ class Driver:
         self.count("cold", good, SHARE_COLD * self.left(), MOST)
         self.log(f"cold: {len(self.done('cold.jsonl', 'order'))} cases; {self.left():.0f} s left")
         self.step("times", good, SHARE_TIMES * self.left())
-        self.log(f"times: {len(self.done('times.jsonl', 'time_ms'))} cases; {self.left():.0f} s left")
+        self.log(f"times: {len(self.done('times.jsonl', 'median_ms'))} cases; {self.left():.0f} s left")
         self.count("warm", good, self.left() - 3, ESSENTIAL)
         self.log(f"warm: {len(self.done('warm.jsonl', 'order'))} cases; {self.left():.0f} s left")
 

@@ -119,6 +119,26 @@ ROUNDS = (
         blind="kernels and their times, mostly of 19 new libraries; other cores of the machine compiled meanwhile",
     ),
     Round(
+        title="Seventh round, H100",
+        predicted="public-predicted-round7-2026-11-26",
+        commit="e43da63",
+        measured="public-h100-round7-2026-11-27",
+        date="2026-11-27",
+        round=7,
+        device="h100",
+        blind="kernels and their times, of 19 new libraries",
+    ),
+    Round(
+        title="Seventh round, H200",
+        predicted="public-predicted-round7-2026-11-26",
+        commit="e43da63",
+        measured="public-h200-round7-2026-11-27",
+        date="2026-11-27",
+        round=7,
+        device="h200",
+        blind="kernels and their times, of 19 new libraries; on both GPUs predicted before either was measured",
+    ),
+    Round(
         title="First round, H100",
         predicted="public-predicted-h100-2026-11-24",
         commit="1b3bef5",
@@ -156,7 +176,8 @@ and the median of `triton.testing.do_bench`.
 An H200 is an `NVIDIA H200`, an H100 an `NVIDIA H100 80GB HBM3`.
 `do_bench` is held against the time at the sustained clock and what it shows beyond `ncu`:
 6.4 us, 2.3 us where a kernel takes less than 12 us
-(medians of launches of these rounds, so this column alone is not blind for them).
+(medians of launches of these rounds, so this column alone is not blind for them); from the seventh round on
+against what `--as do_bench` predicts, which is blind, and do_bench as it is called without options.
 Empty: below 1 MB read, 20 MB written, or not measured.
 
 `python docs/lab/public/page.py` writes this page from the data in [`docs/lab/data`](../lab/README.md).
