@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 from ..compiling import why_not
 from ..simulator.device.device import Device, found_device
@@ -9,8 +10,10 @@ from ..simulator.jobs.stopping import LIMIT_S, Stage
 from ..simulator.predict_kernels import L2
 from ..simulator.prediction.timing import one_of_timings
 from .difference import Difference
-from .sides import Question, compiled_side, predicted, unpredicted
-from .targets import recorded, uncommitted
+from .saved import side_of
+from .side import Side
+from .sides import Compiled, Question, compiled_side, predicted, unpredicted
+from .targets import is_saved, recorded, uncommitted
 
 USERS_CODE_S = 120.0
 """What a function may take to make its launches, and the compiler for each [s]."""
@@ -24,14 +27,16 @@ def diff(
     l2: str = "pipeline",
     timing: str = "single",
     time_limit_s: float | None = None,
+    repredict: bool = False,
 ) -> Difference:
     """Say what a change does to the launches of a function.
 
     Args:
         old, new: `FILE.py:FUNCTION`, or `REVISION:FILE.py:FUNCTION` at a git revision, which is read in a folder of its
-            own.
+            own, or a file of `predict --save`.
         device: a name or a path to a TOML file; l2, timing: as `predict`.
         time_limit_s: that a function, the compiler and the prediction may take for each launch; None: as usual [s].
+        repredict: whether launches of a saved file are predicted anew, as after another version of this program.
 
     Returns:
         Launches that answer each other; nothing is predicted where all code is the same.
@@ -52,7 +57,7 @@ def diff(
         compile_limit_s=time_limit_s or USERS_CODE_S,
         limit_s=time_limit_s or LIMIT_S,
     )
-    return difference_of(old, new, question, (), lambda text: None)
+    return difference_of(old, new, question, (), lambda text: None, repredict=repredict)
 
 
 def difference_of(
@@ -62,12 +67,13 @@ def difference_of(
     settings: tuple[str, ...],
     tell: Callable[[str], None],
     announce: Callable[[], None] = lambda: None,
+    repredict: bool = False,
 ) -> Difference:
     """The same of a question.
 
     Args:
         settings: what-ifs that made its device, `key=value`; tell: what is under way;
-        announce: called once before anything is predicted.
+        announce: called once before anything is predicted; repredict: as of `diff`.
     """
     if reason := why_not():
         raise RuntimeError(reason)
@@ -76,16 +82,26 @@ def difference_of(
     asked = Asked(device=question.name, settings=settings, timeout_s=question.compile_limit_s or USERS_CODE_S)
     notes = (*(f"device changed by --set {setting}" for setting in settings), *uncommitted((old, new)))
     with ExitStack() as stack:
-        sides = []
+        sides: list[Side | Compiled] = []
         for text in (old, new):
-            launches = stack.enter_context(recorded(text, asked, tell))
-            sides.append(compiled_side(text, launches, question))
-        same = bool(sides[0].flow) and sides[0].flow == sides[1].flow
+            if is_saved(text):
+                sides.append(side_of(Path(text), question, settings, repredict))
+            else:
+                sides.append(compiled_side(text, stack.enter_context(recorded(text, asked, tell)), question))
+        codes = {side.code for side in sides}
+        same = len(codes) == 1 and "" not in codes
         if not same:
             announce()
-        before, after = (unpredicted(side, question) if same else predicted(side, question) for side in sides)
+        before, after = (_answered(side, question, same) for side in sides)
     notes = (*notes, *before.notes, *after.notes)
     return Difference(before, after, tuple(dict.fromkeys(notes)))
+
+
+def _answered(side: Side | Compiled, question: Question, same: bool) -> Side:
+    """A side with what is asked of it. Args: same: whether the other has the same code, so that nothing is."""
+    if isinstance(side, Side):
+        return side
+    return unpredicted(side, question) if same else predicted(side, question)[0]
 
 
 def stage_text(tell: Callable[[str], None]) -> Callable[[Stage], None]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..predicting import compiled_launches
+from ..predicting import compiled_launches, with_recording
 from ..simulator.device.device import Device
 from ..simulator.explain import executed_code
 from ..simulator.jobs.stopping import Tell
@@ -13,6 +13,7 @@ from ..simulator.launch.program import Launch
 from ..simulator.predict_kernels import CompiledLaunch, predict_kernels
 from ..simulator.prediction.explanation import source_text
 from ..simulator.prediction.kernel_row import KernelRow
+from ..simulator.prediction.kernels import KernelsPrediction
 from .code import code_of, flow_of, shape_of
 from .side import LaunchSide, Side, SourceLine
 
@@ -41,14 +42,18 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A side whose launches are compiled. Args: name: of it; launches: of `recorded`; codes, shapes: of each."""
+    """A side whose launches are compiled.
+
+    Args:
+        name, code: as of `Side`; recorded: the function; launches: of it; codes, shapes: of each.
+    """
 
     name: str
     recorded: "RecordedFunction"
     launches: Sequence[CompiledLaunch]
     codes: Sequence[str]
     shapes: Sequence[str]
-    flow: str
+    code: str
 
 
 def compiled_side(name: str, recorded: "RecordedFunction", question: Question) -> Compiled:
@@ -61,7 +66,7 @@ def compiled_side(name: str, recorded: "RecordedFunction", question: Question) -
     shapes = [shape_of(call) if isinstance(call, KernelCall) else "" for call in recorded.calls]
     calls: list[KernelCall] = [call for call in recorded.calls if isinstance(call, KernelCall)]
     flow = flow_of(calls, codes) if len(calls) == len(codes) else ""
-    return Compiled(name=name, recorded=recorded, launches=launches, codes=codes, shapes=shapes, flow=flow)
+    return Compiled(name=name, recorded=recorded, launches=launches, codes=codes, shapes=shapes, code=flow)
 
 
 def unpredicted(compiled: Compiled, question: Question) -> Side:
@@ -75,8 +80,8 @@ def unpredicted(compiled: Compiled, question: Question) -> Side:
     return _side(compiled, question, rows, numbers, [()] * len(rows), predicted=False)
 
 
-def predicted(compiled: Compiled, question: Question) -> Side:
-    """A side with figures, and with executed instructions by line of source."""
+def predicted(compiled: Compiled, question: Question) -> tuple[Side, KernelsPrediction]:
+    """A side with figures and with executed instructions by line of source, and all that was predicted of it."""
     outcome = predict_kernels(
         compiled.launches,
         question.device,
@@ -87,7 +92,8 @@ def predicted(compiled: Compiled, question: Question) -> Side:
     )
     rows = outcome.prediction.measured_as(question.timing).rows
     lines = [_lines(launch) if launch else () for launch in outcome.launches]
-    return _side(compiled, question, rows, outcome.numbers, lines, predicted=True)
+    side = _side(compiled, question, rows, outcome.numbers, lines, predicted=True)
+    return side, with_recording(outcome.prediction, compiled.recorded)
 
 
 def _side(
@@ -108,7 +114,7 @@ def _side(
         l2=question.l2,
         timing=question.timing,
         launches=tuple(launches),
-        code=compiled.flow,
+        code=compiled.code,
         predicted=predicted,
         notes=tuple(dict.fromkeys([*compiled.recorded.notes, *(note for row in rows for note in row.notes)])),
         ended=compiled.recorded.ended,

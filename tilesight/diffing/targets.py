@@ -21,6 +21,11 @@ class Target:
     revision: str = ""
 
 
+def is_saved(text: str) -> bool:
+    """Whether a side is a file of `predict --save`."""
+    return text.endswith(".json")
+
+
 def target_of(text: str) -> Target:
     """`FILE.py:FUNCTION`, `MODULE:FUNCTION` or `REVISION:FILE.py:FUNCTION`. Raises: NoRevision: it is none."""
     rest, _, function = text.rpartition(":")
@@ -28,7 +33,7 @@ def target_of(text: str) -> Target:
         return Target(file=rest, function=function)
     revision, _, file = rest.partition(":")
     if not revision or not file.endswith(".py") or not function.isidentifier():
-        raise NoRevision(f"{text!r}: must be FILE.py:FUNCTION or REVISION:FILE.py:FUNCTION")
+        raise NoRevision(f"{text!r}: must be FILE.py:FUNCTION, REVISION:FILE.py:FUNCTION or FILE.json")
     return Target(file=file, function=function, revision=revision)
 
 
@@ -61,7 +66,7 @@ def recorded(text: str, asked: "Asked", tell: Callable[[str], None]) -> "Iterato
 
 def uncommitted(texts: Sequence[str]) -> tuple[str, ...]:
     """A remark on changes that are not committed, where a side is a revision and another is not."""
-    targets = [target_of(text) for text in texts]
+    targets = [target_of(text) for text in texts if not is_saved(text)]
     if not any(target.revision for target in targets):
         return ()
     counts = {target.file: changed_files(target.file) for target in targets if not target.revision}

@@ -2,7 +2,8 @@
 
 from ..simulator.display.render import table, wrapped
 from .difference import Difference
-from .words import columns_of, details_of, head_text, heading_of, remarks
+from .words import baseline_columns as baseline_columns
+from .words import columns_of, details_of, head_text, heading_of, remarks, unmatched
 
 
 def difference_text(difference: Difference, width: int, color: bool = False) -> str:
@@ -16,3 +17,9 @@ def difference_text(difference: Difference, width: int, color: bool = False) -> 
     if below := remarks(difference):
         lines += ["", *wrapped([f"Note     {line}" for line in below], width)]
     return "\n".join(lines)
+
+
+def baseline_lines(difference: Difference, width: int) -> list[str]:
+    """What stands below the table of `predict --baseline`: the verdict, and what has no other launch to answer it."""
+    lines = [head_text(difference), *unmatched(difference)]
+    return wrapped([f"Baseline {line}" for line in lines], width)

@@ -29,6 +29,19 @@ def columns_of(pairs: Sequence[Pair]) -> list[Column]:
     ]
 
 
+def baseline_columns(difference: Difference) -> list[Column]:
+    """What stands beside the time of each new launch that was predicted: its time before, and the change."""
+    pairs = [pair for pair in difference.pairs if pair.new and pair.new.row.prediction]
+    return [
+        Column(title="was", cells=[time_text(pair.old) or "-" for pair in pairs]),
+        Column(title="change", cells=[_change_or_same(pair) for pair in pairs]),
+    ]
+
+
+def _change_or_same(pair: Pair) -> str:
+    return verdict_text(pair) if pair.same_code or not pair.old else change_text(pair.change) or "-"
+
+
 def heading_of(number: int, pair: Pair) -> str:
     """A launch and its verdict. Args: number: from 1."""
     return f"Launch {number}, {pair.name}: {pair.verdict}"
@@ -110,14 +123,20 @@ def line_text(change: SourceChange) -> str:
     return f"{where}{side}: {', '.join([*counts[:MOST_FAMILIES], *left])}"
 
 
-def remarks(difference: Difference) -> list[str]:
-    """What is to be said below: unmatched and refused launches, how functions ended, notes."""
+def unmatched(difference: Difference) -> list[str]:
+    """Launches that no other answers, a line each."""
     lines = []
     for pair in difference.pairs:
         if pair.new is None:
             lines.append(f"{pair.name}: is launched by {difference.old.name} alone")
         elif pair.old is None:
             lines.append(f"{pair.name}: is launched by {difference.new.name} alone")
+    return lines
+
+
+def remarks(difference: Difference) -> list[str]:
+    """What is to be said below: unmatched and refused launches, how functions ended, notes."""
+    lines = unmatched(difference)
     for side in (difference.old, difference.new):
         lines += _refusals(side)
         if side.ended:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ...simulator.device.device import catalogue
-from ..kernels import L2, Partial, Timing, users_code
+from ..kernels import L2, Partial, Repredict, Timing, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
 from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, device_given
 from ..output import BadInput, announce_compiler, show, text_color, text_width
@@ -23,11 +23,17 @@ def share(text: str) -> float:
     return float(match[1]) / 100.0
 
 
-SIDE = "FILE.py:FUNCTION|REVISION:FILE.py:FUNCTION"
+SIDE = "[REVISION:]FILE.py:FUNCTION|FILE.json"
 
 
 def diff(
-    old: Annotated[str, typer.Argument(help="Before: a function, or one at a revision of git.", metavar=SIDE)],
+    old: Annotated[
+        str,
+        typer.Argument(
+            help="Before: a function, at a revision of git or as it lies there; or a file of predict --save.",
+            metavar=SIDE,
+        ),
+    ],
     new: Annotated[str, typer.Argument(help="After: the same.", metavar=SIDE)],
     device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE,
     set_: Settings = None,
@@ -42,6 +48,7 @@ def diff(
             share,
         ),
     ] = None,
+    repredict: Repredict = False,
     time_limit: TimeLimit = None,
     partial: Partial = False,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
@@ -59,6 +66,7 @@ def diff(
     from ...diffing.diff import difference_of, stage_text
     from ...diffing.markdown import difference_markdown
     from ...diffing.revision import NoRevision
+    from ...diffing.saved import Unusable
     from ...diffing.sides import Question
     from ...diffing.text import difference_text
     from ...simulator.display import render
@@ -76,8 +84,8 @@ def diff(
             tell=stage_text(tell),
         )
         try:
-            difference = difference_of(old, new, question, tuple(set_ or ()), tell, announce_compiler)
-        except NoRevision as error:
+            difference = difference_of(old, new, question, tuple(set_ or ()), tell, announce_compiler, repredict)
+        except (NoRevision, Unusable) as error:
             raise BadInput(str(error)) from None
         except RuntimeError as error:
             if type(error) is RuntimeError:
