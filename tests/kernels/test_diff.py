@@ -8,6 +8,7 @@ import pytest
 from tilesight.kernels.launch.availability import missing_package
 from users_file import DOUBLE
 
+import tilesight
 from tilesight.cli.main import main
 
 pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
@@ -149,6 +150,19 @@ def test_a_revision_needs_a_repository(
     monkeypatch.setenv("PATH", "")
     assert main(["diff", "HEAD:mine.py:run", "mine.py:run"]) == 2
     assert "git is not installed" in capsys.readouterr().err
+
+
+def test_python_gives_the_same(repository: Path) -> None:
+    """And an error of its kind, with the line that the command says."""
+    difference = tilesight.diff("HEAD:mine.py:run", "mine.py:run")
+    assert difference.same_code and difference.verdict == "same" and not difference.new.predicted
+    for error, old, line in (
+        (ValueError, "nothing:mine.py:run", "no such revision"),
+        (ValueError, "HEAD:mine.py:rum", "at HEAD: mine.py: function 'rum' is unknown"),
+        (ValueError, "gone.json", "cannot be read"),
+    ):
+        with pytest.raises(error, match=line):
+            tilesight.diff(old, "mine.py:run")
 
 
 @pytest.mark.parametrize("share", ["5", "-5%", "much"])

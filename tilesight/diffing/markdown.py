@@ -13,15 +13,13 @@ def difference_markdown(difference: Difference) -> str:
     notes = [f"- {_plain(line)}" for line in remarks(difference)]
     if not changed and difference.complete:
         return f"**Tilesight**: {_plain(head_text(difference))}."
-    columns = columns_of([pair for _, pair in changed])
-    rows = zip(*(column.cells for column in columns), strict=True)
-    lines = [
-        f"**Tilesight**: {_plain(head_text(difference))}",
-        "",
-        _row([column.title for column in columns]),
-        _row([":---" if column.left else "---:" for column in columns]),
-        *(_row([_plain(cell) for cell in row]) for row in rows),
-    ]
+    lines = [f"**Tilesight**: {_plain(head_text(difference))}"]
+    if changed:
+        columns = columns_of([pair for _, pair in changed])
+        rows = zip(*(column.cells for column in columns), strict=True)
+        lines += ["", _row([column.title for column in columns])]
+        lines += [_row([":---" if column.left else "---:" for column in columns])]
+        lines += [_row([_plain(cell) for cell in row]) for row in rows]
     details = [(heading_of(number, pair), details_of(pair)) for number, pair in changed]
     folded: list[str] = []
     for heading, differing in details:

@@ -55,9 +55,14 @@ class Change:
 
 
 def change_of(old_s: float, new_s: float, exact: bool = False, at_least: bool = False) -> Change:
-    """The change of a launch. Args: exact: whether its code is the same, so that caches alone can change its time."""
+    """The change of a launch.
+
+    Args:
+        exact: whether its code is the same, so that caches alone can change its time: by nothing, or by up to twice
+            what is predicted.
+    """
     ratio_log = math.log(new_s / old_s)
-    width = 0.0 if exact else half_width(ratio_log)
+    width = abs(ratio_log) if exact else half_width(ratio_log)
     low, high = math.exp(ratio_log - width), math.exp(ratio_log + width)
     return Change(old_s=old_s, new_s=new_s, low=low, high=high, at_least=at_least)
 

@@ -89,7 +89,7 @@ def head_text(difference: Difference) -> str:
     change = difference.change
     if change is None:
         return f"{what}: {difference.verdict}"
-    band = f"; between {band}" if (band := band_text(change)) else ""
+    band = f"; between {band.replace(' to ', ' and ')}" if (band := band_text(change)) else ""
     spans = f"{units.duration(change.old_s)} to {units.duration(change.new_s)}"
     return f"{what}, L2 {new.l2}: {difference.verdict}, {spans} ({change_text(change)}{band})"
 

@@ -53,6 +53,7 @@ def test_no_change_of_other_code_is_called_the_same(time_s: float) -> None:
     """Equal predictions of different code leave open which is faster."""
     assert change_of(time_s, time_s).verdict == "cannot tell"
     assert change_of(time_s, time_s, exact=True).verdict == "same"
+    assert change_of(time_s, 1.5 * time_s, exact=True).verdict == "cannot tell"
 
 
 @given(TIMES, TIMES, TIMES)
@@ -145,3 +146,4 @@ def test_an_incomplete_side_is_never_the_same() -> None:
     ended = replace(side(launch()), ended="ValueError: no")
     difference = Difference(side(launch()), ended)
     assert not difference.complete and "ended in an error: ValueError: no" in difference_text(difference, 120)
+    assert "| :--- |" not in difference_markdown(difference) and "ValueError: no" in difference_markdown(difference)
