@@ -1,10 +1,14 @@
 """What a change does to a user's kernels: two files, or revisions of a repository in a temporary folder."""
 
 import json
+import os
 import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
+from house.farm import ROOT
 from tilesight.kernels.launch.availability import missing_package
 from users_file import DOUBLE
 
@@ -150,6 +154,28 @@ def test_a_revision_needs_a_repository(
     monkeypatch.setenv("PATH", "")
     assert main(["diff", "HEAD:mine.py:run", "mine.py:run"]) == 2
     assert "git is not installed" in capsys.readouterr().err
+
+
+def test_the_action_writes_a_comment_and_fails_by_the_threshold(repository: Path, tmp_path: Path) -> None:
+    """Its script, as a runner gives it inputs; what cannot be answered fails the job, too."""
+    script = textwrap.dedent((ROOT / "action.yml").read_text("utf-8").partition("run: |\n")[2])
+    program = tmp_path / "bin" / "tilesight"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tilesight "$@"\n', "utf-8")
+    program.chmod(0o755)
+    files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    inputs = {"TARGET": "mine.py:run", "DEVICE": "h100", "FAIL_ABOVE": "5%", "RUNNER_TEMP": str(tmp_path), "PATH": path}
+    for base, code in (("HEAD", 0), ("nothing", 2)):
+        finished = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+            env=os.environ | files | inputs | {"BASE": base},
+            check=False,
+        )
+        assert finished.returncode == code
+    said = "**Tilesight**: HEAD:mine.py:run against mine.py:run on h100-sxm: same code, 1 launch.\n"
+    assert Path(files["GITHUB_STEP_SUMMARY"]).read_text("utf-8") == said
+    assert Path(files["GITHUB_OUTPUT"]).read_text("utf-8").startswith(f"comment={tmp_path}/tilesight-diff.md\n")
 
 
 def test_python_gives_the_same(repository: Path) -> None:
