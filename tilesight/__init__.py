@@ -20,6 +20,7 @@ _ROOMS = {
     "capture": "predicting",
     "compare": "simulator.explore.lengths",
     "compiler": "compiling",
+    "diff": "diffing.diff",
     "explore": "simulator.explore.explore",
     "load_device": "simulator.device.device",
     "predict": "predicting",
@@ -43,6 +44,7 @@ __all__ = [
     "capture",
     "compare",
     "compiler",
+    "diff",
     "explore",
     "load_device",
     "predict",
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from .autotuning.autotune import autotune as autotune
     from .autotuning.autotune import prune as prune
     from .compiling import compiler as compiler
+    from .diffing.diff import diff as diff
     from .predicting import capture as capture
     from .predicting import predict as predict
     from .simulator.device.device import Device as Device

@@ -47,7 +47,7 @@ class Asked:
     Args:
         device: name or path of the target; settings: what-ifs of it, `key=value`; shapes: arguments of each call;
         space: values of kernels' parameters to try; triton_cache: as `recording.capture`; timeout_s: what all calls
-        together may take [s].
+        together may take [s]; folders: that modules are looked for in first.
     """
 
     device: str
@@ -56,6 +56,7 @@ class Asked:
     space: Space = field(default_factory=Space)
     triton_cache: bool = False
     timeout_s: float
+    folders: Sequence[str] = ()
 
 
 def capture_function(target: str, device: str, settings: Sequence[str], timeout_s: float) -> RecordedFunction:
@@ -93,6 +94,7 @@ def capture_calls(target: str, asked: Asked) -> tuple[RecordedFunction, ...]:
             "settings": list(asked.settings),
             "space": asked.space.to_dict(),
             "triton_cache": asked.triton_cache,
+            "folders": list(asked.folders),
         }
         answer = process.ask(job, asked.timeout_s)
     except Died as death:

@@ -26,7 +26,8 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         job: file, function, arguments (of each call, by name), device, settings (what-ifs of it, `key=value`),
-            space (values to try, as `space.space_of` takes them), triton_cache (as `capture`).
+            space (values to try, as `space.space_of` takes them), triton_cache (as `capture`), folders (that modules
+            are looked for in first).
 
     Returns:
         recorded: of each call of the function its launches as `call.to_plain` has them, notes, torch_operations,
@@ -35,6 +36,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     """
     device = override(load_device(job["device"]), list(job["settings"]))
     path, heard = Path(job["file"]), _LastLine(sys.stderr)
+    sys.path[:0] = job["folders"]
     values: ValueTexts = {}
     recorded: list[dict[str, Any]] = []
     notes: list[str] = []

@@ -3,13 +3,13 @@
 `to_dict` gives the object that `tilesight predict --json` prints, `str` the table that it prints for people.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from .. import units
-from ..display.columns import html_table
+from ..display.columns import Column, html_table
 from ..display.files import kept, page_made, written_by
 from ..display.frames import frame
 from ..display.render import table, wrapped
@@ -144,11 +144,18 @@ class KernelsPrediction:
         """A table of the launches, and what is to be said of them."""
         return self.text(WIDTH)
 
-    def text(self, width: int, color: bool = False) -> str:
-        """The table, and remarks below it. Args: width: characters at most; color: whether the header is bold."""
+    def text(self, width: int, color: bool = False, beside: Sequence[Column] = ()) -> str:
+        """The table, and remarks below it.
+
+        Args:
+            width: characters at most; color: whether the header is bold;
+            beside: columns to show right of the time, a cell for each launch that was predicted.
+        """
         lines = [*wrapped(self.heading, width), ""]
         if self.is_predicted:
-            lines += [table(launch_columns(self.rows), width, color), ""]
+            columns = launch_columns(self.rows)
+            right = 1 + next(place for place, column in enumerate(columns) if column.title == "time")
+            lines += [table([*columns[:right], *beside, *columns[right:]], width, color), ""]
         for name, rows in self.tuned:
             lines += [f"Configurations of {name}, each by itself on empty caches:"]
             lines += [table(configuration_columns(rows), width, color), ""]

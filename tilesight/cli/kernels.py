@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -13,6 +14,7 @@ from .output import BadInput, Failed, announce_compiler, bad_input
 from .parse import flag, one_of, option
 
 if TYPE_CHECKING:
+    from ..diffing.difference import Difference
     from ..kernels.capture.file import RecordedFunction
     from ..kernels.configurations.space import Space
     from ..simulator.predict_kernels import SimulatedKernels
@@ -45,6 +47,10 @@ Timing = Annotated[
 ]
 Partial = Annotated[
     bool, flag("--partial", "Exit with 0 though some launches are refused, or the function ended in an error.")
+]
+
+Repredict = Annotated[
+    bool, flag("--repredict", "Predict launches of a saved file anew, as after another version of this program.")
 ]
 
 
@@ -98,6 +104,49 @@ def predicted(
         return with_recording(predict_calls(recorded.calls, device, name, l2=l2, **how), recorded)
 
     return _answered(target, name, settings, time_limit_s, "predict", space, answer)
+
+
+def compared(
+    target: str,
+    name: str,
+    device: Device,
+    settings: Sequence[str] | None,
+    *,
+    l2: str,
+    timing: str,
+    time_limit_s: float | None,
+    baseline: Path | None,
+    repredict: bool,
+) -> "tuple[KernelsPrediction, str, Difference | None]":
+    """Record what a function launches, and predict it beside a file that an earlier prediction was saved in.
+
+    Args:
+        baseline: that file, None: there is none; repredict: whether its launches are predicted anew; others as
+            `simulated`.
+
+    Returns:
+        The prediction, the text of a file that keeps it, and what differs from the baseline.
+
+    Raises:
+        BadInput: the baseline cannot be used; others as `simulated`.
+    """
+    from ..diffing.difference import Difference
+    from ..diffing.saved import saved_text, side_of
+    from ..diffing.sides import Question, compiled_side
+    from ..diffing.sides import predicted as side_predicted
+    from ..simulator.jobs.stopping import LIMIT_S
+
+    question = Question(device=device, name=name, l2=l2, timing=timing, compile_limit_s=time_limit_s or USERS_CODE_S)
+    question = replace(question, limit_s=time_limit_s or LIMIT_S)
+    with bad_input():
+        old = side_of(baseline, question, settings or (), repredict) if baseline else None
+
+    def answer(recorded: "RecordedFunction", how: dict[str, Any]) -> "tuple[KernelsPrediction, str, Difference | None]":
+        asked = replace(question, tell=how["tell"])
+        side, prediction = side_predicted(compiled_side(target, recorded, asked), asked)
+        return prediction, saved_text(side, recorded, settings or ()), Difference(old, side) if old else None
+
+    return _answered(target, name, settings, time_limit_s, "predict", None, answer)
 
 
 def simulated(

@@ -13,6 +13,7 @@ from .commands.calibrate import calibrate
 from .commands.check_softmax import check_softmax
 from .commands.compare import compare
 from .commands.devices import devices
+from .commands.diff import diff
 from .commands.doctor import doctor
 from .commands.explain import explain
 from .commands.explore import explore
@@ -39,6 +40,7 @@ for command, summary in (
     (explore, "Rank block sizes and other options; say which is best and why."),
     (simulate, "Predict one configuration in detail."),
     (predict, "Predict the kernels that a function of yours launches."),
+    (diff, "Say what a change does to your kernels, without running them."),
     (tune, "Choose the fastest configuration of your kernels, without running them."),
     (explain, "Show where cycles go, by source line: of a configuration, or of your kernels."),
     (compare, "Compare schedules over sequence lengths."),

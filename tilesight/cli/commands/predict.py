@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..given import made
-from ..kernels import L2, Partial, Sweep, Target, Timing, predicted, simulated, swept
+from ..kernels import L2, Partial, Repredict, Sweep, Target, Timing, compared, predicted, simulated, swept
 from ..limit import TimeLimit
 from ..options import Devices, Settings, devices_given, one_device, set_notes
 from ..output import (
@@ -42,6 +42,14 @@ def predict(
     as_: Timing = "single",
     time_limit: TimeLimit = None,
     partial: Partial = False,
+    save: Annotated[
+        Path | None, option("--save", "Keep the answer, for a later --baseline and for `tilesight diff`.", "FILE.json")
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        option("--baseline", "A file of --save: the table gets columns `was` and `change`, JSON a difference.", "FILE"),
+    ] = None,
+    repredict: Repredict = False,
     json: Annotated[bool, flag("--json", "Print JSON; of several devices a list.")] = False,
     csv: Annotated[Path | None, option("--csv", "Write all launches as CSV.", "FILE")] = None,
     html: Annotated[Path | None, option("--html", "Write a report for the browser; it opens offline.", "FILE")] = None,
@@ -59,14 +67,19 @@ def predict(
     The function runs in a process of its own and its launches are recorded, not run: tensors with device="meta" or
     "cuda" need no data; values that decide addresses are read from tensors on the CPU. Repeat --device to compare.
     """
-    check_outputs(csv=csv, html=html, trace=trace)
+    check_outputs(csv=csv, html=html, trace=trace, save=save)
     devices = devices_given(device, set_)
-    one_device(devices, trace=trace)
+    one_device(devices, trace=trace, save=save, baseline=baseline)
+    if repredict and not baseline:
+        raise BadInput("--repredict: changes nothing without --baseline; leave it out")
+    if (save or baseline) and (trace or sweep or html):
+        raise BadInput(f"--{'save' if save else 'baseline'}: not with --trace, --html or --sweep; run once for each")
     values = swept(sweep)
     if trace and sweep:
         raise BadInput(
             f"--trace {str(trace)!r}: shows one configuration, not those of --sweep; write the best into the code"
         )
+    from ...diffing.text import baseline_columns, baseline_lines
     from ...simulator.display import render
     from ...simulator.display.files import written_by
     from ...simulator.report.kernels.text import compared_text, kernels_json, kernels_rows
@@ -74,7 +87,8 @@ def predict(
     outcomes: dict[str, KernelsPrediction | str] = {}
     errors: list[Exception] = []
     heats: dict[tuple[str, int], Heat] = {}
-    timeline = None
+    timeline = difference = None
+    kept, beside = "", []
     for name, gpu in devices.items():
         try:
             if trace or html:
@@ -88,6 +102,18 @@ def predict(
                 )
                 prediction, timeline = outcome.prediction, outcome.timeline
                 heats |= _heats(name, outcome, gpu) if html else {}
+            elif save or baseline:
+                prediction, kept, difference = compared(
+                    target,
+                    name,
+                    gpu,
+                    set_,
+                    l2=l2,
+                    timing=as_,
+                    time_limit_s=time_limit,
+                    baseline=baseline,
+                    repredict=repredict,
+                )
             else:
                 prediction = predicted(target, name, gpu, set_, l2=l2, time_limit_s=time_limit, space=values)
         except (BadInput, Failed) as error:
@@ -100,12 +126,18 @@ def predict(
         prediction = replace(prediction, notes=(*set_notes(set_), *prediction.notes)).measured_as(as_)
         outcomes[name] = prediction
         if not json:
-            show(prediction.text(text_width(), text_color()) + ("\n\n" if len(devices) > 1 else ""))
+            beside = baseline_columns(difference) if difference else []
+            show(prediction.text(text_width(), text_color(), beside) + ("\n\n" if len(devices) > 1 else ""))
     if trace and not timeline:
         say(f"--trace: {trace} is not written: no launch is predicted")
+    answer = kernels_json(outcomes)
+    if difference and isinstance(answer, dict):
+        answer = {**answer, "baseline": difference.to_dict()}
+    below = "\n".join(baseline_lines(difference, text_width())) if difference else ""
     predictions = [outcome for outcome in outcomes.values() if not isinstance(outcome, str)]
     deliver(
-        render.to_json(kernels_json(outcomes)) if json else compared_text(predictions, text_width(), text_color()),
+        render.to_json(answer) if json else compared_text(predictions, text_width(), text_color()) or below,
+        Output(option="--save", path=save if predictions else None, make=lambda: kept),
         Output(
             option="--html",
             path=html if predictions else None,

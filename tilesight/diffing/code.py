@@ -1,0 +1,83 @@
+"""Names of launches: equal where machine code, grid and arguments are. In: compiled launches. Out: digests.
+
+Two comments, names or places of a file make no difference; an order of two instructions does, and how long one waits.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from ..simulator.emulator.global_memory import STORAGE_SHIFT
+from ..simulator.refusal import CannotFollow
+from ..simulator.sass.decode import decode
+from ..simulator.trace.cta.subject import CompiledKernel
+
+if TYPE_CHECKING:
+    from ..kernels.compile.call import KernelCall
+
+NAMED = re.compile(r"[\w.$]*\$[\w.$]+|`\([^)]*\)")
+"""Symbols in operands, which hold the kernel's name."""
+
+
+def code_of(kernel: CompiledKernel | None, call: "KernelCall") -> str:
+    """Digest of a launch: of its instructions, resources, grid and arguments; empty where it has no code."""
+    if kernel is None or kernel.resources.code is None:
+        return ""
+    try:
+        instructions = decode(kernel.resources.code.sass)
+    except CannotFollow:
+        return ""
+    listing = [
+        [
+            item.predicate,
+            item.opcode,
+            [NAMED.sub("", text) for text in item.printed],
+            [item.stall_cycles, item.yields, item.write_barrier, item.read_barrier, item.wait_mask, item.reuse],
+        ]
+        for item in instructions
+    ]
+    arguments, sizes = _memory(call)
+    asked = [call.grid, call.num_warps, call.cooperative, list(arguments.values()), sizes]
+    return _digest([listing, kernel.resources.to_dict(), asked])
+
+
+def shape_of(call: "KernelCall") -> str:
+    """Arguments that are numbers, and sizes of memory, as text."""
+    arguments, sizes = _memory(call)
+    return json.dumps([{name: value for name, value in arguments.items() if not isinstance(value, list)}, sizes])
+
+
+def flow_of(calls: "Sequence[KernelCall]", codes: Sequence[str]) -> str:
+    """Digest of launches that follow each other, and of which memory each shares with which; empty where one has none.
+
+    Args:
+        codes: digest of each.
+    """
+    if not all(codes):
+        return ""
+    first: dict[int, int] = {}
+    shared = [[first.setdefault(storage.number, len(first)) for storage in call.storages] for call in calls]
+    groups: dict[int, int] = {}
+    tuned = [groups.setdefault(call.tuned, len(groups)) if call.tuned >= 0 else -1 for call in calls]
+    return _digest([list(codes), shared, tuned])
+
+
+def _memory(call: "KernelCall") -> tuple[dict[str, Any], list[Any]]:
+    """Arguments, pointers as places in storages that are counted from 0, and what each storage is."""
+    places = {storage.number: place for place, storage in enumerate(call.storages)}
+    arguments: dict[str, Any] = {}
+    for name, value in call.arguments.items():
+        number = (value >> STORAGE_SHIFT) - 1 if isinstance(value, int) else -1
+        is_pointer = isinstance(value, int) and number in places
+        arguments[name] = [places[number], value - (number + 1 << STORAGE_SHIFT)] if is_pointer else value
+    sizes = [
+        [storage.size_bytes, storage.whole, None if storage.values is None else sha256(storage.values).hexdigest()]
+        for storage in call.storages
+    ]
+    return arguments, sizes
+
+
+def _digest(value: Any) -> str:
+    return sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -1,0 +1,89 @@
+"""A side of a comparison, as plain values: launches with names of their code, figures, and executed lines of source.
+
+It can be kept as JSON (`saved`), so that a change is compared with what was there before, without compiling that again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..simulator.prediction.kernel_row import KernelRow
+from ..simulator.prediction.timing import EVENTS_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLine:
+    """A line of a kernel's source.
+
+    Args:
+        file: its name; number: in the file; text: stripped.
+        executed: family of opcodes -> instructions that all warps issue.
+    """
+
+    file: str
+    number: int
+    text: str
+    executed: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSide:
+    """A launch.
+
+    Args:
+        row: name, grid, and figures where it was predicted.
+        shape: arguments that are numbers, and sizes of its memory, as text: what it is matched by.
+        code: digest of machine code, grid and arguments; empty where it has none.
+        lines: of its source, in order; none where nobody knows how often instructions run.
+    """
+
+    row: KernelRow
+    shape: str
+    code: str
+    lines: tuple[SourceLine, ...] = ()
+
+    @property
+    def executed(self) -> dict[str, int]:
+        """Family of opcodes -> instructions that all warps issue, the most frequent first."""
+        counts: dict[str, int] = {}
+        for line in self.lines:
+            for family, count in line.executed.items():
+                counts[family] = counts.get(family, 0) + count
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """What a function launches.
+
+    Args:
+        name: as it was asked for, e.g. `main:kernels.py:run`; device, l2, timing: that it is predicted for.
+        launches: in the order of their calls; of an autotuned one the fastest configuration.
+        code: digest of all of them and of the memory that they share, every configuration included; empty where
+            one has no code.
+        predicted: whether it was; where both sides have the same code nothing is.
+        notes: one line each; ended: what the code raised after its last launch; empty: it ran to its end.
+    """
+
+    name: str
+    device: str
+    l2: str
+    timing: str
+    launches: tuple[LaunchSide, ...]
+    code: str
+    predicted: bool
+    notes: tuple[str, ...] = field(default=())
+    ended: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every launch has code, and a prediction where any was asked for, and the function ran to its end."""
+        lacking = any(
+            launch.row.refused or (self.predicted and launch.row.prediction is None) for launch in self.launches
+        )
+        return not lacking and not self.ended
+
+    @property
+    def time_s(self) -> float:
+        """Time of all launches that were predicted [s]."""
+        events_s = EVENTS_S if self.timing == "do_bench" else 0.0
+        return events_s + sum(launch.row.traffic.time_s for launch in self.launches)

@@ -1,0 +1,142 @@
+"""From recorded launches to sides: both compiled, and predicted where their code differs. torch and triton, no GPU."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..predicting import compiled_launches, with_recording
+from ..simulator.device.device import Device
+from ..simulator.explain import executed_code
+from ..simulator.jobs.stopping import Tell
+from ..simulator.launch.program import Launch
+from ..simulator.predict_kernels import CompiledLaunch, predict_kernels
+from ..simulator.prediction.explanation import source_text
+from ..simulator.prediction.kernel_row import KernelRow
+from ..simulator.prediction.kernels import KernelsPrediction
+from .code import code_of, flow_of, shape_of
+from .side import LaunchSide, Side, SourceLine
+
+if TYPE_CHECKING:
+    from ..kernels.capture.file import RecordedFunction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a side is predicted for.
+
+    Args:
+        device: it; name: of it, for people; l2, timing: as `predict`.
+        compile_limit_s, limit_s: what the compiler, and a prediction, may take for each launch [s];
+        tell: called when a launch comes to another phase.
+    """
+
+    device: Device
+    name: str
+    l2: str = "pipeline"
+    timing: str = "single"
+    compile_limit_s: float | None = None
+    limit_s: float | None = None
+    tell: Tell | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A side whose launches are compiled.
+
+    Args:
+        name, code: as of `Side`; recorded: the function; launches: of it; codes, shapes: of each.
+    """
+
+    name: str
+    recorded: "RecordedFunction"
+    launches: Sequence[CompiledLaunch]
+    codes: Sequence[str]
+    shapes: Sequence[str]
+    code: str
+
+
+def compiled_side(name: str, recorded: "RecordedFunction", question: Question) -> Compiled:
+    """Launches with their machine code, and the names of it."""
+    from ..kernels.compile.call import KernelCall
+
+    launches = compiled_launches(recorded.calls, question.device, limit_s=question.compile_limit_s, tell=question.tell)
+    pairs = list(zip(launches, recorded.calls, strict=True))
+    codes = [code_of(launch.kernel, call) if isinstance(call, KernelCall) else "" for launch, call in pairs]
+    shapes = [shape_of(call) if isinstance(call, KernelCall) else "" for call in recorded.calls]
+    calls: list[KernelCall] = [call for call in recorded.calls if isinstance(call, KernelCall)]
+    flow = flow_of(calls, codes) if len(calls) == len(codes) else ""
+    return Compiled(name=name, recorded=recorded, launches=launches, codes=codes, shapes=shapes, code=flow)
+
+
+def unpredicted(compiled: Compiled, question: Question) -> Side:
+    """A side that is not predicted: of an autotuned launch the first configuration stands for all."""
+    groups = {
+        (launch.tuned if launch.tuned >= 0 else -number - 1): number
+        for number, launch in reversed(list(enumerate(compiled.launches)))
+    }
+    numbers = sorted(groups.values())
+    rows = [compiled.launches[number].row for number in numbers]
+    return _side(compiled, question, rows, numbers, [()] * len(rows), predicted=False)
+
+
+def predicted(compiled: Compiled, question: Question) -> tuple[Side, KernelsPrediction]:
+    """A side with figures and with executed instructions by line of source, and all that was predicted of it."""
+    outcome = predict_kernels(
+        compiled.launches,
+        question.device,
+        question.name,
+        l2=question.l2,
+        limit_s=question.limit_s,
+        tell=question.tell,
+    )
+    rows = outcome.prediction.measured_as(question.timing).rows
+    lines = [_lines(launch) if launch else () for launch in outcome.launches]
+    side = _side(compiled, question, rows, outcome.numbers, lines, predicted=True)
+    return side, with_recording(outcome.prediction, compiled.recorded)
+
+
+def _side(
+    compiled: Compiled,
+    question: Question,
+    rows: Sequence[KernelRow],
+    numbers: Sequence[int],
+    lines: Sequence[tuple[SourceLine, ...]],
+    predicted: bool,
+) -> Side:
+    launches = [
+        LaunchSide(row=row, shape=compiled.shapes[number], code=compiled.codes[number], lines=source)
+        for row, number, source in zip(rows, numbers, lines, strict=True)
+    ]
+    return Side(
+        name=compiled.name,
+        device=question.name,
+        l2=question.l2,
+        timing=question.timing,
+        launches=tuple(launches),
+        code=compiled.code,
+        predicted=predicted,
+        notes=tuple(dict.fromkeys([*compiled.recorded.notes, *(note for row in rows for note in row.notes)])),
+        ended=compiled.recorded.ended,
+    )
+
+
+def _lines(launch: Launch) -> tuple[SourceLine, ...]:
+    """Lines of a launch's source, with what each executes by family of opcodes."""
+    code = executed_code(launch)
+    if code is None:
+        return ()
+    lines = []
+    for place, part in code.by(lambda line: line.source).items():
+        families: dict[str, int] = {}
+        for line in part.lines:
+            if line.executed:
+                family = line.instruction.family
+                families[family] = families.get(family, 0) + line.executed
+        if families:
+            lines.append(
+                SourceLine(
+                    file=Path(place[0]).name, number=place[1], text=source_text(place).strip(), executed=families
+                )
+            )
+    return tuple(lines)

@@ -1,0 +1,77 @@
+"""What a side of a comparison is named by, a function or one at a git revision, in; its launches out."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .revision import NoRevision, changed_files, checked_out
+
+if TYPE_CHECKING:
+    from ..kernels.capture.file import Asked, RecordedFunction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A function. Args: file: as given; function: its name; revision: that it is read at; empty: as it lies there."""
+
+    file: str
+    function: str
+    revision: str = ""
+
+
+def is_saved(text: str) -> bool:
+    """Whether a side is a file of `predict --save`."""
+    return text.endswith(".json")
+
+
+def target_of(text: str) -> Target:
+    """`FILE.py:FUNCTION`, `MODULE:FUNCTION` or `REVISION:FILE.py:FUNCTION`. Raises: NoRevision: it is none."""
+    rest, _, function = text.rpartition(":")
+    if ":" not in rest or Path(rest).is_file():
+        return Target(file=rest, function=function)
+    revision, _, file = rest.partition(":")
+    if not revision or not file.endswith(".py") or not function.isidentifier():
+        raise NoRevision(f"{text!r}: must be FILE.py:FUNCTION, REVISION:FILE.py:FUNCTION or FILE.json")
+    return Target(file=file, function=function, revision=revision)
+
+
+@contextmanager
+def recorded(text: str, asked: "Asked", tell: Callable[[str], None]) -> "Iterator[RecordedFunction]":
+    """What a target launches, while the files that its code comes from are there.
+
+    Raises:
+        NoRevision, CannotCapture: there is no such revision, file or function; UserCodeFailed: it failed.
+    """
+    from ..kernels.capture.file import CannotCapture, UserCodeFailed, capture_calls
+
+    tell(f"{text}: function")
+    target = target_of(text)
+    if not target.revision:
+        yield capture_calls(text, asked)[0]
+        return
+    with checked_out(target.revision, target.file) as revision:
+        try:
+            (answer,) = capture_calls(
+                f"{revision.file}:{target.function}", replace(asked, folders=tuple(revision.folders))
+            )
+        except (CannotCapture, UserCodeFailed) as error:
+            raise type(error)(f"at {target.revision}: {error}") from None
+        files = sorted({call.file for call in answer.calls if hasattr(call, "file")})
+        strangers = [file for file in files if Path(file).resolve().is_relative_to(revision.repository)]
+        notes = [f"{file}: is read as it lies there, not at {target.revision}" for file in strangers]
+        yield replace(answer, notes=(*answer.notes, *notes))
+
+
+def uncommitted(texts: Sequence[str]) -> tuple[str, ...]:
+    """A remark on changes that are not committed, where a side is a revision and another is not."""
+    targets = [target_of(text) for text in texts if not is_saved(text)]
+    if not any(target.revision for target in targets):
+        return ()
+    counts = {target.file: changed_files(target.file) for target in targets if not target.revision}
+    return tuple(
+        f"{file}: is read with changes that are not committed ({count} {'file' if count == 1 else 'files'})"
+        for file, count in counts.items()
+        if count
+    )

@@ -1,0 +1,86 @@
+"""How far the change of a predicted time can be trusted. In: times of both sides. Out: a band, and a word.
+
+Two predictions of nearly the same kernel share most of their error, so the band is that of the ratio.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+BAND = (0.12, 0.08)
+"""Half width of the band of a ratio's logarithm: at equal times, and for each unit of the logarithm itself.
+
+Source: pairs of configurations of one kernel at one shape, predicted and measured on an H100 (docs/lab/diff_pairs.py):
+nine of ten lie inside."""
+SAME, FASTER, SLOWER, CANNOT_TELL = "same", "faster", "slower", "cannot tell"
+
+
+def half_width(ratio_log: float) -> float:
+    """Half width of the band around the logarithm of a predicted ratio."""
+    return BAND[0] + BAND[1] * abs(ratio_log)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """How a time changes.
+
+    Args:
+        old_s, new_s: predicted [s]; low, high: of the ratio of the true times, nine of ten lie between;
+        at_least: whether a time is a lower bound, or something is missing, so that the band says nothing.
+    """
+
+    old_s: float
+    new_s: float
+    low: float
+    high: float
+    at_least: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """New time over old one."""
+        return self.new_s / self.old_s
+
+    @property
+    def verdict(self) -> str:
+        """Slower or faster where the whole band is; the same where there is no band and no change."""
+        if self.at_least:
+            return CANNOT_TELL
+        if self.low == self.high == 1.0:
+            return SAME
+        return SLOWER if self.low > 1.0 else FASTER if self.high < 1.0 else CANNOT_TELL
+
+    def to_dict(self) -> dict[str, float]:
+        """The change's object in JSON."""
+        return {"old_s": self.old_s, "new_s": self.new_s, "ratio": self.ratio, "low": self.low, "high": self.high}
+
+
+def change_of(old_s: float, new_s: float, exact: bool = False, at_least: bool = False) -> Change:
+    """The change of a launch.
+
+    Args:
+        exact: whether its code is the same, so that caches alone can change its time: by nothing, or by up to twice
+            what is predicted.
+    """
+    ratio_log = math.log(new_s / old_s)
+    width = abs(ratio_log) if exact else half_width(ratio_log)
+    low, high = math.exp(ratio_log - width), math.exp(ratio_log + width)
+    return Change(old_s=old_s, new_s=new_s, low=low, high=high, at_least=at_least)
+
+
+def sum_of(changes: Sequence[Change], gone_s: float, added_s: float, at_least: bool) -> Change:
+    """The change of launches together; their errors are taken to point the same way.
+
+    Args:
+        gone_s, added_s: time of launches of which the other side has none [s].
+        at_least: as of `Change`.
+    """
+    old_s = sum(change.old_s for change in changes) + gone_s
+    new_s = sum(change.new_s for change in changes) + added_s
+    low_s, high_s = (
+        sum(change.old_s * edge for change, edge in zip(changes, edges, strict=True))
+        for edges in ([change.low for change in changes], [change.high for change in changes])
+    )
+    # What stands on one side alone is off by as much as a launch is beside another of the same kernel.
+    low = (low_s + added_s * math.exp(-BAND[0])) / (old_s - gone_s + gone_s * math.exp(BAND[0]))
+    high = (high_s + added_s * math.exp(BAND[0])) / (old_s - gone_s + gone_s * math.exp(-BAND[0]))
+    return Change(old_s=old_s, new_s=new_s, low=low, high=high, at_least=at_least)

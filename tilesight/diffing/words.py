@@ -1,0 +1,162 @@
+"""What changed, in words: what the tables for people and the comment for a pull request share."""
+
+from collections.abc import Sequence
+
+from ..simulator import units
+from ..simulator.display.render import Column, bound_text, times
+from .difference import FIGURES, Difference, Pair
+from .side import LaunchSide, Side
+from .source_change import SourceChange
+from .verdict import Change
+
+MOST_FAMILIES = 6
+MOST_LINES = 3
+LONGEST_SOURCE = 60
+BYTES = {"hbm_bytes", "l2_bytes", "smem_fill_bytes"}
+KEPT_BYTES = {"spilled_bytes_per_thread", "smem_bytes_per_cta"}
+
+
+def columns_of(pairs: Sequence[Pair]) -> list[Column]:
+    """A row for each launch."""
+    return [
+        Column(title="launch", cells=[pair.name for pair in pairs], left=True),
+        Column(title="old", cells=[time_text(pair.old) for pair in pairs]),
+        Column(title="new", cells=[time_text(pair.new) for pair in pairs]),
+        Column(title="change", cells=[change_text(pair.change) for pair in pairs]),
+        Column(title="between", cells=[band_text(pair.change) for pair in pairs], rank=2, left=True),
+        Column(title="verdict", cells=[verdict_text(pair) for pair in pairs], left=True),
+        Column(title="bound by", cells=[bounds_text(pair) for pair in pairs], rank=1, left=True),
+    ]
+
+
+def baseline_columns(difference: Difference) -> list[Column]:
+    """What stands beside the time of each new launch that was predicted: its time before, and the change."""
+    pairs = [pair for pair in difference.pairs if pair.new and pair.new.row.prediction]
+    return [
+        Column(title="was", cells=[time_text(pair.old) or "-" for pair in pairs]),
+        Column(title="change", cells=[_change_or_same(pair) for pair in pairs]),
+    ]
+
+
+def _change_or_same(pair: Pair) -> str:
+    return verdict_text(pair) if pair.same_code or not pair.old else change_text(pair.change) or "-"
+
+
+def heading_of(number: int, pair: Pair) -> str:
+    """A launch and its verdict. Args: number: from 1."""
+    return f"Launch {number}, {pair.name}: {pair.verdict}"
+
+
+def change_text(change: Change | None) -> str:
+    """New time over old one, e.g. `2.00x`; empty where there is none."""
+    return times(change.ratio) if change else ""
+
+
+def band_text(change: Change | None) -> str:
+    """Where the truth lies, e.g. `1.68x to 2.38x`; empty where the change is exact or unknown."""
+    if change is None or change.at_least or change.low == change.high:
+        return ""
+    return f"{times(change.low)} to {times(change.high)}"
+
+
+def verdict_text(pair: Pair) -> str:
+    """The verdict on a launch, with what is exact said as such."""
+    return "same code" if pair.same_code else pair.verdict
+
+
+def time_text(side: LaunchSide | None) -> str:
+    """Time of a launch; empty where there is none."""
+    if side is None:
+        return ""
+    if side.row.refused:
+        return "refused"
+    return side.row.time_text if side.row.prediction else ""
+
+
+def bounds_text(pair: Pair) -> str:
+    """What binds, on both sides where it is another resource."""
+    bounds = [bound_text(side.row.prediction) for side in (pair.old, pair.new) if side and side.row.prediction]
+    return ", then ".join(bounds[-1:] if pair.same_code else dict.fromkeys(bounds))
+
+
+def head_text(difference: Difference) -> str:
+    """Both sides, the device and the verdict, in a line."""
+    old, new = difference.old, difference.new
+    what = f"{old.name} against {new.name} on {new.device}"
+    if difference.same_code:
+        count = len(new.launches)
+        return f"{what}: same code, {'1 launch' if count == 1 else f'{count} launches'}"
+    change = difference.change
+    if change is None:
+        return f"{what}: {difference.verdict}"
+    band = f"; between {band.replace(' to ', ' and ')}" if (band := band_text(change)) else ""
+    spans = f"{units.duration(change.old_s)} to {units.duration(change.new_s)}"
+    return f"{what}, L2 {new.l2}: {difference.verdict}, {spans} ({change_text(change)}{band})"
+
+
+def details_of(pair: Pair) -> list[str]:
+    """What differs in a launch: what it takes and moves, what it executes, and at which lines of source."""
+    if pair.same_code or not pair.change:
+        return []
+    assert pair.old and pair.new
+    figures = [f"{FIGURES[name]} {_figures(name, *values)}" for name, values in pair.figures.items()]
+    executed = list(pair.executed.items())
+    families = [f"{name} {units.count(before)} to {units.count(after)}" for name, (before, after) in executed]
+    left = [f"and {len(families) - MOST_FAMILIES} more"] if len(families) > MOST_FAMILIES else []
+    return [
+        *([", ".join(figures)] if figures else []),
+        *([f"executed: {', '.join([*families[:MOST_FAMILIES], *left])}"] if families else []),
+        *map(line_text, pair.sources[:MOST_LINES]),
+    ]
+
+
+def line_text(change: SourceChange) -> str:
+    """A line of source, and what it executes now, e.g. `line 31 "y = x * 2": FFMA 34 to 0, FMUL 0 to 34`."""
+    place = change.place
+    text = place.text if len(place.text) <= LONGEST_SOURCE else f"{place.text[: LONGEST_SOURCE - 1]}…"
+    counts = [
+        f"{name} {units.count(before)} to {units.count(after)}" for name, (before, after) in change.executed.items()
+    ]
+    left = [f"and {len(counts) - MOST_FAMILIES} more"] if len(counts) > MOST_FAMILIES else []
+    where = f'line {place.number} "{text}"' if place.number else "no line that is known"
+    side = "" if change.old and change.new else " (new)" if change.new else " (gone)"
+    return f"{where}{side}: {', '.join([*counts[:MOST_FAMILIES], *left])}"
+
+
+def unmatched(difference: Difference) -> list[str]:
+    """Launches that no other answers, a line each."""
+    lines = []
+    for pair in difference.pairs:
+        if pair.new is None:
+            lines.append(f"{pair.name}: is launched by {difference.old.name} alone")
+        elif pair.old is None:
+            lines.append(f"{pair.name}: is launched by {difference.new.name} alone")
+    return lines
+
+
+def remarks(difference: Difference) -> list[str]:
+    """What is to be said below: unmatched and refused launches, how functions ended, notes."""
+    lines = unmatched(difference)
+    for side in (difference.old, difference.new):
+        lines += _refusals(side)
+        if side.ended:
+            lines.append(f"{side.name}: incomplete, its code ended in an error: {side.ended}")
+    return [*lines, *difference.notes]
+
+
+def _refusals(side: Side) -> list[str]:
+    return [f"{side.name}: refused: {launch.row.refused}" for launch in side.launches if launch.row.refused]
+
+
+def _figures(name: str, before: int | None, after: int | None) -> str:
+    return f"{_figure(name, before)} to {_figure(name, after)}"
+
+
+def _figure(name: str, value: int | None) -> str:
+    if value is None:
+        return "none"
+    if name in BYTES:
+        return units.traffic(value)
+    if name in KEPT_BYTES:
+        return units.capacity(value)
+    return units.count(value) if name == "executed_instructions" else str(value)
