@@ -47,7 +47,7 @@ def test_the_table_has_what_was_and_the_change(kept: Path, capsys: pytest.Captur
     assert main(["predict", "mine.py:run", "--baseline", "kept.json"]) == 0
     text = capsys.readouterr().out
     (header,) = [line for line in text.splitlines() if line.startswith("launch")]
-    assert header.split()[-6:] == ["time", "was", "change", "bound", "by", "share"]
+    assert header.split()[-7:] == ["time", "was", "change", "roofline", "bound", "by", "share"]
     assert "Baseline kept.json against mine.py:run on h200, L2 pipeline: slower" in text
     assert main(["predict", "mine.py:run", "--baseline", "kept.json", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -107,7 +107,7 @@ def test_a_file_that_answers_something_else_is_refused(
     ("options", "line"),
     [
         (["--repredict"], "--repredict: changes nothing without --baseline"),
-        (["--save", "a.json", "--sweep", "BLOCK=64"], "--save: not with --trace or --sweep"),
+        (["--save", "a.json", "--sweep", "BLOCK=64"], "--save: not with --trace, --html or --sweep"),
         (["--save", "a.json", "--device", "h100,h200"], "--save 'a.json': shows one device"),
     ],
 )
