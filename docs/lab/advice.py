@@ -70,8 +70,8 @@ def cases(device: str) -> Iterator[tuple[str, Run, Run]]:
         count = ELEMENTS // 128 // page
         table = torch.randperm(count, generator=torch.Generator().manual_seed(page)).to(torch.int32)
         table = table if device == "meta" else table.to(device)
-        each = ELEMENTS // 128 // 64 // ctas
-        return lambda: pages[(ctas,)](half, table, y, each, PAGE=page, ROWS=64, D=128, STAGES=stages)
+        per_cta = ELEMENTS // 128 // 64 // ctas
+        return lambda: pages[(ctas,)](half, table, y, per_cta, PAGE=page, ROWS=64, D=128, STAGES=stages)
 
     def product(n: int, bm: int, bn: int, warps: int, stages: int) -> Run:
         a, b, c = (torch.empty(n, n, device=device, dtype=torch.bfloat16) for _ in range(3))
@@ -131,7 +131,11 @@ def predict(out: Path, device: str) -> None:
                 with tilesight.capture(device) as launches:
                     run()
                 predictions.append(tilesight.predict(launches, device, l2="cold"))
-            line = {"case": name, "device": device, "predicted_us": [each.total.time_s * 1e6 for each in predictions]}
+            line = {
+                "case": name,
+                "device": device,
+                "predicted_us": [prediction.total.time_s * 1e6 for prediction in predictions],
+            }
             file.write(json.dumps(line | {"helps": [advice.to_dict() for advice in predictions[0].helps]}) + "\n")
             file.flush()
 
