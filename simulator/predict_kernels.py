@@ -118,10 +118,10 @@ def predict_kernels(
     if advice and sound:
         longest = max(sound, key=lambda number: (by_number[number].prediction.traffic.time_s, -number))
         case = _case(longest, rows[longest], kept, by_number[longest], device, l2)
-        with attempts.at(longest, "advice"):
+        with attempts.spare() as lost, attempts.at(longest, "advice"):
             prediction = replace(prediction, helps=advise(case))
-        if longest in attempts.refused:
-            prediction = replace(prediction, notes=(f"no advice: {attempts.refused[longest]}",))
+        if lost:
+            prediction = replace(prediction, notes=(f"no advice: {lost[longest]}",))
     return SimulatedKernels(
         prediction=prediction,
         asked=tuple(launch.row.name for launch in asked),
@@ -202,7 +202,7 @@ class _Run:
 
     Args:
         prediction: of it; ceiling: what bounds it; launch: its program; broken: the law that it breaks;
-        do_bench: as do_bench sees it.
+        do_bench: as do_bench sees it; notes: remarks on that, one line each.
     """
 
     prediction: LaunchPrediction
@@ -210,6 +210,7 @@ class _Run:
     launch: Launch
     broken: str
     do_bench: LaunchPrediction | None = None
+    notes: tuple[str, ...] = ()
 
 
 class _Simulation:
@@ -245,20 +246,34 @@ class _Simulation:
                     launch=launches[place],
                     broken=broken,
                 )
-            if do_bench and (zeroed := self._simulated(costed, "dirty", record=False)):
-                activities = [
-                    activity_of(prediction.traffic, launches[place], prediction.clock_hz, self._device)
-                    for place, prediction in zip(zeroed.numbers, zeroed.launches, strict=True)
-                ]
-                timed = at_do_bench_clock(zeroed.launches, activities, self._device)
-                for place, prediction in zip(zeroed.numbers, timed, strict=True):
-                    if numbers[place] in runs:
-                        runs[numbers[place]] = replace(runs[numbers[place]], do_bench=prediction)
+            if do_bench:
+                runs |= self._as_do_bench({number: costed[number] for number in costed if number in runs}, runs)
             if record and outcome.numbers:
                 ran = tuple(launches[place] for place in outcome.numbers)
                 recorded = timeline_of(ran, outcome.launches, outcome.runs, self._device.sms, programs_of)
                 timelines.append((recorded, max(outcome.total.time_s, recorded.end_s)))
         return runs, joined(timelines) if timelines else None
+
+    def _as_do_bench(self, costed: Mapping[int, CostedLaunch], runs: Mapping[int, _Run]) -> dict[int, _Run]:
+        """Runs with what do_bench would see of them; with a remark where that cannot be told."""
+        numbers = list(costed)
+        with self._attempts.spare() as lost:
+            zeroed = self._simulated(costed, "dirty", record=False) if costed else None
+        ran = dict(zip(zeroed.numbers, zeroed.launches, strict=True)) if zeroed else {}
+        if zeroed:
+            lost |= {numbers[place]: why for place, why in zip(zeroed.numbers, zeroed.broken, strict=True) if why}
+        activities = [
+            activity_of(prediction.traffic, costed[numbers[place]].launch, prediction.clock_hz, self._device)
+            for place, prediction in ran.items()
+        ]
+        timed = at_do_bench_clock(list(ran.values()), activities, self._device)
+        seen = {numbers[place]: prediction for place, prediction in zip(ran, timed, strict=True)}
+        return {
+            number: replace(runs[number], notes=(f"no time as do_bench shows it: {lost[number]}",))
+            if number in lost
+            else replace(runs[number], do_bench=seen.get(number))
+            for number in costed
+        }
 
     def _simulated(self, costed: Mapping[int, CostedLaunch], l2: str, record: bool) -> SimulatedLaunches | None:
         """Launches that follow each other on L2. Args: l2: as of `simulate_costed`."""
@@ -315,7 +330,8 @@ def _with(row: KernelRow, run: _Run | None) -> KernelRow:
     doubt = (
         (f"kernel {row.name}: cycles estimated from tile sizes: {estimated}",) if prediction.cost != "compiled" else ()
     )
-    return replace(row, prediction=prediction, ceiling=run.ceiling, do_bench=run.do_bench, notes=(*row.notes, *doubt))
+    notes = (*row.notes, *doubt, *run.notes)
+    return replace(row, prediction=prediction, ceiling=run.ceiling, do_bench=run.do_bench, notes=notes)
 
 
 def _choose(

@@ -143,7 +143,7 @@ def predict_calls(
         tell=tell,
         advice=True,
     ).prediction
-    if store and prediction.helps:  # advice that lacks time is asked for again
+    if store and prediction.helps and "do_bench" in prediction.times:  # what lacked time is asked for again
         store.put(key, prediction)
     return prediction
 

@@ -49,6 +49,17 @@ class Attempts:
                 self.refused.setdefault(number, f"kernel {self._names[number]}: {internal(error, phase)}")
 
     @contextmanager
+    def spare(self) -> Iterator[dict[int, str]]:
+        """Work that an answer can do without: what fails of it refuses nothing. Gives: number -> why, at the end."""
+        before, lost = dict(self.refused), dict[int, str]()
+        try:
+            yield lost
+        finally:
+            lost |= {number: why for number, why in self.refused.items() if number not in before}
+            self.refused.clear()
+            self.refused |= before
+
+    @contextmanager
     def at(self, number: int, phase: str) -> Iterator[None]:
         """A phase of a piece of work: what it raises is the reason why that piece is refused, and ends here.
 

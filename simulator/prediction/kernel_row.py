@@ -56,11 +56,12 @@ class KernelRow:
         return self.prediction.traffic if self.prediction else Traffic()
 
     def measured_as(self, timing: str) -> "KernelRow":
-        """The launch as it is measured. Args: timing: one of `TIMINGS`."""
+        """The launch as it is measured; refused where it is not predicted so. Args: timing: one of `TIMINGS`."""
         if timing == "single" or self.prediction is None:
             return self
         if timing == "do_bench":
-            return replace(self, prediction=self.do_bench)
+            lacks = f"kernel {self.name}: its time as do_bench shows it is not predicted"
+            return replace(self, prediction=self.do_bench, refused=self.refused if self.do_bench else lacks)
         return replace(self, prediction=at_clock(self.prediction, self.prediction.sustained_clock_hz))
 
     @property

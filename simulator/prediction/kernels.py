@@ -83,15 +83,13 @@ class KernelsPrediction:
         """The same launches as they are measured.
 
         Args:
-            timing: one of `TIMINGS`; this is of a single run.
+            timing: one of `TIMINGS`; this is of a single run. What is not predicted so is refused.
 
         Raises:
-            ValueError: it is none of them, or is not predicted here (one line).
+            ValueError: it is none of them (one line).
         """
         one_of_timings(timing)
         rows = tuple(row.measured_as(timing) for row in self.rows)
-        if any(row.prediction and not measured.prediction for row, measured in zip(self.rows, rows, strict=True)):
-            raise ValueError(f"timing = {timing!r}: was not predicted; of these launches only single and sustained are")
         return replace(self, rows=rows, timing=timing, every_time=self.times)
 
     @property

@@ -16,6 +16,7 @@ if missing_package() is None:
     from zoo import descriptors, rowwise
 
     import tilesight
+    import tilesight.simulator.predict_kernels as predict_kernels_module
 
 pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
 
@@ -54,6 +55,45 @@ def test_launches_in_a_row_share_l2(file: Path, capsys: pytest.CaptureFixture[st
     assert main(["predict", f"{file}:run", "--json", "--l2", "cold"]) == 0
     cold = json.loads(capsys.readouterr().out)["launches"]
     assert [launch["traffic"]["hbm_read_bytes"] for launch in cold] == [4 << 20, 4 << 20]
+
+
+def test_time_is_shown_as_it_is_measured(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """do_bench adds events once, and the write-back of what it zeroed; the others' times stand beside."""
+    answers = {}
+    for timing in ("single", "do_bench", "sustained"):
+        assert main(["predict", f"{file}:run", "--json", "--as", timing]) == 0
+        answers[timing] = json.loads(capsys.readouterr().out)
+    single, bench = answers["single"], answers["do_bench"]
+    assert all(answer["times"] == single["times"] for answer in answers.values())
+    for timing, answer in answers.items():
+        assert (answer["timing"], answer["total"]["time_s"]) == (timing, single["times"][timing]["time_s"])
+    kernels_s = sum(launch["traffic"]["time_s"] for launch in bench["launches"])
+    assert bench["total"]["time_s"] - kernels_s == pytest.approx(1.7e-6)
+    assert bench["launches"][0]["traffic"]["hbm_write_bytes"] > single["launches"][0]["traffic"]["hbm_write_bytes"]
+    assert answers["sustained"]["total"]["time_s"] == single["total"]["time_s"]  # no products, no power limit
+    assert main(["predict", f"{file}:run", "--as", "do_bench"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith("as do_bench shows it")
+
+
+def test_a_launch_keeps_its_answer_where_do_bench_cannot_be_told(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note says why; asked for, it is refused."""
+    simulate = predict_kernels_module.simulate_costed
+
+    def failing(*launches: object, **how: object) -> object:
+        if how["l2"] == "dirty":
+            raise RuntimeError("no zeros")
+        return simulate(*launches, **how)
+
+    monkeypatch.setattr(predict_kernels_module, "simulate_costed", failing)
+    monkeypatch.setenv("TILESIGHT_PREDICTIONS", "off")
+    assert main(["predict", f"{file}:run", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["complete"] and list(answer["times"]) == ["single", "sustained"]
+    assert any("no time as do_bench shows it" in note and "no zeros" in note for note in answer["launches"][0]["notes"])
+    assert main(["predict", f"{file}:run", "--as", "do_bench"]) == 1
+    assert "its time as do_bench shows it is not predicted" in capsys.readouterr().out
 
 
 def test_configurations_of_an_autotuned_kernel_are_compared(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,19 @@ def test_the_limit_holds_for_all_phases_of_a_piece_together() -> None:
     assert "(phase: simulate)" in attempts.refused[1]
 
 
+def test_work_that_can_be_spared_refuses_nothing() -> None:
+    """What fails of it is told; what had failed before stays refused, and later failures count again."""
+    clock = Clock()
+    attempts = Attempts(["first", "second", "third"], 10.0, clock=clock)
+    working(attempts, clock, 0, "trace", 11.0)
+    with attempts.spare() as lost:
+        working(attempts, clock, 1, "advice", 11.0)
+    assert list(attempts.refused) == [0]
+    assert list(lost) == [1] and "(phase: advice)" in lost[1]
+    working(attempts, clock, 2, "trace", 11.0)
+    assert list(attempts.refused) == [0, 2]
+
+
 def test_without_a_limit_work_may_take_any_time() -> None:
     """As the doors of Python have it."""
     clock = Clock()

@@ -83,9 +83,10 @@ def test_ways_that_agree_are_not_named() -> None:
 
 
 def test_what_was_not_predicted_is_refused() -> None:
-    """A launch without a prediction for do_bench cannot be shown so, nor in a way that there is not."""
+    """A launch without a prediction for do_bench is refused so, in one line; a way that there is not is no way."""
     prediction = prediction_of(row_of(1e-3))
-    with pytest.raises(ValueError, match="timing = 'do_bench': was not predicted"):
-        prediction.measured_as("do_bench")
+    shown = prediction.measured_as("do_bench")
+    assert shown.refused == 1 and not shown.complete
+    assert shown.rows[0].refused == "kernel k: its time as do_bench shows it is not predicted"
     with pytest.raises(ValueError, match="timing = 'ncu': must be one of single, do_bench, sustained"):
         prediction.measured_as("ncu")
