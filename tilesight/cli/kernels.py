@@ -143,7 +143,7 @@ def compared(
 
     def answer(recorded: "RecordedFunction", how: dict[str, Any]) -> "tuple[KernelsPrediction, str, Difference | None]":
         asked = replace(question, tell=how["tell"])
-        side, prediction = side_predicted(compiled_side(target, recorded, asked), asked)
+        side, prediction = side_predicted(compiled_side(target, recorded, asked), asked, shown=True)
         return prediction, saved_text(side, recorded, settings or ()), Difference(old, side) if old else None
 
     return _answered(target, name, settings, time_limit_s, "predict", None, answer)

@@ -84,6 +84,6 @@ class Side:
 
     @property
     def time_s(self) -> float:
-        """Time of all launches that were predicted [s]."""
-        events_s = EVENTS_S if self.timing == "do_bench" else 0.0
-        return events_s + sum(launch.row.traffic.time_s for launch in self.launches)
+        """Time of all launches that were predicted; 0 where none was [s]."""
+        launches_s = sum(launch.row.traffic.time_s for launch in self.launches)
+        return launches_s + (EVENTS_S if launches_s and self.timing == "do_bench" else 0.0)

@@ -80,15 +80,21 @@ def unpredicted(compiled: Compiled, question: Question) -> Side:
     return _side(compiled, question, rows, numbers, [()] * len(rows), predicted=False)
 
 
-def predicted(compiled: Compiled, question: Question) -> tuple[Side, KernelsPrediction]:
-    """A side with figures and with executed instructions by line of source, and all that was predicted of it."""
+def predicted(compiled: Compiled, question: Question, shown: bool = False) -> tuple[Side, KernelsPrediction]:
+    """A side with figures and with executed instructions by line of source, and all that was predicted of it.
+
+    Args:
+        shown: whether that is shown as `predict` shows it, with every way to measure time, and with advice.
+    """
     outcome = predict_kernels(
         compiled.launches,
         question.device,
         question.name,
         l2=question.l2,
+        do_bench=shown or question.timing == "do_bench",
         limit_s=question.limit_s,
         tell=question.tell,
+        advice=shown,
     )
     rows = outcome.prediction.measured_as(question.timing).rows
     lines = [_lines(launch) if launch else () for launch in outcome.launches]
