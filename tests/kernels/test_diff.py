@@ -165,17 +165,22 @@ def test_the_action_writes_a_comment_and_fails_by_the_threshold(repository: Path
     program.chmod(0o755)
     files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
-    inputs = {"TARGET": "mine.py:run", "DEVICE": "h100", "FAIL_ABOVE": "5%", "RUNNER_TEMP": str(tmp_path), "PATH": path}
-    for base, code in (("HEAD", 0), ("nothing", 2)):
-        finished = subprocess.run(
+    inputs = {"TARGET": "mine.py:run", "DEVICE": "h100", "RUNNER_TEMP": str(tmp_path), "PATH": path}
+
+    def code_of(base: str, fail_above: str) -> int:
+        return subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
-            env=os.environ | files | inputs | {"BASE": base},
+            env=os.environ | files | inputs | {"BASE": base, "FAIL_ABOVE": fail_above},
             check=False,
-        )
-        assert finished.returncode == code
+        ).returncode
+
+    assert code_of("HEAD", "5%") == 0
     said = "**Tilesight**: HEAD:mine.py:run against mine.py:run on h100-sxm: same code, 1 launch.\n"
     assert Path(files["GITHUB_STEP_SUMMARY"]).read_text("utf-8") == said
     assert Path(files["GITHUB_OUTPUT"]).read_text("utf-8").startswith(f"comment={tmp_path}/tilesight-diff.md\n")
+    assert code_of("nothing", "5%") == 2
+    (repository / "mine.py").write_text(DOUBLE + RUN.format(count=1 << 26, options=""), "utf-8")
+    assert [code_of("HEAD", fail_above) for fail_above in ("5%", "")] == [1, 0]
 
 
 def test_python_gives_the_same(repository: Path) -> None:
