@@ -10,14 +10,15 @@ as an author can.
 import argparse
 import json
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-from few_ctas import ELEMENTS, PAUSE_CYCLES, REPEATS, order, pages, stream
+from few_ctas import ELEMENTS, REPEATS, order, paged, streamed
+from launches import CleanL2, Run, times_us
 
 
 @triton.jit
@@ -53,25 +54,12 @@ def softmax(X, Y, N: tl.constexpr, ROWS: tl.constexpr):
     tl.store(Y + at, e / tl.sum(e, 1)[:, None])
 
 
-Run = Callable[[], Any]
-
-
 def cases(device: str) -> Iterator[tuple[str, Run, Run]]:
     """Name, the launch, and the launch as advised. Args: device: of the tensors, `cuda` or `meta`."""
     x = torch.empty(ELEMENTS, device=device, dtype=torch.float32)
     y = torch.empty(1 << 26, device=device, dtype=torch.float32)
     half = x.view(torch.bfloat16)[:ELEMENTS]
-
-    def streamed(ctas: int, block: int, stages: int) -> Run:
-        trips = (256 << 20) // 4 // ctas // block
-        return lambda: stream[(ctas,)](x, y, trips, BLOCK=block, STAGES=stages)
-
-    def paged(page: int, ctas: int, stages: int) -> Run:
-        count = ELEMENTS // 128 // page
-        table = torch.randperm(count, generator=torch.Generator().manual_seed(page)).to(torch.int32)
-        table = table if device == "meta" else table.to(device)
-        per_cta = ELEMENTS // 128 // 64 // ctas
-        return lambda: pages[(ctas,)](half, table, y, per_cta, PAGE=page, ROWS=64, D=128, STAGES=stages)
+    streams, paging = partial(streamed, x, y), partial(paged, half, y)
 
     def product(n: int, bm: int, bn: int, warps: int, stages: int) -> Run:
         a, b, c = (torch.empty(n, n, device=device, dtype=torch.bfloat16) for _ in range(3))
@@ -84,11 +72,11 @@ def cases(device: str) -> Iterator[tuple[str, Run, Run]]:
     def turned(tile: int) -> Run:
         return lambda: transposed[(2048 // tile, 2048 // tile)](x, y, 2048, 2048, B=tile)
 
-    yield "stream: CTAs on half of the SMs", streamed(66, 4096, 1), streamed(132, 4096, 1)
-    yield "stream: no stages, 4 KiB a turn", streamed(132, 1024, 1), streamed(132, 1024, 4)
-    yield "stream: a CTA an SM, no stages", streamed(132, 4096, 1), streamed(264, 4096, 1)
-    yield "pages of 16 rows: no stages", paged(16, 132, 1), paged(16, 132, 3)
-    yield "pages of 64 rows: a CTA an SM", paged(64, 132, 1), paged(64, 528, 1)
+    yield "stream: CTAs on half of the SMs", streams(66, 4096, 1), streams(132, 4096, 1)
+    yield "stream: no stages, 4 KiB a turn", streams(132, 1024, 1), streams(132, 1024, 4)
+    yield "stream: a CTA an SM, no stages", streams(132, 4096, 1), streams(264, 4096, 1)
+    yield "pages of 16 rows: no stages", paging(16, 132, 1), paging(16, 132, 3)
+    yield "pages of 64 rows: a CTA an SM", paging(64, 132, 1), paging(64, 528, 1)
     yield "every eighth element", lambda: pick[(4096,)](x, y, 8, BLOCK=1024), lambda: pick[(4096,)](x, y, 1, BLOCK=1024)
     yield "transpose, an element a program", turned(1), turned(64)
     yield "column sums added by 2,048 CTAs", summed(2048, True), summed(2048, False)
@@ -100,23 +88,13 @@ def cases(device: str) -> Iterator[tuple[str, Run, Run]]:
 
 def measure(out: Path) -> None:
     """Medians of single launches [us]."""
-    read = torch.zeros(64 << 20, dtype=torch.float32, device="cuda")
-    total = torch.zeros((), dtype=torch.float32, device="cuda")
+    clean = CleanL2()
     with out.open("a") as file:
-        for name, before, after in cases("cuda"):
+        for name, *runs in cases("cuda"):
             medians = []
-            for run in (before, after):
+            for run in runs:
                 run()
-                torch.cuda.synchronize()
-                events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(REPEATS)]
-                torch.cuda._sleep(REPEATS * PAUSE_CYCLES)
-                for begin, end in events:
-                    torch.sum(read, dim=0, out=total)
-                    begin.record()
-                    run()
-                    end.record()
-                torch.cuda.synchronize()
-                medians.append(statistics.median(begin.elapsed_time(end) * 1e3 for begin, end in events))
+                medians.append(statistics.median(times_us(clean, run, REPEATS)))
             file.write(json.dumps({"case": name, "gpu": torch.cuda.get_device_name(), "us": medians}) + "\n")
 
 

@@ -12,14 +12,11 @@ Needs a GPU, torch and triton; nothing of Tilesight.
 """
 
 import argparse
-import csv
 import json
 import os
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,13 +24,12 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
+from launches import COUNTED, PAUSE_CYCLES, Case, CleanL2, count, launch_once, times_us
 
 MB = 1_000_000
 REPEATS = 25
-PAUSE_CYCLES = 300_000
 ZEROED_BYTES = 256 << 20
 """What do_bench zeroes before each call (triton 3.6) [B]."""
-METRICS = "gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum,sm__cycles_elapsed.max"
 CYCLES = (0, 5_000, 20_000, 50_000, 100_000, 400_000)
 SIZES_MB = (1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512)
 DIRTIED_MB = (0, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 128, 256)
@@ -74,19 +70,18 @@ class Bench:
 
     def __init__(self) -> None:
         self.zeroed = torch.empty(ZEROED_BYTES, dtype=torch.uint8, device="cuda")
-        self.read = torch.zeros(64 << 20, dtype=torch.float32, device="cuda")
-        self.sum = torch.zeros((), dtype=torch.float32, device="cuda")
+        self.clean = CleanL2()
         self.x = torch.zeros(512 * MB // 4, dtype=torch.float32, device="cuda")
         self.y = torch.zeros(512 * MB // 4, dtype=torch.float32, device="cuda")
 
     def leave(self, kind: str, zeros_mb: int = 0) -> None:
         """Leave L2 `clean`, `dirty` or `warm`; behind so many MB of zeros where given."""
         if kind == "clean":
-            torch.sum(self.read, dim=0, out=self.sum)
+            self.clean()
         if kind == "dirty":
             self.zeroed.zero_() if not zeros_mb else self.zeroed[: zeros_mb * MB].zero_()
 
-    def cases(self, parts: list[str]) -> Iterator[tuple[dict[str, Any], Callable[[], None], Callable[[], Any]]]:
+    def cases(self, parts: list[str]) -> Iterator[Case]:
         """A case, what leaves L2 as it says, and the launch."""
         for ctas in (1, 132) if "events" in parts else ():
             for cycles in CYCLES:
@@ -107,18 +102,6 @@ class Bench:
             grid = (128 * MB // 4 // 4096,)
             line = {"part": "dirty", "kernel": "read", "mb": 128, "zeros_mb": zeros_mb}
             yield line, left, lambda g=grid: read[g](self.x, self.y, BLOCK=4096)
-
-    def times_us(self, before: Callable[[], None], run: Callable[[], Any]) -> list[float]:
-        """Times between events, queued behind a pause so that Python's time stays out."""
-        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(REPEATS)]
-        torch.cuda._sleep(REPEATS * PAUSE_CYCLES)
-        for begin, end in events:
-            before()
-            begin.record()
-            run()
-            end.record()
-        torch.cuda.synchronize()
-        return [begin.elapsed_time(end) * 1e3 for begin, end in events]
 
 
 def clocks(bench: Bench) -> Iterator[dict[str, Any]]:
@@ -161,37 +144,6 @@ def clocks(bench: Bench) -> Iterator[dict[str, Any]]:
         yield line
 
 
-def count(out: Path, parts: list[str]) -> None:
-    """Run the cases under ncu, a launch each, and write their counters."""
-    command = ["ncu", "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
-    command += ["--cache-control", "none", "--profile-from-start", "off", "--metrics", METRICS]
-    command += [sys.executable, __file__, str(out), "--parts", *parts]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"LAUNCH_ONCE": "1"})
-    lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
-    rows = list(csv.DictReader(lines))[1:]
-    bench = Bench()
-    cases = [line for line, _, _ in bench.cases(parts)]
-    if len(rows) != len(cases):
-        raise SystemExit(f"{len(rows)} rows of {len(cases)} cases: {done.stderr[-2000:]} {done.stdout[-1000:]}")
-    with out.open("a") as file:
-        for line, row in zip(cases, rows, strict=True):
-            counted = {name: float(row[name].replace(",", "")) for name in METRICS.split(",")}
-            file.write(json.dumps(line | {"counted": counted}) + "\n")
-
-
-def launch_once(parts: list[str]) -> None:
-    """The cases, for ncu to count."""
-    bench = Bench()
-    for _, before, run in bench.cases(parts):
-        run()
-        before()
-        torch.cuda.synchronize()
-        torch.cuda.cudart().cudaProfilerStart()
-        run()
-        torch.cuda.synchronize()
-        torch.cuda.cudart().cudaProfilerStop()
-
-
 def main() -> None:
     """What is asked for, a JSON line for each case."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -199,20 +151,22 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=["events", "l2", "dirty", "clock"])
     parser.add_argument("--count", action="store_true")
     options = parser.parse_args()
-    if "LAUNCH_ONCE" in os.environ:
-        launch_once(options.parts)
+    bench = Bench()
+    if COUNTED in os.environ:
+        launch_once(bench.cases(options.parts))
         return
     if options.count:
-        count(options.out, [part for part in options.parts if part != "clock"])
+        parts = [part for part in options.parts if part != "clock"]
+        lines = [line for line, _, _ in bench.cases(parts)]
+        count(options.out, [__file__, str(options.out), "--parts", *parts], lines)
         return
-    bench = Bench()
     with options.out.open("a") as file:
         gpu = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__}
         file.write(json.dumps(gpu) + "\n")
         for line, before, run in bench.cases(options.parts):
             for _ in range(2):
                 run()
-            spent = bench.times_us(before, run)
+            spent = times_us(before, run, REPEATS)
             file.write(json.dumps(line | {"us": round(statistics.median(spent), 3), "least_us": min(spent)}) + "\n")
         for line in clocks(bench) if "clock" in options.parts else ():
             file.write(json.dumps(line) + "\n")

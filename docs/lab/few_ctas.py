@@ -1,6 +1,6 @@
 """Kernels of kinds that were found off: few CTAs that stream or reduce, pages of few keys, orders of tiles.
 
-    python docs/lab/few_ctas.py OUT.ndjson              on a GPU: medians on an empty L2 [us], and counters of ncu
+    python docs/lab/few_ctas.py OUT.ndjson              on a GPU: medians on an L2 of other data [us], counters of ncu
     python docs/lab/few_ctas.py OUT.ndjson --predict h100   anywhere: the same launches, predicted
 
 `stream`: CTAs read rows of their own, pipelined; bytes in flight by BLOCK and STAGES. `rounds`: a few CTAs reduce
@@ -9,22 +9,19 @@ in the order of a random table. `order`: products whose tiles go through the mat
 """
 
 import argparse
-import csv
 import json
 import os
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
+from launches import COUNTED, CleanL2, Run, count, launch_once, times_us
 
-METRICS = "gpu__time_duration.sum,dram__bytes_read.sum,l1tex__m_xbar2l1tex_read_bytes.sum,sm__cycles_elapsed.max"
-REPEATS, PAUSE_CYCLES = 15, 300_000
+REPEATS = 15
 ELEMENTS = 128 << 20
 
 
@@ -77,10 +74,22 @@ def order(A, B, C, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
     tl.store(C + rm[:, None] * N + rn[None, :], total.to(tl.bfloat16))
 
 
-Case = tuple[dict[str, Any], Callable[[], Any]]
+def streamed(x: Any, out: Any, ctas: int, block: int, stages: int, warps: int = 4) -> Run:
+    """256 MB read by so many CTAs."""
+    trips = (256 << 20) // 4 // ctas // block
+    return lambda: stream[(ctas,)](x, out, trips, BLOCK=block, STAGES=stages, num_warps=warps)
 
 
-def cases(device: str) -> Iterator[Case]:
+def paged(half: Any, out: Any, page: int, ctas: int, stages: int) -> Run:
+    """256 MB read in pages of so many rows, in the order of a random table."""
+    number = ELEMENTS // 128 // page
+    table = torch.randperm(number, generator=torch.Generator().manual_seed(page)).to(torch.int32)
+    table = table if half.device.type == "meta" else table.to(half.device)  # values on the CPU can be looked at
+    per_cta = ELEMENTS // 128 // 64 // ctas
+    return lambda: pages[(ctas,)](half, table, out, per_cta, PAGE=page, ROWS=64, D=128, STAGES=stages, num_warps=4)
+
+
+def cases(device: str) -> Iterator[tuple[dict[str, Any], Run]]:
     """What each launch is, and the launch. Args: device: of its tensors, `cuda` or `meta`."""
     x = torch.empty(ELEMENTS, device=device, dtype=torch.float32)
     out = torch.empty(1 << 24, device=device, dtype=torch.float32)
@@ -89,31 +98,18 @@ def cases(device: str) -> Iterator[Case]:
                                      (8192, 4, 8)):  # fmt: skip
             trips = (256 << 20) // 4 // ctas // block
             line = {"kind": "stream", "ctas": ctas, "block": block, "stages": stages, "warps": warps, "trips": trips}
-            yield (
-                line,
-                lambda g=ctas, t=trips, b=block, s=stages, w=warps: stream[(g,)](
-                    x, out, t, BLOCK=b, STAGES=s, num_warps=w
-                ),
-            )
+            yield line, streamed(x, out, ctas, block, stages, warps)
     for ctas in (1, 4, 16, 132):
         for block, warps in ((128, 1), (1024, 4), (4096, 4), (4096, 8)):
             line = {"kind": "rounds", "ctas": ctas, "block": block, "warps": warps, "trips": 200}
             yield line, lambda g=ctas, b=block, w=warps: rounds[(g,)](x, out, 200, BLOCK=b, num_warps=w)
     half = torch.empty(ELEMENTS, device=device, dtype=torch.bfloat16)
     for page in (1, 2, 4, 16, 64):
-        count = ELEMENTS // 128 // page
-        table = torch.randperm(count, generator=torch.Generator().manual_seed(page)).to(torch.int32)
-        table = table if device == "meta" else table.to(device)
         for ctas in (132, 528):
             for stages in (1, 3):
-                per_cta = ELEMENTS // 128 // 64 // ctas
-                line = {"kind": "pages", "page": page, "ctas": ctas, "stages": stages, "trips": per_cta}
-                yield (
-                    line,
-                    lambda g=ctas, t=table, n=per_cta, p=page, s=stages: pages[(g,)](
-                        half, t, out, n, PAGE=p, ROWS=64, D=128, STAGES=s, num_warps=4
-                    ),
-                )
+                trips = ELEMENTS // 128 // 64 // ctas
+                line = {"kind": "pages", "page": page, "ctas": ctas, "stages": stages, "trips": trips}
+                yield line, paged(half, out, page, ctas, stages)
     for m, n, k in ((8192, 8192, 4096), (16384, 4096, 4096)):
         a, b, c = (torch.empty(*shape, device=device, dtype=torch.bfloat16) for shape in ((m, k), (k, n), (m, n)))
         for group in (1, 4, 8, 16, 64):
@@ -128,50 +124,15 @@ def cases(device: str) -> Iterator[Case]:
 
 
 def measure(out: Path) -> None:
-    """Medians of single launches on an L2 full of other data that were read [us]."""
-    read = torch.zeros(64 << 20, dtype=torch.float32, device="cuda")
-    total = torch.zeros((), dtype=torch.float32, device="cuda")
+    """Medians of single launches on an L2 full of other data that were read [us], and counters."""
+    clean = CleanL2()
     with out.open("a") as file:
         file.write(json.dumps({"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}) + "\n")
         for line, run in cases("cuda"):
             run()
-            torch.cuda.synchronize()
-            events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(REPEATS)]
-            torch.cuda._sleep(REPEATS * PAUSE_CYCLES)
-            for begin, end in events:
-                torch.sum(read, dim=0, out=total)
-                begin.record()
-                run()
-                end.record()
-            torch.cuda.synchronize()
-            spent = [begin.elapsed_time(end) * 1e3 for begin, end in events]
-            file.write(json.dumps(line | {"us": round(statistics.median(spent), 3)}) + "\n")
-
-
-def count(out: Path) -> None:
-    """The launches under ncu, caches flushed."""
-    command = ["ncu", "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
-    command += ["--profile-from-start", "off", "--metrics", METRICS, sys.executable, __file__, str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"LAUNCH_ONCE": "1"})
-    rows = list(csv.DictReader(line for line in done.stdout.splitlines() if line.startswith('"')))[1:]
-    every = [line for line, _ in cases("cuda")]
-    if len(rows) != len(every):
-        raise SystemExit(f"{len(rows)} rows of {len(every)} launches: {done.stderr[-2000:]}")
-    with out.open("a") as file:
-        for line, row in zip(every, rows, strict=True):
-            counted = {name: float(row[name].replace(",", "")) for name in METRICS.split(",")}
-            file.write(json.dumps(line | {"counted": counted}) + "\n")
-
-
-def launch_once() -> None:
-    """Each launch, for ncu to count."""
-    for _, run in cases("cuda"):
-        run()
-        torch.cuda.synchronize()
-        torch.cuda.cudart().cudaProfilerStart()
-        run()
-        torch.cuda.synchronize()
-        torch.cuda.cudart().cudaProfilerStop()
+            us = round(statistics.median(times_us(clean, run, REPEATS)), 3)
+            file.write(json.dumps(line | {"us": us}) + "\n")
+    count(out, [__file__, str(out)], [line for line, _ in cases("cuda")])
 
 
 def predict(out: Path, device: str) -> None:
@@ -199,11 +160,11 @@ def main() -> None:
     options = parser.parse_args()
     if options.predict:
         predict(options.out, options.predict)
-    elif "LAUNCH_ONCE" in os.environ:
-        launch_once()
+    elif COUNTED in os.environ:
+        clean = CleanL2()
+        launch_once((line, clean, run) for line, run in cases("cuda"))
     else:
         measure(options.out)
-        count(options.out)
 
 
 if __name__ == "__main__":
