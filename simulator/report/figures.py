@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any
 
+from matplotlib.ticker import MaxNLocator
+
 from .. import units
 from ..display.render import bound_text, config_text, times
 from ..explore.candidate import Candidate
@@ -23,6 +25,8 @@ from .series import (
 SPILL_MARK = "!"
 HBM_LEVELS = ("read from HBM", "written to HBM")
 """Levels that a problem has compulsory bytes of."""
+MOST_TICKS = 5
+"""Of an axis of bytes: labels such as `1.20 GB` do not touch."""
 
 
 def figures(exploration: Exploration) -> list[str]:
@@ -105,6 +109,7 @@ def draw_levels(ax: Any, tips: Tips, exploration: Exploration) -> None:
     ax.invert_yaxis()
     # Room for the text behind the longest bar.
     ax.set_xlim(0, max([1, *(value for amounts in best.values() for value in amounts.values())]) * 1.3)
+    ax.xaxis.set_major_locator(MaxNLocator(MOST_TICKS))
     ax.xaxis.set_major_formatter(ticks(units.traffic))
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x")

@@ -11,12 +11,12 @@ from users_file import FILE
 from tilesight.cli.main import main
 
 if missing_package() is None:
+    import tilesight.simulator.predict_kernels as predict_kernels_module
     import torch
     import triton
     from zoo import descriptors, rowwise
 
     import tilesight
-    import tilesight.simulator.predict_kernels as predict_kernels_module
 
 pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
 
