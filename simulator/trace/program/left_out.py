@@ -70,8 +70,8 @@ def notes_on_lost_pieces(subject: Subject, classes: Sequence[PathClass]) -> list
             ends = starts + (piece.rows - 1) * max(0, piece.pitch) + piece.width
             lost[use.storage] += int(np.sum((starts < -SECTOR_BYTES) | (ends > storage.size_bytes + SECTOR_BYTES)))
     return [
-        f"kernel {subject.kernel.name}: pieces of {subject.memory.storages[number].name} were placed outside of it and are"
-        f" left out ({count:,}): a fault of tilesight, please report it"
+        f"kernel {subject.kernel.name}: pieces of {subject.memory.storages[number].name} were placed outside of it"
+        f" and are left out ({count:,}): a fault of tilesight, please report it"
         for number, count in lost.items()
         if count
     ]
