@@ -13,20 +13,16 @@ from .device.device import Device
 from .jobs.attempts import Attempts
 from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
-from .prediction.activity import activity_of
-from .prediction.ceiling import Ceiling, ceiling_of
 from .prediction.kernel_row import KernelRow, fastest_first
 from .prediction.kernels import KernelsPrediction
-from .prediction.prediction import LaunchPrediction
-from .prediction.timeline import Timeline, joined, programs_of, timeline_of
-from .prediction.timing import at_do_bench_clock
+from .prediction.timeline import Timeline
 from .refusal import DoesNotFit, Refused
 from .residency.residency import residency_of_ctas
 from .sass.local_memory import spilled_bytes
-from .simulate_launches import CostedLaunch, SimulatedLaunches, costed_launch, simulate_costed
 from .trace.cta.subject import CompiledKernel
-from .trace.program.launch import Layout, Traced
+from .trace.program.launch import Traced
 from .trace.program.whole_grid import trace_grid
+from .traced_runs import TracedRun, TracedSimulation
 
 L2 = ("pipeline", "cold", "warm")
 """What a launch finds in the caches: what those before left, nothing, or what itself left."""
@@ -102,7 +98,7 @@ def predict_kernels(
             rows[number], kernel = _traced(launch, device, stored)
             if kernel is not None:
                 followed[number] = kernel
-    simulation = _Simulation(device, attempts)
+    simulation = TracedSimulation(device, attempts)
     chosen, configurations = _choose(rows, followed, [launch.tuned for launch in asked], simulation)
     kept = {number: followed[number] for number in chosen if number in followed}
     by_number, timeline = simulation.run(kept, l2, record, do_bench)
@@ -196,118 +192,7 @@ def _traced(asked: CompiledLaunch, device: Device, stored: Set[int]) -> tuple[Ke
     return row, followed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """A launch that was simulated.
-
-    Args:
-        prediction: of it; ceiling: what bounds it; launch: its program; broken: the law that it breaks;
-        do_bench: as do_bench sees it; notes: remarks on that, one line each.
-    """
-
-    prediction: LaunchPrediction
-    ceiling: Ceiling
-    launch: Launch
-    broken: str
-    do_bench: LaunchPrediction | None = None
-    notes: tuple[str, ...] = ()
-
-
-class _Simulation:
-    """Simulates launches that have been traced, by their numbers. Args: attempts: what may fail of them."""
-
-    def __init__(self, device: Device, attempts: Attempts) -> None:
-        self._device, self._attempts = device, attempts
-
-    def with_reason(self, number: int, row: KernelRow) -> KernelRow:
-        """The row of a launch, with the reason where it has failed."""
-        refused = self._attempts.refused.get(number)
-        return replace(row, refused=refused, failed=True) if refused else row
-
-    def run(
-        self, traced: Mapping[int, Traced], l2: str, record: bool = False, do_bench: bool = False
-    ) -> tuple[dict[int, _Run], Timeline | None]:
-        """Launches with what those before left, or each by itself; those that fail are left out."""
-        groups = [dict(traced)] if l2 == "pipeline" else [{number: kernel} for number, kernel in traced.items()]
-        runs: dict[int, _Run] = {}
-        timelines: list[tuple[Timeline, float]] = []
-        for group in groups:
-            costed = self._costed(group)
-            if not costed:
-                continue
-            numbers, launches = list(costed), [launch.launch for launch in costed.values()]
-            outcome = self._simulated(costed, "cold" if l2 == "pipeline" else l2, record)
-            if outcome is None:
-                continue
-            for place, prediction, broken in zip(outcome.numbers, outcome.launches, outcome.broken, strict=True):
-                runs[numbers[place]] = _Run(
-                    prediction=prediction,
-                    ceiling=ceiling_of(launches[place], costed[numbers[place]].tally, prediction, self._device),
-                    launch=launches[place],
-                    broken=broken,
-                )
-            if do_bench:
-                runs |= self._as_do_bench({number: costed[number] for number in costed if number in runs}, runs)
-            if record and outcome.numbers:
-                ran = tuple(launches[place] for place in outcome.numbers)
-                recorded = timeline_of(ran, outcome.launches, outcome.runs, self._device.sms, programs_of)
-                timelines.append((recorded, max(outcome.total.time_s, recorded.end_s)))
-        return runs, joined(timelines) if timelines else None
-
-    def _as_do_bench(self, costed: Mapping[int, CostedLaunch], runs: Mapping[int, _Run]) -> dict[int, _Run]:
-        """Runs with what do_bench would see of them; with a remark where that cannot be told."""
-        numbers = list(costed)
-        with self._attempts.spare() as lost:
-            zeroed = self._simulated(costed, "dirty", record=False) if costed else None
-        ran = dict(zip(zeroed.numbers, zeroed.launches, strict=True)) if zeroed else {}
-        if zeroed:
-            lost |= {numbers[place]: why for place, why in zip(zeroed.numbers, zeroed.broken, strict=True) if why}
-        activities = [
-            activity_of(prediction.traffic, costed[numbers[place]].launch, prediction.clock_hz, self._device)
-            for place, prediction in ran.items()
-        ]
-        timed = at_do_bench_clock(list(ran.values()), activities, self._device)
-        seen = {numbers[place]: prediction for place, prediction in zip(ran, timed, strict=True)}
-        return {
-            number: replace(runs[number], notes=(f"no time as do_bench shows it: {lost[number]}",))
-            if number in lost
-            else replace(runs[number], do_bench=seen.get(number))
-            for number in costed
-        }
-
-    def _simulated(self, costed: Mapping[int, CostedLaunch], l2: str, record: bool) -> SimulatedLaunches | None:
-        """Launches that follow each other on L2. Args: l2: as of `simulate_costed`."""
-        numbers = list(costed)
-        with self._attempts.all_of(numbers, "simulate memory"):
-            return simulate_costed(
-                list(costed.values()),
-                self._device,
-                l2=l2,
-                overhead="graph",
-                record=record,
-                attempt=lambda place: self._attempts.at(numbers[place], "simulate memory"),
-            )
-        return None
-
-    def _costed(self, group: Mapping[int, Traced]) -> dict[int, CostedLaunch]:
-        """Programs of launches that share memory, and what their steps take an SM."""
-        layout: Layout | None = None
-        with self._attempts.all_of(list(group), "trace"):
-            layout = Layout(list(group.values()))
-        costed: dict[int, CostedLaunch] = {}
-        if layout is None:
-            return costed
-        for number, kernel in group.items():
-            launch: Launch | None = None
-            with self._attempts.at(number, "trace"):
-                launch = layout.launch_of(kernel)
-            if launch is not None:
-                with self._attempts.at(number, "simulate an SM"):
-                    costed[number] = costed_launch(launch, self._device)
-        return costed
-
-
-def _case(number: int, row: KernelRow, traced: Mapping[int, Traced], run: _Run, device: Device, l2: str) -> Case:
+def _case(number: int, row: KernelRow, traced: Mapping[int, Traced], run: TracedRun, device: Device, l2: str) -> Case:
     """A launch to give advice on. Args: number, row: of it; traced: all that were simulated; run: its simulation."""
     return Case(
         launch=run.launch,
@@ -320,7 +205,7 @@ def _case(number: int, row: KernelRow, traced: Mapping[int, Traced], run: _Run, 
     )
 
 
-def _with(row: KernelRow, run: _Run | None) -> KernelRow:
+def _with(row: KernelRow, run: TracedRun | None) -> KernelRow:
     if run is None:
         return row
     if run.broken:
@@ -335,7 +220,7 @@ def _with(row: KernelRow, run: _Run | None) -> KernelRow:
 
 
 def _choose(
-    rows: list[KernelRow], traced: Mapping[int, Traced], groups: list[int], simulation: _Simulation
+    rows: list[KernelRow], traced: Mapping[int, Traced], groups: list[int], simulation: TracedSimulation
 ) -> tuple[list[int], list[tuple[int, tuple[KernelRow, ...]]]]:
     """Of the configurations of each autotuned launch the fastest by itself; which row, and all that were predicted."""
     chosen: list[int] = []
