@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-
 
 def whole(name: str, value: object, least: int = 1, allowed: str = "") -> int:
     """A whole number, of numpy's as well. Raises: ValueError: it is none, or below the least."""
@@ -21,6 +19,8 @@ def optional_whole(name: str, value: object, least: int = 1) -> int | None:
 
 def truth(name: str, value: object) -> bool:
     """True or False, of numpy's as well. Raises: ValueError: it is neither; texts and numbers are not."""
+    import numpy as np  # here alone: code that records launches runs where there may be none
+
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} = {shown(value)}: must be True or False")
     return bool(value)
@@ -48,6 +48,8 @@ def several(name: str, value: object, what: str) -> tuple[object, ...]:
 
 def plain_number(value: object) -> object:
     """A number of numpy's as Python's own; anything else as it is."""
+    import numpy as np
+
     return int(value) if isinstance(value, np.integer) else value
 
 

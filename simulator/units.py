@@ -48,6 +48,11 @@ def rate(value_flop_per_s: float) -> str:
     return _scaled(value_flop_per_s, 1000, _DECIMAL, "FLOP/s")
 
 
+def flop(value_flop: float) -> str:
+    """Text of an amount of arithmetic, e.g. `137 GFLOP`. Args: value_flop [FLOP]."""
+    return rate(value_flop).removesuffix("/s")
+
+
 def count(value: float) -> str:
     """Text of a count of operations, e.g. `137 G`. Args: value [1]."""
     return _scaled(value, 1000, _DECIMAL, "").rstrip()

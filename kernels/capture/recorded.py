@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ...simulator.emulator.global_memory import STORAGE_SHIFT
+from ...simulator.emulator.storage import STORAGE_SHIFT
 from ...simulator.prediction.torch_operation import TorchOperation
 from ..configurations.tuned import Tuned
 
@@ -31,7 +31,7 @@ class StorageNumbers:
         return self._numbers.setdefault(storage._cdata, len(self._numbers))
 
     def address(self, tensor: torch.Tensor) -> int:
-        """Where a tensor begins, in the address space of `emulator.global_memory`."""
+        """Where a tensor begins, in the address space of `emulator.storage`."""
         return (self.number(tensor) + 1 << STORAGE_SHIFT) + tensor.storage_offset() * tensor.element_size()
 
 

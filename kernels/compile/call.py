@@ -1,6 +1,6 @@
 """A recorded launch as it goes to the compiler and to the tracer: plain values, which other processes can be told.
 
-Pointers are addresses in the address space of `simulator.emulator.global_memory`.
+Pointers are addresses in the address space of `simulator.emulator.storage`.
 """
 
 import base64
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from ...simulator.emulator.global_memory import Storage
+from ...simulator.emulator.storage import Storage
 from ..configurations.space import label_of
 
 

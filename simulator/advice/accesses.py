@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..emulator.global_memory import STORAGE_SHIFT
+from ..emulator.storage import STORAGE_SHIFT
 from ..limits import SECTOR_BYTES
 from ..sass.memory_instructions import ATOMICS
 from ..trace.cta.cta_run import CtaAccess

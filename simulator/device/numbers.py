@@ -3,9 +3,8 @@
 import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
+from numbers import Real
 from typing import Any
-
-import numpy as np
 
 from ..arguments import shown
 from ..names import unknown
@@ -62,9 +61,9 @@ def check_number(item: Field[Any], value: object) -> None:
 
 def _check(name: str, item: Field[Any], value: object) -> None:
     low, high = item.metadata["low"], item.metadata["high"]
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= value <= high:
         raise ValueError(f"{name} = {shown(value)}: must be a number from {low:g} to {high:g}")
-    if item.metadata["whole"] and value != int(value):
+    if item.metadata["whole"] and value % 1:
         raise ValueError(f"{name} = {value!r}: must be a whole number from {low:g} to {high:g}")
 
 

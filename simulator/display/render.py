@@ -7,7 +7,6 @@ from io import StringIO
 from textwrap import wrap
 from typing import Protocol
 
-from .. import units
 from .columns import Column as Column
 from .words import config_text as config_text
 from .words import percent as percent
@@ -108,11 +107,6 @@ def bar(fraction: float, length: int = 20) -> str:
     """A bar of blocks. Args: fraction: from 0 to 1, more counts as 1; length: characters of a full bar."""
     filled = round(min(1.0, max(0.0, fraction)) * length)
     return "█" * filled + "░" * (length - filled)
-
-
-def flop(count: float) -> str:
-    """A count of floating-point operations as text, e.g. `137 GFLOP`."""
-    return units.rate(count).removesuffix("/s")
 
 
 def times(factor: float) -> str:

@@ -1,11 +1,9 @@
-"""Memory that a launch is given: storages in an address space of their own, and the data of those with values.
+"""Memory that a launch is given: storages, and the data of those with values.
 
-Storage k begins at (k + 1) 2^40, so that an address names its storage. Loads from storages with values return them;
-what all others return is not known.
+Loads from storages with values return them; what all others return is not known.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,34 +14,9 @@ from ..sass.registers import written
 from .read_operands import address_of, global_address_of, predicate_of
 from .semantics import compile_instruction
 from .shared_accesses import copied
+from .storage import STORAGE_SHIFT, Storage
 from .thread_values import SHAPE, TRUE, UNSET, Array, Value, merged, sign_extended
 from .threads import Step, Threads
-
-STORAGE_SHIFT = 40
-"""Storages are so far apart (log2 of bytes)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
-    """Memory that a launch was given.
-
-    Args:
-        number: in the recording; size_bytes: of all of it [B]; name: parameter that it was first passed for.
-        whole: whether its elements are whole numbers, which addresses and branches may depend on.
-        values: its bytes, where they are given; origin: else what left it without, for people, where that is known.
-    """
-
-    number: int
-    size_bytes: int
-    name: str
-    whole: bool = False
-    values: bytes | None = field(default=None, repr=False)
-    origin: str = ""
-
-    @property
-    def address(self) -> int:
-        """Where it begins."""
-        return self.number + 1 << STORAGE_SHIFT
 
 
 class Memory:

@@ -30,13 +30,18 @@ class Answerer:
     Args:
         module: run as `python -m module`; reads jobs on stdin and answers on stdout, a line of JSON each.
         noun: what the process is, for reasons, e.g. `compiler`.
-        arguments: of the module; environment: variables to set or replace.
+        arguments: of the module; environment: variables to set or replace; python: that runs it, empty: this one.
     """
 
     def __init__(
-        self, module: str, noun: str, arguments: Sequence[str] = (), environment: Mapping[str, str] | None = None
+        self,
+        module: str,
+        noun: str,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        python: str = "",
     ) -> None:
-        self._command = [sys.executable, "-P", "-m", module, *arguments]
+        self._command = [python or sys.executable, "-P", "-m", module, *arguments]
         self._noun = noun
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .. import units
-from ..display.render import flop
 
 MOST_NAMED = 5
 """Kinds of operations that a line names."""
@@ -34,7 +33,7 @@ def torch_text(operations: Sequence[TorchOperation]) -> str:
     words = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else named[0]
     total = sum(operation.flop for operation in operations)
     moved = units.traffic(sum(operation.bytes for operation in operations))
-    return f"{words} of torch ({f'{flop(total)}, ' if total else ''}{moved})"
+    return f"{words} of torch ({f'{units.flop(total)}, ' if total else ''}{moved})"
 
 
 def torch_note(operations: Sequence[TorchOperation]) -> str:

@@ -7,7 +7,7 @@ from statistics import median
 from .. import units
 from ..closed_form.roofline import roofline
 from ..display.columns import rate_text as rate_text
-from ..display.render import RESOURCES, ROOFS, bound_text, fitting, flop, percent, plural, table, times, wrapped
+from ..display.render import RESOURCES, ROOFS, bound_text, fitting, percent, plural, table, times, wrapped
 from ..explore.candidate import ERROR_FRACTIONS, Candidate
 from ..explore.explore import Exploration
 from ..explore.ranking import band_text as band_text
@@ -150,7 +150,7 @@ def _against_others(exploration: Exploration, best: Candidate) -> list[str]:
         lines.append(
             f"SRAM fill {units.traffic(total.smem_fill_bytes)} (others {_range(fill)}),"
             f" HBM {units.traffic(total.hbm_bytes)} (others {_range(hbm)})"
-            + (f", for {flop(total.matmul_flop)}" if total.matmul_flop else "")
+            + (f", for {units.flop(total.matmul_flop)}" if total.matmul_flop else "")
         )
     return lines
 

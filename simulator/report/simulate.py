@@ -6,7 +6,7 @@ from textwrap import wrap
 from .. import units
 from ..closed_form.roofline import roofline
 from ..device.device import Device
-from ..display.render import RESOURCES, ROOFS, bar, bound_text, config_text, flop, percent, plural, times
+from ..display.render import RESOURCES, ROOFS, bar, bound_text, config_text, percent, plural, times
 from ..prediction.bottleneck import LAUNCH, TAIL, WAIT
 from ..prediction.prediction import LaunchPrediction, Prediction
 from ..traffic import Traffic
@@ -102,9 +102,10 @@ def traffic_lines(traffic: Traffic, device: Device) -> list[str]:
         f" {percent(traffic.l2_hit_fraction)} hits; {units.traffic(traffic.l2_write_bytes)} written",
         f"  SRAM         {units.traffic(traffic.smem_fill_bytes)} filled from L2; shared memory:"
         f" {units.traffic(traffic.smem_read_bytes)} read, {units.traffic(traffic.smem_write_bytes)} written",
-        f"  Work         {flop(traffic.matmul_flop)} of matrix products ({units.rate(traffic.matmul_flop_per_s)});"
-        f" {flop(traffic.executed_flop)} executed, with padding and masked scores",
-        f"  Other work   {flop(traffic.other_flop)}, {units.count(traffic.exp_count)} exponentials",
+        f"  Work         {units.flop(traffic.matmul_flop)} of matrix products"
+        f" ({units.rate(traffic.matmul_flop_per_s)});"
+        f" {units.flop(traffic.executed_flop)} executed, with padding and masked scores",
+        f"  Other work   {units.flop(traffic.other_flop)}, {units.count(traffic.exp_count)} exponentials",
     ]
     if device.l2_partitions > 1:
         lines.insert(2, f"  Fabric       {units.traffic(traffic.fabric_bytes)} between the L2 partitions")

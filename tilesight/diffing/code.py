@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from ..simulator.emulator.global_memory import STORAGE_SHIFT
+from ..simulator.emulator.storage import STORAGE_SHIFT
 from ..simulator.refusal import CannotFollow
 from ..simulator.sass.decode import decode
 from ..simulator.trace.cta.subject import CompiledKernel

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ...emulator.global_memory import Storage
+from ...emulator.storage import Storage
 from ...emulator.thread_values import Array
 from ...emulator.threads import Threads
 from ...refusal import Refused

@@ -13,7 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...emulator.global_memory import Memory, Storage
+from ...emulator.global_memory import Memory
+from ...emulator.storage import Storage
 from ...emulator.tma.written import descriptor_writes
 from ...limits import POINTER_BYTES, WORD_BYTES
 from ...sass.flow import FLOWS_KEPT, Flow

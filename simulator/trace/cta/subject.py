@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from linecache import getline
 from math import prod
 
-from ...emulator.global_memory import Memory, Storage
+from ...emulator.global_memory import Memory
+from ...emulator.storage import Storage
 from ...launch.code import NOWHERE
 from ...launch.program import Resources
 from ...sass.flow import Flow

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...emulator.global_memory import Memory, Storage
+from ...emulator.global_memory import Memory
+from ...emulator.storage import Storage
 from ...emulator.thread_values import Array
 from ...emulator.threads import Threads
 from ...limits import SECTOR_BYTES, WARP_THREADS, WORD_BYTES

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...emulator.global_memory import Memory, Storage, loads_of_memory
+from ...emulator.global_memory import Memory, loads_of_memory
+from ...emulator.storage import Storage
 from ...emulator.thread_values import Array
 from ...emulator.threads import Step as Effect
 from ...launch.program import Launch, Loop, Step, Tensor, Tile, TileProgram

@@ -4,9 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from support.listings import flow_of, words
-from tilesight.simulator.emulator.global_memory import Memory, Storage, load_of_memory
+from tilesight.simulator.emulator.global_memory import Memory, load_of_memory
 from tilesight.simulator.emulator.read_operands import predicate_of
 from tilesight.simulator.emulator.semantics import compile_instruction
+from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.emulator.thread_values import TRUE, WORD_MASK
 from tilesight.simulator.emulator.threads import Threads, special_registers
 from tilesight.simulator.sass.registers import written

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tilesight.simulator.emulator.global_memory import Storage
+from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.trace.program.left_out import notes_on_lost_pieces
 from tilesight.simulator.trace.touch.footprints import Rectangle
 from tilesight.simulator.trace.touch.listing import Listing

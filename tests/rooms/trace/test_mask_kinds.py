@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.listings import listing, words
-from tilesight.simulator.emulator.global_memory import Storage
+from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.launch.walk import accesses
 from tilesight.simulator.trace.cta.subject import CompiledKernel

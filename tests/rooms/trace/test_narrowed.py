@@ -7,7 +7,8 @@ from math import prod
 import numpy as np
 import pytest
 from support.listings import listing, words
-from tilesight.simulator.emulator.global_memory import Memory, Storage
+from tilesight.simulator.emulator.global_memory import Memory
+from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.sass.flow import flow_of
 from tilesight.simulator.trace.alike.narrowed import by_tensor, narrowed

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from rooms.trace.test_stand_ins import ADDRESS, COLUMN, CONSTANTS, MASK, X, subject_of
 from support.listings import flow_of, listing
-from tilesight.simulator.emulator.global_memory import Memory, Storage
+from tilesight.simulator.emulator.global_memory import Memory
+from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.refusal import Refused
 from tilesight.simulator.sass.local_memory import spilled_bytes
 from tilesight.simulator.trace.cta.block_counts import count_blocks

@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 import pytest
 from support.listings import listing, words
-from tilesight.simulator.emulator.global_memory import Storage
+from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.launch.program import Code, Resources
 from tilesight.simulator.refusal import Refused
 from tilesight.simulator.trace.cta.sites import Slice

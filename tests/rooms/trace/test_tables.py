@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from rooms.trace.test_stand_ins import ADDRESS, COLUMN, CONSTANTS, LOAD, MASK, X, subject_of
 from support.listings import words
-from tilesight.simulator.emulator.global_memory import Memory, Storage
+from tilesight.simulator.emulator.global_memory import Memory
+from tilesight.simulator.emulator.storage import Storage
 from tilesight.simulator.trace.cta.cta_run import CtaAccess, follow_ctas
 from tilesight.simulator.trace.cta.doubts import Doubts
 from tilesight.simulator.trace.cta.sites import Tracer, find_slice
