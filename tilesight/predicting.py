@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .kernels.capture.file import RecordedFunction
     from .kernels.capture.recorded import Capture, Recording
     from .kernels.compile.call import KernelCall, RefusedCall
+    from .kernels.interpreter import Interpreter
 
 __all__ = ["L2", "KernelsPrediction", "capture", "predict", "simulate_calls"]
 
@@ -178,8 +179,13 @@ def compiled_launches(
     workers: int | None = None,
     limit_s: float | None = None,
     tell: Tell | None = None,
+    interpreter: "Interpreter | None" = None,
 ) -> list[CompiledLaunch]:
-    """Launches with their machine code. Args: workers, tell: as above; limit_s: what the compiler may take for each."""
+    """Launches with their machine code.
+
+    Args:
+        workers, tell: as above; limit_s: what the compiler may take for each; interpreter: as `compile_calls`.
+    """
     from .kernels.compile.call import KernelCall
     from .kernels.compile.calls import compile_calls
 
@@ -191,7 +197,9 @@ def compiled_launches(
             tell(Stage(number=number, total=len(calls), name=calls[number - 1].name, phase="compile"))
 
     kernels = [call for call in calls if isinstance(call, KernelCall)]
-    outcomes = iter(compile_calls(kernels, device, workers=workers, limit_s=limit_s, tell=compiling))
+    outcomes = iter(
+        compile_calls(kernels, device, workers=workers, limit_s=limit_s, tell=compiling, interpreter=interpreter)
+    )
     asked: list[CompiledLaunch] = []
     for call in calls:
         if not isinstance(call, KernelCall):

@@ -11,6 +11,7 @@ from ...simulator.prediction.torch_operation import TorchOperation
 from ..compile.cache import triton_cache
 from ..compile.call import KernelCall, RefusedCall, from_plain, values_of
 from ..configurations.space import Space
+from ..interpreter import Interpreter
 
 WORKER = f"{__package__}.worker"
 
@@ -47,7 +48,7 @@ class Asked:
     Args:
         device: name or path of the target; settings: what-ifs of it, `key=value`; shapes: arguments of each call;
         space: values of kernels' parameters to try; triton_cache: as `recording.capture`; timeout_s: what all calls
-        together may take [s]; folders: that modules are looked for in first.
+        together may take [s]; folders: that modules are looked for in first; interpreter: that runs it, None: this one.
     """
 
     device: str
@@ -57,6 +58,7 @@ class Asked:
     triton_cache: bool = False
     timeout_s: float
     folders: Sequence[str] = ()
+    interpreter: Interpreter | None = None
 
 
 def capture_function(target: str, device: str, settings: Sequence[str], timeout_s: float) -> RecordedFunction:
@@ -84,7 +86,9 @@ def capture_calls(target: str, asked: Asked) -> tuple[RecordedFunction, ...]:
     is_module = not file.endswith(".py") and all(part.isidentifier() for part in file.split("."))
     if not Path(file).is_file() and not is_module:
         raise CannotCapture(f"{file}: no such file")
-    process = Answerer(WORKER, "user's code", (), triton_cache())
+    other = asked.interpreter
+    variables = triton_cache() | dict(other.variables if other else {})
+    process = Answerer(WORKER, "user's code", (), variables, other.path if other else "")
     try:
         job = {
             "file": file,

@@ -8,16 +8,16 @@ Source: `JITFunction.run` and `compile` of Triton 3.6, whose steps these are.
 
 import inspect
 from collections.abc import Mapping
+from ctypes import string_at
 from dataclasses import replace
 from typing import Any
 
-import torch
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError
-from triton.runtime.jit import create_function_from_signature
+from triton.runtime.jit import JITFunction, create_function_from_signature
 
-from ...simulator.emulator.global_memory import STORAGE_SHIFT, Storage
+from ...simulator.emulator.storage import STORAGE_SHIFT, Storage
 from ...simulator.limits import MAX_CTA_THREADS, WARP_THREADS
 from ...simulator.refusal import Refused
 from ..compile.call import KernelCall, RefusedCall
@@ -50,11 +50,11 @@ def lower(capture: Capture, capability: int) -> KernelCall:
     try:
         bind = create_function_from_signature(function.signature, function.params, backend)
         bound, specialization, extra = bind(**{**options, **given})
-        parsed, signature, constants, attributes = function._pack_args(backend, options, bound, specialization, extra)
+        parsed, signature, constants, attributes = _packed(function, backend, options, bound, specialization, extra)
         source = _source_kind(function)(function, signature, constants, attributes)
         text = first_ir(source, target, backend, parsed)
     except CompilationError as error:
-        raise Refused(f"kernel {capture.name}: Triton refuses {_refused(error)}") from None
+        raise Refused(f"kernel {capture.name}: Triton refuses {_refused(error, function)}") from None
     except (KeyError, TypeError, ValueError, AssertionError, NotImplementedError) as error:
         raise Refused(f"kernel {capture.name}: {type(error).__name__}: {_one_line(str(error))}") from None
     if parsed.num_warps * WARP_THREADS > MAX_CTA_THREADS:
@@ -90,6 +90,28 @@ def lower(capture: Capture, capability: int) -> KernelCall:
         configuration=configuration_of(capture),
         cooperative=bool(capture.options.get("launch_cooperative_grid")),
     )
+
+
+def _packed(function: Any, backend: Any, options: Any, bound: Any, specialization: Any, extra: Any) -> Any:
+    """Options, signature, constants and attributes of a bound launch.
+
+    Source: Triton 3.5 and newer have a function for it; `JITFunction.run` of 3.4 does so in its midst.
+    """
+    if hasattr(function, "_pack_args"):
+        return function._pack_args(backend, options, bound, specialization, extra)
+    from triton._utils import find_paths_if, get_iterable_path
+
+    parsed = backend.parse_options(options)
+    names, kinds = [parameter.name for parameter in function.params], [kind for kind, _ in specialization]
+    if strange := [name for name in options if name not in parsed.__dict__ and name not in names]:
+        raise KeyError(f"Keyword argument {strange[0]} was specified but unrecognised")
+    values, marks = list(bound.values()), [mark for _, mark in specialization]
+    constants = {
+        path: get_iterable_path(values, path) for path in find_paths_if(kinds, lambda _, kind: kind == "constexpr")
+    }
+    marked = find_paths_if(marks, lambda _, mark: isinstance(mark, str))
+    attributes = {path: backend.parse_attr(get_iterable_path(marks, path)) for path in marked}
+    return parsed, dict(zip(names, kinds, strict=False)), constants, attributes
 
 
 def lower_or_refuse(capture: Capture, capability: int) -> KernelCall | RefusedCall:
@@ -159,7 +181,7 @@ class _Pointer:
 
 
 def address_of(tensor: RecordedTensor) -> int:
-    """Where a tensor begins, in the address space of `emulator.global_memory`."""
+    """Where a tensor begins, in the address space of `emulator.storage`."""
     return (tensor.storage + 1 << STORAGE_SHIFT) + tensor.offset_bytes
 
 
@@ -199,18 +221,31 @@ def _values(tensor: RecordedTensor) -> bytes | None:
     """The bytes of a whole storage whose values are given, and may decide where kernels go."""
     if tensor.values is None or tensor.dtype not in WHOLE or tensor.storage_bytes > MOST_VALUES_BYTES:
         return None
-    whole = torch.empty(0, dtype=torch.uint8).set_(tensor.values.untyped_storage())
-    return whole.numpy().tobytes()
+    storage = tensor.values.untyped_storage()
+    return string_at(storage.data_ptr(), storage.nbytes())  # without numpy, which may be missing
 
 
-def _refused(error: CompilationError) -> str:
-    """The innermost line of source that Triton stopped at, and why."""
+def _refused(error: CompilationError, function: Any) -> str:
+    """The innermost line of source that Triton stopped at, why, and where that line is."""
     while isinstance(error.__cause__, CompilationError):
         error = error.__cause__
     number, source = getattr(error.node, "lineno", 0), (error.src or "").splitlines()
     line = f"`{source[number - 1].strip()}`: " if 0 < number <= len(source) else ""
     kind = f"{type(error.__cause__).__name__}: " if error.__cause__ else ""
-    return line + kind + " ".join((error.error_message or "no reason given").split())[:300]
+    why = " ".join((error.error_message or "no reason given").split())[:300]
+    return line + kind + why + (_place(number, error.src, function) if line else "")
+
+
+def _place(number: int, source: str, function: Any) -> str:
+    """File and line, e.g. ` (mine.py:7)`. Args: number: of a line of the source of a kernel, or of what it calls."""
+    known = (function, *function.fn.__globals__.values())
+    stopped = next((other for other in known if isinstance(other, JITFunction) and other.src == source), None)
+    if stopped is None:
+        return ""
+    lines, begin = inspect.getsourcelines(stopped.fn)
+    decorators = next((count for count, line in enumerate(lines) if line.lstrip().startswith("def ")), 0)
+    file = inspect.getsourcefile(stopped.fn) or ""
+    return f" ({file.rpartition('/')[2]}:{begin + decorators + number - 1})"
 
 
 def _one_line(text: str) -> str:

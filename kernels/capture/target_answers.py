@@ -60,7 +60,8 @@ def answered_for(device: Device, mode: OnGpu) -> Iterator[None]:
         "mem_get_info": lambda *_, **__: (device.hbm_bytes, device.hbm_bytes),
         **stand_ins(mode.notes),
     }
-    before = driver._active
+    active = "_active" if hasattr(driver, "_active") else "active"  # Triton 3.4
+    before = getattr(driver, active)
     with ExitStack() as stack:
         _answer(stack, answers)
         stack.enter_context(patch.object(torch._C, "_cuda_getCurrentRawStream", lambda *_: 0, create=True))
@@ -73,7 +74,7 @@ def answered_for(device: Device, mode: OnGpu) -> Iterator[None]:
         try:
             yield
         finally:
-            driver._active = before
+            setattr(driver, active, before)
 
 
 def _answer(stack: ExitStack, answers: dict[str, Any]) -> None:

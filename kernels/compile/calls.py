@@ -7,16 +7,18 @@ from math import prod
 from typing import Any
 
 from ...simulator.device.device import Device
-from ...simulator.emulator.global_memory import Storage
+from ...simulator.emulator.storage import Storage
 from ...simulator.emulator.tma.descriptor import image_of
 from ...simulator.jobs.attempts import internal
 from ...simulator.launch.program import Resources
 from ...simulator.refusal import Refusal
 from ...simulator.trace.cta.subject import CompiledKernel
+from ..interpreter import Interpreter
 from .call import KernelCall
 from .diagnosis import specialisation_note
 from .made_by import call_key
 from .outcomes import answers_of, code_of, outcome_of
+from .pool import Pool
 from .worker import WORKSPACE
 
 DESCRIPTOR = "tensordesc<"
@@ -36,6 +38,7 @@ def compile_calls(
     workers: int | None = None,
     limit_s: float | None = None,
     tell: Callable[[int], None] = lambda number: None,
+    interpreter: Interpreter | None = None,
 ) -> list[CompiledKernel | Refusal]:
     """Compile recorded launches for a device; results are kept on disk.
 
@@ -43,22 +46,31 @@ def compile_calls(
         calls: lowered for the device's compute capability; workers: compiler processes, one per core where None;
         limit_s: that the compiler may take for each, None: as long as any kernel here takes [s];
         tell: called with the number of each launch that is waited for, from 0.
+        interpreter: whose Triton compiles, None: that of this environment.
 
     Returns:
         Each launch as the tracer takes it, or why there is no code, in order.
     """
-    jobs = {call_key(call.job): dict(call.job) | {"code": True} for call in calls}
+    keys = [call_key(call.job, interpreter.triton if interpreter else "") for call in calls]
+    jobs = {key: dict(call.job) | {"code": True} for key, call in zip(keys, calls, strict=True)}
     first: dict[str, int] = {}
-    for number, call in enumerate(calls):
-        first.setdefault(call_key(call.job), number)
+    for number, key in enumerate(keys):
+        first.setdefault(key, number)
     following = dict(pairwise(first))
     if calls:
         tell(0)
-    answers = answers_of(jobs, workers, lambda key: tell(first[following[key]]) if key in following else None, limit_s)
+    pool = Pool(interpreter) if interpreter else None
+    try:
+        answers = answers_of(
+            jobs, workers, lambda key: tell(first[following[key]]) if key in following else None, limit_s, pool
+        )
+    finally:
+        if pool:
+            pool.close()
     outcomes: list[CompiledKernel | Refusal] = []
-    for call in calls:
+    for key, call in zip(keys, calls, strict=True):
         try:
-            outcomes.append(_outcome(call, answers[call_key(call.job)], device))
+            outcomes.append(_outcome(call, answers[key], device))
         except Exception as error:  # one launch that fails does not take the others along
             outcomes.append(Refusal("does not fit", f"kernel {call.name}: {internal(error, 'compile')}"))
     return outcomes

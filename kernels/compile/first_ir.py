@@ -5,6 +5,7 @@ Source of the key: what `compile` of Triton 3.6 looks its own cache up by.
 
 import json
 from hashlib import sha256
+from inspect import signature
 from typing import Any
 
 from triton._C.libtriton import ir
@@ -30,7 +31,9 @@ def first_ir(source: Any, target: Any, backend: Any, options: Any) -> str:
     ir.load_dialects(context)
     backend.load_dialects(context)
     implementation, modules = backend.get_codegen_implementation(options), backend.get_module_map()
-    text = str(source.make_ir(target, options, implementation, modules, context))
+    asked = (target, options, implementation, modules, context)
+    takes_target = "target" in signature(source.make_ir).parameters  # not that of Triton 3.4
+    text = str(source.make_ir(*asked[not takes_target :]))
     write(path, {"ttir": text})
     return text
 

@@ -16,7 +16,7 @@ from ...simulator.residency.occupancy import occupancy
 from ...simulator.sass.constants import Parameter, constant_bank
 from . import diagnosis, disassemble
 from .cache import cache_folder, read, write
-from .pool import POOL, Turns
+from .pool import POOL, Pool, Turns
 
 TMEM_COLUMNS = 512
 """Columns of tensor memory that a CTA can take on sm_100."""
@@ -58,6 +58,7 @@ def answers_of(
     workers: int | None = None,
     answered: Callable[[str], None] | None = None,
     limit_s: float | None = None,
+    pool: Pool | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Have jobs answered, several at a time.
 
@@ -66,12 +67,13 @@ def answers_of(
         workers: compiler processes, one per core where None.
         answered: called in this thread with each name in order, once its job is done.
         limit_s: that the compiler may take for one, None: as long as any kernel here takes [s].
+        pool: whose compilers answer, None: those of this environment.
 
     Returns:
         By name: resources of a CTA, and opcode -> how often it stands in the code; with `code`, where it was asked for:
         the listing, where parameters lie, lines of source. Or a reason why there is none of this.
     """
-    turns = Turns(POOL)
+    turns = Turns(pool or POOL)
     threads = ThreadPoolExecutor(max_workers=workers or cores())
     answers: dict[str, dict[str, Any]] = {}
     unlisted: list[str] = []

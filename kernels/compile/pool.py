@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from ...simulator.jobs.processes import Answerer
+from ..interpreter import Interpreter
 from .cache import triton_cache
 
 TIMEOUT_S = 300.0
@@ -18,9 +19,10 @@ READ_BY_TRITON = ("TRITON_", "PYTHONPATH", "TMPDIR", "PATH")
 
 
 class Pool:
-    """Compiler processes, started when first needed, and kept."""
+    """Compiler processes, started when first needed, and kept. Args: interpreter: that runs them, None: this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, interpreter: Interpreter | None = None) -> None:
+        self._interpreter = interpreter
         self._lock = threading.Lock()
         self._all: set[Answerer] = set()
         self._idle: list[Answerer] = []
@@ -35,11 +37,16 @@ class Pool:
                 self._all = set()  # whoever has one of them gives it back to be ended
             else:
                 stale = []
-            compiler = self._idle.pop() if self._idle else Answerer(WORKER, "compiler", (), triton_cache())
+            compiler = self._idle.pop() if self._idle else self._new()
             self._all.add(compiler)
         for other in stale:
             other.stop()
         return compiler
+
+    def _new(self) -> Answerer:
+        other = self._interpreter
+        variables = triton_cache() | dict(other.variables if other else {})
+        return Answerer(WORKER, "compiler", (), variables, other.path if other else "")
 
     def give_back(self, compiler: Answerer) -> None:
         """Let others have a compiler."""
@@ -61,7 +68,7 @@ class Pool:
         """In a forked child: the processes are the parent's, which alone asks and ends them."""
         for compiler in self._all:
             compiler.abandon()
-        self.__init__()  # type: ignore[misc]
+        self.__init__(self._interpreter)  # type: ignore[misc]
 
 
 class Turns:

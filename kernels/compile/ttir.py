@@ -37,8 +37,9 @@ class WrittenDown(ASTSource):
         """What Triton's own cache knows it by."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def make_ir(self, target: Any, options: Any, codegen_fns: Any, module_map: Any, context: Any) -> Any:
-        """The IR, read back."""
+    def make_ir(self, *asked: Any) -> Any:
+        """The IR, read back. Args: asked: other things for each version of Triton, a context at the end."""
+        context = asked[-1]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"kernel.{self.ext}"
             path.write_text(self.text, encoding="utf-8")

@@ -10,6 +10,7 @@ from ..simulator.jobs.stopping import LIMIT_S, Stage
 from ..simulator.predict_kernels import L2
 from ..simulator.prediction.timing import one_of_timings
 from .difference import Difference
+from .environments.pairs import Installations, installations_of, notes_on
 from .saved import side_of
 from .side import Side
 from .sides import Compiled, Question, compiled_side, predicted, unpredicted
@@ -28,6 +29,8 @@ def diff(
     timing: str = "single",
     time_limit_s: float | None = None,
     repredict: bool = False,
+    old_python: str = "",
+    new_python: str = "",
 ) -> Difference:
     """Say what a change does to the launches of a function.
 
@@ -37,13 +40,14 @@ def diff(
         device: a name or a path to a TOML file; l2, timing: as `predict`.
         time_limit_s: that a function, the compiler and the prediction may take for each launch; None: as usual [s].
         repredict: whether launches of a saved file are predicted anew, as after another version of this program.
+        old_python, new_python: path of a Python whose torch and triton record and compile that side; empty: this one.
 
     Returns:
         Launches that answer each other; nothing is predicted where all code is the same.
 
     Raises:
         RuntimeError: torch or triton is missing, or the user's code failed (one line).
-        ValueError: no such device, revision, file or function, or another setting that is not allowed (one line).
+        ValueError: no such device, revision, file, function or Python, or a setting that is not allowed (one line).
     """
     gpu, name = found_device(device)
     one_of_timings(timing)
@@ -57,7 +61,8 @@ def diff(
         compile_limit_s=time_limit_s or USERS_CODE_S,
         limit_s=time_limit_s or LIMIT_S,
     )
-    return difference_of(old, new, question, (), lambda text: None, repredict=repredict)
+    pythons = installations_of((old, new), (old_python, new_python), gpu)
+    return difference_of(old, new, question, (), lambda text: None, repredict=repredict, installations=pythons)
 
 
 def difference_of(
@@ -68,12 +73,14 @@ def difference_of(
     tell: Callable[[str], None],
     announce: Callable[[], None] = lambda: None,
     repredict: bool = False,
+    installations: Installations = (None, None),
 ) -> Difference:
     """The same of a question.
 
     Args:
         settings: what-ifs that made its device, `key=value`; tell: what is under way;
-        announce: called once before anything is predicted; repredict: as of `diff`.
+        announce: called once before anything is predicted; repredict: as of `diff`;
+        installations: that record and compile the sides, None: this one.
     """
     if reason := why_not():
         raise RuntimeError(reason)
@@ -83,17 +90,18 @@ def difference_of(
     notes = (*(f"device changed by --set {setting}" for setting in settings), *uncommitted((old, new)))
     with ExitStack() as stack:
         sides: list[Side | Compiled] = []
-        for text in (old, new):
+        for text, place in zip((old, new), installations, strict=True):
             if is_saved(text):
                 sides.append(side_of(Path(text), question, settings, repredict))
             else:
-                sides.append(compiled_side(text, stack.enter_context(recorded(text, asked, tell)), question))
+                function = stack.enter_context(recorded(text, asked, tell, place))
+                sides.append(compiled_side(text, function, question, place))
         codes = {side.code for side in sides}
         same = len(codes) == 1 and "" not in codes
         if not same:
             announce()
         before, after = (_answered(side, question, same) for side in sides)
-    notes = (*notes, *before.notes, *after.notes)
+    notes = (*notes, *notes_on(installations), *before.notes, *after.notes)
     return Difference(before, after, tuple(dict.fromkeys(notes)))
 
 

@@ -3,7 +3,7 @@
 Pure: no git, no compiler, no simulation. `to_dict` gives the object that `tilesight diff --json` prints.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -166,6 +166,10 @@ class Difference:
             "change": self.change.to_dict() if self.change else None,
             "launches": [pair.to_dict() for pair in self.pairs],
             "ended": {"old": self.old.ended or None, "new": self.new.ended or None},
+            "environments": {
+                "old": asdict(self.old.environment) if self.old.environment else None,
+                "new": asdict(self.new.environment) if self.new.environment else None,
+            },
             "notes": list(self.notes),
         }
 

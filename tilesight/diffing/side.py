@@ -52,6 +52,21 @@ class LaunchSide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What a side is recorded and compiled with. Args: versions; ptxas: of Triton's own; empty: it does not say."""
+
+    python: str
+    torch: str
+    triton: str
+    ptxas: str
+
+    @property
+    def text(self) -> str:
+        """For people, without the assembler."""
+        return f"triton {self.triton}, torch {self.torch}, Python {self.python}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """What a function launches.
 
@@ -62,6 +77,7 @@ class Side:
             one has no code.
         predicted: whether it was; where both sides have the same code nothing is.
         notes: one line each; ended: what the code raised after its last launch; empty: it ran to its end.
+        environment: that it was recorded and compiled in, where another one than this was asked for on any side.
     """
 
     name: str
@@ -73,6 +89,12 @@ class Side:
     predicted: bool
     notes: tuple[str, ...] = field(default=())
     ended: str = ""
+    environment: Environment | None = None
+
+    @property
+    def title(self) -> str:
+        """Its name, with versions where an environment was asked for."""
+        return f"{self.name} ({self.environment.text})" if self.environment else self.name
 
     @property
     def complete(self) -> bool:

@@ -15,7 +15,8 @@ from ..simulator.prediction.explanation import source_text
 from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.kernels import KernelsPrediction
 from .code import code_of, flow_of, shape_of
-from .side import LaunchSide, Side, SourceLine
+from .environments.found import Installation
+from .side import Environment, LaunchSide, Side, SourceLine
 
 if TYPE_CHECKING:
     from ..kernels.capture.file import RecordedFunction
@@ -45,7 +46,7 @@ class Compiled:
     """A side whose launches are compiled.
 
     Args:
-        name, code: as of `Side`; recorded: the function; launches: of it; codes, shapes: of each.
+        name, code, environment: as of `Side`; recorded: the function; launches: of it; codes, shapes: of each.
     """
 
     name: str
@@ -54,19 +55,37 @@ class Compiled:
     codes: Sequence[str]
     shapes: Sequence[str]
     code: str
+    environment: Environment | None = None
 
 
-def compiled_side(name: str, recorded: "RecordedFunction", question: Question) -> Compiled:
-    """Launches with their machine code, and the names of it."""
+def compiled_side(
+    name: str, recorded: "RecordedFunction", question: Question, installation: Installation | None = None
+) -> Compiled:
+    """Launches with their machine code, and the names of it. Args: installation: that compiles, None: this one."""
     from ..kernels.compile.call import KernelCall
 
-    launches = compiled_launches(recorded.calls, question.device, limit_s=question.compile_limit_s, tell=question.tell)
+    launches = compiled_launches(
+        recorded.calls,
+        question.device,
+        limit_s=question.compile_limit_s,
+        tell=question.tell,
+        interpreter=installation.interpreter if installation else None,
+    )
     pairs = list(zip(launches, recorded.calls, strict=True))
     codes = [code_of(launch.kernel, call) if isinstance(call, KernelCall) else "" for launch, call in pairs]
     shapes = [shape_of(call) if isinstance(call, KernelCall) else "" for call in recorded.calls]
     calls: list[KernelCall] = [call for call in recorded.calls if isinstance(call, KernelCall)]
     flow = flow_of(calls, codes) if len(calls) == len(codes) else ""
-    return Compiled(name=name, recorded=recorded, launches=launches, codes=codes, shapes=shapes, code=flow)
+    environment = installation.environment if installation else None
+    return Compiled(
+        name=name,
+        recorded=recorded,
+        launches=launches,
+        codes=codes,
+        shapes=shapes,
+        code=flow,
+        environment=environment,
+    )
 
 
 def unpredicted(compiled: Compiled, question: Question) -> Side:
@@ -124,6 +143,7 @@ def _side(
         predicted=predicted,
         notes=tuple(dict.fromkeys([*compiled.recorded.notes, *(note for row in rows for note in row.notes)])),
         ended=compiled.recorded.ended,
+        environment=compiled.environment,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .environments.found import Installation
 from .revision import NoRevision, changed_files, checked_out
 
 if TYPE_CHECKING:
@@ -38,8 +39,13 @@ def target_of(text: str) -> Target:
 
 
 @contextmanager
-def recorded(text: str, asked: "Asked", tell: Callable[[str], None]) -> "Iterator[RecordedFunction]":
+def recorded(
+    text: str, asked: "Asked", tell: Callable[[str], None], installation: Installation | None = None
+) -> "Iterator[RecordedFunction]":
     """What a target launches, while the files that its code comes from are there.
+
+    Args:
+        installation: that runs it, None: this one.
 
     Raises:
         NoRevision, CannotCapture: there is no such revision, file or function; UserCodeFailed: it failed.
@@ -48,8 +54,15 @@ def recorded(text: str, asked: "Asked", tell: Callable[[str], None]) -> "Iterato
 
     tell(f"{text}: function")
     target = target_of(text)
+    interpreter = installation.interpreter if installation else None
+    asked = replace(asked, interpreter=interpreter)
+    within = f"with {installation.environment.text}: " if installation and interpreter else ""
     if not target.revision:
-        yield capture_calls(text, asked)[0]
+        try:
+            answer = capture_calls(text, asked)[0]
+        except (CannotCapture, UserCodeFailed) as error:
+            raise type(error)(f"{within}{error}") from None
+        yield answer
         return
     with checked_out(target.revision, target.file) as revision:
         try:
@@ -57,7 +70,7 @@ def recorded(text: str, asked: "Asked", tell: Callable[[str], None]) -> "Iterato
                 f"{revision.file}:{target.function}", replace(asked, folders=tuple(revision.folders))
             )
         except (CannotCapture, UserCodeFailed) as error:
-            raise type(error)(f"at {target.revision}: {error}") from None
+            raise type(error)(f"{within}at {target.revision}: {error}") from None
         files = sorted({call.file for call in answer.calls if hasattr(call, "file")})
         strangers = [file for file in files if Path(file).resolve().is_relative_to(revision.repository)]
         notes = [f"{file}: is read as it lies there, not at {target.revision}" for file in strangers]

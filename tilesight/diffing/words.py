@@ -82,7 +82,7 @@ def bounds_text(pair: Pair) -> str:
 def head_text(difference: Difference) -> str:
     """Both sides, the device and the verdict, in a line."""
     old, new = difference.old, difference.new
-    what = f"{old.name} against {new.name} on {new.device}"
+    what = f"{old.title} against {new.title} on {new.device}"
     if difference.same_code:
         count = len(new.launches)
         return f"{what}: same code, {'1 launch' if count == 1 else f'{count} launches'}"
@@ -128,24 +128,55 @@ def unmatched(difference: Difference) -> list[str]:
     lines = []
     for pair in difference.pairs:
         if pair.new is None:
-            lines.append(f"{pair.name}: is launched by {difference.old.name} alone")
+            lines.append(f"{pair.name}: is launched by {difference.old.title} alone")
         elif pair.old is None:
-            lines.append(f"{pair.name}: is launched by {difference.new.name} alone")
+            lines.append(f"{pair.name}: is launched by {difference.new.title} alone")
     return lines
 
 
 def remarks(difference: Difference) -> list[str]:
     """What is to be said below: unmatched and refused launches, how functions ended, notes."""
-    lines = unmatched(difference)
+    lines = [*unmatched(difference), *_refused_once(difference)]
+    both = {id(launch) for pair in _one_sided(difference) for launch in (pair.old, pair.new)}
     for side in (difference.old, difference.new):
-        lines += _refusals(side)
+        lines += [
+            f"{side.title}: refused: {launch.row.refused}"
+            for launch in side.launches
+            if launch.row.refused and id(launch) not in both
+        ]
         if side.ended:
-            lines.append(f"{side.name}: incomplete, its code ended in an error: {side.ended}")
+            lines.append(f"{side.title}: incomplete, its code ended in an error: {side.ended}")
     return [*lines, *difference.notes]
 
 
-def _refusals(side: Side) -> list[str]:
-    return [f"{side.name}: refused: {launch.row.refused}" for launch in side.launches if launch.row.refused]
+def _one_sided(difference: Difference) -> list[Pair]:
+    """Launches that one of two environments refuses."""
+    if not difference.old.environment or not difference.new.environment:
+        return []
+    return [
+        pair
+        for pair in difference.pairs
+        if pair.old and pair.new and bool(pair.old.row.refused) != bool(pair.new.row.refused)
+    ]
+
+
+def _refused_once(difference: Difference) -> list[str]:
+    """What compiles in one of two environments, a line each."""
+    lines = []
+    for pair in _one_sided(difference):
+        assert pair.old and pair.new
+        sides = (difference.old, difference.new)
+        good, bad = sides if pair.new.row.refused else sides[::-1]
+        why = pair.new.row.refused or pair.old.row.refused
+        lines.append(f"{pair.name}: compiles with {_versions(good, bad)}, not with {_versions(bad, good)}: {why}")
+    return lines
+
+
+def _versions(side: Side, other: Side) -> str:
+    """What a side has of another version than the other, for people."""
+    assert side.environment and other.environment
+    parts, others = side.environment.text.split(", "), other.environment.text.split(", ")
+    return ", ".join(part for part in parts if part not in others) or side.name
 
 
 def _figures(name: str, before: int | None, after: int | None) -> str:

@@ -9,7 +9,7 @@ from ...simulator.device.device import catalogue
 from ..kernels import L2, Partial, Repredict, Timing, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
 from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, device_given
-from ..output import BadInput, announce_compiler, show, text_color, text_width
+from ..output import BadInput, announce_compiler, say, show, text_color, text_width
 from ..parse import flag, option
 
 SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
@@ -34,7 +34,9 @@ def diff(
             metavar=SIDE,
         ),
     ],
-    new: Annotated[str, typer.Argument(help="After: the same.", metavar=SIDE)],
+    new: Annotated[
+        str | None, typer.Argument(help="After: the same; with --triton OLD again where it is left away.", metavar=SIDE)
+    ] = None,
     device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE,
     set_: Settings = None,
     l2: L2 = "pipeline",
@@ -48,6 +50,19 @@ def diff(
             share,
         ),
     ] = None,
+    old_python: Annotated[
+        str, option("--old-python", "Record and compile OLD by this Python: with its torch and triton.", "PATH")
+    ] = "",
+    new_python: Annotated[str, option("--new-python", "Record and compile NEW by this Python.", "PATH")] = "",
+    triton: Annotated[
+        str,
+        option(
+            "--triton",
+            "Compare two versions of Triton, as pip takes them, e.g. 3.6.0,3.9.0; they are installed, once, into "
+            "environments in the cache folder.",
+            "OLD,NEW",
+        ),
+    ] = "",
     repredict: Repredict = False,
     time_limit: TimeLimit = None,
     partial: Partial = False,
@@ -63,7 +78,14 @@ def diff(
     """
     if json and markdown:
         raise BadInput("--json and --markdown: each prints the answer; give one")
+    if triton and (old_python or new_python):
+        raise BadInput("--triton and --old-python, --new-python: each names environments; give one")
+    if new is None and not triton:
+        raise BadInput("NEW is missing: diff OLD NEW, or diff --triton 3.6.0,3.9.0 FILE.py:FUNCTION")
+    new = new or old
     from ...diffing.diff import difference_of, stage_text
+    from ...diffing.environments.found import NoEnvironment
+    from ...diffing.environments.pairs import installations_of, installations_with
     from ...diffing.markdown import difference_markdown
     from ...diffing.revision import NoRevision
     from ...diffing.saved import Unusable
@@ -84,8 +106,16 @@ def diff(
             tell=stage_text(tell),
         )
         try:
-            difference = difference_of(old, new, question, tuple(set_ or ()), tell, announce_compiler, repredict)
-        except (NoRevision, Unusable) as error:
+            tell("environments")
+            places = (
+                installations_with(triton, (old, new), gpu, say)
+                if triton
+                else installations_of((old, new), (old_python, new_python), gpu)
+            )
+            difference = difference_of(
+                old, new, question, tuple(set_ or ()), tell, announce_compiler, repredict, installations=places
+            )
+        except (NoRevision, Unusable, NoEnvironment) as error:
             raise BadInput(str(error)) from None
         except RuntimeError as error:
             if type(error) is RuntimeError:

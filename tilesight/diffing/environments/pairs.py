@@ -1,0 +1,74 @@
+"""The environments of two sides: what was asked for in; where each is recorded and compiled out, with what differs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ...compiling import why_not
+from ...simulator.device.device import Device
+from .found import Installation, NoEnvironment, here, installation_of
+from .made import python_with_triton, versions_of
+
+Installations = tuple[Installation | None, Installation | None]
+"""Of the old side and of the new one; None: this one, and no other was asked for."""
+OPTIONS = ("--old-python", "--new-python")
+
+
+def installations_of(texts: Sequence[str], pythons: Sequence[str], device: Device) -> Installations:
+    """Where two sides are recorded and compiled.
+
+    Args:
+        texts: what the sides are; pythons: asked for, empty: this one.
+
+    Raises:
+        NoEnvironment: a Python cannot be used, or its side is a saved file.
+    """
+    if not any(pythons):
+        return None, None
+    for text, python, option in zip(texts, pythons, OPTIONS, strict=True):
+        if python and text.endswith(".json"):
+            raise NoEnvironment(
+                f"{option} {python!r}: {text!r} was compiled when it was saved; name a function instead"
+            )
+    capability = int(device.compute_capability.replace(".", ""))
+    old, new = (
+        installation_of(python, option, capability) if python else here(capability)
+        for python, option in zip(pythons, OPTIONS, strict=True)
+    )
+    return old, new
+
+
+def installations_with(
+    tritons: str, texts: Sequence[str], device: Device, say: Callable[[str], None]
+) -> tuple[Installation, Installation]:
+    """The same for two versions of Triton, which are installed where they are not yet.
+
+    Args:
+        tritons: e.g. `3.6.0,3.9.0`; say: announces what is installed.
+
+    Raises:
+        NoEnvironment: they are no versions, or cannot be installed, or a side is a saved file.
+    """
+    versions = versions_of(tritons)
+    if reason := why_not():
+        raise NoEnvironment(reason)
+    if saved := [text for text in texts if text.endswith(".json")]:
+        raise NoEnvironment(f"--triton: {saved[0]!r} was compiled when it was saved; name a function")
+    capability = int(device.compute_capability.replace(".", ""))
+    present = here(capability)
+    old, new = (
+        present
+        if version == present.environment.triton
+        else replace(installation_of(python_with_triton(version, say), f"triton {version}", capability), notes=())
+        for version in versions
+    )
+    return old, new
+
+
+def notes_on(installations: Installations) -> tuple[str, ...]:
+    """Remarks on two environments: how they were come by, and that their assemblers differ."""
+    old, new = installations
+    if old is None or new is None:
+        return ()
+    before, after = old.environment.ptxas, new.environment.ptxas
+    differs = (f"ptxas differs: {before or 'of unknown version'} before, {after or 'of unknown version'} after",)
+    return (*old.notes, *new.notes, *(differs if before != after else ()))
