@@ -197,7 +197,9 @@ def _run_time(capture: Capture, signature: Mapping[str, Any]) -> dict[str, int |
             if name in capture.blocks:
                 values |= {f"{name}.shape[{axis}]": size for axis, size in enumerate(tensor.shape)}
                 values |= {f"{name}.stride[{axis}]": size for axis, size in enumerate(tensor.strides)}
-                values[f"{name}.padding"] = int(capture.descriptors[name].padding == "nan")
+                descriptor = capture.descriptors[name]
+                values[f"{name}.padding"] = int(getattr(descriptor, "padding", "zero") == "nan")
+                values[f"{name}.round_f32_to_tf32"] = int(getattr(descriptor, "round_f32_to_tf32", False))
         elif isinstance(capture.arguments[name], int | float):
             values[name] = capture.arguments[name]
     return values

@@ -22,6 +22,8 @@ DESCRIPTOR = re.compile(r"^tensordesc<(?P<element>\w+)\[(?P<box>[0-9, ]+)\]")
 BANK = re.compile(r"Attribute:\s*EIATTR_PARAM_CBANK\s+Format:\s*\w+\s+Value:\s*0x[0-9a-f]+ 0x([0-9a-f]+)")
 """Where parameters lie in constant bank 0: size in the upper half of the word, address in the lower."""
 PARAMETER = re.compile(r"Ordinal\s*:\s*0x([0-9a-f]+)\s+Offset\s*:\s*0x([0-9a-f]+)\s+Size\s*:\s*0x([0-9a-f]+)")
+DESCRIPTOR_FLAGS = ("padding", "round_f32_to_tf32")
+"""Of descriptors of the host, where a version of Triton has them."""
 STDERR = 2
 WORKSPACE = "global_scratch"
 """The compiler's name for memory that it has each launch be given."""
@@ -87,11 +89,14 @@ def parameter_types(job: dict[str, Any], tma: bool) -> list[tuple[str, str]]:
     """Parameters of a job's machine code in order: name and type, e.g. `i32`, `fp32`, `*fp16`.
 
     Args:
-        tma: whether descriptors of the host came as such; else as pointer, sizes, strides and padding, and then sizes
-            and strides again.
+        tma: whether descriptors of the host came as such; else as pointer, sizes, strides and flags, and then sizes and
+            strides again.
 
-    Source: `make_launcher` and `make_tensordesc_arg` of Triton 3.6.
+    Source: `make_launcher` and `make_tensordesc_arg` of Triton 3.6; 3.4 has no flag, 3.7 and newer have two.
     """
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    flags = [flag for flag in DESCRIPTOR_FLAGS if flag in TensorDescriptor.__dataclass_fields__]
     signature = job["signature"] if "ttir" in job else kernel_source(job)[0].signature.items()
     flat = []
     for name, kind in signature:
@@ -107,7 +112,7 @@ def parameter_types(job: dict[str, Any], tma: bool) -> list[tuple[str, str]]:
         else:
             flat.append((name, f"*{match['element']}"))
             flat += [(f"{name}.{what}[{axis}]", "i64") for what in ("shape", "stride") for axis in axes]
-            flat.append((f"{name}.padding", "i1"))
+            flat += [(f"{name}.{flag}", "i1") for flag in flags]
         # The compiler passes shape and strides beside a descriptor.
         flat += [(f"{name}.shape[{axis}]", "i32") for axis in axes]
         flat += [(f"{name}.stride[{axis}]", "i64") for axis in axes]
