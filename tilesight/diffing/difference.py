@@ -129,14 +129,19 @@ class Difference:
 
     @property
     def change(self) -> Change | None:
-        """Of the time of all launches; None where the sides are the same, or nothing of one is predicted."""
+        """Of the time of all launches; None where the sides are the same, or nothing of one is predicted.
+
+        A launch that one side refuses counts for neither.
+        """
         if self.same_code or not self.old.time_s or not self.new.time_s:
             return None
         changes = [pair.change for pair in self.pairs if pair.change]
-        lone = [pair for pair in self.pairs if not pair.change]
+        lone = [pair for pair in self.pairs if not pair.old or not pair.new]
         before_s, after_s = (
             sum(side.row.traffic.time_s for pair in lone if (side := getattr(pair, which))) for which in ("old", "new")
         )
+        if not changes and not (before_s and after_s):
+            return None
         at_least = any(launch.row.lower_bound for side in (self.old, self.new) for launch in side.launches)
         return sum_of(changes, before_s, after_s, at_least or not self.complete)
 

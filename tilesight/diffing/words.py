@@ -136,47 +136,30 @@ def unmatched(difference: Difference) -> list[str]:
 
 def remarks(difference: Difference) -> list[str]:
     """What is to be said below: unmatched and refused launches, how functions ended, notes."""
-    lines = [*unmatched(difference), *_refused_once(difference)]
-    both = {id(launch) for pair in _one_sided(difference) for launch in (pair.old, pair.new)}
-    for side in (difference.old, difference.new):
-        lines += [
-            f"{side.title}: refused: {launch.row.refused}"
-            for launch in side.launches
-            if launch.row.refused and id(launch) not in both
-        ]
-        if side.ended:
-            lines.append(f"{side.title}: incomplete, its code ended in an error: {side.ended}")
-    return [*lines, *difference.notes]
-
-
-def _one_sided(difference: Difference) -> list[Pair]:
-    """Launches that one of two environments refuses."""
-    if not difference.old.environment or not difference.new.environment:
-        return []
-    return [
-        pair
-        for pair in difference.pairs
-        if pair.old and pair.new and bool(pair.old.row.refused) != bool(pair.new.row.refused)
+    old, new = difference.old, difference.new
+    refusals = [
+        *(_refusal(old, pair.old, new, pair.new) for pair in difference.pairs),
+        *(_refusal(new, pair.new, old, pair.old) for pair in difference.pairs),
     ]
+    ended = [f"{side.title}: incomplete, its code ended in an error: {side.ended}" for side in (old, new) if side.ended]
+    return [*unmatched(difference), *filter(None, refusals), *ended, *difference.notes]
 
 
-def _refused_once(difference: Difference) -> list[str]:
-    """What compiles in one of two environments, a line each."""
-    lines = []
-    for pair in _one_sided(difference):
-        assert pair.old and pair.new
-        sides = (difference.old, difference.new)
-        good, bad = sides if pair.new.row.refused else sides[::-1]
-        why = pair.new.row.refused or pair.old.row.refused
-        lines.append(f"{pair.name}: compiles with {_versions(good, bad)}, not with {_versions(bad, good)}: {why}")
-    return lines
+def _refusal(side: Side, launch: LaunchSide | None, other: Side, other_launch: LaunchSide | None) -> str:
+    """Why a launch is refused, and whether the environment of the other side compiles it; empty where it is not."""
+    if launch is None or not launch.row.refused:
+        return ""
+    if side.environment and other.environment and not launch.code and other_launch and other_launch.code:
+        versions = f"{_versions(other, side)}, not with {_versions(side, other)}"
+        return f"{launch.row.name}: compiles with {versions}: {launch.row.refused}"
+    return f"{side.title}: refused: {launch.row.refused}"
 
 
 def _versions(side: Side, other: Side) -> str:
     """What a side has of another version than the other, for people."""
     assert side.environment and other.environment
     parts, others = side.environment.text.split(", "), other.environment.text.split(", ")
-    return ", ".join(part for part in parts if part not in others) or side.name
+    return ", ".join(part for part in parts if part not in others) or side.title
 
 
 def _figures(name: str, before: int | None, after: int | None) -> str:
