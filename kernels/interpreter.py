@@ -37,7 +37,8 @@ def variables_of_another() -> dict[str, str]:
     """Variables for processes of another environment: this program's source comes first on its path."""
     folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     left = [folder for folder in folders if folder not in folders_left_away()]
-    return {"PYTHONPATH": os.pathsep.join([_source(), *left]), "PYTHONHOME": ""}
+    home = {"PYTHONHOME": ""} if "PYTHONHOME" in os.environ else {}
+    return {"PYTHONPATH": os.pathsep.join([_source(), *left]), **home}
 
 
 def folders_left_away() -> list[str]:
