@@ -8,8 +8,9 @@ import torch
 import triton
 import triton.language as tl
 
-ROWS, HEADS, DIM, TOKENS, CACHE = 24, 64, 512, 128 + 4096, 1 << 16
-"""Of the decode: query rows, heads, size of a token, tokens that each row attends to, and tokens in the cache."""
+ROWS, HEADS, DIM, TOKENS, CACHE = 24, 64, 512, (128 + 4096) // 8, 1 << 16
+"""Of the decode: query rows, heads, size of a token, tokens that each row attends to (an eighth of those reported, as
+every one is followed), and tokens in the cache."""
 LENGTH, VALUE_HEADS, KEY_HEADS, SIZE, CHUNK = 9418, 8, 4, 128, 64
 """Of the recurrence: tokens, heads of values and keys, size of a head, tokens that a step takes."""
 
@@ -49,7 +50,7 @@ def decode():
     q = torch.empty(ROWS, HEADS, DIM, device="cuda", dtype=torch.bfloat16)
     cache = torch.empty(CACHE, DIM, device="cuda", dtype=torch.uint8)
     powers = torch.empty(CACHE, DIM // 64, device="cuda", dtype=torch.uint8)
-    index = torch.empty(ROWS, TOKENS, device="cuda", dtype=torch.int32)
+    index = (torch.arange(ROWS * TOKENS, dtype=torch.int32) * 5 % CACHE).view(ROWS, TOKENS).to("cuda")
     for block in (16, 32):
         for warps in (4, 8):
             sparse_decode[(ROWS, HEADS // 16)](

@@ -152,7 +152,7 @@ def test_an_environment_is_whole_or_not_there(folder: Path, monkeypatch: pytest.
             raise KeyboardInterrupt
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(made, "_run", make)
+    monkeypatch.setattr(made, "run_quietly", make)
     interrupted = True
     with pytest.raises(KeyboardInterrupt):
         made.python_with_triton("3.8.0", lambda text: None)

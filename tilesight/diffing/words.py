@@ -142,7 +142,7 @@ def remarks(difference: Difference) -> list[str]:
         *(_refusal(new, pair.new, old, pair.old) for pair in difference.pairs),
     ]
     ended = [f"{side.title}: incomplete, its code ended in an error: {side.ended}" for side in (old, new) if side.ended]
-    return [*unmatched(difference), *filter(None, refusals), *ended, *difference.notes]
+    return [*unmatched(difference), *filter(None, dict.fromkeys(refusals)), *ended, *difference.notes]
 
 
 def _refusal(side: Side, launch: LaunchSide | None, other: Side, other_launch: LaunchSide | None) -> str:

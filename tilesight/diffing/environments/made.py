@@ -82,12 +82,12 @@ def _make(place: Path, version: str, shared: Sequence[str]) -> None:
         ) from None
     try:
         whole = making / "whole"
-        made = _run([sys.executable, "-m", "venv", str(whole)])
+        made = run_quietly([sys.executable, "-m", "venv", str(whole)])
         if made.returncode:
             raise NoEnvironment(f"--triton {version}: python -m venv fails: {_last(made.stdout + made.stderr)}")
         python = whole / "bin/python"
         options = ("--no-deps", "--no-user", "--no-input", "--disable-pip-version-check", "--retries", "1", "--quiet")
-        pip = _run([str(python), "-m", "pip", "install", *options, f"triton=={version}"])
+        pip = run_quietly([str(python), "-m", "pip", "install", *options, f"triton=={version}"])
         if pip.returncode:
             raise NoEnvironment(f"--triton {version}: {_why(version, pip.stderr)}")
         (packages,) = whole.glob("lib/python*/site-packages")
@@ -102,7 +102,8 @@ def _make(place: Path, version: str, shared: Sequence[str]) -> None:
         shutil.rmtree(making, ignore_errors=True)
 
 
-def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+def run_quietly(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    """Run a command that sees nothing of this environment's packages. Returns: what it printed, and its status."""
     hidden = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX")
     variables = {name: value for name, value in os.environ.items() if name not in hidden}
     return subprocess.run(
