@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
@@ -125,7 +126,7 @@ def test_two_versions_of_triton_are_installed_once(folder: Path, capsys: pytest.
     assert f"(mine.py:{line})" in out and "triton 3.8.77, torch" in out
     double, taken = (row.split() for row in said.out.splitlines() if row.startswith(("double  ", "taken  ")))
     assert "same code" in " ".join(double) and "refused" in taken
-    assert made.python_with_triton("3.8.77", pytest.fail) == str(place / "bin/python")
+    assert made.python_with_triton("3.8.77", version("torch"), pytest.fail) == str(place / "bin/python")
 
 
 def test_a_version_that_pip_does_not_find_is_told_in_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,8 +138,8 @@ def test_a_version_that_pip_does_not_find_is_told_in_a_line(folder: Path, capsys
     ):
         assert main(["diff", "--triton", f"{present},3.8.5", "mine.py:run"]) == 2
         assert capsys.readouterr().err.splitlines()[-1] == f"tilesight: --triton 3.8.5: {line}"
-        for version in ("3.4.0", "3.5.0", "3.7.1", "3.9.0"):
-            wheel(folder / "wheels", version)
+        for known in ("3.4.0", "3.5.0", "3.7.1", "3.9.0"):
+            wheel(folder / "wheels", known)
     assert not list((folder / "cache/environments").iterdir())
 
 
@@ -155,11 +156,13 @@ def test_an_environment_is_whole_or_not_there(folder: Path, monkeypatch: pytest.
     monkeypatch.setattr(made, "run_quietly", make)
     interrupted = True
     with pytest.raises(KeyboardInterrupt):
-        made.python_with_triton("3.8.0", lambda text: None)
+        made.python_with_triton("3.8.0", "2.13.0", lambda text: None)
     assert not list((folder / "cache/environments").iterdir())
     interrupted = False
     pythons: list[str] = []
-    threads = [Thread(target=lambda: pythons.append(made.python_with_triton("3.8.0", print))) for _ in range(3)]
+    threads = [
+        Thread(target=lambda: pythons.append(made.python_with_triton("3.8.0", "2.13.0", print))) for _ in range(3)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -12,9 +12,9 @@ import site
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from importlib.metadata import version as installed
 from pathlib import Path
 
 from ...kernels.compile.cache import cache_folder
@@ -23,6 +23,8 @@ from .found import TRITON, NoEnvironment, minor
 
 VERSION = re.compile(r"\d+(\.\d+)+((a|b|rc|\.post|\.dev)\d+)?(\+[\w.]+)?")
 KNOWN = re.compile(r"\(from versions: (.*?)\)")
+ABANDONED_S = 86400.0
+"""Nothing takes so long to make [s]."""
 OFFLINE = re.compile(r"Failed to establish|Name or service|Temporary failure|NameResolution|ConnectTimeout|unreachable")
 
 
@@ -41,17 +43,16 @@ def versions_of(text: str) -> tuple[str, str]:
     return old, new
 
 
-def python_with_triton(version: str, say: Callable[[str], None]) -> str:
+def python_with_triton(version: str, torch: str, say: Callable[[str], None]) -> str:
     """Path of a Python with a version of Triton, which is made where there is none yet.
 
     Args:
-        version: as pip takes it; say: announces what is installed.
+        version: as pip takes it; torch: version of the torch that is here; say: announces what is installed.
 
     Raises:
         NoEnvironment: pip cannot install it, or the cache folder cannot be written.
     """
     shared = [*folders_left_away(), *_site_folders()]
-    torch = installed("torch")
     parts = json.dumps([sys.version, os.path.realpath(sys.executable), version, torch, shared])
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     name = f"triton-{version}-torch-{torch}-python-{python}-{sha256(parts.encode()).hexdigest()[:8]}"
@@ -74,6 +75,7 @@ def _make(place: Path, version: str, shared: Sequence[str]) -> None:
     """Make an environment. Args: shared: folders whose packages it reads behind its own."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(place.parent)
         making = Path(tempfile.mkdtemp(prefix=".making-", dir=place.parent))
     except OSError as error:
         raise NoEnvironment(
@@ -100,6 +102,13 @@ def _make(place: Path, version: str, shared: Sequence[str]) -> None:
                 raise NoEnvironment(f"--triton {version}: {place} cannot be written ({error.strerror})") from None
     finally:
         shutil.rmtree(making, ignore_errors=True)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed process has left half made."""
+    for left in folder.glob(".making-*"):
+        if time.time() - left.stat().st_mtime > ABANDONED_S:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def run_quietly(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":

@@ -58,7 +58,12 @@ def installations_with(
     old, new = (
         present
         if version == present.environment.triton
-        else replace(installation_of(python_with_triton(version, say), f"triton {version}", capability), notes=())
+        else replace(
+            installation_of(
+                python_with_triton(version, present.environment.torch, say), f"triton {version}", capability
+            ),
+            notes=(),
+        )
         for version in versions
     )
     return old, new
