@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "gpu" / "choice"))
+sys.path.insert(0, str(Path(__file__).with_name("choice")))
 
 from page import H100, H200, Gpu, cells_of  # noqa: E402
 
