@@ -1,15 +1,16 @@
 """`tilesight.diff(old, new)`: what a change does to the launches of a function; torch and triton, but no GPU."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from ..compiling import why_not
-from ..simulator.device.device import Device, found_device
+from ..simulator.device.device import device_name, load_device, override
 from ..simulator.jobs.stopping import LIMIT_S, Stage
 from ..simulator.predict_kernels import L2
 from ..simulator.prediction.timing import one_of_timings
 from .difference import Difference
+from .machines import machines_of
 from .saved import side_of
 from .side import Side
 from .sides import Compiled, Question, compiled_side, predicted, unpredicted
@@ -21,80 +22,106 @@ USERS_CODE_S = 120.0
 
 def diff(
     old: str,
-    new: str,
-    device: Device | str = "h200",
+    new: str | None = None,
+    device: str = "h200",
     *,
+    settings: Sequence[str] = (),
+    old_device: str | None = None,
+    old_settings: Sequence[str] | None = None,
     l2: str = "pipeline",
     timing: str = "single",
     time_limit_s: float | None = None,
     repredict: bool = False,
 ) -> Difference:
-    """Say what a change does to the launches of a function.
+    """Say what a change does to the launches of a function, or another device to the same launches.
 
     Args:
         old, new: `FILE.py:FUNCTION`, or `REVISION:FILE.py:FUNCTION` at a git revision, which is read in a folder of its
-            own, or a file of `predict --save`.
-        device: a name or a path to a TOML file; l2, timing: as `predict`.
+            own, or a file of `predict --save`; new: None: the same as old.
+        device: a name or a path to a TOML file; settings: what-ifs of it, `key=value` as of `--set`.
+        old_device, old_settings: of old; None: those of new. l2, timing: as `predict`.
         time_limit_s: that a function, the compiler and the prediction may take for each launch; None: as usual [s].
         repredict: whether launches of a saved file are predicted anew, as after another version of this program.
 
     Returns:
-        Launches that answer each other; nothing is predicted where all code is the same.
+        Launches that answer each other; nothing is predicted where all code and the device are the same.
 
     Raises:
         RuntimeError: torch or triton is missing, or the user's code failed (one line).
         ValueError: no such device, revision, file or function, or another setting that is not allowed (one line).
     """
-    gpu, name = found_device(device)
     one_of_timings(timing)
     if l2 not in L2:
         raise ValueError(f"l2 = {l2!r}: must be one of {', '.join(L2)}")
-    question = Question(
-        device=gpu,
-        name=name,
-        l2=l2,
-        timing=timing,
-        compile_limit_s=time_limit_s or USERS_CODE_S,
-        limit_s=time_limit_s or LIMIT_S,
-    )
-    return difference_of(old, new, question, (), lambda text: None, repredict=repredict)
+
+    def asked(name: str, what_ifs: Sequence[str]) -> Question:
+        return Question(
+            device=override(load_device(name), list(what_ifs)),
+            name=device_name(name),
+            settings=tuple(what_ifs),
+            l2=l2,
+            timing=timing,
+            compile_limit_s=time_limit_s or USERS_CODE_S,
+            limit_s=time_limit_s or LIMIT_S,
+        )
+
+    after = asked(device, settings)
+    before = asked(old_device or device, settings if old_settings is None else old_settings)
+    return difference_of(old, new_of(old, new, before, after), before, after, lambda text: None, repredict=repredict)
+
+
+def new_of(old: str, new: str | None, before: Question, after: Question) -> str:
+    """The second side: old where none is named and the devices differ. Raises: ValueError: nothing does (one line)."""
+    if new is None and before.device == after.device:
+        raise ValueError(
+            "NEW is missing: name what OLD is compared with, or have OLD predicted twice, for two devices "
+            "(--device h100,h200) or with a what-if (--new-set l2_bytes=100MiB)"
+        )
+    return old if new is None else new
 
 
 def difference_of(
     old: str,
     new: str,
-    question: Question,
-    settings: tuple[str, ...],
+    before: Question,
+    after: Question,
     tell: Callable[[str], None],
     announce: Callable[[], None] = lambda: None,
     repredict: bool = False,
 ) -> Difference:
-    """The same of a question.
+    """The same of two questions.
 
     Args:
-        settings: what-ifs that made its device, `key=value`; tell: what is under way;
+        before, after: what old and new are predicted for; tell: what is under way;
         announce: called once before anything is predicted; repredict: as of `diff`.
     """
     if reason := why_not():
         raise RuntimeError(reason)
-    from ..kernels.capture.file import Asked
-
-    asked = Asked(device=question.name, settings=settings, timeout_s=question.compile_limit_s or USERS_CODE_S)
-    notes = (*(f"device changed by --set {setting}" for setting in settings), *uncommitted((old, new)))
+    machines = machines_of(before.device, after.device)
+    both = [setting for setting in after.settings if setting in before.settings]
+    notes = (*(f"device changed by --set {setting}" for setting in both), *machines.notes, *uncommitted((old, new)))
+    asked = ((old, before), (new, after))
     with ExitStack() as stack:
-        sides: list[Side | Compiled] = []
-        for text in (old, new):
-            if is_saved(text):
-                sides.append(side_of(Path(text), question, settings, repredict))
-            else:
-                sides.append(compiled_side(text, stack.enter_context(recorded(text, asked, tell)), question))
+        sides = [_compiled(text, question, stack, tell, repredict) for text, question in asked]
         codes = {side.code for side in sides}
-        same = len(codes) == 1 and "" not in codes
+        same = machines.same and len(codes) == 1 and "" not in codes
         if not same:
             announce()
-        before, after = (_answered(side, question, same) for side in sides)
-    notes = (*notes, *before.notes, *after.notes)
-    return Difference(before, after, tuple(dict.fromkeys(notes)))
+        first, second = (_answered(side, question, same) for side, (_, question) in zip(sides, asked, strict=True))
+    return Difference(first, second, tuple(dict.fromkeys((*notes, *first.notes, *second.notes))), machines)
+
+
+def _compiled(
+    text: str, question: Question, stack: ExitStack, tell: Callable[[str], None], repredict: bool
+) -> Side | Compiled:
+    """A side as a file holds it, or with its launches compiled; a revision is there as long as the stack is."""
+    from ..kernels.capture.file import Asked
+
+    if is_saved(text):
+        return side_of(Path(text), question, repredict)
+    limit_s = question.compile_limit_s or USERS_CODE_S
+    asked = Asked(device=question.name, settings=question.settings, timeout_s=limit_s)
+    return compiled_side(text, stack.enter_context(recorded(text, asked, tell)), question)
 
 
 def _answered(side: Side | Compiled, question: Question, same: bool) -> Side:

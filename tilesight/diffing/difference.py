@@ -3,11 +3,12 @@
 Pure: no git, no compiler, no simulation. `to_dict` gives the object that `tilesight diff --json` prints.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from ..simulator.prediction.prediction import LaunchPrediction
+from .machines import Machines
 from .matching import matched
 from .side import LaunchSide, Side
 from .source_change import SourceChange, changes_of, differing
@@ -29,10 +30,11 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class Pair:
-    """A launch before and after. Args: old, new: None where the other has none that answers it."""
+    """A launch before and after. Args: old, new: None where the other has none that answers it; machines: of both."""
 
     old: LaunchSide | None
     new: LaunchSide | None
+    machines: Machines = field(default_factory=Machines)
 
     @property
     def name(self) -> str:
@@ -46,12 +48,17 @@ class Pair:
         return bool(self.old and self.new and self.old.code and self.old.code == self.new.code)
 
     @property
+    def unchanged(self) -> bool:
+        """Whether it is the same code on the same device, whose time only what it finds in caches can change."""
+        return self.same_code and self.machines.same
+
+    @property
     def change(self) -> Change | None:
         """Of its time; None where it is not predicted on both sides."""
         if not self.old or not self.new or not self.old.row.prediction or not self.new.row.prediction:
             return None
-        exact = self.same_code
-        return change_of(self.old.row.traffic.time_s, self.new.row.traffic.time_s, exact, self._at_least)
+        band = self.machines.same_code if self.same_code else self.machines.other_code
+        return change_of(self.old.row.traffic.time_s, self.new.row.traffic.time_s, band, self._at_least)
 
     @property
     def _at_least(self) -> bool:
@@ -62,7 +69,7 @@ class Pair:
         """Faster, slower, same, cannot tell; or that one side lacks it, or refuses it."""
         if not self.old or not self.new:
             return "new" if self.new else "gone"
-        if self.same_code:
+        if self.unchanged:
             return SAME
         return self.change.verdict if self.change else CANNOT_TELL
 
@@ -102,18 +109,23 @@ class Pair:
 
 @dataclass(frozen=True)
 class Difference:
-    """What a change does to the launches of a function. Args: notes: on both sides, one line each."""
+    """What a change does to the launches of a function.
+
+    Args:
+        notes: on both sides, one line each; machines: that they are predicted for.
+    """
 
     old: Side
     new: Side
     notes: tuple[str, ...] = ()
+    machines: Machines = field(default_factory=Machines)
 
     @cached_property
     def pairs(self) -> list[Pair]:
         """Launches that answer each other, and those that none does."""
         old, new = self.old.launches, self.new.launches
         return [
-            Pair(None if before is None else old[before], None if after is None else new[after])
+            Pair(None if before is None else old[before], None if after is None else new[after], self.machines)
             for before, after in matched(old, new)
         ]
 
@@ -123,6 +135,11 @@ class Difference:
         return bool(self.old.code) and self.old.code == self.new.code
 
     @property
+    def unchanged(self) -> bool:
+        """Whether they are, on the same device: nothing is predicted then."""
+        return self.same_code and self.machines.same
+
+    @property
     def complete(self) -> bool:
         """Whether nothing was refused, and both functions ran to their ends."""
         return self.old.complete and self.new.complete
@@ -130,7 +147,7 @@ class Difference:
     @property
     def change(self) -> Change | None:
         """Of the time of all launches; None where the sides are the same, or nothing of one is predicted."""
-        if self.same_code or not self.old.time_s or not self.new.time_s:
+        if self.unchanged or not self.old.time_s or not self.new.time_s:
             return None
         changes = [pair.change for pair in self.pairs if pair.change]
         lone = [pair for pair in self.pairs if not pair.change]
@@ -138,12 +155,12 @@ class Difference:
             sum(side.row.traffic.time_s for pair in lone if (side := getattr(pair, which))) for which in ("old", "new")
         )
         at_least = any(launch.row.lower_bound for side in (self.old, self.new) for launch in side.launches)
-        return sum_of(changes, before_s, after_s, at_least or not self.complete)
+        return sum_of(changes, before_s, after_s, at_least or not self.complete, self.machines.other_code)
 
     @property
     def verdict(self) -> str:
         """Of the whole function: faster, slower, same, cannot tell."""
-        if self.same_code:
+        if self.unchanged:
             return SAME
         return self.change.verdict if self.change else CANNOT_TELL
 
@@ -157,7 +174,8 @@ class Difference:
             "schema": SCHEMA,
             "old": self.old.name,
             "new": self.new.name,
-            "device": self.new.device,
+            "devices": {"old": self.old.device, "new": self.new.device},
+            "settings": {"old": list(self.old.settings), "new": list(self.new.settings)},
             "l2": self.new.l2,
             "timing": self.new.timing,
             "same_code": self.same_code,

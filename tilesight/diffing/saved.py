@@ -28,34 +28,32 @@ class Saved:
 
     Args:
         program, model: version of this program, and digest of the code that predicts; side: the answer;
-        settings: what-ifs of the device, `key=value`;
         calls, values: launches as `kernels.compile.call.to_plain` has them, from which they are predicted again.
     """
 
     program: str
     model: str
     side: Side
-    settings: tuple[str, ...]
     calls: Sequence[Mapping[str, Any]] = field(repr=False)
     values: Mapping[str, str] = field(repr=False)
     schema: str = SCHEMA
 
 
-def saved_text(side: Side, recorded: "RecordedFunction", settings: Sequence[str]) -> str:
+def saved_text(side: Side, recorded: "RecordedFunction") -> str:
     """The file of `predict --save`. Args: recorded: launches of the side."""
     from ..kernels.compile.call import ValueTexts, to_plain
 
     values: ValueTexts = {}
     calls = [to_plain(call, values) for call in recorded.calls]
-    kept = Saved(program=__version__, model=model(), side=side, settings=tuple(settings), calls=calls, values=values)
+    kept = Saved(program=__version__, model=model(), side=side, calls=calls, values=values)
     return msgspec.json.format(msgspec.json.encode(kept), indent=1).decode() + "\n"
 
 
-def side_of(path: Path, question: Question, settings: Sequence[str], repredict: bool) -> Side:
+def side_of(path: Path, question: Question, repredict: bool) -> Side:
     """The side that a file holds.
 
     Args:
-        question, settings: that it has to answer; repredict: whether to predict its launches by this program.
+        question: that it has to answer; repredict: whether to predict its launches by this program.
 
     Raises:
         Unusable: it is no such file, was made by another model, or answers another question (one line).
@@ -67,7 +65,7 @@ def side_of(path: Path, question: Question, settings: Sequence[str], repredict: 
             ("device", saved.side.device, question.name),
             ("--l2", saved.side.l2, question.l2),
             ("--as", saved.side.timing, question.timing),
-            ("--set", " ".join(saved.settings) or "nothing", " ".join(settings) or "nothing"),
+            ("--set", " ".join(saved.side.settings) or "nothing", " ".join(question.settings) or "nothing"),
         )
         if was != now
     ]

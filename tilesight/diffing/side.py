@@ -57,6 +57,7 @@ class Side:
 
     Args:
         name: as it was asked for, e.g. `main:kernels.py:run`; device, l2, timing: that it is predicted for.
+        settings: what-ifs of the device, `key=value`.
         launches: in the order of their calls; of an autotuned one the fastest configuration.
         code: digest of all of them and of the memory that they share, every configuration included; empty where
             one has no code.
@@ -71,6 +72,7 @@ class Side:
     launches: tuple[LaunchSide, ...]
     code: str
     predicted: bool
+    settings: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     ended: str = ""
 

@@ -26,13 +26,14 @@ class Question:
     """What a side is predicted for.
 
     Args:
-        device: it; name: of it, for people; l2, timing: as `predict`.
+        device: it; name: of it, for people; settings: what-ifs that made it, `key=value`; l2, timing: as `predict`.
         compile_limit_s, limit_s: what the compiler, and a prediction, may take for each launch [s];
         tell: called when a launch comes to another phase.
     """
 
     device: Device
     name: str
+    settings: tuple[str, ...] = ()
     l2: str = "pipeline"
     timing: str = "single"
     compile_limit_s: float | None = None
@@ -117,6 +118,7 @@ def _side(
     return Side(
         name=compiled.name,
         device=question.name,
+        settings=question.settings,
         l2=question.l2,
         timing=question.timing,
         launches=tuple(launches),

@@ -39,12 +39,12 @@ def baseline_columns(difference: Difference) -> list[Column]:
 
 
 def _change_or_same(pair: Pair) -> str:
-    return verdict_text(pair) if pair.same_code or not pair.old else change_text(pair.change) or "-"
+    return verdict_text(pair) if pair.unchanged or not pair.old else change_text(pair.change) or "-"
 
 
 def heading_of(number: int, pair: Pair) -> str:
     """A launch and its verdict. Args: number: from 1."""
-    return f"Launch {number}, {pair.name}: {pair.verdict}"
+    return f"Launch {number}, {pair.name}: {verdict_text(pair)}"
 
 
 def change_text(change: Change | None) -> str:
@@ -60,8 +60,10 @@ def band_text(change: Change | None) -> str:
 
 
 def verdict_text(pair: Pair) -> str:
-    """The verdict on a launch, with what is exact said as such."""
-    return "same code" if pair.same_code else pair.verdict
+    """The verdict on a launch; of the same code that is said, and elsewhere it has a verdict, too."""
+    if not pair.same_code:
+        return pair.verdict
+    return "same code" if pair.unchanged else f"{pair.verdict}, same code"
 
 
 def time_text(side: LaunchSide | None) -> str:
@@ -76,14 +78,14 @@ def time_text(side: LaunchSide | None) -> str:
 def bounds_text(pair: Pair) -> str:
     """What binds, on both sides where it is another resource."""
     bounds = [bound_text(side.row.prediction) for side in (pair.old, pair.new) if side and side.row.prediction]
-    return ", then ".join(bounds[-1:] if pair.same_code else dict.fromkeys(bounds))
+    return ", then ".join(bounds[-1:] if pair.unchanged else dict.fromkeys(bounds))
 
 
 def head_text(difference: Difference) -> str:
-    """Both sides, the device and the verdict, in a line."""
-    old, new = difference.old, difference.new
-    what = f"{old.name} against {new.name} on {new.device}"
-    if difference.same_code:
+    """Both sides, their devices and the verdict, in a line."""
+    new = difference.new
+    what = sides_text(difference)
+    if difference.unchanged:
         count = len(new.launches)
         return f"{what}: same code, {'1 launch' if count == 1 else f'{count} launches'}"
     change = difference.change
@@ -94,12 +96,29 @@ def head_text(difference: Difference) -> str:
     return f"{what}, L2 {new.l2}: {difference.verdict}, {spans} ({change_text(change)}{band})"
 
 
+def sides_text(difference: Difference) -> str:
+    """Both sides, and where they run; what differs in that is said of each."""
+    old, new = difference.old, difference.new
+    if difference.machines.same:
+        return f"{old.name} against {new.name} on {new.device}"
+    before, after = (machine_text(side, other) for side, other in ((old, new), (new, old)))
+    code = ", same code" if difference.same_code else ""
+    return f"{old.name} on {before} against {f'{new.name} on ' if new.name != old.name else ''}{after}{code}"
+
+
+def machine_text(side: Side, other: Side) -> str:
+    """The device of a side, and its what-ifs, but for those that both have."""
+    settings = [setting for setting in side.settings if setting not in other.settings]
+    return f"{side.device} with {', '.join(settings)}" if settings else side.device
+
+
 def details_of(pair: Pair) -> list[str]:
     """What differs in a launch: what it takes and moves, what it executes, and at which lines of source."""
-    if pair.same_code or not pair.change:
+    if pair.unchanged or not pair.change:
         return []
     assert pair.old and pair.new
-    figures = [f"{FIGURES[name]} {_figures(name, *values)}" for name, values in pair.figures.items()]
+    texts = {name: [figure_text(name, value) for value in values] for name, values in pair.figures.items()}
+    figures = [f"{FIGURES[name]} {before} to {after}" for name, (before, after) in texts.items() if before != after]
     executed = list(pair.executed.items())
     families = [f"{name} {units.count(before)} to {units.count(after)}" for name, (before, after) in executed]
     left = [f"and {len(families) - MOST_FAMILIES} more"] if len(families) > MOST_FAMILIES else []
@@ -148,11 +167,8 @@ def _refusals(side: Side) -> list[str]:
     return [f"{side.name}: refused: {launch.row.refused}" for launch in side.launches if launch.row.refused]
 
 
-def _figures(name: str, before: int | None, after: int | None) -> str:
-    return f"{_figure(name, before)} to {_figure(name, after)}"
-
-
-def _figure(name: str, value: int | None) -> str:
+def figure_text(name: str, value: int | None) -> str:
+    """A figure for people. Args: name: one of `FIGURES`."""
     if value is None:
         return "none"
     if name in BYTES:

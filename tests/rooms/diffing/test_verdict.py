@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.made_rows import row_of
+from tilesight.simulator.device.device import load_device, override
 
 from tilesight.diffing.difference import Difference
+from tilesight.diffing.machines import machines_of
 from tilesight.diffing.markdown import difference_markdown
 from tilesight.diffing.matching import matched
 from tilesight.diffing.side import LaunchSide, Side, SourceLine
 from tilesight.diffing.source_change import changes_of
 from tilesight.diffing.text import difference_text
-from tilesight.diffing.verdict import change_of, half_width, sum_of
+from tilesight.diffing.verdict import BAND, EXACT, change_of, half_width, sum_of
 
 TIMES = st.floats(1e-6, 1e-1)
 
@@ -52,17 +54,36 @@ def test_a_band_holds_the_predicted_change_and_turns_over_with_the_sides(old_s: 
 def test_no_change_of_other_code_is_called_the_same(time_s: float) -> None:
     """Equal predictions of different code leave open which is faster."""
     assert change_of(time_s, time_s).verdict == "cannot tell"
-    assert change_of(time_s, time_s, exact=True).verdict == "same"
-    assert change_of(time_s, 1.5 * time_s, exact=True).verdict == "cannot tell"
+    assert change_of(time_s, time_s, EXACT).verdict == "same"
+    assert change_of(time_s, 1.5 * time_s, EXACT).verdict == "cannot tell"
 
 
 @given(TIMES, TIMES, TIMES)
 def test_what_is_exact_narrows_the_band_of_all(old_s: float, new_s: float, same_s: float) -> None:
     """A launch of the same code adds time and no doubt: the band of all lies nearer to 1 than that of the part."""
-    part, rest = change_of(old_s, new_s), change_of(same_s, same_s, exact=True)
+    part, rest = change_of(old_s, new_s), change_of(same_s, same_s, EXACT)
     whole = sum_of([part, rest], 0.0, 0.0, at_least=False)
     assert whole.high - whole.low < part.high - part.low
     assert math.isclose(whole.new_s, new_s + same_s)
+
+
+def test_the_same_code_is_exact_on_the_same_device_alone() -> None:
+    """Another device has a band, which was tested between two; what nobody could measure is told."""
+    h100, h200, b200 = map(load_device, ("h100", "h200", "b200"))
+    assert machines_of(h200, h200).same and machines_of(h200, h200).same_code == EXACT
+    for old, new, note in (
+        (h100, h200, ""),
+        (h200, b200, "not tested here"),
+        (h100, override(h200, ["sms=100"]), "not tested here"),
+        (h200, override(h200, ["sms=100"]), "what-if of one side"),
+    ):
+        machines = machines_of(old, new)
+        assert not machines.same and machines.same_code != EXACT and note in " ".join(machines.notes)
+        assert bool(machines.notes) is bool(note) and machines == machines_of(new, old)
+        difference = Difference(side(launch()), side(launch(time_s=2e-3)), machines=machines)
+        assert difference.same_code and difference.verdict == difference.pairs[0].verdict == "slower"
+        assert "slower, same code" in difference_text(difference, 120) and "| k |" in difference_markdown(difference)
+    assert machines_of(h100, h200).same_code < BAND < machines_of(h100, h200).other_code
 
 
 def test_a_lower_bound_gets_no_verdict() -> None:

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from ...simulator.device.device import catalogue
+from ...simulator.device.device import Device, catalogue, override
 from ..kernels import L2, Partial, Repredict, Timing, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
-from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, device_given
-from ..output import BadInput, announce_compiler, show, text_color, text_width
+from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, devices_given
+from ..output import BadInput, announce_compiler, bad_input, show, text_color, text_width
 from ..parse import flag, option
 
 SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
@@ -34,9 +34,26 @@ def diff(
             metavar=SIDE,
         ),
     ],
-    new: Annotated[str, typer.Argument(help="After: the same.", metavar=SIDE)],
-    device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE,
+    new: Annotated[
+        str | None,
+        typer.Argument(help="After: the same; left out: OLD, on another device or what-if.", metavar=f"[{SIDE}]"),
+    ] = None,
+    device: Annotated[
+        list[str] | None,
+        option(
+            "--device",
+            f"{DEVICE_DOC} Two, by a comma: OLD on the first, NEW on the second.  [default: {DEFAULT_DEVICE}]",
+            "NAME|FILE",
+            words=catalogue,
+        ),
+    ] = None,
     set_: Settings = None,
+    old_set: Annotated[
+        list[str] | None, option("--old-set", "The same of OLD's device alone; repeatable.", "KEY=VALUE")
+    ] = None,
+    new_set: Annotated[
+        list[str] | None, option("--new-set", "The same of NEW's device alone; repeatable.", "KEY=VALUE")
+    ] = None,
     l2: L2 = "pipeline",
     as_: Timing = "single",
     fail_above: Annotated[
@@ -58,12 +75,12 @@ def diff(
 ) -> None:
     """Say what a change does to the kernels of a function: same code, faster, slower, or cannot tell, and why.
 
-    Where machine code, grid and arguments are the same nothing is predicted, and the answer is exact. A revision is
-    read in a folder of its own (git worktree), which is removed afterwards.
+    Where machine code, grid, arguments and device are the same nothing is predicted, and the answer is exact. A
+    revision is read in a folder of its own (git worktree), which is removed afterwards.
     """
     if json and markdown:
         raise BadInput("--json and --markdown: each prints the answer; give one")
-    from ...diffing.diff import difference_of, stage_text
+    from ...diffing.diff import difference_of, new_of, stage_text
     from ...diffing.markdown import difference_markdown
     from ...diffing.revision import NoRevision
     from ...diffing.saved import Unusable
@@ -71,20 +88,26 @@ def diff(
     from ...diffing.text import difference_text
     from ...simulator.display import render
 
-    name, gpu = device_given(device, set_)
+    machines = _machines(device, set_, old_set, new_set)
     limit_s = limit_of(time_limit)
     with stages() as tell, users_code():
-        question = Question(
-            device=gpu,
-            name=name,
-            l2=l2,
-            timing=as_,
-            compile_limit_s=time_limit or USERS_CODE_S,
-            limit_s=limit_s,
-            tell=stage_text(tell),
+        before, after = (
+            Question(
+                device=gpu,
+                name=name,
+                settings=(*(set_ or ()), *(settings or ())),
+                l2=l2,
+                timing=as_,
+                compile_limit_s=time_limit or USERS_CODE_S,
+                limit_s=limit_s,
+                tell=stage_text(tell),
+            )
+            for (name, gpu), settings in zip(machines, (old_set, new_set), strict=True)
         )
+        with bad_input():
+            new = new_of(old, new, before, after)
         try:
-            difference = difference_of(old, new, question, tuple(set_ or ()), tell, announce_compiler, repredict)
+            difference = difference_of(old, new, before, after, tell, announce_compiler, repredict)
         except (NoRevision, Unusable) as error:
             raise BadInput(str(error)) from None
         except RuntimeError as error:
@@ -100,3 +123,26 @@ def diff(
     slower = fail_above is not None and difference.is_slower_by(fail_above)
     if slower or not (difference.complete or partial):
         raise typer.Exit(1)
+
+
+def _machines(
+    names: list[str] | None, settings: list[str] | None, old_set: list[str] | None, new_set: list[str] | None
+) -> list[tuple[str, Device]]:
+    """Name and device of either side. Raises: BadInput: as `devices_given`, more than two, or a key is set twice."""
+    devices = list(devices_given(names, settings).items())
+    if len(devices) > 2:
+        raise BadInput(f"--device: names {len(devices)} devices; OLD and NEW have one each, or one for both")
+    machines = []
+    for (name, device), option_name, texts in (
+        (devices[0], "--old-set", old_set),
+        (devices[-1], "--new-set", new_set),
+    ):
+        for text in texts or ():
+            key = text.partition("=")[0]
+            if key in [setting.partition("=")[0] for setting in settings or ()]:
+                raise BadInput(f"{option_name} {text}: {key} is given by --set for both sides already; give one")
+        try:
+            machines.append((name, override(device, texts or [])))
+        except ValueError as error:
+            raise BadInput(str(error).replace("--set", option_name, 1)) from None
+    return machines
