@@ -15,14 +15,16 @@ class SourceLine:
     """A line of a kernel's source.
 
     Args:
-        file: its name; number: in the file; text: stripped.
-        executed: family of opcodes -> instructions that all warps issue.
+        file: its name; number: in the file; text: as it stands there.
+        executed: family of opcodes -> instructions that all warps issue; nothing of a line without code.
+        time_fraction: of all time of the warps of a full SM, that spent at the line; None: nobody knows.
     """
 
     file: str
     number: int
     text: str
     executed: Mapping[str, int]
+    time_fraction: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class LaunchSide:
         row: name, grid, and figures where it was predicted.
         shape: arguments that are numbers, and sizes of its memory, as text: what it is matched by.
         code: digest of machine code, grid and arguments; empty where it has none.
-        lines: of its source, in order; none where nobody knows how often instructions run.
+        lines: of its source, in order, some without code among them; none where nobody knows how often code runs.
     """
 
     row: KernelRow

@@ -2,18 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..predicting import compiled_launches, with_recording
 from ..simulator.device.device import Device
-from ..simulator.explain import executed_code
+from ..simulator.explain import explain_launch
 from ..simulator.jobs.stopping import Tell
 from ..simulator.launch.program import Launch
 from ..simulator.predict_kernels import CompiledLaunch, predict_kernels
-from ..simulator.prediction.explanation import source_text
+from ..simulator.prediction.explanation import CodePart, source_text
 from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.kernels import KernelsPrediction
+from ..simulator.prediction.prediction import LaunchPrediction
+from ..simulator.report.kernels.sources import shown_numbers
 from .code import code_of, flow_of, shape_of
 from .side import LaunchSide, Side, SourceLine
 
@@ -98,7 +101,10 @@ def predicted(compiled: Compiled, question: Question, shown: bool = False) -> tu
         advice=shown,
     )
     rows = outcome.prediction.measured_as(question.timing).rows
-    lines = [_lines(launch) if launch else () for launch in outcome.launches]
+    lines = [
+        _lines(launch, row.prediction, question.device) if launch and row.prediction else ()
+        for launch, row in zip(outcome.launches, outcome.prediction.rows, strict=True)
+    ]
     side = _side(compiled, question, rows, outcome.numbers, lines, predicted=True)
     return side, with_recording(outcome.prediction, compiled.recorded)
 
@@ -129,22 +135,30 @@ def _side(
     )
 
 
-def _lines(launch: Launch) -> tuple[SourceLine, ...]:
-    """Lines of a launch's source, with what each executes by family of opcodes."""
-    code = executed_code(launch)
-    if code is None:
+def _lines(launch: Launch, prediction: LaunchPrediction, device: Device) -> tuple[SourceLine, ...]:
+    """Lines of a launch's source, with what each executes by family of opcodes, and its share of the time."""
+    if launch.resources.code is None:
         return ()
+    explained = explain_launch(launch, prediction, device)
+    if not explained.counted:
+        return ()
+    total_cycles, sources = explained.code.warp_cycles, explained.sources
     lines = []
-    for place, part in code.by(lambda line: line.source).items():
-        families: dict[str, int] = {}
-        for line in part.lines:
-            if line.executed:
-                family = line.instruction.family
-                families[family] = families.get(family, 0) + line.executed
-        if families:
+    for file, places in groupby(sources, key=lambda place: place[0]):
+        for number in shown_numbers([number for _, number in places]):
+            families: dict[str, int] = {}
+            part = sources.get((file, number), CodePart(lines=()))
+            for line in part.lines:
+                if line.executed:
+                    family = line.instruction.family
+                    families[family] = families.get(family, 0) + line.executed
             lines.append(
                 SourceLine(
-                    file=Path(place[0]).name, number=place[1], text=source_text(place).strip(), executed=families
+                    file=Path(file).name,
+                    number=number,
+                    text=source_text((file, number)),
+                    executed=families,
+                    time_fraction=part.warp_cycles / total_cycles if total_cycles else None,
                 )
             )
     return tuple(lines)

@@ -42,9 +42,10 @@ def _change_or_same(pair: Pair) -> str:
     return verdict_text(pair) if pair.unchanged or not pair.old else change_text(pair.change) or "-"
 
 
-def heading_of(number: int, pair: Pair) -> str:
-    """A launch and its verdict. Args: number: from 1."""
-    return f"Launch {number}, {pair.name}: {verdict_text(pair)}"
+def heading_of(number: int, pair: Pair, timed: bool = False) -> str:
+    """A launch and its verdict. Args: number: from 1; timed: whether its times and their band are told, too."""
+    text = f"Launch {number}, {pair.name}: {verdict_text(pair)}"
+    return f"{text}, {_spans(pair.change)}" if timed and pair.change else text
 
 
 def change_text(change: Change | None) -> str:
@@ -86,14 +87,24 @@ def head_text(difference: Difference) -> str:
     new = difference.new
     what = sides_text(difference)
     if difference.unchanged:
-        count = len(new.launches)
-        return f"{what}: same code, {'1 launch' if count == 1 else f'{count} launches'}"
-    change = difference.change
-    if change is None:
-        return f"{what}: {difference.verdict}"
+        return f"{what}: same code, {launches_text(len(new.launches))}"
+    return f"{what}{f', L2 {new.l2}' if difference.change else ''}: {change_sentence(difference)}"
+
+
+def launches_text(count: int) -> str:
+    """E.g. `2 launches`."""
+    return "1 launch" if count == 1 else f"{count} launches"
+
+
+def change_sentence(difference: Difference) -> str:
+    """The verdict, times, their ratio and its band."""
+    return f"{difference.verdict}{f', {_spans(difference.change)}' if difference.change else ''}"
+
+
+def _spans(change: Change) -> str:
+    """E.g. `128 us to 160 us (1.26x; between 1.14x and 1.39x)`."""
     band = f"; between {band.replace(' to ', ' and ')}" if (band := band_text(change)) else ""
-    spans = f"{units.duration(change.old_s)} to {units.duration(change.new_s)}"
-    return f"{what}, L2 {new.l2}: {difference.verdict}, {spans} ({change_text(change)}{band})"
+    return f"{units.duration(change.old_s)} to {units.duration(change.new_s)} ({change_text(change)}{band})"
 
 
 def sides_text(difference: Difference) -> str:
@@ -106,9 +117,9 @@ def sides_text(difference: Difference) -> str:
     return f"{old.name} on {before} against {f'{new.name} on ' if new.name != old.name else ''}{after}{code}"
 
 
-def machine_text(side: Side, other: Side) -> str:
-    """The device of a side, and its what-ifs, but for those that both have."""
-    settings = [setting for setting in side.settings if setting not in other.settings]
+def machine_text(side: Side, other: Side | None = None) -> str:
+    """The device of a side, and its what-ifs, but for those that another has, too."""
+    settings = [setting for setting in side.settings if not other or setting not in other.settings]
     return f"{side.device} with {', '.join(settings)}" if settings else side.device
 
 
@@ -132,7 +143,8 @@ def details_of(pair: Pair) -> list[str]:
 def line_text(change: SourceChange) -> str:
     """A line of source, and what it executes now, e.g. `line 31 "y = x * 2": FFMA 34 to 0, FMUL 0 to 34`."""
     place = change.place
-    text = place.text if len(place.text) <= LONGEST_SOURCE else f"{place.text[: LONGEST_SOURCE - 1]}…"
+    text = place.text.strip()
+    text = text if len(text) <= LONGEST_SOURCE else f"{text[: LONGEST_SOURCE - 1]}…"
     counts = [
         f"{name} {units.count(before)} to {units.count(after)}" for name, (before, after) in change.executed.items()
     ]

@@ -1,16 +1,31 @@
 """`tilesight diff`: what a change does to the kernels that a function launches, without a GPU."""
 
 import re
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...simulator.device.device import Device, catalogue, override
+from ..given import made
 from ..kernels import L2, Partial, Repredict, Timing, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
 from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, devices_given
-from ..output import BadInput, announce_compiler, bad_input, show, text_color, text_width
+from ..output import (
+    BadInput,
+    Output,
+    announce_compiler,
+    bad_input,
+    check_outputs,
+    deliver,
+    text_color,
+    text_width,
+)
 from ..parse import flag, option
+
+if TYPE_CHECKING:
+    from ...diffing.difference import Difference
+    from ...simulator.report.page import Made
 
 SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
 
@@ -27,6 +42,7 @@ SIDE = "[REVISION:]FILE.py:FUNCTION|FILE.json"
 
 
 def diff(
+    context: typer.Context,
     old: Annotated[
         str,
         typer.Argument(
@@ -69,6 +85,9 @@ def diff(
     time_limit: TimeLimit = None,
     partial: Partial = False,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
+    html: Annotated[
+        Path | None, option("--html", "Write both sides as a page for the browser; it opens offline.", "FILE")
+    ] = None,
     markdown: Annotated[
         bool, flag("--markdown", "Print a comment for a pull request: a line where nothing changed, else a table.")
     ] = False,
@@ -80,6 +99,7 @@ def diff(
     """
     if json and markdown:
         raise BadInput("--json and --markdown: each prints the answer; give one")
+    check_outputs(html=html)
     from ...diffing.diff import difference_of, new_of, stage_text
     from ...diffing.markdown import difference_markdown
     from ...diffing.revision import NoRevision
@@ -115,14 +135,23 @@ def diff(
                 raise BadInput(f"diff: {error}") from None
             raise
     if json:
-        show(render.to_json(difference.to_dict()))
+        text = render.to_json(difference.to_dict())
     elif markdown:
-        show(difference_markdown(difference))
+        text = difference_markdown(difference)
     else:
-        show(difference_text(difference, text_width(), text_color()))
+        text = difference_text(difference, text_width(), text_color())
+    deliver(text, Output(option="--html", path=html, make=lambda: _page(difference, made(context))))
     slower = fail_above is not None and difference.is_slower_by(fail_above)
     if slower or not (difference.complete or partial):
         raise typer.Exit(1)
+
+
+def _page(difference: "Difference", made: "Made") -> str:
+    """The page of --html."""
+    # matplotlib takes half a second to load, which only the page needs.
+    from ...diffing.page.html import difference_html
+
+    return difference_html(difference, made)
 
 
 def _machines(
