@@ -50,7 +50,7 @@ th[aria-sort=ascending]::after { content: " \\25B2"; } th[aria-sort=descending]:
 .left { text-align: left; } tr.misfit td { color: var(--muted); }
 td.edited, td.added, td.gone { font-weight: 600; box-shadow: inset 3px 0 currentcolor; }
 td.edited { color: var(--accent); } td.added, .fewer { color: var(--good); } td.gone, .more { color: var(--bad); }
-.fewer, .more { font-weight: 600; } tr.filler td { background: var(--empty); }
+.fewer, .more { font-weight: 600; } .beside .scroll { max-height: 1300px; } tr.filler td { background: var(--empty); }
 details { margin: 12px 0; } summary { cursor: pointer; } summary h3 { display: inline; }
 td.wide { white-space: normal; min-width: 420px; overflow-wrap: anywhere; }
 tr.pareto td:first-child { box-shadow: inset 3px 0 var(--accent); }

@@ -75,6 +75,7 @@ def test_python_names_both_devices() -> None:
     assert (difference.old.device, difference.new.device) == ("h100-sxm", "h200")
     assert (difference.old.settings, difference.new.settings) == (("l2_bytes=80MiB",),) * 2
     assert difference.same_code and not difference.unchanged and difference.verdict == "faster"
+    assert difference.to_html("page.html") == Path("page.html").read_text("utf-8")
     with pytest.raises(ValueError, match="NEW is missing: name what OLD is compared with"):
         tilesight.diff("mine.py:run")
 

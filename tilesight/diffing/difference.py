@@ -5,8 +5,11 @@ Pure: no git, no compiler, no simulation. `to_dict` gives the object that `tiles
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
+from os import PathLike
 from typing import Any
 
+from ..simulator.display.files import kept, page_made
 from ..simulator.prediction.prediction import LaunchPrediction
 from .machines import Machines
 from .matching import matched
@@ -167,6 +170,13 @@ class Difference:
     def is_slower_by(self, share: float) -> bool:
         """Whether the function takes longer by more than a share wherever in the band the truth lies."""
         return bool(self.change and self.change.low > 1.0 + share)
+
+    def to_html(self, file: str | PathLike[str] | None = None) -> str:
+        """The page of `diff --html`. Args: file: to write it to. Raises: OSError: it cannot be written."""
+        # A page is made of differences: it loads on first use, as reports do.
+        made = import_module(f"{__package__}.page.html").difference_html(self, page_made("diff"))
+        page: str = kept(made, file)
+        return page
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `tilesight diff --json` prints."""
