@@ -52,7 +52,7 @@ def diff(
     ],
     new: Annotated[
         str | None,
-        typer.Argument(help="After: the same; left out: OLD, on another device or what-if.", metavar=f"[{SIDE}]"),
+        typer.Argument(help="After: the same; left out: OLD, on another device or what-if.", metavar=SIDE),
     ] = None,
     device: Annotated[
         list[str] | None,

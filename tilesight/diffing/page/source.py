@@ -62,9 +62,9 @@ def _files(old: Sequence[SourceLine], new: Sequence[SourceLine]) -> list[tuple[s
     before, after = (list(dict.fromkeys(line.file for line in lines if line.file)) for lines in (old, new))
     steps = aligned(before, after, lambda file: file)
     return [
-        ("" if one is None else before[one], "" if other is None else after[other])
+        ("" if old_place is None else before[old_place], "" if new_place is None else after[new_place])
         for olds, news in steps
-        for one, other in zip_longest(olds, news)
+        for old_place, new_place in zip_longest(olds, news)
     ]
 
 
@@ -79,12 +79,11 @@ def beside(old: Sequence[SourceLine], new: Sequence[SourceLine]) -> list[Beside]
 def _likest(old: Sequence[SourceLine], new: Sequence[SourceLine]) -> list[Beside]:
     """Two stretches beside each other: the two lines that are most alike, and so on before and behind them."""
     places = product(range(len(old)), range(len(new))) if len(old) * len(new) <= MOST_COMPARED else ()
-    alike = {(one, other): _likeness(old[one].text.strip(), new[other].text.strip()) for one, other in places}
-    one, other = max(alike, key=lambda place: alike[place], default=(-1, -1))
-    if alike.get((one, other), 0.0) < LEAST_ALIKE:
+    alike = {(i, j): _likeness(old[i].text.strip(), new[j].text.strip()) for i, j in places}
+    i, j = max(alike, key=lambda place: alike[place], default=(-1, -1))
+    if alike.get((i, j), 0.0) < LEAST_ALIKE:
         return [*((line, None) for line in old), *((None, line) for line in new)]
-    before, after = _likest(old[:one], new[:other]), _likest(old[one + 1 :], new[other + 1 :])
-    return [*before, (old[one], new[other]), *after]
+    return [*_likest(old[:i], new[:j]), (old[i], new[j]), *_likest(old[i + 1 :], new[j + 1 :])]
 
 
 @cache
@@ -119,9 +118,9 @@ def _executed(pair: Beside, place: int, alone: bool) -> str:
     before, after = (sum(line.executed.values()) if line else 0 for line in pair)
     count = (before, after)[place]
     changed = {} if alone else differing(*(line.executed if line else {} for line in pair))
-    told = [f"{name}: {units.count(old)} to {units.count(new)}" for name, (old, new) in changed.items()]
-    left = [f"and {len(told) - MOST_TOLD} more"] if len(told) > MOST_TOLD else []
-    tip = "\n".join(["executed, before to after", *told[:MOST_TOLD], *left])
-    kind = ("more" if after > before else "fewer") if place and told and after != before else ""
-    attributes = (f' class="{kind}"' if kind else "") + (f' data-tip="{escape(tip)}"' if told else "")
+    changes = [f"{name}: {units.count(old)} to {units.count(new)}" for name, (old, new) in changed.items()]
+    left = [f"and {len(changes) - MOST_TOLD} more"] if len(changes) > MOST_TOLD else []
+    tip = "\n".join(["executed, before to after", *changes[:MOST_TOLD], *left])
+    kind = ("more" if after > before else "fewer") if place and changes and after != before else ""
+    attributes = (f' class="{kind}"' if kind else "") + (f' data-tip="{escape(tip)}"' if changes else "")
     return f"<td{attributes}>{units.count(count) if count else ''}</td>"
