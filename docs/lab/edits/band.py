@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 
-LAB = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(LAB))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from diff_pairs import fitted, row_of
 
 from tilesight.diffing.verdict import EDIT_BAND
 
-DATA = LAB / "data" / "edits-h100-2026-11-27.ndjson.xz"
+DATA = Path(__file__).resolve().parents[1] / "data" / "edits-h100-2026-11-27.ndjson.xz"
 LAUNCH_EDITS = ("one stage", "two stages", "four stages", "half of the warps")
 """Edits that change warps or stages: those are held to the band of configurations."""
 MENDED = "row_loss"
@@ -61,7 +60,7 @@ def main() -> None:
     edits = [line for line in changed if line["edit"] not in LAUNCH_EDITS]
     sound = [line for line in edits if line["kernel"] != MENDED]
     halves = [[line for line in sound if half_of(line) == half] for half in (0, 1)]
-    print("fitted: %.3f + %.2f |x|" % fitted(*arrays(halves[0], "predicted_us")), "in use:", EDIT_BAND)
+    print("fitted: {:.3f} + {:.2f} |x|".format(*fitted(*arrays(halves[0], "predicted_us"))), "in use:", EDIT_BAND)
     groups = (
         ("source, fitted on", halves[0], "predicted_us"),
         ("source, held out", halves[1], "predicted_us"),

@@ -126,6 +126,14 @@ def test_a_refusal_leaves_the_verdict_open() -> None:
     assert "new: refused: kernel k: why not" in difference_text(difference, 120)
 
 
+def test_an_edit_of_the_source_alone_is_trusted_more() -> None:
+    """A tenth slower is slower where the work is divided as before; with other tiles, or unknown ones, nobody knows."""
+    for before, after, verdict in (("t", "t", "slower"), ("t", "u", "cannot tell"), ("", "", "cannot tell")):
+        old = replace(launch(), tiling=before)
+        new = replace(launch(time_s=1.1e-3, code="b"), tiling=after)
+        assert Difference(side(old), side(new)).pairs[0].verdict == verdict
+
+
 def test_the_threshold_excludes_the_band() -> None:
     """A third slower is beyond 5 % wherever in the band the truth lies; a tenth slower is not."""
     for ratio, fails in ((1.33, True), (1.1, False)):
