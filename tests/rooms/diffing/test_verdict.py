@@ -84,7 +84,15 @@ def test_a_lower_bound_gets_no_verdict() -> None:
 )
 def test_launches_are_matched_by_name_and_order(old: str, new: str, pairs: list[tuple[int, int]]) -> None:
     """One that has no counterpart is left alone."""
-    assert matched([launch(name) for name in old], [launch(name) for name in new]) == pairs
+    olds, news = ([launch(name, code=name) for name in names] for names in (old, new))
+    assert matched(olds, news) == pairs
+
+
+def test_a_renamed_kernel_is_followed_by_its_code() -> None:
+    """Each launch answers one; an edited kernel of another name is new."""
+    old = [launch("a", code="x"), launch("b", code="y")]
+    new = [launch("c", code="y"), launch("d", code="y"), launch("e", code="z")]
+    assert matched(old, new) == [(0, None), (1, 0), (None, 1), (None, 2)]
 
 
 def test_shape_comes_before_order() -> None:
