@@ -36,7 +36,9 @@ class PredictedKernels:
 
     @property
     def time_text(self) -> str:
-        """Time of all launches for people; `>= 132 us` where it is a lower bound."""
+        """Time of all launches for people; `>= 132 us` where it is a lower bound, `-` where there is none."""
+        if not self.time_s:
+            return "-"
         return f"{'>= ' if any(row.lower_bound for row in self.rows) else ''}{units.duration(self.time_s)}"
 
     @property

@@ -21,6 +21,11 @@ class Expected:
     share: float
     partial: bool
 
+    @property
+    def limit_text(self) -> str:
+        """The limit, e.g. `at most 120 us`; empty where there is none."""
+        return "" if self.limit_s is None else f"at most {units.duration(self.limit_s)}"
+
 
 def expected(at_most: object, baseline: object, usual: str, slower_than: object, partial: object) -> Expected:
     """What a test expects.

@@ -14,7 +14,6 @@ from ..compiling import why_not
 from ..diffing.diff import question_of
 from ..diffing.sides import Question
 from ..kernels.capture.file import UserCodeFailed
-from ..simulator import units
 from ..simulator.display.render import times
 from .answer import PredictedKernels, incomplete_text, over_text, slower_text
 from .asking import alone, beside, recorded, saved
@@ -98,7 +97,7 @@ class KernelTime:
         else:
             answer = alone(name, launches, question)
         if not answer.complete and not (expects.partial and answer.time_s):
-            self._keep(answer, expects.baseline or "-", "incomplete")
+            self._keep(answer, expects.limit_text or expects.baseline, "incomplete")
             return answer, [incomplete_text(answer, self._width)]
         return answer, [*self._limited(answer, expects), *self._compared(answer, expects, text)]
 
@@ -116,7 +115,7 @@ class KernelTime:
         if expects.limit_s is None:
             return
         is_over = answer.time_s > expects.limit_s
-        self._keep(answer, f"at most {units.duration(expects.limit_s)}", "over the limit" if is_over else "within")
+        self._keep(answer, expects.limit_text, "over the limit" if is_over else "within")
         if is_over:
             yield over_text(answer, expects.limit_s, self._width)
 
