@@ -39,22 +39,25 @@ class Baselines:
         if not self.path(name).exists():
             raise ValueError(f"{self.shown(name)}: there is no such baseline yet; write it: {self.how}")
 
-    def read(self, name: str, question: Question) -> Side:
+    def read(self, name: str, question: Question) -> tuple[Side, str]:
         """What a baseline holds; predicted anew, with a note, where another version of the model has predicted it.
+
+        Returns:
+            It, and that note; empty where there is none.
 
         Raises:
             ValueError: it is none, or answers another question (one line).
         """
-        path, notes = self.path(name), []
+        path, note = self.path(name), ""
         try:
             try:
                 side = side_of(path, question, (), repredict=False)
             except OtherModel as error:
                 side = side_of(path, question, (), repredict=True)
-                notes = [f"{self.shown(name)}: is of {error.version}: is predicted anew; to keep that: {self.how}"]
+                note = f"{self.shown(name)}: is of {error.version}: is predicted anew; to keep that: {self.how}"
         except Unusable as error:
             raise ValueError(f"{error}: {self.how}") from None
-        return replace(side, name=self.shown(name), notes=(*side.notes, *notes))
+        return replace(side, name=self.shown(name), notes=(*side.notes, *([note] if note else []))), note
 
     def write(self, name: str, text: str) -> bool:
         """Write a baseline, whole or not at all. Returns: whether another one stood there, or none."""

@@ -14,7 +14,7 @@ class Judgement:
     Args:
         test: its node; function, device: names; time, bound: of all launches, and what binds the longest, for people;
         against: limit, or name of the baseline; verdict: in words.
-        digest: of the file that was written; empty: none was.
+        digest: of the file that was written; empty: none was. note: on the baseline.
     """
 
     test: str
@@ -25,6 +25,7 @@ class Judgement:
     against: str
     verdict: str
     digest: str = ""
+    note: str = ""
 
 
 JUDGEMENTS = pytest.StashKey[list[dict[str, Any]]]()

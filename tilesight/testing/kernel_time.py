@@ -89,17 +89,18 @@ class KernelTime:
         launches = recorded(subject, arguments, question)
         given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
         name = f"{subject.name}({given})" if given else subject.name
-        text = ""
+        text = note = ""
         if expects.baseline and self._update:
             answer, text = saved(name, launches, question)
         elif expects.baseline:
-            answer = beside(self._baselines.read(expects.baseline, question), name, launches, question)
+            old, note = self._baselines.read(expects.baseline, question)
+            answer = beside(old, name, launches, question)
         else:
             answer = alone(name, launches, question)
         if not answer.complete and not (expects.partial and answer.time_s):
             self._keep(answer, expects.limit_text or expects.baseline, "incomplete")
             return answer, [incomplete_text(answer, self._width)]
-        return answer, [*self._limited(answer, expects), *self._compared(answer, expects, text)]
+        return answer, [*self._limited(answer, expects), *self._compared(answer, expects, text, note)]
 
     def _need(self, baseline: str) -> None:
         """See that a baseline is there, and that the test has not used it for something else."""
@@ -119,19 +120,19 @@ class KernelTime:
         if is_over:
             yield over_text(answer, expects.limit_s, self._width)
 
-    def _compared(self, answer: PredictedKernels, expects: Expected, text: str) -> Iterator[str]:
-        """The failure where it is slower than its baseline. Args: text: that is to be written in its place."""
+    def _compared(self, answer: PredictedKernels, expects: Expected, text: str, note: str) -> Iterator[str]:
+        """The failure where it is slower than its baseline. Args: text: to be written in its place; note: on it."""
         if text:
             verdict = "written" if self._baselines.write(expects.baseline, text) else "unchanged"
-            self._keep(answer, expects.baseline, verdict, sha256(text.encode()).hexdigest())
+            self._keep(answer, expects.baseline, verdict, digest=sha256(text.encode()).hexdigest())
         if difference := answer.difference:
             change = difference.change
             verdict = "same code" if difference.same_code else difference.verdict
-            self._keep(answer, expects.baseline, f"{verdict}, {times(change.ratio)}" if change else verdict)
+            self._keep(answer, expects.baseline, f"{verdict}, {times(change.ratio)}" if change else verdict, note=note)
             if difference.is_slower_by(expects.share):
                 yield slower_text(difference, expects.share, self._command(), self._width)
 
-    def _keep(self, answer: PredictedKernels, against: str, verdict: str, digest: str = "") -> None:
+    def _keep(self, answer: PredictedKernels, against: str, verdict: str, digest: str = "", note: str = "") -> None:
         """Have a prediction listed when all tests have run."""
         judgement = Judgement(
             test=self._item.nodeid,
@@ -142,6 +143,7 @@ class KernelTime:
             against=against,
             verdict=verdict,
             digest=digest,
+            note=note,
         )
         self._item.stash.setdefault(JUDGEMENTS, []).append(asdict(judgement))
 

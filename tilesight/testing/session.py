@@ -33,12 +33,14 @@ class Session:
         if collisions(self._judgements) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """Show all predictions."""
         if not self._judgements:
             return
         terminalreporter.section("predicted kernels")
-        width = terminalreporter._tw.fullwidth
+        width = terminalreporter.config.get_terminal_writer().fullwidth
         terminalreporter.write_line(table_of(self._judgements, width))
+        for note in dict.fromkeys(judgement.note for judgement in self._judgements if judgement.note):
+            terminalreporter.write_line(f"Note     {note}")
         for line in collisions(self._judgements):
             terminalreporter.write_line(line, red=True)
