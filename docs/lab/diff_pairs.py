@@ -72,7 +72,7 @@ def fitted(predicted: np.ndarray, measured: np.ndarray) -> tuple[float, float]:
     return min(fits)[1:]
 
 
-def row_of(name: str, band: Band, predicted: np.ndarray, measured: np.ndarray) -> Sequence[str]:
+def row_of(name: str, predicted: np.ndarray, measured: np.ndarray, band: Band = BAND) -> Sequence[str]:
     """Pairs, share in the band, and of those measured apart the share that gets a verdict, and of these the right."""
     widths = np.array([half_width(value, band) for value in predicted])
     verdict = predicted > widths
@@ -96,7 +96,7 @@ def main() -> None:
         print("{}: fitted {:.3f} + {:.2f} x; in use {} + {} x".format(name, *fitted(*halves[0]), *band))
     titles = ("pairs", "count", "in the band", "5 %: verdict", "right", "20 %: verdict", "right", "nearer: verdict")
     rows = [
-        row_of(f"{name}, {half}", band, *pair)
+        row_of(f"{name}, {half}", *pair, band)
         for name, band, halves, halves_names in groups
         for half, pair in zip(halves_names, halves, strict=True)
     ]

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ..compiling import why_not
-from ..simulator.device.device import device_name, load_device, override
+from ..simulator.device.device import Device, found_device, override
 from ..simulator.jobs.stopping import LIMIT_S, Stage
 from ..simulator.predict_kernels import L2
 from ..simulator.prediction.timing import one_of_timings
@@ -50,24 +50,37 @@ def diff(
         RuntimeError: torch or triton is missing, or the user's code failed (one line).
         ValueError: no such device, revision, file or function, or another setting that is not allowed (one line).
     """
-    one_of_timings(timing)
-    if l2 not in L2:
-        raise ValueError(f"l2 = {l2!r}: must be one of {', '.join(L2)}")
+    for name, text in (("device", device), ("old_device", old_device)):
+        if isinstance(text, Device):
+            raise ValueError(
+                f"{name} = {text!r}: must be a name or a file, as OLD and NEW run in processes of their own"
+            )
 
     def asked(name: str, what_ifs: Sequence[str]) -> Question:
-        return Question(
-            device=override(load_device(name), list(what_ifs)),
-            name=device_name(name),
-            settings=tuple(what_ifs),
-            l2=l2,
-            timing=timing,
-            compile_limit_s=time_limit_s or USERS_CODE_S,
-            limit_s=time_limit_s or LIMIT_S,
-        )
+        return question_of(name, settings=what_ifs, l2=l2, timing=timing, time_limit_s=time_limit_s)
 
     after = asked(device, settings)
     before = asked(old_device or device, settings if old_settings is None else old_settings)
     return difference_of(old, new_of(old, new, before, after), before, after, lambda text: None, repredict=repredict)
+
+
+def question_of(
+    device: Device | str, *, settings: Sequence[str] = (), l2: str, timing: str, time_limit_s: float | None
+) -> Question:
+    """What a side is predicted for. Args, raises: as `diff`."""
+    gpu, name = found_device(device)
+    one_of_timings(timing)
+    if l2 not in L2:
+        raise ValueError(f"l2 = {l2!r}: must be one of {', '.join(L2)}")
+    return Question(
+        device=override(gpu, list(settings)),
+        name=name,
+        settings=tuple(settings),
+        l2=l2,
+        timing=timing,
+        compile_limit_s=time_limit_s or USERS_CODE_S,
+        limit_s=time_limit_s or LIMIT_S,
+    )
 
 
 def new_of(old: str, new: str | None, before: Question, after: Question) -> str:

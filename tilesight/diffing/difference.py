@@ -60,7 +60,7 @@ class Pair:
         """Of its time; None where it is not predicted on both sides."""
         if not self.old or not self.new or not self.old.row.prediction or not self.new.row.prediction:
             return None
-        band = self.machines.same_code if self.same_code else self.machines.other_code
+        band = self.machines.band(self.same_code, bool(self.old.tiling) and self.old.tiling == self.new.tiling)
         return change_of(self.old.row.traffic.time_s, self.new.row.traffic.time_s, band, self._at_least)
 
     @property

@@ -16,7 +16,7 @@ from tilesight.diffing.matching import matched
 from tilesight.diffing.side import LaunchSide, Side, SourceLine
 from tilesight.diffing.source_change import changes_of
 from tilesight.diffing.text import difference_text
-from tilesight.diffing.verdict import BAND, EXACT, change_of, half_width, sum_of
+from tilesight.diffing.verdict import EXACT, change_of, half_width, sum_of
 
 TIMES = st.floats(1e-6, 1e-1)
 
@@ -70,7 +70,9 @@ def test_what_is_exact_narrows_the_band_of_all(old_s: float, new_s: float, same_
 def test_the_same_code_is_exact_on_the_same_device_alone() -> None:
     """Another device has a band, which was tested between two; what nobody could measure is told."""
     h100, h200, b200 = map(load_device, ("h100", "h200", "b200"))
-    assert machines_of(h200, h200).same and machines_of(h200, h200).same_code == EXACT
+    here, elsewhere = machines_of(h200, h200), machines_of(h100, h200)
+    assert here.same and here.band(same_code=True, same_tiling=True) == EXACT
+    assert here.band(False, True) < elsewhere.band(False, True) == elsewhere.band(False, False)
     for old, new, note in (
         (h100, h200, ""),
         (h200, b200, "not tested here"),
@@ -83,7 +85,7 @@ def test_the_same_code_is_exact_on_the_same_device_alone() -> None:
         difference = Difference(side(launch()), side(launch(time_s=2e-3)), machines=machines)
         assert difference.same_code and difference.verdict == difference.pairs[0].verdict == "slower"
         assert "slower, same code" in difference_text(difference, 120) and "| k |" in difference_markdown(difference)
-    assert machines_of(h100, h200).same_code < BAND < machines_of(h100, h200).other_code
+    assert elsewhere.same_code < here.other_code < elsewhere.other_code
 
 
 def test_a_lower_bound_gets_no_verdict() -> None:
@@ -105,7 +107,15 @@ def test_a_lower_bound_gets_no_verdict() -> None:
 )
 def test_launches_are_matched_by_name_and_order(old: str, new: str, pairs: list[tuple[int, int]]) -> None:
     """One that has no counterpart is left alone."""
-    assert matched([launch(name) for name in old], [launch(name) for name in new]) == pairs
+    olds, news = ([launch(name, code=name) for name in names] for names in (old, new))
+    assert matched(olds, news) == pairs
+
+
+def test_a_renamed_kernel_is_followed_by_its_code() -> None:
+    """Each launch answers one; an edited kernel of another name is new."""
+    old = [launch("a", code="x"), launch("b", code="y")]
+    new = [launch("c", code="y"), launch("d", code="y"), launch("e", code="z")]
+    assert matched(old, new) == [(0, None), (1, 0), (None, 1), (None, 2)]
 
 
 def test_shape_comes_before_order() -> None:
@@ -145,6 +155,14 @@ def test_a_refusal_leaves_the_verdict_open() -> None:
     difference = Difference(side(launch()), side(refused, name="new"))
     assert not difference.complete and difference.verdict == "cannot tell"
     assert "new: refused: kernel k: why not" in difference_text(difference, 120)
+
+
+def test_an_edit_of_the_source_alone_is_trusted_more() -> None:
+    """A tenth slower is slower where the work is divided as before; with other tiles, or unknown ones, nobody knows."""
+    for before, after, verdict in (("t", "t", "slower"), ("t", "u", "cannot tell"), ("", "", "cannot tell")):
+        old = replace(launch(), tiling=before)
+        new = replace(launch(time_s=1.1e-3, code="b"), tiling=after)
+        assert Difference(side(old), side(new)).pairs[0].verdict == verdict
 
 
 def test_the_threshold_excludes_the_band() -> None:
