@@ -11,7 +11,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -78,14 +78,13 @@ class Store:
             self.put_all([Row(key=key, device=prediction.device, kernel=names, time_s=time_s, answer=prediction)])
 
     def put_all(self, rows: Sequence[Row]) -> None:
-        """Keep answers, all or none of them."""
-        self._insert(
-            "predictions",
-            [
-                (row.key, model(), today(), row.device, row.kernel, row.time_s, msgspec.msgpack.encode(row.answer))
-                for row in rows
-            ],
-        )
+        """Keep answers, all or none of them, but for those whose counts have more than 64 bits."""
+        encoded: list[tuple[Any, ...]] = []
+        for row in rows:
+            with suppress(OverflowError):
+                blob = msgspec.msgpack.encode(row.answer)
+                encoded.append((row.key, model(), today(), row.device, row.kernel, row.time_s, blob))
+        self._insert("predictions", encoded)
 
     def put_work(self, key: str, work: StaticWork | None) -> None:
         """Keep a static work; None, of what cannot be followed, is not kept."""
@@ -112,13 +111,17 @@ class Store:
         query = f"SELECT {column}, used_day FROM {table} WHERE key = ?"
         with self._may_fail(), closing(connected(self.path)) as database:
             rows = {key: row for key in keys if (row := database.execute(query, (key,)).fetchone())}
-            if old := [(today(), key) for key, row in rows.items() if self.usual and row[1] != today()]:
-                with transaction(database):
+            answers = {key: msgspec.msgpack.decode(row[0], type=kind) for key, row in rows.items()}
+            old = [(today(), key) for key, row in rows.items() if self.usual and row[1] != today()]
+            if old and os.access(self.path, os.W_OK):
+                with self._may_fail(), transaction(database):
                     database.executemany(f"UPDATE {table} SET used_day = ? WHERE key = ?", old)
-            return {key: msgspec.msgpack.decode(row[0], type=kind) for key, row in rows.items()}
+            return answers
         return {}
 
     def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        if not rows:
+            return
         with self._may_fail():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(connected(self.path)) as database, transaction(database):

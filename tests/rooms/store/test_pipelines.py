@@ -1,5 +1,7 @@
 """Predictions of schedules that are kept: the same to the last digit, asked for by all that they depend on."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -252,3 +254,14 @@ def test_who_waits_is_told_before_the_first_that_is_not_known(kept: Path) -> Non
             predict(resolved(), H200)
             predict(resolved(), H200, l2="warm")
     assert said == ["compiling"]
+
+
+def test_a_table_that_is_known_loads_no_compiled_loops(kept: Path) -> None:
+    """Most of a second that only what is simulated needs; the table is the same."""
+    asked = ["explore", "--batch", "1", "--heads", "4", "--seqlen", "256", "--num-warps", "4", "--num-stages", "1,4"]
+    code = f"import sys; from tilesight.cli.main import main; main({asked}); print('numba' in sys.modules)"
+    first, again = (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
+    assert first.endswith("True\n") and again == first.removesuffix("True\n") + "False\n"

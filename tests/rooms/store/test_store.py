@@ -10,7 +10,7 @@ from support.made_rows import prediction_of, row_of
 from tilesight.simulator.screening.static_time import StaticWork
 from tilesight.simulator.store import store as module
 from tilesight.simulator.store.database import Unusable
-from tilesight.simulator.store.store import Store, usual_store
+from tilesight.simulator.store.store import Row, Store, usual_store
 
 
 def test_what_is_found_again_is_equal_to_the_last_digit(tmp_path: Path) -> None:
@@ -141,6 +141,17 @@ def test_nothing_is_kept_where_that_is_switched_off_or_impossible(
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv(module.VARIABLE, str(tmp_path / "file" / "usual"))
     assert usual_store() is None
+
+
+def test_counts_beyond_64_bits_are_not_kept(tmp_path: Path) -> None:
+    """They are counted anew; what is written with them is kept."""
+    store = Store(tmp_path / "kept")
+    rows = [
+        Row(key=key, device="h200", kernel="k", time_s=1.0, answer=[2**bits]) for key, bits in (("a", 64), ("b", 63))
+    ]
+    store.put_all(rows)
+    store.put_all(rows[:1])
+    assert store.answers("ab", list[int]) == {"b": [2**63]}
 
 
 def test_endless_numbers_come_back(tmp_path: Path) -> None:
