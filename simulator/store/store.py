@@ -138,7 +138,7 @@ class Store:
         except (OSError, sqlite3.Error, msgspec.MsgspecError, Unusable) as error:
             if not self.usual:
                 raise
-            _warn_once(str(self.path), str(error))
+            _warn_once(str(self.path), _why(error))
 
 
 def usual_store() -> Store | None:
@@ -156,9 +156,14 @@ def _usable(path: Path) -> Store | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         connected(path).close()
     except (OSError, sqlite3.Error, Unusable) as error:
-        _warn_once(str(path), str(error))
+        _warn_once(str(path), _why(error))
         return None
     return store
+
+
+def _why(error: Exception) -> str:
+    """What an error says, without its number."""
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 @cache
