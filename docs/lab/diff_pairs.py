@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "gpu" / "choice"))
+sys.path.insert(0, str(ROOT / "docs" / "lab" / "choice"))
 
 from page import H100, H200, Gpu, cells_of  # noqa: E402
 
@@ -52,9 +52,9 @@ def fitted(predicted: np.ndarray, measured: np.ndarray) -> tuple[float, float]:
     return min(fits)[1:]
 
 
-def row_of(name: str, predicted: np.ndarray, measured: np.ndarray) -> Sequence[str]:
+def row_of(name: str, predicted: np.ndarray, measured: np.ndarray, band: tuple[float, float] = BAND) -> Sequence[str]:
     """Pairs, share in the band, and of those measured apart the share that gets a verdict, and of these the right."""
-    widths = np.array([half_width(value) for value in predicted])
+    widths = np.array([half_width(value, band) for value in predicted])
     verdict = predicted > widths
     cells = [name, f"{len(predicted):,}", f"{np.mean(np.abs(measured - predicted) <= widths):.1%}"]
     for least in APART:

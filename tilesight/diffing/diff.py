@@ -45,11 +45,17 @@ def diff(
         RuntimeError: torch or triton is missing, or the user's code failed (one line).
         ValueError: no such device, revision, file or function, or another setting that is not allowed (one line).
     """
+    question = question_of(device, l2=l2, timing=timing, time_limit_s=time_limit_s)
+    return difference_of(old, new, question, (), lambda text: None, repredict=repredict)
+
+
+def question_of(device: Device | str, *, l2: str, timing: str, time_limit_s: float | None) -> Question:
+    """What two sides are predicted for. Args, raises: as `diff`."""
     gpu, name = found_device(device)
     one_of_timings(timing)
     if l2 not in L2:
         raise ValueError(f"l2 = {l2!r}: must be one of {', '.join(L2)}")
-    question = Question(
+    return Question(
         device=gpu,
         name=name,
         l2=l2,
@@ -57,7 +63,6 @@ def diff(
         compile_limit_s=time_limit_s or USERS_CODE_S,
         limit_s=time_limit_s or LIMIT_S,
     )
-    return difference_of(old, new, question, (), lambda text: None, repredict=repredict)
 
 
 def difference_of(

@@ -11,7 +11,7 @@ from ..simulator.prediction.prediction import LaunchPrediction
 from .matching import matched
 from .side import LaunchSide, Side
 from .source_change import SourceChange, changes_of, differing
-from .verdict import CANNOT_TELL, SAME, Change, change_of, sum_of
+from .verdict import BAND, CANNOT_TELL, EDIT_BAND, SAME, Change, change_of, sum_of
 
 SCHEMA = "tilesight.diff/1"
 FIGURES = {
@@ -50,8 +50,14 @@ class Pair:
         """Of its time; None where it is not predicted on both sides."""
         if not self.old or not self.new or not self.old.row.prediction or not self.new.row.prediction:
             return None
-        exact = self.same_code
-        return change_of(self.old.row.traffic.time_s, self.new.row.traffic.time_s, exact, self._at_least)
+        old_s, new_s = self.old.row.traffic.time_s, self.new.row.traffic.time_s
+        return change_of(old_s, new_s, exact=self.same_code, at_least=self._at_least, band=self._band)
+
+    @property
+    def _band(self) -> tuple[float, float]:
+        """Narrower where only the source changed, and the work is divided as before."""
+        alike = self.old and self.new and self.old.tiling and self.old.tiling == self.new.tiling
+        return EDIT_BAND if alike else BAND
 
     @property
     def _at_least(self) -> bool:

@@ -1,5 +1,10 @@
-"""A prediction in a file that a later one is compared with: its side, the launches themselves, and what answered it."""
+"""A prediction in a file that a later one is compared with: its side, the launches themselves, and what answered it.
 
+The same launches make the same file, byte for byte and on every machine: it has no date, and files of sources by their
+names alone.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,10 +21,23 @@ if TYPE_CHECKING:
     from ..kernels.capture.file import RecordedFunction
 
 SCHEMA = "tilesight.saved/1"
+FOLDERS = re.compile(r'(?<=loc\(")[^"]*/(?=[^"/]*":\d)')
+"""What stands before a file's name where IR says which line it comes from."""
 
 
 class Unusable(ValueError):
     """A file that holds no prediction to compare with; the text is one line."""
+
+
+class OtherModel(Unusable):
+    """It holds one, of another version of the model. Args: path: of the file; saved: what it holds."""
+
+    def __init__(self, path: Path, saved: "Saved") -> None:
+        self.version = f"another version of the model ({saved.model} of tilesight {saved.program}, this is {model()})"
+        super().__init__(
+            f"{str(path)!r}: was predicted by {self.version}, so a difference may be the model's: --repredict predicts "
+            "its launches anew"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +64,17 @@ def saved_text(side: Side, recorded: "RecordedFunction", settings: Sequence[str]
     from ..kernels.compile.call import ValueTexts, to_plain
 
     values: ValueTexts = {}
-    calls = [to_plain(call, values) for call in recorded.calls]
+    calls = [_without_folders(to_plain(call, values)) for call in recorded.calls]
     kept = Saved(program=__version__, model=model(), side=side, settings=tuple(settings), calls=calls, values=values)
     return msgspec.json.format(msgspec.json.encode(kept), indent=1).decode() + "\n"
+
+
+def _without_folders(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A launch in plain values, with its source files by name."""
+    if "job" not in call:
+        return call
+    job = {**call["job"], "ttir": FOLDERS.sub("", call["job"]["ttir"])}
+    return {**call, "file": Path(call["file"]).name, "job": job}
 
 
 def side_of(path: Path, question: Question, settings: Sequence[str], repredict: bool) -> Side:
@@ -58,7 +84,7 @@ def side_of(path: Path, question: Question, settings: Sequence[str], repredict: 
         question, settings: that it has to answer; repredict: whether to predict its launches by this program.
 
     Raises:
-        Unusable: it is no such file, was made by another model, or answers another question (one line).
+        Unusable: it is no such file, or answers another question; OtherModel: was made by another (one line).
     """
     saved = _read(path)
     differing = [
@@ -76,11 +102,7 @@ def side_of(path: Path, question: Question, settings: Sequence[str], repredict: 
     if repredict:
         return _repredicted(saved, path, question)
     if saved.model != model():
-        raise Unusable(
-            f"{str(path)!r}: was predicted by another version of the model ({saved.model} of tilesight "
-            f"{saved.program}, this is {model()}), so a difference may be the model's: --repredict predicts its "
-            "launches anew"
-        )
+        raise OtherModel(path, saved)
     return replace(saved.side, name=str(path))
 
 
@@ -108,4 +130,12 @@ def _repredicted(saved: Saved, path: Path, question: Question) -> Side:
         ended=saved.side.ended,
     )
     side, _ = predicted(compiled_side(str(path), recorded, question), question)
-    return side
+    # What stands in a file of that name today may be another text: the saved lines have the one that was compiled.
+    texts = {(line.file, line.number): line.text for launch in saved.side.launches for line in launch.lines}
+    launches = (
+        replace(
+            launch, lines=tuple(replace(line, text=texts.get((line.file, line.number), "")) for line in launch.lines)
+        )
+        for launch in side.launches
+    )
+    return replace(side, launches=tuple(launches))

@@ -33,12 +33,14 @@ class LaunchSide:
         row: name, grid, and figures where it was predicted.
         shape: arguments that are numbers, and sizes of its memory, as text: what it is matched by.
         code: digest of machine code, grid and arguments; empty where it has none.
+        tiling: grid, warps, stages and shapes of tiles, as text; empty where nobody knows them.
         lines: of its source, in order; none where nobody knows how often instructions run.
     """
 
     row: KernelRow
     shape: str
     code: str
+    tiling: str = ""
     lines: tuple[SourceLine, ...] = ()
 
     @property

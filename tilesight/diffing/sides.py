@@ -14,7 +14,7 @@ from ..simulator.predict_kernels import CompiledLaunch, predict_kernels
 from ..simulator.prediction.explanation import source_text
 from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.kernels import KernelsPrediction
-from .code import code_of, flow_of, shape_of
+from .code import code_of, flow_of, shape_of, tiling_of
 from .side import LaunchSide, Side, SourceLine
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Compiled:
     """A side whose launches are compiled.
 
     Args:
-        name, code: as of `Side`; recorded: the function; launches: of it; codes, shapes: of each.
+        name, code: as of `Side`; recorded: the function; launches: of it; codes, shapes, tilings: of each.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Compiled:
     launches: Sequence[CompiledLaunch]
     codes: Sequence[str]
     shapes: Sequence[str]
+    tilings: Sequence[str]
     code: str
 
 
@@ -64,9 +65,12 @@ def compiled_side(name: str, recorded: "RecordedFunction", question: Question) -
     pairs = list(zip(launches, recorded.calls, strict=True))
     codes = [code_of(launch.kernel, call) if isinstance(call, KernelCall) else "" for launch, call in pairs]
     shapes = [shape_of(call) if isinstance(call, KernelCall) else "" for call in recorded.calls]
+    tilings = [tiling_of(call) if isinstance(call, KernelCall) else "" for call in recorded.calls]
     calls: list[KernelCall] = [call for call in recorded.calls if isinstance(call, KernelCall)]
     flow = flow_of(calls, codes) if len(calls) == len(codes) else ""
-    return Compiled(name=name, recorded=recorded, launches=launches, codes=codes, shapes=shapes, code=flow)
+    return Compiled(
+        name=name, recorded=recorded, launches=launches, codes=codes, shapes=shapes, tilings=tilings, code=flow
+    )
 
 
 def unpredicted(compiled: Compiled, question: Question) -> Side:
@@ -111,7 +115,13 @@ def _side(
     predicted: bool,
 ) -> Side:
     launches = [
-        LaunchSide(row=row, shape=compiled.shapes[number], code=compiled.codes[number], lines=source)
+        LaunchSide(
+            row=row,
+            shape=compiled.shapes[number],
+            code=compiled.codes[number],
+            tiling=compiled.tilings[number],
+            lines=source,
+        )
         for row, number, source in zip(rows, numbers, lines, strict=True)
     ]
     return Side(

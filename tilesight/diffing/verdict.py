@@ -12,12 +12,16 @@ BAND = (0.12, 0.08)
 
 Source: pairs of configurations of one kernel at one shape, predicted and measured on an H100 (docs/lab/diff_pairs.py):
 nine of ten lie inside."""
+EDIT_BAND = (0.06, 0.10)
+"""The same where only the source changed: grid, warps, stages and tiles are equal.
+
+Source: edits of seven kernels, predicted blind and measured on an H100 (docs/lab/edits/band.py)."""
 SAME, FASTER, SLOWER, CANNOT_TELL = "same", "faster", "slower", "cannot tell"
 
 
-def half_width(ratio_log: float) -> float:
+def half_width(ratio_log: float, band: tuple[float, float] = BAND) -> float:
     """Half width of the band around the logarithm of a predicted ratio."""
-    return BAND[0] + BAND[1] * abs(ratio_log)
+    return band[0] + band[1] * abs(ratio_log)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +58,18 @@ class Change:
         return {"old_s": self.old_s, "new_s": self.new_s, "ratio": self.ratio, "low": self.low, "high": self.high}
 
 
-def change_of(old_s: float, new_s: float, exact: bool = False, at_least: bool = False) -> Change:
+def change_of(
+    old_s: float, new_s: float, exact: bool = False, at_least: bool = False, band: tuple[float, float] = BAND
+) -> Change:
     """The change of a launch.
 
     Args:
         exact: whether its code is the same, so that caches alone can change its time: by nothing, or by up to twice
             what is predicted.
+        at_least: as of `Change`; band: as of `half_width`.
     """
     ratio_log = math.log(new_s / old_s)
-    width = abs(ratio_log) if exact else half_width(ratio_log)
+    width = abs(ratio_log) if exact else half_width(ratio_log, band)
     low, high = math.exp(ratio_log - width), math.exp(ratio_log + width)
     return Change(old_s=old_s, new_s=new_s, low=low, high=high, at_least=at_least)
 

@@ -84,7 +84,15 @@ def test_a_lower_bound_gets_no_verdict() -> None:
 )
 def test_launches_are_matched_by_name_and_order(old: str, new: str, pairs: list[tuple[int, int]]) -> None:
     """One that has no counterpart is left alone."""
-    assert matched([launch(name) for name in old], [launch(name) for name in new]) == pairs
+    olds, news = ([launch(name, code=name) for name in names] for names in (old, new))
+    assert matched(olds, news) == pairs
+
+
+def test_a_renamed_kernel_is_followed_by_its_code() -> None:
+    """Each launch answers one; an edited kernel of another name is new."""
+    old = [launch("a", code="x"), launch("b", code="y")]
+    new = [launch("c", code="y"), launch("d", code="y"), launch("e", code="z")]
+    assert matched(old, new) == [(0, None), (1, 0), (None, 1), (None, 2)]
 
 
 def test_shape_comes_before_order() -> None:
@@ -124,6 +132,14 @@ def test_a_refusal_leaves_the_verdict_open() -> None:
     difference = Difference(side(launch()), side(refused, name="new"))
     assert not difference.complete and difference.verdict == "cannot tell"
     assert "new: refused: kernel k: why not" in difference_text(difference, 120)
+
+
+def test_an_edit_of_the_source_alone_is_trusted_more() -> None:
+    """A tenth slower is slower where the work is divided as before; with other tiles, or unknown ones, nobody knows."""
+    for before, after, verdict in (("t", "t", "slower"), ("t", "u", "cannot tell"), ("", "", "cannot tell")):
+        old = replace(launch(), tiling=before)
+        new = replace(launch(time_s=1.1e-3, code="b"), tiling=after)
+        assert Difference(side(old), side(new)).pairs[0].verdict == verdict
 
 
 def test_the_threshold_excludes_the_band() -> None:
