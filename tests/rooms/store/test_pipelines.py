@@ -23,6 +23,7 @@ from tilesight.simulator.problems.softmax import SoftmaxProblem
 from tilesight.simulator.refusal import BrokenLaw
 from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.schedules.config import Config
+from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate import is_known, predict, simulate
 from tilesight.simulator.store import keys, pipelines
 from tilesight.simulator.store.keys import pipeline_key
@@ -119,12 +120,11 @@ def written(exploration: Exploration) -> str:
 
 
 def test_lengths_are_simulated_once(kept: Path, simulated: list[Any]) -> None:
-    """The survey too; another length asks for that alone."""
+    """At each of them, and where all configurations are tried at a short one."""
     options: dict[str, Any] = {"schedule": ("flash2", "naive"), "block_m": 64, "num_warps": 4}
     first = compare(PROBLEM, [256, 512], **options)
     count = len(simulated)
     assert compare(PROBLEM, [256, 512], **options) == first and len(simulated) == count
-    assert compare(PROBLEM, [256], **options).points[0] == first.points[0] and len(simulated) >= count
 
 
 CODE = Code(sass="a", constants={0: 1}, lines=[(0, "f.py", 1)])
@@ -191,6 +191,15 @@ def test_code_and_kept_figures_count() -> None:
         replace(launch.resources, spilled_bytes_per_thread=8),
     ]  # fmt: skip
     every = [usual, *(replace(usual, launches=(replace(launch, resources=taken),)) for taken in changed)]
+    assert len({pipeline_key(runs, H200, **SETTINGS) for runs in every}) == len(every)
+
+
+def test_what_launches_do_not_show_counts() -> None:
+    """Where tiles lie and what work is for follow from the problem; a remark is part of the answer."""
+    usual = resolved()
+    changed: dict[str, Any] = {"problem": replace(PROBLEM, causal=True), "config": CONFIG.but(cta_order="m-fast")}
+    changed |= {"schedule": find_schedule("flash1"), "cost": "tiles", "shrunk": "smaller", "uncompiled": "not kept"}
+    every = [usual, *(replace(usual, **{name: value}) for name, value in changed.items())]
     assert len({pipeline_key(runs, H200, **SETTINGS) for runs in every}) == len(every)
 
 
