@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .. import __version__
-from ..store.keys import model
+from ..simulator.store.keys import model
 from .side import Side
 from .sides import Question, compiled_side, predicted
 
