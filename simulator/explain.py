@@ -73,16 +73,6 @@ def explain_launch(launch: Launch, prediction: LaunchPrediction, device: Device)
     )
 
 
-def executed_code(launch: Launch) -> CodePart | None:
-    """Instructions of a launch with how often each runs, and no cycles; None where nobody knows before the launch."""
-    code = launch.resources.code
-    if code is None:
-        return None
-    flow = find_flow(decode(code.sass))
-    executed = _executed(flow, launch, code)
-    return _code(flow, code, [], executed) if executed else None
-
-
 def _executed(flow: Flow, launch: Launch, code: Code) -> list[np.ndarray] | None:
     """How often each instruction runs in all CTAs of each class; None where nobody knows it before the launch."""
     if launch.traced:

@@ -1,16 +1,17 @@
 """Problem, schedule, configuration and device in; prediction out. The whole flow, in order.
 
 resolve            what runs: launches that fit an SM, with their resources; or a refusal
+store              the answer, where it is known
 simulate_launches  costs, clock, engine, figures of each launch
 prediction         all of it, with what only a problem can say
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from .arguments import function_or_none, instance, optional_whole, several, truth
 from .device.device import Device, found_device
-from .engine.engine import LaunchRun
 from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
 from .prediction.notes import tile_notes
@@ -22,7 +23,12 @@ from .residency.device_memory import peak_bytes
 from .resolve import Resolved, ResourcesOf, launches_of, resolve
 from .schedules.config import Config
 from .schedules.registry import DEFAULT_SCHEDULE
-from .simulate_launches import check_settings, simulate_launches
+from .settings import check_settings
+from .store.keys import pipeline_key
+from .store.pipelines import Figures, answers
+
+if TYPE_CHECKING:
+    from .engine.engine import LaunchRun
 
 __all__ = [
     "DoesNotFit",
@@ -117,7 +123,7 @@ def predict(
     overhead: str = "stream",
     tell: Tell | None = None,
 ) -> Prediction:
-    """The prediction of what runs.
+    """The prediction of what runs, from the store where it is known.
 
     Args:
         resolved: for this device; the rest as in `simulate`; tell: called when a launch comes to another phase.
@@ -125,7 +131,30 @@ def predict(
     Raises:
         BrokenLaw: no device can keep what was predicted.
     """
-    return _predict(resolved, device, l2, resolution, steady_state, overhead, record=False, tell=tell)[0]
+    settings: dict[str, Any] = _checked(l2, resolution, steady_state, overhead)
+    with answers() as known:
+        figures = known.of(
+            pipeline_key(resolved, device, **settings),
+            resolved.schedule.name,
+            device.name,
+            lambda: _simulated(resolved, device, settings, record=False, tell=tell)[0],
+        )
+    return _prediction(resolved, device, figures)
+
+
+def is_known(
+    resolved: Resolved,
+    device: Device,
+    *,
+    l2: str = "cold",
+    resolution: str = "chunk",
+    steady_state: bool = True,
+    overhead: str = "stream",
+) -> bool:
+    """Whether the store holds what `predict` would say."""
+    key = pipeline_key(resolved, device, **_checked(l2, resolution, steady_state, overhead))
+    with answers() as known:
+        return known.known(key) is not None
 
 
 def predict_with_timeline(
@@ -139,7 +168,9 @@ def predict_with_timeline(
     tell: Tell | None = None,
 ) -> tuple[Prediction, Timeline]:
     """As `predict`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
-    prediction, runs = _predict(resolved, device, l2, resolution, steady_state, overhead, record=True, tell=tell)
+    settings = _checked(l2, resolution, steady_state, overhead)
+    figures, runs = _simulated(resolved, device, settings, record=True, tell=tell)
+    prediction = _prediction(resolved, device, figures)
 
     def work_of(launch: Launch) -> tuple[str, ...]:
         return work_of_ctas(launch, prediction.problem.part_text)
@@ -185,25 +216,24 @@ def _resolved(
     )
 
 
-def _predict(
-    resolved: Resolved,
-    device: Device,
-    l2: str,
-    resolution: str,
-    steady_state: bool,
-    overhead: str,
-    *,
-    record: bool,
-    tell: Tell | None = None,
-) -> tuple[Prediction, tuple[LaunchRun, ...]]:
+def _checked(l2: str, resolution: str, steady_state: bool, overhead: str) -> dict[str, Any]:
+    """Settings by name. Raises: ValueError: one is not allowed."""
+    check_settings(l2=l2, resolution=resolution, overhead=overhead)
     truth("steady_state", steady_state)
+    return {"l2": l2, "resolution": resolution, "steady_state": steady_state, "overhead": overhead}
+
+
+def _simulated(
+    resolved: Resolved, device: Device, settings: dict[str, Any], *, record: bool, tell: Tell | None
+) -> "tuple[Figures, tuple[LaunchRun, ...]]":
+    """Figures of what runs, and what the engine saw."""
+    # The compiled loops take most of a second to load, which an answer from the store does not need.
+    from .simulate_launches import simulate_launches
+
     simulated = simulate_launches(
         resolved.launches,
         device,
-        l2=l2,
-        resolution=resolution,
-        steady_state=steady_state,
-        overhead=overhead,
+        **settings,
         cost=resolved.cost,
         uncompiled=resolved.uncompiled,
         flop_per_matmul=resolved.problem.flop_per_matmul,
@@ -212,12 +242,7 @@ def _predict(
     )
     if broken := next(filter(None, simulated.broken), ""):
         raise BrokenLaw(broken)
-    prediction = Prediction(
-        device=device.name,
-        schedule=resolved.schedule.name,
-        problem=resolved.problem,
-        config=resolved.config,
-        options=tuple(resolved.schedule.options),
+    figures = Figures(
         launches=simulated.launches,
         peak_memory_bytes=simulated.peak_memory_bytes,
         fits=simulated.peak_memory_bytes <= device.hbm_bytes,
@@ -228,4 +253,18 @@ def _predict(
             *simulated.l2_notes,
         ),
     )
-    return prediction, simulated.runs
+    return figures, simulated.runs
+
+
+def _prediction(resolved: Resolved, device: Device, figures: Figures) -> Prediction:
+    return Prediction(
+        device=device.name,
+        schedule=resolved.schedule.name,
+        problem=resolved.problem,
+        config=resolved.config,
+        options=tuple(resolved.schedule.options),
+        launches=figures.launches,
+        peak_memory_bytes=figures.peak_memory_bytes,
+        fits=figures.fits,
+        notes=figures.notes,
+    )

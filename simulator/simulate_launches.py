@@ -13,7 +13,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
-from .arguments import shown
 from .device.device import Device
 from .engine.clock import Clocks, clocks_of
 from .engine.engine import Attempt, LaunchRun, run_launches
@@ -22,20 +21,14 @@ from .launch.program import Launch
 from .launch.walk import Tally, tally
 from .prediction.launch import predict_launch
 from .prediction.laws import broken_law
-from .prediction.notes import WAY_OUT, l2_notes
+from .prediction.notes import WAY_OUT, cost_notes, l2_notes
 from .prediction.prediction import LaunchPrediction
 from .residency.device_memory import peak_bytes
 from .residency.residency import Residency, residency_of
-from .sm.choose import COSTS, cost_notes, costs_of
+from .settings import check_settings
+from .sm.choose import costs_of
 from .sm.step_cost import StepCost
 from .traffic import Traffic
-
-SETTINGS = {
-    "l2": ("cold", "warm", "dirty"),
-    "resolution": ("chunk", "line"),
-    "overhead": ("stream", "graph"),
-    "cost": COSTS,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +72,6 @@ class CostedLaunch:
     origin: str
     tally: Tally
     clocks: Clocks
-
-
-def check_settings(**settings: str) -> None:
-    """Raises: ValueError: a setting has a value that is not allowed; one line."""
-    for name, value in settings.items():
-        if not isinstance(value, str) or value not in SETTINGS[name]:
-            raise ValueError(f"{name} = {shown(value)}: must be one of {', '.join(SETTINGS[name])}")
 
 
 def costed_launch(launch: Launch, device: Device, cost: str = "compiled", uncompiled: str = "") -> CostedLaunch:

@@ -7,13 +7,14 @@ Capacities print in KiB/MiB/GiB (powers of 1024), traffic and bandwidth in kB/MB
 
 import re
 
+_NUMBER = r"[-+]?[0-9][0-9_]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?"
 _DECIMAL = ("", "k", "M", "G", "T", "P")
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _MULTIPLIER = {prefix: 1000**power for power, prefix in enumerate(_DECIMAL)}
 _MULTIPLIER |= {prefix: 1024**power for power, prefix in enumerate(_BINARY)}
-_QUANTITY = re.compile(
-    r"([-+]?[0-9][0-9_]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)\s*([kMGTP]|[KMGTP]i)?(?:B|Hz|W|s|FLOP)?(?:/s)?"
-)
+_QUANTITY = re.compile(rf"({_NUMBER})\s*([kMGTP]|[KMGTP]i)?(?:B|Hz|W|s|FLOP)?(?:/s)?")
+_DURATION = re.compile(rf"({_NUMBER})\s*([mun]?)s")
+_PART_OF_SECOND = {"": 1.0, "m": 1e3, "u": 1e6, "n": 1e9}
 
 
 def _scaled(value: float, base: int, prefixes: tuple[str, ...], unit: str) -> str:
@@ -89,3 +90,11 @@ def parse_quantity(text: str) -> float:
     if match is None:
         raise ValueError(f"{text!r} is no number such as 62914560, 60MiB, 4.8TB/s or 1.98GHz")
     return float(match[1]) * float(_MULTIPLIER[match[2] or ""])
+
+
+def parse_duration(text: str) -> float:
+    """Read a time as `duration` prints it, e.g. `120 us` or `1.5ms` [s]. Raises: ValueError: the text is none."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no time such as 120us, 1.5ms or 2s")
+    return float(match[1]) / _PART_OF_SECOND[match[2]]

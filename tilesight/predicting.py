@@ -125,8 +125,8 @@ def predict_calls(
 ) -> KernelsPrediction:
     """Predict launches in plain values, or find on disk what was predicted of the same. Args: as `simulate_calls`."""
     from .kernels.compile.call import KernelCall
-    from .store.keys import question_key
-    from .store.store import usual_store
+    from .kernels.compile.question import question_key
+    from .simulator.store.store import usual_store
 
     kernels = [call for call in calls if isinstance(call, KernelCall)]
     store = usual_store() if len(kernels) == len(calls) else None  # what is refused is not kept

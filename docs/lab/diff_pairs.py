@@ -2,25 +2,25 @@
 
     python docs/lab/diff_pairs.py
 
-Fits the band of `tilesight diff` on half of the cells (by the hash of their names) of the H100, and counts verdicts and
-signs on the other half, and on cells of the H200. Needs neither torch nor a GPU.
+Fits the bands of `tilesight diff` on half of the cells (by the hash of their names), and counts verdicts and signs on
+the other half: two configurations on an H100, and on an H200 by the same band; a configuration on an H100 and the same
+on an H200; and two of one cell, the first on an H100, the other on an H200. Needs neither torch nor a GPU.
 """
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "gpu" / "choice"))
+sys.path.insert(0, str(Path(__file__).with_name("choice")))
 
-from page import H100, H200, Gpu, cells_of  # noqa: E402
+from page import H100, H200, Gpu, Row, cells_of
 
-from tilesight.diffing.verdict import BAND, half_width  # noqa: E402
+from tilesight.diffing.verdict import BAND, OTHER_CODE_ELSEWHERE, SAME_CODE_ELSEWHERE, Band, half_width
 
 COVERED = 0.9
 """Share of pairs whose measured ratio is to lie in the band."""
@@ -29,14 +29,34 @@ HALVES = ("fitted on", "held out")
 APART = (0.05, 0.2)
 
 
-def pairs_of(gpu: Gpu) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of both halves of the cells predicted and measured ratios as logarithms; the predicted one is never below 0."""
-    halves: list[list[tuple[float, float]]] = [[], []]
+Pair = tuple[tuple[Row, float], tuple[Row, float]]
+"""Two configurations of a cell: what was predicted and measured of each."""
+Halves = list[tuple[np.ndarray, np.ndarray]]
+"""Of both halves of the cells predicted and measured ratios as logarithms; the predicted one is never below 0."""
+
+
+def on_one(gpu: Gpu) -> Iterator[tuple[str, Pair]]:
+    """Cell and pair of its configurations on a GPU."""
     for cell, rows in cells_of(gpu, gpu.tables[-1][1]).items():
+        yield from ((cell, pair) for pair in combinations(rows, 2))
+
+
+def on_two(same: bool) -> Iterator[tuple[str, Pair]]:
+    """The same of an H100 and an H200. Args: same: whether the configuration is the same on both."""
+    others = cells_of(H200, H200.tables[-1][1])
+    for cell, rows in cells_of(H100, H100.tables[-1][1]).items():
+        for first, second in product(rows, others.get(cell, ())):
+            if (first[0]["index"] == second[0]["index"]) is same:
+                yield cell, (first, second)
+
+
+def halves_of(pairs: Iterator[tuple[str, Pair]]) -> Halves:
+    """Their ratios."""
+    halves: list[list[tuple[float, float]]] = [[], []]
+    for cell, ((first, first_us), (second, second_us)) in pairs:
+        predicted, measured = math.log(second["us"] / first["us"]), math.log(second_us / first_us)
         half = halves[sha256(cell.encode()).digest()[0] % 2]
-        for (first, first_us), (second, second_us) in combinations(rows, 2):
-            predicted, measured = math.log(second["us"] / first["us"]), math.log(second_us / first_us)
-            half.append((predicted, measured) if predicted >= 0 else (-predicted, -measured))
+        half.append((predicted, measured) if predicted >= 0 else (-predicted, -measured))
     return [(np.array(half)[:, 0], np.array(half)[:, 1]) for half in halves]
 
 
@@ -52,9 +72,9 @@ def fitted(predicted: np.ndarray, measured: np.ndarray) -> tuple[float, float]:
     return min(fits)[1:]
 
 
-def row_of(name: str, predicted: np.ndarray, measured: np.ndarray) -> Sequence[str]:
+def row_of(name: str, predicted: np.ndarray, measured: np.ndarray, band: Band = BAND) -> Sequence[str]:
     """Pairs, share in the band, and of those measured apart the share that gets a verdict, and of these the right."""
-    widths = np.array([half_width(value) for value in predicted])
+    widths = np.array([half_width(value, band) for value in predicted])
     verdict = predicted > widths
     cells = [name, f"{len(predicted):,}", f"{np.mean(np.abs(measured - predicted) <= widths):.1%}"]
     for least in APART:
@@ -66,14 +86,20 @@ def row_of(name: str, predicted: np.ndarray, measured: np.ndarray) -> Sequence[s
 
 def main() -> None:
     """Print what is fitted, and the table of docs/diff.md."""
-    of_h100, of_h200 = pairs_of(H100), pairs_of(H200)
-    print("fitted: {:.3f} + {:.2f} x; in use: {} + {} x".format(*fitted(*of_h100[0]), *BAND))
-    rows = [
-        row_of(f"{gpu}, {half}", *pair)
-        for gpu, halves in (("H100", of_h100), ("H200", of_h200))
-        for half, pair in zip(HALVES if gpu == "H100" else ("first half", "second half"), halves, strict=True)
-    ]
+    groups = (
+        ("H100", BAND, halves_of(on_one(H100)), HALVES),
+        ("H200", BAND, halves_of(on_one(H200)), ("first half", "second half")),
+        ("H100 to H200, same configuration", SAME_CODE_ELSEWHERE, halves_of(on_two(same=True)), HALVES),
+        ("H100 to H200, another one", OTHER_CODE_ELSEWHERE, halves_of(on_two(same=False)), HALVES),
+    )
+    for name, band, halves, _ in groups:
+        print("{}: fitted {:.3f} + {:.2f} x; in use {} + {} x".format(name, *fitted(*halves[0]), *band))
     titles = ("pairs", "count", "in the band", "5 %: verdict", "right", "20 %: verdict", "right", "nearer: verdict")
+    rows = [
+        row_of(f"{name}, {half}", *pair, band)
+        for name, band, halves, halves_names in groups
+        for half, pair in zip(halves_names, halves, strict=True)
+    ]
     for cells in (titles, ["---"] * len(titles), *rows):
         print(f"| {' | '.join(cells)} |")
 

@@ -1,7 +1,7 @@
 """Answers of compilers on disk: one JSON file for each key.
 
-They lie in `$TILESIGHT_CACHE_DIR`, else in `$XDG_CACHE_HOME/tilesight`, else in `~/.cache/tilesight`.
-Where none of these can be written, nothing is kept, which only costs time; a warning says so once.
+They lie in `simulator.store.folder.cache_folder`.
+Where that cannot be written, nothing is kept, which only costs time; a warning says so once.
 """
 
 import atexit
@@ -15,16 +15,6 @@ from pathlib import Path
 from typing import Any
 
 _LOG = logging.getLogger(__name__)
-
-
-def cache_folder() -> Path:
-    """Where results are kept."""
-    chosen = os.environ.get("TILESIGHT_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    # A user without a home keeps a `~`, which would become a folder where the command runs.
-    return Path(os.devnull if base.startswith("~") else base) / "tilesight"
 
 
 def read(path: Path) -> dict[str, Any] | None:

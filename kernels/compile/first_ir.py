@@ -10,7 +10,8 @@ from typing import Any
 
 from triton._C.libtriton import ir
 
-from .cache import cache_folder, read, write
+from ...simulator.store.folder import cache_folder
+from .cache import read, write
 from .made_by import triton_version
 
 

@@ -14,8 +14,9 @@ from ...simulator.launch.program import Code, Resources
 from ...simulator.refusal import Refusal
 from ...simulator.residency.occupancy import occupancy
 from ...simulator.sass.constants import Parameter, constant_bank
+from ...simulator.store.folder import cache_folder
 from . import diagnosis, disassemble
-from .cache import cache_folder, read, write
+from .cache import read, write
 from .pool import POOL, Pool, Turns
 
 TMEM_COLUMNS = 512

@@ -17,7 +17,10 @@ from typing import Any
 
 import numba
 from numba import njit
+from numba.core import event
 from numba.core.caching import IndexDataCacheFile
+
+from ..jobs.working_clock import COMPILING
 
 OLDEST_NUMBA, NEWEST_NUMBA = (0, 61), (0, 68)
 """The cache below is built from inner functions of numba, known to be as they should from the one to the other."""
@@ -31,6 +34,19 @@ _DIGEST = sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdigest()
 _LOG = logging.getLogger(__name__)
 WARNED: list[str] = []
 """Why what is compiled cannot be kept on disk, once that has been said."""
+
+
+class _CompilingListener(event.Listener):
+    """Tells the clock of work that numba compiles."""
+
+    def on_start(self, event: event.Event) -> None:
+        COMPILING.begin()
+
+    def on_end(self, event: event.Event) -> None:
+        COMPILING.end()
+
+
+event.register("numba:compile", _CompilingListener())
 
 
 def inlined(function: Callable[..., Any]) -> Any:

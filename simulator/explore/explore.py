@@ -18,7 +18,7 @@ from ..display.render import table
 from ..display.words import plural
 from ..jobs.pool import Progress, cores, run_all
 from ..jobs.working_clock import working_s
-from ..prediction.notes import tile_notes
+from ..prediction.notes import cost_notes, tile_notes
 from ..prediction.prediction import Prediction
 from ..problems.problem import EXAMPLE, Problem
 from ..refusal import Refusal
@@ -26,14 +26,14 @@ from ..resolve import Resolved, ResourcesOf, asked_config, resolve
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import DEFAULT_SCHEDULE, baseline_of
-from ..simulate_launches import check_settings
-from ..sm.choose import cost_notes
+from ..settings import check_settings
+from ..store.pipelines import answers
 from .candidate import Candidate, broken_notes, mark_like_best, mark_pareto
 from .crowded import crowded_notes
 from .fastest import survey_problem
 from .ranking import ranking_columns, ranking_rows, short_text
 from .space import Options, configs_of, schedules_named, those_able, unlike
-from .trial import Settings, Trial, candidate_of, rank_of, ranking, tried, with_resources
+from .trial import Settings, Trial, answer_known, candidate_of, rank_of, ranking, tried, with_launches, with_resources
 from .triton_configs import triton_configs_text
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ def _best_text(every: Sequence[Candidate], best: Candidate) -> str:
     return f"{short_text(every, best)}: {best.summary}"
 
 
+@answers()
 def explore(
     problem: Problem,
     *,
@@ -215,14 +216,15 @@ def explore(
         limit_s=each_limit_s,
         until_s=until_s,
     )
-    trials = [Trial(candidate=job) for job in jobs]
-    if time_limit_s < inf and takes_longer(time_limit_s, problem, gpu, trials, settings, workers):
-        survey = replace(settings, until_s=until_s - (1.0 - SURVEY_FRACTION) * time_limit_s)
-        trials = _promising_first(problem, gpu, trials, survey, workers)
+    trials = [with_launches(Trial(candidate=job), problem, gpu) for job in jobs]
     baselines = _baselines(problem, schedules_named(schedule)[0], gpu, cost)
     if resources_of:
-        both = with_resources([*baselines, *trials], problem, gpu, resources_of)
+        both = with_resources([*baselines, *trials], resources_of)
         baselines, trials = both[: len(baselines)], both[len(baselines) :]
+    left_s = until_s - working_s()
+    if time_limit_s < inf and takes_longer(left_s, problem, gpu, trials, settings, workers):
+        survey = replace(settings, until_s=until_s - (1.0 - SURVEY_FRACTION) * left_s)
+        trials = _promising_first(problem, gpu, trials, survey, workers)
     # The baseline takes longest, and is in its own configuration whatever else is given.
     plain = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=each_limit_s, until_s=until_s)
     work = [*((plain, trial) for trial in baselines), *((settings, trial) for trial in trials)]
@@ -254,17 +256,21 @@ def explore(
 def takes_longer(
     limit_s: float, problem: Problem, device: Device, trials: Sequence[Trial], settings: Settings, workers: int | None
 ) -> bool:
-    """Whether trials take longer than they may, by one from their middle."""
+    """Whether trials take longer than they may, by one from the middle of those whose answers are not known."""
+    waiting = [trial for trial in trials if not answer_known(problem, device, settings, trial)]
+    if not waiting:
+        return False
     begin_s = working_s()
-    tried(problem, device, settings, trials[len(trials) // 2])
-    return (working_s() - begin_s) * len(trials) / (workers or cores()) > limit_s
+    tried(problem, device, settings, waiting[len(waiting) // 2])
+    return (working_s() - begin_s) * len(waiting) / (workers or cores()) > limit_s
 
 
 def _promising_first(
     problem: Problem, device: Device, trials: Sequence[Trial], settings: Settings, workers: int | None
 ) -> list[Trial]:
     """Trials in the order in which they rank at a short length."""
-    ranked = ranking(survey_problem(problem), device, trials, settings, workers)
+    plain = [Trial(candidate=replace(trial.candidate, resources=None)) for trial in trials]
+    ranked = ranking(survey_problem(problem), device, plain, settings, workers)
     places = {(item.schedule, item.config): place for place, item in enumerate(ranked)}
     return sorted(trials, key=lambda trial: places[trial.candidate.schedule, trial.candidate.config])
 
@@ -279,7 +285,7 @@ def _baselines(problem: Problem, like: Schedule, device: Device, cost: str) -> l
     if isinstance(resolved, Resolved):
         config, launches = resolved.config, resolved.launches
     candidate = Candidate(schedule=baseline.name, config=config, options=tuple(baseline.options))
-    return [Trial(candidate=candidate, launches=launches)]
+    return [with_launches(Trial(candidate=candidate, launches=launches), problem, device)]
 
 
 def plan(

@@ -21,8 +21,9 @@ from ..problems.problem import EXAMPLE, Problem
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import all_problems, baseline_of, find_schedule
+from ..settings import check_settings
 from ..simulate import peak_memory_bytes
-from ..simulate_launches import check_settings
+from ..store.pipelines import answers
 from .candidate import ERROR_FRACTIONS, broken_notes
 from .fastest import Point, along, plan, shortlist, survey_problem
 from .space import unlike
@@ -154,6 +155,7 @@ class Scaling:
         }
 
 
+@answers()
 def compare(
     problem: Problem,
     seqlens: Sequence[int],

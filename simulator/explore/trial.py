@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
+from typing import Any
 
 from .. import units
 from ..device.device import Device
@@ -14,7 +15,7 @@ from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
 from ..refusal import BrokenLaw, Refusal
 from ..resolve import Launches, Resolved, ResourcesOf, answers_of, attempt_launches, resolve
-from ..simulate import predict
+from ..simulate import is_known, predict
 from .candidate import Candidate
 
 
@@ -34,6 +35,11 @@ class Settings:
     cost: str = "compiled"
     limit_s: float = inf
     until_s: float = inf
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """What `predict` takes of them."""
+        return {"l2": self.l2, "overhead": self.overhead, "resolution": self.resolution}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +80,7 @@ def predicted(resolved: Resolved, device: Device, settings: Settings) -> Predict
             return predict(
                 resolved,
                 device,
-                l2=settings.l2,
-                overhead=settings.overhead,
-                resolution=settings.resolution,
+                **settings.words,
                 tell=stages.append,
             )
     except OutOfTime:
@@ -85,6 +89,14 @@ def predicted(resolved: Resolved, device: Device, settings: Settings) -> Predict
         return Refusal("takes too long", out_of_time(settings.limit_s, stages[-1].text))
     except BrokenLaw as error:
         return Refusal("impossible", str(error))
+
+
+def answer_known(problem: Problem, device: Device, settings: Settings, trial: Trial) -> bool:
+    """Whether `tried` has nothing to simulate: the store holds its answer, or it cannot run."""
+    if trial.candidate.reason:
+        return True
+    resolved = resolved_as(problem, device, settings, trial.candidate, trial.launches)
+    return isinstance(resolved, Refusal) or is_known(resolved, device, **settings.words)
 
 
 def tried(problem: Problem, device: Device, settings: Settings, trial: Trial) -> Trial:
@@ -131,23 +143,25 @@ def rank_of(candidate: Candidate) -> tuple[object, ...]:
     return *worth, candidate.costs, candidate.schedule, choices
 
 
-def with_resources(trials: Sequence[Trial], problem: Problem, device: Device, resources_of: ResourcesOf) -> list[Trial]:
-    """The trials with the resources of their launches, or with the reason why they have none."""
-    built = [
-        attempt_launches(problem, trial.candidate.schedule, trial.candidate.config, device)
-        if trial.launches is None
-        else trial.launches
-        for trial in trials
-    ]
-    pipelines = {number: launches for number, launches in enumerate(built) if not isinstance(launches, Refusal)}
+def with_launches(trial: Trial, problem: Problem, device: Device) -> Trial:
+    """The trial with its launches, or why there are none."""
+    if trial.launches is not None:
+        return trial
+    launches = attempt_launches(problem, trial.candidate.schedule, trial.candidate.config, device)
+    return replace(trial, launches=launches)
+
+
+def with_resources(trials: Sequence[Trial], resources_of: ResourcesOf) -> list[Trial]:
+    """The trials, whose launches are built, with the resources of these, or with the reason why they have none."""
+    pipelines = {number: trial.launches for number, trial in enumerate(trials) if isinstance(trial.launches, tuple)}
     answers = dict(zip(pipelines, answers_of(resources_of, list(pipelines.values())), strict=True))
     done = []
-    for number, (trial, launches) in enumerate(zip(trials, built, strict=True)):
+    for number, trial in enumerate(trials):
         answer = answers.get(number)
         if isinstance(answer, Refusal):
-            done.append(Trial(candidate=refused(trial.candidate, answer), launches=launches))
+            done.append(replace(trial, candidate=refused(trial.candidate, answer)))
         else:
-            done.append(Trial(candidate=replace(trial.candidate, resources=answer), launches=launches))
+            done.append(replace(trial, candidate=replace(trial.candidate, resources=answer)))
     return done
 
 

@@ -3,7 +3,7 @@
 In: launches and their predictions. Out: one line each; nothing is simulated here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -113,3 +113,13 @@ def l2_notes(predicted: Sequence[LaunchPrediction], device: Device) -> tuple[str
         if launch.l2_fit
     )
     return (*notes, BAND) if notes else ()
+
+
+def cost_notes(origins: Iterable[str]) -> tuple[str, ...]:
+    """A line for every reason why code was of no use.
+
+    Args:
+        origins: of launches, as `sm.choose.costs_of` returns them.
+    """
+    reasons = dict.fromkeys(origin.removeprefix("tiles: ") for origin in origins if origin.startswith("tiles: "))
+    return tuple(f"cycles estimated from tile sizes, not from machine code: {reason}" for reason in reasons)

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import units
 from ..display.words import plural
-from ..engine.engine import LaunchRun
 from ..launch.program import Affine, Launch
 from ..launch.walk import steps
 from .prediction import LaunchPrediction
+
+if TYPE_CHECKING:
+    from ..engine.engine import LaunchRun
 
 PartText = Callable[[int, int, int], str]
 """Names rows of a slab: number of the slab, first row, last row."""
@@ -73,7 +76,7 @@ class Timeline:
 def timeline_of(
     launches: tuple[Launch, ...],
     predicted: tuple[LaunchPrediction, ...],
-    runs: Sequence[LaunchRun],
+    runs: "Sequence[LaunchRun]",
     sms: int,
     work_of: WorkOf,
 ) -> Timeline:

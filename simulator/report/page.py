@@ -9,6 +9,8 @@ from importlib.metadata import version
 from math import isfinite
 from time import time
 
+from ..display.columns import Column
+
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2328; --muted: #57606a; --edge: #8c959f; --line: #dfe3e8;
   --empty: #f0f2f4; --head: #f6f8fa; --good: #1a7f37; --bad: #b42318; --accent: #0072b2; --hot: #e69f00; }
@@ -46,6 +48,10 @@ tr:last-child td { border-bottom: 0; } tbody tr:hover td { background: var(--hea
 .sorts th { cursor: pointer; user-select: none; }
 th[aria-sort=ascending]::after { content: " \\25B2"; } th[aria-sort=descending]::after { content: " \\25BC"; }
 .left { text-align: left; } tr.misfit td { color: var(--muted); }
+td.edited, td.added, td.gone { font-weight: 600; box-shadow: inset 3px 0 currentcolor; }
+td.edited { color: var(--accent); } td.added, .fewer { color: var(--good); } td.gone, .more { color: var(--bad); }
+.fewer, .more { font-weight: 600; } .beside .scroll { max-height: 1300px; } tr.filler td { background: var(--empty); }
+details { margin: 12px 0; } summary { cursor: pointer; } summary h3 { display: inline; }
 td.wide { white-space: normal; min-width: 420px; overflow-wrap: anywhere; }
 tr.pareto td:first-child { box-shadow: inset 3px 0 var(--accent); }
 td code { display: block; max-width: 820px; overflow: hidden; text-overflow: ellipsis; white-space: pre; }
@@ -56,7 +62,8 @@ h3 { font-size: 15px; margin: 4px 0; } select { max-width: 100%; margin: 8px 0; 
 .bar i { height: 15px; min-width: 1px; } .bar span { width: 0; }
 .missed { color: var(--bad); font-weight: 600; } .good { color: var(--good); }
 @media (max-width: 900px) { .row { grid-template-columns: minmax(0, 1fr); } body { padding: 20px 14px 40px; }
-  h1 { font-size: 21px; } dl { grid-template-columns: minmax(0, 1fr); } dd { margin-bottom: 6px; } }
+  h1 { font-size: 21px; } tr.filler { display: none; }
+  dl { grid-template-columns: minmax(0, 1fr); } dd { margin-bottom: 6px; } }
 @media print { .scroll { max-height: none; } }
 """
 
@@ -80,6 +87,10 @@ document.querySelectorAll("table.sorts").forEach(table => table.querySelectorAll
   head.addEventListener("click", sort);
   head.addEventListener("keydown", event => { if (event.key === "Enter") sort(); });
 }));
+document.querySelectorAll(".beside").forEach(row => {
+  const boxes = row.querySelectorAll(".scroll");
+  boxes.forEach(box => box.addEventListener("scroll", () => boxes.forEach(other => other.scrollTop = box.scrollTop)));
+});
 const tip = document.getElementById("tip");
 document.addEventListener("pointermove", event => {
   const mark = event.target.closest?.("[data-tip]");
@@ -142,20 +153,32 @@ def cell(text: str, key: float | None = None, kind: str = "") -> str:
     return f"<td{sort_key}{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}>{escape(text)}</td>"
 
 
+def table_of(columns: Sequence[Column]) -> str:
+    """Columns as a table of the page."""
+    kinds = ["left" if column.left else "" for column in columns]
+    rows = [
+        [cell(text, kind=kind) for text, kind in zip(texts, kinds, strict=True)]
+        for texts in zip(*(column.cells for column in columns), strict=True)
+    ]
+    return table([column.title for column in columns], rows, tuple(column.title for column in columns if column.left))
+
+
 def table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str] = (), kinds: Sequence[str] = ()
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: Sequence[str] = (),
+    kinds: Sequence[str] = (),
+    sorts: bool = True,
 ) -> str:
-    """A table in a box of its own that sorts by its headings.
+    """A table in a box of its own.
 
     Args:
         heads: texts; rows: finished cells; left: headings of columns of words; kinds: classes of the rows, if any.
+        sorts: whether it does by its headings.
     """
     head = "".join(f'<th scope="col"{" class=left" if name in left else ""}>{escape(name)}</th>' for name in heads)
     lines = []
     for kind, row in zip(kinds or [""] * len(rows), rows, strict=True):
         lines.append(f"<tr{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}>{''.join(row)}</tr>")
-    body = "\n".join(lines)
-    return (
-        f'<div class="scroll"><table class="sorts"><thead><tr>{head}</tr></thead>'
-        f"<tbody>\n{body}\n</tbody></table></div>"
-    )
+    body, kind = "\n".join(lines), ' class="sorts"' if sorts else ""
+    return f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'

@@ -1,6 +1,5 @@
 """Where the cost of a launch's steps comes from: its machine code, or figures kept of it, or its tile program."""
 
-from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -21,8 +20,6 @@ MATMUL_RATES = tuple(
 """Numbers of a device that costs kept for its compute capability have of their own; code is run at the device's."""
 SM_RATES = ("fma_per_cycle", "alu_per_cycle", "mufu_per_cycle", "issue_per_cycle", "smem_bytes_per_cycle")
 """Those that the simulation of machine code has of its own, too."""
-COSTS = ("compiled", "tiles")
-"""`compiled`: simulated from machine code; `tiles`: estimated from the tile program."""
 
 
 def costs_of(launch: Launch, residency: Residency, device: Device, kind: str) -> tuple[dict[str, StepCost], str]:
@@ -30,7 +27,7 @@ def costs_of(launch: Launch, residency: Residency, device: Device, kind: str) ->
 
     Args:
         residency: of the launch on the device.
-        kind: one of `COSTS`; code that is not at hand is no reason.
+        kind: one of `settings.COSTS`; code that is not at hand is no reason.
     """
     origin = "tiles"
     resources = launch.resources
@@ -86,13 +83,3 @@ def changed_sm(device: Device) -> str:
         for key in device.sm.changed(usual, CODE, L1)
         if device.sm.provenance[key] == SET or not np.allclose(getattr(device.sm, key), getattr(usual, key), rtol=LIKE)
     )
-
-
-def cost_notes(origins: Iterable[str]) -> tuple[str, ...]:
-    """A line for every reason why code was of no use.
-
-    Args:
-        origins: of launches, as `costs_of` returns them.
-    """
-    reasons = dict.fromkeys(origin.removeprefix("tiles: ") for origin in origins if origin.startswith("tiles: "))
-    return tuple(f"cycles estimated from tile sizes, not from machine code: {reason}" for reason in reasons)

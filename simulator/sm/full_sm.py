@@ -112,6 +112,10 @@ def _iteration_cycles(
         done = [np.interp((start, stop), times, range(len(times))) for times in begins]
         if stop > start and max(last - first for first, last in done) >= SETTLED:
             break
+    else:
+        # The older CTAs fill the SM, and the youngest are starved until those have gone.
+        start = min(times[SETTLED] for times in begins)
+        done = [np.interp((start, stop), times, range(len(times))) for times in begins]
     # A CTA that the older ones starve still counts as one iteration.
     cycles: np.ndarray = max(stop - start, 1.0) / np.array([max(last - first, 1.0) for first, last in done])
     return cycles

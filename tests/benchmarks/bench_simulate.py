@@ -20,7 +20,10 @@ import time
 from collections.abc import Callable
 
 LINE = 128
-COMMAND = ["simulate", "--batch", "4", "--heads", "32", "--seqlen", "4096", "--head-dim", "64", "--json"]
+SHAPE = ["--batch", "4", "--heads", "32", "--seqlen", "4096", "--head-dim", "64", "--json"]
+COMMAND = ["simulate", *SHAPE]
+KEPT = "TILESIGHT_PREDICTIONS"
+"""A file of predictions; `off`, as it is here but for one case, has each made anew."""
 
 
 def attention(
@@ -114,6 +117,19 @@ def first_call() -> Callable[[], dict[str, float]]:
     return run
 
 
+def asked_again() -> Callable[[], dict[str, float]]:
+    """`tilesight explore`, whose predictions are kept from the first call on."""
+    folder = tempfile.TemporaryDirectory()
+    environment = os.environ | {KEPT: os.path.join(folder.name, "predictions")}
+
+    def run() -> dict[str, float]:
+        command = [sys.executable, "-m", "tilesight", "explore", *SHAPE]
+        subprocess.run(command, check=True, capture_output=True, env=environment)
+        return {"kept_bytes": os.path.getsize(os.path.join(folder.name, "predictions"))}
+
+    return run
+
+
 CASES: dict[str, tuple[Callable[[], Callable[[], dict[str, float]]], float, bool]] = {
     "B4 H32 N4096 flash2": (lambda: attention(4, 32, 4096), 0.1, True),
     "B4 H32 N65536 flash2": (lambda: attention(4, 32, 65536), 1.0, True),
@@ -128,6 +144,7 @@ CASES: dict[str, tuple[Callable[[], Callable[[], dict[str, float]]], float, bool
     "configurations, causal, 8 KV heads": (lambda: shares(True), 0.0, True),
     "command line, compiled": (command_line, 1.5, False),
     "command line, first call of all": (first_call, 60.0, False),
+    "command line, explore asked again": (asked_again, 3.0, True),
 }
 """What to run, target for the best call [s] (0: none), and whether the first call of a process stands apart."""
 
@@ -153,6 +170,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", choices=CASES, help="run this case alone and print JSON")
     asked = parser.parse_args()
+    os.environ[KEPT] = "off"
     if asked.only:
         print(json.dumps(measure(asked.only, asked.repeats)))
         return
@@ -169,6 +187,8 @@ def main() -> None:
             )
         if "stepped" in seen:
             notes.append(f"{seen['stepped']:.0%} stepped through")
+        if "kept_bytes" in seen:
+            notes.append(f"{seen['median'] / seen['first']:.3f} of the first, {seen['kept_bytes'] / 1e3:.0f} kB kept")
         if "configs" in seen:
             notes.append(f"{seen['configs']} configurations")
         if target and seen["best"] > target:

@@ -7,6 +7,7 @@ import pytest
 from tilesight.kernels.launch.availability import missing_package
 from users_file import DOUBLE
 
+import tilesight
 from tilesight.cli.main import main
 
 pytestmark = pytest.mark.skipif(missing_package() is not None, reason=str(missing_package()))
@@ -76,6 +77,15 @@ def test_another_model_is_refused_unless_predicted_anew(kept: Path, capsys: pyte
     assert main(["predict", "same.py:run", "--baseline", "kept.json", "--repredict", "--json"]) == 0
     change = json.loads(capsys.readouterr().out)["baseline"]
     assert change["same_code"] and change["launches"][0]["change"]["ratio"] == 1.0
+
+
+def test_lines_that_are_predicted_anew_have_the_text_that_was_saved(kept: Path) -> None:
+    """Whatever stands in the file today, and wherever it lies: the file holds no paths."""
+    saved = json.loads(kept.read_text("utf-8"))["side"]["launches"][0]["lines"]
+    Path("mine.py").write_text("\n".join("xyz"[number % 3] * number for number in range(99)), "utf-8")
+    (launch,) = tilesight.diff("kept.json", "same.py:run", repredict=True).old.launches
+    assert [(line.number, line.text) for line in launch.lines] == [(line["number"], line["text"]) for line in saved]
+    assert any("tl.store" in line.text for line in launch.lines)
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.refusal import Refusal
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.registry import find_schedule
+from tilesight.simulator.store.folder import cache_folder
 
 if missing_package():
     pytest.skip(str(missing_package()), allow_module_level=True)
 
-from tilesight.kernels.compile.cache import cache_folder
 from tilesight.kernels.compile.compile import (
     compile_launch,
     compile_many,

@@ -201,7 +201,7 @@ def test_a_python_that_cannot_be_used_is_told_in_a_line(folder: Path, capsys: py
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["mine.py:run"], "NEW is missing: diff OLD NEW, or diff --triton 3.6.0,3.9.0 FILE.py:FUNCTION"),
+        (["mine.py:run"], "NEW is missing: name what OLD is compared with, or have OLD predicted twice"),
         (["mine.py:run", "--triton", "3.6.0"], "--triton '3.6.0': must be two versions as pip takes them, e.g. "),
         (["mine.py:run", "--triton", "3.6.0,3.6.0"], "--triton '3.6.0,3.6.0': names one version twice; name two"),
         (["mine.py:run", "--triton", "2.1.0,3.6.0"], "--triton '2.1.0,3.6.0': triton 2.1.0: must be 3.4 to 3.9"),

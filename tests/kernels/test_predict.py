@@ -11,7 +11,7 @@ from users_file import FILE
 from tilesight.cli.main import main
 
 if missing_package() is None:
-    import tilesight.simulator.predict_kernels as predict_kernels_module
+    import tilesight.simulator.traced_runs as traced_runs
     import torch
     import triton
     from zoo import descriptors, rowwise
@@ -79,14 +79,14 @@ def test_a_launch_keeps_its_answer_where_do_bench_cannot_be_told(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A note says why; asked for, it is refused."""
-    simulate = predict_kernels_module.simulate_costed
+    simulate = traced_runs.simulate_costed
 
     def failing(*launches: object, **how: object) -> object:
         if how["l2"] == "dirty":
             raise RuntimeError("no zeros")
         return simulate(*launches, **how)
 
-    monkeypatch.setattr(predict_kernels_module, "simulate_costed", failing)
+    monkeypatch.setattr(traced_runs, "simulate_costed", failing)
     monkeypatch.setenv("TILESIGHT_PREDICTIONS", "off")
     assert main(["predict", f"{file}:run", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)

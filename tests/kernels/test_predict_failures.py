@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tilesight.kernels.launch.availability import missing_package
-from tilesight.simulator import predict_kernels
+from tilesight.simulator import predict_kernels, traced_runs
 from tilesight.simulator.jobs import attempts
 from tilesight.simulator.jobs.stopping import check_wanted
 from users_file import FILE
@@ -40,7 +40,8 @@ def test_an_error_inside_a_launch_is_its_refusal(
 ) -> None:
     """The launch before keeps its prediction, where launches go through the phase one by one."""
     alone = rows_of(file, capsys)[0]
-    usual, calls = getattr(predict_kernels, function), []
+    module = predict_kernels if function == "trace_grid" else traced_runs
+    usual, calls = getattr(module, function), []
 
     def failing(*arguments, **options):
         calls.append(arguments)
@@ -48,7 +49,7 @@ def test_an_error_inside_a_launch_is_its_refusal(
             raise TypeError("int too big to convert")
         return usual(*arguments, **options)
 
-    monkeypatch.setattr(predict_kernels, function, failing)
+    monkeypatch.setattr(module, function, failing)
     first, second = rows_of(file, capsys)
     assert second["traffic"] is None
     assert second["refused"].startswith("kernel double: internal: TypeError")

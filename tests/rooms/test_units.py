@@ -100,3 +100,16 @@ def test_larger_values_never_print_smaller(left: float, right: float) -> None:
     low, high = sorted((left, right))
     for printed in (units.capacity, units.traffic):
         assert units.parse_quantity(printed(low)) <= units.parse_quantity(printed(high))
+
+
+@given(st.floats(1e-7, 1e3))
+def test_a_time_that_is_printed_reads_back(value: float) -> None:
+    """To three digits, with its unit."""
+    assert units.parse_duration(units.duration(value)) == pytest.approx(value, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("text", ["", "120", "us", "120 kB", "120 min", "4.8TB/s", "12 Ms", "1h"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    """A number without its unit, too."""
+    with pytest.raises(ValueError, match=r"is no time such as 120us, 1\.5ms or 2s"):
+        units.parse_duration(text)

@@ -18,13 +18,14 @@ if __name__ == "__main__":
 from support.made_rows import prediction_of, row_of
 from tilesight.kernels.compile.call import KernelCall
 from tilesight.simulator.device.device import load_device
+from tilesight.simulator.store.store import Store
 
-from tilesight.store.store import Store
 from tilesight.tuning import answers
 from tilesight.tuning.answers import predict_all
 from tilesight.tuning.workers import Job, TargetDevice
 
 TARGET = TargetDevice(device=load_device("h100"), name="h100-sxm")
+COLUMNS = "key, model, device, kernel, time_s, prediction"
 EVERY = 3
 """Steps of the database's machine from one moment to the next."""
 
@@ -46,9 +47,9 @@ def made_answer(job: Job) -> tuple[Any, ...]:
 
 
 def rows_of(path: Path) -> list[Any]:
-    """All that a store holds, by key."""
+    """All that a store holds, by key, but for the day."""
     with sqlite3.connect(path) as database:
-        rows = database.execute("SELECT * FROM predictions ORDER BY key").fetchall()
+        rows = database.execute(f"SELECT {COLUMNS} FROM predictions ORDER BY key").fetchall()
     database.close()
     return rows
 

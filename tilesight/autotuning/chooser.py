@@ -14,7 +14,7 @@ from ..compiling import why_not
 from ..kernels.compile.call import KernelCall
 from ..predicting import refused_row
 from ..simulator.device.device import Device, device_of_product, load_device
-from ..store.store import usual_store
+from ..simulator.store.store import usual_store
 from ..tuning.answers import predict_all, screen_all
 from ..tuning.screening import USUAL, Screening
 from ..tuning.tuning import Configured, ranked

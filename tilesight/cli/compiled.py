@@ -86,11 +86,11 @@ def source_of_costs(
     notes = (text,) if (text := origin_text(device)) else ()
     if why_not():
         return None, notes
-    compile_, _ = compiler_for(problem, device, given, workers)
 
     def announced(pipelines: Sequence[tuple[Launch, ...]]) -> Sequence[tuple[Resources, ...] | Refusal | None]:
         seconds = ceil(sum(map(len, pipelines)) / (workers or cores())) * COMPILE_S
         say(f"compiling what the library does not hold: about {units.duration(seconds)} the first time, then kept")
+        compile_, _ = compiler_for(problem, device, given, workers)  # loads torch
         return compile_(pipelines)
 
     return only_missing(announced, device), notes

@@ -136,15 +136,22 @@ def compared(
     from ..diffing.sides import predicted as side_predicted
     from ..simulator.jobs.stopping import LIMIT_S
 
-    question = Question(device=device, name=name, l2=l2, timing=timing, compile_limit_s=time_limit_s or USERS_CODE_S)
-    question = replace(question, limit_s=time_limit_s or LIMIT_S)
+    question = Question(
+        device=device,
+        name=name,
+        settings=tuple(settings or ()),
+        l2=l2,
+        timing=timing,
+        compile_limit_s=time_limit_s or USERS_CODE_S,
+        limit_s=time_limit_s or LIMIT_S,
+    )
     with bad_input():
-        old = side_of(baseline, question, settings or (), repredict) if baseline else None
+        old = side_of(baseline, question, repredict) if baseline else None
 
     def answer(recorded: "RecordedFunction", how: dict[str, Any]) -> "tuple[KernelsPrediction, str, Difference | None]":
         asked = replace(question, tell=how["tell"])
         side, prediction = side_predicted(compiled_side(target, recorded, asked), asked, shown=True)
-        return prediction, saved_text(side, recorded, settings or ()), Difference(old, side) if old else None
+        return prediction, saved_text(side, recorded), Difference(old, side) if old else None
 
     return _answered(target, name, settings, time_limit_s, "predict", None, answer)
 

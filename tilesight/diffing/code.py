@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 NAMED = re.compile(r"[\w.$]*\$[\w.$]+|`\([^)]*\)")
 """Symbols in operands, which hold the kernel's name."""
+TENSOR = re.compile(r"tensor<((?:\d+x)+)")
+"""Shape of a tensor in a kernel's first IR, e.g. `tensor<128x64x`."""
 
 
 def code_of(kernel: CompiledKernel | None, call: "KernelCall") -> str:
@@ -47,6 +49,14 @@ def shape_of(call: "KernelCall") -> str:
     """Arguments that are numbers, and sizes of memory, as text."""
     arguments, sizes = _memory(call)
     return json.dumps([{name: value for name, value in arguments.items() if not isinstance(value, list)}, sizes])
+
+
+def tiling_of(call: "KernelCall") -> str:
+    """Grid, warps, stages and shapes of tiles, as text: equal where an edit left alone how the work is divided."""
+    shapes = {
+        tuple(size for size in shape.split("x") if size not in ("", "1")) for shape in TENSOR.findall(call.job["ttir"])
+    }
+    return json.dumps([call.grid, call.num_warps, call.num_stages, call.num_ctas, sorted(shapes)])
 
 
 def flow_of(calls: "Sequence[KernelCall]", codes: Sequence[str]) -> str:

@@ -3,11 +3,15 @@
 Pure: no git, no compiler, no simulation. `to_dict` gives the object that `tilesight diff --json` prints.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from importlib import import_module
+from os import PathLike
 from typing import Any
 
+from ..simulator.display.files import kept, page_made
 from ..simulator.prediction.prediction import LaunchPrediction
+from .machines import Machines
 from .matching import matched
 from .side import LaunchSide, Side
 from .source_change import SourceChange, changes_of, differing
@@ -29,10 +33,11 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class Pair:
-    """A launch before and after. Args: old, new: None where the other has none that answers it."""
+    """A launch before and after. Args: old, new: None where the other has none that answers it; machines: of both."""
 
     old: LaunchSide | None
     new: LaunchSide | None
+    machines: Machines = field(default_factory=Machines)
 
     @property
     def name(self) -> str:
@@ -46,12 +51,17 @@ class Pair:
         return bool(self.old and self.new and self.old.code and self.old.code == self.new.code)
 
     @property
+    def unchanged(self) -> bool:
+        """Whether it is the same code on the same device, whose time only what it finds in caches can change."""
+        return self.same_code and self.machines.same
+
+    @property
     def change(self) -> Change | None:
         """Of its time; None where it is not predicted on both sides."""
         if not self.old or not self.new or not self.old.row.prediction or not self.new.row.prediction:
             return None
-        exact = self.same_code
-        return change_of(self.old.row.traffic.time_s, self.new.row.traffic.time_s, exact, self._at_least)
+        band = self.machines.band(self.same_code, bool(self.old.tiling) and self.old.tiling == self.new.tiling)
+        return change_of(self.old.row.traffic.time_s, self.new.row.traffic.time_s, band, self._at_least)
 
     @property
     def _at_least(self) -> bool:
@@ -62,7 +72,7 @@ class Pair:
         """Faster, slower, same, cannot tell; or that one side lacks it, or refuses it."""
         if not self.old or not self.new:
             return "new" if self.new else "gone"
-        if self.same_code:
+        if self.unchanged:
             return SAME
         return self.change.verdict if self.change else CANNOT_TELL
 
@@ -102,18 +112,23 @@ class Pair:
 
 @dataclass(frozen=True)
 class Difference:
-    """What a change does to the launches of a function. Args: notes: on both sides, one line each."""
+    """What a change does to the launches of a function.
+
+    Args:
+        notes: on both sides, one line each; machines: that they are predicted for.
+    """
 
     old: Side
     new: Side
     notes: tuple[str, ...] = ()
+    machines: Machines = field(default_factory=Machines)
 
     @cached_property
     def pairs(self) -> list[Pair]:
         """Launches that answer each other, and those that none does."""
         old, new = self.old.launches, self.new.launches
         return [
-            Pair(None if before is None else old[before], None if after is None else new[after])
+            Pair(None if before is None else old[before], None if after is None else new[after], self.machines)
             for before, after in matched(old, new)
         ]
 
@@ -121,6 +136,11 @@ class Difference:
     def same_code(self) -> bool:
         """Whether all launches are the same, in code, grid, arguments and the memory that they share."""
         return bool(self.old.code) and self.old.code == self.new.code
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether they are, on the same device: nothing is predicted then."""
+        return self.same_code and self.machines.same
 
     @property
     def complete(self) -> bool:
@@ -133,7 +153,7 @@ class Difference:
 
         A launch that one side refuses counts for neither.
         """
-        if self.same_code or not self.old.time_s or not self.new.time_s:
+        if self.unchanged or not self.old.time_s or not self.new.time_s:
             return None
         changes = [pair.change for pair in self.pairs if pair.change]
         lone = [pair for pair in self.pairs if not pair.old or not pair.new]
@@ -143,12 +163,12 @@ class Difference:
         if not changes and not (before_s and after_s):
             return None
         at_least = any(launch.row.lower_bound for side in (self.old, self.new) for launch in side.launches)
-        return sum_of(changes, before_s, after_s, at_least or not self.complete)
+        return sum_of(changes, before_s, after_s, at_least or not self.complete, self.machines.other_code)
 
     @property
     def verdict(self) -> str:
         """Of the whole function: faster, slower, same, cannot tell."""
-        if self.same_code:
+        if self.unchanged:
             return SAME
         return self.change.verdict if self.change else CANNOT_TELL
 
@@ -156,13 +176,21 @@ class Difference:
         """Whether the function takes longer by more than a share wherever in the band the truth lies."""
         return bool(self.change and self.change.low > 1.0 + share)
 
+    def to_html(self, file: str | PathLike[str] | None = None) -> str:
+        """The page of `diff --html`. Args: file: to write it to. Raises: OSError: it cannot be written."""
+        # A page is made of differences: it loads on first use, as reports do.
+        made = import_module(f"{__package__}.page.html").difference_html(self, page_made("diff"))
+        page: str = kept(made, file)
+        return page
+
     def to_dict(self) -> dict[str, Any]:
         """The object that `tilesight diff --json` prints."""
         return {
             "schema": SCHEMA,
             "old": self.old.name,
             "new": self.new.name,
-            "device": self.new.device,
+            "devices": {"old": self.old.device, "new": self.new.device},
+            "settings": {"old": list(self.old.settings), "new": list(self.new.settings)},
             "l2": self.new.l2,
             "timing": self.new.timing,
             "same_code": self.same_code,

@@ -9,7 +9,7 @@ from .words import columns_of, details_of, head_text, heading_of, remarks
 
 def difference_markdown(difference: Difference) -> str:
     """The answer of `tilesight diff --markdown`."""
-    changed = [(number, pair) for number, pair in enumerate(difference.pairs, 1) if not pair.same_code]
+    changed = [(number, pair) for number, pair in enumerate(difference.pairs, 1) if not pair.unchanged]
     notes = [f"- {_plain(line)}" for line in remarks(difference)]
     if not changed and difference.complete:
         return f"**Tilesight**: {_plain(head_text(difference))}."

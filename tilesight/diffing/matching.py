@@ -1,4 +1,4 @@
-"""Launches of two sides, matched: by kernel, order and shape. Nothing but names and shapes is looked at."""
+"""Launches of two sides, matched: by kernel, order and shape; a kernel that was renamed, by its machine code."""
 
 from collections.abc import Callable, Hashable, Sequence
 from difflib import SequenceMatcher
@@ -13,7 +13,8 @@ Pairs = list[tuple[int | None, int | None]]
 def matched(old: Sequence[LaunchSide], new: Sequence[LaunchSide]) -> Pairs:
     """Numbers of launches that answer each other, in the order of the new ones; None where there is no other.
 
-    What agrees in kernel and shape comes first, in order; between those what agrees in the kernel alone.
+    What agrees in kernel and shape comes first, in order; between those what agrees in the kernel alone; then, of what
+    is left, launches of the same code.
     """
     pairs: Pairs = []
     for olds, news in aligned(old, new, lambda launch: (launch.row.name, launch.shape)):
@@ -26,7 +27,21 @@ def matched(old: Sequence[LaunchSide], new: Sequence[LaunchSide]) -> Pairs:
             else:
                 pairs += [(olds[place], None) for place in between_old]
                 pairs += [(None, news[place]) for place in between_new]
-    return pairs
+    return _with_renamed(pairs, old, new)
+
+
+def _with_renamed(pairs: Pairs, old: Sequence[LaunchSide], new: Sequence[LaunchSide]) -> Pairs:
+    """Pairs, where a launch that is gone answers the first new one of the same code."""
+    gone = [before for before, after in pairs if before is not None and after is None]
+    joined: Pairs = []
+    for before, after in pairs:
+        if before is None and after is not None and new[after].code:
+            before = next((place for place in gone if old[place].code == new[after].code), None)
+            if before is not None:
+                gone.remove(before)
+        joined.append((before, after))
+    kept = {before for before, after in joined if before is not None and after is not None}
+    return [pair for pair in joined if pair[1] is not None or pair[0] not in kept]
 
 
 def aligned(

@@ -15,14 +15,16 @@ class SourceLine:
     """A line of a kernel's source.
 
     Args:
-        file: its name; number: in the file; text: stripped.
-        executed: family of opcodes -> instructions that all warps issue.
+        file: its name; number: in the file; text: as it stands there.
+        executed: family of opcodes -> instructions that all warps issue; nothing of a line without code.
+        time_fraction: of all time of the warps of a full SM, that spent at the line; None: nobody knows.
     """
 
     file: str
     number: int
     text: str
     executed: Mapping[str, int]
+    time_fraction: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +35,14 @@ class LaunchSide:
         row: name, grid, and figures where it was predicted.
         shape: arguments that are numbers, and sizes of its memory, as text: what it is matched by.
         code: digest of machine code, grid and arguments; empty where it has none.
-        lines: of its source, in order; none where nobody knows how often instructions run.
+        tiling: grid, warps, stages and shapes of tiles, as text; empty where nobody knows them.
+        lines: of its source, in order, some without code among them; none where nobody knows how often code runs.
     """
 
     row: KernelRow
     shape: str
     code: str
+    tiling: str = ""
     lines: tuple[SourceLine, ...] = ()
 
     @property
@@ -72,6 +76,7 @@ class Side:
 
     Args:
         name: as it was asked for, e.g. `main:kernels.py:run`; device, l2, timing: that it is predicted for.
+        settings: what-ifs of the device, `key=value`.
         launches: in the order of their calls; of an autotuned one the fastest configuration.
         code: digest of all of them and of the memory that they share, every configuration included; empty where
             one has no code.
@@ -87,6 +92,7 @@ class Side:
     launches: tuple[LaunchSide, ...]
     code: str
     predicted: bool
+    settings: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     ended: str = ""
     environment: Environment | None = None

@@ -2,19 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..predicting import compiled_launches, with_recording
 from ..simulator.device.device import Device
-from ..simulator.explain import executed_code
+from ..simulator.explain import explain_launch
 from ..simulator.jobs.stopping import Tell
 from ..simulator.launch.program import Launch
 from ..simulator.predict_kernels import CompiledLaunch, predict_kernels
-from ..simulator.prediction.explanation import source_text
+from ..simulator.prediction.explanation import CodePart, source_text
 from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.kernels import KernelsPrediction
-from .code import code_of, flow_of, shape_of
+from ..simulator.prediction.prediction import LaunchPrediction
+from ..simulator.report.kernels.sources import shown_numbers
+from .code import code_of, flow_of, shape_of, tiling_of
 from .environments.found import Installation
 from .side import Environment, LaunchSide, Side, SourceLine
 
@@ -27,18 +30,21 @@ class Question:
     """What a side is predicted for.
 
     Args:
-        device: it; name: of it, for people; l2, timing: as `predict`.
+        device: it; name: of it, for people; settings: what-ifs that made it, `key=value`; l2, timing: as `predict`.
         compile_limit_s, limit_s: what the compiler, and a prediction, may take for each launch [s];
         tell: called when a launch comes to another phase.
+        installation: that records and compiles, None: this one, and no other was asked for.
     """
 
     device: Device
     name: str
+    settings: tuple[str, ...] = ()
     l2: str = "pipeline"
     timing: str = "single"
     compile_limit_s: float | None = None
     limit_s: float | None = None
     tell: Tell | None = None
+    installation: Installation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +52,7 @@ class Compiled:
     """A side whose launches are compiled.
 
     Args:
-        name, code, environment: as of `Side`; recorded: the function; launches: of it; codes, shapes: of each.
+        name, code, environment: as of `Side`; recorded: the function; launches: of it; codes, shapes, tilings: of each.
     """
 
     name: str
@@ -54,14 +60,13 @@ class Compiled:
     launches: Sequence[CompiledLaunch]
     codes: Sequence[str]
     shapes: Sequence[str]
+    tilings: Sequence[str]
     code: str
     environment: Environment | None = None
 
 
-def compiled_side(
-    name: str, recorded: "RecordedFunction", question: Question, installation: Installation | None = None
-) -> Compiled:
-    """Launches with their machine code, and the names of it. Args: installation: that compiles, None: this one."""
+def compiled_side(name: str, recorded: "RecordedFunction", question: Question) -> Compiled:
+    """Launches with their machine code, and the names of it."""
     from ..kernels.compile.call import KernelCall
 
     launches = compiled_launches(
@@ -69,22 +74,23 @@ def compiled_side(
         question.device,
         limit_s=question.compile_limit_s,
         tell=question.tell,
-        interpreter=installation.interpreter if installation else None,
+        interpreter=question.installation.interpreter if question.installation else None,
     )
     pairs = list(zip(launches, recorded.calls, strict=True))
     codes = [code_of(launch.kernel, call) if isinstance(call, KernelCall) else "" for launch, call in pairs]
     shapes = [shape_of(call) if isinstance(call, KernelCall) else "" for call in recorded.calls]
+    tilings = [tiling_of(call) if isinstance(call, KernelCall) else "" for call in recorded.calls]
     calls: list[KernelCall] = [call for call in recorded.calls if isinstance(call, KernelCall)]
     flow = flow_of(calls, codes) if len(calls) == len(codes) else ""
-    environment = installation.environment if installation else None
     return Compiled(
         name=name,
         recorded=recorded,
         launches=launches,
         codes=codes,
         shapes=shapes,
+        tilings=tilings,
         code=flow,
-        environment=environment,
+        environment=question.installation.environment if question.installation else None,
     )
 
 
@@ -116,7 +122,10 @@ def predicted(compiled: Compiled, question: Question, shown: bool = False) -> tu
         advice=shown,
     )
     rows = outcome.prediction.measured_as(question.timing).rows
-    lines = [_lines(launch) if launch else () for launch in outcome.launches]
+    lines = [
+        _lines(launch, row.prediction, question.device) if launch and row.prediction else ()
+        for launch, row in zip(outcome.launches, outcome.prediction.rows, strict=True)
+    ]
     side = _side(compiled, question, rows, outcome.numbers, lines, predicted=True)
     return side, with_recording(outcome.prediction, compiled.recorded)
 
@@ -130,12 +139,19 @@ def _side(
     predicted: bool,
 ) -> Side:
     launches = [
-        LaunchSide(row=row, shape=compiled.shapes[number], code=compiled.codes[number], lines=source)
+        LaunchSide(
+            row=row,
+            shape=compiled.shapes[number],
+            code=compiled.codes[number],
+            tiling=compiled.tilings[number],
+            lines=source,
+        )
         for row, number, source in zip(rows, numbers, lines, strict=True)
     ]
     return Side(
         name=compiled.name,
         device=question.name,
+        settings=question.settings,
         l2=question.l2,
         timing=question.timing,
         launches=tuple(launches),
@@ -147,22 +163,30 @@ def _side(
     )
 
 
-def _lines(launch: Launch) -> tuple[SourceLine, ...]:
-    """Lines of a launch's source, with what each executes by family of opcodes."""
-    code = executed_code(launch)
-    if code is None:
+def _lines(launch: Launch, prediction: LaunchPrediction, device: Device) -> tuple[SourceLine, ...]:
+    """Lines of a launch's source, with what each executes by family of opcodes, and its share of the time."""
+    if launch.resources.code is None:
         return ()
+    explained = explain_launch(launch, prediction, device)
+    if not explained.counted:
+        return ()
+    total_cycles, sources = explained.code.warp_cycles, explained.sources
     lines = []
-    for place, part in code.by(lambda line: line.source).items():
-        families: dict[str, int] = {}
-        for line in part.lines:
-            if line.executed:
-                family = line.instruction.family
-                families[family] = families.get(family, 0) + line.executed
-        if families:
+    for file, places in groupby(sources, key=lambda place: place[0]):
+        for number in shown_numbers([number for _, number in places]):
+            families: dict[str, int] = {}
+            part = sources.get((file, number), CodePart(lines=()))
+            for line in part.lines:
+                if line.executed:
+                    family = line.instruction.family
+                    families[family] = families.get(family, 0) + line.executed
             lines.append(
                 SourceLine(
-                    file=Path(place[0]).name, number=place[1], text=source_text(place).strip(), executed=families
+                    file=Path(file).name,
+                    number=number,
+                    text=source_text((file, number)),
+                    executed=families,
+                    time_fraction=part.warp_cycles / total_cycles if total_cycles else None,
                 )
             )
     return tuple(lines)

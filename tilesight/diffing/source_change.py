@@ -45,7 +45,7 @@ class SourceChange:
             "file": place.file,
             "old_line": self.old.number if self.old else None,
             "new_line": self.new.number if self.new else None,
-            "source": place.text,
+            "source": place.text.strip(),
             "growth": self.growth,
             "executed": {name: list(counts) for name, counts in self.executed.items()},
         }
@@ -54,7 +54,8 @@ class SourceChange:
 def changes_of(old: Sequence[SourceLine], new: Sequence[SourceLine]) -> list[SourceChange]:
     """Lines that execute something else than before, the largest change of their number first."""
     changes = []
-    for olds, news in aligned(old, new, lambda line: line.text or (line.file, line.number)):
+    old, new = ([line for line in lines if line.executed] for lines in (old, new))
+    for olds, news in aligned(old, new, lambda line: line.text.strip() or (line.file, line.number)):
         for before, after in zip_longest(olds, news):
             change = SourceChange(None if before is None else old[before], None if after is None else new[after])
             if change.executed:

@@ -9,7 +9,7 @@ from .words import columns_of, details_of, head_text, heading_of, remarks, unmat
 def difference_text(difference: Difference, width: int, color: bool = False) -> str:
     """The answer of `tilesight diff`. Args: width: characters at most; color: whether the header is bold."""
     lines = wrapped([head_text(difference)], width)
-    if not difference.same_code:
+    if not difference.unchanged:
         lines += ["", table(columns_of(difference.pairs), width, color)]
         for number, pair in enumerate(difference.pairs, 1):
             if details := details_of(pair):

@@ -7,17 +7,29 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-BAND = (0.12, 0.08)
-"""Half width of the band of a ratio's logarithm: at equal times, and for each unit of the logarithm itself.
+Band = tuple[float, float]
+"""Half width of the band of a ratio's logarithm: at equal times, and for each unit of the logarithm itself."""
+BAND: Band = (0.12, 0.08)
+"""Of other code on the same device.
 
 Source: pairs of configurations of one kernel at one shape, predicted and measured on an H100 (docs/lab/diff_pairs.py):
 nine of ten lie inside."""
+EDIT_BAND: Band = (0.06, 0.10)
+"""The same where only the source changed: grid, warps, stages and tiles are equal.
+
+Source: edits of seven kernels, predicted blind and measured on an H100 (docs/lab/edits/band.py)."""
+SAME_CODE_ELSEWHERE: Band = (0.07, 0.15)
+"""Of the same code on another device. Source: the same configurations on an H100 and an H200."""
+OTHER_CODE_ELSEWHERE: Band = (0.135, 0.06)
+"""Of other code on another device. Source: a configuration on an H100, and another one of its cell on an H200."""
+EXACT: Band = (0.0, 1.0)
+"""Of the same code on the same device, whose time caches alone can change: by nothing, or by up to twice as much."""
 SAME, FASTER, SLOWER, CANNOT_TELL = "same", "faster", "slower", "cannot tell"
 
 
-def half_width(ratio_log: float) -> float:
+def half_width(ratio_log: float, band: Band = BAND) -> float:
     """Half width of the band around the logarithm of a predicted ratio."""
-    return BAND[0] + BAND[1] * abs(ratio_log)
+    return band[0] + band[1] * abs(ratio_log)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,25 +66,20 @@ class Change:
         return {"old_s": self.old_s, "new_s": self.new_s, "ratio": self.ratio, "low": self.low, "high": self.high}
 
 
-def change_of(old_s: float, new_s: float, exact: bool = False, at_least: bool = False) -> Change:
-    """The change of a launch.
-
-    Args:
-        exact: whether its code is the same, so that caches alone can change its time: by nothing, or by up to twice
-            what is predicted.
-    """
+def change_of(old_s: float, new_s: float, band: Band = BAND, at_least: bool = False) -> Change:
+    """The change of a launch. Args: old_s, new_s: predicted [s]; at_least: as of `Change`."""
     ratio_log = math.log(new_s / old_s)
-    width = abs(ratio_log) if exact else half_width(ratio_log)
+    width = half_width(ratio_log, band)
     low, high = math.exp(ratio_log - width), math.exp(ratio_log + width)
     return Change(old_s=old_s, new_s=new_s, low=low, high=high, at_least=at_least)
 
 
-def sum_of(changes: Sequence[Change], gone_s: float, added_s: float, at_least: bool) -> Change:
+def sum_of(changes: Sequence[Change], gone_s: float, added_s: float, at_least: bool, band: Band = BAND) -> Change:
     """The change of launches together; their errors are taken to point the same way.
 
     Args:
         gone_s, added_s: time of launches of which the other side has none [s].
-        at_least: as of `Change`.
+        at_least: as of `Change`; band: of other code.
     """
     old_s = sum(change.old_s for change in changes) + gone_s
     new_s = sum(change.new_s for change in changes) + added_s
@@ -81,6 +88,6 @@ def sum_of(changes: Sequence[Change], gone_s: float, added_s: float, at_least: b
         for edges in ([change.low for change in changes], [change.high for change in changes])
     )
     # What stands on one side alone is off by as much as a launch is beside another of the same kernel.
-    low = (low_s + added_s * math.exp(-BAND[0])) / (old_s - gone_s + gone_s * math.exp(BAND[0]))
-    high = (high_s + added_s * math.exp(BAND[0])) / (old_s - gone_s + gone_s * math.exp(-BAND[0]))
+    low = (low_s + added_s * math.exp(-band[0])) / (old_s - gone_s + gone_s * math.exp(band[0]))
+    high = (high_s + added_s * math.exp(band[0])) / (old_s - gone_s + gone_s * math.exp(-band[0]))
     return Change(old_s=old_s, new_s=new_s, low=low, high=high, at_least=at_least)

@@ -39,12 +39,13 @@ def baseline_columns(difference: Difference) -> list[Column]:
 
 
 def _change_or_same(pair: Pair) -> str:
-    return verdict_text(pair) if pair.same_code or not pair.old else change_text(pair.change) or "-"
+    return verdict_text(pair) if pair.unchanged or not pair.old else change_text(pair.change) or "-"
 
 
-def heading_of(number: int, pair: Pair) -> str:
-    """A launch and its verdict. Args: number: from 1."""
-    return f"Launch {number}, {pair.name}: {pair.verdict}"
+def heading_of(number: int, pair: Pair, timed: bool = False) -> str:
+    """A launch and its verdict. Args: number: from 1; timed: whether its times and their band are told, too."""
+    text = f"Launch {number}, {pair.name}: {verdict_text(pair)}"
+    return f"{text}, {_spans(pair.change)}" if timed and pair.change else text
 
 
 def change_text(change: Change | None) -> str:
@@ -60,8 +61,10 @@ def band_text(change: Change | None) -> str:
 
 
 def verdict_text(pair: Pair) -> str:
-    """The verdict on a launch, with what is exact said as such."""
-    return "same code" if pair.same_code else pair.verdict
+    """The verdict on a launch; of the same code that is said, and elsewhere it has a verdict, too."""
+    if not pair.same_code:
+        return pair.verdict
+    return "same code" if pair.unchanged else f"{pair.verdict}, same code"
 
 
 def time_text(side: LaunchSide | None) -> str:
@@ -76,30 +79,57 @@ def time_text(side: LaunchSide | None) -> str:
 def bounds_text(pair: Pair) -> str:
     """What binds, on both sides where it is another resource."""
     bounds = [bound_text(side.row.prediction) for side in (pair.old, pair.new) if side and side.row.prediction]
-    return ", then ".join(bounds[-1:] if pair.same_code else dict.fromkeys(bounds))
+    return ", then ".join(bounds[-1:] if pair.unchanged else dict.fromkeys(bounds))
 
 
 def head_text(difference: Difference) -> str:
-    """Both sides, the device and the verdict, in a line."""
-    old, new = difference.old, difference.new
-    what = f"{old.title} against {new.title} on {new.device}"
-    if difference.same_code:
-        count = len(new.launches)
-        return f"{what}: same code, {'1 launch' if count == 1 else f'{count} launches'}"
-    change = difference.change
-    if change is None:
-        return f"{what}: {difference.verdict}"
+    """Both sides, their devices and the verdict, in a line."""
+    new = difference.new
+    what = sides_text(difference)
+    if difference.unchanged:
+        return f"{what}: same code, {launches_text(len(new.launches))}"
+    return f"{what}{f', L2 {new.l2}' if difference.change else ''}: {change_sentence(difference)}"
+
+
+def launches_text(count: int) -> str:
+    """E.g. `2 launches`."""
+    return "1 launch" if count == 1 else f"{count} launches"
+
+
+def change_sentence(difference: Difference) -> str:
+    """The verdict, times, their ratio and its band."""
+    return f"{difference.verdict}{f', {_spans(difference.change)}' if difference.change else ''}"
+
+
+def _spans(change: Change) -> str:
+    """E.g. `128 us to 160 us (1.26x; between 1.14x and 1.39x)`."""
     band = f"; between {band.replace(' to ', ' and ')}" if (band := band_text(change)) else ""
-    spans = f"{units.duration(change.old_s)} to {units.duration(change.new_s)}"
-    return f"{what}, L2 {new.l2}: {difference.verdict}, {spans} ({change_text(change)}{band})"
+    return f"{units.duration(change.old_s)} to {units.duration(change.new_s)} ({change_text(change)}{band})"
+
+
+def sides_text(difference: Difference) -> str:
+    """Both sides, and where they run; what differs in that is said of each."""
+    old, new = difference.old, difference.new
+    if difference.machines.same:
+        return f"{old.title} against {new.title} on {new.device}"
+    before, after = (machine_text(side, other) for side, other in ((old, new), (new, old)))
+    code = ", same code" if difference.same_code else ""
+    return f"{old.title} on {before} against {f'{new.title} on ' if new.title != old.title else ''}{after}{code}"
+
+
+def machine_text(side: Side, other: Side | None = None) -> str:
+    """The device of a side, and its what-ifs, but for those that another has, too."""
+    settings = [setting for setting in side.settings if not other or setting not in other.settings]
+    return f"{side.device} with {', '.join(settings)}" if settings else side.device
 
 
 def details_of(pair: Pair) -> list[str]:
     """What differs in a launch: what it takes and moves, what it executes, and at which lines of source."""
-    if pair.same_code or not pair.change:
+    if pair.unchanged or not pair.change:
         return []
     assert pair.old and pair.new
-    figures = [f"{FIGURES[name]} {_figures(name, *values)}" for name, values in pair.figures.items()]
+    texts = {name: [figure_text(name, value) for value in values] for name, values in pair.figures.items()}
+    figures = [f"{FIGURES[name]} {before} to {after}" for name, (before, after) in texts.items() if before != after]
     executed = list(pair.executed.items())
     families = [f"{name} {units.count(before)} to {units.count(after)}" for name, (before, after) in executed]
     left = [f"and {len(families) - MOST_FAMILIES} more"] if len(families) > MOST_FAMILIES else []
@@ -113,7 +143,8 @@ def details_of(pair: Pair) -> list[str]:
 def line_text(change: SourceChange) -> str:
     """A line of source, and what it executes now, e.g. `line 31 "y = x * 2": FFMA 34 to 0, FMUL 0 to 34`."""
     place = change.place
-    text = place.text if len(place.text) <= LONGEST_SOURCE else f"{place.text[: LONGEST_SOURCE - 1]}…"
+    text = place.text.strip()
+    text = text if len(text) <= LONGEST_SOURCE else f"{text[: LONGEST_SOURCE - 1]}…"
     counts = [
         f"{name} {units.count(before)} to {units.count(after)}" for name, (before, after) in change.executed.items()
     ]
@@ -162,11 +193,8 @@ def _versions(side: Side, other: Side) -> str:
     return ", ".join(part for part in parts if part not in others) or side.title
 
 
-def _figures(name: str, before: int | None, after: int | None) -> str:
-    return f"{_figure(name, before)} to {_figure(name, after)}"
-
-
-def _figure(name: str, value: int | None) -> str:
+def figure_text(name: str, value: int | None) -> str:
+    """A figure for people. Args: name: one of `FIGURES`."""
     if value is None:
         return "none"
     if name in BYTES:

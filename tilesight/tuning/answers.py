@@ -14,8 +14,7 @@ from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.kernels import KernelsPrediction
 from ..simulator.screening.from_code import static_work
 from ..simulator.screening.static_time import StaticWork
-from ..store.keys import question_key
-from ..store.store import Store
+from ..simulator.store.store import Store
 from .workers import Answer, Job, TargetDevice, worked
 
 if TYPE_CHECKING:
@@ -121,6 +120,8 @@ def _answered(
         run: answers a job; unanswered: what stands for the answers of one that raises, and why it did.
         known: kept answers by key; keep: keeps one.
     """
+    from ..kernels.compile.question import question_key
+
     alone = [replace(call, tuned=-1, configuration={}) for call in calls]
     keys = [question_key([call], target.device, target.name, L2) for call in alone]
     report = progress or (lambda done, total: None)

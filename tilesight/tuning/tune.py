@@ -13,7 +13,7 @@ from ..predicting import refused_row
 from ..simulator.arguments import instance, optional_whole
 from ..simulator.device.device import Device, found_device
 from ..simulator.jobs.stopping import LIMIT_S
-from ..store.store import Store, usual_store
+from ..simulator.store.store import Store, usual_store
 from .answers import Predict, predict_all, screen_all
 from .screening import ALL, USUAL, Screening
 from .tuning import Configured, TunedLaunch, Tuning, ranked

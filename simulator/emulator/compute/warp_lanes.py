@@ -31,7 +31,7 @@ Exchange = Callable[[tuple[str, ...], Sequence[Value], Array, Array], Answer]
 
 
 class LanesDiffer(ValueError):
-    """Threads that stand for warps are not enough: lanes tell each other different things."""
+    """A shuffle or vote has different results in the lanes of a warp, so one thread cannot stand for the warp."""
 
 
 def shuffle(modifiers: tuple[str, ...], sources: Sequence[Value], mask: Array, lane: Array) -> Answer:

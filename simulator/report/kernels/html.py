@@ -8,7 +8,7 @@ from ...display.render import percent
 from ...prediction.kernel_row import KernelRow
 from ...prediction.kernel_table import bytes_line, configuration_columns, launch_columns
 from ...prediction.kernels import KernelsPrediction
-from ..page import Made, cell, items, page, table
+from ..page import Made, items, page, table_of
 from .pictures import pictures
 from .sources import Heat, heat_html
 from .text import comparison, side_by_side
@@ -35,18 +35,18 @@ def kernels_html(predictions: Sequence[KernelsPrediction], target: str, made: Ma
         '<p class="muted">Predicted by Tilesight, without a GPU.</p>',
     ]
     if len(predictions) > 1:
-        sections += [f"<h2>Each device</h2>{_table(columns)}" for columns in (comparison(predictions),) if columns]
-        sections += [f"<h2>Each launch</h2>{_table(columns)}" for columns in (side_by_side(predictions),) if columns]
+        sections += [f"<h2>Each device</h2>{table_of(columns)}" for columns in (comparison(predictions),) if columns]
+        sections += [f"<h2>Each launch</h2>{table_of(columns)}" for columns in (side_by_side(predictions),) if columns]
     for prediction in predictions:
         sections += [f"<p>{escape(line)}</p>" for line in prediction.heading[:-1]]
         sections.append(f"<h2>{escape(prediction.title)}</h2>")
         if prediction.is_predicted:
-            sections.append(_table(sorted(launch_columns(prediction.rows), key=_place)))
+            sections.append(table_of(sorted(launch_columns(prediction.rows), key=_place)))
         sections.append(items(prediction.labelled_remarks))
         for number in pictured(prediction):
             sections += _launch(prediction, number, (heats or {}).get((prediction.device, number)))
         for name, rows in prediction.tuned:
-            sections += [f"<h2>Configurations of {escape(name)}</h2>", _table(configuration_columns(rows))]
+            sections += [f"<h2>Configurations of {escape(name)}</h2>", table_of(configuration_columns(rows))]
     return page(f"Tilesight: {target}", sections, made, [("device", prediction.device) for prediction in predictions])
 
 
@@ -79,12 +79,3 @@ def _launch(prediction: KernelsPrediction, number: int, heat: Heat | None) -> li
         *pictures(row, configurations, f"{prediction.device}-{number}"),
         f'<h3>Where its time goes, by source line</h3><p class="muted">{HEATS}</p>{heat_html(heat)}' if heat else "",
     ]
-
-
-def _table(columns: Sequence[Column]) -> str:
-    kinds = ["left" if column.left else "" for column in columns]
-    rows = [
-        [cell(text, kind=kind) for text, kind in zip(texts, kinds, strict=True)]
-        for texts in zip(*(column.cells for column in columns), strict=True)
-    ]
-    return table([column.title for column in columns], rows, tuple(column.title for column in columns if column.left))

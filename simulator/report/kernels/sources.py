@@ -14,7 +14,7 @@ from ...explain import explain_launch
 from ...predict_kernels import SimulatedKernels
 from ...prediction.explanation import REASONS, CodePart, source_text
 from ..explain import MEANINGS
-from ..page import table
+from ..page import cell, table
 
 LEAST_TIME = 0.0005
 """Share of a launch's time below which a line is as cold as one without code."""
@@ -41,7 +41,7 @@ def heat_html(heat: Heat) -> str:
     pieces = []
     for file, places in groupby(sources, key=lambda place: place[0]):
         coded = {number: sources[file, number] for _, number in places}
-        rows = [_row(number, file, coded.get(number), heat.warp_cycles) for number in _numbers(sorted(coded))]
+        rows = [_row(number, file, coded.get(number), heat.warp_cycles) for number in shown_numbers(sorted(coded))]
         name = Path(file).name
         pieces.append(table(("line", "time", name, "waited for", "mostly"), rows, (name, "mostly")))
     named = {_mostly(part) for part in sources.values() if part.warp_cycles >= LEAST_TIME * heat.warp_cycles}
@@ -49,7 +49,7 @@ def heat_html(heat: Heat) -> str:
     return "".join(pieces) + f'<p class="muted">{escape(meanings)}.</p>'
 
 
-def _numbers(coded: Sequence[int]) -> list[int]:
+def shown_numbers(coded: Sequence[int]) -> list[int]:
     """Numbers of lines that are shown. Args: coded: those with code, in order."""
     shown: list[int] = []
     for number in coded:
@@ -60,18 +60,25 @@ def _numbers(coded: Sequence[int]) -> list[int]:
 
 def _row(number: int, file: str, source: CodePart | None, total_cycles: float) -> list[str]:
     """Cells of one line."""
-    code = f"<code>{escape(source_text((file, number)))}</code>"
     spent, waited = (
         (source.warp_cycles / total_cycles, source.others_wait_cycles / total_cycles) if source else (0.0, 0.0)
     )
+    mostly = _mostly(source) if source and spent >= LEAST_TIME else ""
+    return [
+        cell(str(number)),
+        *heat_cells(spent, source_text((file, number))),
+        cell(_shown(waited), round(waited, 5)),
+        cell(mostly, kind="left"),
+    ]
+
+
+def heat_cells(spent: float, text: str) -> list[str]:
+    """Cells of a line, shaded: its share of the time, and its text. Args: spent: that share."""
     heat = f' style="--heat: {100 * spent:.1f}%"' if spent >= LEAST_TIME else ""
     shade = "heat" if heat else ""
     return [
-        f"<td>{number}</td>",
         f'<td class="{shade}"{heat} data-key="{spent:.5f}">{_shown(spent)}</td>',
-        f'<td class="left {shade}"{heat}>{code}</td>',
-        f'<td data-key="{waited:.5f}">{_shown(waited)}</td>',
-        f'<td class="left">{escape(_mostly(source)) if source and heat else ""}</td>',
+        f'<td class="left {shade}"{heat}><code>{escape(text)}</code></td>',
     ]
 
 

@@ -55,9 +55,12 @@ class IterationAccess:
     """An access of the representative in one iteration.
 
     Args:
-        place, position: of it in the code; touched: bytes, of each warp by itself on the paths `BY_WARP`;
-        sectors: numbers of those that have to be fetched, int64, None: all;
-        anchor: address of the first thread, or of a box's corner [B]; box: copied by TMA.
+        place: number of its instruction in the code.
+        position: of that instruction in the run.
+        touched: bytes; one entry for each warp on the paths `BY_WARP`.
+        sectors: numbers of the sectors to fetch, int64; None: all.
+        anchor: address of the first thread, or of a box's corner [B].
+        box: copied by TMA; None: the access is no such copy.
     """
 
     place: int

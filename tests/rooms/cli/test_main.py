@@ -272,7 +272,7 @@ def test_devices_lists_the_catalogue_and_shows_one(capsys: pytest.CaptureFixture
         ("devices --set sms=2", "--set 'sms=2': name the device"),
         ("devices h300", "device 'h300' is unknown: did you mean h200"),
         ("simulate --blokc-m 64", "No such option: --blokc-m: did you mean"),
-        ("explain k.py:run --html x", "option: --html: one of explore, predict, tune, validate, not of explain"),
+        ("explain k.py:run --html x", "option: --html: one of explore, predict, diff, tune, validate, not of explain"),
         ("simulate --batch", "'--batch' requires an argument"),
         ("simulate h200", "unexpected extra argument"),
         ("emulate", "No such command 'emulate'"),

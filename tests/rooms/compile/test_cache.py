@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tilesight.kernels.compile import cache
-from tilesight.kernels.compile.cache import cache_folder, read, triton_cache, write
+from tilesight.kernels.compile.cache import read, triton_cache, write
+from tilesight.simulator.store.folder import cache_folder
 
 NOWHERE = Path(os.devnull) / "folder"
 

@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.made_rows import row_of
+from tilesight.simulator.device.device import load_device, override
 
 from tilesight.diffing.difference import Difference
+from tilesight.diffing.machines import machines_of
 from tilesight.diffing.markdown import difference_markdown
 from tilesight.diffing.matching import matched
 from tilesight.diffing.side import LaunchSide, Side, SourceLine
 from tilesight.diffing.source_change import changes_of
 from tilesight.diffing.text import difference_text
-from tilesight.diffing.verdict import change_of, half_width, sum_of
+from tilesight.diffing.verdict import EXACT, change_of, half_width, sum_of
 
 TIMES = st.floats(1e-6, 1e-1)
 
@@ -52,17 +54,38 @@ def test_a_band_holds_the_predicted_change_and_turns_over_with_the_sides(old_s: 
 def test_no_change_of_other_code_is_called_the_same(time_s: float) -> None:
     """Equal predictions of different code leave open which is faster."""
     assert change_of(time_s, time_s).verdict == "cannot tell"
-    assert change_of(time_s, time_s, exact=True).verdict == "same"
-    assert change_of(time_s, 1.5 * time_s, exact=True).verdict == "cannot tell"
+    assert change_of(time_s, time_s, EXACT).verdict == "same"
+    assert change_of(time_s, 1.5 * time_s, EXACT).verdict == "cannot tell"
 
 
 @given(TIMES, TIMES, TIMES)
 def test_what_is_exact_narrows_the_band_of_all(old_s: float, new_s: float, same_s: float) -> None:
     """A launch of the same code adds time and no doubt: the band of all lies nearer to 1 than that of the part."""
-    part, rest = change_of(old_s, new_s), change_of(same_s, same_s, exact=True)
+    part, rest = change_of(old_s, new_s), change_of(same_s, same_s, EXACT)
     whole = sum_of([part, rest], 0.0, 0.0, at_least=False)
     assert whole.high - whole.low < part.high - part.low
     assert math.isclose(whole.new_s, new_s + same_s)
+
+
+def test_the_same_code_is_exact_on_the_same_device_alone() -> None:
+    """Another device has a band, which was tested between two; what nobody could measure is told."""
+    h100, h200, b200 = map(load_device, ("h100", "h200", "b200"))
+    here, elsewhere = machines_of(h200, h200), machines_of(h100, h200)
+    assert here.same and here.band(same_code=True, same_tiling=True) == EXACT
+    assert here.band(False, True) < elsewhere.band(False, True) == elsewhere.band(False, False)
+    for old, new, note in (
+        (h100, h200, ""),
+        (h200, b200, "not tested here"),
+        (h100, override(h200, ["sms=100"]), "not tested here"),
+        (h200, override(h200, ["sms=100"]), "what-if of one side"),
+    ):
+        machines = machines_of(old, new)
+        assert not machines.same and machines.same_code != EXACT and note in " ".join(machines.notes)
+        assert bool(machines.notes) is bool(note) and machines == machines_of(new, old)
+        difference = Difference(side(launch()), side(launch(time_s=2e-3)), machines=machines)
+        assert difference.same_code and difference.verdict == difference.pairs[0].verdict == "slower"
+        assert "slower, same code" in difference_text(difference, 120) and "| k |" in difference_markdown(difference)
+    assert elsewhere.same_code < here.other_code < elsewhere.other_code
 
 
 def test_a_lower_bound_gets_no_verdict() -> None:
@@ -84,7 +107,15 @@ def test_a_lower_bound_gets_no_verdict() -> None:
 )
 def test_launches_are_matched_by_name_and_order(old: str, new: str, pairs: list[tuple[int, int]]) -> None:
     """One that has no counterpart is left alone."""
-    assert matched([launch(name) for name in old], [launch(name) for name in new]) == pairs
+    olds, news = ([launch(name, code=name) for name in names] for names in (old, new))
+    assert matched(olds, news) == pairs
+
+
+def test_a_renamed_kernel_is_followed_by_its_code() -> None:
+    """Each launch answers one; an edited kernel of another name is new."""
+    old = [launch("a", code="x"), launch("b", code="y")]
+    new = [launch("c", code="y"), launch("d", code="y"), launch("e", code="z")]
+    assert matched(old, new) == [(0, None), (1, 0), (None, 1), (None, 2)]
 
 
 def test_shape_comes_before_order() -> None:
@@ -124,6 +155,14 @@ def test_a_refusal_leaves_the_verdict_open() -> None:
     difference = Difference(side(launch()), side(refused, name="new"))
     assert not difference.complete and difference.verdict == "cannot tell"
     assert "new: refused: kernel k: why not" in difference_text(difference, 120)
+
+
+def test_an_edit_of_the_source_alone_is_trusted_more() -> None:
+    """A tenth slower is slower where the work is divided as before; with other tiles, or unknown ones, nobody knows."""
+    for before, after, verdict in (("t", "t", "slower"), ("t", "u", "cannot tell"), ("", "", "cannot tell")):
+        old = replace(launch(), tiling=before)
+        new = replace(launch(time_s=1.1e-3, code="b"), tiling=after)
+        assert Difference(side(old), side(new)).pairs[0].verdict == verdict
 
 
 def test_the_threshold_excludes_the_band() -> None:

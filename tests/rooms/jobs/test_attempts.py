@@ -4,6 +4,7 @@ from threading import Event
 
 import pytest
 from numba.core import event
+from tilesight.simulator.core import jit
 from tilesight.simulator.jobs import working_clock
 from tilesight.simulator.jobs.attempts import Attempts
 from tilesight.simulator.jobs.stopping import STOPPED, Stage, Stopped, check_wanted
@@ -113,7 +114,8 @@ def test_each_phase_is_told() -> None:
 
 
 def test_the_clock_stands_still_while_numba_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions that one calls are compiled inside of it, and count once."""
+    """Functions that one calls are compiled inside of it, and count once; who loads the loops has the clock told."""
+    assert jit.COMPILING is working_clock.COMPILING
     clock = Clock()
     monkeypatch.setattr(working_clock, "monotonic", clock)
     begin_s = working_clock.working_s()

@@ -8,10 +8,11 @@ from tilesight.simulator.device.device import Device, load_device, override, wit
 from tilesight.simulator.device.numbers import Provenance
 from tilesight.simulator.launch.program import Code, Launch
 from tilesight.simulator.launch.walk import steps
+from tilesight.simulator.prediction.notes import cost_notes
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.residency import residency_of
 from tilesight.simulator.simulate import simulate
-from tilesight.simulator.sm.choose import changed_sm, cost_notes, costs_of
+from tilesight.simulator.sm.choose import changed_sm, costs_of
 from tilesight.simulator.sm.from_code import compiled_costs
 from tilesight.simulator.sm.step_cost import StepCost, step_cost
 

@@ -128,6 +128,20 @@ def test_alone_on_its_sm_it_is_charged_what_it_does() -> None:
     assert charged == pytest.approx(alone, rel=0.05)
 
 
+@pytest.mark.parametrize("resident", [2, 8, 16])
+def test_a_loop_takes_a_full_sm_what_its_alu_needs_where_the_oldest_starve_the_youngest(resident: int) -> None:
+    """A sub-core's ALU takes an instruction every other cycle; the oldest warps fill it, and hide their loads."""
+    add = replace(made_instruction(0, "IADD3", "R5", "R5", "R5", "RZ"), stall_cycles=1)
+    body = [load(), waiting(add), *[add] * 99]
+    placed = [replace(instruction, address=16 * place) for place, instruction in enumerate(body)]
+    loop = made_instruction(101 * 16, "BRA", target=0, predicate="P0")
+    flow = find_flow([*placed, loop, made_instruction(102 * 16, "EXIT")])
+    machine = machine_on(find_paths(flow, [[*[0] * 6, 1]] * 4))
+    cycles = measure_full_sm(machine, lone_costs(machine), resident, 0.0).cycles[0]
+    assert cycles >= 0.95 * 200
+    assert resident == 2 or cycles < 1.1 * 200
+
+
 def test_a_slot_that_runs_many_ctas_before_another_is_done_is_logged_whole() -> None:
     """Entries of a log that is full would be lost, and with them the end of the run."""
     seen = machine_of(work(4)).run({}, np.array([0.0, 200_000.0]))

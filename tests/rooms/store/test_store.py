@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from support.made_rows import prediction_of, row_of
 from tilesight.simulator.screening.static_time import StaticWork
-
-from tilesight.store import store as module
-from tilesight.store.store import Store, Unusable, usual_store
+from tilesight.simulator.store import store as module
+from tilesight.simulator.store.database import Unusable
+from tilesight.simulator.store.store import Row, Store, usual_store
 
 
 def test_what_is_found_again_is_equal_to_the_last_digit(tmp_path: Path) -> None:
@@ -37,16 +37,13 @@ def test_what_lacks_something_is_not_kept(tmp_path: Path) -> None:
     assert store.get(["a"]) == {}
 
 
-def test_static_works_lie_beside_and_go_with_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_static_works_lie_beside(tmp_path: Path) -> None:
     """Those that are none are not kept."""
     store = Store(tmp_path / "kept")
     work = StaticWork(ctas=3, resident=2, sm_cycles=0.1 + 0.2, fill_bytes=1.0, hbm_bytes=2.0, flight_bytes=3.0)
     store.put_work("a", work)
     store.put_work("b", None)
     assert store.get_works(["a", "b"]) == {"a": work} and store.get(["a"]) == {}
-    monkeypatch.setattr(module, "model", lambda: "another")
-    store.forget_others()
-    assert store.get_works(["a"]) == {}
 
 
 def test_many_write_at_the_same_time_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -88,15 +85,52 @@ def test_a_file_of_another_program_stays_as_it_is(tmp_path: Path) -> None:
         Store(tmp_path / "no" / "folder").check()
 
 
-def test_the_file_that_nobody_named_forgets_other_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not grow from version to version."""
+@pytest.fixture
+def usual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """The file that nobody named, on its first day, with room for three rows."""
     monkeypatch.setenv(module.VARIABLE, str(tmp_path / "usual"))
+    monkeypatch.setattr(module, "MOST_KEPT", 3)
+    monkeypatch.setattr(module, "today", lambda: 1)
     store = usual_store()
     assert store
-    store.put("a", prediction_of(row_of(1e-6)))
-    monkeypatch.setattr(module, "model", lambda: "another")
-    later = usual_store()
-    assert later == store and later and later.get(["a"]) == {}
+    return store
+
+
+def test_versions_that_take_turns_keep_what_each_has_answered(usual: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the file that nobody named; its name says which layout of the tables it has."""
+    for number, version in enumerate(("old", "new", "old")):
+        monkeypatch.setattr(module, "model", lambda version=version: version)
+        store = usual_store()
+        assert store == usual
+        store.put(f"{version} {number}", prediction_of(row_of(1e-6)))
+    assert set(usual.get(["old 0", "new 1", "old 2"])) == {"old 0", "new 1", "old 2"}
+
+
+def test_what_was_not_asked_for_longest_goes_first(usual: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those of a day, what was written first; asking counts, and the file of --store has no limit."""
+    for key in "abc":
+        usual.put(key, prediction_of(row_of(1e-6)))
+    monkeypatch.setattr(module, "today", lambda: 2)
+    assert set(usual.get(["a"])) == {"a"}
+    usual.put("d", prediction_of(row_of(1e-6)))
+    assert set(usual.get("abcd")) == {"a", "c", "d"}
+    theirs = Store(usual.path.with_name("theirs"))
+    for key in "abcd":
+        theirs.put(key, prediction_of(row_of(1e-6)))
+    assert set(theirs.get("abcd")) == set("abcd")
+
+
+def test_a_file_that_is_damaged_later_costs_time_alone(usual: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is found, nothing is kept, and one line says so; it stays as it is."""
+    usual.put("a", prediction_of(row_of(1e-6)))
+    usual.path.write_bytes(b"no database" * 1000)
+    for _ in range(2):
+        assert usual.get(["a"]) == {}
+        usual.put("b", prediction_of(row_of(1e-6)))
+    (line,) = caplog.messages
+    assert line.startswith(f"tilesight: what is predicted is not kept: {str(usual.path)!r}: holds no predictions (")
+    assert line.endswith("; set TILESIGHT_PREDICTIONS to another file, or to off")
+    assert usual.path.read_bytes() == b"no database" * 1000
 
 
 def test_nothing_is_kept_where_that_is_switched_off_or_impossible(
@@ -107,6 +141,17 @@ def test_nothing_is_kept_where_that_is_switched_off_or_impossible(
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv(module.VARIABLE, str(tmp_path / "file" / "usual"))
     assert usual_store() is None
+
+
+def test_counts_beyond_64_bits_are_not_kept(tmp_path: Path) -> None:
+    """They are counted anew; what is written with them is kept."""
+    store = Store(tmp_path / "kept")
+    rows = [
+        Row(key=key, device="h200", kernel="k", time_s=1.0, answer=[2**bits]) for key, bits in (("a", 64), ("b", 63))
+    ]
+    store.put_all(rows)
+    store.put_all(rows[:1])
+    assert store.answers("ab", list[int]) == {"b": [2**63]}
 
 
 def test_endless_numbers_come_back(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from support.killed_sweeps import CALLS, TARGET, made_answer
 from support.made_rows import prediction_of, row_of
 from tilesight.kernels.compile.call import KernelCall
 from tilesight.simulator.device.device import Device, load_device
+from tilesight.simulator.store.store import Store
 
-from tilesight.store.store import Store
 from tilesight.tuning import answers
 from tilesight.tuning.answers import predict_all
 from tilesight.tuning.workers import Job, LostWorkers, TargetDevice

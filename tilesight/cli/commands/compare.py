@@ -64,14 +64,15 @@ def compare(
     from ...simulator.explore.lengths import compare as compare_schedules
     from ...simulator.explore.space import schedules_named
     from ...simulator.report.lengths import compare_dict, compare_rows, compare_text
+    from ...simulator.store.pipelines import answers
 
     with bad_input("schedule", *all_options()):
         refuse_unread_shape(typed_options(context), schedules_named(schedules))
         plan(asked, schedules, chosen)
-    announce_compiler()
     scalings = []
     for name, device in devices.items():
-        with progress(f"simulations for {name}" if len(devices) > 1 else "simulations") as tick:
+        counted = f"simulations for {name}" if len(devices) > 1 else "simulations"
+        with answers(announce_compiler), progress(counted) as tick:
             scaling = compare_schedules(
                 asked,
                 lengths,

@@ -1,16 +1,33 @@
 """`tilesight diff`: what a change does to the kernels that a function launches, without a GPU."""
 
 import re
-from typing import Annotated
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...simulator.device.device import catalogue
+from ...simulator.device.device import Device, catalogue, override
+from ..given import made
 from ..kernels import L2, Partial, Repredict, Timing, users_code
 from ..limit import USERS_CODE_S, TimeLimit, limit_of, stages
-from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, device_given
-from ..output import BadInput, announce_compiler, say, show, text_color, text_width
+from ..options import DEFAULT_DEVICE, DEVICE_DOC, Settings, devices_given
+from ..output import (
+    BadInput,
+    Output,
+    announce_compiler,
+    bad_input,
+    check_outputs,
+    deliver,
+    say,
+    text_color,
+    text_width,
+)
 from ..parse import flag, option
+
+if TYPE_CHECKING:
+    from ...diffing.difference import Difference
+    from ...simulator.report.page import Made
 
 SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
 
@@ -27,6 +44,7 @@ SIDE = "[REVISION:]FILE.py:FUNCTION|FILE.json"
 
 
 def diff(
+    context: typer.Context,
     old: Annotated[
         str,
         typer.Argument(
@@ -35,10 +53,25 @@ def diff(
         ),
     ],
     new: Annotated[
-        str | None, typer.Argument(help="After: the same; with --triton OLD again where it is left away.", metavar=SIDE)
+        str | None,
+        typer.Argument(help="After: the same; left out: OLD, on another device, what-if or --triton.", metavar=SIDE),
     ] = None,
-    device: Annotated[str, option("--device", DEVICE_DOC, "NAME|FILE", words=catalogue)] = DEFAULT_DEVICE,
+    device: Annotated[
+        list[str] | None,
+        option(
+            "--device",
+            f"{DEVICE_DOC} Two, by a comma: OLD on the first, NEW on the second.  [default: {DEFAULT_DEVICE}]",
+            "NAME|FILE",
+            words=catalogue,
+        ),
+    ] = None,
     set_: Settings = None,
+    old_set: Annotated[
+        list[str] | None, option("--old-set", "The same of OLD's device alone; repeatable.", "KEY=VALUE")
+    ] = None,
+    new_set: Annotated[
+        list[str] | None, option("--new-set", "The same of NEW's device alone; repeatable.", "KEY=VALUE")
+    ] = None,
     l2: L2 = "pipeline",
     as_: Timing = "single",
     fail_above: Annotated[
@@ -67,23 +100,24 @@ def diff(
     time_limit: TimeLimit = None,
     partial: Partial = False,
     json: Annotated[bool, flag("--json", "Print JSON.")] = False,
+    html: Annotated[
+        Path | None, option("--html", "Write both sides as a page for the browser; it opens offline.", "FILE")
+    ] = None,
     markdown: Annotated[
         bool, flag("--markdown", "Print a comment for a pull request: a line where nothing changed, else a table.")
     ] = False,
 ) -> None:
     """Say what a change does to the kernels of a function: same code, faster, slower, or cannot tell, and why.
 
-    Where machine code, grid and arguments are the same nothing is predicted, and the answer is exact. A revision is
-    read in a folder of its own (git worktree), which is removed afterwards.
+    Where machine code, grid, arguments and device are the same nothing is predicted, and the answer is exact. A
+    revision is read in a folder of its own (git worktree), which is removed afterwards.
     """
     if json and markdown:
         raise BadInput("--json and --markdown: each prints the answer; give one")
     if triton and (old_python or new_python):
         raise BadInput("--triton and --old-python, --new-python: each names environments; give one")
-    if new is None and not triton:
-        raise BadInput("NEW is missing: diff OLD NEW, or diff --triton 3.6.0,3.9.0 FILE.py:FUNCTION")
-    new = new or old
-    from ...diffing.diff import difference_of, stage_text
+    check_outputs(html=html)
+    from ...diffing.diff import difference_of, new_of, stage_text
     from ...diffing.environments.found import NoEnvironment
     from ...diffing.environments.pairs import installations_of, installations_with
     from ...diffing.markdown import difference_markdown
@@ -93,28 +127,36 @@ def diff(
     from ...diffing.text import difference_text
     from ...simulator.display import render
 
-    name, gpu = device_given(device, set_)
+    machines = _machines(device, set_, old_set, new_set)
     limit_s = limit_of(time_limit)
     with stages() as tell, users_code():
-        question = Question(
-            device=gpu,
-            name=name,
-            l2=l2,
-            timing=as_,
-            compile_limit_s=time_limit or USERS_CODE_S,
-            limit_s=limit_s,
-            tell=stage_text(tell),
+        before, after = (
+            Question(
+                device=gpu,
+                name=name,
+                settings=(*(set_ or ()), *(settings or ())),
+                l2=l2,
+                timing=as_,
+                compile_limit_s=time_limit or USERS_CODE_S,
+                limit_s=limit_s,
+                tell=stage_text(tell),
+            )
+            for (name, gpu), settings in zip(machines, (old_set, new_set), strict=True)
         )
+        with bad_input():
+            new = old if new is None and triton else new_of(old, new, before, after)
         try:
             tell("environments")
+            gpus = before.device, after.device
             places = (
-                installations_with(triton, (old, new), gpu, say)
+                installations_with(triton, (old, new), gpus, say)
                 if triton
-                else installations_of((old, new), (old_python, new_python), gpu)
+                else installations_of((old, new), (old_python, new_python), gpus)
             )
-            difference = difference_of(
-                old, new, question, tuple(set_ or ()), tell, announce_compiler, repredict, installations=places
+            before, after = (
+                replace(question, installation=place) for question, place in zip((before, after), places, strict=True)
             )
+            difference = difference_of(old, new, before, after, tell, announce_compiler, repredict)
         except (NoRevision, Unusable, NoEnvironment) as error:
             raise BadInput(str(error)) from None
         except RuntimeError as error:
@@ -122,11 +164,43 @@ def diff(
                 raise BadInput(f"diff: {error}") from None
             raise
     if json:
-        show(render.to_json(difference.to_dict()))
+        text = render.to_json(difference.to_dict())
     elif markdown:
-        show(difference_markdown(difference))
+        text = difference_markdown(difference)
     else:
-        show(difference_text(difference, text_width(), text_color()))
+        text = difference_text(difference, text_width(), text_color())
+    deliver(text, Output(option="--html", path=html, make=lambda: _page(difference, made(context))))
     slower = fail_above is not None and difference.is_slower_by(fail_above)
     if slower or not (difference.complete or partial):
         raise typer.Exit(1)
+
+
+def _page(difference: "Difference", made: "Made") -> str:
+    """The page of --html."""
+    # matplotlib takes half a second to load, which only the page needs.
+    from ...diffing.page.html import difference_html
+
+    return difference_html(difference, made)
+
+
+def _machines(
+    names: list[str] | None, settings: list[str] | None, old_set: list[str] | None, new_set: list[str] | None
+) -> list[tuple[str, Device]]:
+    """Name and device of either side. Raises: BadInput: as `devices_given`, more than two, or a key is set twice."""
+    devices = list(devices_given(names, settings).items())
+    if len(devices) > 2:
+        raise BadInput(f"--device: names {len(devices)} devices; OLD and NEW have one each, or one for both")
+    machines = []
+    for (name, device), option_name, texts in (
+        (devices[0], "--old-set", old_set),
+        (devices[-1], "--new-set", new_set),
+    ):
+        for text in texts or ():
+            key = text.partition("=")[0]
+            if key in [setting.partition("=")[0] for setting in settings or ()]:
+                raise BadInput(f"{option_name} {text}: {key} is given by --set for both sides already; give one")
+        try:
+            machines.append((name, override(device, texts or [])))
+        except ValueError as error:
+            raise BadInput(str(error).replace("--set", option_name, 1)) from None
+    return machines

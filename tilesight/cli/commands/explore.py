@@ -105,6 +105,7 @@ def explore(
     from ...simulator.explore.space import schedules_named
     from ...simulator.report.explore import explore_text
     from ...simulator.report.explore_devices import devices_dict, devices_rows, devices_text
+    from ...simulator.store.pipelines import answers
 
     with bad_input("schedule", *all_options()):
         refuse_unread_shape(typed_options(context), schedules_named(schedules))
@@ -113,8 +114,8 @@ def explore(
     every = []
     for name, device in devices.items():
         resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled, workers=processes)
-        announce_compiler()
-        with progress(f"configurations on {name}" if len(devices) > 1 else "configurations") as tick:
+        counted = f"configurations on {name}" if len(devices) > 1 else "configurations"
+        with answers(announce_compiler), progress(counted) as tick:
             exploration = door.explore(
                 asked,
                 schedule=schedules,

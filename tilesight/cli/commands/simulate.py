@@ -67,17 +67,18 @@ def simulate(
     from ..fit import resolved
 
     runs = resolved(asked, schedule, config.chosen(), device, given, resources_of, kind)
-    announce_compiler()
     from ...simulator import simulate as door
     from ...simulator import units
     from ...simulator.display import render
     from ...simulator.report.simulate import simulate_text
+    from ...simulator.store.pipelines import answers
 
     settings: dict[str, Any] = {"l2": machine.l2, "overhead": machine.overhead, "resolution": resolution}
     settings |= {"steady_state": not full}
     outputs: list[Output] = []
-    with limited_answer(time_limit) as tell:
+    with answers(announce_compiler), limited_answer(time_limit) as tell:
         if trace:
+            announce_compiler()
             prediction, timeline = door.predict_with_timeline(runs, device, **settings, tell=tell)
         else:
             prediction = door.predict(runs, device, **settings, tell=tell)

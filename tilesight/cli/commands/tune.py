@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ...kernels.configurations.space import Space
     from ...simulator.prediction.kernel_row import KernelRow
     from ...simulator.screening.static_time import StaticWork
-    from ...store.store import Store
+    from ...simulator.store.store import Store
     from ...tuning.screening import Portion
     from ...tuning.tuning import Tuning
 
@@ -267,7 +267,8 @@ def _portion(text: str | None) -> "Portion | None":
 
 
 def _store(file: Path | None) -> "Store | None":
-    from ...store.store import Store, Unusable, usual_store
+    from ...simulator.store.database import Unusable
+    from ...simulator.store.store import Store, usual_store
 
     if file is None:
         return usual_store()

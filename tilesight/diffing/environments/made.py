@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from ...kernels.compile.cache import cache_folder
 from ...kernels.interpreter import folders_left_away
+from ...simulator.store.folder import cache_folder
 from .found import TRITON, NoEnvironment, minor
 
 VERSION = re.compile(r"\d+(\.\d+)+((a|b|rc|\.post|\.dev)\d+)?(\+[\w.]+)?")

@@ -13,11 +13,11 @@ Installations = tuple[Installation | None, Installation | None]
 OPTIONS = ("--old-python", "--new-python")
 
 
-def installations_of(texts: Sequence[str], pythons: Sequence[str], device: Device) -> Installations:
+def installations_of(texts: Sequence[str], pythons: Sequence[str], devices: Sequence[Device]) -> Installations:
     """Where two sides are recorded and compiled.
 
     Args:
-        texts: what the sides are; pythons: asked for, empty: this one.
+        texts: what the sides are; pythons: asked for, empty: this one; devices: to compile for.
 
     Raises:
         NoEnvironment: a Python cannot be used, or its side is a saved file.
@@ -29,16 +29,15 @@ def installations_of(texts: Sequence[str], pythons: Sequence[str], device: Devic
             raise NoEnvironment(
                 f"{option} {python!r}: {text!r} was compiled when it was saved; name a function instead"
             )
-    capability = int(device.compute_capability.replace(".", ""))
     old, new = (
-        installation_of(python, option, capability) if python else here(capability)
-        for python, option in zip(pythons, OPTIONS, strict=True)
+        installation_of(python, option, _capability(device)) if python else here(_capability(device))
+        for python, option, device in zip(pythons, OPTIONS, devices, strict=True)
     )
     return old, new
 
 
 def installations_with(
-    tritons: str, texts: Sequence[str], device: Device, say: Callable[[str], None]
+    tritons: str, texts: Sequence[str], devices: Sequence[Device], say: Callable[[str], None]
 ) -> tuple[Installation, Installation]:
     """The same for two versions of Triton, which are installed where they are not yet.
 
@@ -53,20 +52,22 @@ def installations_with(
         raise NoEnvironment(reason)
     if saved := [text for text in texts if text.endswith(".json")]:
         raise NoEnvironment(f"--triton: {saved[0]!r} was compiled when it was saved; name a function")
-    capability = int(device.compute_capability.replace(".", ""))
-    present = here(capability)
     old, new = (
-        present
-        if version == present.environment.triton
-        else replace(
-            installation_of(
-                python_with_triton(version, present.environment.torch, say), f"triton {version}", capability
-            ),
-            notes=(),
-        )
-        for version in versions
+        _with_triton(version, _capability(device), say) for version, device in zip(versions, devices, strict=True)
     )
     return old, new
+
+
+def _with_triton(version: str, capability: int, say: Callable[[str], None]) -> Installation:
+    present = here(capability)
+    if version == present.environment.triton:
+        return present
+    python = python_with_triton(version, present.environment.torch, say)
+    return replace(installation_of(python, f"triton {version}", capability), notes=())
+
+
+def _capability(device: Device) -> int:
+    return int(device.compute_capability.replace(".", ""))
 
 
 def notes_on(installations: Installations) -> tuple[str, ...]:

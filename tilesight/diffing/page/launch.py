@@ -1,0 +1,116 @@
+"""A launch before and after as HTML: pictures of both sides, figures, instructions by class, and source."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from html import escape
+from typing import Any
+
+from ...simulator import units
+from ...simulator.display.columns import Column
+from ...simulator.display.render import bound_text, times
+from ...simulator.report.draw import Tips, panel
+from ...simulator.report.kernels.pictures import INCHES, draw_memory, draw_roofline
+from ...simulator.report.page import table_of
+from ..difference import FIGURES, Pair, figures_of
+from ..side import LaunchSide
+from ..words import figure_text, time_text
+from .source import source_html
+from .stacks import STACK_INCHES, draw_stacks
+
+SIDES = {"old": "Before", "new": "After"}
+MOST_CLASSES = 8
+"""Classes of instructions in each of two tables; more are folded."""
+Picture = Callable[[Any, Tips], None]
+
+
+def launch_html(number: int, pair: Pair, heads: tuple[str, str], pictured: bool) -> list[str]:
+    """Sections of a launch. Args: number: from 1; heads: above each side; pictured: whether it has pictures."""
+    sides = {name: side for name, side in (("old", pair.old), ("new", pair.new)) if side and side.row.prediction}
+    titles = dict(zip(SIDES, heads, strict=True))
+    stacks = [(SIDES[name], launch) for name, side in sides.items() if (launch := side.row.prediction)]
+    if not sides:
+        return ['<p class="muted">It is not predicted on either side.</p>']
+    pictures = [piece for side in sides.items() if pictured for piece in _pictures(number, *side, titles)]
+    sections = ['<div class="row"><div>', f"<h3>What it takes</h3>{_figures(pair)}", "</div><div>"]
+    if pictured:
+        sections.append(panel(f"time-{number}", partial(draw_stacks, stacks=stacks), STACK_INCHES))
+    else:
+        sections.append('<p class="muted">Longer launches have pictures.</p>')
+    sections += ["</div></div>"]
+    for kinds in (("memory",), ("roofline",)) if len(sides) == 2 else (("memory", "roofline"),):
+        if drawn := [html for kind, html in pictures if kind in kinds]:
+            sections += ['<div class="row">', *drawn, "</div>"]
+    if lost := [titles[name] for name, side in sides.items() if pictured and side.row.ceiling is None]:
+        sections.append(f'<p class="muted">{escape("; ".join(lost))}: no picture, as its file holds no peaks.</p>')
+    return [*sections, source_html(pair, heads), _classes(pair)]
+
+
+def _pictures(number: int, name: str, side: LaunchSide, titles: dict[str, str]) -> list[tuple[str, str]]:
+    """Kind and HTML of a side's pictures."""
+    row = side.row
+    if row.ceiling is None:
+        return []
+    kinds: list[tuple[str, Picture]] = [("memory", partial(draw_memory, row=row))]
+    kinds += [("roofline", partial(draw_roofline, row=row))] if row.ceiling.flop else []
+    return [
+        (kind, f"<div><h3>{escape(titles[name])}</h3>{panel(f'{kind}-{number}-{name}', draw, INCHES)}</div>")
+        for kind, draw in kinds
+    ]
+
+
+def _figures(pair: Pair) -> str:
+    """Time and figures of both sides."""
+    before, after = figures_of(pair.old), figures_of(pair.new)
+    rows = [
+        ("time", time_text(pair.old), time_text(pair.new), times(pair.change.ratio) if pair.change else ""),
+        ("bound by", *(_bound(side) for side in (pair.old, pair.new)), ""),
+        *(
+            (title, _figure(name, before[name]), _figure(name, after[name]), _ratio(before[name], after[name]))
+            for name, title in FIGURES.items()
+        ),
+    ]
+    return _rows(rows, ("", "before", "after", "change"))
+
+
+def _bound(side: LaunchSide | None) -> str:
+    return bound_text(side.row.prediction) if side and side.row.prediction else ""
+
+
+def _figure(name: str, value: int | None) -> str:
+    return "" if value is None else figure_text(name, value)
+
+
+def _ratio(before: int | None, after: int | None) -> str:
+    if before == after:
+        return "="
+    return times(after / before) if before and after else ""
+
+
+def _classes(pair: Pair) -> str:
+    """Instructions of both sides by class of opcode, folded; those that differ, the largest change first."""
+    if not pair.executed or not pair.old or not pair.new:
+        return ""
+    rows = [
+        (
+            name,
+            units.count(before),
+            units.count(after),
+            f"{'+' if after > before else '−'}{units.count(abs(after - before))}",
+        )
+        for name, (before, after) in pair.executed.items()
+    ]
+    titles, half = ("class", "before", "after", "change"), min(MOST_CLASSES, -(-len(rows) // 2))
+    shown, rest = [rows[:half], rows[half : 2 * half]], rows[2 * half :]
+    tables = "".join(f"<div>{_rows(part, titles)}</div>" for part in shown if part)
+    more = f"<details><summary>{len(rest)} more</summary>{_rows(rest, titles)}</details>" if rest else ""
+    return f'<h3>Executed instructions by class, where they differ</h3><div class="row">{tables}</div>{more}'
+
+
+def _rows(rows: Sequence[tuple[str, ...]], titles: tuple[str, ...]) -> str:
+    cells = zip(*rows, strict=True)
+    return table_of(
+        [
+            Column(title=title, cells=list(texts), left=not place)
+            for place, (title, texts) in enumerate(zip(titles, cells, strict=True))
+        ]
+    )

@@ -1,0 +1,1 @@
+"""Predicted times of kernels in tests: the pytest plugin of `pytest --tilesight`."""

@@ -1,0 +1,64 @@
+"""What tests found: plain values, as processes of pytest-xdist hand them on, in; the table below all tests out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A prediction, held against a limit or a baseline.
+
+    Args:
+        test: its node; function, device: names; time, bound: of all launches, and what binds the longest, for people;
+        against: limit, or name of the baseline; verdict: in words.
+        digest: of the file that was written; empty: none was. note: on the baseline.
+    """
+
+    test: str
+    function: str
+    device: str
+    time: str
+    bound: str
+    against: str
+    verdict: str
+    digest: str = ""
+    note: str = ""
+
+
+JUDGEMENTS = pytest.StashKey[list[dict[str, Any]]]()
+"""Where a test keeps them, until they are reported."""
+
+
+def table_of(judgements: Sequence[Judgement], width: int) -> str:
+    """A row for each. Args: width: characters at most."""
+    from ..simulator.display.render import Column, table
+
+    def cells(name: str) -> list[str]:
+        return [str(getattr(judgement, name)) for judgement in judgements]
+
+    columns = [
+        Column(title="function", cells=cells("function"), left=True),
+        Column(title="device", cells=cells("device"), left=True),
+        Column(title="time", cells=cells("time")),
+        Column(title="bound by", cells=cells("bound"), left=True, rank=1),
+        Column(title="against", cells=cells("against"), left=True),
+        Column(title="verdict", cells=cells("verdict"), left=True),
+    ]
+    return table(columns, width)
+
+
+def collisions(judgements: Sequence[Judgement]) -> list[str]:
+    """Baselines that several tests have written, another each, a line each."""
+    written: dict[str, dict[str, str]] = {}
+    for judgement in judgements:
+        if judgement.digest:
+            written.setdefault(judgement.against, {}).setdefault(judgement.digest, judgement.test)
+    return [
+        f"baseline {name!r}: is written by {' and by '.join(tests.values())}, for other kernels or devices: "
+        "give each a name"
+        for name, tests in written.items()
+        if len(tests) > 1
+    ]

@@ -1,0 +1,154 @@
+"""The fixture of `pytest --tilesight`: a function, and what is expected of it, in; a prediction or a failure out."""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from ..compiling import why_not
+from ..diffing.diff import question_of
+from ..diffing.sides import Question
+from ..kernels.capture.file import UserCodeFailed
+from ..simulator.display.render import times
+from .answer import PredictedKernels, incomplete_text, over_text, slower_text
+from .asking import alone, beside, recorded, saved
+from .baselines import Baselines, name_of
+from .expected import Expected, expected
+from .judgements import JUDGEMENTS, Judgement
+from .subject import subject_of
+
+NARROWEST, WIDEST = 60, 160
+"""Characters of what is printed."""
+
+
+class KernelTime:
+    """Predicts kernels for one test, and fails it. Args: item: the test; config: of pytest."""
+
+    def __init__(self, item: pytest.Item, config: pytest.Config) -> None:
+        self._item, self._config = item, config
+        self._update = bool(config.getoption("tilesight_update"))
+        self._width = min(max(config.get_terminal_writer().fullwidth, NARROWEST), WIDEST)
+        folder = config.rootpath / config.getini("tilesight_baselines")
+        self._baselines = Baselines(root=config.rootpath, folder=folder, how=self._command())
+        self._names: set[str] = set()
+
+    def __call__(
+        self,
+        function: str | Callable[..., object],
+        *,
+        device: str = "h200",
+        at_most: str | float | None = None,
+        baseline: str | None = None,
+        slower_than: float = 0.05,
+        arguments: Mapping[str, Any] | None = None,
+        l2: str = "pipeline",
+        timing: str = "single",
+        partial: bool = False,
+        time_limit_s: float | None = None,
+    ) -> PredictedKernels:
+        """Predict all launches of a function, and fail the test where they take too long.
+
+        Args:
+            function: `FILE.py:FUNCTION`, from pytest's rootdir, `MODULE:FUNCTION`, or a function that is defined at the
+                top of a file; it runs in a process of its own.
+            device: a name or a path to a TOML file; l2, timing: as of `tilesight.predict`.
+            at_most: time that is allowed, with its unit, such as `120 us`, or in seconds.
+            baseline: name of a prediction to compare with; where this and at_most are left out, the test's own name.
+            slower_than: share by which it may be slower than the baseline: it fails where it is slower by more
+                wherever in the band the truth lies.
+            arguments: of the function, plain values by name.
+            partial: whether an answer is taken that lacks launches.
+            time_limit_s: that a function, the compiler and the prediction may take for each launch; None: as usual [s].
+        """
+        __tracebackhide__ = True
+        caller = sys._getframe(1)
+        try:
+            expects = expected(at_most, baseline, name_of(self._item, self._config.rootpath), slower_than, partial)
+            question = question_of(device, l2=l2, timing=timing, time_limit_s=time_limit_s)
+            answer, failures = self._answered(function, arguments or {}, question, expects)
+        except (ValueError, UserCodeFailed) as error:
+            failures = [str(error)]
+        if failures:
+            where = f"{os.path.relpath(caller.f_code.co_filename)}:{caller.f_lineno}"
+            pytest.fail("\n\n".join([*failures, where]), pytrace=False)
+        return answer
+
+    def _answered(
+        self, function: object, arguments: Mapping[str, Any], question: Question, expects: Expected
+    ) -> tuple[PredictedKernels, list[str]]:
+        """What is predicted, and what is wrong with it."""
+        subject = subject_of(function, self._config.rootpath)
+        if reason := why_not():
+            raise ValueError(reason)
+        self._need(expects.baseline)
+        launches = recorded(subject, arguments, question)
+        given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        name = f"{subject.name}({given})" if given else subject.name
+        text = note = ""
+        if expects.baseline and self._update:
+            answer, text = saved(name, launches, question)
+        elif expects.baseline:
+            old, note = self._baselines.read(expects.baseline, question)
+            answer = beside(old, name, launches, question)
+        else:
+            answer = alone(name, launches, question)
+        if not answer.complete and not (expects.partial and answer.time_s):
+            self._keep(answer, expects.limit_text or expects.baseline, "incomplete")
+            return answer, [incomplete_text(answer, self._width)]
+        return answer, [*self._limited(answer, expects), *self._compared(answer, expects, text, note)]
+
+    def _need(self, baseline: str) -> None:
+        """See that a baseline is there, and that the test has not used it for something else."""
+        if baseline in self._names:
+            raise ValueError(f"baseline {baseline!r}: is of another call in this test; name each: baseline=...")
+        if baseline:
+            self._names.add(baseline)
+            if not self._update:
+                self._baselines.need(baseline)
+
+    def _limited(self, answer: PredictedKernels, expects: Expected) -> Iterator[str]:
+        """The failure where it takes too long."""
+        if expects.limit_s is None:
+            return
+        is_over = answer.time_s > expects.limit_s
+        self._keep(answer, expects.limit_text, "over the limit" if is_over else "within")
+        if is_over:
+            yield over_text(answer, expects.limit_s, self._width)
+
+    def _compared(self, answer: PredictedKernels, expects: Expected, text: str, note: str) -> Iterator[str]:
+        """The failure where it is slower than its baseline. Args: text: to be written in its place; note: on it."""
+        if text:
+            verdict = "written" if self._baselines.write(expects.baseline, text) else "unchanged"
+            self._keep(answer, expects.baseline, verdict, digest=sha256(text.encode()).hexdigest())
+        if difference := answer.difference:
+            change = difference.change
+            verdict = "same code" if difference.same_code else difference.verdict
+            self._keep(answer, expects.baseline, f"{verdict}, {times(change.ratio)}" if change else verdict, note=note)
+            if difference.is_slower_by(expects.share):
+                yield slower_text(difference, expects.share, self._command(), self._width)
+
+    def _keep(self, answer: PredictedKernels, against: str, verdict: str, digest: str = "", note: str = "") -> None:
+        """Have a prediction listed when all tests have run."""
+        judgement = Judgement(
+            test=self._item.nodeid,
+            function=answer.name,
+            device=answer.device,
+            time=answer.time_text,
+            bound=answer.bound_text,
+            against=against,
+            verdict=verdict,
+            digest=digest,
+            note=note,
+        )
+        self._item.stash.setdefault(JUDGEMENTS, []).append(asdict(judgement))
+
+    def _command(self) -> str:
+        """What writes the baselines of this test."""
+        file = os.path.relpath(self._item.path, self._config.invocation_params.dir)
+        node = "::".join([file, *self._item.nodeid.split("::")[1:]])
+        return f"pytest --tilesight --tilesight-update {shlex.quote(node)}"
