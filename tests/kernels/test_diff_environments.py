@@ -94,7 +94,7 @@ def test_the_same_torch_and_triton_in_another_environment_make_the_same_code(
     assert answer["same_code"] and [launch["name"] for launch in answer["launches"]] == ["double", "taken"]
     old, new = (answer["environments"][side] for side in ("old", "new"))
     assert old == new and old["python"] == ".".join(map(str, sys.version_info[:3])) and old["ptxas"]
-    assert main(["diff", "mine.py:run", "mine.py:run", "--new-python", python]) == 0
+    assert main(["diff", "mine.py:run", "--new-python", python]) == 0
     said = " ".join(capsys.readouterr().out.split())
     name = f"mine.py:run (triton {old['triton']}, torch {old['torch']}, Python {old['python']})"
     assert said.startswith(f"{name} against {name} on h200: same code, 2 launches")

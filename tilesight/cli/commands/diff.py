@@ -54,7 +54,7 @@ def diff(
     ],
     new: Annotated[
         str | None,
-        typer.Argument(help="After: the same; left out: OLD, on another device, what-if or --triton.", metavar=SIDE),
+        typer.Argument(help="After: the same; left out: OLD, on another device, what-if or environment.", metavar=SIDE),
     ] = None,
     device: Annotated[
         list[str] | None,
@@ -144,7 +144,8 @@ def diff(
             for (name, gpu), settings in zip(machines, (old_set, new_set), strict=True)
         )
         with bad_input():
-            new = old if new is None and triton else new_of(old, new, before, after)
+            elsewhere = triton or old_python or new_python
+            new = old if new is None and elsewhere else new_of(old, new, before, after)
         try:
             tell("environments")
             gpus = before.device, after.device
