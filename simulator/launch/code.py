@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from linecache import checkcache, getline
 
 NOWHERE = ("", 0)
 """Place in the source of an instruction that comes from no line that is known."""
@@ -26,3 +27,10 @@ class Code:
         """File and line of an instruction, or `NOWHERE`. Args: address: in the code [B]."""
         before = bisect_right(self.lines, address, key=lambda line: line[0])
         return self.lines[before - 1][1:] if before else NOWHERE
+
+
+def source_text(place: tuple[str, int]) -> str:
+    """What stands at a place in the source now; empty where nobody knows."""
+    file, number = place
+    checkcache(file)  # it may have been edited since this process has read it
+    return getline(file, number).rstrip() if file else ""

@@ -6,9 +6,9 @@
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from linecache import getline
 from typing import Any, TypeVar
 
+from ..launch.code import source_text
 from ..sass.decode import Instruction
 from ..sm.stall_reasons import STALLS
 from .kernels import KernelsPrediction
@@ -207,9 +207,3 @@ class Explanation:
             "time_s": prediction.total.time_s,
             "launches": launches,
         }
-
-
-def source_text(place: tuple[str, int]) -> str:
-    """What stands at a place in the source; empty where nobody knows."""
-    file, number = place
-    return getline(file, number).rstrip() if file else ""

@@ -10,8 +10,8 @@ from pathlib import Path
 from .. import units
 from ..device.device import Device
 from ..display.render import RESOURCES, Column, bound_text, config_text, fitting, percent, plural, table, wrapped
-from ..launch.code import NOWHERE
-from ..prediction.explanation import ISSUE, OUTSIDE, REASONS, CodePart, Explanation, LaunchExplanation, source_text
+from ..launch.code import NOWHERE, source_text
+from ..prediction.explanation import ISSUE, OUTSIDE, REASONS, CodePart, Explanation, LaunchExplanation
 from ..prediction.kernels import KernelsPrediction
 from ..prediction.prediction import Prediction
 from ..prediction.torch_operation import torch_note

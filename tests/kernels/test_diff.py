@@ -75,6 +75,28 @@ def test_an_edited_comment_is_the_same_code_and_nothing_is_predicted(
     assert line == "**Tilesight**: HEAD:mine.py:run against mine.py:run on h200: same code, 1 launch."
 
 
+def test_a_side_is_predicted_once(
+    repository: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The same answer again, with nothing predicted; where a line moves, it is told where it stands now."""
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("predicted")
+
+    monkeypatch.setenv("TILESIGHT_PREDICTIONS", str(tmp_path / "kept.sqlite"))
+    (repository / "mine.py").write_text(WARPS, "utf-8")
+    first = answer(capsys, "HEAD:mine.py:run", "mine.py:run")
+    with monkeypatch.context() as patched:
+        patched.setattr("tilesight.diffing.sides.predict_kernels", never)
+        assert answer(capsys, "HEAD:mine.py:run", "mine.py:run") == first
+    (repository / "mine.py").write_text(WARPS.replace("\n    tl.store(", "\n    # last\n    tl.store("), "utf-8")
+    edited = answer(capsys, "HEAD:mine.py:run", "mine.py:run")
+    (before,), (after,) = first["launches"], edited["launches"]  # type: ignore[misc]
+    places = [{line["source"]: line["new_line"] for line in launch["lines"]} for launch in (before, after)]
+    moved = next(source for source in places[0] if source.startswith("tl.store("))
+    assert places[1][moved] == places[0][moved] + 1
+
+
 def test_another_number_of_warps_is_other_code(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same work: both are predicted, and no verdict is given on what differs by less than the band."""
     (repository / "mine.py").write_text(WARPS, "utf-8")

@@ -12,10 +12,11 @@ from ..simulator.predict_kernels import L2
 from ..simulator.prediction.timing import one_of_timings
 from .difference import Difference
 from .environments.pairs import installations_of, notes_on
+from .known_sides import predicted_once
 from .machines import machines_of
 from .saved import side_of
 from .side import Side
-from .sides import Compiled, Question, compiled_side, predicted, unpredicted
+from .sides import Compiled, Question, compiled_side, unpredicted
 from .targets import is_saved, recorded, uncommitted
 
 USERS_CODE_S = 120.0
@@ -118,7 +119,8 @@ def difference_of(
     """
     if reason := why_not():
         raise RuntimeError(reason)
-    machines = machines_of(before.device, after.device)
+    compilers = {question.compiler for question in (before, after)}
+    machines = machines_of(before.device, after.device, one_compiler=len(compilers) == 1)
     both = [setting for setting in after.settings if setting in before.settings]
     notes = (
         *(f"device changed by --set {setting}" for setting in both),
@@ -154,7 +156,7 @@ def _answered(side: Side | Compiled, question: Question, same: bool) -> Side:
     """A side with what is asked of it. Args: same: whether the other has the same code, so that nothing is."""
     if isinstance(side, Side):
         return side
-    return unpredicted(side, question) if same else predicted(side, question)[0]
+    return unpredicted(side, question) if same else predicted_once(side, question)
 
 
 def stage_text(tell: Callable[[str], None]) -> Callable[[Stage], None]:

@@ -1,6 +1,6 @@
-"""Devices of two sides in, how far a ratio of times between them can be trusted out, and what is to be said of that."""
+"""Devices and compilers of two sides in; out, how far a ratio of their times can be trusted, and what is said of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..simulator.device.device import Device, load_device
 from .verdict import BAND, EDIT_BAND, EXACT, OTHER_CODE_ELSEWHERE, SAME_CODE_ELSEWHERE, Band
@@ -31,8 +31,18 @@ class Machines:
         return self.same_code if same_code else self.edited if same_tiling else self.other_code
 
 
-def machines_of(old: Device, new: Device) -> Machines:
-    """How far a ratio between two devices can be trusted; a what-if of one side makes another device of it."""
+def machines_of(old: Device, new: Device, one_compiler: bool = True) -> Machines:
+    """How far a ratio between two devices can be trusted; a what-if of one side makes another device of it.
+
+    Args:
+        one_compiler: whether one Triton makes the code of both: another may change more of it than an edit does.
+    """
+    machines = _between(old, new)
+    return machines if one_compiler else replace(machines, edited=machines.other_code)
+
+
+def _between(old: Device, new: Device) -> Machines:
+    """The same of one compiler."""
     if old == new:
         return Machines()
     if old.name == new.name:

@@ -10,9 +10,10 @@ from ..predicting import compiled_launches, with_recording
 from ..simulator.device.device import Device
 from ..simulator.explain import explain_launch
 from ..simulator.jobs.stopping import Tell
+from ..simulator.launch.code import source_text
 from ..simulator.launch.program import Launch
 from ..simulator.predict_kernels import CompiledLaunch, predict_kernels
-from ..simulator.prediction.explanation import CodePart, source_text
+from ..simulator.prediction.explanation import CodePart
 from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.kernels import KernelsPrediction
 from ..simulator.prediction.prediction import LaunchPrediction
@@ -45,6 +46,12 @@ class Question:
     limit_s: float | None = None
     tell: Tell | None = None
     installation: Installation | None = None
+
+    @property
+    def compiler(self) -> tuple[str, str]:
+        """Versions of Triton and of the assembler that make the code; empty where no environment was asked for."""
+        environment = self.installation.environment if self.installation else None
+        return (environment.triton, environment.ptxas) if environment else ("", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +155,12 @@ def _side(
         )
         for row, number, source in zip(rows, numbers, lines, strict=True)
     ]
+    return side_with(launches, compiled, question, predicted)
+
+
+def side_with(launches: Sequence[LaunchSide], compiled: Compiled, question: Question, predicted: bool) -> Side:
+    """A side of these launches. Args: predicted: as of `Side`."""
+    notes = [note for launch in launches for note in launch.row.notes]
     return Side(
         name=compiled.name,
         device=question.name,
@@ -157,7 +170,7 @@ def _side(
         launches=tuple(launches),
         code=compiled.code,
         predicted=predicted,
-        notes=tuple(dict.fromkeys([*compiled.recorded.notes, *(note for row in rows for note in row.notes)])),
+        notes=tuple(dict.fromkeys((*compiled.recorded.notes, *notes))),
         ended=compiled.recorded.ended,
         environment=compiled.environment,
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..diffing.diff import USERS_CODE_S
 from ..diffing.difference import Difference
+from ..diffing.known_sides import predicted_once
 from ..diffing.saved import saved_text
 from ..diffing.side import Side
 from ..diffing.sides import Question, compiled_side, predicted, unpredicted
@@ -47,7 +48,7 @@ def beside(old: Side, name: str, recorded: RecordedFunction, question: Question)
     """Launches beside a baseline; nothing is predicted where all code is the same. Args: name: of the function."""
     compiled = compiled_side(name, recorded, question)
     same = bool(old.code) and old.code == compiled.code
-    new = unpredicted(compiled, question) if same else predicted(compiled, question)[0]
+    new = unpredicted(compiled, question) if same else predicted_once(compiled, question)
     return of_difference(Difference(old, new, tuple(dict.fromkeys([*old.notes, *new.notes]))))
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from ...device.device import Device
 from ...display.render import percent
 from ...explain import explain_launch
+from ...launch.code import source_text
 from ...predict_kernels import SimulatedKernels
-from ...prediction.explanation import REASONS, CodePart, source_text
+from ...prediction.explanation import REASONS, CodePart
 from ..explain import MEANINGS
 from ..page import cell, table
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from linecache import getline
 from math import prod
 
 from ...emulator.global_memory import Memory
 from ...emulator.storage import Storage
-from ...launch.code import NOWHERE
+from ...launch.code import NOWHERE, source_text
 from ...launch.program import Resources
 from ...sass.flow import Flow
 
@@ -49,8 +48,7 @@ class CompiledKernel:
 
     def text_of(self, address: int) -> str:
         """The text of the user's source line of an instruction; empty where it is not known. Args: address: [B]."""
-        file, line = self._place_of(address)
-        return getline(file, line).strip() if file else ""
+        return source_text(self._place_of(address)).strip()
 
     def where(self, address: int) -> str:
         """Begin of a remark on an instruction, e.g. `line 12 ("x = tl.load(X)"): `. Args: address: in the code [B]."""

@@ -16,7 +16,7 @@ from tilesight.diffing.matching import matched
 from tilesight.diffing.side import LaunchSide, Side, SourceLine
 from tilesight.diffing.source_change import changes_of
 from tilesight.diffing.text import difference_text
-from tilesight.diffing.verdict import EXACT, change_of, half_width, sum_of
+from tilesight.diffing.verdict import BAND, EXACT, change_of, half_width, sum_of
 
 TIMES = st.floats(1e-6, 1e-1)
 
@@ -85,6 +85,8 @@ def test_the_same_code_is_exact_on_the_same_device_alone() -> None:
         difference = Difference(side(launch()), side(launch(time_s=2e-3)), machines=machines)
         assert difference.same_code and difference.verdict == difference.pairs[0].verdict == "slower"
         assert "slower, same code" in difference_text(difference, 120) and "| k |" in difference_markdown(difference)
+    upgraded = machines_of(h200, h200, one_compiler=False)
+    assert upgraded.same and upgraded.band(False, True) == BAND and upgraded.band(True, True) == EXACT
     assert elsewhere.same_code < here.other_code < elsewhere.other_code
 
 
