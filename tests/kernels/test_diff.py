@@ -199,8 +199,10 @@ def test_the_action_writes_a_comment_and_fails_by_the_threshold(repository: Path
     assert code_of("HEAD", "5%") == 0
     said = "**Tilesight**: HEAD:mine.py:run against mine.py:run on h100-sxm: same code, 1 launch.\n"
     assert Path(files["GITHUB_STEP_SUMMARY"]).read_text("utf-8") == said
-    assert Path(files["GITHUB_OUTPUT"]).read_text("utf-8").startswith(f"comment={tmp_path}/tilesight-diff.md\n")
-    assert code_of("nothing", "5%") == 2
+    comment, page = tmp_path / "tilesight-diff.md", tmp_path / "tilesight-diff.html"
+    assert Path(files["GITHUB_OUTPUT"]).read_text("utf-8") == f"comment={comment}\npage={page}\n"
+    assert comment.read_text("utf-8") == said and page.read_text("utf-8").startswith("<!")
+    assert code_of("nothing", "5%") == 2 and "no answer" in comment.read_text("utf-8")
     (repository / "mine.py").write_text(DOUBLE + RUN.format(count=1 << 26, options=""), "utf-8")
     assert [code_of("HEAD", fail_above) for fail_above in ("5%", "")] == [1, 0]
 
