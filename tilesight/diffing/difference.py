@@ -69,7 +69,7 @@ class Pair:
 
     @property
     def verdict(self) -> str:
-        """Faster, slower, same, cannot tell; or that one side lacks it, or refuses it."""
+        """Faster, slower, same, within 10 %, cannot tell; or that one side lacks it, or refuses it."""
         if not self.old or not self.new:
             return "new" if self.new else "gone"
         if self.unchanged:
@@ -167,7 +167,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """Of the whole function: faster, slower, same, cannot tell."""
+        """Of the whole function: faster, slower, same, within 10 %, cannot tell."""
         if self.unchanged:
             return SAME
         return self.change.verdict if self.change else CANNOT_TELL

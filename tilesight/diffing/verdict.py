@@ -25,6 +25,9 @@ OTHER_CODE_ELSEWHERE: Band = (0.135, 0.06)
 EXACT: Band = (0.0, 1.0)
 """Of the same code on the same device, whose time caches alone can change: by nothing, or by up to twice as much."""
 SAME, FASTER, SLOWER, CANNOT_TELL = "same", "faster", "slower", "cannot tell"
+LITTLE = 0.10
+"""A change that is no larger wherever in the band it lies is told as such."""
+WITHIN = f"within {100 * LITTLE:.0f} %"
 
 
 def half_width(ratio_log: float, band: Band = BAND) -> float:
@@ -54,12 +57,14 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """Slower or faster where the whole band is; the same where there is no band and no change."""
+        """Slower or faster where the whole band is; the same where there is no band and no change; else how little."""
         if self.at_least:
             return CANNOT_TELL
         if self.low == self.high == 1.0:
             return SAME
-        return SLOWER if self.low > 1.0 else FASTER if self.high < 1.0 else CANNOT_TELL
+        if self.low > 1.0 or self.high < 1.0:
+            return SLOWER if self.low > 1.0 else FASTER
+        return WITHIN if self.low >= 1.0 / (1.0 + LITTLE) and self.high <= 1.0 + LITTLE else CANNOT_TELL
 
     def to_dict(self) -> dict[str, float]:
         """The change's object in JSON."""

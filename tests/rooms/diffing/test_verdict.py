@@ -16,7 +16,7 @@ from tilesight.diffing.matching import matched
 from tilesight.diffing.side import LaunchSide, Side, SourceLine
 from tilesight.diffing.source_change import changes_of
 from tilesight.diffing.text import difference_text
-from tilesight.diffing.verdict import BAND, EXACT, change_of, half_width, sum_of
+from tilesight.diffing.verdict import BAND, EDIT_BAND, EXACT, change_of, half_width, sum_of
 
 TIMES = st.floats(1e-6, 1e-1)
 
@@ -165,6 +165,15 @@ def test_an_edit_of_the_source_alone_is_trusted_more() -> None:
         old = replace(launch(), tiling=before)
         new = replace(launch(time_s=1.1e-3, code="b"), tiling=after)
         assert Difference(side(old), side(new)).pairs[0].verdict == verdict
+
+
+def test_a_change_that_is_small_wherever_in_the_band_it_lies_is_told_so() -> None:
+    """No faster and no slower than by a tenth; a wider band, a larger change and a lower bound leave it open."""
+    assert change_of(1e-3, 1.02e-3, EDIT_BAND).verdict == "within 10 %"
+    assert change_of(1.02e-3, 1e-3, EDIT_BAND).verdict == "within 10 %"
+    assert change_of(1e-3, 1.05e-3, EDIT_BAND).verdict == "cannot tell"
+    assert change_of(1e-3, 1.02e-3).verdict == "cannot tell"
+    assert change_of(1e-3, 1.02e-3, EDIT_BAND, at_least=True).verdict == "cannot tell"
 
 
 def test_the_threshold_excludes_the_band() -> None:

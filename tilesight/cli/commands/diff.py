@@ -107,7 +107,7 @@ def diff(
         bool, flag("--markdown", "Print a comment for a pull request: a line where nothing changed, else a table.")
     ] = False,
 ) -> None:
-    """Say what a change does to the kernels of a function: same code, faster, slower, or cannot tell, and why.
+    """Say what a change does to the kernels of a function: same code, faster, slower, within 10 %, or cannot tell.
 
     Where machine code, grid, arguments and device are the same nothing is predicted, and the answer is exact. A
     revision is read in a folder of its own (git worktree), which is removed afterwards.
