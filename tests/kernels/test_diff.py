@@ -107,6 +107,18 @@ def test_another_number_of_warps_is_other_code(repository: Path, capsys: pytest.
     assert launch["executed"] and {line["source"] for line in launch["lines"]} & set(map(str.strip, WARPS.split("\n")))
 
 
+def test_operations_of_torch_that_come_in_are_told(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The kernels stay the same code, and the answer says what runs beside them without a price."""
+    (repository / "mine.py").write_text(SMALL.replace("](x, torch", "](x + 1, torch"), "utf-8")
+    differs = answer(capsys, "HEAD:mine.py:run", "mine.py:run")
+    assert differs["same_code"] and not differs["torch_operations"]["old"]  # type: ignore[index]
+    (added,) = differs["torch_operations"]["new"]  # type: ignore[index]
+    assert (added["name"], added["count"], added["bytes"]) == ("add", 1, 2 * 4 << 20)
+    for option in ([], ["--markdown"]):
+        main(["diff", "HEAD:mine.py:run", "mine.py:run", *option])
+        assert "operations of torch differ, and are not predicted: none before, 1 add" in capsys.readouterr().out
+
+
 def test_twice_the_bytes_take_twice_the_time(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A copy of 512 MB beside one of 256 MB: bound by memory, so by arithmetic 2x; 1 by the threshold, whole table."""
     for name, count in (("once", 1 << 25), ("twice", 1 << 26)):

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..simulator.display.files import kept, page_made
 from ..simulator.prediction.prediction import LaunchPrediction
+from ..simulator.prediction.torch_operation import torch_note, torch_text
 from .machines import Machines
 from .matching import matched
 from .side import LaunchSide, Side
@@ -143,6 +144,20 @@ class Difference:
         return self.same_code and self.machines.same
 
     @property
+    def torch_differs(self) -> bool:
+        """Whether other operations of torch run beside the launches than before, or as many on other sizes."""
+        return self.old.torch_operations != self.new.torch_operations
+
+    @property
+    def torch_note(self) -> str:
+        """What operations of torch run beside the launches, before and after; empty where none does."""
+        old, new = self.old.torch_operations, self.new.torch_operations
+        if self.torch_differs:
+            before, after = (torch_text(operations) if operations else "none" for operations in (old, new))
+            return f"operations of torch differ, and are not predicted: {before} before, {after} after"
+        return torch_note(new) if new else ""
+
+    @property
     def complete(self) -> bool:
         """Whether nothing was refused, and both functions ran to their ends."""
         return self.old.complete and self.new.complete
@@ -202,6 +217,10 @@ class Difference:
             "environments": {
                 "old": asdict(self.old.environment) if self.old.environment else None,
                 "new": asdict(self.new.environment) if self.new.environment else None,
+            },
+            "torch_operations": {
+                "old": [operation.to_dict() for operation in self.old.torch_operations],
+                "new": [operation.to_dict() for operation in self.new.torch_operations],
             },
             "notes": list(self.notes),
         }

@@ -11,7 +11,7 @@ def difference_markdown(difference: Difference) -> str:
     """The answer of `tilesight diff --markdown`."""
     changed = [(number, pair) for number, pair in enumerate(difference.pairs, 1) if not pair.unchanged]
     notes = [f"- {_plain(line)}" for line in remarks(difference)]
-    if not changed and difference.complete:
+    if not changed and difference.complete and not difference.torch_differs:
         return f"**Tilesight**: {_plain(head_text(difference))}."
     lines = [f"**Tilesight**: {_plain(head_text(difference))}"]
     if changed:
@@ -28,7 +28,7 @@ def difference_markdown(difference: Difference) -> str:
     same = len(difference.pairs) - len(changed)
     summary = f"What differs; {same} more {'launch has' if same == 1 else 'launches have'} the same code"
     if folded or notes:
-        title = summary if same else "What differs"
+        title = summary if same and changed else "What differs"
         lines += ["", f"<details><summary>{title}</summary>", "", *folded, *notes, "", "</details>"]
     return "\n".join(lines)
 

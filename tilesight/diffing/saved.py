@@ -124,7 +124,7 @@ def _repredicted(saved: Saved, path: Path, question: Question) -> Side:
     recorded = RecordedFunction(
         calls=tuple(from_plain(call, values) for call in saved.calls),
         notes=saved.side.notes,
-        operations=(),
+        operations=saved.side.torch_operations,
         ended=saved.side.ended,
     )
     side, _ = predicted(compiled_side(str(path), recorded, question), question)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.timing import EVENTS_S
+from ..simulator.prediction.torch_operation import TorchOperation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,7 @@ class Side:
             one has no code.
         predicted: whether it was; where both sides have the same code nothing is.
         notes: one line each; ended: what the code raised after its last launch; empty: it ran to its end.
+        torch_operations: that run beside the launches, and are not predicted.
         environment: that it was recorded and compiled in, where another one than this was asked for on any side.
     """
 
@@ -95,6 +97,7 @@ class Side:
     settings: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     ended: str = ""
+    torch_operations: tuple[TorchOperation, ...] = ()
     environment: Environment | None = None
 
     @property

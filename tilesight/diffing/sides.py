@@ -172,6 +172,7 @@ def side_with(launches: Sequence[LaunchSide], compiled: Compiled, question: Ques
         predicted=predicted,
         notes=tuple(dict.fromkeys((*compiled.recorded.notes, *notes))),
         ended=compiled.recorded.ended,
+        torch_operations=compiled.recorded.operations,
         environment=compiled.environment,
     )
 

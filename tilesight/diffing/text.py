@@ -20,6 +20,7 @@ def difference_text(difference: Difference, width: int, color: bool = False) -> 
 
 
 def baseline_lines(difference: Difference, width: int) -> list[str]:
-    """What stands below the table of `predict --baseline`: the verdict, and what has no other launch to answer it."""
-    lines = [head_text(difference), *unmatched(difference)]
+    """What stands below the table of `predict --baseline`: the verdict, and what the table cannot say."""
+    differs = [difference.torch_note] if difference.torch_differs else []
+    lines = [head_text(difference), *unmatched(difference), *differs]
     return wrapped([f"Baseline {line}" for line in lines], width)

@@ -166,14 +166,15 @@ def unmatched(difference: Difference) -> list[str]:
 
 
 def remarks(difference: Difference) -> list[str]:
-    """What is to be said below: unmatched and refused launches, how functions ended, notes."""
+    """What is to be said below: unmatched and refused launches, how functions ended, operations of torch, notes."""
     old, new = difference.old, difference.new
     refusals = [
         *(_refusal(old, pair.old, new, pair.new) for pair in difference.pairs),
         *(_refusal(new, pair.new, old, pair.old) for pair in difference.pairs),
     ]
     ended = [f"{side.title}: incomplete, its code ended in an error: {side.ended}" for side in (old, new) if side.ended]
-    return [*unmatched(difference), *filter(None, dict.fromkeys(refusals)), *ended, *difference.notes]
+    told = filter(None, (*dict.fromkeys(refusals), *ended, difference.torch_note))
+    return [*unmatched(difference), *told, *difference.notes]
 
 
 def _refusal(side: Side, launch: LaunchSide | None, other: Side, other_launch: LaunchSide | None) -> str:

@@ -10,6 +10,7 @@ from ..simulator.display.render import bound_text, times, wrapped
 from ..simulator.display.words import percent
 from ..simulator.prediction.kernel_row import KernelRow
 from ..simulator.prediction.kernels import KernelsPrediction
+from ..simulator.prediction.torch_operation import torch_note
 from ..simulator.prediction.what_helps import Advice, dominating_lines
 
 
@@ -60,12 +61,14 @@ class PredictedKernels:
 
 def of_prediction(name: str, prediction: KernelsPrediction) -> PredictedKernels:
     """The answer of a prediction. Args: name: of the function."""
+    beside = [torch_note(prediction.torch_operations)] if prediction.torch_operations else []
+    notes = [*beside, *prediction.notes, *(note for row in prediction.rows for note in row.notes)]
     return PredictedKernels(
         name=name,
         device=prediction.device,
         rows=prediction.rows,
         time_s=prediction.total.time_s if prediction.is_predicted else 0.0,
-        notes=tuple(dict.fromkeys([*prediction.notes, *(note for row in prediction.rows for note in row.notes)])),
+        notes=tuple(dict.fromkeys(notes)),
         ended=prediction.ended,
         helps=prediction.helps,
     )
@@ -80,7 +83,7 @@ def of_difference(difference: Difference) -> PredictedKernels:
         device=new.device,
         rows=tuple(launch.row for launch in side.launches),
         time_s=side.time_s,
-        notes=difference.notes,
+        notes=tuple(filter(None, (difference.torch_note, *difference.notes))),
         ended=new.ended,
         difference=difference,
     )

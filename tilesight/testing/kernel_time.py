@@ -128,6 +128,7 @@ class KernelTime:
         if difference := answer.difference:
             change = difference.change
             verdict = "same code" if difference.same_code else difference.verdict
+            note = "; ".join(filter(None, (note, difference.torch_note if difference.torch_differs else "")))
             self._keep(answer, expects.baseline, f"{verdict}, {times(change.ratio)}" if change else verdict, note=note)
             if difference.is_slower_by(expects.share):
                 yield slower_text(difference, expects.share, self._command(), self._width)
