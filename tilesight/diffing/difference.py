@@ -194,7 +194,7 @@ class Difference:
     def to_html(self, file: str | PathLike[str] | None = None) -> str:
         """The page of `diff --html`. Args: file: to write it to. Raises: OSError: it cannot be written."""
         # A page is made of differences: it loads on first use, as reports do.
-        made = import_module(f"{__package__}.page.html").difference_html(self, page_made("diff"))
+        made = import_module(f"{__package__}.report.html").difference_html(self, page_made("diff"))
         page: str = kept(made, file)
         return page
 

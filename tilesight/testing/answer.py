@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..diffing.difference import Difference
-from ..diffing.text import difference_text
+from ..diffing.report.text import difference_text
 from ..simulator import units
 from ..simulator.display.render import bound_text, times, wrapped
 from ..simulator.display.words import percent

@@ -11,11 +11,11 @@ from tilesight.simulator.device.device import load_device, override
 
 from tilesight.diffing.difference import Difference
 from tilesight.diffing.machines import machines_of
-from tilesight.diffing.markdown import difference_markdown
 from tilesight.diffing.matching import matched
+from tilesight.diffing.report.markdown import difference_markdown
+from tilesight.diffing.report.text import difference_text
 from tilesight.diffing.side import LaunchSide, Side, SourceLine
 from tilesight.diffing.source_change import changes_of
-from tilesight.diffing.text import difference_text
 from tilesight.diffing.verdict import BAND, EDIT_BAND, EXACT, change_of, half_width, sum_of
 
 TIMES = st.floats(1e-6, 1e-1)

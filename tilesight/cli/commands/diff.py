@@ -120,11 +120,11 @@ def diff(
     from ...diffing.diff import difference_of, new_of, stage_text
     from ...diffing.environments.found import NoEnvironment
     from ...diffing.environments.pairs import installations_of, installations_with
-    from ...diffing.markdown import difference_markdown
+    from ...diffing.report.markdown import difference_markdown
+    from ...diffing.report.text import difference_text
     from ...diffing.revision import NoRevision
     from ...diffing.saved import Unusable
     from ...diffing.sides import Question
-    from ...diffing.text import difference_text
     from ...simulator.display import render
 
     machines = _machines(device, set_, old_set, new_set)
@@ -179,7 +179,7 @@ def diff(
 def _page(difference: "Difference", made: "Made") -> str:
     """The page of --html."""
     # matplotlib takes half a second to load, which only the page needs.
-    from ...diffing.page.html import difference_html
+    from ...diffing.report.html import difference_html
 
     return difference_html(difference, made)
 

@@ -79,7 +79,7 @@ def predict(
         raise BadInput(
             f"--trace {str(trace)!r}: shows one configuration, not those of --sweep; write the best into the code"
         )
-    from ...diffing.text import baseline_columns, baseline_lines
+    from ...diffing.report.text import baseline_columns, baseline_lines
     from ...simulator.display import render
     from ...simulator.display.files import written_by
     from ...simulator.report.kernels.text import compared_text, kernels_json, kernels_rows

@@ -13,9 +13,9 @@ from ...simulator.report.kernels.pictures import INCHES, draw_memory, draw_roofl
 from ...simulator.report.page import table_of
 from ..difference import FIGURES, Pair, figures_of
 from ..side import LaunchSide
-from ..words import figure_text, time_text
 from .source import source_html
 from .stacks import STACK_INCHES, draw_stacks
+from .words import figure_text, time_text
 
 SIDES = {"old": "Before", "new": "After"}
 MOST_CLASSES = 8

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from ..simulator import units
-from ..simulator.display.render import Column, bound_text, times
-from .difference import FIGURES, Difference, Pair
-from .side import LaunchSide, Side
-from .source_change import SourceChange
-from .verdict import Change
+from ...simulator import units
+from ...simulator.display.render import Column, bound_text, times
+from ..difference import FIGURES, Difference, Pair
+from ..side import LaunchSide, Side
+from ..source_change import SourceChange
+from ..verdict import Change
 
 MOST_FAMILIES = 6
 MOST_LINES = 3

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from .difference import Difference
+from ..difference import Difference
 from .words import columns_of, details_of, head_text, heading_of, remarks
 
 

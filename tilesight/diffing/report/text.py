@@ -1,7 +1,7 @@
 """What a change does, for people: a table of launches, and below it what differs in each. In: a difference."""
 
-from ..simulator.display.render import table, wrapped
-from .difference import Difference
+from ...simulator.display.render import table, wrapped
+from ..difference import Difference
 from .words import baseline_columns as baseline_columns
 from .words import columns_of, details_of, head_text, heading_of, remarks, unmatched
 

@@ -7,7 +7,8 @@ from ...simulator.prediction.timing import TIMINGS
 from ...simulator.report.page import Made, items, page, table_of
 from ..difference import Difference, Pair
 from ..verdict import FASTER, SLOWER
-from ..words import (
+from .launch import launch_html
+from .words import (
     bounds_text,
     change_sentence,
     columns_of,
@@ -18,7 +19,6 @@ from ..words import (
     sides_text,
     time_text,
 )
-from .launch import launch_html
 
 MOST_PICTURED = 8
 """Launches with pictures, those that take longest."""
