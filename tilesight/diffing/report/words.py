@@ -173,8 +173,8 @@ def remarks(difference: Difference) -> list[str]:
         *(_refusal(new, pair.new, old, pair.old) for pair in difference.pairs),
     ]
     ended = [f"{side.title}: incomplete, its code ended in an error: {side.ended}" for side in (old, new) if side.ended]
-    told = filter(None, (*dict.fromkeys(refusals), *ended, difference.torch_note))
-    return [*unmatched(difference), *told, *difference.notes]
+    lines = filter(None, (*dict.fromkeys(refusals), *ended, difference.torch_note))
+    return [*unmatched(difference), *lines, *difference.notes]
 
 
 def _refusal(side: Side, launch: LaunchSide | None, other: Side, other_launch: LaunchSide | None) -> str:
