@@ -34,6 +34,7 @@ TORCH_DTYPES = MappingProxyType(
         "fp16": torch.float16,
         "bf16": torch.bfloat16,
         "fp8": torch.float8_e4m3fn,
+        "i32": torch.int32,
         "u8": torch.uint8,
     }
 )

@@ -1,0 +1,73 @@
+"""FlashAttention-2 backward in Triton: the twins of `simulator/schedules/flash2_backward.py`, and the way to them.
+
+They are in `backward/`: rows (delta, zeros, conversion), key tiles (dK, dV; dQ in one pass) and query tiles (dQ).
+"""
+
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from ..simulator.device.device import Device
+from ..simulator.launch.program import Launch
+from ..simulator.problems.attention_backward import AttentionBackwardProblem
+from ..simulator.schedules.config import Config
+from ..simulator.schedules.flash2_backward import OUTLINE
+from .backward.call import Gradients, backward
+from .backward.key_tile import gradients_kernel, key_gradients_kernel, ordered_gradients_kernel
+from .backward.query_tile import query_gradients_kernel
+from .backward.rows import convert_kernel, delta_kernel, prepare_kernel, prepare_ordered_kernel
+from .launch.launch import Twin
+
+_KERNELS: MappingProxyType[str, Any] = MappingProxyType(
+    {
+        "delta": delta_kernel,
+        "prepare": prepare_kernel,
+        "prepare_ordered": prepare_ordered_kernel,
+        "key_gradients": key_gradients_kernel,
+        "gradients": gradients_kernel,
+        "ordered_gradients": ordered_gradients_kernel,
+        "query_gradients": query_gradients_kernel,
+        "convert": convert_kernel,
+    }
+)
+
+
+def twin(launch: Launch, problem: AttentionBackwardProblem) -> Twin:
+    """The kernel of a launch of that name, and its arguments."""
+    return Twin(_KERNELS[launch.name], launch.kernel_arguments)
+
+
+TWINS = MappingProxyType(dict.fromkeys(_KERNELS, twin))
+
+
+def flash2_backward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    do: torch.Tensor,
+    *,
+    causal: bool = False,
+    window: int = 0,
+    config: Config | None = None,
+    device: Device | str | None = None,
+) -> Gradients:
+    """The gradients of attention by FlashAttention-2.
+
+    Args:
+        q, o, do: (B, H, M, D); k, v: (B, G, N, D); contiguous, fp16, bf16 or fp32 (multiplied as tf32), on one GPU.
+        lse: (B, H, M), fp32, natural logarithm, as the forward pass returns it.
+        causal: whether the mask is causal, aligned to the last key; window: keys that a query sees at most, 0 for all.
+        config: block sizes, warps, stages, form, order; the schedule's default where None.
+        device: catalogue name or `Device` for the schedule; that of the tensors where None.
+
+    Returns:
+        dQ, dK and dV in the shapes and the dtype of q, k and v.
+
+    Raises:
+        ValueError: tensors or configuration that the kernels cannot take; one line.
+    """
+    given = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "do": do}
+    return backward(OUTLINE, TWINS, given, causal=causal, window=window, config=config, device=device)

@@ -1,0 +1,75 @@
+"""Naive attention backward in Triton: the twins of `simulator/schedules/naive_backward.py`, and the way to them."""
+
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from ..simulator.device.device import Device
+from ..simulator.launch.program import Launch
+from ..simulator.problems.attention_backward import AttentionBackwardProblem
+from ..simulator.schedules.config import Config
+from ..simulator.schedules.naive_backward import OUTLINE
+from .backward.call import Gradients, backward
+from .backward.stored_scores import (
+    grad_probabilities_kernel,
+    grad_scores_kernel,
+    probabilities_kernel,
+    transposed_product_kernel,
+)
+from .flash2_backward import TWINS as FUSED_TWINS
+from .launch.launch import Twin
+from .naive import output_kernel
+
+_KERNELS: MappingProxyType[str, Any] = MappingProxyType(
+    {
+        "probabilities": probabilities_kernel,
+        "value_gradients": transposed_product_kernel,
+        "grad_probabilities": grad_probabilities_kernel,
+        "grad_scores": grad_scores_kernel,
+        "naive_query_gradients": output_kernel,
+        "naive_key_gradients": transposed_product_kernel,
+    }
+)
+
+
+def twin(launch: Launch, problem: AttentionBackwardProblem) -> Twin:
+    """The kernel of a launch of that name, and its arguments."""
+    return Twin(_KERNELS[launch.name], launch.kernel_arguments)
+
+
+TWINS = MappingProxyType({"delta": FUSED_TWINS["delta"], **dict.fromkeys(_KERNELS, twin)})
+
+
+def naive_backward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    do: torch.Tensor,
+    p: torch.Tensor | None = None,
+    *,
+    causal: bool = False,
+    config: Config | None = None,
+    device: Device | str | None = None,
+) -> Gradients:
+    """The gradients of attention by a kernel for every product; P, dP and dS go through device memory.
+
+    Args:
+        q, o, do: (B, H, M, D); k, v: (B, G, N, D); contiguous, fp16, bf16 or fp32 (multiplied as tf32), on one GPU.
+        lse: (B, H, M), fp32, natural logarithm, as the forward pass returns it.
+        p: (B * H, M, pitch) as `naive` leaves it, in the dtype of q; made again from q, k and lse where None.
+        causal: whether the mask is causal, aligned to the last key.
+        config: block sizes, warps and stages; the schedule's default where None.
+        device: catalogue name or `Device` for the schedule; that of the tensors where None.
+
+    Returns:
+        dQ, dK and dV in the shapes and the dtype of q, k and v.
+
+    Raises:
+        ValueError: tensors or configuration that the kernels cannot take; one line.
+    """
+    given = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "do": do} | ({} if p is None else {"p": p})
+    asked = (config or Config()).but(recomputed=int(p is None))
+    return backward(OUTLINE, TWINS, given, causal=causal, window=0, config=asked, device=device)
