@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.interpreted.inputs import INPUTS, OVERFLOWING, draw
 from tilesight.kernels.backward.call import Gradients
-from tilesight.kernels.backward.differentiable import attention
 from tilesight.kernels.backward.reference import gradients, judge_gradients, plain
+from tilesight.kernels.differentiable import attention
 from tilesight.kernels.flash2_backward import flash2_backward
 from tilesight.kernels.naive_backward import naive_backward
 from tilesight.kernels.reference import attention as exact

@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 
-from ...simulator.schedules.config import Config
-from ..flash2 import flash2
-from ..flash2_backward import flash2_backward
+from ..simulator.schedules.config import Config
+from .flash2 import flash2
+from .flash2_backward import flash2_backward
 
 
 def attention(
@@ -56,5 +56,6 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(context: Any, do: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        dq, dk, dv = flash2_backward(*context.saved_tensors, do.contiguous(), **context.options)
+        q, k, v, o, lse = context.saved_tensors
+        dq, dk, dv = flash2_backward(q, k, v, o, lse, do.contiguous(), **context.options)
         return dq, dk, dv, None, None, None, None
