@@ -180,7 +180,7 @@ def explore(
 
     Args:
         problem: what to compute.
-        schedule: a name, several names, or `all` that solve attention; all must solve the same problem.
+        schedule: a name, several names, or `all` that solve the problem; all must solve the same problem.
         device: a `Device`, a catalogue name or a path to a TOML file.
         l2, overhead, resolution, registers, smem_bytes, cost: as `simulate`.
         resources_of: called once, here, with the launches of all configurations; what it says comes in the place of
@@ -217,7 +217,7 @@ def explore(
         until_s=until_s,
     )
     trials = [with_launches(Trial(candidate=job), problem, gpu) for job in jobs]
-    baselines = _baselines(problem, schedules_named(schedule)[0], gpu, cost)
+    baselines = _baselines(problem, schedules_named(schedule, type(problem))[0], gpu, cost)
     if resources_of:
         both = with_resources([*baselines, *trials], resources_of)
         baselines, trials = both[: len(baselines)], both[len(baselines) :]
@@ -299,7 +299,7 @@ def plan(
     Raises:
         ValueError: as `explore`.
     """
-    chosen = schedules_named(schedule)
+    chosen = schedules_named(schedule, type(problem))
     if unlike(chosen):
         raise ValueError(f"schedule: {unlike(chosen)}; only like can be ranked")
     able, left_out = those_able(chosen, problem)

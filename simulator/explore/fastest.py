@@ -120,7 +120,7 @@ def plan(
     Raises:
         ValueError: as `compare`.
     """
-    chosen = schedules_named(schedule)
+    chosen = schedules_named(schedule, type(problem))
     able, left_out = those_able(chosen, problem)
     return {
         item.name: [

@@ -14,8 +14,11 @@ Options = Mapping[str, Value | Sequence[Value]]
 Given = TypeVar("Given")
 
 
-def schedules_named(names: str | Sequence[str]) -> list[Schedule]:
-    """The schedules of that name or names; `all` is all that solve the problem that most do.
+def schedules_named(names: str | Sequence[str], problem: type[Problem] | None = None) -> list[Schedule]:
+    """The schedules of that name or names; `all` is all that solve a type of problem.
+
+    Args:
+        problem: the type; that which most schedules solve where None.
 
     Raises:
         ValueError: there is none of that name, or `all` has it already.
@@ -24,7 +27,7 @@ def schedules_named(names: str | Sequence[str]) -> list[Schedule]:
     if not listed:
         raise ValueError(f"schedule = {names!r}: must name at least one of {', '.join(all_schedules())}")
     if "all" in listed:
-        usual = all_problems()[0]
+        usual = problem or all_problems()[0]
         for name in listed:
             if name != "all" and find_schedule(name).problem is usual:
                 raise ValueError(f"schedule {name!r}: is among `all` already; give one of the two")

@@ -113,8 +113,8 @@ class Problem(ABC):
 
     @classmethod
     def of(cls, problem: "Problem") -> Self:
-        """The problem itself, or the one of this type within it. Raises: ValueError: it is none, and has none."""
-        if isinstance(problem, cls):
+        """The problem itself, or the one of exactly this type within it. Raises: ValueError: it has none."""
+        if type(problem) is cls:
             return problem
         raise ValueError(unlike(cls, problem))
 

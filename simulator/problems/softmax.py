@@ -47,7 +47,7 @@ class SoftmaxProblem(Problem):
         """The softmax of a problem's score matrices. Raises: ValueError: it masks or drops some, or has none."""
         if isinstance(problem, cls):
             return problem
-        if not isinstance(problem, AttentionProblem):
+        if type(problem) is not AttentionProblem:
             raise ValueError(unlike(cls, problem))
         for name, nothing in problem.ASKS_NOTHING.items():
             if getattr(problem, name) != nothing:

@@ -46,6 +46,12 @@ def baseline_of(problem: type[Problem]) -> Schedule | None:
     return next((schedule for schedule in every if schedule.baseline and schedule.problem is problem), None)
 
 
+def default_schedule(problem: type[Problem]) -> str:
+    """Where the user names none: of problems that `DEFAULT_SCHEDULE` does not solve the first that is no baseline."""
+    able = [schedule for schedule in all_schedules().values() if schedule.problem is problem]
+    return min(able, key=lambda schedule: (schedule.name != DEFAULT_SCHEDULE, schedule.baseline)).name
+
+
 def schedule_like(peer: str) -> Schedule:
     """The attention schedule with the loop nest of PyTorch's kernels. Args: peer: `eager` or `sdpa`."""
     return next(schedule for schedule in all_schedules().values() if schedule.peer == peer)

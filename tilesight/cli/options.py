@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 from ..simulator.device.device import Device, catalogue, device_name, load_device, override
-from ..simulator.problems.problem import Problem
 from ..simulator.schedules.registry import DEFAULT_SCHEDULE as DEFAULT_SCHEDULE
 from .groups import Group
-from .output import BadInput, bad_input
+from .output import BadInput
 from .parse import flag, one_of, option
 
 
@@ -138,12 +137,20 @@ Cost = Annotated[
     ),
 ]
 
-OneSchedule = Annotated[str, option("--schedule", "Algorithm and loop order.", "NAME", words=schedule_names)]
+OneSchedule = Annotated[
+    str | None,
+    option(
+        "--schedule",
+        f"Algorithm and loop order.  [default: {DEFAULT_SCHEDULE}; of the backward pass its own]",
+        "NAME",
+        words=schedule_names,
+    ),
+]
 Schedules = Annotated[
     list[str] | None,
     option(
         "--schedule",
-        "Algorithm and loop order; `all`: every attention schedule; repeatable.",
+        "Algorithm and loop order; `all`: every one of the pass; repeatable.",
         "NAME",
         words=schedule_names,
     ),
@@ -159,18 +166,6 @@ def one_device(devices: Sequence[str] | dict[str, Device], **files: object) -> N
         if file is not None and len(devices) > 1:
             given = ", ".join(devices)
             raise BadInput(f"--{name} {str(file)!r}: shows one device, not {given}; run once for each --device")
-
-
-def problem_of(schedules: Sequence[str]) -> type[Problem]:
-    """The type of problem that schedules solve; that of the first where several are named.
-
-    Raises:
-        BadInput: there is no schedule of one of the names.
-    """
-    from ..simulator.explore.space import schedules_named
-
-    with bad_input("schedule"):
-        return schedules_named(list(schedules))[0].problem
 
 
 def workers_given(workers: int | None) -> int:

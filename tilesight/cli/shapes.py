@@ -3,11 +3,14 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
+from ..simulator.problems.attention import AttentionProblem
+from ..simulator.problems.attention_backward import AttentionBackwardProblem
 from ..simulator.problems.problem import Field, Problem
 from ..simulator.schedules.contract import Schedule
-from ..simulator.schedules.registry import all_problems, all_schedules
+from ..simulator.schedules.registry import all_problems, all_schedules, default_schedule
 from .given import Given, refuse_unread
 from .groups import Group, parameter
 from .output import BadInput, bad_input
@@ -19,6 +22,20 @@ LENGTHS = {
     "seqlen_q": "Query length (M).  [default: --seqlen]",
     "seqlen_k": "Key length (N).  [default: --seqlen]",
 }
+FORWARD = "forward"
+PASSES: Mapping[str, type[Problem]] = MappingProxyType(
+    {FORWARD: AttentionProblem, "backward": AttentionBackwardProblem}
+)
+"""Value of --pass -> what is computed."""
+PASS = Annotated[
+    str | None,
+    option(
+        "--pass",
+        f"Attention itself, or its gradients.  [default: what --schedule computes, else {FORWARD}]",
+        "|".join(PASSES),
+        one_of(*PASSES),
+    ),
+]
 Kind = TypeVar("Kind", bound=Problem)
 
 
@@ -42,13 +59,36 @@ class ShapeOptions(Group):
 
     @classmethod
     def parameters(cls) -> list[inspect.Parameter]:
-        """An option for each field that a problem declares."""
-        return [parameter(item.name, _annotation(item), item.default) for item in _in_order()]
+        """The pass, and an option for each field that a problem declares."""
+        fields = [parameter(item.name, _annotation(item), item.default) for item in _in_order()]
+        return [parameter("pass_", PASS, None), *fields]
 
     @classmethod
     def taken(cls, values: Mapping[str, Any]) -> "ShapeOptions":
         """The group of these values."""
         return cls(values)
+
+    def schedules(self, names: Sequence[str] | None) -> list[str]:
+        """The schedules that are named, or the default one of the pass."""
+        return list(names or [default_schedule(PASSES[self.values["pass_"] or FORWARD])])
+
+    def kind(self, schedules: Sequence[str]) -> type[Problem]:
+        """The type of problem: that of the pass, or of the first of the schedules where no pass is named.
+
+        Raises:
+            BadInput: there is no schedule of one of the names, or it computes the other pass.
+        """
+        from ..simulator.explore.space import schedules_named
+
+        asked = self.values["pass_"]
+        kind = PASSES[asked] if asked else None
+        with bad_input("schedule"):
+            named = schedules_named(schedules, kind)
+        for item in named:
+            if kind and (item.problem in PASSES.values() and item.problem is not kind):
+                fitting = ", ".join(other.name for other in all_schedules().values() if other.problem is kind)
+                raise BadInput(f"--schedule {item.name!r}: computes {item.problem.KIND}; --pass {asked} has {fitting}")
+        return kind or named[0].problem
 
     def of_lengths(self, kind: type[Kind], seqlen_q: int, seqlen_k: int) -> Kind:
         """A problem of a type. Raises: BadInput: a value is not allowed."""

@@ -45,7 +45,7 @@ def why_not(peer: str, problem: Problem) -> str | None:
     """
     if peer not in PEERS:
         raise ValueError(f"peer = {peer!r}: must be one of {', '.join(PEERS)}")
-    if not isinstance(problem, AttentionProblem):
+    if type(problem) is not AttentionProblem:
         return f"{peer} computes attention, not {problem.KIND}"
     if problem.window:
         return f"{peer} is not asked for windows"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...simulator.problems.attention import MAX_SEQLEN
-from ...simulator.schedules.registry import all_options, all_problems
+from ...simulator.schedules.registry import all_options
 from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..groups import spread
@@ -56,9 +56,10 @@ def compare(
     check_outputs(csv=csv, plot=plot)
     lengths, devices = _lengths(seqlens), machine.build()
     one_device(devices, plot=plot)
-    asked = problem.of_lengths(all_problems()[0], lengths[0], lengths[0])
+    schedules = schedule or ["all"]
+    asked = problem.of_lengths(problem.kind(schedules), lengths[0], lengths[0])
     chosen: dict[str, Any] = {**config.chosen()}
-    processes, schedules = workers_given(workers), schedule or ["all"]
+    processes = workers_given(workers)
     from ...simulator.display import render
     from ...simulator.explore.fastest import plan
     from ...simulator.explore.lengths import compare as compare_schedules
@@ -67,7 +68,7 @@ def compare(
     from ...simulator.store.pipelines import answers
 
     with bad_input("schedule", *all_options()):
-        refuse_unread_shape(typed_options(context), schedules_named(schedules))
+        refuse_unread_shape(typed_options(context), schedules_named(schedules, type(asked)))
         plan(asked, schedules, chosen)
     scalings = []
     for name, device in devices.items():

@@ -13,7 +13,7 @@ from ..given import refuse_unread
 from ..groups import spread
 from ..kernels import TARGET, Partial, simulated
 from ..limit import TimeLimit
-from ..options import DEFAULT_SCHEDULE, MachineOptions, OneSchedule, problem_of
+from ..options import MachineOptions, OneSchedule
 from ..output import BadInput, announce_compiler, bad_input, show, text_color, text_width
 from ..parse import flag, one_of, option
 from ..shapes import ProblemOptions, refuse_unread_shape
@@ -48,7 +48,7 @@ def explain(
     context: typer.Context,
     *,
     target: Annotated[str | None, TARGET] = None,
-    schedule: OneSchedule = DEFAULT_SCHEDULE,
+    schedule: OneSchedule = None,
     problem: ProblemOptions,
     config: ConfigOptions,
     machine: ExplainMachine,
@@ -77,16 +77,17 @@ def explain(
         refuse_unread(typed, ["--time-limit", "--partial"], "without FILE.py:FUNCTION")
         if machine.l2 == "pipeline":
             raise BadInput("--l2 'pipeline': of a schedule must be one of cold, warm")
-        asked, (name, device) = problem.build(problem_of([schedule])), machine.build()
+        (named,) = problem.schedules([schedule] if schedule else None)
+        asked, (name, device) = problem.build(problem.kind([named])), machine.build()
         from ...simulator.schedules.registry import find_schedule
 
         with bad_input("schedule"):
-            refuse_unread_shape(typed, [find_schedule(schedule)])
+            refuse_unread_shape(typed, [find_schedule(named)])
         given: dict[str, int | None] = {"registers": None, "smem_bytes": None}
         resources_of, remark = compiler_for(asked, device, given, wanted_by="explain")
         from ..fit import resolved
 
-        runs = resolved(asked, schedule, config.chosen(), device, given, resources_of, "compiled")
+        runs = resolved(asked, named, config.chosen(), device, given, resources_of, "compiled")
         announce_compiler()
         from ...simulator.simulate import predict
 

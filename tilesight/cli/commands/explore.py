@@ -14,7 +14,6 @@ from ..given import made, refuse_unread
 from ..groups import spread
 from ..limit import ALL_LIMIT_S, limit_of, limit_of_all
 from ..options import (
-    DEFAULT_SCHEDULE,
     Compiled,
     Cost,
     MachinesOptions,
@@ -23,7 +22,6 @@ from ..options import (
     SmemBytes,
     Workers,
     one_device,
-    problem_of,
     workers_given,
 )
 from ..output import (
@@ -88,7 +86,8 @@ def explore(
     Repeat --device to compare devices.
     """
     check_outputs(csv=csv, html=html, plot=plot)
-    asked, devices = problem.build(problem_of(_named(schedule))), machine.build()
+    schedules = problem.schedules(schedule)
+    asked, devices = problem.build(problem.kind(schedules)), machine.build()
     one_device(devices, html=html, plot=plot)
     if triton_configs is not None:
         one_device(devices, **{"triton-configs": triton_configs})
@@ -97,7 +96,7 @@ def explore(
         refuse_unread(typed_options(context), ["--json", "--top"], "with --triton-configs, which prints no table")
     fixed: dict[str, Any] = dict(space.lists())
     given, notes = resources_given(registers, smem_bytes), machine.notes()
-    kind, processes, schedules = cost_given(cost, given, compiled), workers_given(workers), _named(schedule)
+    kind, processes = cost_given(cost, given, compiled), workers_given(workers)
     if top is not None and top < 1:
         raise BadInput(f"--top = {top}: must be an integer of 1 or more")
     from ...simulator.display import render
@@ -108,7 +107,7 @@ def explore(
     from ...simulator.store.pipelines import answers
 
     with bad_input("schedule", *all_options()):
-        refuse_unread_shape(typed_options(context), schedules_named(schedules))
+        refuse_unread_shape(typed_options(context), schedules_named(schedules, type(asked)))
         door.plan(asked, schedules, fixed, kind)
     settings: dict[str, Any] = {**given, **fixed}
     every = []
@@ -165,7 +164,3 @@ def _png(exploration: "Exploration") -> bytes:
     from ...simulator.report.png import explore_png
 
     return explore_png(exploration)
-
-
-def _named(schedules: list[str] | None) -> list[str]:
-    return schedules or [DEFAULT_SCHEDULE]

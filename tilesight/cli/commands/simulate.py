@@ -12,7 +12,7 @@ from ..given import given as typed_options
 from ..given import refuse_unread
 from ..groups import spread
 from ..limit import SimulationLimit, limited_answer
-from ..options import DEFAULT_SCHEDULE, Compiled, Cost, MachineOptions, OneSchedule, Registers, SmemBytes, problem_of
+from ..options import Compiled, Cost, MachineOptions, OneSchedule, Registers, SmemBytes
 from ..output import BadInput, Output, announce_compiler, bad_input, check_outputs, deliver, say, trace_output
 from ..parse import flag, one_of, option
 from ..shapes import ProblemOptions, refuse_unread_shape
@@ -22,7 +22,7 @@ from ..shapes import ProblemOptions, refuse_unread_shape
 def simulate(
     context: typer.Context,
     *,
-    schedule: OneSchedule = DEFAULT_SCHEDULE,
+    schedule: OneSchedule = None,
     problem: ProblemOptions,
     config: ConfigOptions,
     machine: MachineOptions,
@@ -51,7 +51,8 @@ def simulate(
 ) -> None:
     """Predict one configuration: time, bottleneck, and bytes at every level of memory."""
     check_outputs(trace=trace)
-    asked, (name, device) = problem.build(problem_of([schedule])), machine.build()
+    (named,) = problem.schedules([schedule] if schedule else None)
+    asked, (name, device) = problem.build(problem.kind([named])), machine.build()
     given = resources_given(registers, smem_bytes)
     kind = cost_given(cost, given, compiled)
     typed = typed_options(context)
@@ -62,11 +63,11 @@ def simulate(
     from ...simulator.schedules.registry import find_schedule
 
     with bad_input("schedule"):
-        refuse_unread_shape(typed, [find_schedule(schedule)])
+        refuse_unread_shape(typed, [find_schedule(named)])
     resources_of, remarks = source_of_costs(asked, device, given, kind, compiled=compiled)
     from ..fit import resolved
 
-    runs = resolved(asked, schedule, config.chosen(), device, given, resources_of, kind)
+    runs = resolved(asked, named, config.chosen(), device, given, resources_of, kind)
     from ...simulator import simulate as door
     from ...simulator import units
     from ...simulator.display import render
