@@ -12,7 +12,6 @@ from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention_backward import AttentionBackwardProblem
 from ..simulator.schedules.config import Config
-from ..simulator.schedules.flash2_backward import OUTLINE
 from .backward.call import Gradients, backward
 from .backward.key_tile import gradients_kernel, key_gradients_kernel, ordered_gradients_kernel
 from .backward.query_tile import query_gradients_kernel
@@ -70,4 +69,4 @@ def flash2_backward(
         ValueError: tensors or configuration that the kernels cannot take; one line.
     """
     given = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "do": do}
-    return backward(OUTLINE, TWINS, given, causal=causal, window=window, config=config, device=device)
+    return backward("flash2_backward", TWINS, given, causal=causal, window=window, config=config, device=device)

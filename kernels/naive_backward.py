@@ -9,7 +9,6 @@ from ..simulator.device.device import Device
 from ..simulator.launch.program import Launch
 from ..simulator.problems.attention_backward import AttentionBackwardProblem
 from ..simulator.schedules.config import Config
-from ..simulator.schedules.naive_backward import OUTLINE
 from .backward.call import Gradients, backward
 from .backward.stored_scores import (
     grad_probabilities_kernel,
@@ -72,4 +71,4 @@ def naive_backward(
     """
     given = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "do": do} | ({} if p is None else {"p": p})
     asked = (config or Config()).but(recomputed=int(p is None))
-    return backward(OUTLINE, TWINS, given, causal=causal, window=0, config=asked, device=device)
+    return backward("naive_backward", TWINS, given, causal=causal, window=0, config=asked, device=device)

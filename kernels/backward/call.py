@@ -5,12 +5,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...simulator.device.device import Device, load_device
+from ...simulator.device.device import Device
 from ...simulator.launch.program import Tensor
 from ...simulator.problems.attention_backward import AttentionBackwardProblem
 from ...simulator.schedules.config import Config
-from ...simulator.schedules.contract import Schedule
-from ..launch.launch import check_tensor, device_of, problem_of, run_all
+from ..launch.launch import check_tensor, launches_for, problem_of, run_all
 
 
 class Gradients(NamedTuple):
@@ -22,7 +21,7 @@ class Gradients(NamedTuple):
 
 
 def backward(
-    schedule: Schedule,
+    schedule: str,
     twins: Any,
     given: dict[str, torch.Tensor],
     *,
@@ -42,11 +41,7 @@ def backward(
     tensors = {"Q": q, "K": k, "V": v, "O": given["o"], "LSE": given["lse"], "dO": given["do"]}
     if "p" in given:
         tensors["P"] = given["p"]
-    target = device_of(q) if device is None else load_device(device) if isinstance(device, str) else device
-    if reason := schedule.why_not(problem):
-        raise ValueError(reason)
-    whole = schedule.checked(schedule.completed((config or Config()).named(), problem, target))
-    launches = schedule.launches(problem, whole, target)
+    launches = launches_for(schedule, problem, config, device, q)
     if "p" in given:
         check_probabilities(
             given["p"], next(x for launch in launches for x in launch.program.tensors if x.name == "P"), q

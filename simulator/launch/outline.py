@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from ..emulator.storage import Storage
-from .program import Launch, Tensor, TileProgram
+from .program import Launch, Resources, Tensor, TileProgram
 
 NUMBER_BYTES = 2
 """Of the digest of a name: few names are ever together, and a test sees that all that exist differ."""
 INTEGERS = frozenset({"i32", "u8"})
 """Types of elements that addresses and branches may be computed from."""
+UNKNOWN = Resources(registers_per_thread=32, smem_bytes_per_cta=0)
+"""What an outline takes of an SM, until it is compiled."""
 
 
 def outline(tensors: Sequence[Tensor], ctas: int) -> TileProgram:

@@ -29,8 +29,8 @@ packing of a group's heads: FlashInfer (Ye et al. 2025), section 3.
 
 from ..device.device import Device
 from ..integers import cdiv, next_power_of_two
-from ..launch.outline import outline
-from ..launch.program import Launch, Resources, Tensor
+from ..launch.outline import UNKNOWN, outline
+from ..launch.program import Launch, Tensor
 from ..problems.attention import AttentionProblem
 from .config import Config
 from .contract import Schedule, frozen
@@ -44,8 +44,6 @@ LEAST_ROWS = 16
 MOST_SPLITS = 128
 MERGED_ELEMENTS = 1024
 """Elements of the splits' outputs that a warp of the merging kernel holds."""
-UNKNOWN = Resources(registers_per_thread=32, smem_bytes_per_cta=0)
-"""Of an outline, until it is compiled."""
 SPLITS = number(
     "splits",
     "CTAs among which the keys of a KV head are split.",

@@ -22,7 +22,7 @@ from ..launch.program import Launch, Tensor
 from ..problems.attention_backward import AttentionBackwardProblem
 from .config import Config
 from .contract import Schedule
-from .gradients import delta_launch, delta_tensor, key_gradient, outline, output_gradient
+from .flash2_backward import delta_launch, delta_tensor, gradient_launch, key_gradient, output_gradient
 from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, declared, number, tiled
 from .tiles import LOG2_E, key_tensor, product_constants, query_tensor, score_tensor, statistic_tensor
 
@@ -44,7 +44,7 @@ def launches(problem: AttentionBackwardProblem, config: Config, device: Device) 
     def launch(name: str, ctas: int, *tensors: Tensor, causal: bool | None = None, **arguments: int | float) -> Launch:
         constants: dict[str, int | bool] = product_constants(problem, config.block_m, config.block_n)
         lengths = {"seqlen_q": problem.seqlen_q, "seqlen_k": problem.seqlen_k, "pitch": p.pitch_elements}
-        return outline(
+        return gradient_launch(
             name,
             problem,
             ctas,
@@ -75,7 +75,7 @@ def supports(problem: AttentionBackwardProblem) -> str | None:
     return "fp8 is too coarse for gradients: try fp16 or bf16" if problem.dtype == "fp8" else None
 
 
-OUTLINE = Schedule(
+SCHEDULE = Schedule(
     name="naive_backward",
     summary="a kernel for every product; P, dP and dS go through device memory",
     source="Dao et al. 2022, FlashAttention, Algorithm 3",
@@ -91,4 +91,5 @@ OUTLINE = Schedule(
     supports=supports,
     unread=("window", "dropout"),
     baseline=True,
+    outlined=True,
 )
