@@ -1,4 +1,4 @@
-"""Attention whose gradients torch finds: flash2 forward, flash2_backward for the derivative."""
+"""Attention whose gradients torch finds: flash2 forward, flash_backward for the derivative."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch
 
 from ..simulator.schedules.config import Config
 from .flash2 import flash2
-from .flash2_backward import flash2_backward
+from .flash_backward import flash_backward
 
 
 def attention(
@@ -24,7 +24,7 @@ def attention(
     Args:
         q: (B, H, M, D); k, v: (B, G, N, D); contiguous, fp16, bf16 or fp32 (multiplied as tf32), on one GPU.
         causal: whether the mask is causal, aligned to the last key; window: keys that a query sees at most, 0 for all.
-        config: of the forward pass, `flash2`; backward_config: of the backward pass, `flash2_backward`.
+        config: of the forward pass, `flash2`; backward_config: of the backward pass, `flash_backward`.
 
     Returns:
         O (B, H, M, D) in the dtype of q. Until the backward pass, Q, K, V, O and LSE stay in memory.
@@ -57,5 +57,5 @@ class _Attention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(context: Any, do: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         q, k, v, o, lse = context.saved_tensors
-        dq, dk, dv = flash2_backward(q, k, v, o, lse, do.contiguous(), **context.options)
+        dq, dk, dv = flash_backward(q, k, v, o, lse, do.contiguous(), **context.options)
         return dq, dk, dv, None, None, None, None

@@ -16,7 +16,7 @@ from .backward.stored_scores import (
     probabilities_kernel,
     transposed_product_kernel,
 )
-from .flash2_backward import TWINS as FUSED_TWINS
+from .flash_backward import TWINS as FUSED_TWINS
 from .launch.launch import Twin
 from .naive import output_kernel
 

@@ -242,6 +242,7 @@ def _simulated(
 ) -> "tuple[Figures, tuple[LaunchRun, ...]]":
     """Figures of what runs, and what the engine saw. Args: notes: on its programs."""
     # The compiled loops take most of a second to load, which an answer from the store does not need.
+    from .prediction.launch import with_useful
     from .simulate_launches import simulate_launches
 
     simulated = simulate_launches(
@@ -250,14 +251,17 @@ def _simulated(
         **settings,
         cost=resolved.cost,
         uncompiled=resolved.uncompiled,
-        flop_per_matmul=resolved.problem.flop_per_matmul,
+        flop_per_matmul=0 if resolved.schedule.outlined else resolved.problem.flop_per_matmul,
         record=record,
         tell=tell,
     )
     if broken := next(filter(None, simulated.broken), ""):
         raise BrokenLaw(broken)
+    launches = simulated.launches
+    if resolved.schedule.outlined:
+        launches = with_useful(launches, resolved.problem.matmul_flop)
     figures = Figures(
-        launches=simulated.launches,
+        launches=launches,
         peak_memory_bytes=simulated.peak_memory_bytes,
         fits=simulated.peak_memory_bytes <= device.hbm_bytes,
         notes=(

@@ -34,7 +34,7 @@ def backward(
 
     Args:
         twins: launch name -> function (launch, problem) to `Twin`.
-        given: q, k, v, o, lse, do, and p where it was kept; the rest as in `flash2_backward`.
+        given: q, k, v, o, lse, do, and p where it was kept; the rest as in `flash_backward`.
     """
     problem = problem_of_backward(given, causal=causal, window=window)
     q, k, v = (given[name] for name in ("q", "k", "v"))

@@ -20,7 +20,7 @@ SUM_ROUNDINGS = 8
 def gradients(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, *, causal: bool = False, window: int = 0
 ) -> Gradients:
-    """The gradients by torch's automatic derivative of attention in fp64. Args: as of `flash2_backward`."""
+    """The gradients by torch's automatic derivative of attention in fp64. Args: as of `flash_backward`."""
     leaves = [x.double().requires_grad_() for x in (q, k, v)]
     queries, keys, values = leaves[0], *(x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in leaves[1:])
     seen = visible_keys(Mask(causal=causal or window > 0, window=window), q.shape[2], k.shape[2], q.device)
@@ -53,7 +53,7 @@ def plain(
 
     Args:
         tf32: whether operands in fp32 are cut as tensor cores cut them; stored: whether P, dP and dS are rounded to
-            the dtype of q by storing them, dS with its scale; the rest as of `flash2_backward`.
+            the dtype of q by storing them, dS with its scale; the rest as of `flash_backward`.
     """
 
     def operand(x: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,9 @@
 """One launch's prediction. In: its exact counts and the engine's cycles and bytes. Out: traffic, time, bottleneck."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+
 import numpy as np
 
 from ..device.device import Device
@@ -99,6 +103,22 @@ def predict_launch(
         resources=launch.resources.origin,
         cost=origin,
         simulated_fraction=run.simulated_fraction,
+    )
+
+
+def with_useful(launches: Sequence[LaunchPrediction], useful_flop: int) -> tuple[LaunchPrediction, ...]:
+    """Launches of a pipeline that share its useful operations as they share those executed.
+
+    Whose code alone is known, of that nobody knows which products a launch was meant to compute, and which twice.
+
+    Args:
+        useful_flop: of all launches together; those executed count where they are fewer [FLOP].
+    """
+    executed = list(accumulate((launch.traffic.executed_flop for launch in launches), initial=0))
+    shares = [flop if executed[-1] <= useful_flop else flop * useful_flop // executed[-1] for flop in executed]
+    return tuple(
+        replace(launch, traffic=replace(launch.traffic, matmul_flop=after - before))
+        for launch, (before, after) in zip(launches, pairwise(shares), strict=True)
     )
 
 

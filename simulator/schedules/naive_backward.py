@@ -13,7 +13,68 @@
                             store dQ
     naive_key_gradients: as value_gradients, of dS and Q:    dK += dS^T Q
 
-Source: Dao et al., FlashAttention (2022), Algorithm 3 (standard attention backward).
+delta:
+
+| tensor | times read | times written |
+|---|---|---|
+| O | 1 | 0 |
+| dO | 1 | 0 |
+| DELTA | 0 | 1 |
+
+probabilities:
+
+| tensor | times read | times written |
+|---|---|---|
+| Q | k_tiles | 0 |
+| K | q_tiles * group | 0 |
+| LSE | k_tiles | 0 |
+| P | 0 | 1 |
+
+value_gradients:
+
+| tensor | times read | times written |
+|---|---|---|
+| P | 1 | 0 |
+| dO | k_tiles | 0 |
+| dV | 0 | 1 |
+
+grad_probabilities:
+
+| tensor | times read | times written |
+|---|---|---|
+| dO | k_tiles | 0 |
+| V | q_tiles * group | 0 |
+| dP | 0 | 1 |
+
+grad_scores:
+
+| tensor | times read | times written |
+|---|---|---|
+| P | 1 | 0 |
+| dP | 1 | 0 |
+| DELTA | k_tiles | 0 |
+| dS | 0 | 1 |
+
+naive_query_gradients:
+
+| tensor | times read | times written |
+|---|---|---|
+| dS | 1 | 0 |
+| K | q_tiles * group | 0 |
+| dQ | 0 | 1 |
+
+naive_key_gradients:
+
+| tensor | times read | times written |
+|---|---|---|
+| dS | 1 | 0 |
+| Q | k_tiles | 0 |
+| dK | 0 | 1 |
+
+(q_tiles = ceil(M / block_m), k_tiles = ceil(N / block_n), group = H / G. A causal mask saves nothing: P is 0 where it
+hides a key.)
+
+Source: Dao et al., FlashAttention (2022), appendix B: standard attention, backward pass.
 """
 
 from ..device.device import Device
@@ -22,7 +83,7 @@ from ..launch.program import Launch, Tensor
 from ..problems.attention_backward import AttentionBackwardProblem
 from .config import Config
 from .contract import Schedule
-from .flash2_backward import delta_launch, delta_tensor, gradient_launch, key_gradient, output_gradient
+from .flash_backward import delta_launch, delta_tensor, gradient_launch, key_gradient, output_gradient
 from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, declared, number, tiled
 from .tiles import LOG2_E, key_tensor, product_constants, query_tensor, score_tensor, statistic_tensor
 
@@ -78,7 +139,7 @@ def supports(problem: AttentionBackwardProblem) -> str | None:
 SCHEDULE = Schedule(
     name="naive_backward",
     summary="a kernel for every product; P, dP and dS go through device memory",
-    source="Dao et al. 2022, FlashAttention, Algorithm 3",
+    source="Dao et al. 2022, FlashAttention, appendix B",
     problem=AttentionBackwardProblem,
     options=declared(
         tiled(BLOCK_M, 128, 64, 128),

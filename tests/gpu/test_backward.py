@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(missing_gpu() is not None, rea
 if missing_gpu() is None:
     import torch
     from tilesight.kernels.backward.reference import gradients, judge_gradients, plain
-    from tilesight.kernels.flash2_backward import flash2_backward
+    from tilesight.kernels.flash_backward import flash_backward
     from tilesight.kernels.launch.launch import TORCH_DTYPES
     from tilesight.kernels.naive_backward import naive_backward
     from tilesight.kernels.reference import attention
@@ -59,7 +59,7 @@ def test_gradients_are_those_of_torch(form: dict[str, Any]) -> None:
         blocks = BLOCKS["fp32" if tf32 else "fp16"]
         config = Config(**dict(zip(names, blocks[seed % len(blocks)], strict=True)), **form)
         if form:
-            actual = flash2_backward(*given, **mask, config=config)
+            actual = flash_backward(*given, **mask, config=config)
         else:
             mask["window"] = 0
             o, lse, _ = attention(q, k, v, causal=mask["causal"])
@@ -80,7 +80,7 @@ def test_a_fixed_order_gives_the_same_bits() -> None:
     o, lse, _ = attention(q, k, v, causal=True)
     given = (q, k, v, o.to(q.dtype), lse.float(), do)
     config = Config(form="one_pass", deterministic=1, block_m=64, block_n=64)
-    first = flash2_backward(*given, causal=True, config=config)
+    first = flash_backward(*given, causal=True, config=config)
     for _ in range(REPEATS):
-        again = flash2_backward(*given, causal=True, config=config)
+        again = flash_backward(*given, causal=True, config=config)
         assert all(torch.equal(x, y) for x, y in zip(first, again, strict=True))

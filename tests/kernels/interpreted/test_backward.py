@@ -8,7 +8,7 @@ from kernels.interpreted.inputs import INPUTS, OVERFLOWING, draw
 from tilesight.kernels.backward.call import Gradients
 from tilesight.kernels.backward.reference import gradients, judge_gradients, plain
 from tilesight.kernels.differentiable import attention
-from tilesight.kernels.flash2_backward import flash2_backward
+from tilesight.kernels.flash_backward import flash_backward
 from tilesight.kernels.naive_backward import naive_backward
 from tilesight.kernels.reference import attention as exact
 from tilesight.simulator.problems.attention import AttentionProblem
@@ -44,11 +44,11 @@ def inputs_of(problem: AttentionProblem, kind: str = "random") -> tuple[torch.Te
     return q, k, v, o.to(q.dtype), lse.float(), do
 
 
-def right(found: Gradients, problem: AttentionProblem, given: tuple[torch.Tensor, ...], stored: bool = False) -> None:
+def right(actual: Gradients, problem: AttentionProblem, given: tuple[torch.Tensor, ...], stored: bool = False) -> None:
     """See that gradients are those of torch. Args: given: by `inputs_of`; stored: as in `plain`."""
     mask = {"causal": problem.causal, "window": problem.window}
     q, k, v, *_, do = given
-    verdicts = judge_gradients(found, gradients(q, k, v, do, **mask), plain(*given, **mask, stored=stored))
+    verdicts = judge_gradients(actual, gradients(q, k, v, do, **mask), plain(*given, **mask, stored=stored))
     assert all(verdict.right for verdict in verdicts.values()), verdicts
 
 
@@ -65,7 +65,7 @@ def test_gradients_are_those_of_torch(
     """Both forms and the fixed order; that order ends where CTAs run one by one: none waits for one after it."""
     given = inputs_of(problem, kind)
     config = Config(block_m=blocks[0], block_n=blocks[1], **form)
-    right(flash2_backward(*given, causal=problem.causal, window=problem.window, config=config), problem, given)
+    right(flash_backward(*given, causal=problem.causal, window=problem.window, config=config), problem, given)
 
 
 @settings(max_examples=12)
@@ -83,8 +83,8 @@ def test_naive_gradients_are_those_of_torch(problem: AttentionProblem, keep: boo
         keys = k.repeat_interleave(problem.head_group, 1).float()
         values = torch.exp(q.float() @ keys.mT * problem.head_dim**-0.5 - lse[..., None]).masked_fill(~seen, 0.0)
         p[..., : problem.seqlen_k] = values.reshape(-1, *values.shape[2:]).to(q.dtype)
-    found = naive_backward(*given, p, causal=problem.causal, config=Config(block_m=32, block_n=16))
-    right(found, problem, given, stored=True)
+    actual = naive_backward(*given, p, causal=problem.causal, config=Config(block_m=32, block_n=16))
+    right(actual, problem, given, stored=True)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -92,9 +92,9 @@ def test_rows_that_see_no_key_have_no_gradient(form: dict[str, int | str]) -> No
     """M = N + 20 under a causal mask: 20 rows, in a tile of their own and in one shared with rows that see."""
     problem = AttentionProblem(batch=1, heads=2, kv_heads=1, seqlen_q=50, seqlen_k=30, head_dim=16, causal=True)
     given = inputs_of(problem)
-    found = flash2_backward(*given, causal=True, config=Config(block_m=16, block_n=16, **form))
-    right(found, problem, given)
-    assert (found.dq[:, :, :20] == 0).all()
+    actual = flash_backward(*given, causal=True, config=Config(block_m=16, block_n=16, **form))
+    right(actual, problem, given)
+    assert (actual.dq[:, :, :20] == 0).all()
 
 
 def test_torch_differentiates_attention() -> None:
@@ -144,8 +144,8 @@ def test_tensors_that_do_not_fit_are_refused_by_name() -> None:
         ((*(x.to(torch.float8_e4m3fn) for x in (q, k, v, o)), lse, do.to(torch.float8_e4m3fn)), "fp8 is too"),
     ):
         with pytest.raises(ValueError, match=text):
-            flash2_backward(*arguments)
+            flash_backward(*arguments)
     with pytest.raises(ValueError, match="deterministic = 1"):
-        flash2_backward(q, k, v, o, lse, do, config=Config(form="two_kernels", deterministic=1))
+        flash_backward(q, k, v, o, lse, do, config=Config(form="two_kernels", deterministic=1))
     with pytest.raises(ValueError, match=r"^p is float16"):
         naive_backward(q, k, v, o, lse, do, q[0])

@@ -4,17 +4,21 @@ import pytest
 from support.made_up import A_PROBLEM
 from tilesight.simulator.explore.space import configs_of, options_taken, schedules_named, those_able, unlike
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.problems.attention_backward import AttentionBackwardProblem
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule
 
 ATTENTION = [item for item in all_schedules().values() if item.problem is AttentionProblem]
 
 
 def test_all_names_every_schedule_that_computes_attention() -> None:
-    """And what else is named, once."""
+    """And what else is named, once; of the backward pass, all that compute that."""
     assert schedules_named("all") == ATTENTION
     with pytest.raises(ValueError, match="schedule 'naive': is among `all` already; give one of the two"):
         schedules_named(["naive", "all"])
-    assert schedules_named(["online_softmax", "all"]) == list(all_schedules().values())
+    backward = schedules_named("all", AttentionBackwardProblem)
+    assert [item.name for item in backward] == ["flash_backward", "naive_backward"]
+    both = schedules_named(["online_softmax", "all"])
+    assert both == [item for item in all_schedules().values() if item not in backward]
 
 
 def test_schedules_that_do_not_do_the_same_work_are_told_apart() -> None:

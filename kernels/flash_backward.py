@@ -1,4 +1,4 @@
-"""FlashAttention-2 backward in Triton: the twins of `simulator/schedules/flash2_backward.py`, and the way to them.
+"""FlashAttention-2 backward in Triton: the twins of `simulator/schedules/flash_backward.py`, and the way to them.
 
 They are in `backward/`: rows (delta, zeros, conversion), key tiles (dK, dV; dQ in one pass) and query tiles (dQ).
 """
@@ -40,7 +40,7 @@ def twin(launch: Launch, problem: AttentionBackwardProblem) -> Twin:
 TWINS = MappingProxyType(dict.fromkeys(_KERNELS, twin))
 
 
-def flash2_backward(
+def flash_backward(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
@@ -69,4 +69,4 @@ def flash2_backward(
         ValueError: tensors or configuration that the kernels cannot take; one line.
     """
     given = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "do": do}
-    return backward("flash2_backward", TWINS, given, causal=causal, window=window, config=config, device=device)
+    return backward("flash_backward", TWINS, given, causal=causal, window=window, config=config, device=device)

@@ -18,6 +18,73 @@
     gradients: key_gradients, and in its loop dQ_sum[i] += dS K by atomic additions in L2
     convert:   for each strip of rows, one CTA each:    load dQ_sum;  store dQ
 
+delta:
+
+| tensor | times read | times written |
+|---|---|---|
+| O | 1 | 0 |
+| dO | 1 | 0 |
+| DELTA | 0 | 1 |
+
+key_gradients:
+
+| tensor | times read | times written |
+|---|---|---|
+| Q | k_tiles | 0 |
+| K | 1 | 0 |
+| V | 1 | 0 |
+| dO | k_tiles | 0 |
+| LSE | k_tiles | 0 |
+| DELTA | k_tiles | 0 |
+| dK | 0 | 1 |
+| dV | 0 | 1 |
+
+query_gradients:
+
+| tensor | times read | times written |
+|---|---|---|
+| Q | 1 | 0 |
+| K | q_tiles * group | 0 |
+| V | q_tiles * group | 0 |
+| dO | 1 | 0 |
+| LSE | 1 | 0 |
+| DELTA | 1 | 0 |
+| dQ | 0 | 1 |
+
+prepare:
+
+| tensor | times read | times written |
+|---|---|---|
+| O | 1 | 0 |
+| dO | 1 | 0 |
+| DELTA | 0 | 1 |
+| dQ_sum | 0 | 1 |
+
+gradients:
+
+| tensor | times read | times written |
+|---|---|---|
+| Q | k_tiles | 0 |
+| K | 1 | 0 |
+| V | 1 | 0 |
+| dO | k_tiles | 0 |
+| LSE | k_tiles | 0 |
+| DELTA | k_tiles | 0 |
+| dK | 0 | 1 |
+| dV | 0 | 1 |
+| dQ_sum | 0 | k_tiles |
+
+convert:
+
+| tensor | times read | times written |
+|---|---|---|
+| dQ_sum | 1 | 0 |
+| dQ | 0 | 1 |
+
+(q_tiles = ceil(M / block_m), k_tiles = ceil(N / block_n), group = H / G; not causal. A causal mask skips query tiles
+above a key tile's diagonal, and key tiles above a query tile's. In the fixed order `prepare_ordered` also zeroes a
+counter for each query tile, and `ordered_gradients` reads and raises it: a sector each, for each pair of tiles.)
+
 Source: Dao, FlashAttention-2 (2023), Algorithm 2, its atomic dQ and its deterministic option (`flash_bwd_kernel.h`);
 two kernels as in the Triton tutorial 06-fused-attention.
 """
@@ -33,8 +100,8 @@ from ..launch.program import Launch, Tensor
 from ..problems.attention_backward import AttentionBackwardProblem
 from .config import Config
 from .contract import Schedule, frozen
-from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, declared, number, tiled, word
-from .tiles import LOG2_E, STATISTIC, key_tensor, padded_head_dim, query_tensor, statistic_tensor
+from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled, word
+from .tiles import LOG2_E, NARROW_HEAD, STATISTIC, key_tensor, padded_head_dim, query_tensor, statistic_tensor
 
 STRIP_ELEMENTS = 8192
 """Of O that a CTA of a row-wise kernel takes."""
@@ -76,6 +143,11 @@ def launches(problem: AttentionBackwardProblem, config: Config, device: Device) 
 def supports(problem: AttentionBackwardProblem) -> str | None:
     """Gradients need 16 bits or more."""
     return "fp8 is too coarse for gradients: try fp16 or bf16" if problem.dtype == "fp8" else None
+
+
+def suited(problem: AttentionBackwardProblem, device: Device) -> dict[str, Value]:
+    """Two stages where heads are wide, so that two CTAs share an SM."""
+    return {"num_stages": 2} if problem.head_dim > NARROW_HEAD else {}
 
 
 def conflict(config: Config) -> str | None:
@@ -208,20 +280,21 @@ def gradient_launch(
 
 
 SCHEDULE = Schedule(
-    name="flash2_backward",
+    name="flash_backward",
     summary="dK, dV by key tiles; dQ by query tiles in a kernel of its own, or added up in the same pass",
     source="Dao 2023, FlashAttention-2, Algorithm 2",
     problem=AttentionBackwardProblem,
     options=declared(
-        tiled(BLOCK_M, 64, 32, 64, 128),
-        tiled(BLOCK_N, 64, 32, 64, 128),
+        tiled(BLOCK_M, 64, 64, 128),
+        tiled(BLOCK_N, 64, 64, 128),
         tiled(NUM_WARPS, 4, 4, 8),
-        tiled(NUM_STAGES, 2, 1, 2, 3),
+        tiled(NUM_STAGES, 3, 2, 3),
         replace(FORM, space=tuple(FORM.values)),
         DETERMINISTIC,
     ),
     launches=launches,
     supports=supports,
+    suited=suited,
     conflict=conflict,
     outlined=True,
 )
