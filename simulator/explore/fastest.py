@@ -16,12 +16,12 @@ from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
 from ..refusal import Refusal
 from ..residency.device_memory import peak_bytes
-from ..resolve import attempt_launches, default_config
+from ..resolve import ResourcesOf, attempt_launches, default_config
 from ..schedules.config import Config
 from ..schedules.registry import find_schedule
 from .candidate import Candidate, band_of, is_estimated
 from .space import configs_of, schedules_named, those_able
-from .trial import Settings, Trial, memory_reason, predicted, ranking, resolved_as
+from .trial import Settings, Trial, memory_reason, predicted, ranking, resolved_as, with_code
 
 SURVEY_SCORES = 1 << 23
 """Most scores of the problem that all configurations are tried on.
@@ -114,14 +114,19 @@ def plan(
     schedule: str | Sequence[str],
     fixed: Mapping[str, int | str],
     cost: str = "compiled",
+    *,
+    compiles: bool = False,
 ) -> tuple[dict[str, list[Candidate]], dict[str, str]]:
     """What `compare` chooses from: schedule -> configurations; and schedule -> why it cannot compute the problem.
+
+    Args:
+        compiles: whether kernels of outlines are compiled.
 
     Raises:
         ValueError: as `compare`.
     """
     chosen = schedules_named(schedule, type(problem))
-    able, left_out = those_able(chosen, problem, compiles=False)
+    able, left_out = those_able(chosen, problem, compiles)
     return {
         item.name: [
             Candidate(schedule=item.name, config=config, options=tuple(item.options))
@@ -162,8 +167,18 @@ def shortlist(
     return [replace(space[0], config=default_config(problem, schedule, device, cost))]
 
 
-def along(problems: Sequence[Problem], device: Device, settings: Settings, choice: Sequence[Candidate]) -> list[Point]:
-    """A schedule at each length, in the fastest there of the best. Args: problems: by length; choice: best first."""
+def along(
+    problems: Sequence[Problem],
+    device: Device,
+    settings: Settings,
+    resources_of: ResourcesOf | None,
+    choice: Sequence[Candidate],
+) -> list[Point]:
+    """A schedule at each length, in the fastest there of the best.
+
+    Args:
+        problems: by length; resources_of: of outlines, None where nobody compiles; choice: best first.
+    """
     points = []
     best = list(choice)
     for problem in problems:
@@ -172,13 +187,14 @@ def along(problems: Sequence[Problem], device: Device, settings: Settings, choic
         if isinstance(launches, Refusal) or peak_bytes(launches) <= RETRIED_BYTES:
             count = RETRIED if problem is problems[0] else RETRIED // 4
         trials = [Trial(candidate=best[0], launches=launches), *(Trial(candidate=item) for item in best[1:count])]
+        trials = with_code(trials, problem, device, resources_of)
         if len(trials) > 1:
             ranked = [item for item in ranking(problem, device, trials, settings, workers=1) if item.fits]
             best = [replace(item, prediction=None) for item in ranked] or best
             if ranked and (prediction := ranked[0].prediction):
                 points.append(_point(problem, best[0], prediction.peak_memory_bytes, prediction=prediction))
                 continue
-        points.append(_tried_alone(problem, device, settings, Trial(candidate=best[0], launches=launches)))
+        points.append(_tried_alone(problem, device, settings, trials[0]))
     return points
 
 
@@ -188,6 +204,8 @@ def _tried_alone(problem: Problem, device: Device, settings: Settings, trial: Tr
     if launches is None or isinstance(launches, Refusal):
         return _point(problem, candidate, reason=launches.reason if launches else "")
     held_bytes = peak_bytes(launches)
+    if candidate.reason:
+        return _point(problem, candidate, held_bytes, reason=candidate.reason)
     if held_bytes > device.hbm_bytes:
         return _point(problem, candidate, held_bytes, reason=memory_reason(held_bytes, device))
     resolved = resolved_as(problem, device, settings, candidate, launches)

@@ -18,6 +18,7 @@ from ..display.frames import frame
 from ..jobs.pool import Progress, run_all
 from ..problems.attention import MAX_SEQLEN
 from ..problems.problem import EXAMPLE, Problem
+from ..resolve import ResourcesOf
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import all_problems, baseline_of, find_schedule
@@ -27,7 +28,7 @@ from ..store.pipelines import answers
 from .candidate import ERROR_FRACTIONS, broken_notes
 from .fastest import Point, along, plan, shortlist, survey_problem
 from .space import unlike
-from .trial import Settings, Trial, ranking
+from .trial import Settings, Trial, ranking, with_code
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -164,6 +165,7 @@ def compare(
     device: Device | str = "h200",
     l2: str = "cold",
     overhead: str = "stream",
+    resources_of: ResourcesOf | None = None,
     cost: str = "compiled",
     workers: int | None = None,
     progress: Progress | None = None,
@@ -175,10 +177,12 @@ def compare(
     Args:
         problem: everything but the lengths, which replace both of its own.
         seqlens: lengths; sorted, repeats left out.
-        schedule: a name, several names, or `all` that solve attention; a note says so where they solve
+        schedule: a name, several names, or `all` that solve the problem; a note says so where they solve
             different problems.
         device: a `Device`, a catalogue name or a path to a TOML file.
         l2, overhead, cost: as `simulate`.
+        resources_of: compiles the kernels of schedules that are predicted from their code alone (`tilesight.compiler`);
+            they are left out where None.
         workers, progress: as `explore`.
         time_limit_s: that the simulation of one configuration may take; it is left out beyond [s].
         fixed: options of the configuration, for the schedules that take them.
@@ -195,18 +199,18 @@ def compare(
     check_settings(l2=l2, overhead=overhead, cost=cost)
     gpu, name = found_device(device)
     problems = [problem.but(seqlen_q=length, seqlen_k=length) for length in sorted(lengths)]
-    space, left_out = plan(problems[0], schedule, fixed, cost)
+    function_or_none("resources_of", resources_of, "the launches of configurations, such as tilesight.compiler()")
+    space, left_out = plan(problems[0], schedule, fixed, cost, compiles=resources_of is not None)
     able = [find_schedule(name) for name in space]
     difference = unlike(able) if able else ""
     settings = Settings(l2=l2, overhead=overhead, cost=cost, limit_s=time_limit_s)
     jobs = [Trial(candidate=job) for some in space.values() if len(some) > 1 for job in some]
-    ranked = ranking(
-        survey_problem(problems[-1]), gpu, jobs, settings, workers, _part(progress, 0, len(jobs), len(able))
-    )
+    survey = survey_problem(problems[-1])
+    jobs = with_code(jobs, survey, gpu, resources_of)
+    ranked = ranking(survey, gpu, jobs, settings, workers, _part(progress, 0, len(jobs), len(able)))
     lists = [shortlist(name, some, ranked, problems[0], gpu, cost) for name, some in space.items()]
-    done = run_all(
-        partial(along, problems, gpu, settings), lists, workers, _part(progress, len(jobs), len(able), len(jobs))
-    )
+    along_all = partial(along, problems, gpu, settings, resources_of)
+    done = run_all(along_all, lists, workers, _part(progress, len(jobs), len(able), len(jobs)))
     chosen = {
         item.name: {point.seqlen: point.config for point in along_lengths}
         for item, along_lengths in zip(able, done, strict=True)

@@ -15,6 +15,7 @@ from ..prediction.prediction import Prediction
 from ..problems.problem import Problem
 from ..refusal import BrokenLaw, Refusal
 from ..resolve import Launches, Resolved, ResourcesOf, answers_of, attempt_launches, resolve
+from ..schedules.registry import find_schedule
 from ..simulate import is_known, predict
 from .candidate import Candidate
 
@@ -163,6 +164,18 @@ def with_resources(trials: Sequence[Trial], resources_of: ResourcesOf) -> list[T
         else:
             done.append(replace(trial, candidate=replace(trial.candidate, resources=answer)))
     return done
+
+
+def with_code(
+    trials: Sequence[Trial], problem: Problem, device: Device, resources_of: ResourcesOf | None
+) -> list[Trial]:
+    """The trials, those of outlines with what becomes of their kernels; as they are where nobody compiles."""
+    numbers = [number for number, trial in enumerate(trials) if find_schedule(trial.candidate.schedule).outlined]
+    if resources_of is None or not numbers:
+        return list(trials)
+    outlines = [with_launches(trials[number], problem, device) for number in numbers]
+    compiled = dict(zip(numbers, with_resources(outlines, resources_of), strict=True))
+    return [compiled.get(number, trial) for number, trial in enumerate(trials)]
 
 
 def candidate_of(prediction: Prediction, device: Device) -> Candidate:

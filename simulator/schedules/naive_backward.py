@@ -145,7 +145,7 @@ SCHEDULE = Schedule(
         tiled(BLOCK_M, 128, 64, 128),
         tiled(BLOCK_N, 128, 64, 128),
         tiled(NUM_WARPS, 8, 4, 8),
-        tiled(NUM_STAGES, 3, 2, 3, 4),
+        tiled(NUM_STAGES, 3),
         RECOMPUTED,
     ),
     launches=launches,

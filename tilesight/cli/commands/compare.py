@@ -8,6 +8,7 @@ import typer
 
 from ...simulator.problems.attention import MAX_SEQLEN
 from ...simulator.schedules.registry import all_options
+from ..compiled import source_of_costs
 from ..configs import ConfigOptions
 from ..given import given as typed_options
 from ..groups import spread
@@ -68,10 +69,13 @@ def compare(
     from ...simulator.store.pipelines import answers
 
     with bad_input("schedule", *all_options()):
-        refuse_unread_shape(typed_options(context), schedules_named(schedules, type(asked)))
+        named = schedules_named(schedules, type(asked))
+        refuse_unread_shape(typed_options(context), named)
         plan(asked, schedules, chosen)
+    outlined = any(item.outlined and item.why_not(asked) is None for item in named)
     scalings = []
     for name, device in devices.items():
+        compile_ = source_of_costs(asked, device, {}, "compiled", workers=processes)[0] if outlined else None
         counted = f"simulations for {name}" if len(devices) > 1 else "simulations"
         with answers(announce_compiler), progress(counted) as tick:
             scaling = compare_schedules(
@@ -81,6 +85,7 @@ def compare(
                 device=device,
                 l2=machine.l2,
                 overhead=machine.overhead,
+                resources_of=compile_,
                 workers=processes,
                 progress=tick,
                 time_limit_s=limit_of(time_limit),
