@@ -7,7 +7,7 @@ import pytest
 from tilesight.simulator import schedules
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule, schedule_like
 
-SHARED = ("__init__", "config", "contract", "coverage", "options", "registry", "smaller", "tiles")
+SHARED = ("__init__", "cache", "config", "contract", "coverage", "options", "registry", "smaller", "tiles")
 """What all schedules share."""
 
 
