@@ -21,7 +21,7 @@ STATISTIC_BYTES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """What a kernel reads and writes.
+    """What a kernel, or an operation of several, reads and writes.
 
     Args:
         name: in a word.

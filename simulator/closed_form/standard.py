@@ -20,7 +20,8 @@ class Eager:
         mask: `added` to the scores, whose gradient is then that of the sum, or `filled` in, and then into gradients
             too; `none`. It is a padding mask of B N numbers, which count nothing.
         dropout: P is dropped into another matrix, and what was kept is remembered in a byte a score.
-        product: the backward pass of softmax writes P * dP before it reduces it, as PyTorch does.
+        product: the backward pass of softmax writes P * dP before it reduces it, as PyTorch does: two kernels in one
+            operation, to whose end it holds dP.
 
     Source: FlashAttention (2022), section 2.2, on mask and dropout; PyTorch, aten/src/ATen/native/cuda/SoftMax.cu, on
     the product; derivatives.yaml there, on gradients of added and filled masks.
@@ -72,9 +73,10 @@ def standard_backward(eager: Eager = ALGORITHM) -> tuple[Kernel, ...]:
         kernels.append(Kernel(name="dropout", reads={f"d{weights}": 1, DROPOUT_MASK: 1}, writes={"dP": 1}))
     names = ["dS_masked" for _ in range(eager.mask == "filled")] + ["dS_scaled" for _ in range(eager.scale)] + ["dS"]
     if eager.product:
-        kernels.append(Kernel(name="product", reads={"P": 1, "dP": 1}, writes={"P_dP": 1}))
-    reduced = "P_dP" if eager.product else "dP"
-    kernels.append(Kernel(name="softmax", reads={"P": 1, reduced: 1}, writes={names[0]: 1}))
+        softmax = Kernel(name="softmax", reads={"P": 2, "dP": 1, "P_dP": 1}, writes={"P_dP": 1, names[0]: 1})
+    else:
+        softmax = Kernel(name="softmax", reads={"P": 1, "dP": 1}, writes={names[0]: 1})
+    kernels.append(softmax)
     for before, after in pairwise(names):
         kernels.append(Kernel(name=before.removeprefix("dS_"), reads={before: 1}, writes={after: 1}))
     return (

@@ -5,7 +5,8 @@ The *two-level model* is that of the papers: SRAM and HBM, with no cache between
 so that a schedule reads from HBM whatever it loads.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 from closed_forms.sizes import (
     compulsory_hbm_bytes,
@@ -17,8 +18,9 @@ from closed_forms.sizes import (
     slabs,
     statistic_bytes,
 )
+from tilesight.simulator.closed_form import training_memory
 from tilesight.simulator.integers import cdiv
-from tilesight.simulator.problems.attention import MAX_SEQLEN, AttentionProblem
+from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.problems.problem import ReadWrite
 from tilesight.simulator.residency.device_memory import allocated_bytes
 from tilesight.simulator.schedules.tiles import SCORE_PITCH_BYTES
@@ -163,14 +165,7 @@ def longest_seqlen(problem: AttentionProblem, schedule: str, capacity_bytes: int
 
     Source: `peak_memory_bytes`, inverted by bisection.
     """
-    fits, too_long = 0, MAX_SEQLEN + 1
-    while too_long - fits > 1:
-        middle = (fits + too_long) // 2
-        if peak_memory_bytes(replace(problem, seqlen_q=middle, seqlen_k=middle), schedule) <= capacity_bytes:
-            fits = middle
-        else:
-            too_long = middle
-    return fits
+    return training_memory.longest_seqlen(problem, capacity_bytes, partial(peak_memory_bytes, schedule=schedule))
 
 
 def benchmark_flop(problem: AttentionProblem) -> int:

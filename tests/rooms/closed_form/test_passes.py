@@ -96,10 +96,7 @@ def test_33_passes_over_rows_in_blocks_of_256_are_4_4_gb() -> None:
 
 
 def test_recomputed_scores_cost_a_seventh_product() -> None:
-    """825 and 963 GFLOP: what the paper's author counts for figure 2, whose 66.6 and 75.2 he calls off by a factor.
-
-    Source: Dao-AILab/flash-attention issue 741; 962.1 here, where his 275 is rounded.
-    """
+    """825 and 963 GFLOP: the author's count for figure 2 in Dao-AILab/flash-attention issue 741, from a rounded 275."""
     standard = product_flop(GPT2, standard_forward() + standard_backward())
     flash = product_flop(GPT2, flash1_kernels(GPT2, 256))
     assert flash == product_flop(GPT2, flash1_forward(GPT2, 64) + flash1_backward(GPT2, 64))
