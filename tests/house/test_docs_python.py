@@ -12,6 +12,7 @@ from tilesight.compiling import why_not
 PAGES = {
     "README.md": "## From Python",
     "docs/closed-forms.md": "## Training",
+    "docs/lesson.md": "# Lesson",
     "docs/python.md": "# From Python",
     "docs/resources.md": "## ",
 }

@@ -111,7 +111,7 @@ def test_simulated_flash1_moves_theorem_2_with_its_constant(head_dim: int, sram_
 
 @pytest.mark.parametrize(("schedule", "by_sram", "by_head_dim"), [("flash1", 1 / 2, 4), ("naive", 1, 1)])
 def test_simulated_traffic_grows_as_theorem_2_says(schedule: str, by_sram: float, by_head_dim: float) -> None:
-    """Twice the SRAM halves flash1's, twice the head dim makes it fourfold; both leave N^2 alone, but for N D beside it."""
+    """Twice the SRAM halves flash1's, twice the head dim makes it fourfold; naive's N^2 stays."""
     base = moved_bytes(schedule, 2048, 32, 1 << 14)
     assert moved_bytes(schedule, 2048, 32, 1 << 15) / base == pytest.approx(by_sram, rel=0.15)
     assert moved_bytes(schedule, 2048, 64, 1 << 14) / base == pytest.approx(by_head_dim, rel=0.15)
