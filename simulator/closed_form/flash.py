@@ -4,6 +4,7 @@ S and P never reach device memory, in neither direction. What is read again and 
 their gradients, once for each block of keys (FlashAttention-1), or K and V, once for each block of queries.
 """
 
+from ..arguments import whole
 from ..integers import cdiv
 from ..problems.attention import AttentionProblem
 from .passes import Kernel
@@ -15,9 +16,12 @@ def flash1_forward(problem: AttentionProblem, block_n: int) -> tuple[Kernel, ...
     Args:
         block_n: B_c, rows of a key block.
 
+    Raises:
+        ValueError: a block has no rows.
+
     Source: FlashAttention (2022), Algorithm 1, line 2, and lines 5 to 13.
     """
-    blocks, shared = cdiv(problem.seqlen_k, block_n), problem.head_group
+    blocks, shared = _key_blocks(problem, block_n), problem.head_group
     sums = {"O": blocks, "l": blocks, "m": blocks}
     return (
         Kernel(name="zeros", writes={"O": 1, "l": 1, "m": 1}),
@@ -31,9 +35,12 @@ def flash1_backward(problem: AttentionProblem, block_n: int) -> tuple[Kernel, ..
     Args:
         block_n: B_c, rows of a key block.
 
+    Raises:
+        ValueError: a block has no rows.
+
     Source: FlashAttention (2022), Algorithm 4, line 5, and lines 6 to 24.
     """
-    blocks, shared = cdiv(problem.seqlen_k, block_n), problem.head_group
+    blocks, shared = _key_blocks(problem, block_n), problem.head_group
     reads = {name: blocks for name in ("Q", "O", "dO", "dQ", "l", "m")}
     return (
         Kernel(name="zeros", writes={"dQ": 1, "dK": 1, "dV": 1}),
@@ -53,10 +60,13 @@ def flash1_kernels(problem: AttentionProblem, block_n: int) -> tuple[Kernel, Ker
     Args:
         block_n: rows of a key block; the release has 256 for head dims up to 64, and 128 for 128.
 
+    Raises:
+        ValueError: a block has no rows.
+
     Source: Dao-AILab/flash-attention at 1fcbe6f0 (May 2022): csrc/stream_attn/src/fmha_fprop_kernel_1xN.h,
     fmha_dgrad_kernel_1xN_loop.h (`Is_first`); block rows from fmha_fprop_fp16_kernel.sm80.cu.
     """
-    blocks, shared = cdiv(problem.seqlen_k, block_n), problem.head_group
+    blocks, shared = _key_blocks(problem, block_n), problem.head_group
     keys, again = {"K": shared, "V": shared}, blocks - 1
     forward = Kernel(
         name="forward",
@@ -79,9 +89,12 @@ def flash2_forward(problem: AttentionProblem, block_m: int) -> tuple[Kernel, ...
     Args:
         block_m: B_r, rows of a query block.
 
+    Raises:
+        ValueError: a block has no rows.
+
     Source: FlashAttention-2 (2023), Algorithm 1.
     """
-    passes = cdiv(problem.seqlen_q, block_m) * problem.head_group
+    passes = cdiv(problem.seqlen_q, whole("block_m", block_m)) * problem.head_group
     return (Kernel(name="loop", reads={"Q": 1, "K": passes, "V": passes}, writes={"O": 1, "LSE": 1}, products=2),)
 
 
@@ -93,9 +106,12 @@ def flash2_backward(problem: AttentionProblem, block_n: int) -> tuple[Kernel, ..
     Args:
         block_n: B_c, rows of a key block.
 
+    Raises:
+        ValueError: a block has no rows.
+
     Source: FlashAttention-2 (2023), Algorithm 2.
     """
-    blocks, shared = cdiv(problem.seqlen_k, block_n), problem.head_group
+    blocks, shared = _key_blocks(problem, block_n), problem.head_group
     reads = {name: blocks for name in ("Q", "dO", "dQ", "LSE", "delta")}
     return (
         Kernel(name="zeros", writes={"dQ": 1}),
@@ -104,3 +120,7 @@ def flash2_backward(problem: AttentionProblem, block_n: int) -> tuple[Kernel, ..
             name="loop", reads={"K": shared, "V": shared, **reads}, writes={"dQ": blocks, "dK": 1, "dV": 1}, products=5
         ),
     )
+
+
+def _key_blocks(problem: AttentionProblem, block_n: int) -> int:
+    return cdiv(problem.seqlen_k, whole("block_n", block_n))

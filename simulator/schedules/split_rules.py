@@ -61,10 +61,14 @@ def flash_attention_3_splits(
         kv_row_bytes: a row of K and of V of one head, together [B].
         causal: a decode of one query is not.
 
+    Raises:
+        ValueError: a number is no positive integer.
+
     Source: Dao-AILab/flash-attention at 0251105a, hopper/heuristics.h, num_splits_heuristic; hopper/flash_api.cpp,
     get_num_splits. It computes in fp32, this exactly.
     """
-    query_tiles, key_tiles = cdiv(decode.rows, block_m), cdiv(decode.seqlen_k, block_n)
+    query_tiles = cdiv(decode.rows, whole("block_m", block_m))
+    key_tiles = cdiv(decode.seqlen_k, whole("block_n", block_n))
     tiles, head_bytes = decode.batch * decode.kv_heads * query_tiles, decode.seqlen_k * kv_row_bytes
     if 5 * tiles >= 4 * decode.sms:
         again = head_bytes > FLASH_ATTENTION_L2_BYTES and query_tiles >= 2 * decode.sms and not causal
@@ -104,12 +108,15 @@ def sglang_triton_splits(decode: Decode, *, max_splits: int = SGLANG_MAX_SPLITS)
     Args:
         max_splits: --triton-attention-num-kv-splits.
 
+    Raises:
+        ValueError: a number is no positive integer.
+
     Source: sgl-project/sglang at bdd1bcdf, python/sglang/srt/layers/attention/triton_ops/metadata.py,
     get_num_kv_splits_triton. Lengths within 25 % of each other count as one; the logarithm is fp32 there.
     """
     grown = int(decode.sms * max(log2(decode.seqlen_k / 64), 1.0))
     ctas = decode.batch * cdiv(decode.kv_heads * decode.rows, min(16, decode.rows))
-    chunk = cdiv(decode.seqlen_k, min(cdiv(grown, ctas), max_splits))
+    chunk = cdiv(decode.seqlen_k, min(cdiv(grown, ctas), whole("max_splits", max_splits)))
     return cdiv(decode.seqlen_k, chunk)
 
 
@@ -121,10 +128,14 @@ def flashinfer_splits(decode: Decode, *, ctas_per_sm: int, page_size: int) -> in
     Args:
         ctas_per_sm: that the kernel's registers and shared memory allow; page_size: keys of a page.
 
+    Raises:
+        ValueError: a number is no positive integer.
+
     Source: flashinfer-ai/flashinfer at fb28d724, include/flashinfer/attention/scheduler.cuh,
     BatchDecodeWithPagedKVCacheWorkEstimationDispatched, PartitionPagedKVCacheBinarySearchMinNumPagePerBatch.
     """
-    pages, ctas = cdiv(decode.seqlen_k, page_size), ctas_per_sm * decode.sms
+    pages = cdiv(decode.seqlen_k, whole("page_size", page_size))
+    ctas = whole("ctas_per_sm", ctas_per_sm) * decode.sms
     if decode.batch * decode.kv_heads >= ctas:
         return 1
     shortest, longest = max(FLASHINFER_MIN_KEYS // page_size, 1), pages

@@ -121,3 +121,10 @@ def test_an_unknown_way_to_mask_is_named() -> None:
     """With what there is."""
     with pytest.raises(ValueError, match="mask = 'causal': must be none, added or filled"):
         Eager(mask="causal")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kernels", [flash1_forward, flash1_backward, flash1_kernels, flash2_backward])
+def test_blocks_without_rows_are_refused(kernels) -> None:  # type: ignore[no-untyped-def]
+    """In one line, with what is allowed."""
+    with pytest.raises(ValueError, match="block_n = 0: must be an integer of 1 or more"):
+        kernels(GPT2, 0)
