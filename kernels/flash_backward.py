@@ -1,4 +1,4 @@
-"""FlashAttention-2 backward in Triton: the twins of `simulator/schedules/flash_backward.py`, and the way to them.
+"""FlashAttention-2 backward in Triton: the twins of its schedule in `simulator/schedules/backward/`.
 
 They are in `backward/`: rows (delta, zeros, conversion), key tiles (dK, dV; dQ in one pass) and query tiles (dQ).
 """

@@ -1,4 +1,4 @@
-"""Naive attention backward in Triton: the twins of `simulator/schedules/naive_backward.py`, and the way to them."""
+"""Naive attention backward in Triton: the twins of its schedule in `simulator/schedules/backward/`."""
 
 from types import MappingProxyType
 from typing import Any

@@ -1,8 +1,8 @@
-"""Finds the schedules: every module beside this one that ends in `SCHEDULE = Schedule(...)`."""
+"""Finds the schedules: every module beside this one, or in a folder here, that ends in `SCHEDULE = Schedule(...)`."""
 
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 from .. import schedules
 from ..arguments import shown
@@ -18,7 +18,7 @@ DEFAULT_SCHEDULE = "flash2"
 @cache
 def all_schedules() -> dict[str, Schedule]:
     """All schedules by name, sorted by name."""
-    modules = [import_module(f"{schedules.__name__}.{info.name}") for info in iter_modules(schedules.__path__)]
+    modules = [import_module(info.name) for info in walk_packages(schedules.__path__, f"{schedules.__name__}.")]
     declared = [module.SCHEDULE for module in modules if hasattr(module, "SCHEDULE")]
     return {schedule.name: schedule for schedule in sorted(declared, key=lambda schedule: schedule.name)}
 

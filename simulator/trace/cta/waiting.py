@@ -69,8 +69,24 @@ def _is_poll(flow: Flow, places: list[int], place: int) -> bool:
     instruction = flow.instructions[place]
     if is_atomic(instruction):
         return bool(written(instruction))
-    changed = {name for other in places if other != place for name in written(flow.instructions[other])}
-    return instruction.family in LOADS_AND_COPIES and changed.isdisjoint(addresses_of(instruction))
+    return instruction.family in LOADS_AND_COPIES and all(
+        _is_constant(flow, places, place, name) for name in addresses_of(instruction)
+    )
+
+
+def _is_constant(flow: Flow, places: list[int], place: int, name: str) -> bool:
+    """Whether a register that an instruction of a loop reads holds the same in each iteration.
+
+    No instruction of the loop writes it, or the last before computes it from such registers, where an iteration
+    begins by copying an address that it overwrites.
+    """
+    before = [other for other in places if other < place and name in written(flow.instructions[other])]
+    if not before:
+        return all(name not in written(flow.instructions[other]) for other in places)
+    writer = flow.instructions[before[-1]]
+    if is_access(writer) or writer.family in SHARED_LOADS:
+        return False
+    return all(_is_constant(flow, places, before[-1], source) for source in read(writer))
 
 
 def _is_retry(flow: Flow, places: list[int], place: int) -> bool:

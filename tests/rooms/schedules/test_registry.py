@@ -7,14 +7,25 @@ import pytest
 from tilesight.simulator import schedules
 from tilesight.simulator.schedules.registry import all_schedules, find_schedule, schedule_like
 
-SHARED = ("__init__", "config", "contract", "coverage", "options", "registry", "smaller", "tiles")
-"""What all schedules share."""
+SHARED = (
+    "__init__",
+    "cache",
+    "config",
+    "contract",
+    "coverage",
+    "launches",
+    "options",
+    "registry",
+    "smaller",
+    "split_rules",
+    "tiles",
+)
 
 
 def test_every_file_is_a_schedule_of_the_same_name() -> None:
-    """One file, one schedule, beside what all of them share."""
+    """One file, one schedule, also in folders, beside what they share."""
     (folder,) = schedules.__path__
-    files = sorted(file.stem for file in Path(folder).glob("*.py") if file.stem not in SHARED)
+    files = sorted(file.stem for file in Path(folder).rglob("*.py") if file.stem not in SHARED)
     assert list(all_schedules()) == files
     assert {"flash1", "flash2", "naive", "unfused"} <= set(files)
 

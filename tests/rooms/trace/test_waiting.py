@@ -24,6 +24,7 @@ def loop(*body: str) -> tuple[str, ...]:
         ("MOV R4, RZ", CAS),
         ("@P1 ATOMG.E.CAS.STRONG.GPU PT, R8, [R2], R4, R5", "STS [UR4], R8", "BAR.SYNC 0x0", "LDS R8, [UR4]"),
         (LOAD, "FADD R6, R6, R7"),
+        ("IMAD.U32 R8, RZ, RZ, UR8", "IMAD.U32 R9, RZ, RZ, UR9", "LDG.E.STRONG.GPU R8, desc[UR4][R8.64]"),
     ],
 )
 def test_what_no_iteration_changes_waits_for_others(body: tuple[str, ...]) -> None:
@@ -53,6 +54,8 @@ def test_a_swap_of_what_was_read_is_tried_again(body: tuple[str, ...]) -> None:
     "body",
     [
         ("IADD3 R2, R2, 0x4, RZ", LOAD),
+        ("IADD3 R2, R6, 0x4, RZ", LOAD, "MOV R6, R2"),
+        ("LDG.E.STRONG.GPU R8, desc[UR4][R8.64]",),
         (ADD, "STG.E desc[UR4][R10.64], R8"),
         ("IADD3 R8, R8, -0x1, RZ",),
         ("FADD R4, R8, R6", "MOV R4, RZ", CAS, "STG.E desc[UR4][R10.64], R8"),

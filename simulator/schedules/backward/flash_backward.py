@@ -89,23 +89,19 @@ Source: Dao, FlashAttention-2 (2023), Algorithm 2, its atomic dQ and its determi
 two kernels as in the Triton tutorial 06-fused-attention.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from ..device.device import Device
-from ..dtypes import DTYPES
-from ..integers import cdiv
-from ..launch.outline import UNKNOWN, outline
-from ..launch.program import Launch, Tensor
-from ..problems.attention_backward import AttentionBackwardProblem
-from .config import Config
-from .contract import Schedule, frozen
-from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled, word
-from .tiles import LOG2_E, NARROW_HEAD, STATISTIC, key_tensor, padded_head_dim, query_tensor, statistic_tensor
+from ...device.device import Device
+from ...dtypes import DTYPES
+from ...integers import cdiv
+from ...launch.program import Launch, Tensor
+from ...problems.attention_backward import AttentionBackwardProblem
+from ..config import Config
+from ..contract import Schedule
+from ..options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled, word
+from ..tiles import LOG2_E, NARROW_HEAD, STATISTIC, key_tensor, padded_head_dim, query_tensor, statistic_tensor
+from .launches import delta_launch, delta_tensor, gradient_launch, key_gradient, output_gradient, row_launch
 
-STRIP_ELEMENTS = 8192
-"""Of O that a CTA of a row-wise kernel takes."""
-ROW_WARPS = 4
 FORM = word(
     "form",
     "Whether dQ has a kernel of its own (two_kernels), or is added up beside dK and dV (one_pass).",
@@ -216,69 +212,6 @@ def _products(name: str, problem: AttentionBackwardProblem, config: Config, ctas
     )
 
 
-def output_gradient(problem: AttentionBackwardProblem) -> Tensor:
-    """The gradient dO of the output."""
-    return query_tensor(problem, "dO")
-
-
-def delta_tensor(problem: AttentionBackwardProblem) -> Tensor:
-    """Row sums delta = rowsum(dO * O), in fp32."""
-    return statistic_tensor(problem, "DELTA", "scratch")
-
-
-def key_gradient(problem: AttentionBackwardProblem, name: str) -> Tensor:
-    """A gradient of K's shape: dK or dV."""
-    return replace(key_tensor(problem, name), role="output")
-
-
-def delta_launch(name: str, problem: AttentionBackwardProblem, *others: Tensor, **arguments: int | float) -> Launch:
-    """The launch of delta, by strips of rows. Args: others: tensors that it fills with zeros."""
-    tensors = (query_tensor(problem, "O"), output_gradient(problem), delta_tensor(problem), *others)
-    return row_launch(name, problem, tensors, **arguments)
-
-
-def row_launch(
-    name: str, problem: AttentionBackwardProblem, tensors: tuple[Tensor, ...], **arguments: int | float
-) -> Launch:
-    """A launch over strips of the rows of all heads. Args: arguments: beside the number of rows."""
-    dim = padded_head_dim(problem)
-    rows, strip = problem.batch * problem.heads * problem.seqlen_q, max(1, STRIP_ELEMENTS // dim)
-    return gradient_launch(
-        name,
-        problem,
-        cdiv(rows, strip),
-        tensors,
-        num_warps=ROW_WARPS,
-        constants={"head_dim": problem.head_dim, "padded_dim": dim, "block_rows": strip, "whole": rows % strip == 0},
-        arguments={"rows_total": rows, **arguments},
-    )
-
-
-def gradient_launch(
-    name: str,
-    problem: AttentionBackwardProblem,
-    ctas: int,
-    tensors: tuple[Tensor, ...],
-    *,
-    num_warps: int,
-    num_stages: int = 1,
-    constants: Mapping[str, int | bool | str],
-    arguments: Mapping[str, int | float],
-) -> Launch:
-    """The outline of a launch of a backward pass. Args: as of `Launch`."""
-    return Launch(
-        name=name,
-        grid=(ctas, 1, 1),
-        num_warps=num_warps,
-        num_stages=num_stages,
-        program=outline(tensors, ctas),
-        resources=UNKNOWN,
-        dtype=problem.dtype,
-        constants=frozen(**constants),
-        arguments=frozen(**arguments),
-    )
-
-
 SCHEDULE = Schedule(
     name="flash_backward",
     summary="dK, dV by key tiles; dQ by query tiles in a kernel of its own, or added up in the same pass",
@@ -294,6 +227,7 @@ SCHEDULE = Schedule(
     ),
     launches=launches,
     supports=supports,
+    reads=("causal", "window"),
     suited=suited,
     conflict=conflict,
     outlined=True,

@@ -77,15 +77,15 @@ hides a key.)
 Source: Dao et al., FlashAttention (2022), appendix B: standard attention, backward pass.
 """
 
-from ..device.device import Device
-from ..integers import cdiv
-from ..launch.program import Launch, Tensor
-from ..problems.attention_backward import AttentionBackwardProblem
-from .config import Config
-from .contract import Schedule
-from .flash_backward import delta_launch, delta_tensor, gradient_launch, key_gradient, output_gradient
-from .options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, declared, number, tiled
-from .tiles import LOG2_E, key_tensor, product_constants, query_tensor, score_tensor, statistic_tensor
+from ...device.device import Device
+from ...integers import cdiv
+from ...launch.program import Launch, Tensor
+from ...problems.attention_backward import AttentionBackwardProblem
+from ..config import Config
+from ..contract import Schedule
+from ..options import BLOCK_M, BLOCK_N, NUM_STAGES, NUM_WARPS, declared, number, tiled
+from ..tiles import LOG2_E, key_tensor, product_constants, query_tensor, score_tensor, statistic_tensor
+from .launches import delta_launch, delta_tensor, gradient_launch, key_gradient, output_gradient
 
 RECOMPUTED = number(
     "recomputed", "Whether P is made again from Q, K and LSE; 0: the forward pass has kept it.", (0, 1), "0 or 1",
@@ -150,7 +150,7 @@ SCHEDULE = Schedule(
     ),
     launches=launches,
     supports=supports,
-    unread=("window", "dropout"),
+    reads=("causal",),
     baseline=True,
     outlined=True,
 )
