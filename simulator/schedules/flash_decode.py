@@ -37,10 +37,10 @@ packing of a group's heads: FlashInfer (Ye et al. 2025), section 3.
 
 from ..device.device import Device
 from ..integers import cdiv, next_power_of_two
+from ..launch.cache import cache_tensors
 from ..launch.outline import outline
 from ..launch.program import Launch, Resources, Tensor
 from ..problems.attention import AttentionProblem
-from .cache import cache_tensors
 from .config import Config
 from .contract import Schedule, frozen
 from .options import BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled

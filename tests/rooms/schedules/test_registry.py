@@ -9,14 +9,12 @@ from tilesight.simulator.schedules.registry import all_schedules, find_schedule,
 
 SHARED = (
     "__init__",
-    "cache",
     "config",
     "contract",
     "coverage",
     "options",
     "registry",
     "smaller",
-    "split_rules",
     "tiles",
 )
 
