@@ -1,0 +1,59 @@
+"""`--model`: what it fills, what the answer says of it, and what is refused."""
+
+import json
+
+import pytest
+
+from tilesight.cli.main import main
+
+QUICK = ("--batch", "1", "--num-warps", "4", "--num-stages", "2", "--block-m", "64", "--block-n", "64")
+
+
+@pytest.fixture(autouse=True)
+def _compiled_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The remark on compiling belongs to its own test."""
+    monkeypatch.setattr("tilesight.simulator.engine.engine.is_compiled", lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("command", "lengths"),
+    [("simulate", ("--seqlen", "256")), ("explore", ("--seqlen", "256")), ("compare", ("--seqlens", "256"))],
+)
+def test_a_model_fills_what_is_not_typed(
+    capsys: pytest.CaptureFixture[str], command: str, lengths: tuple[str, ...]
+) -> None:
+    """The local layers of a GPU of four; `--heads` is the user's, and the answer says all of it."""
+    asked = ("--model", "gpt-oss-20b", "--tp", "4", "--layers", "local", "--heads", "8")
+    assert main([command, *asked, *lengths, "--schedule", "flash2", *QUICK, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    answer = answer["devices"][0] if "devices" in answer else answer
+    shape = {name: answer["problem"][name] for name in ("heads", "kv_heads", "head_dim", "dtype", "causal", "window")}
+    assert shape == {"heads": 8, "kv_heads": 2, "head_dim": 64, "dtype": "bf16", "causal": True, "window": 128}
+    assert answer["notes"][:2] == [
+        "a local layer of gpt-oss-20b, with a window of 128: 12 of 24; --layers global: the others;"
+        " 4 GPUs share its heads: 16 of 64, and 2 of 8 KV heads",
+        "--heads 8 is yours, where gpt-oss-20b has 16",
+    ]
+    assert "sinks" in answer["notes"][2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--model", "lama-3-8b"), "--model 'lama-3-8b' is unknown: did you mean llama-3-8b"),
+        (("--model", "llama-3-70b", "--tp", "3"), "--tp = 3: cannot share the 64 heads and 8 KV heads"),
+        (("--model", "llama-3-8b", "--layers", "local"), "--layers = 'local': all layers of llama-3-8b are global"),
+        (("--model", "llama-3-8b", "--causal"), "--causal: changes nothing with --model"),
+        (("--model", "llama-3-8b", "--schedule", "online_softmax"), "has layers of attention, not of softmax"),
+        (("--model", "deepseek-v3"), "latent attention (MLA) is not answered yet"),
+        (("--model", "none.json"), "--model 'none.json': cannot be read"),
+        (("--tp", "2"), "--tp 2: changes nothing without --model"),
+    ],
+)
+def test_a_mistake_about_a_model_is_named(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
+) -> None:
+    """In one line that names the option, with exit code 2."""
+    assert main(["simulate", *options]) == 2
+    output = capsys.readouterr()
+    assert output.out == "" and output.err.count("\n") == 1 and message in output.err
