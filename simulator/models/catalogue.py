@@ -85,6 +85,17 @@ def _read(path: str) -> dict[str, Any]:
     return config
 
 
+def every_model() -> tuple[dict[str, Model], list[str]]:
+    """The models of the catalogue that are answered, by name; and of each other one why it is not, in a line."""
+    answered, refused = {}, []
+    for name in models():
+        try:
+            answered[name] = load_model(name)
+        except ValueError as error:
+            refused.append(str(error))
+    return answered, refused
+
+
 def model_problem(
     model: str | PathLike[str] | Model,
     *,

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..arguments import shown, whole
+from ..dtypes import DTYPES as ELEMENTS
 from .model import Model
+from .weights import weight_bytes
 
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 EVERY_GLOBAL = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4, "gpt_oss": 2}
@@ -78,6 +80,7 @@ def model_of(config: Mapping[str, Any], name: str) -> Model:
         global_layers=full,
         local_layers=local,
         window=_count(keys, "sliding_window") if local else 0,
+        weight_bytes=weight_bytes(keys, heads, kv_heads, head_dim, ELEMENTS[dtype].size_bytes),
         notes=(*remark, *notes, *_notes(keys, config)),
     )
 

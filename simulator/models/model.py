@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..arguments import whole
+from ..dtypes import DTYPES
 from ..problems.attention import AttentionProblem
 
 Layers = Literal["global", "local"]
@@ -26,6 +27,7 @@ class Model:
         global_layers: layers in which a query sees all keys up to its own place.
         local_layers: layers in which it sees the last `window` of them.
         window: keys; 0 where no layer is local.
+        weight_bytes: of the whole model; 0 where its config.json does not tell [B].
         notes: what its attention has that a problem does not, a line each.
     """
 
@@ -37,6 +39,7 @@ class Model:
     global_layers: int
     local_layers: int
     window: int
+    weight_bytes: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -83,6 +86,15 @@ class Model:
         heads, kv_heads = self.shard(tp)
         shape = {"heads": heads, "kv_heads": kv_heads, "head_dim": self.head_dim, "dtype": self.dtype}
         return {**shape, "causal": True, "window": self.window_of(self.kind(layers))}
+
+    def kv_bytes(self, layers: Layers, tokens: int, tp: int = 1) -> int:
+        """What one layer of a kind keeps of keys and values of a sequence, on each of `tp` GPUs [B].
+
+        Of a window a layer keeps no more than it.
+        """
+        _, kv_heads = self.shard(tp)
+        kept = min(tokens, self.window_of(layers) or tokens)
+        return 2 * kv_heads * kept * self.head_dim * DTYPES[self.dtype].size_bytes
 
     def problem(
         self, *, batch: int, seqlen_q: int, seqlen_k: int, tp: int = 1, layers: str | None = None

@@ -57,3 +57,50 @@ def test_a_mistake_about_a_model_is_named(
     assert main(["simulate", *options]) == 2
     output = capsys.readouterr()
     assert output.out == "" and output.err.count("\n") == 1 and message in output.err
+
+
+def test_a_model_is_answered_on_several_devices(capsys: pytest.CaptureFixture[str]) -> None:
+    """Prefill, decode and memory of each, the same numbers as JSON, and which device is faster at what."""
+    asked = ("model", "gpt-oss-20b", "--tp", "8", "--batch", "4", "--seqlen", "256", "--device", "h100,h200")
+    assert main([*asked]) == 0
+    text = capsys.readouterr().out
+    for part in ("Prefill of one sequence of 256", "A decode step of 4", "Device memory", "Unlucky", "Which device"):
+        assert part in text
+    assert "12 global" in text and "12 local" in text and "Note: attention sinks" in text
+    assert main([*asked, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [device["device"] for device in answer["devices"]] == ["h100-sxm", "h200"]
+    assert answer["layers"] == {"global": 12, "local": 12}
+    for device in answer["devices"]:
+        assert device["kv_bytes_per_sequence"] == 2 * 64 * 2 * 12 * (256 + 128)
+        assert device["prefill_s"] == pytest.approx(
+            sum(12 * kind["prefill"]["best"]["time_s"] for kind in device["layers"])
+        )
+
+
+def test_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """All of the catalogue; of the one that is not answered, why."""
+    assert main(["model"]) == 0
+    text = capsys.readouterr().out
+    assert "gemma-3-27b" in text and "52 local (window 1,024)" in text and "model 'deepseek-v3': kv_lora_rank" in text
+    assert main(["model", "--json"]) == 0
+    assert all(item["source"] for item in json.loads(capsys.readouterr().out)["models"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("llama-3-70b", "--tp", "3"), "--tp = 3: cannot share"),
+        (("llama-3-70b", "--batch", "0"), "--batch = 0: must be an integer of 1 or more"),
+        (("llama-3-70b", "--seqlen", "99999999"), "--seqlen = 99999999: must be at most"),
+        (("llama-4",), "'llama-4' is unknown: did you mean"),
+        (("--tp", "8"), "--tp 8: changes nothing without a model"),
+    ],
+)
+def test_a_mistake_about_serving_is_named(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
+) -> None:
+    """In one line, with exit code 2."""
+    assert main(["model", *options]) == 2
+    output = capsys.readouterr()
+    assert output.out == "" and output.err.count("\n") == 1 and message in output.err
