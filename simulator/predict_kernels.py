@@ -17,7 +17,7 @@ from .prediction.kernel_row import KernelRow, fastest_first
 from .prediction.kernels import KernelsPrediction
 from .prediction.timeline import Timeline
 from .refusal import DoesNotFit, Refused
-from .residency.residency import residency_of_ctas
+from .residency.residency import residency_of_ctas, room_of
 from .sass.local_memory import spilled_bytes
 from .trace.cta.subject import CompiledKernel
 from .trace.program.launch import Traced
@@ -142,12 +142,6 @@ def too_many_to_wait_for(asked: CompiledLaunch, device: Device) -> str | None:
         f"kernel {asked.row.name}: launch_cooperative_grid = True: {ctas:,} CTAs have to be resident at once, and "
         f"{device.sms} SMs hold {residency.concurrent_ctas:,} ({residency.ctas_per_sm} each): launch no more than that"
     )
-
-
-def room_of(resources: Resources, grid: tuple[int, int, int], device: Device) -> float:
-    """What L1 has for each of the CTAs of a launch that share an SM [B]."""
-    residency = residency_of_ctas(resources, resources.warps_per_cta, prod(grid), device)
-    return residency.l1_bytes / residency.ctas_per_busy_sm
 
 
 def _spilled_bytes(resources: Resources) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from .arguments import shown
 from .device.device import Device
+from .launch.outline import is_outline
 from .launch.program import Launch, Resources
 from .launch.walk import steps
 from .library.lookup import resources_of_all
@@ -25,6 +26,12 @@ Launches = tuple[Launch, ...]
 ResourcesOf = Callable[[Sequence[Launches]], Sequence[tuple[Resources, ...] | Refusal | None]]
 """Launches of each configuration -> resources of each of its launches; why they cannot run; or None, which leaves it
 to the library of compiled kernels and to estimates."""
+
+NEEDS_CODE = (
+    "what it does is found in its machine code, and nowhere else: have it compiled, by torch and triton (no GPU is"
+    " needed; `tilesight doctor` says what is missing), without --cost tiles, --registers and --smem-bytes; in Python,"
+    " by resources_of=tilesight.compiler(problem, device)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +224,9 @@ def _sourced(
         return answer
     if answer:
         return _with(launches, answer), ""
+    for launch in launches:
+        if is_outline(launch) and launch.resources.code is None:
+            return Refusal("not supported", f"kernel {launch.name}: {NEEDS_CODE}")
     return _with_kept(launches, device) if source == "compiled" else (launches, "")
 
 

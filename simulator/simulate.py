@@ -14,6 +14,7 @@ from .arguments import function_or_none, instance, optional_whole, several, trut
 from .device.device import Device, found_device
 from .jobs.stopping import Tell
 from .launch.program import Launch, Resources
+from .outlines import follow
 from .prediction.notes import tile_notes
 from .prediction.prediction import Prediction
 from .prediction.timeline import Timeline, timeline_of, work_of_ctas
@@ -137,7 +138,7 @@ def predict(
             pipeline_key(resolved, device, **settings),
             resolved.schedule.name,
             device.name,
-            lambda: _simulated(resolved, device, settings, record=False, tell=tell)[0],
+            lambda: _simulated(*with_programs(resolved, device), device, settings, record=False, tell=tell)[0],
         )
     return _prediction(resolved, device, figures)
 
@@ -169,7 +170,8 @@ def predict_with_timeline(
 ) -> tuple[Prediction, Timeline]:
     """As `predict`, with the same prediction, and when each CTA ran where: the timeline steps through every CTA."""
     settings = _checked(l2, resolution, steady_state, overhead)
-    figures, runs = _simulated(resolved, device, settings, record=True, tell=tell)
+    resolved, notes = with_programs(resolved, device)
+    figures, runs = _simulated(resolved, notes, device, settings, record=True, tell=tell)
     prediction = _prediction(resolved, device, figures)
 
     def work_of(launch: Launch) -> tuple[str, ...]:
@@ -223,10 +225,22 @@ def _checked(l2: str, resolution: str, steady_state: bool, overhead: str) -> dic
     return {"l2": l2, "resolution": resolution, "steady_state": steady_state, "overhead": overhead}
 
 
+def with_programs(resolved: Resolved, device: Device) -> tuple[Resolved, tuple[str, ...]]:
+    """What runs, with the programs of its launches; and remarks on those that were found in machine code."""
+    followed = follow(resolved.launches, device)
+    return replace(resolved, launches=followed.launches), followed.notes
+
+
 def _simulated(
-    resolved: Resolved, device: Device, settings: dict[str, Any], *, record: bool, tell: Tell | None
+    resolved: Resolved,
+    notes: tuple[str, ...],
+    device: Device,
+    settings: dict[str, Any],
+    *,
+    record: bool,
+    tell: Tell | None,
 ) -> "tuple[Figures, tuple[LaunchRun, ...]]":
-    """Figures of what runs, and what the engine saw."""
+    """Figures of what runs, and what the engine saw. Args: notes: on its programs."""
     # The compiled loops take most of a second to load, which an answer from the store does not need.
     from .simulate_launches import simulate_launches
 
@@ -251,6 +265,7 @@ def _simulated(
             *simulated.cost_notes,
             *tile_notes(resolved.launches, device),
             *simulated.l2_notes,
+            *notes,
         ),
     )
     return figures, simulated.runs

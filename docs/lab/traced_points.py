@@ -29,8 +29,8 @@ from tilesight.kernels.launch.launch import allocate, arguments_of
 from tilesight.kernels.launch.registry import find_twin
 from tilesight.simulator.device.device import Device, load_device
 from tilesight.simulator.launch.program import Launch
-from tilesight.simulator.predict_kernels import room_of
 from tilesight.simulator.refusal import Refusal, granted
+from tilesight.simulator.residency.residency import room_of
 from tilesight.simulator.resolve import Resolved, resolve
 from tilesight.simulator.simulate import predict
 from tilesight.simulator.trace.cta.subject import CompiledKernel

@@ -18,6 +18,7 @@ from typing import Any
 import triton
 
 from ...simulator.device.device import Device
+from ...simulator.launch.outline import is_outline, storage_of
 from ...simulator.launch.program import Launch, Resources
 from ...simulator.problems.problem import Problem
 from ...simulator.refusal import Refusal
@@ -127,10 +128,18 @@ def _outcome(answer: dict[str, Any], launch: Launch, job: dict[str, Any], device
     outcome = outcome_of(answer, device)
     if isinstance(outcome, Refusal) or "code" not in answer:
         return outcome
-    code = code_of(answer, job, job["arguments"], launch.grid, outcome.resources)
+    code = code_of(answer, job, {**job["arguments"], **_addresses(launch, job)}, launch.grid, outcome.resources)
     # Copies of this project share answers on disk: the files are those of the copy that runs.
     lines = tuple((address, str(KERNELS / Path(file).name), line) for address, file, line in code.lines)
     return replace(outcome, resources=replace(outcome.resources, code=replace(code, lines=lines)))
+
+
+def _addresses(launch: Launch, job: dict[str, Any]) -> dict[str, int]:
+    """Parameter -> address of its tensor, of an outline, whose code is followed; nothing of any other launch."""
+    if not is_outline(launch):
+        return {}
+    names = zip(job["pointers"], launch.program.tensors, strict=True)
+    return {name: storage_of(tensor).address for name, tensor in names}
 
 
 def compiler_text(device: Device) -> str:

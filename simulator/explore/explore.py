@@ -204,7 +204,7 @@ def explore(
     check_settings(l2=l2, overhead=overhead, resolution=resolution, cost=cost)
     gpu, name = found_device(device)
     source = cost if registers is None and smem_bytes is None else "tiles"
-    jobs, left_out = plan(problem, schedule, fixed, source)
+    jobs, left_out = plan(problem, schedule, fixed, source, compiles=resources_of is not None)
     until_s = working_s() + time_limit_s
     settings = Settings(
         l2=l2,
@@ -289,12 +289,18 @@ def _baselines(problem: Problem, like: Schedule, device: Device, cost: str) -> l
 
 
 def plan(
-    problem: Problem, schedule: str | Sequence[str], fixed: Options, cost: str = "compiled"
+    problem: Problem,
+    schedule: str | Sequence[str],
+    fixed: Options,
+    cost: str = "compiled",
+    *,
+    compiles: bool = True,
 ) -> tuple[list[Candidate], dict[str, str]]:
     """What `explore` will simulate, in a stable order; and schedule -> why it cannot compute the problem at all.
 
     Args:
-        cost: `compiled` keeps to what Triton's compiler can do, where options do not say otherwise.
+        cost: `compiled` keeps to what Triton's compiler can do, where options do not say otherwise;
+        compiles: whether kernels are compiled.
 
     Raises:
         ValueError: as `explore`.
@@ -302,7 +308,7 @@ def plan(
     chosen = schedules_named(schedule)
     if unlike(chosen):
         raise ValueError(f"schedule: {unlike(chosen)}; only like can be ranked")
-    able, left_out = those_able(chosen, problem)
+    able, left_out = those_able(chosen, problem, compiles)
     if not able:
         raise ValueError("; ".join(f"schedule {name}: {reason}" for name, reason in left_out.items()))
     jobs = [

@@ -121,7 +121,7 @@ def plan(
         ValueError: as `compare`.
     """
     chosen = schedules_named(schedule)
-    able, left_out = those_able(chosen, problem)
+    able, left_out = those_able(chosen, problem, compiles=False)
     return {
         item.name: [
             Candidate(schedule=item.name, config=config, options=tuple(item.options))

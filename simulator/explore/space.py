@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from ..arguments import several
 from ..problems.problem import Problem
+from ..resolve import NEEDS_CODE
 from ..schedules.config import Config
 from ..schedules.contract import Schedule
 from ..schedules.registry import all_problems, all_schedules, find_schedule
@@ -43,9 +44,17 @@ def unlike(chosen: Sequence[Schedule]) -> str:
     return f"not the same work: {'; '.join(parts)}"
 
 
-def those_able(chosen: Sequence[Schedule], problem: Problem) -> tuple[list[Schedule], dict[str, str]]:
-    """The schedules that can compute a problem; and name -> why not, for the others."""
+def those_able(
+    chosen: Sequence[Schedule], problem: Problem, compiles: bool = True
+) -> tuple[list[Schedule], dict[str, str]]:
+    """The schedules that can compute a problem; and name -> why not, for the others.
+
+    Args:
+        compiles: whether kernels are compiled: without that, outlines tell nothing.
+    """
     left_out = {item.name: reason for item in chosen if (reason := item.why_not(problem)) is not None}
+    if not compiles:
+        left_out |= {item.name: NEEDS_CODE for item in chosen if item.outlined and item.name not in left_out}
     return [item for item in chosen if item.name not in left_out], left_out
 
 

@@ -197,7 +197,7 @@ class TileProgram:
         items: function of item indices (int64, shape (n,)) to variables (int64, shape (n, len(variables))).
         item_count: number of items.
         period_items: items i and i + period do equal amounts of work, for every i; it divides item_count.
-        body: steps and loops.
+        body: steps and loops; none: an outline, whose nest is to be found in the kernel's machine code.
         sweep_items: number of consecutive items that read shared tensors; 0: those with the same slab do.
     """
 

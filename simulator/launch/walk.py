@@ -137,7 +137,7 @@ def reads_again(program: TileProgram) -> bool:
 
 def matmuls_of(launch: Launch) -> int:
     """How many of the two matmuls of attention a launch computes: a step has one of tiles for each."""
-    return max(len(step.work.matmuls) for step, _ in steps(launch.program.body))
+    return max((len(step.work.matmuls) for step, _ in steps(launch.program.body)), default=0)
 
 
 def tally(program: TileProgram) -> Tally:

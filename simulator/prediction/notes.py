@@ -11,6 +11,7 @@ from .. import units
 from ..device.device import Device
 from ..launch.program import Launch
 from ..launch.walk import Tally, matmuls_of, steps
+from ..schedules.registry import all_schedules
 from .prediction import LaunchPrediction
 
 NEAR, BEYOND = "near", "beyond"
@@ -82,8 +83,8 @@ def tile_notes(launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
             if group > 1:
                 packed = f"{min(100.0, 100 * group * seqlen_q / rows):.2g} %"
                 notes[
-                    f"GQA packing, which no schedule here does, would put the {group} query heads that share K and V"
-                    f" into one tile: {packed} of its rows, and K and V loaded once in place of {group} times"
+                    f"GQA packing{_by()} puts the {group} query heads that share K and V into one tile:"
+                    f" {packed} of its rows, and K and V are loaded once in place of {group} times"
                 ] = None
         few = launch.cta_count < device.sms and seqlen_q < seqlen_k
         if few and matmuls_of(launch) == 2 and seqlen_k > keys:
@@ -91,10 +92,16 @@ def tile_notes(launches: Sequence[Launch], device: Device) -> tuple[str, ...]:
             inputs = sum(tensor.size_bytes for tensor in launch.program.tensors if tensor.role == "input")
             least = units.duration(inputs / device.hbm_read_bytes_per_s)
             notes[
-                f"{launch.cta_count} CTAs leave {idle} of {device.sms} SMs idle: no schedule here splits the keys of a"
-                f" query tile over CTAs (split-KV); HBM could deliver all inputs in {least}"
+                f"{launch.cta_count} CTAs leave {idle} of {device.sms} SMs idle: split the keys of a query tile over"
+                f" CTAs{_by()}; HBM could deliver all inputs in {least}"
             ] = None
     return tuple(notes)
+
+
+def _by() -> str:
+    """Which schedules split keys and pack heads, in words, e.g. ` (--schedule x)`."""
+    names = [name for name, schedule in all_schedules().items() if "splits" in schedule.options]
+    return f" (--schedule {', '.join(names)})" if names else ""
 
 
 def l2_notes(predicted: Sequence[LaunchPrediction], device: Device) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ class Schedule:
             fused kernel); empty where it has no such kernels, or another schedule is nearer to them.
         color: in pictures, as `#rrggbb`; one of a palette where empty.
         coverage: which points `validate` measures of it.
+        outlined: whether its launches are outlines (`launch.outline`), predicted only where they are compiled.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Schedule:
     peer: Literal["", "eager", "sdpa"] = ""
     color: str = ""
     coverage: Coverage = USUAL_COVERAGE
+    outlined: bool = False
 
     def __post_init__(self) -> None:
         build = self.launches

@@ -49,10 +49,8 @@ from .options import (
     declared,
     tiled,
 )
-from .tiles import LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor, suited_to_wide_heads
+from .tiles import FP8_P_LOG2, LOG2_E, key_tensor, padded_head_dim, query_tensor, statistic_tensor, suited_to_wide_heads
 
-FP8_P_LOG2 = 8
-"""P is rounded to fp8 (e4m3) times 2^8: the largest are 256 of 448, and those above 2^-18 are not yet 0."""
 VARIABLES = ("slab", "kv_slab", "q_tile", "step", "first", "trips", "masked_first", "masked_trips")
 WINDOW_VARIABLES = ("window_first", "window_trips")
 """Of an item under a window mask, beside the others."""

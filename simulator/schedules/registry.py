@@ -23,6 +23,11 @@ def all_schedules() -> dict[str, Schedule]:
     return {schedule.name: schedule for schedule in sorted(declared, key=lambda schedule: schedule.name)}
 
 
+def written_schedules() -> dict[str, Schedule]:
+    """Those whose loop nests are written down, by name: they are predicted without a compiler."""
+    return {name: schedule for name, schedule in all_schedules().items() if not schedule.outlined}
+
+
 @cache
 def all_options() -> dict[str, Option]:
     """The options of all schedules by name, those of the schedules with the most first."""

@@ -22,6 +22,8 @@ NARROW_HEAD = 64
 """Dimensions of a head up to which tiles of 128 rows fit the registers of four warps."""
 LOG2_E = log2(e)
 """Exponentials are powers of two: exp(x) = 2^(x log2 e)."""
+FP8_P_LOG2 = 8
+"""P is rounded to fp8 (e4m3) times 2^8: the largest are 256 of 448, and those above 2^-18 are not yet 0."""
 STATISTIC = DTYPES["fp32"]
 """Type of a row's running maximum, sum or log-sum-exp."""
 STATISTIC_BYTES = STATISTIC.size_bytes

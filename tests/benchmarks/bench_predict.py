@@ -20,8 +20,9 @@ import numpy as np
 import torch
 from tilesight.kernels.capture.lowering import lower
 from tilesight.kernels.compile.calls import compile_calls
-from tilesight.simulator.predict_kernels import CompiledLaunch, predict_kernels, room_of
+from tilesight.simulator.predict_kernels import CompiledLaunch, predict_kernels
 from tilesight.simulator.prediction.kernel_row import KernelRow
+from tilesight.simulator.residency.residency import room_of
 from tilesight.simulator.trace.cta.subject import CompiledKernel
 from tilesight.simulator.trace.program.launch import launches_of, trace
 from zoo import rowwise, tiled

@@ -11,8 +11,8 @@ if missing_package() is None:
     from tilesight.kernels.capture.lowering import lower
     from tilesight.kernels.compile.calls import compile_calls
     from tilesight.simulator.launch.walk import steps
-    from tilesight.simulator.predict_kernels import room_of
     from tilesight.simulator.refusal import Refused
+    from tilesight.simulator.residency.residency import room_of
     from tilesight.simulator.simulate_launches import simulate_launches
     from tilesight.simulator.trace.cta.subject import CompiledKernel
     from tilesight.simulator.trace.program import continued, whole_grid

@@ -21,8 +21,8 @@ from tilesight.kernels.launch.launch import allocate, arguments_of, parameter_na
 from tilesight.kernels.launch.registry import find_twin
 from tilesight.simulator.launch.program import Launch
 from tilesight.simulator.launch.walk import accesses, steps, tally
-from tilesight.simulator.predict_kernels import room_of
 from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.residency.residency import room_of
 from tilesight.simulator.schedules.registry import find_schedule
 from tilesight.simulator.simulate_launches import simulate_launches
 from tilesight.simulator.trace.cta.subject import CompiledKernel

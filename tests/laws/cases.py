@@ -18,7 +18,7 @@ from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.refusal import Refusal
 from tilesight.simulator.residency.occupancy import occupancy
 from tilesight.simulator.schedules.config import Config
-from tilesight.simulator.schedules.registry import all_schedules
+from tilesight.simulator.schedules.registry import written_schedules
 from tilesight.simulator.simulate import launches_of, simulate
 
 KIB = 1024
@@ -65,17 +65,17 @@ def gpus(draw: st.DrawFn, schedule: str) -> Device:
     )
 
 
-SCHEDULES = tuple(all_schedules())
+SCHEDULES = tuple(written_schedules())
 
 
 @st.composite
 def stepped(draw: st.DrawFn, schedules: tuple[str, ...] = SCHEDULES) -> Case:
     """A problem, one of these schedules, a configuration that fits, a GPU; every CTA is stepped through."""
     schedule = draw(st.sampled_from(schedules))
-    config = draw(configs(all_schedules()[schedule]))
+    config = draw(configs(written_schedules()[schedule]))
     return _fitting(
         Case(
-            problem=read_by(all_schedules()[schedule], draw(problems(dtypes=dtypes_of(config)))),
+            problem=read_by(written_schedules()[schedule], draw(problems(dtypes=dtypes_of(config)))),
             schedule=schedule,
             config=config,
             device=draw(gpus(schedule)),
@@ -87,10 +87,10 @@ def stepped(draw: st.DrawFn, schedules: tuple[str, ...] = SCHEDULES) -> Case:
 def continued(draw: st.DrawFn, schedules: tuple[str, ...] = SCHEDULES) -> Case:
     """Many short heads on a GPU of few SMs and a small L2, of which one launch at least is continued in fact."""
     schedule = draw(st.sampled_from(schedules))
-    drawn = draw(configs(all_schedules()[schedule]))
+    drawn = draw(configs(written_schedules()[schedule]))
     config = drawn.but(persistent=0) if drawn.named().get("persistent") else drawn
     problem = replace(
-        read_by(all_schedules()[schedule], draw(problems(dtypes=dtypes_of(config)))),
+        read_by(written_schedules()[schedule], draw(problems(dtypes=dtypes_of(config)))),
         batch=draw(st.sampled_from((64, 96, 128))),
         seqlen_q=draw(st.sampled_from((1, 32, 48))),
         seqlen_k=draw(st.sampled_from((32, 64, 100))),

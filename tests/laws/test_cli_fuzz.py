@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tilesight.simulator.schedules.registry import all_options, all_schedules
+from tilesight.simulator.schedules.registry import all_options, written_schedules
 
 from tilesight.cli.main import main
 
@@ -36,7 +36,7 @@ CONFIG = {
     f"--{name.replace('_', '-')}": [str(option.values[place]) for place in (0, len(option.values) // 2, -1)]
     for name, option in all_options().items()
 }
-SCHEDULE = {"--schedule": list(all_schedules())}
+SCHEDULE = {"--schedule": list(written_schedules())}
 OPTIONS_OF_COMMANDS = {
     "simulate": PROBLEM | MACHINE | CONFIG | SCHEDULE | {"--registers": ["32", "255"], "--smem-bytes": ["0", "65536"]},
     "explore": PROBLEM | MACHINE | SCHEDULE | {"--top": ["1", "3"], "--workers": ["1"]},

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 from support.frozen import DEVICES, FIGURES, WHAT_TO_DO, cases, frozen, label, moves, predicted
-from tilesight.simulator.schedules.registry import all_schedules
+from tilesight.simulator.schedules.registry import written_schedules
 
 
 def test_no_prediction_moves_in_silence() -> None:
@@ -18,7 +18,7 @@ def test_no_prediction_moves_in_silence() -> None:
 def test_all_that_predictions_depend_on_is_among_the_frozen_points() -> None:
     """Every schedule, device, source of cost and state of the L2; refusals are the smaller part."""
     asked = [case["given"] for case in cases()]
-    assert {given["schedule"] for given in asked} == set(all_schedules())
+    assert {given["schedule"] for given in asked} == set(written_schedules())
     assert {given["device"] for given in asked} == set(DEVICES)
     assert {(given["cost"], given["l2"]) for given in asked} == set(product(("compiled", "tiles"), ("cold", "warm")))
     assert 0 < sum("refused" in kept for kept in frozen()) < len(asked) / 3

@@ -11,12 +11,12 @@ from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.refusal import DoesNotFit, Refusal
 from tilesight.simulator.resolve import Resolved, asked_config, resolve
 from tilesight.simulator.schedules.config import Config
-from tilesight.simulator.schedules.registry import all_schedules, find_schedule
+from tilesight.simulator.schedules.registry import find_schedule, written_schedules
 from tilesight.simulator.simulate import simulate
 
 from tilesight.cli.main import main
 
-every_schedule = pytest.mark.parametrize("schedule", all_schedules())
+every_schedule = pytest.mark.parametrize("schedule", written_schedules())
 H200 = load_device("h200")
 SMALL = AttentionProblem(batch=1, heads=2, seqlen_q=256, seqlen_k=256, head_dim=64)
 

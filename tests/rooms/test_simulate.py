@@ -13,21 +13,21 @@ from tilesight.simulator.launch.program import Resources
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.residency.device_memory import allocated_bytes
 from tilesight.simulator.schedules.config import Config
-from tilesight.simulator.schedules.registry import all_schedules
+from tilesight.simulator.schedules.registry import written_schedules
 from tilesight.simulator.simulate import DoesNotFit, launches_of, peak_memory_bytes, simulate, simulate_with_timeline
 
 H200 = load_device("h200")
 SMALL = AttentionProblem(batch=1, heads=4, seqlen_q=512, seqlen_k=512, head_dim=64)
 ONE_CTA_AN_SM = AttentionProblem(batch=1, heads=132, seqlen_q=64, seqlen_k=2048, head_dim=64)
 LARGE = AttentionProblem(batch=4, heads=32, seqlen_q=4096, seqlen_k=4096, head_dim=64)
-every_schedule = pytest.mark.parametrize("schedule", all_schedules())
+every_schedule = pytest.mark.parametrize("schedule", written_schedules())
 
 
 @every_schedule
 def test_a_prediction_names_what_was_asked(schedule: str) -> None:
     """Device, schedule, problem, the configuration that was used, and one entry per launch."""
     seen = simulate(SMALL, schedule=schedule)
-    chosen = all_schedules()[schedule]
+    chosen = written_schedules()[schedule]
     default = chosen.config(**chosen.in_triton)
     assert (seen.device, seen.schedule, seen.problem, seen.config) == (
         "h200",
@@ -110,8 +110,8 @@ def test_given_resources_replace_the_estimates() -> None:
 @given(data=st.data())
 def test_peak_memory_is_that_of_the_closed_form(schedule: str, data: st.DataObject) -> None:
     """What launches keep alive, against the formula, to the byte; specialised warps take some beside."""
-    config = data.draw(configs(all_schedules()[schedule]))
-    problem = read_by(all_schedules()[schedule], data.draw(problems(dtypes=dtypes_of(config))))
+    config = data.draw(configs(written_schedules()[schedule]))
+    problem = read_by(written_schedules()[schedule], data.draw(problems(dtypes=dtypes_of(config))))
     if schedule == "unfused":
         problem = replace(problem, causal=True, dropout=0.1)
     device = toys(schedule)[0]
@@ -160,9 +160,9 @@ def test_time_is_cycles_over_the_clock_and_overhead() -> None:
 @every_schedule
 def test_useful_operations_are_those_of_the_problem(schedule: str) -> None:
     """Whatever tiles execute beyond them: rows and keys that pad a tile, and what the mask hides."""
-    solved = all_schedules()[schedule].problem
+    solved = written_schedules()[schedule].problem
     for asked in (SMALL, replace(SMALL, seqlen_q=1), replace(SMALL, seqlen_q=300, causal=True, head_dim=72)):
-        problem = read_by(all_schedules()[schedule], asked)
+        problem = read_by(written_schedules()[schedule], asked)
         total = simulate(problem, schedule=schedule).total
         assert total.matmul_flop == solved.of(problem).matmul_flop
         assert total.executed_flop >= total.matmul_flop

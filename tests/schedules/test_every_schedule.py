@@ -26,12 +26,12 @@ from tilesight.simulator.launch.walk import matmuls_of, steps
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.schedules.config import Config
 from tilesight.simulator.schedules.contract import Schedule
-from tilesight.simulator.schedules.registry import all_options, all_schedules
+from tilesight.simulator.schedules.registry import all_options, written_schedules
 
 INPUT_AND_OUTPUT = {"attention": ("Q", "O"), "softmax": ("X", "Y")}
 TYPICAL = AttentionProblem(batch=2, heads=4, kv_heads=2, seqlen_q=300, seqlen_k=520, head_dim=64, causal=True)
 
-every_schedule = pytest.mark.parametrize("schedule", all_schedules().values(), ids=lambda schedule: schedule.name)
+every_schedule = pytest.mark.parametrize("schedule", written_schedules().values(), ids=lambda schedule: schedule.name)
 examples = settings(max_examples=40)
 
 

@@ -17,7 +17,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tilesight import AttentionProblem, Config, all_schedules, simulate
+from tilesight.simulator.schedules.registry import written_schedules
+
+from tilesight import AttentionProblem, Config, simulate
 
 FILE = Path(__file__).with_name("frozen-predictions.json")
 COUNT = 300
@@ -40,7 +42,7 @@ TMA = "flash2_tma"
 def cases() -> Iterator[dict[str, Any]]:
     """What is predicted: arguments of a problem, of a configuration, and of `simulate`."""
     draw = Random(24)
-    names = sorted(all_schedules())
+    names = sorted(written_schedules())
     for number in range(COUNT):
         schedule = names[number % len(names)]
         length, heads = draw.choice(LENGTHS), draw.choice((4, 8, 16, 32))

@@ -19,7 +19,7 @@ from ...simulator.problems.problem import Problem
 from ...simulator.refusal import Refusal, granted
 from ...simulator.resolve import attempt_launches
 from ...simulator.schedules.config import Config
-from ...simulator.schedules.registry import all_schedules, find_schedule
+from ...simulator.schedules.registry import find_schedule, written_schedules
 
 HALVES = ("fitting", "test")
 
@@ -82,8 +82,8 @@ class Point:
 
 
 def runnable_schedules() -> list[str]:
-    """Names of the schedules that have kernels, sorted; imports none of them."""
-    return [name for name in all_schedules() if find_spec(f"{kernels.__name__}.{name}")]
+    """Names of the schedules that have kernels and a nest of their own to hold them against; imports none of them."""
+    return [name for name in written_schedules() if find_spec(f"{kernels.__name__}.{name}")]
 
 
 def runnable_config(schedule: str, **chosen: Any) -> Config:

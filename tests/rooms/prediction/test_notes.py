@@ -32,15 +32,16 @@ def test_tiles_that_hold_few_queries_are_told_with_the_useful_share() -> None:
 
 def test_few_queries_of_heads_that_share_keys_are_told_to_be_packed() -> None:
     """Four heads a group: their queries fill four rows of 64; where each head has its own keys there is no group."""
-    packed = "GQA packing, which no schedule here does, would put the 4 query heads that share K and V into one tile"
-    assert f"{packed}: 6.2 % of its rows, and K and V loaded once in place of 4 times" in notes(DECODE)
+    packed = "GQA packing (--schedule flash_decode) puts the 4 query heads that share K and V into one tile"
+    assert f"{packed}: 6.2 % of its rows, and K and V are loaded once in place of 4 times" in notes(DECODE)
     assert "GQA" not in notes(replace(DECODE, kv_heads=32))
     assert "GQA" not in notes(replace(DECODE, seqlen_q=4096))
 
 
-def test_a_decode_problem_is_told_that_no_schedule_splits_keys() -> None:
+def test_a_decode_problem_is_told_which_schedule_splits_keys() -> None:
     """With the SMs that are left, and HBM's time for 2 x 8 x 4096 x 128 elements and Q: 16.8 MB at 4.55 TB/s."""
-    assert "32 CTAs leave 100 of 132 SMs idle: no schedule here splits the keys" in notes(DECODE)
+    idle = "32 CTAs leave 100 of 132 SMs idle: split the keys of a query tile over CTAs (--schedule flash_decode)"
+    assert idle in notes(DECODE)
     least_s = (2 * 8 * 4096 * 128 + 32 * 128) * 2 / H200.hbm_read_bytes_per_s
     assert f"HBM could deliver all inputs in {least_s * 1e6:.2f} us" in notes(DECODE)
 

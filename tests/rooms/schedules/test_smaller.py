@@ -7,7 +7,7 @@ from tilesight.simulator.device.device import load_device
 from tilesight.simulator.problems.attention import AttentionProblem
 from tilesight.simulator.resolve import asked_config
 from tilesight.simulator.schedules.config import Config
-from tilesight.simulator.schedules.registry import all_schedules, find_schedule
+from tilesight.simulator.schedules.registry import find_schedule, written_schedules
 from tilesight.simulator.schedules.smaller import changes, shrunk_note, smaller
 from tilesight.simulator.simulate import simulate
 
@@ -41,7 +41,7 @@ def test_the_note_says_what_and_why() -> None:
     assert note == "block_n 16 in place of 64, the default: too much"
 
 
-ATTENTION = [name for name, item in all_schedules().items() if item.problem is AttentionProblem]
+ATTENTION = [name for name, item in written_schedules().items() if item.problem is AttentionProblem]
 
 
 @pytest.mark.parametrize("schedule", ATTENTION)

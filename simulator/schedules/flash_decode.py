@@ -1,0 +1,150 @@
+"""Attention of few queries over a long cache: query heads packed into rows, keys split among CTAs.
+
+    for each KV head, for each split of its keys, one CTA each:      grid
+        load the queries of all heads of the group, as rows of one tile
+        for j in the split's key tiles (at a window's edge; without a mask; with one):   pipelined num_stages deep
+            load K[j], V[j];  S = Q K^T;  mask;  online softmax;  O = O * alpha + P V
+        one split: O = O / l;  store O, LSE;  several: store O / l and LSE of the split
+    for each query of each head, one CTA each:                       (several splits only)
+        load the splits' LSE and O;  store their mean by exp(LSE - max LSE), and LSE
+
+| launch | tensor | times read | times written |
+|---|---|---|---|
+| flash_decode | Q | splits | 0 |
+| flash_decode | K | 1 | 0 |
+| flash_decode | V | 1 | 0 |
+| flash_decode | O_parts | 0 | 1 |
+| flash_decode | LSE_parts | 0 | 1 |
+| flash_decode_merge | O_parts | 1 | 0 |
+| flash_decode_merge | LSE_parts | 1 | 0 |
+| flash_decode_merge | O | 0 | 1 |
+| flash_decode_merge | LSE | 0 | 1 |
+
+(Of one split the first launch writes O and LSE, and there is no second. K and V are read once whatever the group: that
+is what packing is for. Keys that a mask hides from all queries are not read.)
+
+Source: Dao, Haziza, Massa, Sizov, Flash-Decoding for long-context inference (2023): split keys, merge by LSE;
+packing of a group's heads: FlashInfer (Ye et al. 2025), section 3.
+"""
+
+from ..device.device import Device
+from ..integers import cdiv, next_power_of_two
+from ..launch.outline import outline
+from ..launch.program import Launch, Resources, Tensor
+from ..problems.attention import AttentionProblem
+from .config import Config
+from .contract import Schedule, frozen
+from .options import BLOCK_N, NUM_STAGES, NUM_WARPS, Value, declared, number, tiled
+from .tiles import FP8_P_LOG2, LOG2_E, STATISTIC, key_tensor, padded_head_dim, query_tensor, statistic_tensor
+
+MOST_ROWS = 128
+"""Queries of a KV head, all heads of its group together, that are one tile."""
+LEAST_ROWS = 16
+"""Rows of the smallest tile that tensor cores multiply in Triton."""
+MOST_SPLITS = 128
+MERGED_ELEMENTS = 1024
+"""Elements of the splits' outputs that a warp of the merging kernel holds."""
+UNKNOWN = Resources(registers_per_thread=32, smem_bytes_per_cta=0)
+"""Of an outline, until it is compiled."""
+SPLITS = number(
+    "splits",
+    "CTAs among which the keys of a KV head are split.",
+    range(1, MOST_SPLITS + 1),
+    f"an integer from 1 to {MOST_SPLITS}",
+)
+
+
+def launches(problem: AttentionProblem, config: Config, device: Device) -> tuple[Launch, ...]:
+    """Splits, and their merge where there are several."""
+    group, splits = problem.head_group, config.splits
+    if splits > cdiv(problem.seqlen_k, config.block_n):
+        raise ValueError(
+            f"splits = {splits}: {problem.seqlen_k} keys are {cdiv(problem.seqlen_k, config.block_n)} tiles of"
+            f" {config.block_n}: must be at most one split a tile"
+        )
+    kv_slabs, rows = problem.batch * problem.kv_heads, problem.head_group * problem.seqlen_q
+    dim = padded_head_dim(problem)
+    outputs = (query_tensor(problem, "O", "output"), statistic_tensor(problem, "LSE"))
+    parts = (
+        Tensor(
+            name="O_parts", role="scratch", slabs=kv_slabs * splits, rows=rows, cols=problem.head_dim, dtype=STATISTIC
+        ),
+        Tensor(name="LSE_parts", role="scratch", slabs=kv_slabs * splits, rows=rows, cols=1, dtype=STATISTIC),
+    )
+    inputs = (query_tensor(problem), key_tensor(problem, "K"), key_tensor(problem, "V"))
+    split = Launch(
+        name="flash_decode",
+        grid=(splits, kv_slabs, 1),
+        num_warps=config.num_warps,
+        num_stages=config.num_stages,
+        program=outline((*inputs, *(parts if splits > 1 else outputs)), splits * kv_slabs),
+        resources=UNKNOWN,
+        dtype=problem.dtype,
+        constants=frozen(
+            head_dim=problem.head_dim,
+            padded_dim=dim,
+            head_group=group,
+            tile_rows=max(LEAST_ROWS, next_power_of_two(rows)),
+            block_n=config.block_n,
+            causal=problem.causal,
+            window=problem.window,
+            whole_n=problem.seqlen_k % config.block_n == 0,
+            p_log2=FP8_P_LOG2 if problem.dtype == "fp8" else 0,
+            merged=splits > 1,
+        ),
+        arguments=frozen(
+            seqlen_q=problem.seqlen_q,
+            seqlen_k=problem.seqlen_k,
+            scale_log2=LOG2_E / problem.head_dim**0.5,
+        ),
+    )
+    if splits == 1:
+        return (split,)
+    padded = next_power_of_two(splits)
+    heads = problem.batch * problem.heads
+    merge = Launch(
+        name="flash_decode_merge",
+        grid=(problem.seqlen_q, heads, 1),
+        num_warps=min(8, max(1, padded * dim // MERGED_ELEMENTS)),
+        num_stages=1,
+        program=outline((*parts, *outputs), problem.seqlen_q * heads),
+        resources=UNKNOWN,
+        dtype=problem.dtype,
+        constants=frozen(head_dim=problem.head_dim, padded_dim=dim, head_group=group, padded_splits=padded),
+        arguments=frozen(seqlen_q=problem.seqlen_q, splits=splits),
+    )
+    return split, merge
+
+
+def supports(problem: AttentionProblem) -> str | None:
+    """Only few queries: with more, tiles of them share K and V, which is what the other schedules are for."""
+    rows = problem.head_group * problem.seqlen_q
+    if rows > MOST_ROWS:
+        heads = f"{problem.head_group} heads x {problem.seqlen_q}"
+        return f"{rows} queries of a KV head ({heads}): at most {MOST_ROWS} are rows of the one tile that it has"
+    return None
+
+
+def suited(problem: AttentionProblem, device: Device) -> dict[str, Value]:
+    """Splits that give each SM two CTAs, of four key tiles at least."""
+    tiles = cdiv(problem.seqlen_k, 64)
+    wanted = cdiv(2 * device.sms, problem.batch * problem.kv_heads)
+    return {"splits": max(1, min(wanted, tiles // 4, MOST_SPLITS))}
+
+
+SCHEDULE = Schedule(
+    name="flash_decode",
+    summary="Flash-Decoding: heads of a group are rows of a tile, keys split among CTAs, merged by LSE",
+    source="Dao et al. 2023, Flash-Decoding",
+    options=declared(
+        tiled(BLOCK_N, 64, 32, 64, 128),
+        tiled(SPLITS, 1, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64),
+        tiled(NUM_WARPS, 4),
+        tiled(NUM_STAGES, 3, 2, 4),
+    ),
+    launches=launches,
+    supports=supports,
+    suited=suited,
+    color="#CC79A7",
+    outlined=True,
+)

@@ -1,0 +1,54 @@
+"""flash_decode computes attention of few queries: O and LSE, over splits, groups and masks, judged against fp64."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernels.interpreted.inputs import INPUTS
+from kernels.interpreted.right import right
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.schedules.config import Config
+
+SHAPES = st.builds(
+    lambda batch, kv_heads, group, rest: AttentionProblem(
+        batch=batch, heads=kv_heads * group, kv_heads=kv_heads, **rest
+    ),
+    st.integers(1, 2),
+    st.integers(1, 2),
+    st.integers(1, 5),
+    st.fixed_dictionaries(
+        {
+            "seqlen_q": st.integers(1, 6),
+            "seqlen_k": st.integers(1, 200),
+            "head_dim": st.sampled_from((16, 40, 64)),
+            "dtype": st.sampled_from(("fp16", "fp32")),
+            "causal": st.booleans(),
+            "window": st.sampled_from((0, 0, 1, 20, 70)),
+        }
+    ),
+)
+
+
+@settings(max_examples=60)
+@given(problem=SHAPES, splits=st.integers(1, 7), block_n=st.sampled_from((16, 32)), kind=st.sampled_from(list(INPUTS)))
+def test_splits_merge_to_the_whole(problem: AttentionProblem, splits: int, block_n: int, kind: str) -> None:
+    """Whatever the group, the mask and the number of splits: also where a split sees no key that a query may see."""
+    splits = min(splits, -(-problem.seqlen_k // block_n))
+    right("flash_decode", problem, Config(splits=splits, block_n=block_n), kind)
+
+
+def test_queries_that_see_no_key_give_zero_and_minus_infinity() -> None:
+    """M = N + 3 under a causal mask, in two splits."""
+    problem = AttentionProblem(batch=1, heads=4, kv_heads=2, seqlen_q=23, seqlen_k=20, head_dim=32, causal=True)
+    for splits in (1, 2):
+        right("flash_decode", problem, Config(splits=splits, block_n=16))
+
+
+def test_what_is_beyond_a_tile_of_queries_or_a_split_a_tile_is_refused_in_one_line() -> None:
+    """129 rows; three splits of two tiles."""
+    problem = AttentionProblem(batch=1, heads=3, kv_heads=1, seqlen_q=43, seqlen_k=32, head_dim=32)
+    with pytest.raises(ValueError, match=r"129 queries of a KV head \(3 heads x 43\): at most 128"):
+        right("flash_decode", problem, Config())
+    with pytest.raises(ValueError, match="splits = 3: 32 keys are 2 tiles of 16"):
+        right("flash_decode", replace(problem, seqlen_q=1), Config(splits=3, block_n=16))

@@ -1,0 +1,107 @@
+"""Outlines: launches whose programs are found in the machine code of their kernels."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from schedules import contract
+from tilesight.simulator.device.device import load_device
+from tilesight.simulator.launch.outline import is_outline, storage_of
+from tilesight.simulator.launch.program import Launch
+from tilesight.simulator.launch.walk import tally
+from tilesight.simulator.outlines import follow
+from tilesight.simulator.problems.attention import AttentionProblem
+from tilesight.simulator.resolve import Resolved, resolve
+from tilesight.simulator.schedules.config import Config
+from tilesight.simulator.schedules.registry import all_schedules
+from tilesight.simulator.simulate import simulate, simulate_with_timeline
+
+import tilesight
+
+H200 = load_device("h200")
+SMALL = AttentionProblem(batch=2, heads=8, kv_heads=2, seqlen_q=1, seqlen_k=1000, head_dim=64)
+LONG = replace(SMALL, batch=16, heads=64, kv_heads=8, seqlen_k=32768, head_dim=128, dtype="bf16")
+"""Llama-3-70B, 16 sequences of 32k keys: 2.1 GB of K and V."""
+
+
+def followed(problem: AttentionProblem, **options: int) -> tuple[Launch, ...]:
+    """The launches of `flash_decode` with the programs that their code tells of."""
+    compile_ = tilesight.compiler(problem, "h200", workers=1)
+    resolved = resolve(problem, "flash_decode", Config(**options), H200, resources_of=compile_)
+    assert isinstance(resolved, Resolved), resolved
+    assert all(map(is_outline, resolved.launches))
+    return follow(resolved.launches, H200).launches
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize("problem", [SMALL, replace(SMALL, seqlen_q=5, causal=True)], ids=["one query", "five"])
+def test_traced_splits_keep_the_contract_of_schedules(problem: AttentionProblem, splits: int) -> None:
+    """Inside their tensors, all that is written is written once, all inputs are read, nothing before it is written."""
+    launches = followed(problem, splits=splits, block_n=64)
+    contract.accesses_stay_inside(launches)
+    contract.every_element_is_written(launches)
+    contract.every_input_is_read(launches)
+    contract.nothing_is_read_before_it_is_written(launches)
+
+
+@pytest.mark.parametrize("splits", [1, 4])
+def test_keys_and_values_are_read_once_whatever_the_group(splits: int) -> None:
+    """Four heads share them; Q once a split; the merge reads each part once."""
+    launches = followed(SMALL, splits=splits)
+    exact = tally(launches[0].program).load_bytes
+    assert exact["K"] == exact["V"] == 2 * 2 * 1000 * 64 * 2
+    assert exact["Q"] == splits * 2 * 8 * 64 * 2
+    if splits > 1:
+        assert tally(launches[1].program).load_bytes["O_parts"] == splits * 2 * 8 * 64 * 4
+
+
+def test_a_window_leaves_the_keys_before_it_alone() -> None:
+    """100 keys before the end are in two tiles of 64 of the last 16; so many bytes and no more are read."""
+    launches = followed(replace(SMALL, window=100), splits=2, block_n=64)
+    exact = tally(launches[0].program).load_bytes
+    assert exact["K"] == exact["V"] == 2 * 2 * (1000 - 896) * 64 * 2
+
+
+def test_decode_of_a_long_cache_is_near_its_roofline() -> None:
+    """Never below what HBM takes for the bytes of K and V, and within a tenth above where SMs have work; 1.99 ms by a
+    tile a head."""
+    resources_of = tilesight.compiler(LONG, "h200", workers=1)
+    config = Config(splits=6, block_n=128, num_stages=2)
+    prediction = simulate(LONG, schedule="flash_decode", config=config, resources_of=resources_of, overhead="graph")
+    kv_bytes = 2 * 16 * 8 * 32768 * 128 * 2
+    least_s = kv_bytes / H200.hbm_read_bytes_per_s
+    assert kv_bytes <= prediction.total.hbm_read_bytes <= 1.01 * kv_bytes
+    assert least_s < prediction.time_s < 1.1 * least_s
+    assert prediction.peak_memory_bytes >= kv_bytes
+
+
+def test_a_recorded_run_is_the_run_that_is_not_recorded() -> None:
+    """The timeline changes no figure, and knows every CTA."""
+    resources_of = tilesight.compiler(SMALL, "h200", workers=1)
+    asked = {"schedule": "flash_decode", "config": Config(splits=2), "resources_of": resources_of}
+    prediction, timeline = simulate_with_timeline(SMALL, **asked)
+    assert prediction == simulate(SMALL, **asked)
+    assert [len(launch.cta) for launch in timeline.launches] == [8, 16]
+
+
+def test_without_a_compiler_an_outline_is_refused_in_one_line() -> None:
+    """By name, with what to do; and `explore` of all leaves it out with the same reason."""
+    with pytest.raises(ValueError, match=r"^kernel flash_decode: what it does is found in its machine code.*doctor"):
+        simulate(SMALL, schedule="flash_decode")
+    with pytest.raises(ValueError, match=r"^schedule flash_decode: what it does is found in its machine code"):
+        tilesight.explore(SMALL, schedule="flash_decode")
+    assert "flash_decode" in tilesight.explore(SMALL, schedule="all", block_n=64).left_out
+
+
+def test_tensors_of_all_outlines_have_numbers_of_their_own() -> None:
+    """Names decide them, so names that share one would share memory."""
+    names = {
+        tensor.name: storage_of(tensor).number
+        for schedule in all_schedules().values()
+        if schedule.outlined and schedule.problem is AttentionProblem
+        for splits in (1, 2)
+        for launch in schedule.launches(SMALL, Config(splits=splits), H200)
+        for tensor in launch.program.tensors
+    }
+    assert len(names) > 5
+    assert all(one != other for one, other in combinations(names.values(), 2))
