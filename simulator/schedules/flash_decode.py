@@ -8,17 +8,24 @@
     for each query of each head, one CTA each:                       (several splits only)
         load the splits' LSE and O;  store their mean by exp(LSE - max LSE), and LSE
 
-| launch | tensor | times read | times written |
-|---|---|---|---|
-| flash_decode | Q | splits | 0 |
-| flash_decode | K | 1 | 0 |
-| flash_decode | V | 1 | 0 |
-| flash_decode | O_parts | 0 | 1 |
-| flash_decode | LSE_parts | 0 | 1 |
-| flash_decode_merge | O_parts | 1 | 0 |
-| flash_decode_merge | LSE_parts | 1 | 0 |
-| flash_decode_merge | O | 0 | 1 |
-| flash_decode_merge | LSE | 0 | 1 |
+flash_decode:
+
+| tensor | times read | times written |
+|---|---|---|
+| Q | splits | 0 |
+| K | 1 | 0 |
+| V | 1 | 0 |
+| O_parts | 0 | 1 |
+| LSE_parts | 0 | 1 |
+
+flash_decode_merge:
+
+| tensor | times read | times written |
+|---|---|---|
+| O_parts | 1 | 0 |
+| LSE_parts | 1 | 0 |
+| O | 0 | 1 |
+| LSE | 0 | 1 |
 
 (Of one split the first launch writes O and LSE, and there is no second. K and V are read once whatever the group: that
 is what packing is for. Keys that a mask hides from all queries are not read.)

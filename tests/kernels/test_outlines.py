@@ -1,7 +1,6 @@
 """Outlines: launches whose programs are found in the machine code of their kernels."""
 
 from dataclasses import replace
-from itertools import combinations
 
 import pytest
 from schedules import contract
@@ -63,8 +62,7 @@ def test_a_window_leaves_the_keys_before_it_alone() -> None:
 
 
 def test_decode_of_a_long_cache_is_near_its_roofline() -> None:
-    """Never below what HBM takes for the bytes of K and V, and within a tenth above where SMs have work; 1.99 ms by a
-    tile a head."""
+    """Never below what HBM takes for the bytes of K and V, and no more than a tenth above; 1.99 ms by a tile a head."""
     resources_of = tilesight.compiler(LONG, "h200", workers=1)
     config = Config(splits=6, block_n=128, num_stages=2)
     prediction = simulate(LONG, schedule="flash_decode", config=config, resources_of=resources_of, overhead="graph")
@@ -104,4 +102,4 @@ def test_tensors_of_all_outlines_have_numbers_of_their_own() -> None:
         for tensor in launch.program.tensors
     }
     assert len(names) > 5
-    assert all(one != other for one, other in combinations(names.values(), 2))
+    assert len(set(names.values())) == len(names)
